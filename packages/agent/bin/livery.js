@@ -1,0 +1,22 @@
+#!/usr/bin/env node
+// Starts the program: from source in the repository, from dist in an installed package.
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const major = Number.parseInt(process.versions.node, 10)
+if (major < 24) {
+  process.stderr.write(`livery: Node ${process.versions.node} is too old: it needs 24 or newer (npx livery and npm start bring their own)\n`)
+  process.exit(1)
+}
+const source = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+if (existsSync(source)) {
+  // execve replaces this process, so that signals and the exit code need no relay.
+  process.execve(process.execPath, [
+    process.execPath,
+    '--conditions=@livery/source',
+    '--disable-sigusr1',
+    source,
+    ...process.argv.slice(2),
+  ])
+}
+await import('../dist/main.js')

@@ -1,0 +1,39 @@
+/** What an SDS resource name means: the grammar that Envoy, Istio and SPIRE configurations use. */
+import { isSpiffeId, type SpiffeId, trustDomainProblem } from './spiffe-id.ts'
+
+/** A parsed SDS resource name. */
+export type ResourceName =
+  /** The caller's own identity (`default`). */
+  | { readonly kind: 'own-identity' }
+  /** The trust bundle of the agent's trust domain (`ROOTCA`). */
+  | { readonly kind: 'own-bundle' }
+  /** `spiffe://<trust domain>/<path>` */
+  | { readonly kind: 'identity'; readonly identity: SpiffeId }
+  /** `spiffe://<trust domain>` */
+  | { readonly kind: 'bundle'; readonly trustDomain: string }
+  /** Anything else, with the reason. */
+  | { readonly kind: 'unknown'; readonly reason: string }
+
+/** The two names that are configurable. Defaults as Istio and SPIRE have them: `default` and `ROOTCA`. */
+export interface WellKnownNames {
+  readonly default: string
+  readonly root: string
+}
+
+export function parseResourceName(text: string, names: WellKnownNames): ResourceName {
+  if (text === names.default) return { kind: 'own-identity' }
+  if (text === names.root) return { kind: 'own-bundle' }
+  if (isSpiffeId(text)) return { kind: 'identity', identity: text }
+  if (text.startsWith('spiffe://')) {
+    const trustDomain = text.slice('spiffe://'.length)
+    if (trustDomainProblem(trustDomain) === undefined) return { kind: 'bundle', trustDomain }
+    return { kind: 'unknown', reason: 'it is neither a SPIFFE ID nor a trust domain' }
+  }
+  if (text.startsWith('file-cert:') || text.startsWith('file-root:')) {
+    return { kind: 'unknown', reason: 'this agent serves no secrets from files' }
+  }
+  return {
+    kind: 'unknown',
+    reason: `it is none of "${names.default}", "${names.root}", a SPIFFE ID, "spiffe://<trust domain>"`,
+  }
+}
