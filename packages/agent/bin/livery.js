@@ -5,7 +5,9 @@ import { fileURLToPath } from 'node:url'
 
 const major = Number.parseInt(process.versions.node, 10)
 if (major < 24) {
-  process.stderr.write(`livery: Node ${process.versions.node} is too old: it needs 24 or newer (npx livery and npm start bring their own)\n`)
+  process.stderr.write(
+    `livery: Node ${process.versions.node} is too old: it needs 24 or newer (npx livery and npm start bring their own)\n`,
+  )
   process.exit(1)
 }
 const source = fileURLToPath(new URL('../src/main.ts', import.meta.url))

@@ -1,5 +1,5 @@
 /** The public names of `@livery/core`. */
-export { CAError } from './ca-client.ts'
+
 export type {
   CAChange,
   CAClient,
@@ -9,15 +9,16 @@ export type {
   CertificateSigningRequest,
   IssuedCertificate,
 } from './ca-client.ts'
+export { CAError } from './ca-client.ts'
 export type { Clock } from './clock.ts'
-export { KEY_TYPES } from './key-generator.ts'
 export type { GeneratedKey, KeyGenerator, KeyRequest, KeyType, PrivateKeyFormat } from './key-generator.ts'
+export { KEY_TYPES } from './key-generator.ts'
 export type { LedgerEntry, LedgerEvent } from './ledger.ts'
 export type { PeerCredentials, ReadPeerCredentials } from './peer-credentials.ts'
 export { derToPem, pemToDer, splitCertificates } from './pem.ts'
-export { parseResourceName } from './resource-name.ts'
 export type { ResourceName, WellKnownNames } from './resource-name.ts'
-export { CertificateSecret, TrustBundleSecret } from './secret-item.ts'
+export { parseResourceName } from './resource-name.ts'
 export type { SecretItem } from './secret-item.ts'
-export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainProblem } from './spiffe-id.ts'
+export { CertificateSecret, TrustBundleSecret } from './secret-item.ts'
 export type { SpiffeId } from './spiffe-id.ts'
+export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainProblem } from './spiffe-id.ts'

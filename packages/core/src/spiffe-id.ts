@@ -22,7 +22,8 @@ export function spiffeIdProblem(text: string): string | undefined {
   for (const segment of segments) {
     if (segment === '') return 'has an empty path segment or a trailing slash'
     if (segment === '.' || segment === '..') return 'has a relative path segment'
-    if (!PATH_SEGMENT.test(segment)) return 'has a character that SPIFFE IDs do not allow (letters, digits, ".", "_", "-")'
+    if (!PATH_SEGMENT.test(segment))
+      return 'has a character that SPIFFE IDs do not allow (letters, digits, ".", "_", "-")'
   }
   return undefined
 }
