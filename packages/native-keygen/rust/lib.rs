@@ -1,0 +1,11 @@
+//! Private keys and certificate signing requests off Node's event loop, and two things that Node cannot ask the
+//! kernel. `bridge` is all that JavaScript sees; the rest knows nothing of it.
+#![deny(clippy::all)]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod batch;
+mod bridge;
+mod csr;
+mod der;
+mod key;
+mod process;

@@ -1,0 +1,66 @@
+//! What Node cannot ask the kernel: who is on a UNIX socket, and that keys stay out of core files.
+
+use std::io;
+
+pub struct PeerCredentials {
+    pub pid: i32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// SO_PEERCRED (unix(7)): the peer's credentials at the time of its `connect`.
+#[cfg(target_os = "linux")]
+pub fn peer_credentials(fd: i32) -> io::Result<PeerCredentials> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `peer`, which is a `ucred` of that size; any `fd` is allowed.
+    let status = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // A TCP socket, and a UNIX socket without a peer, answer with uid -1 and no error.
+    if peer.uid == u32::MAX {
+        return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
+    }
+    Ok(PeerCredentials {
+        pid: peer.pid,
+        uid: peer.uid,
+        gid: peer.gid,
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn peer_credentials(_fd: i32) -> io::Result<PeerCredentials> {
+    Err(io::Error::from_raw_os_error(libc::ENOTSUP))
+}
+
+/// No core file from now on (RLIMIT_CORE), and on Linux no reading of this process's memory by others of its user
+/// (PR_SET_DUMPABLE, prctl(2)).
+pub fn disable_core_dumps() -> io::Result<()> {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `none` outlives the call, which only reads it.
+    if unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: PR_SET_DUMPABLE takes a number and no pointer.
+    #[cfg(target_os = "linux")]
+    if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
