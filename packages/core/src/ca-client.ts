@@ -78,7 +78,13 @@ export type CAErrorCode =
   | 'timeout'
   | 'bad-response'
 
-const RETRYABLE: ReadonlySet<CAErrorCode> = new Set(['rate-limited', 'unavailable', 'timeout', 'bad-response'])
+const RETRYABLE: ReadonlySet<CAErrorCode> = new Set([
+  'unauthenticated', // tokens rotate on disk, and are read at each call
+  'rate-limited',
+  'unavailable',
+  'timeout',
+  'bad-response',
+])
 
 /** Why a CA did not issue. `code` is the contract; the message says what, why and what to do, and carries no secret. */
 export class CAError extends Error {

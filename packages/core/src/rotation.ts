@@ -1,0 +1,51 @@
+/** When to renew and when to try again: pure arithmetic, with time and chance as arguments. */
+import { createHash } from 'node:crypto'
+import type { SpiffeId } from './spiffe-id.ts'
+
+/** Two renewals of one identity are at least this far apart, whatever lifetime a CA gives: no hot loop. */
+export const MIN_RENEWAL_INTERVAL_MS = 1_000
+
+/** How much of a renewal's place in the window is drawn anew each time; the rest is the identity's stable phase. */
+const DRAWN_SHARE = 0.1
+
+export interface RotationPolicy {
+  /** Fraction of the remaining lifetime after which to renew, 0 to 1. */
+  readonly ratio: number
+  /** Half-width of the window around `ratio`, as a fraction of the lifetime. */
+  readonly jitter: number
+}
+
+/**
+ * The time to renew a certificate: a fraction of what was left of it when it arrived (CAs back-date notBefore by
+ * minutes, so a short-lived one would be due at once otherwise). The identity's phase spreads a node's renewals evenly
+ * over the window, though all were issued in one second; a little chance keeps two nodes with the same identities apart.
+ */
+export function renewalTime(
+  certificate: { readonly usableFrom: number; readonly notAfter: number },
+  policy: RotationPolicy,
+  phase: number,
+  random: number,
+): number {
+  const lifetime = Math.max(certificate.notAfter - certificate.usableFrom, 0)
+  const place = (phase + DRAWN_SHARE * random) % 1
+  const fraction = Math.min(Math.max(policy.ratio + policy.jitter * (2 * place - 1), 0), 1)
+  return certificate.usableFrom + Math.max(lifetime * fraction, MIN_RENEWAL_INTERVAL_MS)
+}
+
+/** A stable number in [0, 1) for an identity: its place among the renewals of a node. */
+export function phaseOf(identity: SpiffeId): number {
+  return createHash('sha256').update(identity).digest().readUInt32BE(0) / 2 ** 32
+}
+
+export interface RetryPolicy {
+  /** Wait after the first failure, milliseconds. */
+  readonly minMs: number
+  /** Longest wait, milliseconds. */
+  readonly maxMs: number
+}
+
+/** Wait before try number `failures` + 1: doubling from `minMs` to `maxMs`, each ±20 % (as ztunnel's manager does). */
+export function retryDelay(failures: number, policy: RetryPolicy, random: number): number {
+  const base = Math.min(policy.minMs * 2 ** Math.min(failures - 1, 30), policy.maxMs)
+  return base * (0.8 + 0.4 * random)
+}

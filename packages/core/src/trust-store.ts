@@ -1,0 +1,165 @@
+/** The trust bundles, one per trust domain, fed by the CA's own list and by the roots that come with certificates. */
+import { type CAClient, CAError, type IssuedCertificate } from './ca-client.ts'
+import type { Clock } from './clock.ts'
+import type { LedgerEvent } from './ledger.ts'
+import { type RetryPolicy, retryDelay } from './rotation.ts'
+import type { TrustBundleSecret } from './secret-item.ts'
+import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
+import { type Learned, type TrustAnchor, TrustBundle } from './trust-bundle.ts'
+
+/** How often a CA that cannot tell of changes by itself is asked for its roots. */
+const POLL_MS = 5 * 60_000
+
+export interface TrustStoreOptions {
+  readonly ca: CAClient
+  readonly clock: Clock
+  readonly random: () => number
+  readonly trustDomain: string
+  readonly settleMs: number
+  readonly timeoutMs: number
+  readonly retry: RetryPolicy
+  readonly record: (name: string, event: LedgerEvent) => void
+  /** Called when roots came or were given up: leaves should follow. */
+  readonly onRootsMoved: (trustDomain: string, learned: Learned) => void
+}
+
+type Listener = (secret: TrustBundleSecret) => void
+
+export class TrustStore implements Disposable {
+  readonly #options: TrustStoreOptions
+  readonly #bundles = new Map<string, TrustBundle>()
+  readonly #listeners = new Map<string, Set<Listener>>()
+  readonly #prunes = new Map<string, Disposable>()
+  readonly #closed = new AbortController()
+  #refreshing: Promise<void> | undefined
+  #nextRefresh: Disposable | undefined
+  #failures = 0
+
+  constructor(options: TrustStoreOptions) {
+    this.#options = options
+    void this.refresh()
+  }
+
+  bundle(trustDomain: string): TrustBundle | undefined {
+    return this.#bundles.get(trustDomain)
+  }
+
+  bundles(): Iterable<TrustBundle> {
+    return this.#bundles.values()
+  }
+
+  subscribe(trustDomain: string, listener: Listener): Disposable {
+    const listeners = this.#listeners.get(trustDomain) ?? new Set()
+    this.#listeners.set(trustDomain, listeners.add(listener))
+    return { [Symbol.dispose]: () => void listeners.delete(listener) }
+  }
+
+  /** Takes in the roots that came with a certificate, and gives those that its chain may end under. */
+  async anchorsFor(identity: SpiffeId, answer: IssuedCertificate): Promise<readonly TrustAnchor[]> {
+    const trustDomain = trustDomainOf(identity)
+    if (answer.roots && answer.roots.length > 0) this.#learn(trustDomain, answer.roots, false)
+    else if (!this.#bundles.has(trustDomain)) await this.refresh()
+    return this.#bundles.get(trustDomain)?.anchors() ?? []
+  }
+
+  /** Asks the CA for its list now, once for all who ask meanwhile. Never rejects: a failure is recorded and tried again. */
+  refresh(): Promise<void> {
+    this.#refreshing ??= this.#refresh().finally(() => {
+      this.#refreshing = undefined
+    })
+    return this.#refreshing
+  }
+
+  /** Looks, once the settle time has passed, whether a root can go. */
+  schedulePrune(trustDomain: string): void {
+    const { clock, settleMs } = this.#options
+    const bundle = this.#bundles.get(trustDomain)
+    if (!bundle || this.#prunes.has(trustDomain)) return
+    const timer = clock.at(clock.now() + settleMs, () => {
+      this.#prunes.delete(trustDomain)
+      if (bundle.prune(clock.now())) this.#publish(bundle)
+    })
+    this.#prunes.set(trustDomain, timer)
+  }
+
+  [Symbol.dispose](): void {
+    this.#closed.abort(new Error('the trust store is closed'))
+    this.#nextRefresh?.[Symbol.dispose]()
+    for (const timer of this.#prunes.values()) timer[Symbol.dispose]()
+    this.#listeners.clear()
+  }
+
+  async #refresh(): Promise<void> {
+    const { ca, clock, trustDomain, record } = this.#options
+    if (!ca.trustBundle || this.#closed.signal.aborted) return
+    try {
+      const roots = await this.#ask(signal => ca.trustBundle?.({ signal }) ?? Promise.resolve([]))
+      if (this.#closed.signal.aborted) return
+      this.#learn(trustDomain, roots, true)
+      this.#failures = 0
+      if (!ca.subscribe) this.#refreshAt(clock.now() + POLL_MS)
+    } catch (error) {
+      if (this.#closed.signal.aborted) return
+      const { code, message } = error instanceof CAError ? error : new CAError('unavailable', String(error))
+      record(`spiffe://${trustDomain}`, {
+        kind: 'ca-error',
+        code,
+        message: `The CA did not tell its roots: ${message}`,
+      })
+      const at = clock.now() + retryDelay(++this.#failures, this.#options.retry, this.#options.random())
+      record(`spiffe://${trustDomain}`, { kind: 'retry-planned', at })
+      this.#refreshAt(at)
+    }
+  }
+
+  async #ask(call: (signal: AbortSignal) => Promise<readonly string[]>): Promise<readonly string[]> {
+    const { clock, timeoutMs } = this.#options
+    const deadline = Promise.withResolvers<never>()
+    const controller = new AbortController()
+    const end = (reason: unknown) => {
+      controller.abort(reason)
+      deadline.reject(reason)
+    }
+    using _timer = clock.at(clock.now() + timeoutMs, () =>
+      end(new CAError('timeout', `no answer within ${timeoutMs} ms`)),
+    )
+    const onClose = () => end(this.#closed.signal.reason)
+    this.#closed.signal.addEventListener('abort', onClose, { once: true })
+    try {
+      return await Promise.race([call(controller.signal), deadline.promise])
+    } finally {
+      this.#closed.signal.removeEventListener('abort', onClose)
+    }
+  }
+
+  #refreshAt(time: number): void {
+    this.#nextRefresh?.[Symbol.dispose]()
+    this.#nextRefresh = this.#options.clock.at(time, () => void this.refresh())
+  }
+
+  #learn(trustDomain: string, roots: readonly string[], complete: boolean): void {
+    const { clock, record, settleMs, onRootsMoved } = this.#options
+    const bundle = this.#bundles.get(trustDomain) ?? new TrustBundle(trustDomain, settleMs)
+    const learned = bundle.learn(roots, { complete, now: clock.now() })
+    for (const reason of learned.rejected) {
+      record(`spiffe://${trustDomain}`, { kind: 'ca-error', code: 'bad-response', message: `Left out: ${reason}` })
+    }
+    if (bundle.anchors().length > 0) this.#bundles.set(trustDomain, bundle)
+    if (learned.added.length > 0) this.#publish(bundle)
+    if (learned.added.length > 0 || learned.givenUp.length > 0) {
+      onRootsMoved(trustDomain, learned)
+      this.schedulePrune(trustDomain)
+    }
+  }
+
+  #publish(bundle: TrustBundle): void {
+    const { secret, trustDomain } = bundle
+    if (!secret) return
+    this.#options.record(`spiffe://${trustDomain}`, {
+      kind: 'roots-changed',
+      version: secret.version,
+      roots: bundle.anchors().length,
+    })
+    for (const listener of this.#listeners.get(trustDomain) ?? []) listener(secret)
+  }
+}
