@@ -6,7 +6,14 @@ import { FetchQueue, type Urgency } from './fetch-queue.ts'
 import { type Issued, issue } from './issuance.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
 import { Ledger, type LedgerEntry, type LedgerEvent } from './ledger.ts'
-import { type IdentityEntry, type Listener, type Managed, type Reason, toEntry, type Activity } from './managed-identity.ts'
+import {
+  type Activity,
+  type IdentityEntry,
+  type Listener,
+  type Managed,
+  type Reason,
+  toEntry,
+} from './managed-identity.ts'
 import { MIN_RENEWAL_INTERVAL_MS, phaseOf, renewalTime, retryDelay } from './rotation.ts'
 import type { SecretItem, TrustBundleSecret } from './secret-item.ts'
 import { ServedCertificate } from './served-certificate.ts'

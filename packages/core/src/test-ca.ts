@@ -149,7 +149,9 @@ async function makeCertificate(
 ): Promise<string> {
   const usage = fields.ca ? KeyUsageFlags.keyCertSign : KeyUsageFlags.digitalSignature
   const certificate = await X509CertificateGenerator.create({
-    serialNumber: Buffer.from(webcrypto.getRandomValues(new Uint8Array(15))).toString('hex').replace(/^../, '4a'),
+    serialNumber: Buffer.from(webcrypto.getRandomValues(new Uint8Array(15)))
+      .toString('hex')
+      .replace(/^../, '4a'),
     subject: fields.subject ?? '',
     issuer: issuer.subject,
     notBefore: new Date(fields.notBefore),

@@ -1,7 +1,7 @@
 /** A key generator on node:crypto for tests: real keys and CSRs, nothing to build. */
 import 'reflect-metadata'
 import { KeyObject, webcrypto } from 'node:crypto'
-import { Extension, Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509'
+import { type Extension, Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509'
 import type { GeneratedKey, KeyGenerator, KeyRequest } from './key-generator.ts'
 
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
