@@ -1,0 +1,291 @@
+/** A certificate authority in the process: for trying Livery out, for tests, and behind `livery ca`. Not for production. */
+import { X509Certificate } from 'node:crypto'
+import {
+  type CAChange,
+  CAError,
+  type Clock,
+  isSpiffeId,
+  type KeyType,
+  type SpiffeId,
+  trustDomainOf,
+  trustDomainProblem,
+} from '@livery/core'
+import { AuthorityDirectory } from './authority-directory.ts'
+import { type Anchor, type AuthorityState, rootId } from './authority-state.ts'
+import {
+  createIntermediate,
+  createRoot,
+  createServerCertificate,
+  createSvid,
+  exportPrivateKey,
+  generateKeys,
+  type Issuer,
+  pemOf,
+  publicKeyOf,
+  type ServerNames,
+  type Validity,
+} from './certificate-profiles.ts'
+import { verifiedPublicKey } from './certificate-request.ts'
+
+export interface CertificateAuthorityOptions {
+  readonly clock: Clock
+  /** The one trust domain that it issues for. */
+  readonly trustDomain: string
+  /** Of the roots and intermediates made from now on; default `ecdsa-p256`. */
+  readonly keyType?: KeyType
+  /** Whether roots made from now on sign through an intermediate; default `false`. */
+  readonly intermediate?: boolean
+  /** Where it is kept, so that a restart has the same root; default: in memory only. */
+  readonly directory?: string
+  /** A wish beyond it is refused (`ttl-too-long`), as istiod does; default 7,776,000 (90 days). */
+  readonly maxTtlSeconds?: number
+  /** How far notBefore lies in the past, for clients whose clock is behind; default 120, as istiod. */
+  readonly backdateSeconds?: number
+  /** Of roots made from now on; default 315,360,000 (10 years). */
+  readonly rootTtlSeconds?: number
+}
+
+export interface SigningRequest {
+  /** The caller, as it was authenticated: the certificate's SAN. What the CSR says of itself is not looked at. */
+  readonly identity: SpiffeId
+  /** PKCS#10, DER. */
+  readonly csr: Uint8Array
+  /** From now on, greater than zero. The certificate ends earlier where its issuer does. */
+  readonly ttlSeconds: number
+}
+
+export interface SignedCertificate {
+  /** PEM, one certificate an element: the leaf and, where there is one, the intermediate. */
+  readonly chain: readonly string[]
+  /** The root that `chain` leads to. */
+  readonly root: string
+}
+
+/** A root as {@link CertificateAuthority.roots} lists it. */
+export interface AuthorityRoot {
+  /** SHA-256 of the certificate, in hexadecimal. */
+  readonly id: string
+  readonly pem: string
+  /** Whether new certificates are signed under it. */
+  readonly signing: boolean
+  /** Milliseconds since the epoch. */
+  readonly notAfter: number
+}
+
+const DAY = 86_400
+
+/**
+ * Signs X509-SVIDs for one trust domain. Its root rotates in three steps: {@link addRoot}, {@link switchTo},
+ * {@link removeRoot}. Holds no timer and no handle.
+ */
+export class CertificateAuthority {
+  readonly #options: Required<Omit<CertificateAuthorityOptions, 'directory'>>
+  readonly #directory: AuthorityDirectory | undefined
+  readonly #listeners = new Set<(change: CAChange) => void>()
+  #state: AuthorityState
+  #lastChange: Promise<unknown> = Promise.resolve()
+
+  private constructor(
+    options: Required<Omit<CertificateAuthorityOptions, 'directory'>>,
+    directory: AuthorityDirectory | undefined,
+    state: AuthorityState,
+  ) {
+    this.#options = options
+    this.#directory = directory
+    this.#state = state
+  }
+
+  /**
+   * Takes up the CA in `directory`, or makes a new one. Throws a `TypeError` for an option it cannot use, and an
+   * `Error` if the directory is not whole or belongs to another trust domain; nothing is overwritten then.
+   */
+  static async open(options: CertificateAuthorityOptions): Promise<CertificateAuthority> {
+    const { directory: path, ...rest } = options
+    const filled = {
+      keyType: 'ecdsa-p256' as const,
+      intermediate: false,
+      maxTtlSeconds: 90 * DAY,
+      backdateSeconds: 120,
+      rootTtlSeconds: 3650 * DAY,
+      ...rest,
+    }
+    checkOptions(filled)
+    if (path === undefined) return new CertificateAuthority(filled, undefined, await firstState(filled))
+    const directory = new AuthorityDirectory(path)
+    const state = (await directory.load()) ?? (await directory.create(await firstState(filled)))
+    if (state.trustDomain !== filled.trustDomain)
+      throw new Error(
+        `Cannot use the CA in ${path}: it is that of trust domain ${state.trustDomain}, not ${filled.trustDomain}. Name another directory, or remove this one to start a new CA with a new root.`,
+      )
+    return new CertificateAuthority(filled, directory, state)
+  }
+
+  get trustDomain(): string {
+    return this.#options.trustDomain
+  }
+
+  /** Rejects with a {@link CAError}: `denied`, `ttl-too-long`, `invalid-csr`, or `unavailable` once its root has expired. */
+  async sign({ identity, csr, ttlSeconds }: SigningRequest): Promise<SignedCertificate> {
+    if (trustDomainOf(identity) !== this.trustDomain)
+      throw new CAError(
+        'denied',
+        `Cannot issue for ${identity}: this CA is that of trust domain ${this.trustDomain}. Ask for an identity of it.`,
+      )
+    const { signing } = this.#state
+    const issuer = issuerOf(signing)
+    const validity = this.#validity(issuer, ttlSeconds)
+    const leaf = await createSvid(issuer, identity, await verifiedPublicKey(csr), validity)
+    return { chain: [pemOf(leaf), ...intermediatesOf(signing)], root: signing.root.pem }
+  }
+
+  /** A TLS server certificate and its key, PEM, for the server in front of this CA. */
+  async issueServerCertificate(names: ServerNames, ttlSeconds: number): Promise<{ chain: string; privateKey: string }> {
+    const { signing } = this.#state
+    const issuer = issuerOf(signing)
+    const keys = await generateKeys(this.#options.keyType)
+    const publicKey = await publicKeyOf(keys)
+    const leaf = await createServerCertificate(issuer, names, publicKey, this.#validity(issuer, ttlSeconds))
+    return {
+      chain: [pemOf(leaf), ...intermediatesOf(signing)].join(''),
+      privateKey: exportPrivateKey(keys.privateKey),
+    }
+  }
+
+  /** Whose certificate `der` is, or `undefined` if this CA did not issue it, it is out of its dates, or names no one. */
+  identify(der: Uint8Array): SpiffeId | undefined {
+    const certificate = new X509Certificate(der)
+    const now = this.#options.clock.now()
+    if (now < certificate.validFromDate.getTime() || now > certificate.validToDate.getTime()) return undefined
+    const issued = this.#state.anchors
+      .map(anchor => new X509Certificate(issuerOf(anchor).pem))
+      .some(issuer => certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey))
+    const name = certificate.subjectAltName?.startsWith('URI:') ? certificate.subjectAltName.slice('URI:'.length) : ''
+    return issued && isSpiffeId(name) ? name : undefined
+  }
+
+  /** Every root, the newest last; a client trusts them all. */
+  trustBundle(): readonly string[] {
+    return this.#state.anchors.map(anchor => anchor.root.pem)
+  }
+
+  roots(): readonly AuthorityRoot[] {
+    return this.#state.anchors.map(({ id, root }) => ({
+      id,
+      pem: root.pem,
+      signing: id === this.#state.signing.id,
+      notAfter: root.certificate.notAfter.getTime(),
+    }))
+  }
+
+  /** Step one of a rotation: a second root that clients can learn to trust. Nothing is signed under it yet. */
+  async addRoot(): Promise<string> {
+    const anchor = await createAnchor(this.#options)
+    await this.#change(state => ({ ...state, anchors: [...state.anchors, anchor] }))
+    this.#tell({ kind: 'roots' })
+    return anchor.id
+  }
+
+  /** Step two: certificates are signed under the root `id` from now on. Listeners hear that they should be renewed. */
+  async switchTo(id: string): Promise<void> {
+    await this.#change(state => ({ ...state, signing: findAnchor(state, id) }))
+    this.#tell({ kind: 'certificates' })
+  }
+
+  /** Step three: the root `id` is given up; certificates under it are worthless to whoever has the new bundle. */
+  async removeRoot(id: string): Promise<void> {
+    await this.#change(state => {
+      if (findAnchor(state, id) === state.signing)
+        throw new TypeError(
+          `Cannot remove root ${id}: new certificates are signed under it. Switch to another root first.`,
+        )
+      return { ...state, anchors: state.anchors.filter(anchor => anchor.id !== id) }
+    })
+    this.#tell({ kind: 'roots' })
+  }
+
+  subscribe(listener: (change: CAChange) => void): Disposable {
+    // Wrapped, so that the same function subscribed twice is two subscriptions.
+    const subscription = (change: CAChange) => listener(change)
+    this.#listeners.add(subscription)
+    return { [Symbol.dispose]: () => void this.#listeners.delete(subscription) }
+  }
+
+  /** One change after the other; in the memory only what the directory has. */
+  #change(change: (state: AuthorityState) => AuthorityState): Promise<void> {
+    const result = this.#lastChange.then(async () => {
+      const next = change(this.#state)
+      await this.#directory?.save(next)
+      this.#state = next
+    })
+    this.#lastChange = result.catch(() => {})
+    return result
+  }
+
+  #tell(change: CAChange): void {
+    for (const listener of [...this.#listeners]) listener(change)
+  }
+
+  #validity(issuer: Issuer, ttlSeconds: number): Validity {
+    if (!(ttlSeconds > 0))
+      throw new TypeError(`Cannot issue a certificate for ${ttlSeconds} seconds: ttlSeconds must be greater than 0`)
+    const { maxTtlSeconds, backdateSeconds, clock } = this.#options
+    if (ttlSeconds > maxTtlSeconds)
+      throw new CAError(
+        'ttl-too-long',
+        `Cannot issue a certificate for ${ttlSeconds} seconds: this CA allows ${maxTtlSeconds}. Ask for a shorter lifetime.`,
+      )
+    const now = clock.now()
+    const end = issuer.certificate.notAfter.getTime()
+    if (now >= end)
+      throw new CAError(
+        'unavailable',
+        `Cannot issue a certificate: the CA's own has expired at ${new Date(end).toISOString()}. Add a root and switch to it.`,
+        { retryable: false },
+      )
+    return { notBefore: now - backdateSeconds * 1000, notAfter: Math.min(now + ttlSeconds * 1000, end) }
+  }
+}
+
+type AnchorOptions = Pick<
+  Required<CertificateAuthorityOptions>,
+  'clock' | 'trustDomain' | 'keyType' | 'intermediate' | 'rootTtlSeconds' | 'backdateSeconds'
+>
+
+async function firstState(options: AnchorOptions): Promise<AuthorityState> {
+  const anchor = await createAnchor(options)
+  return { trustDomain: options.trustDomain, anchors: [anchor], signing: anchor }
+}
+
+async function createAnchor(options: AnchorOptions): Promise<Anchor> {
+  const now = options.clock.now()
+  const validity = { notBefore: now - options.backdateSeconds * 1000, notAfter: now + options.rootTtlSeconds * 1000 }
+  const root = await createRoot(options.trustDomain, options.keyType, validity)
+  const id = rootId(root)
+  return options.intermediate
+    ? { id, root, intermediate: await createIntermediate(root, options.keyType, validity) }
+    : { id, root }
+}
+
+function checkOptions(options: Required<Omit<CertificateAuthorityOptions, 'directory'>>): void {
+  const problem = trustDomainProblem(options.trustDomain)
+  if (problem) throw new TypeError(`Cannot open the CA: trustDomain ${JSON.stringify(options.trustDomain)} ${problem}`)
+  for (const name of ['maxTtlSeconds', 'rootTtlSeconds'] as const)
+    if (!(options[name] >= 1)) throw new TypeError(`Cannot open the CA: ${name} ${options[name]} is less than 1`)
+  if (!(options.backdateSeconds >= 0))
+    throw new TypeError(`Cannot open the CA: backdateSeconds ${options.backdateSeconds} is less than 0`)
+}
+
+function findAnchor(state: AuthorityState, id: string): Anchor {
+  const anchor = state.anchors.find(each => each.id === id)
+  if (anchor) return anchor
+  const known = state.anchors.map(each => each.id).join(', ')
+  throw new TypeError(`Cannot find root ${JSON.stringify(id)}: this CA has ${known}`)
+}
+
+function issuerOf(anchor: Anchor): Issuer {
+  return anchor.intermediate ?? anchor.root
+}
+
+function intermediatesOf(anchor: Anchor): readonly string[] {
+  return anchor.intermediate ? [anchor.intermediate.pem] : []
+}

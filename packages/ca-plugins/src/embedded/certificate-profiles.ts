@@ -1,0 +1,190 @@
+/**
+ * What the certificates of the embedded CA contain: RFC 5280, and
+ * https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md
+ */
+import 'reflect-metadata'
+import { KeyObject, randomBytes, webcrypto } from 'node:crypto'
+import type { KeyType, SpiffeId } from '@livery/core'
+import * as x509 from '@peculiar/x509'
+
+x509.cryptoProvider.set(webcrypto)
+
+/** A CA certificate together with its private key, ready to sign. */
+export interface Issuer {
+  /** Newline at the end. */
+  readonly pem: string
+  readonly certificate: x509.X509Certificate
+  readonly key: webcrypto.CryptoKey
+  /** The same in every certificate that it issues, so made once. */
+  readonly authorityKeyIdentifier: x509.Extension
+}
+
+/** First and last moment, in milliseconds since the epoch; certificates hold whole seconds. */
+export interface Validity {
+  readonly notBefore: number
+  readonly notAfter: number
+}
+
+/** The names of a TLS server certificate. */
+export interface ServerNames {
+  readonly dnsNames: readonly string[]
+  readonly ipAddresses: readonly string[]
+}
+
+const KEY_ALGORITHMS: Readonly<Record<KeyType, webcrypto.EcKeyGenParams | webcrypto.RsaHashedKeyGenParams>> = {
+  'ecdsa-p256': { name: 'ECDSA', namedCurve: 'P-256' },
+  'ecdsa-p384': { name: 'ECDSA', namedCurve: 'P-384' },
+  'rsa-2048': rsa(2048),
+  'rsa-3072': rsa(3072),
+  'rsa-4096': rsa(4096),
+}
+
+const LEAF_EXTENSIONS: readonly x509.Extension[] = [
+  new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature | x509.KeyUsageFlags.keyEncipherment, true),
+  new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth]),
+  new x509.BasicConstraintsExtension(false, undefined, true),
+]
+const CA_KEY_USAGE = new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true)
+
+/** A self-signed root of `trustDomain` with a new key. */
+export async function createRoot(trustDomain: string, keyType: KeyType, validity: Validity): Promise<Issuer> {
+  const keys = await generateKeys(keyType)
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    keys,
+    name: caName(trustDomain, 'root'),
+    serialNumber: serialNumber(),
+    ...wholeSeconds(validity),
+    signingAlgorithm: { name: keys.privateKey.algorithm.name, hash: 'SHA-256' },
+    extensions: [
+      new x509.BasicConstraintsExtension(true, undefined, true),
+      CA_KEY_USAGE,
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  })
+  return toIssuer(certificate, keys.privateKey)
+}
+
+/** An intermediate under `root`, which may issue leaves but no further CA. */
+export async function createIntermediate(root: Issuer, keyType: KeyType, validity: Validity): Promise<Issuer> {
+  const keys = await generateKeys(keyType)
+  const organization = root.certificate.subjectName.getField('O')[0] ?? ''
+  const certificate = await x509.X509CertificateGenerator.create({
+    publicKey: keys.publicKey,
+    subject: caName(organization, 'intermediate'),
+    ...issuedBy(root, validity),
+    extensions: [
+      new x509.BasicConstraintsExtension(true, 0, true),
+      CA_KEY_USAGE,
+      root.authorityKeyIdentifier,
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  })
+  return toIssuer(certificate, keys.privateKey)
+}
+
+/** An X509-SVID: empty subject, and `identity` as the one critical URI SAN. */
+export async function createSvid(
+  issuer: Issuer,
+  identity: SpiffeId,
+  publicKey: x509.PublicKey,
+  validity: Validity,
+): Promise<x509.X509Certificate> {
+  // Critical, since the subject is empty: RFC 5280, section 4.2.1.6.
+  const name = new x509.SubjectAlternativeNameExtension([{ type: 'url', value: identity }], true)
+  return createLeaf(issuer, name, publicKey, validity)
+}
+
+/** A TLS server certificate for `names`. */
+export async function createServerCertificate(
+  issuer: Issuer,
+  names: ServerNames,
+  publicKey: x509.PublicKey,
+  validity: Validity,
+): Promise<x509.X509Certificate> {
+  const general = [
+    ...names.dnsNames.map(value => ({ type: 'dns' as const, value })),
+    ...names.ipAddresses.map(value => ({ type: 'ip' as const, value })),
+  ]
+  return createLeaf(issuer, new x509.SubjectAlternativeNameExtension(general, true), publicKey, validity)
+}
+
+/** The issuer of a certificate and key that were made before. */
+export async function toIssuer(certificate: x509.X509Certificate, key: webcrypto.CryptoKey): Promise<Issuer> {
+  return {
+    pem: pemOf(certificate),
+    certificate,
+    key,
+    authorityKeyIdentifier: await x509.AuthorityKeyIdentifierExtension.create(certificate.publicKey),
+  }
+}
+
+export async function generateKeys(keyType: KeyType): Promise<webcrypto.CryptoKeyPair> {
+  // Extractable, so that the CA can be kept in a directory.
+  return webcrypto.subtle.generateKey(KEY_ALGORITHMS[keyType], true, ['sign', 'verify'])
+}
+
+export async function publicKeyOf(keys: webcrypto.CryptoKeyPair): Promise<x509.PublicKey> {
+  return x509.PublicKey.create(keys.publicKey)
+}
+
+/** PKCS#8 PEM. */
+export function exportPrivateKey(key: webcrypto.CryptoKey): string {
+  return KeyObject.from(key).export({ type: 'pkcs8', format: 'pem' }).toString()
+}
+
+/** PEM with a newline at the end. */
+export function pemOf(certificate: x509.X509Certificate): string {
+  return `${certificate.toString('pem').trimEnd()}\n`
+}
+
+async function createLeaf(
+  issuer: Issuer,
+  subjectAlternativeName: x509.Extension,
+  publicKey: x509.PublicKey,
+  validity: Validity,
+): Promise<x509.X509Certificate> {
+  return x509.X509CertificateGenerator.create({
+    publicKey,
+    ...issuedBy(issuer, validity),
+    extensions: [
+      ...LEAF_EXTENSIONS,
+      issuer.authorityKeyIdentifier,
+      await x509.SubjectKeyIdentifierExtension.create(publicKey),
+      subjectAlternativeName,
+    ],
+  })
+}
+
+function issuedBy(issuer: Issuer, validity: Validity) {
+  return {
+    issuer: issuer.certificate.subjectName,
+    signingKey: issuer.key,
+    signingAlgorithm: { name: issuer.key.algorithm.name, hash: 'SHA-256' },
+    serialNumber: serialNumber(),
+    ...wholeSeconds(validity),
+  }
+}
+
+/** Outwards, so that a lifetime of one second is never none. */
+function wholeSeconds({ notBefore, notAfter }: Validity): { notBefore: Date; notAfter: Date } {
+  return {
+    notBefore: new Date(Math.floor(notBefore / 1000) * 1000),
+    notAfter: new Date(Math.ceil(notAfter / 1000) * 1000),
+  }
+}
+
+/** Two roots of one trust domain need different names: some verifiers pick the issuer by name alone. */
+function caName(organization: string, role: 'root' | 'intermediate'): x509.JsonName {
+  return [{ O: [organization] }, { CN: [`Livery embedded ${role} ${randomBytes(4).toString('hex')}`] }]
+}
+
+/** 127 random bits, positive and never zero (RFC 5280, section 4.1.2.2; CA/Browser Forum asks for 64 bits). */
+function serialNumber(): string {
+  const bytes = randomBytes(16)
+  bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40
+  return bytes.toString('hex')
+}
+
+function rsa(modulusLength: number): webcrypto.RsaHashedKeyGenParams {
+  return { name: 'RSASSA-PKCS1-v1_5', modulusLength, publicExponent: new Uint8Array([1, 0, 1]), hash: 'SHA-256' }
+}

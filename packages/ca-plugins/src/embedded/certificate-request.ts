@@ -1,0 +1,43 @@
+/** What the embedded CA accepts as a CSR: PKCS#10 (RFC 2986), signed by a key that is strong enough. */
+import { CAError } from '@livery/core'
+import * as x509 from '@peculiar/x509'
+
+/** A request with a 4096-bit key and a URI of 2,048 bytes has under 4 kB. */
+const MAX_BYTES = 16_384
+const MIN_RSA_BITS = 2048
+/** Verifying costs with the square of the length: beyond this a caller could keep the CA busy. */
+const MAX_RSA_BITS = 8192
+
+/** The public key of `csr` (DER), whose owner has signed it. Rejects with a `CAError` `invalid-csr`. */
+export async function verifiedPublicKey(csr: Uint8Array): Promise<x509.PublicKey> {
+  if (csr.byteLength > MAX_BYTES) throw invalid(`it has ${csr.byteLength} bytes, more than ${MAX_BYTES}`)
+  let request: x509.Pkcs10CertificateRequest
+  let publicKey: x509.PublicKey
+  try {
+    // Copied, since the parser keeps views and a pooled Buffer's memory is reused.
+    request = new x509.Pkcs10CertificateRequest(new Uint8Array(csr))
+    publicKey = request.publicKey
+  } catch (error) {
+    throw invalid('it is not a PKCS#10 request', error)
+  }
+  const problem = keyProblem(publicKey.algorithm)
+  if (problem) throw invalid(problem)
+  if (!(await request.verify().catch(() => false))) throw invalid('its signature is not by the key that it holds')
+  return publicKey
+}
+
+function keyProblem(algorithm: Algorithm & { modulusLength?: number; namedCurve?: string }): string | undefined {
+  if (algorithm.name === 'RSASSA-PKCS1-v1_5') {
+    const bits = algorithm.modulusLength ?? 0
+    if (bits < MIN_RSA_BITS || bits > MAX_RSA_BITS)
+      return `its RSA key has ${bits} bits, not ${MIN_RSA_BITS} to ${MAX_RSA_BITS}`
+    return undefined
+  }
+  if (algorithm.name === 'ECDSA' && (algorithm.namedCurve === 'P-256' || algorithm.namedCurve === 'P-384'))
+    return undefined
+  return 'its key is neither RSA nor ECDSA on P-256 or P-384'
+}
+
+function invalid(reason: string, cause?: unknown): CAError {
+  return new CAError('invalid-csr', `Cannot sign the certificate request: ${reason}. Send a new one.`, { cause })
+}
