@@ -1,1 +1,5 @@
-export {}
+/** The public names of `@livery/native-keygen`. */
+
+export type { KeyGeneratorChoice, KeyGeneratorOptions } from './create-key-generator.ts'
+export { createKeyGenerator } from './create-key-generator.ts'
+export { disableCoreDumps, readPeerCredentials } from './kernel.ts'

@@ -1,0 +1,25 @@
+/** What Node cannot ask the kernel; `rust/process.rs` can. */
+import type { ReadPeerCredentials } from '@livery/core'
+import { lookup } from './addon.ts'
+
+const { addon } = lookup
+
+/**
+ * Who is on the other end of a connected UNIX socket (SO_PEERCRED). Throws an `Error` with `code`: `EBADF`, `ENOTSOCK`,
+ * or `ENOTCONN` for a socket that is not a UNIX socket or has no peer. Absent without the addon, and outside Linux.
+ */
+export const readPeerCredentials: ReadPeerCredentials | undefined =
+  addon && process.platform === 'linux' ? fd => addon.peerCredentials(checkDescriptor(fd)) : undefined
+
+/**
+ * Keeps keys out of core files: no core file of this process from now on (RLIMIT_CORE), and on Linux no reading of its
+ * memory by other processes of its user (PR_SET_DUMPABLE; `/proc/self` then belongs to root). Throws an `Error` with
+ * `code`. Absent without the addon.
+ */
+export const disableCoreDumps: (() => void) | undefined = addon?.disableCoreDumps
+
+/** Without it NaN would become 0 on the way to Rust, and 2 ** 32 too. */
+function checkDescriptor(fd: number): number {
+  if (Number.isInteger(fd) && Math.abs(fd) < 2 ** 31) return fd
+  throw new TypeError(`Cannot read peer credentials: fd is ${fd}; it must be a file descriptor`)
+}

@@ -1,0 +1,35 @@
+/** The check of key requests that every generator makes at its door. */
+import { KEY_TYPES, type KeyRequest, type KeyType, type PrivateKeyFormat, spiffeIdProblem } from '@livery/core'
+
+const FORMATS: readonly PrivateKeyFormat[] = ['pkcs8', 'traditional']
+
+/** `request` with its default filled in, read once; throws a `TypeError` that names the field, which starts with `path`. */
+export function checkKeyRequest(request: KeyRequest, path = 'request'): Required<KeyRequest> {
+  if (typeof request !== 'object' || request === null) throw wrong(path, request, 'it must be an object')
+  const { type, identity, format = 'pkcs8' } = request
+  if (!isOneOf<KeyType>(KEY_TYPES, type)) throw wrong(`${path}.type`, type, `it must be ${oneOf(KEY_TYPES)}`)
+  if (!isOneOf(FORMATS, format)) throw wrong(`${path}.format`, format, `it must be ${oneOf(FORMATS)}`)
+  if (typeof identity !== 'string') throw wrong(`${path}.identity`, identity, 'it must be a SPIFFE ID')
+  const problem = spiffeIdProblem(identity)
+  if (problem) throw wrong(`${path}.identity`, identity, `it must be a SPIFFE ID, but ${problem}`)
+  return { type, identity, format }
+}
+
+/** The same for a batch: `requests[3].type` is what a message names. */
+export function checkKeyRequests(requests: readonly KeyRequest[]): readonly Required<KeyRequest>[] {
+  if (!Array.isArray(requests)) throw wrong('requests', requests, 'it must be an array')
+  return Array.from(requests, (request, index) => checkKeyRequest(request, `requests[${index}]`))
+}
+
+function isOneOf<T extends string>(allowed: readonly T[], value: unknown): value is T {
+  return allowed.some(name => name === value)
+}
+
+function oneOf(names: readonly string[]): string {
+  return `one of ${names.join(', ')}`
+}
+
+function wrong(field: string, value: unknown, reason: string): TypeError {
+  const shown = typeof value === 'string' ? JSON.stringify(value.slice(0, 256)) : value === null ? 'null' : typeof value
+  return new TypeError(`Cannot generate a key: ${field} is ${shown}; ${reason}`)
+}
