@@ -1,0 +1,509 @@
+import assert from 'node:assert/strict'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { test } from 'node:test'
+import { CAError, type IssuedCertificate } from './ca-client.ts'
+import { FakeClock } from './fake-clock.ts'
+import type { LedgerEntry, LedgerEvent } from './ledger.ts'
+import type { SecretItem } from './secret-item.ts'
+import { CertificateSecret } from './secret-item.ts'
+import { SecretManager, type SecretManagerOptions } from './secret-manager.ts'
+import type { SpiffeId } from './spiffe-id.ts'
+import { TestCA } from './test-ca.ts'
+import { TestKeyGenerator } from './test-key-generator.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const API = 'spiffe://cluster.local/ns/default/sa/api'
+const SECOND = 1_000
+const HOUR = 3_600_000
+const never = new AbortController().signal
+
+/** A manager over a CA that signs, on a clock that moves when told; its events can be waited for. */
+class Bench implements AsyncDisposable {
+  readonly clock = new FakeClock()
+  readonly keys = new TestKeyGenerator()
+  readonly events: { name: string; event: LedgerEvent }[] = []
+  readonly ca: TestCA
+  readonly manager: SecretManager
+  #wake = Promise.withResolvers<void>()
+
+  private constructor(ca: TestCA, clock: FakeClock, options: Partial<SecretManagerOptions>) {
+    this.ca = ca
+    this.clock = clock
+    this.manager = new SecretManager({
+      ca,
+      clock,
+      keyGenerator: this.keys,
+      trustDomain: 'cluster.local',
+      random: () => 0.5,
+      observe: (name: string, { event }: LedgerEntry) => {
+        this.events.push({ name, event })
+        this.#wake.resolve()
+        this.#wake = Promise.withResolvers()
+      },
+      ...options,
+    })
+  }
+
+  static async create(options: Partial<SecretManagerOptions> = {}): Promise<Bench> {
+    const clock = new FakeClock()
+    return new Bench(await TestCA.create(clock), clock, options)
+  }
+
+  async add(identity: SpiffeId): Promise<CertificateSecret> {
+    this.manager.add(identity)
+    const item = await this.manager.get({ kind: 'identity', identity }, { signal: never })
+    assert.ok(item instanceof CertificateSecret)
+    return item
+  }
+
+  served(identity: SpiffeId): CertificateSecret | undefined {
+    const item = this.manager.current({ kind: 'identity', identity })
+    assert.ok(item === undefined || item instanceof CertificateSecret)
+    return item
+  }
+
+  count(kind: LedgerEvent['kind']): number {
+    return this.events.filter(({ event }) => event.kind === kind).length
+  }
+
+  last<K extends LedgerEvent['kind']>(kind: K): Extract<LedgerEvent, { kind: K }> {
+    const found = this.events.findLast(({ event }) => event.kind === kind)?.event
+    assert.ok(found, `no ${kind} happened`)
+    return found as Extract<LedgerEvent, { kind: K }>
+  }
+
+  /** Resolves once `kind` has happened `count` times in all. */
+  async until(kind: LedgerEvent['kind'], count: number): Promise<void> {
+    while (this.count(kind) < count) await this.#wake.promise
+  }
+
+  /** Moves on to what is due next for the identity. */
+  async toNextDue(identity: SpiffeId): Promise<void> {
+    const due = this.manager.entries().find(entry => entry.identity === identity)?.renewAt
+    assert.ok(due !== undefined, `nothing is planned for ${identity}`)
+    await this.clock.advance(due - this.clock.now())
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.manager[Symbol.asyncDispose]()
+    assert.deepEqual(this.clock.deadlines(), [], 'a deadline is left after closing')
+  }
+}
+
+const unavailable = () => Promise.reject(new CAError('unavailable', 'the CA is down'))
+
+function subscribe(bench: Bench, identity: SpiffeId): (SecretItem | undefined)[] {
+  const items: (SecretItem | undefined)[] = []
+  bench.manager.subscribe({ kind: 'identity', identity }, item => items.push(item))
+  return items
+}
+
+test('a certificate is issued with its own key, and served with the chain and bundle that belong to it', async () => {
+  await using bench = await Bench.create()
+  const item = await bench.add(WEB)
+  const leaf = new X509Certificate(item.certificateChain)
+  assert.equal(leaf.subjectAltName, `URI:${WEB}`)
+  assert.ok(leaf.checkPrivateKey(createPrivateKey(Buffer.from(item.privateKey()))))
+  const bundle = bench.manager.current({ kind: 'bundle', trustDomain: 'cluster.local' })
+  assert.ok(bundle?.kind === 'bundle')
+  assert.ok(leaf.checkIssued(new X509Certificate(bundle.trustedCa)))
+  assert.equal(item.notAfter, bench.clock.now() + 24 * HOUR)
+})
+
+test('asking again answers from the cache, without a word to the CA', async () => {
+  await using bench = await Bench.create()
+  const item = await bench.add(WEB)
+  for (let round = 0; round < 3; round++) assert.equal(await bench.add(WEB), item)
+  assert.equal(bench.ca.requests.length, 1)
+})
+
+test('a hundred who ask at once make one request and get the same object', async () => {
+  await using bench = await Bench.create()
+  const items = await Promise.all(Array.from({ length: 100 }, () => bench.add(WEB)))
+  assert.equal(new Set(items).size, 1)
+  assert.equal(bench.ca.requests.length, 1)
+})
+
+test('a certificate is renewed though nobody listens, and the replaced key is wiped', async () => {
+  await using bench = await Bench.create()
+  const first = await bench.add(WEB)
+  const key = first.privateKey()
+  await bench.toNextDue(WEB)
+  await bench.until('issued', 2)
+  assert.notEqual(bench.served(WEB), first)
+  assert.ok(key.every(byte => byte === 0))
+  assert.ok(
+    bench
+      .served(WEB)
+      ?.privateKey()
+      .some(byte => byte !== 0),
+  )
+})
+
+test('nothing is fetched while nothing is due', async () => {
+  await using bench = await Bench.create()
+  await bench.add(WEB)
+  await bench.clock.advance(9.5 * HOUR)
+  assert.equal(bench.ca.requests.length, 1)
+})
+
+test('a failed renewal keeps the old certificate until its end, is tried on, and heals', async () => {
+  await using bench = await Bench.create()
+  const first = await bench.add(WEB)
+  const items = subscribe(bench, WEB)
+  bench.ca.answer = unavailable
+  await bench.toNextDue(WEB)
+  await bench.until('ca-error', 1)
+  for (let failures = 2; failures <= 8; failures++) {
+    await bench.toNextDue(WEB)
+    await bench.until('ca-error', failures)
+  }
+  assert.equal(bench.served(WEB), first)
+  assert.ok(first.privateKey().some(byte => byte !== 0))
+  assert.equal(bench.manager.entries()[0]?.lastFailure?.code, 'unavailable')
+  bench.ca.answer = (request, sign) => sign(request)
+  await bench.toNextDue(WEB)
+  await bench.until('issued', 2)
+  assert.deepEqual(items, [bench.served(WEB)])
+})
+
+test('at its end a certificate is withdrawn, and a later one served again', async () => {
+  await using bench = await Bench.create()
+  const first = await bench.add(WEB)
+  const items = subscribe(bench, WEB)
+  bench.ca.answer = unavailable
+  await bench.toNextDue(WEB)
+  while (bench.served(WEB)) {
+    const errors = bench.count('ca-error')
+    await bench.toNextDue(WEB)
+    await bench.until('ca-error', errors + 1)
+  }
+  assert.ok(bench.clock.now() >= first.notAfter)
+  assert.deepEqual(items, [undefined])
+  assert.equal(bench.last('withdrawn').reason, 'expired')
+  assert.equal(bench.manager.entries()[0]?.state, 'unavailable')
+  assert.ok(first.privateKey().every(byte => byte === 0))
+  bench.ca.answer = (request, sign) => sign(request)
+  await bench.toNextDue(WEB)
+  await bench.until('issued', 2)
+  assert.equal(items.length, 2)
+  assert.equal(bench.manager.entries()[0]?.state, 'available')
+})
+
+test('the last try before the end is no later than the end', async () => {
+  await using bench = await Bench.create({ ttlSeconds: 100 })
+  const first = await bench.add(WEB)
+  bench.ca.answer = () => Promise.reject(new CAError('denied', 'no'))
+  await bench.toNextDue(WEB)
+  await bench.until('retry-planned', 1)
+  assert.equal(bench.last('retry-planned').at, first.notAfter)
+})
+
+test('the backoff is per identity, doubles to its limit and starts anew after a success', async () => {
+  await using bench = await Bench.create()
+  await bench.add(API)
+  bench.ca.answer = unavailable
+  bench.manager.add(WEB)
+  const waits: number[] = []
+  for (let failures = 1; failures <= 11; failures++) {
+    await bench.until('retry-planned', failures)
+    waits.push(bench.last('retry-planned').at - bench.clock.now())
+    await bench.toNextDue(WEB)
+  }
+  assert.deepEqual(waits.slice(0, 3), [500, 1_000, 2_000])
+  assert.equal(waits.at(-1), 150_000)
+  await bench.until('retry-planned', 12)
+  bench.ca.answer = (request, sign) => sign(request)
+  await bench.toNextDue(WEB)
+  await bench.until('issued', 2)
+  bench.ca.answer = unavailable
+  await bench.toNextDue(WEB)
+  await bench.until('retry-planned', 13)
+  assert.equal(bench.last('retry-planned').at - bench.clock.now(), 500)
+})
+
+test('a wait that the CA asks for is kept', async () => {
+  await using bench = await Bench.create()
+  bench.ca.answer = () => Promise.reject(new CAError('rate-limited', 'slow down', { retryAfterMs: 90_000 }))
+  bench.manager.add(WEB)
+  await bench.until('retry-planned', 1)
+  assert.equal(bench.last('retry-planned').at - bench.clock.now(), 90_000)
+})
+
+test('a refusal that asking again cannot change waits the longest backoff at once', async () => {
+  await using bench = await Bench.create()
+  bench.ca.answer = () => Promise.reject(new CAError('denied', 'not you'))
+  bench.manager.add(WEB)
+  await bench.until('retry-planned', 1)
+  assert.equal(bench.last('retry-planned').at - bench.clock.now(), 150_000)
+})
+
+test('a bad answer is refused, the certificate in use stays, and the key of the bad one is wiped', async () => {
+  await using bench = await Bench.create()
+  const first = await bench.add(WEB)
+  bench.ca.answer = (request, sign) => sign(request, { names: [{ type: 'url', value: API }] })
+  await bench.toNextDue(WEB)
+  await bench.until('ca-error', 1)
+  assert.equal(bench.last('ca-error').code, 'bad-response')
+  assert.match(bench.last('ca-error').message, /instead of the identity asked for/)
+  assert.equal(bench.served(WEB), first)
+  assert.equal(bench.keys.handedOut.length, 2)
+  assert.ok(bench.keys.handedOut[1]?.every(byte => byte === 0))
+})
+
+test('a plugin that throws, answers nonsense or never answers costs its deadline at most', async () => {
+  await using bench = await Bench.create({ timeoutMs: 5_000 })
+  const answers: readonly [() => Promise<IssuedCertificate>, RegExp][] = [
+    [() => Promise.reject('a string'), /plugin failed .*a string/],
+    [
+      () => {
+        throw new TypeError('broken')
+      },
+      /plugin failed .*broken/,
+    ],
+    [() => Promise.resolve({ chain: [] }), /without asking for the CSR/],
+    [() => new Promise(() => {}), /did not answer for .* within 5000 ms/],
+  ]
+  bench.ca.answer = answers[0]?.[0] ?? unavailable
+  bench.manager.add(WEB)
+  for (const [index, [answer, message]] of answers.entries()) {
+    bench.ca.answer = answer
+    if (index > 0) await bench.toNextDue(WEB)
+    if (index === 3) await bench.clock.advance(5_000)
+    await bench.until('ca-error', index + 1)
+    assert.match(bench.last('ca-error').message, message)
+  }
+  assert.equal(bench.last('ca-error').code, 'timeout')
+})
+
+test('one identity that fails does not hold up another', async () => {
+  await using bench = await Bench.create()
+  bench.ca.answer = (request, sign) => (request.identity === API ? unavailable() : sign(request))
+  bench.manager.add(API)
+  await bench.until('ca-error', 1)
+  await bench.add(WEB)
+})
+
+test('forgetting wins over a request in flight: its late answer is dropped and its key wiped', async () => {
+  await using bench = await Bench.create()
+  const late = Promise.withResolvers<void>()
+  const answered = Promise.withResolvers<void>()
+  bench.ca.answer = async (request, sign) => {
+    const answer = await sign(request)
+    await late.promise
+    answered.resolve()
+    return answer
+  }
+  bench.manager.add(WEB)
+  const items = subscribe(bench, WEB)
+  const waiting = bench.manager.get({ kind: 'identity', identity: WEB }, { signal: never })
+  await bench.until('csr-sent', 1)
+  bench.manager.forget(WEB)
+  await assert.rejects(waiting, /was forgotten/)
+  late.resolve()
+  await answered.promise
+  await new Promise(setImmediate)
+  assert.deepEqual(items, [undefined])
+  assert.deepEqual(bench.manager.entries(), [])
+  assert.equal(bench.ca.requests[0]?.signal.aborted, true)
+  assert.ok(bench.keys.handedOut.every(key => key.every(byte => byte === 0)))
+})
+
+test('an identity that was forgotten and added again is not touched by the answer to the first time', async () => {
+  await using bench = await Bench.create()
+  const first = Promise.withResolvers<void>()
+  bench.ca.answer = async (request, sign) => {
+    await first.promise
+    return sign(request)
+  }
+  bench.manager.add(WEB)
+  await bench.until('csr-sent', 1)
+  bench.manager.forget(WEB)
+  bench.ca.answer = (request, sign) => sign(request)
+  const item = await bench.add(WEB)
+  first.resolve()
+  await new Promise(setImmediate)
+  assert.equal(bench.served(WEB), item)
+  assert.equal(bench.count('issued'), 1)
+})
+
+test('a certificate from the near future is held until it is valid, and the old one served meanwhile', async () => {
+  await using bench = await Bench.create()
+  const first = await bench.add(WEB)
+  bench.ca.answer = (request, sign) => sign(request, { notBefore: bench.clock.now() + 120 * SECOND })
+  await bench.toNextDue(WEB)
+  await bench.until('held', 1)
+  assert.equal(bench.last('held').reason, 'not-yet-valid')
+  assert.equal(bench.served(WEB), first)
+  await bench.clock.advance(119 * SECOND)
+  assert.equal(bench.served(WEB), first)
+  await bench.clock.advance(1 * SECOND)
+  assert.notEqual(bench.served(WEB), first)
+})
+
+test('a lifetime of 90 days is renewed once in its window, not before and not in a loop', async () => {
+  await using bench = await Bench.create({ ttlSeconds: 90 * 86_400 })
+  await bench.add(WEB)
+  const start = bench.clock.now()
+  await bench.clock.advance(35 * 24 * HOUR)
+  assert.equal(bench.ca.requests.length, 1)
+  await bench.toNextDue(WEB)
+  await bench.until('issued', 2)
+  const renewed = (bench.clock.now() - start) / (24 * HOUR)
+  assert.ok(renewed >= 36 && renewed <= 54, `renewed after ${renewed} days`)
+  await bench.clock.advance(35 * 24 * HOUR)
+  assert.equal(bench.ca.requests.length, 2)
+})
+
+test('a lifetime of five seconds is kept alive without a gap', async () => {
+  await using bench = await Bench.create({ ttlSeconds: 5 })
+  await bench.add(WEB)
+  for (let renewal = 2; renewal < 60; renewal++) {
+    await bench.toNextDue(WEB)
+    await bench.until('issued', renewal)
+    const item = bench.served(WEB)
+    assert.ok(item && item.notAfter > bench.clock.now())
+  }
+  assert.equal(bench.count('withdrawn'), 0)
+})
+
+test('a lifetime shorter than a second makes no hot loop', async () => {
+  await using bench = await Bench.create()
+  bench.ca.answer = (request, sign) => sign(request, { notAfter: bench.clock.now() + 1_000 })
+  await bench.add(WEB)
+  const { renewAt } = bench.last('issued')
+  assert.ok(renewAt - bench.clock.now() >= 1_000)
+})
+
+test('after a sleep, what is overdue is renewed at the first tick, once', async () => {
+  await using bench = await Bench.create()
+  const first = await bench.add(WEB)
+  bench.clock.jump(15 * HOUR)
+  await bench.clock.advance(0)
+  await bench.until('issued', 2)
+  assert.equal(bench.ca.requests.length, 2)
+  assert.notEqual(bench.served(WEB), first)
+})
+
+test('a sleep past the end withdraws the expired certificate at once and brings a new one', async () => {
+  await using bench = await Bench.create()
+  await bench.add(WEB)
+  const items = subscribe(bench, WEB)
+  bench.clock.jump(30 * 24 * HOUR)
+  await bench.clock.advance(0)
+  await bench.until('issued', 2)
+  assert.equal(items[0], undefined)
+  assert.equal(items.length, 2)
+  assert.equal(bench.ca.requests.length, 2)
+})
+
+test('a clock set back neither renews in a burst nor withdraws', async () => {
+  await using bench = await Bench.create()
+  const first = await bench.add(WEB)
+  bench.clock.jump(-30 * 24 * HOUR)
+  await bench.clock.advance(0)
+  assert.equal(bench.served(WEB), first)
+  assert.equal(bench.ca.requests.length, 1)
+})
+
+test('a subscriber is never called inside subscribe, and not after it left', async () => {
+  await using bench = await Bench.create()
+  await bench.add(WEB)
+  const items: unknown[] = []
+  const subscription = bench.manager.subscribe({ kind: 'identity', identity: WEB }, item => items.push(item))
+  assert.deepEqual(items, [])
+  subscription[Symbol.dispose]()
+  await bench.toNextDue(WEB)
+  await bench.until('issued', 2)
+  assert.deepEqual(items, [])
+})
+
+test('only the subscribers of an identity hear of it', async () => {
+  await using bench = await Bench.create()
+  await bench.add(API)
+  await bench.add(WEB)
+  const api = subscribe(bench, API)
+  const web = subscribe(bench, WEB)
+  bench.clock.jump(0)
+  const due = (identity: SpiffeId) => bench.manager.entries().find(entry => entry.identity === identity)?.renewAt ?? 0
+  const sooner = due(API) < due(WEB) ? API : WEB
+  await bench.toNextDue(sooner)
+  await bench.until('issued', 3)
+  assert.equal(api.length + web.length, 1)
+  assert.equal((sooner === API ? api : web).length, 1)
+})
+
+test('an unknown identity is nobody: no secret, no subscription, no request', async () => {
+  await using bench = await Bench.create()
+  const name = { kind: 'identity', identity: WEB } as const
+  assert.equal(bench.manager.knows(name), false)
+  assert.equal(bench.manager.current(name), undefined)
+  bench.manager.subscribe(name, () => assert.fail('called'))[Symbol.dispose]()
+  await assert.rejects(bench.manager.get(name, { signal: never }), TypeError)
+  assert.equal(bench.ca.requests.length, 0)
+})
+
+test('waiting for a secret ends with the reason of its signal', async () => {
+  await using bench = await Bench.create()
+  bench.ca.answer = () => new Promise(() => {})
+  bench.manager.add(WEB)
+  const controller = new AbortController()
+  const waiting = bench.manager.get({ kind: 'identity', identity: WEB }, { signal: controller.signal })
+  controller.abort(new Error('gave up'))
+  await assert.rejects(waiting, /gave up/)
+})
+
+test('the path of an identity’s own token reaches the plugin, which reads it at use', async () => {
+  await using bench = await Bench.create()
+  bench.manager.add(WEB, { tokenFile: '/tokens/web' })
+  await bench.until('issued', 1)
+  assert.equal(bench.ca.requests[0]?.tokenFile, '/tokens/web')
+})
+
+test('certificates that changed on the CA’s side are fetched anew', async () => {
+  await using bench = await Bench.create()
+  let tell: ((change: { kind: 'certificates' }) => void) | undefined
+  bench.ca.subscribe = listener => {
+    tell = listener
+    return { [Symbol.dispose]() {} }
+  }
+  await using manager = new SecretManager({
+    ca: bench.ca,
+    clock: bench.clock,
+    keyGenerator: bench.keys,
+    trustDomain: 'cluster.local',
+  })
+  manager.add(WEB)
+  const first = await manager.get({ kind: 'identity', identity: WEB }, { signal: never })
+  const next = Promise.withResolvers<SecretItem | undefined>()
+  manager.subscribe({ kind: 'identity', identity: WEB }, next.resolve)
+  tell?.({ kind: 'certificates' })
+  assert.notEqual(await next.promise, first)
+})
+
+test('closing forgets every key, aborts what is in flight, and leaves no deadline', async () => {
+  const bench = await Bench.create()
+  const item = await bench.add(WEB)
+  bench.ca.answer = () => new Promise(() => {})
+  bench.manager.add(API)
+  await bench.until('csr-sent', 2)
+  await bench[Symbol.asyncDispose]()
+  assert.ok(item.privateKey().every(byte => byte === 0))
+  assert.equal(bench.ca.requests[1]?.signal.aborted, true)
+})
+
+test('no event, entry or error carries a private key', async () => {
+  await using bench = await Bench.create()
+  await bench.add(WEB)
+  bench.ca.answer = async () => {
+    throw new Error('the plugin failed')
+  }
+  await bench.toNextDue(WEB)
+  await bench.until('retry-planned', 1)
+  const text = JSON.stringify([bench.events, bench.manager.entries(), bench.manager.explain(WEB)])
+  assert.doesNotMatch(text, /PRIVATE KEY/)
+  for (const key of bench.keys.handedOut) {
+    const body = Buffer.from(key).toString().split('\n')[1] ?? ''
+    assert.equal(body.length > 0 && text.includes(body), false)
+  }
+})

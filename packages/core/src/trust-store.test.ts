@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { test } from 'node:test'
+import { CAError } from './ca-client.ts'
+import { FakeClock } from './fake-clock.ts'
+import type { LedgerEvent } from './ledger.ts'
+import { SecretManager, type SecretManagerOptions } from './secret-manager.ts'
+import type { SpiffeId } from './spiffe-id.ts'
+import { TestCA } from './test-ca.ts'
+import { TestKeyGenerator } from './test-key-generator.ts'
+
+const SETTLE = 10_000
+const never = new AbortController().signal
+const identities = Array.from({ length: 5 }, (_, index): SpiffeId => `spiffe://cluster.local/ns/default/sa/sa-${index}`)
+
+async function setUp(options: Partial<SecretManagerOptions> = {}, prepare: (ca: TestCA) => void = () => {}) {
+  const clock = new FakeClock()
+  const ca = await TestCA.create(clock)
+  prepare(ca)
+  const events: { name: string; event: LedgerEvent }[] = []
+  let wake = Promise.withResolvers<void>()
+  const manager = new SecretManager({
+    ca,
+    clock,
+    keyGenerator: new TestKeyGenerator(),
+    trustDomain: 'cluster.local',
+    rotation: { settleMs: SETTLE },
+    observe: (name, { event }) => {
+      events.push({ name, event })
+      wake.resolve()
+      wake = Promise.withResolvers()
+    },
+    ...options,
+  })
+  const count = (kind: LedgerEvent['kind']) => events.filter(({ event }) => event.kind === kind).length
+  const until = async (done: () => boolean) => {
+    while (!done()) await wake.promise
+  }
+  const roots = () => {
+    const bundle = manager.current({ kind: 'bundle', trustDomain: 'cluster.local' })
+    assert.ok(bundle?.kind === 'bundle')
+    const pem = Buffer.from(bundle.trustedCa).toString()
+    return pem.split(/(?<=-----END CERTIFICATE-----\n)/).filter(part => part !== '')
+  }
+  const issuerOf = (identity: SpiffeId) => {
+    const item = manager.current({ kind: 'identity', identity })
+    assert.ok(item?.kind === 'certificate')
+    return new X509Certificate(item.certificateChain).issuer
+  }
+  const close = () => manager[Symbol.asyncDispose]()
+  return { clock, ca, manager, events, count, until, roots, issuerOf, [Symbol.asyncDispose]: close }
+}
+
+async function addAll(manager: SecretManager): Promise<void> {
+  for (const identity of identities) manager.add(identity)
+  await Promise.all(identities.map(identity => manager.get({ kind: 'identity', identity }, { signal: never })))
+}
+
+test('a new root is pushed as old ∪ new at once, leaves follow spread out after the settle time, the old root goes last', async () => {
+  await using bench = await setUp()
+  const { clock, ca, manager, until, count, roots, issuerOf } = bench
+  await addAll(manager)
+  const [oldRoot] = ca.roots
+  const pushed: number[] = []
+  manager.subscribe({ kind: 'bundle', trustDomain: 'cluster.local' }, () => pushed.push(roots().length))
+
+  await ca.addRoot()
+  await until(() => pushed.length === 1)
+  assert.deepEqual(pushed, [2])
+  assert.ok(identities.every(identity => issuerOf(identity) === 'CN=root 1'))
+
+  await clock.advance(SETTLE - 1)
+  assert.equal(count('issued'), 5, 'no leaf moved before the settle time')
+  const start = clock.now()
+  const times: number[] = []
+  manager.subscribe({ kind: 'identity', identity: identities[0] ?? 'spiffe://x/y' }, () => times.push(clock.now()))
+  for (let step = 0; step < 700 && count('issued') < 10; step++) await clock.advance(1_000)
+  await until(() => count('issued') === 10)
+  assert.ok(identities.every(identity => issuerOf(identity) === 'CN=root 2'))
+  assert.ok((times[0] ?? 0) >= start)
+  assert.equal(roots().length, 2, 'the old root stays while the CA lists it')
+
+  ca.dropOldRoots()
+  await until(() => count('roots-changed') >= 2 || clock.deadlines().length > 0)
+  await clock.advance(0)
+  assert.equal(roots().length, 2, 'peers get the settle time')
+  await clock.advance(SETTLE)
+  assert.deepEqual(roots(), ca.roots)
+  assert.ok(!roots().includes(oldRoot ?? ''))
+})
+
+test('a root that the CA drops while leaves under it are in use stays until they are replaced', async () => {
+  await using bench = await setUp()
+  const { clock, ca, manager, until, count, roots } = bench
+  await addAll(manager)
+  await ca.addRoot()
+  await until(() => count('roots-changed') === 2)
+  ca.dropOldRoots()
+  await clock.advance(SETTLE - 1)
+  assert.equal(roots().length, 2)
+  for (let step = 0; step < 700 && count('issued') < 10; step++) await clock.advance(1_000)
+  await until(() => count('issued') === 10)
+  await clock.advance(2 * SETTLE)
+  assert.deepEqual(roots(), ca.roots)
+})
+
+test('a leaf under a root that nobody knew waits for the settle time; the bundle goes first', async () => {
+  // A CA that tells roots only beside its certificates, as Istio's does.
+  await using bench = await setUp({}, ca => Object.assign(ca, { trustBundle: undefined, subscribe: undefined }))
+  const { clock, ca, manager, until, events, count, roots, issuerOf } = bench
+  const [identity = 'spiffe://x/y'] = identities
+  manager.add(identity)
+  await until(() => count('issued') === 1)
+  await ca.addRoot()
+  const due = manager.entries()[0]?.renewAt ?? 0
+  await clock.advance(due - clock.now())
+  await until(() => count('held') === 1)
+  assert.equal(events.findLast(({ event }) => event.kind === 'held')?.event.kind, 'held')
+  assert.equal(roots().length, 2)
+  assert.equal(issuerOf(identity), 'CN=root 1')
+  await clock.advance(SETTLE)
+  assert.equal(issuerOf(identity), 'CN=root 2')
+})
+
+test('the same roots again, in another order, push nothing', async () => {
+  await using bench = await setUp()
+  const { ca, manager, until, count, clock } = bench
+  await addAll(manager)
+  await ca.addRoot()
+  await until(() => count('roots-changed') === 2)
+  const roots = ca.roots.toReversed()
+  ca.trustBundle = () => Promise.resolve([...roots, ...roots])
+  ca.dropOldRoots()
+  await clock.advance(0)
+  assert.equal(count('roots-changed'), 2)
+})
+
+test('roots that cannot be had are asked for again, and certificates come once they are there', async () => {
+  await using bench = await setUp({}, ca => {
+    const { answer } = ca
+    const listed = ca.trustBundle.bind(ca)
+    let calls = 0
+    ca.trustBundle = () => (++calls <= 2 ? Promise.reject(new CAError('unavailable', 'not yet')) : listed())
+    ca.answer = async (request, sign) => ({ chain: (await answer(request, sign)).chain })
+  })
+  const { manager, until, count, clock, roots } = bench
+  const [identity = 'spiffe://x/y'] = identities
+  manager.add(identity)
+  for (let step = 0; step < 10 && count('issued') === 0; step++) {
+    const before = bench.events.length
+    await clock.advance(1_000)
+    await until(() => bench.events.length > before || count('issued') > 0 || clock.deadlines().length > 0)
+    await new Promise(setImmediate)
+  }
+  await until(() => count('issued') === 1)
+  assert.equal(roots().length, 1)
+})
+
+test('a CA that lists no good root keeps the old bundle', async () => {
+  await using bench = await setUp()
+  const { ca, manager, until, count, roots } = bench
+  await addAll(manager)
+  const before = roots()
+  ca.trustBundle = () => Promise.resolve(['junk'])
+  ca.dropOldRoots()
+  await until(() => count('ca-error') === 1)
+  assert.deepEqual(roots(), before)
+})
