@@ -67,3 +67,66 @@ fn take_turns(
         keys.push((index, generate_unless(cancelled, request)?));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn requests(count: usize, key_type: &str) -> Vec<KeyRequest> {
+        (0..count)
+            .map(|number| {
+                let identity = format!("spiffe://cluster.local/ns/load/sa/sa-{number}");
+                KeyRequest::parse(key_type, identity, "pkcs8").expect("a valid request")
+            })
+            .collect()
+    }
+
+    #[test]
+    fn keys_come_in_the_order_of_their_requests_and_are_all_different() {
+        let keys = generate_batch(&AtomicBool::new(false), &requests(100, "ecdsa-p256"))
+            .expect("a hundred keys");
+        let different: HashSet<_> = keys.iter().map(|key| &key.public_key_der).collect();
+        assert_eq!(different.len(), 100);
+        for (number, key) in keys.iter().enumerate() {
+            let identity = format!("spiffe://cluster.local/ns/load/sa/sa-{number}");
+            let found = key
+                .csr_der
+                .windows(identity.len())
+                .any(|window| window == identity.as_bytes());
+            assert!(found, "the request of key {number} is for {identity}");
+        }
+    }
+
+    #[test]
+    fn no_requests_are_no_keys() {
+        assert_eq!(
+            generate_batch(&AtomicBool::new(false), &[]).map(|keys| keys.len()),
+            Ok(0)
+        );
+    }
+
+    #[test]
+    fn a_cancelled_batch_makes_no_key() {
+        let answer = generate_batch(&AtomicBool::new(true), &requests(3, "ecdsa-p256"));
+        assert_eq!(answer.map(|keys| keys.len()), Err(KeyError::Cancelled));
+    }
+
+    #[test]
+    fn a_batch_that_is_cancelled_on_its_way_stops() {
+        let cancelled = AtomicBool::new(false);
+        let next = AtomicUsize::new(0);
+        let requests = requests(100_000, "ecdsa-p256");
+        let answer = thread::scope(|scope| {
+            let worker = scope.spawn(|| take_turns(&cancelled, &requests, &next));
+            while next.load(Ordering::Relaxed) < 3 {
+                thread::yield_now();
+            }
+            cancelled.store(true, Ordering::Relaxed);
+            worker.join().expect("no panic")
+        });
+        assert_eq!(answer.map(|keys| keys.len()), Err(KeyError::Cancelled));
+        assert!(next.into_inner() < requests.len());
+    }
+}

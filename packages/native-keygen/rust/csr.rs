@@ -53,3 +53,79 @@ pub fn signed_request(request_info: &[u8], algorithm: &[u8], signature: &[u8]) -
         ],
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::signature::{
+        ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, RSA_PKCS1_2048_8192_SHA256,
+        UnparsedPublicKey, VerificationAlgorithm,
+    };
+    use x509_parser::certification_request::X509CertificationRequest;
+    use x509_parser::cri_attributes::ParsedCriAttribute;
+    use x509_parser::extensions::{GeneralName, ParsedExtension};
+    use x509_parser::prelude::FromDer;
+
+    use crate::key::{KeyRequest, generate};
+
+    const IDENTITY: &str = "spiffe://cluster.local/ns/default/sa/web";
+
+    fn request_of(name: &str, identity: &str) -> (Vec<u8>, Vec<u8>) {
+        let request = KeyRequest::parse(name, identity.into(), "pkcs8").expect("a valid request");
+        let key = generate(&request).expect("a key");
+        (key.csr_der, key.public_key_der)
+    }
+
+    #[test]
+    fn every_algorithm_signs_its_request() {
+        let cases: [(&str, &str, &dyn VerificationAlgorithm); 3] = [
+            ("ecdsa-p256", "1.2.840.10045.4.3.2", &ECDSA_P256_SHA256_ASN1),
+            ("ecdsa-p384", "1.2.840.10045.4.3.3", &ECDSA_P384_SHA384_ASN1),
+            (
+                "rsa-2048",
+                "1.2.840.113549.1.1.11",
+                &RSA_PKCS1_2048_8192_SHA256,
+            ),
+        ];
+        for (name, oid, algorithm) in cases {
+            let (der, public_key_der) = request_of(name, IDENTITY);
+            let (rest, csr) = X509CertificationRequest::from_der(&der).expect("a CSR");
+            assert!(rest.is_empty());
+            assert_eq!(csr.signature_algorithm.algorithm.to_id_string(), oid);
+            let info = &csr.certification_request_info;
+            assert_eq!(info.subject_pki.raw, public_key_der);
+            let public_key: &[u8] = &info.subject_pki.subject_public_key.data;
+            UnparsedPublicKey::new(algorithm, public_key)
+                .verify(info.raw, &csr.signature_value.data)
+                .expect("a signature that verifies");
+        }
+    }
+
+    #[test]
+    fn a_request_asks_for_one_critical_uri_and_no_subject() {
+        for identity in [
+            IDENTITY.to_string(),
+            format!("spiffe://a/{}", "b".repeat(2036)),
+        ] {
+            let (der, _) = request_of("ecdsa-p256", &identity);
+            let (_, csr) = X509CertificationRequest::from_der(&der).expect("a CSR");
+            let info = &csr.certification_request_info;
+            assert_eq!(info.version.0, 0);
+            assert_eq!(info.subject.iter().count(), 0);
+            let [attribute] = info.attributes() else {
+                panic!("{} attributes", info.attributes().len());
+            };
+            let ParsedCriAttribute::ExtensionRequest(requested) = attribute.parsed_attribute()
+            else {
+                panic!("not an extension request");
+            };
+            let [extension] = requested.extensions.as_slice() else {
+                panic!("{} extensions", requested.extensions.len());
+            };
+            assert!(extension.critical);
+            let ParsedExtension::SubjectAlternativeName(san) = extension.parsed_extension() else {
+                panic!("not a SAN");
+            };
+            assert_eq!(san.general_names, [GeneralName::URI(&identity)]);
+        }
+    }
+}

@@ -226,3 +226,85 @@ impl fmt::Display for KeyError {
 }
 
 impl std::error::Error for KeyError {}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::signature::EcdsaSigningAlgorithm;
+
+    use super::*;
+
+    fn generated(key_type: &str, format: &str) -> GeneratedKey {
+        let identity = "spiffe://cluster.local/ns/default/sa/web".into();
+        generate(&KeyRequest::parse(key_type, identity, format).expect("a valid request"))
+            .expect("a key")
+    }
+
+    /// The label, and the DER within.
+    fn decoded(key: &GeneratedKey) -> (String, Vec<u8>) {
+        assert_eq!(key.private_key_pem.last(), Some(&b'\n'));
+        let (label, der) = pem_rfc7468::decode_vec(&key.private_key_pem).expect("PEM");
+        (label.into(), der)
+    }
+
+    #[test]
+    fn an_ecdsa_key_is_loaded_back_from_both_forms() {
+        let curves: [(&str, &EcdsaSigningAlgorithm); 2] = [
+            ("ecdsa-p256", &ECDSA_P256_SHA256_ASN1_SIGNING),
+            ("ecdsa-p384", &ECDSA_P384_SHA384_ASN1_SIGNING),
+        ];
+        for (name, algorithm) in curves {
+            for (format, wanted) in [("pkcs8", "PRIVATE KEY"), ("traditional", "EC PRIVATE KEY")] {
+                let key = generated(name, format);
+                let (label, der) = decoded(&key);
+                assert_eq!(label, wanted);
+                let loaded = EcdsaKeyPair::from_private_key_der(algorithm, &der).expect("the key");
+                assert_eq!(
+                    PrivateKey::Ecdsa(Box::new(loaded)).public_key_der(),
+                    Ok(key.public_key_der)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_rsa_key_is_loaded_back_from_both_forms() {
+        let sizes = [("rsa-2048", 2048 / 8), ("rsa-3072", 3072 / 8)];
+        for (name, bytes) in sizes {
+            let key = generated(name, "pkcs8");
+            let (label, der) = decoded(&key);
+            assert_eq!(label, "PRIVATE KEY");
+            let loaded = rsa::KeyPair::from_pkcs8(&der).expect("the key");
+            assert_eq!(loaded.public_modulus_len(), bytes);
+            assert_eq!(
+                PrivateKey::Rsa(Box::new(loaded)).public_key_der(),
+                Ok(key.public_key_der)
+            );
+        }
+        let key = generated("rsa-2048", "traditional");
+        let (label, der) = decoded(&key);
+        assert_eq!(label, "RSA PRIVATE KEY");
+        let loaded = rsa::KeyPair::from_der(&der).expect("the key");
+        assert_eq!(
+            PrivateKey::Rsa(Box::new(loaded)).public_key_der(),
+            Ok(key.public_key_der)
+        );
+    }
+
+    #[test]
+    fn wrong_input_is_named() {
+        let reason_of = |key_type, identity: &str, format| match KeyRequest::parse(
+            key_type,
+            identity.into(),
+            format,
+        ) {
+            Err(KeyError::Input(reason)) => reason,
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => panic!("accepted"),
+        };
+        assert!(reason_of("dsa", "spiffe://a/b", "pkcs8").starts_with("type \"dsa\""));
+        assert!(reason_of("rsa-2048", "spiffe://a/b", "der").starts_with("format \"der\""));
+        for identity in ["", "spiffe://a/é", "spiffe://a/\0", "spiffe://a/b c"] {
+            assert!(reason_of("rsa-2048", identity, "pkcs8").starts_with("identity"));
+        }
+    }
+}

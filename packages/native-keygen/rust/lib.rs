@@ -4,7 +4,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod batch;
-mod bridge;
+pub mod bridge;
 mod csr;
 mod der;
 mod key;

@@ -64,3 +64,39 @@ pub fn disable_core_dumps() -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::{UnixDatagram, UnixStream};
+
+    use super::*;
+
+    fn errno_of(fd: i32) -> Option<i32> {
+        peer_credentials(fd)
+            .err()
+            .and_then(|error| error.raw_os_error())
+    }
+
+    #[test]
+    fn the_peer_of_a_socket_pair_is_this_process() {
+        let (socket, _peer) = UnixStream::pair().expect("a socket pair");
+        let peer = peer_credentials(socket.as_raw_fd()).expect("credentials");
+        assert_eq!(peer.pid.unsigned_abs(), std::process::id());
+        // SAFETY: these two cannot fail and touch no memory.
+        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        assert_eq!((peer.uid, peer.gid), (uid, gid));
+    }
+
+    #[test]
+    fn what_has_no_peer_is_an_error() {
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("a TCP socket");
+        assert_eq!(errno_of(tcp.as_raw_fd()), Some(libc::ENOTCONN));
+        let unconnected = UnixDatagram::unbound().expect("a UNIX socket");
+        assert_eq!(errno_of(unconnected.as_raw_fd()), Some(libc::ENOTCONN));
+        let file = std::fs::File::open("/dev/null").expect("/dev/null");
+        assert_eq!(errno_of(file.as_raw_fd()), Some(libc::ENOTSOCK));
+        assert_eq!(errno_of(-1), Some(libc::EBADF));
+    }
+}
