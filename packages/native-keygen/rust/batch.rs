@@ -8,7 +8,12 @@ use crate::key::{GeneratedKey, KeyError, KeyRequest, generate};
 
 type Numbered = (usize, GeneratedKey);
 
-/// `generate`, unless `cancelled` is set when it would start. A panic is an error.
+/// `work`, with a panic as an error. It must not leave behind anything half-changed.
+pub fn guarded<T>(work: impl FnOnce() -> Result<T, KeyError>) -> Result<T, KeyError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(KeyError::Panicked))
+}
+
+/// `generate`, unless `cancelled` is set when it would start.
 pub fn generate_unless(
     cancelled: &AtomicBool,
     request: &KeyRequest,
@@ -16,8 +21,7 @@ pub fn generate_unless(
     if cancelled.load(Ordering::Relaxed) {
         return Err(KeyError::Cancelled);
     }
-    // Nothing is shared with the closure but the request, which it cannot change.
-    catch_unwind(AssertUnwindSafe(|| generate(request))).unwrap_or(Err(KeyError::Panicked))
+    generate(request)
 }
 
 /// One key a request, on at most as many threads as there are cores, this one included.
@@ -27,7 +31,7 @@ pub fn generate_batch(
 ) -> Result<Vec<GeneratedKey>, KeyError> {
     let next = AtomicUsize::new(0);
     let work = || {
-        take_turns(cancelled, requests, &next).inspect_err(|_| {
+        guarded(|| take_turns(cancelled, requests, &next)).inspect_err(|_| {
             // The batch has failed: the others need not go on.
             next.store(requests.len(), Ordering::Relaxed);
         })
@@ -111,6 +115,12 @@ mod tests {
     fn a_cancelled_batch_makes_no_key() {
         let answer = generate_batch(&AtomicBool::new(true), &requests(3, "ecdsa-p256"));
         assert_eq!(answer.map(|keys| keys.len()), Err(KeyError::Cancelled));
+    }
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let answer: Result<(), _> = guarded(|| panic!("on purpose"));
+        assert_eq!(answer, Err(KeyError::Panicked));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use napi::bindgen_prelude::{AsyncTask, Buffer, Object};
 use napi::{Env, Error, Result, Status, Task};
 use napi_derive::napi;
 
-use crate::batch::{generate_batch, generate_unless};
+use crate::batch::{generate_batch, generate_unless, guarded};
 use crate::key::{self, KeyError};
 use crate::process;
 
@@ -62,7 +62,7 @@ impl Task for GenerateKey {
     type JsValue = GeneratedKey;
 
     fn compute(&mut self) -> Result<Self::Output> {
-        Ok(generate_unless(&self.cancelled, &self.request)?)
+        Ok(guarded(|| generate_unless(&self.cancelled, &self.request))?)
     }
 
     fn resolve(&mut self, _env: Env, key: Self::Output) -> Result<Self::JsValue> {
@@ -97,11 +97,13 @@ pub fn generate_keys<'env>(
     let (deferred, promise) = env.create_deferred()?;
     thread::Builder::new()
         .name("livery-keys".into())
-        .spawn(move || match generate_batch(&cancelled, &requests) {
-            Ok(keys) => deferred
-                .resolve(|_| Ok(keys.into_iter().map(GeneratedKey::from).collect::<Vec<_>>())),
-            Err(error) => deferred.reject(error.into()),
-        })
+        .spawn(
+            move || match guarded(|| generate_batch(&cancelled, &requests)) {
+                Ok(keys) => deferred
+                    .resolve(|_| Ok(keys.into_iter().map(GeneratedKey::from).collect::<Vec<_>>())),
+                Err(error) => deferred.reject(error.into()),
+            },
+        )
         .map_err(|error| Error::from_reason(format!("Cannot start a thread for keys: {error}")))?;
     Ok(promise)
 }

@@ -89,6 +89,21 @@ mod tests {
         assert_eq!((peer.uid, peer.gid), (uid, gid));
     }
 
+    /// Harmless to the other tests, though it lasts as long as their process.
+    #[test]
+    fn core_dumps_are_off_once_disabled() {
+        disable_core_dumps().expect("no core dumps");
+        let mut limit = libc::rlimit {
+            rlim_cur: 1,
+            rlim_max: 1,
+        };
+        // SAFETY: the kernel fills in `limit`, which outlives the call.
+        let status = unsafe { libc::getrlimit(libc::RLIMIT_CORE, &raw mut limit) };
+        assert_eq!((status, limit.rlim_cur, limit.rlim_max), (0, 0, 0));
+        // SAFETY: PR_GET_DUMPABLE takes no pointer.
+        assert_eq!(unsafe { libc::prctl(libc::PR_GET_DUMPABLE) }, 0);
+    }
+
     #[test]
     fn what_has_no_peer_is_an_error() {
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a TCP socket");

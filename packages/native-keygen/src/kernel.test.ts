@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, open, rm } from 'node:fs/promises'
+import { createServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { lookup } from './addon.ts'
+import { disableCoreDumps, readPeerCredentials } from './kernel.ts'
+
+const skip = lookup.addon ? process.platform !== 'linux' && 'SO_PEERCRED is of Linux' : lookup.reason
+
+/**
+ * The descriptor of a socket. Node has no public way to it: `_handle` is libuv's handle, and undocumented. `-1`, as
+ * libuv says it, for one that is closed.
+ */
+function descriptorOf(socket: Socket | Server): number {
+  const handle: unknown = '_handle' in socket ? socket._handle : undefined
+  if (typeof handle !== 'object' || handle === null || !('fd' in handle)) return -1
+  return typeof handle.fd === 'number' ? handle.fd : -1
+}
+
+function read(fd: number) {
+  assert.ok(readPeerCredentials)
+  return readPeerCredentials(fd)
+}
+
+test('the peer of a UNIX socket is the process that connected', { skip }, async context => {
+  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
+  const server = createServer()
+  const path = join(folder, 'a.sock')
+  server.listen(path)
+  await once(server, 'listening')
+  const client = spawn(process.execPath, ['-e', 'require("node:net").connect(process.argv[1])', path])
+  context.after(async () => {
+    client.kill()
+    server.close()
+    await rm(folder, { recursive: true })
+  })
+  const accepted: readonly unknown[] = await once(server, 'connection')
+  const socket = accepted[0]
+  assert.ok(isSocket(socket))
+  assert.deepEqual(read(descriptorOf(socket)), {
+    pid: client.pid,
+    uid: process.geteuid?.(),
+    gid: process.getegid?.(),
+  })
+  socket.destroy()
+})
+
+test('a TCP socket has no peer credentials', { skip }, async () => {
+  await using server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  assert.throws(() => read(descriptorOf(server)), { code: 'ENOTCONN', message: /Cannot read the peer/ })
+})
+
+test('what is no socket is refused with the code of the system', { skip }, async () => {
+  await using file = await open('/dev/null')
+  assert.throws(() => read(file.fd), { code: 'ENOTSOCK' })
+  assert.throws(() => read(-1), { code: 'EBADF' })
+})
+
+test('what is no descriptor is a TypeError, and not descriptor 0', { skip }, () => {
+  for (const fd of [Number.NaN, 1.5, 2 ** 32, Number.POSITIVE_INFINITY]) assert.throws(() => read(fd), TypeError)
+  // @ts-expect-error: wrong on purpose
+  assert.throws(() => read('0'), TypeError)
+})
+
+test('no core file is left once core dumps are disabled', { skip }, async () => {
+  const script = `import { disableCoreDumps } from ${JSON.stringify(new URL('./kernel.ts', import.meta.url))}
+    import { readFileSync } from 'node:fs'
+    disableCoreDumps()
+    console.log(readFileSync('/proc/self/limits', 'utf8'))`
+  const args = ['--conditions=@livery/source', '--input-type=module', '-e', script]
+  const { stdout } = await promisify(execFile)(process.execPath, args)
+  assert.match(stdout, /Max core file size +0 +0 /)
+})
+
+test('nothing is offered that the addon does not have', () => {
+  assert.equal(disableCoreDumps === undefined, lookup.addon === undefined)
+  if (process.platform !== 'linux') assert.equal(readPeerCredentials, undefined)
+})
+
+function isSocket(value: unknown): value is Socket {
+  return typeof value === 'object' && value !== null && 'destroy' in value
+}
