@@ -32,7 +32,8 @@ pub struct GeneratedKey {
     pub public_key_der: Buffer,
 }
 
-/// Stops the work that it was given to before the next key; a key that has begun is finished, and dropped.
+/// Stops the work that it was given to before the next key; a key that has begun is finished, and wiped. (napi's own
+/// AbortSignal takes over the signal's `onabort`, and does not reach threads of our own.)
 #[napi]
 #[derive(Default)]
 pub struct Cancellation {
@@ -71,7 +72,7 @@ impl Task for GenerateKey {
 }
 
 /// One key, on libuv's thread pool. Rejects with the code `InvalidArg`, `Cancelled` or `GenericFailure`.
-#[napi(ts_return_type = "Promise<GeneratedKey>")]
+#[napi(catch_unwind, ts_return_type = "Promise<GeneratedKey>")]
 pub fn generate_key(
     request: KeyRequest,
     cancellation: Option<&Cancellation>,
@@ -83,7 +84,7 @@ pub fn generate_key(
 }
 
 /// One key a request, all or none, on threads of their own. Rejects as `generateKey` does.
-#[napi(ts_return_type = "Promise<Array<GeneratedKey>>")]
+#[napi(catch_unwind, ts_return_type = "Promise<Array<GeneratedKey>>")]
 pub fn generate_keys<'env>(
     env: &'env Env,
     requests: Vec<KeyRequest>,

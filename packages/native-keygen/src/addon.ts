@@ -24,7 +24,7 @@ export function findAddon(folder: string = fileURLToPath(new URL('..', import.me
       }
     }
   }
-  const remedy = 'Build it with "npm run native" (it needs cargo and a C compiler), or install the package named'
+  const remedy = 'Build it with "npm run native" (it needs cargo and a C compiler), or install the package of this platform'
   return { addon: undefined, reason: `Cannot load the native key generator: ${problems.join(', ')}. ${remedy}` }
 }
 
