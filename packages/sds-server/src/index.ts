@@ -1,1 +1,11 @@
-export {}
+/** The public names of `@livery/sds-server`. */
+
+export type { CallerRule, SocketAccess } from './access.ts'
+export type { StreamReport } from './discovery-protocol.ts'
+export type { ConnectionInfo, RefusedConnection, SdsEvent, SdsMethod, StreamInfo } from './sds-event.ts'
+export type { SdsServerOptions } from './sds-server.ts'
+export { createSdsServer, type SdsServer } from './sds-server.ts'
+export type { SdsServerErrorCode } from './sds-server-error.ts'
+export { SdsServerError } from './sds-server-error.ts'
+export type { SocketConfig, SocketLimits, SocketStatus } from './sds-socket.ts'
+export type { SecretName, SecretSource } from './secret-source.ts'

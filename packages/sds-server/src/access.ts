@@ -1,0 +1,222 @@
+/** Who may have which secret on a socket: path patterns for everybody, and rules for callers by SO_PEERCRED. */
+import {
+  isSpiffeId,
+  type PeerCredentials,
+  parseResourceName,
+  type SecretItem,
+  type SpiffeId,
+  trustDomainProblem,
+  type WellKnownNames,
+} from '@livery/core'
+import { checkCount } from './request-check.ts'
+import { SdsServerError } from './sds-server-error.ts'
+import type { SecretName, SecretSource } from './secret-source.ts'
+import type { Resolution, SecretView } from './subscriptions.ts'
+
+/** Allows a caller for whom every given field is right. */
+export interface CallerRule {
+  readonly uid?: number
+  readonly gid?: number
+  /** Of the process that connected; numbers are used again, so prefer `uid`. */
+  readonly pid?: number
+  /** What this caller may have. Default: what the socket allows. */
+  readonly allow?: readonly string[]
+}
+
+/** Which identities a socket serves. Every caller that is let in may have every trust bundle. */
+export interface SocketAccess {
+  /** Makes it the socket of one identity: it may be had, and `default` means it. */
+  readonly identity?: SpiffeId
+  /** SPIFFE IDs in which `*` stands for one path segment and `**` at the end for the rest. Default: none. */
+  readonly allow?: readonly string[]
+  /** If there are any, other callers are refused. A caller gets what both its rule and the socket allow. */
+  readonly callers?: readonly CallerRule[]
+  /** Whether an allowed identity that nobody added is issued when it is asked for. Default: false. */
+  readonly onDemand?: boolean
+}
+
+/** The access rules of one socket. */
+export class AccessPolicy {
+  /** Whether callers are told apart, for which their credentials are needed. */
+  readonly needsCredentials: boolean
+  readonly #socket: readonly IdentityPattern[]
+  readonly #callers: readonly { readonly rule: CallerRule; readonly allow: readonly IdentityPattern[] | undefined }[]
+  readonly #grants: GrantContext
+
+  /** Throws an `SdsServerError` (`invalid-config`) that names the pattern or rule that cannot work. */
+  constructor(access: SocketAccess, source: SecretSource, names: WellKnownNames) {
+    if (access.identity && access.allow?.length) {
+      throw new SdsServerError(
+        'invalid-config',
+        `Cannot use allow on the socket of one identity (${access.identity}): leave out identity or allow`,
+      )
+    }
+    this.#grants = { source, names, onDemand: access.onDemand ?? false }
+    this.#socket = (access.identity ? [access.identity] : (access.allow ?? [])).map(parsePattern)
+    this.#callers = (access.callers ?? []).map(rule => ({
+      rule: checkRule(rule),
+      allow: rule.allow?.map(parsePattern),
+    }))
+    this.needsCredentials = access.callers !== undefined
+  }
+
+  /** What a caller may have, or `undefined` for one that no rule lets in. */
+  admit(caller: PeerCredentials | undefined): Permission | undefined {
+    if (!this.needsCredentials) return new Permission(this.#grants, [this.#socket])
+    const rules = this.#callers.filter(({ rule }) => caller && isCaller(rule, caller))
+    if (rules.length === 0) return undefined
+    const own = rules.flatMap(({ allow }) => allow ?? this.#socket)
+    return new Permission(this.#grants, this.#socket.length > 0 ? [own, this.#socket] : [own])
+  }
+}
+
+interface GrantContext {
+  readonly source: SecretSource
+  readonly names: WellKnownNames
+  readonly onDemand: boolean
+}
+
+/** What one caller may have. */
+export class Permission implements SecretView {
+  readonly #context: GrantContext
+  readonly #layers: readonly (readonly IdentityPattern[])[]
+
+  /** An identity is allowed if a pattern of every layer matches it. */
+  constructor(context: GrantContext, layers: readonly (readonly IdentityPattern[])[]) {
+    this.#context = context
+    this.#layers = layers
+  }
+
+  /** Decides on a name; an allowed identity is added to the source where identities are served on demand. */
+  resolve(name: string): Resolution {
+    const { source, names } = this.#context
+    const parsed = parseResourceName(name, names)
+    switch (parsed.kind) {
+      case 'own-identity':
+        return this.#ownIdentity()
+      case 'own-bundle':
+        return { kind: 'granted', secret: { kind: 'bundle', trustDomain: source.trustDomain } }
+      case 'identity':
+        return this.#identity(parsed.identity)
+      case 'bundle':
+        return this.#bundle(parsed.trustDomain)
+      case 'unknown':
+        return { kind: 'refused', reason: parsed.reason }
+    }
+  }
+
+  /** The names of all that the caller may have, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
+  everything(limit: number): readonly string[] {
+    const { source } = this.#context
+    const names = [`spiffe://${source.trustDomain}`]
+    for (const identity of source.identities()) if (this.#allows(identity)) names.push(identity)
+    checkCount(names.length, limit)
+    return names
+  }
+
+  current(secret: SecretName): SecretItem | undefined {
+    return this.#context.source.current(secret)
+  }
+
+  subscribe(secret: SecretName, listener: (item: SecretItem | undefined) => void): Disposable {
+    return this.#context.source.subscribe(secret, listener)
+  }
+
+  #allows(identity: SpiffeId): boolean {
+    return this.#layers.every(patterns => patterns.some(pattern => matches(pattern, identity)))
+  }
+
+  #identity(identity: SpiffeId): Resolution {
+    if (!this.#allows(identity)) {
+      return { kind: 'refused', reason: "this caller may not have it: see this socket's allow and callers" }
+    }
+    const { source, onDemand } = this.#context
+    const secret = { kind: 'identity', identity } as const
+    if (!source.knows(secret)) {
+      if (!onDemand) {
+        return {
+          kind: 'unknown',
+          secret,
+          reason: 'no such identity is configured, and this socket issues none on demand',
+        }
+      }
+      source.add(identity, { onDemand: true })
+    }
+    return { kind: 'granted', secret }
+  }
+
+  #bundle(trustDomain: string): Resolution {
+    const { source } = this.#context
+    const secret = { kind: 'bundle', trustDomain } as const
+    if (trustDomain === source.trustDomain || source.knows(secret)) return { kind: 'granted', secret }
+    return { kind: 'unknown', secret, reason: 'no bundle of that trust domain is held' }
+  }
+
+  #ownIdentity(): Resolution {
+    const { source, names } = this.#context
+    const allowed = new Set<SpiffeId>()
+    for (const pattern of this.#layers.flat()) {
+      if (pattern.kind === 'literal' && this.#allows(pattern.identity)) allowed.add(pattern.identity)
+    }
+    for (const identity of source.identities()) {
+      if (allowed.size > 1) break
+      if (this.#allows(identity)) allowed.add(identity)
+    }
+    const [only] = allowed
+    if (only && allowed.size === 1) return this.#identity(only)
+    const reason = only ? 'more than one identity' : 'no identity'
+    return {
+      kind: 'refused',
+      reason: `this caller may have ${reason} here: ask by SPIFFE ID, or give the workload a socket of its own instead of "${names.default}"`,
+    }
+  }
+}
+
+type IdentityPattern =
+  | { readonly kind: 'literal'; readonly identity: SpiffeId }
+  | { readonly kind: 'pattern'; readonly expression: RegExp }
+
+function matches(pattern: IdentityPattern, identity: SpiffeId): boolean {
+  return pattern.kind === 'literal' ? pattern.identity === identity : pattern.expression.test(identity)
+}
+
+function parsePattern(text: string): IdentityPattern {
+  if (isSpiffeId(text)) return { kind: 'literal', identity: text }
+  const problem = patternProblem(text)
+  if (problem) {
+    throw new SdsServerError(
+      'invalid-config',
+      `Cannot use ${JSON.stringify(text)} in allow: ${problem}; write a SPIFFE ID such as "spiffe://cluster.local/ns/*/sa/*"`,
+    )
+  }
+  const expression = text.replaceAll('.', '\\.').replace(/\*\*$/, '.+').replaceAll('*', '[^/]+')
+  return { kind: 'pattern', expression: new RegExp(`^${expression}$`) }
+}
+
+function patternProblem(text: string): string | undefined {
+  const [trustDomain = '', ...segments] = text.startsWith('spiffe://') ? text.slice('spiffe://'.length).split('/') : []
+  if (trustDomainProblem(trustDomain)) return `its trust domain ${trustDomainProblem(trustDomain)}`
+  if (segments.length === 0) return 'it has no path'
+  if (segments.slice(0, -1).some(segment => segment.includes('**'))) return '"**" may only be its last segment'
+  if (segments.some(segment => segment !== '**' && segment.includes('**'))) return '"**" has to be a segment of its own'
+  if (!segments.every(segment => /^[A-Za-z0-9._*-]+$/.test(segment))) {
+    return 'a path segment is empty or has a character that SPIFFE IDs do not allow'
+  }
+  return undefined
+}
+
+function checkRule(rule: CallerRule): CallerRule {
+  if (rule.uid !== undefined || rule.gid !== undefined || rule.pid !== undefined) return rule
+  throw new SdsServerError(
+    'invalid-config',
+    'Cannot use a rule in callers that says no uid, gid or pid: it would let in everybody',
+  )
+}
+
+function isCaller(rule: CallerRule, caller: PeerCredentials): boolean {
+  return (
+    (rule.uid ?? caller.uid) === caller.uid &&
+    (rule.gid ?? caller.gid) === caller.gid &&
+    (rule.pid ?? caller.pid) === caller.pid
+  )
+}

@@ -1,0 +1,166 @@
+/** The three methods of `envoy.service.secret.v3.SecretDiscoveryService` on one socket. */
+import type { Server, ServerDuplexStream, ServerUnaryCall, sendUnaryData } from '@grpc/grpc-js'
+import type { Connection } from './connection-gate.ts'
+import { DeltaStream } from './delta-stream.ts'
+import { type Answer, DiscoveryCall } from './discovery-call.ts'
+import type { DiscoveryStream, StreamContext, StreamReport } from './discovery-protocol.ts'
+import { escapePeerName } from './escape-peer-name.ts'
+import { fetchSecrets } from './fetch-secrets.ts'
+import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
+import { toStatusError } from './grpc-status.ts'
+import { NackLimit } from './nack-limit.ts'
+import { toLedgerEvent } from './report-to-ledger.ts'
+import { type Decoded, decodeDeltaRequest, decodeDiscoveryRequest } from './request-codec.ts'
+import type { SdsContext } from './sds-context.ts'
+import type { SdsMethod, StreamInfo } from './sds-event.ts'
+import type { ResponseEncoder } from './secret-encoding.ts'
+import { SotwStream } from './sotw-stream.ts'
+import { StreamRefusal } from './stream-refusal.ts'
+
+export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
+
+export interface DiscoveryServiceOptions {
+  readonly context: SdsContext
+  readonly maxStreams: number
+  readonly maxNames: number
+  connectionOf(peer: string): Connection | undefined
+}
+
+interface OpenStream {
+  info(): StreamInfo
+  refuse(error: unknown): void
+}
+
+export class DiscoveryService {
+  readonly #options: DiscoveryServiceOptions
+  readonly #open = new Set<OpenStream>()
+
+  constructor(options: DiscoveryServiceOptions) {
+    this.#options = options
+  }
+
+  get size(): number {
+    return this.#open.size
+  }
+
+  register(server: Server): void {
+    const { sotw, delta } = this.#options.context
+    const asIs = (bytes: Buffer) => bytes
+    const stream = this.#streamHandler('StreamSecrets', sotw, context => new SotwStream(context))
+    const deltaStream = this.#streamHandler('DeltaSecrets', delta, context => new DeltaStream(context))
+    const fetch = this.#fetch.bind(this)
+    server.register(`/${SDS_SERVICE}/StreamSecrets`, stream, asIs, decodeDiscoveryRequest, 'bidi')
+    server.register(`/${SDS_SERVICE}/DeltaSecrets`, deltaStream, asIs, decodeDeltaRequest, 'bidi')
+    server.register(`/${SDS_SERVICE}/FetchSecrets`, fetch, asIs, decodeDiscoveryRequest, 'unary')
+  }
+
+  streams(): readonly StreamInfo[] {
+    return [...this.#open].map(stream => stream.info())
+  }
+
+  /** Ends every stream with UNAVAILABLE, upon which its peer looks for the next server. */
+  endStreams(): void {
+    for (const stream of [...this.#open]) stream.refuse(new StreamRefusal('unavailable', 'the agent is shutting down'))
+  }
+
+  #streamHandler<Request extends Answer>(
+    method: SdsMethod,
+    encoder: ResponseEncoder,
+    createStream: (context: StreamContext) => DiscoveryStream<Request>,
+  ) {
+    const { context, maxNames } = this.#options
+    return (call: ServerDuplexStream<Decoded<Request>, Buffer>): void => {
+      const connection = this.#admit(call.getPeer(), method)
+      if (connection instanceof StreamRefusal) {
+        call.emit('error', toStatusError(connection))
+        return
+      }
+      const stream: DiscoveryCall<Request> = new DiscoveryCall(call, {
+        id: context.nextId(),
+        method,
+        connection: connection.info,
+        view: connection.permission,
+        maxNames,
+        nackLimit: new NackLimit(context.clock, context.nacksPerMinute),
+        encoder,
+        clock: context.clock,
+        createStream,
+        nextNonce: context.nextNonce,
+        report: (report, info) => this.#report(report, info),
+        observe: context.observe,
+        onClose: () => void this.#open.delete(stream),
+      })
+      this.#open.add(stream)
+    }
+  }
+
+  #fetch(call: ServerUnaryCall<Decoded<DiscoveryRequest>, Buffer>, callback: sendUnaryData<Buffer>): void {
+    const connection = this.#admit(call.getPeer(), 'FetchSecrets')
+    if (connection instanceof StreamRefusal) {
+      callback(toStatusError(connection))
+      return
+    }
+    const cancellation = new AbortController()
+    call.on('cancelled', () => cancellation.abort())
+    this.#answer(call.request, connection, cancellation).then(
+      answer => callback(null, answer),
+      error => callback(toStatusError(error)),
+    )
+  }
+
+  /** Counts as a stream as long as it waits. */
+  async #answer(
+    decoded: Decoded<DiscoveryRequest>,
+    connection: Connection,
+    cancellation: AbortController,
+  ): Promise<Buffer> {
+    const { context, maxNames } = this.#options
+    if (decoded.kind === 'malformed') throw new StreamRefusal('invalid-argument', 'the message is no discovery request')
+    const { request } = decoded
+    const info: StreamInfo = {
+      id: context.nextId(),
+      method: 'FetchSecrets',
+      connection: connection.info,
+      node: escapePeerName(request.node?.id ?? ''),
+      names: request.resourceNames.length,
+      openedAt: context.clock.now(),
+    }
+    const open: OpenStream = { info: () => info, refuse: reason => cancellation.abort(reason) }
+    this.#open.add(open)
+    context.observe({ kind: 'stream-opened', stream: info })
+    try {
+      const { sotw: encoder, clock, fetchWaitMs: waitMs } = context
+      const report = (each: StreamReport) => this.#report(each, info)
+      const options = {
+        view: connection.permission,
+        encoder,
+        maxNames,
+        clock,
+        waitMs,
+        signal: cancellation.signal,
+        report,
+      }
+      return await fetchSecrets(request, options)
+    } finally {
+      this.#open.delete(open)
+      context.observe({ kind: 'stream-closed', stream: info, status: 0, details: '' })
+    }
+  }
+
+  #admit(peer: string, method: SdsMethod): Connection | StreamRefusal {
+    const connection = this.#options.connectionOf(peer)
+    if (!connection) return new StreamRefusal('unavailable', 'the connection is closing')
+    if (this.#open.size < this.#options.maxStreams) return connection
+    this.#options.context.observe({ kind: 'stream-refused', connection: connection.info, method })
+    return new StreamRefusal(
+      'resource-exhausted',
+      `this socket serves ${this.#options.maxStreams} streams at once, and has them`,
+    )
+  }
+
+  #report(report: StreamReport, stream: StreamInfo): void {
+    const { source, observe } = this.#options.context
+    if (report.kind !== 'stale') source.record(report.key, toLedgerEvent(report, stream))
+    observe({ kind: 'stream-report', stream, report })
+  }
+}

@@ -1,0 +1,47 @@
+/** FetchSecrets: one answer to one question, for people with grpcurl and for clients that poll. */
+import type { Clock } from '@livery/core'
+import { askAndReport, combinedVersion, type StreamReport } from './discovery-protocol.ts'
+import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
+import { checkNames, checkTypeUrl } from './request-check.ts'
+import type { ResponseEncoder } from './secret-encoding.ts'
+import { StreamRefusal } from './stream-refusal.ts'
+import { type SecretView, Subscriptions } from './subscriptions.ts'
+
+export interface FetchOptions {
+  readonly view: SecretView
+  readonly encoder: ResponseEncoder
+  readonly maxNames: number
+  readonly clock: Clock
+  /** How long to wait for secrets that are not there yet, milliseconds. */
+  readonly waitMs: number
+  readonly signal: AbortSignal
+  report(report: StreamReport): void
+}
+
+/**
+ * The encoded answer: the names that the caller may have, all of them for the empty list; others are left out. Waits for
+ * secrets that are still being issued; throws a `StreamRefusal` (UNAVAILABLE) if in the end there is none of them.
+ */
+export async function fetchSecrets(request: DiscoveryRequest, options: FetchOptions): Promise<Buffer> {
+  const { view, maxNames, clock, report } = options
+  checkTypeUrl(request.typeUrl)
+  checkNames(request.resourceNames, maxNames)
+  const names = request.resourceNames.length > 0 ? request.resourceNames : view.everything(maxNames)
+
+  const { promise, resolve } = Promise.withResolvers<void>()
+  let missing = 0
+  using subscriptions = new Subscriptions(view, () => {
+    if (subscriptions.due >= missing) resolve()
+  })
+  for (const name of new Set(names)) if (askAndReport(subscriptions, name, undefined, report)) missing++
+  if (subscriptions.due < missing) {
+    using _deadline = clock.at(clock.now() + options.waitMs, resolve)
+    options.signal.addEventListener('abort', () => resolve(), { once: true })
+    await promise
+  }
+
+  const resources = subscriptions.takeDue()
+  if (missing > 0 && resources.length === 0)
+    throw new StreamRefusal('unavailable', 'none of these secrets is issued yet')
+  return options.encoder.encode({ nonce: '', version: combinedVersion(resources), resources, removed: [] })
+}

@@ -1,0 +1,28 @@
+/** What happened on a stream, as the ledger keeps it for `livery explain`. */
+import type { LedgerEvent } from '@livery/core'
+import type { StreamReport } from './discovery-protocol.ts'
+import type { ConnectionInfo, StreamInfo } from './sds-event.ts'
+
+type RecordedReport = Exclude<StreamReport, { readonly kind: 'stale' }>
+
+export function toLedgerEvent(report: RecordedReport, stream: StreamInfo): LedgerEvent {
+  const peer = describePeer(stream.node, stream.connection)
+  switch (report.kind) {
+    case 'asked':
+      return { kind: 'asked', by: peer }
+    case 'refused':
+      return { kind: 'refused', by: peer, reason: report.reason }
+    case 'pushed':
+      return { kind: 'pushed', to: peer, version: report.version }
+    case 'acked':
+      return { kind: 'acked', by: peer, version: report.version }
+    case 'nacked':
+      return { kind: 'nacked', by: peer, version: report.version, detail: report.detail }
+  }
+}
+
+function describePeer(node: string, { socket, caller }: ConnectionInfo): string {
+  const who = node === '' ? 'a caller' : `node "${node}"`
+  const credentials = caller ? ` (pid ${caller.pid}, uid ${caller.uid})` : ''
+  return `${who}${credentials} on ${socket}`
+}

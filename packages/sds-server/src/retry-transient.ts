@@ -1,0 +1,37 @@
+/** Tries again what may pass by itself: used-up limits and full disks, but not a missing permission. */
+import type { Clock } from '@livery/core'
+import { systemErrorCode } from './sds-server-error.ts'
+
+const TRIES = 5
+const FIRST_DELAY_MS = 1_000
+const TRANSIENT = new Set([
+  'EADDRINUSE',
+  'EAGAIN',
+  'EDQUOT',
+  'EEXIST',
+  'EINTR',
+  'EMFILE',
+  'ENFILE',
+  'ENOBUFS',
+  'ENOMEM',
+  'ENOSPC',
+])
+
+/** Five tries, 1, 2, 4 and 8 s apart; rejects with the last error, or at once with one that will not pass. */
+export async function retryTransient<Result>(clock: Clock, attempt: () => Promise<Result>): Promise<Result> {
+  for (let tries = 1, delay = FIRST_DELAY_MS; ; tries++, delay *= 2) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (tries === TRIES || !isTransient(error)) throw error
+    }
+    const { promise, resolve } = Promise.withResolvers<void>()
+    using _timer = clock.at(clock.now() + delay, resolve)
+    await promise
+  }
+}
+
+function isTransient(error: unknown): boolean {
+  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
+  return TRANSIENT.has(systemErrorCode(cause) ?? '')
+}

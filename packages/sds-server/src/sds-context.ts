@@ -1,0 +1,21 @@
+/** What all sockets of one server share. */
+import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
+import type { SdsEvent } from './sds-event.ts'
+import type { ResponseEncoder } from './secret-encoding.ts'
+import type { SecretSource } from './secret-source.ts'
+
+export interface SdsContext {
+  readonly source: SecretSource
+  readonly names: WellKnownNames
+  readonly clock: Clock
+  readonly readPeerCredentials: ReadPeerCredentials | undefined
+  readonly takeover: boolean
+  readonly nacksPerMinute: number
+  readonly fetchWaitMs: number
+  readonly connectionIdleMs: number
+  readonly sotw: ResponseEncoder
+  readonly delta: ResponseEncoder
+  nextId(): number
+  nextNonce(): string
+  observe(event: SdsEvent): void
+}

@@ -1,0 +1,34 @@
+/** What keeps the server from starting or from serving a socket. */
+
+/**
+ * - `invalid-config`: an option that cannot work; the message names it.
+ * - `path-too-long`: the kernel takes 107 bytes (unix(7)).
+ * - `unsafe-directory`: others could replace the socket.
+ * - `not-a-socket`: something else is at the path, and is left alone.
+ * - `live-owner`: another process accepts connections there.
+ * - `bind-failed`: the kernel refused; `cause` is its error.
+ */
+export type SdsServerErrorCode =
+  | 'invalid-config'
+  | 'path-too-long'
+  | 'unsafe-directory'
+  | 'not-a-socket'
+  | 'live-owner'
+  | 'bind-failed'
+
+/** The message says the action, the value, the reason and the remedy. */
+export class SdsServerError extends Error {
+  override readonly name = 'SdsServerError'
+  readonly code: SdsServerErrorCode
+
+  constructor(code: SdsServerErrorCode, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+/** The `code` of a system error (`ENOENT`), or `undefined` for anything else. */
+export function systemErrorCode(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}

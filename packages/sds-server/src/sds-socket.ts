@@ -1,0 +1,167 @@
+/** One socket of the server: its file, its connections, and the gRPC server behind them. */
+import { type ConnectionInjector, Server, ServerCredentials, type ServerOptions } from '@grpc/grpc-js'
+import { AccessPolicy, type SocketAccess } from './access.ts'
+import { ConnectionGate } from './connection-gate.ts'
+import { DiscoveryService, SDS_SERVICE } from './discovery-service.ts'
+import { HealthService } from './health-service.ts'
+import { describeListener } from './peer-descriptor.ts'
+import type { SdsContext } from './sds-context.ts'
+import type { StreamInfo } from './sds-event.ts'
+import { SdsServerError } from './sds-server-error.ts'
+import { SocketFile } from './socket-file.ts'
+
+export interface SocketLimits {
+  /** Connections at once. Default: 10,000. */
+  readonly connections: number
+  /** Streams and fetches at once, on all connections together. Default: 20,000. */
+  readonly streams: number
+  /** Names on one stream. Default: 1,000. */
+  readonly names: number
+  /** One request. Envoy's first is 61 kB and grows with each release. Default: 262,144. */
+  readonly messageBytes: number
+}
+
+export interface SocketConfig extends SocketAccess {
+  /** At most 107 bytes. */
+  readonly path: string
+  /** Default: 0o660. */
+  readonly mode?: number
+  /** Numeric; default: that of the process. */
+  readonly owner?: number
+  /** Numeric; default: that of the process. */
+  readonly group?: number
+  readonly limits?: Partial<SocketLimits>
+}
+
+/** `superseded`: another server has the path, and the connections of this one go on. */
+export interface SocketStatus {
+  readonly path: string
+  readonly state: 'listening' | 'superseded' | 'closed'
+  readonly connections: number
+  readonly streams: number
+}
+
+const DEFAULT_LIMITS: SocketLimits = { connections: 10_000, streams: 20_000, names: 1_000, messageBytes: 262_144 }
+const KEEPALIVE_MS = 30_000
+const KEEPALIVE_TIMEOUT_MS = 10_000
+/** How long a connection may take to close by itself after its streams were ended. */
+const CLOSE_GRACE_MS = 1_000
+
+export class SdsSocket {
+  readonly #config: SocketConfig
+  readonly #context: SdsContext
+  readonly #gate: ConnectionGate
+  readonly #service: DiscoveryService
+  readonly #health = new HealthService([SDS_SERVICE])
+  readonly #server: Server
+  readonly #injector: ConnectionInjector
+  #file: SocketFile | undefined
+  #onEmpty: () => void = () => {}
+
+  /** Throws an `SdsServerError` (`invalid-config`); nothing is on the disk yet. */
+  constructor(config: SocketConfig, context: SdsContext) {
+    const limits = readLimits(config)
+    const policy = new AccessPolicy(config, context.source, context.names)
+    if (policy.needsCredentials && !context.readPeerCredentials) {
+      throw new SdsServerError(
+        'invalid-config',
+        `Cannot use callers on ${config.path}: telling callers apart needs the native addon, which is not there; ` +
+          'build it (npm run native), or give each workload a socket of its own with a mode and owner',
+      )
+    }
+    this.#config = config
+    this.#context = context
+    this.#server = new Server(serverOptions(limits, context.connectionIdleMs))
+    this.#injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure())
+    this.#gate = new ConnectionGate({
+      path: config.path,
+      policy,
+      maxConnections: limits.connections,
+      readPeerCredentials: context.readPeerCredentials,
+      nextId: context.nextId,
+      observe: context.observe,
+      admit: socket => this.#injector.injectConnection(socket),
+      onEmpty: () => this.#onEmpty(),
+    })
+    this.#service = new DiscoveryService({
+      context,
+      maxStreams: limits.streams,
+      maxNames: limits.names,
+      connectionOf: peer => this.#gate.find(peer),
+    })
+    this.#service.register(this.#server)
+    this.#health.register(this.#server)
+  }
+
+  /** Makes the socket appear; rejects with an `SdsServerError`. */
+  async listen(): Promise<void> {
+    const { clock, takeover, readPeerCredentials } = this.#context
+    this.#file = await SocketFile.listen({
+      ...this.#config,
+      takeover,
+      clock,
+      describeOwner: path => describeListener(path, readPeerCredentials),
+      onConnection: socket => this.#gate.accept(socket),
+      onEvent: this.#context.observe,
+    })
+  }
+
+  status(): SocketStatus {
+    const state = this.#file?.state ?? 'closed'
+    return { path: this.#config.path, state, connections: this.#gate.size, streams: this.#service.size }
+  }
+
+  streams(): readonly StreamInfo[] {
+    return this.#service.streams()
+  }
+
+  /**
+   * Accepts nothing more, waits up to `drainMs` for the peers to leave, ends what is left with UNAVAILABLE, and destroys
+   * connections that are still there a second later.
+   */
+  async close(drainMs: number): Promise<void> {
+    await this.#file?.close()
+    this.#health.stopServing()
+    // Tells each peer to open its next stream elsewhere, and closes connections without streams.
+    this.#injector.destroy()
+    await this.#empty(drainMs)
+    this.#health[Symbol.dispose]()
+    this.#service.endStreams()
+    await this.#empty(CLOSE_GRACE_MS)
+    this.#gate.destroyAll()
+    this.#server.forceShutdown()
+  }
+
+  /** Resolves when no connection is left, or after `timeoutMs`. */
+  async #empty(timeoutMs: number): Promise<void> {
+    if (this.#gate.size === 0) return
+    const { clock } = this.#context
+    const { promise, resolve } = Promise.withResolvers<void>()
+    using _timer = clock.at(clock.now() + timeoutMs, resolve)
+    this.#onEmpty = resolve
+    await promise
+  }
+}
+
+function readLimits(config: SocketConfig): SocketLimits {
+  const limits = { ...DEFAULT_LIMITS, ...config.limits }
+  for (const [name, value] of Object.entries(limits)) {
+    if (Number.isSafeInteger(value) && value > 0) continue
+    throw new SdsServerError(
+      'invalid-config',
+      `Cannot use limits.${name} ${value} on ${config.path}: give a whole number above 0`,
+    )
+  }
+  return limits
+}
+
+function serverOptions(limits: SocketLimits, connectionIdleMs: number): ServerOptions {
+  return {
+    'grpc.max_receive_message_length': limits.messageBytes,
+    'grpc.max_concurrent_streams': limits.streams,
+    'grpc.max_connection_idle_ms': connectionIdleMs,
+    'grpc.keepalive_time_ms': KEEPALIVE_MS,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    'grpc.enable_channelz': 0,
+  }
+}

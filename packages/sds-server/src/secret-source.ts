@@ -1,0 +1,31 @@
+/** Where the server takes its secrets from: the few methods of core's SecretManager that it needs. */
+import type { LedgerEvent, SecretItem, SpiffeId } from '@livery/core'
+
+/** What can be asked for: the certificate of an identity, or the bundle of a trust domain. */
+export type SecretName =
+  | { readonly kind: 'identity'; readonly identity: SpiffeId }
+  | { readonly kind: 'bundle'; readonly trustDomain: string }
+
+/** Implemented by core's SecretManager. Nothing here waits: what is not there yet arrives through `subscribe`. */
+export interface SecretSource {
+  readonly trustDomain: string
+  /** An identity that was added, or a bundle that is held. */
+  knows(name: SecretName): boolean
+  identities(): Iterable<SpiffeId>
+  /** Adds an identity that a stream asked for on demand. */
+  add(identity: SpiffeId, options: { readonly onDemand: true }): void
+  /** The newest version that may be used now, or `undefined` while there is none. */
+  current(name: SecretName): SecretItem | undefined
+  /**
+   * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. A name
+   * that is not known yet may be subscribed to, and is called for once it is.
+   */
+  subscribe(name: SecretName, listener: (item: SecretItem | undefined) => void): Disposable
+  /** Adds to the ledger of a name: `spiffe://…` of an identity or a trust domain, or an unknown name, escaped. */
+  record(name: string, event: LedgerEvent): void
+}
+
+/** The name under which a secret has its ledger: the SPIFFE ID of the identity or of the trust domain. */
+export function ledgerKey(name: SecretName): string {
+  return name.kind === 'identity' ? name.identity : `spiffe://${name.trustDomain}`
+}

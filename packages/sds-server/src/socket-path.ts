@@ -1,0 +1,113 @@
+/** What has to be true of a path before a socket may appear there. */
+import { type BigIntStats, constants } from 'node:fs'
+import { access, chmod, lstat, mkdir, stat } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { dirname } from 'node:path'
+import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
+
+/** unix(7): `sun_path` has 108 bytes, the last of them zero. Node cuts a longer path without a word. */
+export const MAX_PATH_BYTES = 107
+const DIRECTORY_MODE = 0o750
+const WRITABLE_BY_OTHERS = 0o022
+
+/** What is at a path. `live` accepts connections, `stale` is a socket without a process. */
+export type PathOccupant = 'nothing' | 'stale' | 'live'
+
+/** Throws an `SdsServerError` (`path-too-long`) for a path that the kernel would not take. */
+export function checkPathLength(path: string): void {
+  const bytes = Buffer.byteLength(path)
+  if (bytes <= MAX_PATH_BYTES) return
+  throw new SdsServerError(
+    'path-too-long',
+    `Cannot listen on ${path}: the path has ${bytes} bytes, and a UNIX socket can have ${MAX_PATH_BYTES}; choose a shorter one`,
+  )
+}
+
+/** Makes the directory (mode 0750) if there is none; refuses one in which somebody else could replace the socket. */
+export async function prepareDirectory(path: string): Promise<void> {
+  const directory = dirname(path)
+  try {
+    const made = await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
+    if (made !== undefined) await chmod(directory, DIRECTORY_MODE)
+    const stats = await stat(directory)
+    const isOurs = stats.uid === ownUid()
+    if (!isOurs && stats.mode & WRITABLE_BY_OTHERS) {
+      throw new SdsServerError(
+        'unsafe-directory',
+        `Cannot listen on ${path}: others may replace files in ${describe(directory, stats)}; ` +
+          `use a directory that only uid ${ownUid()} can write`,
+      )
+    }
+    await access(directory, constants.W_OK | constants.X_OK)
+  } catch (error) {
+    if (error instanceof SdsServerError) throw error
+    throw await bindFailure(path, error)
+  }
+}
+
+/** Looks at what is at the path; throws an `SdsServerError` (`not-a-socket`) for what must not be replaced. */
+export async function inspectPath(path: string): Promise<PathOccupant> {
+  const stats = await lstatIfPresent(path)
+  if (!stats) return 'nothing'
+  if (!stats.isSocket()) {
+    throw new SdsServerError(
+      'not-a-socket',
+      `Cannot listen on ${path}: it is ${kindOf(stats)} of uid ${stats.uid}, and only a socket is ever replaced; ` +
+        'move it away or choose another path',
+    )
+  }
+  return await probe(path)
+}
+
+/** The file itself, not what a link points to; `undefined` if there is none. */
+export async function lstatIfPresent(path: string): Promise<BigIntStats | undefined> {
+  try {
+    return await lstat(path, { bigint: true })
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined
+    throw await bindFailure(path, error)
+  }
+}
+
+/** A `bind-failed` error that says who tried, and what the directory is like. */
+export async function bindFailure(path: string, cause: unknown): Promise<SdsServerError> {
+  const directory = dirname(path)
+  const place = await stat(directory).then(
+    stats => describe(directory, stats),
+    () => `${directory} (which cannot be looked at)`,
+  )
+  const reason = cause instanceof Error ? cause.message : String(cause)
+  return new SdsServerError(
+    'bind-failed',
+    `Cannot listen on ${path} as uid ${ownUid()}: ${reason}; the socket is made in ${place}: ` +
+      'give that uid write access there, or choose another path',
+    { cause },
+  )
+}
+
+function probe(path: string): Promise<PathOccupant> {
+  const { promise, resolve } = Promise.withResolvers<PathOccupant>()
+  const socket = connect(path)
+  socket.on('connect', () => resolve('live'))
+  // Only a refusal proves that nobody listens: EAGAIN is a full queue, EACCES says nothing.
+  socket.on('error', error => {
+    const code = systemErrorCode(error)
+    resolve(code === 'ECONNREFUSED' ? 'stale' : code === 'ENOENT' ? 'nothing' : 'live')
+  })
+  return promise.finally(() => socket.destroy())
+}
+
+function describe(path: string, stats: { readonly mode: number; readonly uid: number; readonly gid: number }): string {
+  const mode = (stats.mode & 0o7777).toString(8).padStart(4, '0')
+  return `${path} (mode ${mode}, owner ${stats.uid}:${stats.gid})`
+}
+
+function kindOf(stats: BigIntStats): string {
+  if (stats.isSymbolicLink()) return 'a symbolic link'
+  if (stats.isDirectory()) return 'a directory'
+  return stats.isFile() ? 'a file' : 'a device or pipe'
+}
+
+function ownUid(): number {
+  return process.getuid?.() ?? -1
+}

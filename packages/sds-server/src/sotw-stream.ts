@@ -1,0 +1,88 @@
+/**
+ * The state-of-the-world form of SDS: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
+ * A response holds the names that changed or were asked for, as SDS allows, never one that was not asked for.
+ */
+import {
+  Acknowledgements,
+  askAndReport,
+  combinedVersion,
+  type DiscoveryMessage,
+  type DiscoveryStream,
+  type StreamContext,
+} from './discovery-protocol.ts'
+import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
+import { checkNames, checkNode, checkTypeUrl } from './request-check.ts'
+import { Subscriptions } from './subscriptions.ts'
+
+/** How a stream came to its names. */
+type Interest = 'nothing yet' | 'everything' | 'named'
+
+export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
+  nodeId = ''
+  readonly #context: StreamContext
+  readonly #subscriptions: Subscriptions
+  readonly #acknowledgements: Acknowledgements
+  #interest: Interest = 'nothing yet'
+  #emptyDue = false
+
+  constructor(context: StreamContext) {
+    this.#context = context
+    this.#subscriptions = new Subscriptions(context.view, context.wake)
+    this.#acknowledgements = new Acknowledgements(context.report)
+  }
+
+  get names(): number {
+    return this.#subscriptions.size
+  }
+
+  receive(request: DiscoveryRequest): void {
+    const isFirst = this.nodeId === ''
+    if (isFirst) this.nodeId = checkNode(request.node)
+    checkTypeUrl(request.typeUrl)
+    checkNames(request.resourceNames, this.#context.maxNames)
+
+    // On a new stream a nonce is left over from an earlier one, and says nothing here.
+    const answersNonce = !isFirst && request.responseNonce !== ''
+    if (answersNonce && !this.#acknowledgements.settle(request.responseNonce, request.errorDetail)) return
+    const isInitial = isFirst || (request.responseNonce === '' && request.errorDetail === undefined)
+    if (answersNonce && this.#interest === 'everything' && request.resourceNames.length === 0) return
+    this.#follow(this.#wanted(request.resourceNames), isInitial)
+  }
+
+  take(): DiscoveryMessage | undefined {
+    this.#subscriptions.takeRemoved()
+    const resources = this.#subscriptions.takeDue()
+    if (resources.length === 0 && !this.#emptyDue) return undefined
+    this.#emptyDue = false
+    const nonce = this.#context.nextNonce()
+    const message = { nonce, version: combinedVersion(resources), resources, removed: [] }
+    this.#acknowledgements.sent(message)
+    return message
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscriptions[Symbol.dispose]()
+  }
+
+  /** The empty list means everything until names were given once; from then on it means nothing. */
+  #wanted(names: readonly string[]): ReadonlySet<string> {
+    if (names.length > 0) this.#interest = 'named'
+    else if (this.#interest === 'nothing yet') this.#interest = 'everything'
+    if (this.#interest === 'named') return new Set(names)
+    return new Set(this.#context.view.everything(this.#context.maxNames))
+  }
+
+  /** Subscribes to exactly `wanted`; an initial request is answered for all of them, another one for what it adds. */
+  #follow(wanted: ReadonlySet<string>, isInitial: boolean): void {
+    for (const name of this.#subscriptions.names()) if (!wanted.has(name)) this.#subscriptions.delete(name)
+    let isAsking = false
+    let isAnswerable = false
+    for (const name of wanted) {
+      if (!isInitial && this.#subscriptions.has(name)) continue
+      isAsking = true
+      if (askAndReport(this.#subscriptions, name, undefined, this.#context.report)) isAnswerable = true
+    }
+    // Nothing of it will ever come by itself: say so, or the peer would wait.
+    if (isAsking && !isAnswerable) this.#emptyDue = true
+  }
+}

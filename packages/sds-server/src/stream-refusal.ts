@@ -1,0 +1,15 @@
+/** Ends one stream with a status; the other streams and the connection go on. */
+
+/** The gRPC status that the peer gets. */
+export type RefusalCode = 'invalid-argument' | 'resource-exhausted' | 'unavailable'
+
+/** Thrown where a request cannot be served. The message is sent to the peer, so it quotes the peer only escaped. */
+export class StreamRefusal extends Error {
+  override readonly name = 'StreamRefusal'
+  readonly code: RefusalCode
+
+  constructor(code: RefusalCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}

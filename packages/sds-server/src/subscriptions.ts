@@ -1,0 +1,158 @@
+/** The names that one stream is subscribed to, and which of them have something to send. */
+import type { SecretItem } from '@livery/core'
+import type { SecretName } from './secret-source.ts'
+
+/** Whether the caller of a stream may have a name. */
+export type Resolution =
+  | { readonly kind: 'granted'; readonly secret: SecretName }
+  /** Allowed, but nothing is known of it; it is answered if it becomes known. */
+  | { readonly kind: 'unknown'; readonly secret: SecretName; readonly reason: string }
+  | { readonly kind: 'refused'; readonly reason: string }
+
+/** What one caller may see of the secrets. */
+export interface SecretView {
+  /** Decides on a name; an allowed identity is added here where identities are served on demand. */
+  resolve(name: string): Resolution
+  /** The names of all that the caller may have, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
+  everything(limit: number): readonly string[]
+  current(secret: SecretName): SecretItem | undefined
+  subscribe(secret: SecretName, listener: (item: SecretItem | undefined) => void): Disposable
+}
+
+/** A secret to be sent, under the name that was asked for. */
+export interface NamedSecret {
+  readonly name: string
+  readonly item: SecretItem
+}
+
+type Delivery =
+  /** Nothing to send yet. `held` is the version that the peer has from an earlier stream. */
+  | { readonly kind: 'waiting'; readonly held: string | undefined }
+  | { readonly kind: 'due' }
+  | { readonly kind: 'sent'; readonly version: string }
+
+interface Subscription {
+  readonly resolution: Resolution
+  readonly watch: Disposable | undefined
+  delivery: Delivery
+}
+
+/** Keeps one entry a name, whatever happens in between, so that a slow reader costs no memory. */
+export class Subscriptions implements Disposable {
+  readonly #view: SecretView
+  readonly #wake: () => void
+  readonly #entries = new Map<string, Subscription>()
+  readonly #due = new Set<string>()
+  readonly #removed = new Set<string>()
+
+  /** Calls `wake` when the source made something due; never during a call of this object. */
+  constructor(view: SecretView, wake: () => void) {
+    this.#view = view
+    this.#wake = wake
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /** How many names have something to send. */
+  get due(): number {
+    return this.#due.size
+  }
+
+  has(name: string): boolean {
+    return this.#entries.has(name)
+  }
+
+  names(): IterableIterator<string> {
+    return this.#entries.keys()
+  }
+
+  /** Makes an answer to `name` due, now or as soon as there is one, unless the peer holds that very version. */
+  ask(name: string, held?: string): Resolution {
+    const entry = this.#entries.get(name) ?? this.#add(name)
+    const { resolution } = entry
+    if (resolution.kind === 'refused') return resolution
+    const item = this.#view.current(resolution.secret)
+    this.#deliver(name, entry, item, { kind: 'waiting', held })
+    return resolution
+  }
+
+  delete(name: string): void {
+    this.#entries.get(name)?.watch?.[Symbol.dispose]()
+    this.#entries.delete(name)
+    this.#due.delete(name)
+    this.#removed.delete(name)
+  }
+
+  /** Tells the peer of a Delta stream that there is no such resource. */
+  remove(name: string): void {
+    this.#removed.add(name)
+  }
+
+  /** The newest version of everything due, which is from now on what the peer has. */
+  takeDue(): NamedSecret[] {
+    const secrets: NamedSecret[] = []
+    for (const name of this.#due) {
+      const entry = this.#entries.get(name)
+      if (!entry || entry.resolution.kind === 'refused') continue
+      const item = this.#view.current(entry.resolution.secret)
+      entry.delivery = item ? { kind: 'sent', version: item.version } : { kind: 'waiting', held: undefined }
+      if (item) secrets.push({ name, item })
+    }
+    this.#due.clear()
+    return secrets
+  }
+
+  takeRemoved(): string[] {
+    const names = [...this.#removed]
+    this.#removed.clear()
+    return names
+  }
+
+  [Symbol.dispose](): void {
+    for (const entry of this.#entries.values()) entry.watch?.[Symbol.dispose]()
+    this.#entries.clear()
+    this.#due.clear()
+    this.#removed.clear()
+  }
+
+  #add(name: string): Subscription {
+    const resolution = this.#view.resolve(name)
+    const watch =
+      resolution.kind === 'refused'
+        ? undefined
+        : this.#view.subscribe(resolution.secret, item => this.#onChange(name, item))
+    const entry: Subscription = { resolution, watch, delivery: { kind: 'waiting', held: undefined } }
+    this.#entries.set(name, entry)
+    return entry
+  }
+
+  #onChange(name: string, item: SecretItem | undefined): void {
+    const entry = this.#entries.get(name)
+    if (!entry) return
+    if (!item && entry.delivery.kind === 'sent') this.#removed.add(name)
+    this.#deliver(name, entry, item, entry.delivery)
+    if (this.#due.has(name) || this.#removed.has(name)) this.#wake()
+  }
+
+  #deliver(name: string, entry: Subscription, item: SecretItem | undefined, before: Delivery): void {
+    if (!item) {
+      entry.delivery = before.kind === 'waiting' ? before : { kind: 'waiting', held: undefined }
+      this.#due.delete(name)
+      return
+    }
+    this.#removed.delete(name)
+    if (item.version === peerVersion(before)) {
+      entry.delivery = { kind: 'sent', version: item.version }
+    } else {
+      entry.delivery = { kind: 'due' }
+      this.#due.add(name)
+    }
+  }
+}
+
+function peerVersion(delivery: Delivery): string | undefined {
+  if (delivery.kind === 'sent') return delivery.version
+  return delivery.kind === 'waiting' ? delivery.held : undefined
+}
