@@ -76,7 +76,7 @@ test('a certificate runs from two minutes ago to the wished lifetime from now', 
 
 test('a wish beyond the maximum is refused as ttl-too-long and names both numbers', async () => {
   const authority = await open({ maxTtlSeconds: 600 })
-  await assert.rejects(signed(authority, WEB, 601), caError('ttl-too-long', /601 seconds.*600/))
+  await assert.rejects(signed(authority, WEB, 601), caError('ttl-too-long', /601 seconds is greater than the 600/))
   await signed(authority, WEB, 600)
 })
 

@@ -61,6 +61,15 @@ export interface SignedCertificate {
   readonly root: string
 }
 
+export interface IssuedServerCertificate {
+  /** PEM: the leaf and, where there is one, the intermediate. */
+  readonly chain: string
+  /** PKCS#8 PEM. */
+  readonly privateKey: string
+  /** Milliseconds since the epoch. */
+  readonly notAfter: number
+}
+
 /** A root as {@link CertificateAuthority.roots} lists it. */
 export interface AuthorityRoot {
   /** SHA-256 of the certificate, in hexadecimal. */
@@ -138,16 +147,18 @@ export class CertificateAuthority {
     return { chain: [pemOf(leaf), ...intermediatesOf(signing)], root: signing.root.pem }
   }
 
-  /** A TLS server certificate and its key, PEM, for the server in front of this CA. */
-  async issueServerCertificate(names: ServerNames, ttlSeconds: number): Promise<{ chain: string; privateKey: string }> {
+  /** For the server in front of this CA. A lifetime beyond the maximum is cut to it. */
+  async issueServerCertificate(names: ServerNames, ttlSeconds: number): Promise<IssuedServerCertificate> {
+    const { keyType, maxTtlSeconds } = this.#options
     const { signing } = this.#state
     const issuer = issuerOf(signing)
-    const keys = await generateKeys(this.#options.keyType)
-    const publicKey = await publicKeyOf(keys)
-    const leaf = await createServerCertificate(issuer, names, publicKey, this.#validity(issuer, ttlSeconds))
+    const validity = this.#validity(issuer, Math.min(ttlSeconds, maxTtlSeconds))
+    const keys = await generateKeys(keyType)
+    const leaf = await createServerCertificate(issuer, names, await publicKeyOf(keys), validity)
     return {
       chain: [pemOf(leaf), ...intermediatesOf(signing)].join(''),
       privateKey: exportPrivateKey(keys.privateKey),
+      notAfter: validity.notAfter,
     }
   }
 
@@ -232,7 +243,7 @@ export class CertificateAuthority {
     if (ttlSeconds > maxTtlSeconds)
       throw new CAError(
         'ttl-too-long',
-        `Cannot issue a certificate for ${ttlSeconds} seconds: this CA allows ${maxTtlSeconds}. Ask for a shorter lifetime.`,
+        `Cannot issue a certificate: the requested TTL of ${ttlSeconds} seconds is greater than the ${maxTtlSeconds} that this CA allows. Ask for a shorter lifetime.`,
       )
     const now = clock.now()
     const end = issuer.certificate.notAfter.getTime()

@@ -1,0 +1,169 @@
+/** What a TLS connection to the CA is made of, as its files have it now. */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { getCACertificates } from 'node:tls'
+import { CAError, splitCertificates } from '@livery/core'
+import { ChangingFile } from '../changing-file.ts'
+
+export interface ChannelMaterial {
+  /** PEM; `undefined` without TLS. */
+  readonly roots: Buffer | undefined
+  /** PEM; `undefined` while there is none. */
+  readonly client: { readonly certificate: Buffer; readonly key: Buffer } | undefined
+}
+
+export interface MaterialSources {
+  /** A file, `system`, or PEM itself; `undefined` without TLS. */
+  readonly rootCert: string | undefined
+  readonly clientCertificate: { readonly certFile: string; readonly keyFile: string } | undefined
+  warn(message: string): void
+}
+
+const MAX_BYTES = 1_048_576
+
+/** Reads the files when asked. What has become unreadable stays as it was, after a warning. */
+export class MaterialReader {
+  readonly #roots: RootSource
+  readonly #client: ClientCertificateFiles | undefined
+  readonly #warn: (message: string) => void
+  readonly #warned = new Map<string, string>()
+  #current: ChannelMaterial | undefined
+  #reading: Promise<ChannelMaterial> | undefined
+
+  constructor({ rootCert, clientCertificate, warn }: MaterialSources) {
+    this.#roots = rootSource(rootCert)
+    this.#client = clientCertificate && new ClientCertificateFiles(clientCertificate)
+    this.#warn = warn
+  }
+
+  /** The same object as before while nothing has changed. Rejects with a `CAError` if there never was a root. */
+  read(): Promise<ChannelMaterial> {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined
+    })
+    return this.#reading
+  }
+
+  async #read(): Promise<ChannelMaterial> {
+    const roots = await this.#keepingOld('rootCert', this.#roots, this.#current?.roots)
+    const client =
+      this.#client && (await this.#keepingOld('clientCertificate', this.#client.read, this.#current?.client))
+    if (!this.#current || this.#current.roots !== roots || this.#current.client !== client)
+      this.#current = { roots, client }
+    return this.#current
+  }
+
+  /** Files are replaced one after the other, and mounts come late: what was good goes on meanwhile. */
+  async #keepingOld<T>(field: string, read: () => Promise<T>, old: T | undefined): Promise<T | undefined> {
+    try {
+      const value = await read()
+      this.#warned.delete(field)
+      return value
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      if (old === undefined && field === 'rootCert') throw new CAError('unavailable', reason, { cause: error })
+      const message = old === undefined ? reason : `${reason} The old one is used meanwhile.`
+      if (this.#warned.get(field) !== message) this.#warn(message)
+      this.#warned.set(field, message)
+      return old
+    }
+  }
+}
+
+type RootSource = () => Promise<Buffer | undefined>
+
+function rootSource(rootCert: string | undefined): RootSource {
+  if (rootCert === undefined) return async () => undefined
+  if (rootCert === 'system') {
+    const roots = once(systemRoots)
+    return async () => roots()
+  }
+  if (rootCert.includes('-----BEGIN')) {
+    const roots = checkRoots('The PEM in rootCert', Buffer.from(rootCert))
+    return async () => roots
+  }
+  const file = new ChangingFile(rootCert, MAX_BYTES)
+  let checked: Buffer | undefined
+  return async () => {
+    const bytes = await named(`Cannot read the CA's root ${rootCert}`, file.read())
+    if (bytes !== checked) checkRoots(`The CA's root ${rootCert}`, bytes)
+    checked = bytes
+    return bytes
+  }
+}
+
+/** The certificate and key that this client shows, where they are there. */
+class ClientCertificateFiles {
+  readonly #certificate: ChangingFile
+  readonly #key: ChangingFile
+  #pair: { readonly certificate: Buffer; readonly key: Buffer } | undefined
+
+  constructor({ certFile, keyFile }: { readonly certFile: string; readonly keyFile: string }) {
+    this.#certificate = new ChangingFile(certFile, MAX_BYTES)
+    this.#key = new ChangingFile(keyFile, MAX_BYTES)
+  }
+
+  /** `undefined` while neither file is there; rejects if they are no pair. */
+  readonly read = async () => {
+    const [certificate, key] = await Promise.all([readIfThere(this.#certificate), readIfThere(this.#key)])
+    if (!certificate && !key) return undefined
+    if (!certificate || !key)
+      throw new Error(`${certificate ? this.#key.path : this.#certificate.path} is missing: put it beside the other.`)
+    if (this.#pair?.certificate !== certificate || this.#pair.key !== key) {
+      if (!isPair(certificate, key))
+        throw new Error(`${this.#certificate.path} and ${this.#key.path} are no certificate with its key: renew both.`)
+      this.#pair = { certificate, key }
+    }
+    return this.#pair
+  }
+}
+
+async function readIfThere(file: ChangingFile): Promise<Buffer | undefined> {
+  try {
+    return await file.read()
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw await named(`Cannot read ${file.path}`, Promise.reject(error))
+  }
+}
+
+function isPair(certificate: Buffer, key: Buffer): boolean {
+  try {
+    return new X509Certificate(certificate).checkPrivateKey(createPrivateKey(key))
+  } catch {
+    return false
+  }
+}
+
+function systemRoots(): Buffer {
+  const roots = getCACertificates('system')
+  if (roots.length > 0) return Buffer.from(roots.join('\n'))
+  throw new Error('Cannot use rootCert "system": the system has no roots. Install ca-certificates, or name a file.')
+}
+
+function checkRoots(what: string, pem: Buffer): Buffer {
+  const certificates = splitCertificates(pem.toString())
+  try {
+    for (const certificate of certificates) new X509Certificate(certificate)
+  } catch {
+    throw new TypeError(`${what} holds a certificate that cannot be parsed. Replace it with the CA's root as PEM.`)
+  }
+  if (certificates.length > 0) return pem
+  throw new TypeError(`${what} holds no certificate. Replace it with the CA's root as PEM.`)
+}
+
+async function named<T>(what: string, reading: Promise<T>): Promise<T> {
+  try {
+    return await reading
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new Error(`${what}: ${reason}. Put it there, or correct the path.`, { cause: error })
+  }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined
+  return () => {
+    made ??= { value: make() }
+    return made.value
+  }
+}

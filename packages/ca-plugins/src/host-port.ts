@@ -1,0 +1,26 @@
+/** `host:port`, as addresses are written in the configuration. */
+
+export interface HostPort {
+  /** An IPv6 address without its brackets. */
+  readonly host: string
+  readonly port: number
+}
+
+/** Parses `host:port` or `[IPv6]:port`; throws a `TypeError` that names `field`, the value and the reason. */
+export function parseHostPort(field: string, text: string): HostPort {
+  const [, bracketed, plain, digits] = /^(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(text) ?? []
+  const host = bracketed ?? plain
+  const port = Number(digits)
+  if (host !== undefined && port <= 65_535) return { host, port }
+  throw new TypeError(
+    `Cannot use ${field} ${JSON.stringify(text.slice(0, 256))}: it is not of the form "host:port". Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6.`,
+  )
+}
+
+export function formatHostPort({ host, port }: HostPort): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
+}

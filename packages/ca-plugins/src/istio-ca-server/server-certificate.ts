@@ -1,0 +1,101 @@
+/** The CA server's own TLS certificate, issued by the CA behind it and renewed before it expires. */
+import { ServerCredentials } from '@grpc/grpc-js'
+import type { Clock } from '@livery/core'
+import type { CertificateAuthority } from '../embedded/certificate-authority.ts'
+import type { ServerNames } from '../embedded/certificate-profiles.ts'
+
+export interface ServerCertificateOptions {
+  readonly authority: CertificateAuthority
+  readonly clock: Clock
+  readonly names: ServerNames
+  readonly ttlSeconds: number
+  warn(message: string): void
+}
+
+type TlsContext = NonNullable<ReturnType<ServerCredentials['_getSecureContextOptions']>>
+
+interface IssuedContext {
+  readonly context: TlsContext
+  readonly notAfter: number
+}
+
+const RETRY_MS = 60_000
+
+/**
+ * Renews at half of the lifetime, and when the CA's roots or its signing key change; open connections go on with the
+ * old one.
+ */
+export class ServerCertificate implements Disposable {
+  readonly credentials: ServerCredentials
+  readonly #renewable: RenewableCredentials
+  readonly #options: ServerCertificateOptions
+  readonly #subscription: Disposable
+  #renewal: Disposable | undefined
+  #disposed = false
+
+  private constructor(options: ServerCertificateOptions, { context, notAfter }: IssuedContext) {
+    this.#options = options
+    this.#renewable = new RenewableCredentials(context)
+    this.credentials = this.#renewable
+    this.#subscription = options.authority.subscribe(() => void this.#renew())
+    this.#schedule(halfway(options.clock, notAfter))
+  }
+
+  static async issue(options: ServerCertificateOptions): Promise<ServerCertificate> {
+    return new ServerCertificate(options, await issueContext(options))
+  }
+
+  [Symbol.dispose](): void {
+    this.#disposed = true
+    this.#renewal?.[Symbol.dispose]()
+    this.#subscription[Symbol.dispose]()
+  }
+
+  #schedule(time: number): void {
+    this.#renewal?.[Symbol.dispose]()
+    this.#renewal = this.#options.clock.at(time, () => void this.#renew())
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      const { context, notAfter } = await issueContext(this.#options)
+      if (this.#disposed) return
+      this.#renewable.renew(context)
+      this.#schedule(halfway(this.#options.clock, notAfter))
+    } catch (error) {
+      if (this.#disposed) return
+      const reason = error instanceof Error ? error.message : String(error)
+      this.#options.warn(`Cannot renew the CA server's own certificate, next try in a minute: ${reason}`)
+      this.#schedule(this.#options.clock.now() + RETRY_MS)
+    }
+  }
+}
+
+class RenewableCredentials extends ServerCredentials {
+  constructor(context: TlsContext) {
+    // A client certificate is asked for, not demanded: most callers come with a token.
+    super({ requestCert: true, rejectUnauthorized: false }, context)
+  }
+
+  renew(context: TlsContext): void {
+    this.updateSecureContextOptions(context)
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return this === other
+  }
+}
+
+async function issueContext({ authority, names, ttlSeconds }: ServerCertificateOptions): Promise<IssuedContext> {
+  const { chain, privateKey, notAfter } = await authority.issueServerCertificate(names, ttlSeconds)
+  return {
+    context: { cert: chain, key: privateKey, ca: [...authority.trustBundle()], minVersion: 'TLSv1.2' },
+    notAfter,
+  }
+}
+
+/** At least a second ahead, so that a CA at the end of its own life is not asked without pause. */
+function halfway(clock: Clock, notAfter: number): number {
+  const now = clock.now()
+  return now + Math.max(1000, (notAfter - now) / 2)
+}

@@ -1,0 +1,249 @@
+/** A CA server for tests: real TLS, real gRPC, real certificates, and whatever fault a test asks for. */
+import { createServer, type Server as NetServer, type Socket } from 'node:net'
+import {
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServiceDefinition,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
+import { isSpiffeId, pemToDer, type SpiffeId } from '@livery/core'
+import * as x509 from '@peculiar/x509'
+import { CertificateAuthority } from '../embedded/certificate-authority.ts'
+import { RetryInfo, Status } from '../gen/google/rpc/status.ts'
+import type { IstioCertificateRequest } from '../gen/istio/v1/auth/ca.ts'
+import {
+  encodeResponse,
+  IMPERSONATED_IDENTITY,
+  istioCertificateService,
+  metadataText,
+} from '../istio-certificate-service.ts'
+import { workloadRequest } from './workload-request.ts'
+
+/** What the server does with a call. */
+export type CaBehaviour =
+  /** Signs; `chain` turns what it would answer (leaf, intermediates, root) into something else, `until` delays it. */
+  | {
+      readonly kind: 'sign'
+      readonly chain?: (certificates: readonly string[]) => readonly string[]
+      readonly until?: Promise<void>
+    }
+  | { readonly kind: 'wrong-san'; readonly identity: SpiffeId }
+  | { readonly kind: 'wrong-key' }
+  | { readonly kind: 'expired' }
+  | { readonly kind: 'answer-bytes'; readonly bytes: Uint8Array }
+  | { readonly kind: 'refuse'; readonly code: status; readonly details?: string; readonly retryAfterMs?: number }
+  /** Never answers. */
+  | { readonly kind: 'hang' }
+  /** Resets the TCP connection. */
+  | { readonly kind: 'reset' }
+
+/** A call as it arrived. */
+export interface RecordedCall {
+  readonly request: IstioCertificateRequest
+  /** By lower-case name. */
+  readonly headers: Readonly<Record<string, string | undefined>>
+  /** DER, if one was shown. */
+  readonly clientCertificate: Uint8Array | undefined
+}
+
+export interface FaultyCaServerOptions {
+  /** Whether a certificate of its own CA is demanded of the client; default `false`. */
+  readonly requireClientCertificate?: boolean
+  /** Default `localhost` and 127.0.0.1. */
+  readonly dnsNames?: readonly string[]
+  /** Whether it signs through an intermediate; default `false`. */
+  readonly intermediate?: boolean
+  /** Without TLS if `true`. */
+  readonly plaintext?: boolean
+  /** Default `127.0.0.1`. */
+  readonly host?: string
+  /** Default 0, a free one. */
+  readonly port?: number
+  /** Default: a CA of its own, of trust domain `cluster.local`. */
+  readonly authority?: CertificateAuthority
+}
+
+type Call = ServerUnaryCall<IstioCertificateRequest, Buffer>
+
+/** The same service, whose answers are bytes, so that they can be wrong. */
+const service = {
+  createCertificate: {
+    ...istioCertificateService.createCertificate,
+    responseSerialize: (bytes: Buffer) => bytes,
+    responseDeserialize: (bytes: Buffer) => bytes,
+  },
+} satisfies ServiceDefinition
+
+const DAY_MS = 86_400_000
+
+/** Signs for whoever asks: the impersonated identity, else that of a `Bearer spiffe://…` token, else the CSR's. */
+export class FaultyCaServer implements AsyncDisposable {
+  readonly authority: CertificateAuthority
+  readonly address: string
+  /** What it does with each call from now on. */
+  behaviour: CaBehaviour = { kind: 'sign' }
+  readonly calls: RecordedCall[] = []
+  /** How many connections there have been. */
+  connections = 0
+  readonly #clock: ShiftableClock
+  readonly #grpc: Server
+  readonly #net: NetServer
+  readonly #sockets: ReadonlySet<Socket>
+  readonly #waiting: ((call: RecordedCall) => void)[] = []
+
+  private constructor(parts: {
+    readonly authority: CertificateAuthority
+    readonly clock: ShiftableClock
+    readonly grpc: Server
+    readonly net: NetServer
+    readonly sockets: ReadonlySet<Socket>
+    readonly address: string
+  }) {
+    this.authority = parts.authority
+    this.address = parts.address
+    this.#clock = parts.clock
+    this.#grpc = parts.grpc
+    this.#net = parts.net
+    this.#sockets = parts.sockets
+  }
+
+  static async start(options: FaultyCaServerOptions = {}): Promise<FaultyCaServer> {
+    const clock = new ShiftableClock()
+    const { host = '127.0.0.1', port = 0, intermediate = false } = options
+    const authority =
+      options.authority ?? (await CertificateAuthority.open({ clock, trustDomain: 'cluster.local', intermediate }))
+    const grpc = new Server()
+    const injector = grpc.createConnectionInjector(await serverCredentials(authority, options))
+    const sockets = new Set<Socket>()
+    const net = createServer(socket => {
+      server.connections++
+      sockets.add(socket)
+      socket.on('close', () => sockets.delete(socket))
+      injector.injectConnection(socket)
+    })
+    await new Promise<void>((resolve, reject) => net.once('error', reject).listen(port, host, resolve))
+    const bound = net.address()
+    const address = `${host}:${typeof bound === 'object' && bound ? bound.port : port}`
+    const server = new FaultyCaServer({ authority, clock, grpc, net, sockets, address })
+    grpc.addService(service, {
+      createCertificate: (call: Call, callback: sendUnaryData<Buffer>) => server.#handle(call, callback),
+    })
+    return server
+  }
+
+  /** Resolves with the next call that arrives. */
+  nextCall(): Promise<RecordedCall> {
+    return new Promise(resolve => this.#waiting.push(resolve))
+  }
+
+  /** Cuts every connection. */
+  reset(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = new Promise<void>(resolve => this.#net.close(() => resolve()))
+    this.#grpc.forceShutdown()
+    for (const socket of this.#sockets) socket.destroy()
+    await closed
+  }
+
+  #handle(call: Call, callback: sendUnaryData<Buffer>): void {
+    const recorded = recordedCall(call)
+    this.calls.push(recorded)
+    for (const resolve of this.#waiting.splice(0)) resolve(recorded)
+    const { behaviour } = this
+    switch (behaviour.kind) {
+      case 'hang':
+        return
+      case 'reset':
+        this.reset()
+        return
+      case 'refuse':
+        callback(refusal(behaviour))
+        return
+      case 'answer-bytes':
+        callback(null, Buffer.from(behaviour.bytes))
+        return
+      default:
+        this.#sign(recorded, behaviour).then(
+          certChain => callback(null, encodeResponse({ certChain })),
+          (error: Error) => callback({ code: status.INTERNAL, details: error.message }),
+        )
+    }
+  }
+
+  async #sign(
+    call: RecordedCall,
+    behaviour: Extract<CaBehaviour, { kind: 'sign' | 'wrong-san' | 'wrong-key' | 'expired' }>,
+  ): Promise<string[]> {
+    const asked = identityOf(call)
+    const identity = behaviour.kind === 'wrong-san' ? behaviour.identity : asked
+    const csr = behaviour.kind === 'wrong-key' ? (await workloadRequest(asked)).csrDer : pemToDer(call.request.csr)
+    if (behaviour.kind === 'expired') this.#clock.shiftMs = -DAY_MS
+    const ttlSeconds = behaviour.kind === 'expired' ? 60 : Number(call.request.validityDuration)
+    // The dates are fixed before the first pause.
+    const signing = this.authority.sign({ identity, csr, ttlSeconds })
+    this.#clock.shiftMs = 0
+    const { chain, root } = await signing
+    const certificates = [...chain, root]
+    if (behaviour.kind !== 'sign') return certificates
+    await behaviour.until
+    return [...(behaviour.chain?.(certificates) ?? certificates)]
+  }
+}
+
+class ShiftableClock {
+  shiftMs = 0
+
+  now(): number {
+    return Date.now() + this.shiftMs
+  }
+
+  at(): Disposable {
+    throw new Error('The CA of this server waits for nothing')
+  }
+}
+
+async function serverCredentials(
+  authority: CertificateAuthority,
+  { plaintext, dnsNames = ['localhost'], requireClientCertificate = false }: FaultyCaServerOptions,
+): Promise<ServerCredentials> {
+  if (plaintext) return ServerCredentials.createInsecure()
+  const { chain, privateKey } = await authority.issueServerCertificate({ dnsNames, ipAddresses: ['127.0.0.1'] }, 3600)
+  return ServerCredentials.createSsl(
+    Buffer.from(authority.trustBundle().join('')),
+    [{ cert_chain: Buffer.from(chain), private_key: Buffer.from(privateKey) }],
+    requireClientCertificate,
+  )
+}
+
+function recordedCall(call: Call): RecordedCall {
+  const headers: Record<string, string> = {}
+  for (const [name, value] of Object.entries(call.metadata.getMap())) headers[name] = value.toString()
+  return { request: call.request, headers, clientCertificate: call.getAuthContext().sslPeerCertificate?.raw }
+}
+
+function identityOf({ request, headers }: RecordedCall): SpiffeId {
+  const impersonated = metadataText(request, IMPERSONATED_IDENTITY)
+  const [, token] = /^Bearer (spiffe:.*)$/.exec(headers['authorization'] ?? '') ?? []
+  const { extensions } = new x509.Pkcs10CertificateRequest(new Uint8Array(pemToDer(request.csr)))
+  const names = extensions.find(extension => extension instanceof x509.SubjectAlternativeNameExtension)
+  const identity = impersonated ?? token ?? names?.names.items[0]?.value ?? ''
+  if (isSpiffeId(identity)) return identity
+  throw new Error(`Cannot sign for ${JSON.stringify(identity)}: it is no SPIFFE ID`)
+}
+
+function refusal({ code, details = 'refused', retryAfterMs }: Extract<CaBehaviour, { kind: 'refuse' }>) {
+  const metadata = new Metadata()
+  if (retryAfterMs !== undefined) {
+    const retryDelay = { seconds: BigInt(Math.floor(retryAfterMs / 1000)), nanos: (retryAfterMs % 1000) * 1e6 }
+    const value = Buffer.from(RetryInfo.encode({ retryDelay }).finish())
+    const info = { typeUrl: 'type.googleapis.com/google.rpc.RetryInfo', value }
+    metadata.set('grpc-status-details-bin', Buffer.from(Status.encode({ details: [info] }).finish()))
+  }
+  return { code, details, metadata }
+}

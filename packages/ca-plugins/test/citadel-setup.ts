@@ -1,0 +1,78 @@
+/** A CA server and a `citadel` client for it, for the tests of that plugin. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { type CAClient, CAError, type CAErrorCode, type SpiffeId } from '@livery/core'
+import { FakeClock } from '@livery/core/testing'
+import { createCitadel } from '../src/citadel/citadel.ts'
+import type { CitadelConfig } from '../src/citadel/citadel-config.ts'
+import { FaultyCaServer, type FaultyCaServerOptions } from '../src/testing/faulty-ca-server.ts'
+import { workloadRequest } from '../src/testing/workload-request.ts'
+
+export const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
+export const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
+
+export interface CitadelSetup {
+  readonly server: FaultyCaServer
+  readonly client: CAClient
+  readonly clock: FakeClock
+  readonly warnings: readonly string[]
+  /** Has `root.pem` of the server, and `token` with `token-1`. */
+  readonly directory: string
+}
+
+/** The client trusts the server by a root file and has a token, unless `config` says otherwise. */
+export async function setUpCitadel(
+  t: TestContext,
+  {
+    config = () => ({}),
+    server: serverOptions = {},
+  }: { readonly config?: (directory: string) => Partial<CitadelConfig>; readonly server?: FaultyCaServerOptions } = {},
+): Promise<CitadelSetup> {
+  const server = await FaultyCaServer.start(serverOptions)
+  t.after(() => server[Symbol.asyncDispose]())
+  const directory = await temporaryDirectory(t)
+  await replaceFile(join(directory, 'root.pem'), server.authority.trustBundle().join(''))
+  await replaceFile(join(directory, 'token'), 'token-1\n')
+  const files = { rootCert: join(directory, 'root.pem'), tokenFile: join(directory, 'token') }
+  const clock = new FakeClock()
+  const warnings: string[] = []
+  const client = createCitadel(
+    { address: server.address, ...files, ...config(directory) },
+    { clock, warn: message => warnings.push(message) },
+  )
+  t.after(() => client[Symbol.asyncDispose]())
+  return { server, client, clock, warnings, directory }
+}
+
+export async function temporaryDirectory(t: TestContext): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'livery-citadel-'))
+  t.after(() => rm(directory, { recursive: true }))
+  return directory
+}
+
+/** By rename, as whoever rotates a file should. */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  await writeFile(`${path}.new`, text, { mode: 0o600 })
+  await rename(`${path}.new`, path)
+}
+
+/** A certificate for {@link WEB} by the server's CA, as `cert.pem` and `key.pem`. */
+export async function provisionClientCertificate({ server, directory }: CitadelSetup): Promise<void> {
+  const request = await workloadRequest(WEB)
+  const { chain } = await server.authority.sign({ identity: WEB, csr: request.csrDer, ttlSeconds: 3600 })
+  await replaceFile(join(directory, 'key.pem'), request.privateKeyPem)
+  await replaceFile(join(directory, 'cert.pem'), chain.join(''))
+}
+
+/** For `assert.rejects`: a {@link CAError} of this code whose message matches. */
+export function caError(code: CAErrorCode, message: RegExp = /./) {
+  return (error: unknown): true => {
+    assert.ok(error instanceof CAError, String(error))
+    assert.equal(error.code, code, error.message)
+    assert.match(error.message, message)
+    return true
+  }
+}
