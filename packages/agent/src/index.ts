@@ -1,1 +1,3 @@
-export {}
+/** The public names of `@livery/agent`. */
+
+export { ConfigError } from './config/config-error.ts'

@@ -1,0 +1,164 @@
+/** What the admin endpoint answers. Every answer is made here; `admin-server.ts` carries it over HTTP. */
+import type { BundleEntry, Clock, IdentityEntry, LedgerEntry, WellKnownNames } from '@livery/core'
+import { nearest } from '../config/leaf.ts'
+import { LOG_LEVELS, type LogLevel } from '../config/schema.ts'
+import { describeEvent } from '../observe/ledger-text.ts'
+import { type ConfigDump, dumpCertificates } from './config-dump.ts'
+import { type Phase, readiness, readinessText, type SocketStatus } from './readiness.ts'
+
+/** What the admin endpoint is about: the running agent, seen from here. */
+export interface AdminSource {
+  readonly version: string
+  readonly trustDomain: string
+  readonly names: WellKnownNames
+  readonly clock: Clock
+  /** The effective configuration, without secrets. */
+  readonly config: object
+  phase(): Phase
+  sockets(): readonly SocketStatus[]
+  entries(): readonly IdentityEntry[]
+  bundles(): readonly BundleEntry[]
+  explain(name: string): readonly LedgerEntry[]
+  readonly metrics: { readonly contentType: string; text(): Promise<string> }
+  readonly log: { level: string }
+}
+
+/** What `/explain` answers. */
+export interface Explanation {
+  readonly name: string
+  /** Milliseconds since the epoch, to tell ages. */
+  readonly now: number
+  /** As in `/config_dump`, where the name is an identity that is held. */
+  readonly state: string | undefined
+  /** Oldest first; `text` is the event in plain words. */
+  readonly entries: readonly (LedgerEntry & { readonly text: string })[]
+}
+
+export interface Answer {
+  readonly status: number
+  readonly contentType: string
+  readonly body: string
+}
+
+type Handler = (source: AdminSource, query: URLSearchParams) => Answer | Promise<Answer>
+
+interface Route {
+  readonly about: string
+  readonly methods: Readonly<Partial<Record<'GET' | 'PUT', Handler>>>
+}
+
+const HEALTH_ROUTES: ReadonlyMap<string, Route> = new Map([
+  ['/healthz/live', { about: 'whether the process runs', methods: { GET: () => text(200, 'alive\n') } }],
+  [
+    '/healthz/ready',
+    { about: 'whether it serves, and what it waits for (?strict: count all)', methods: { GET: ready } },
+  ],
+  ['/metrics', { about: 'Prometheus metrics', methods: { GET: metrics } }],
+])
+
+/** The routes of a listener: all of them, or those that may be open to the network. */
+export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Route>>> = {
+  admin: new Map([
+    ...HEALTH_ROUTES,
+    ['/config_dump', { about: 'identities, certificates, configuration', methods: { GET: configDump } }],
+    ['/explain', { about: 'what happened to a name (?name=spiffe://…)', methods: { GET: explain } }],
+    [
+      '/logging',
+      { about: 'the log level (PUT ?level=debug changes it)', methods: { GET: logLevel, PUT: setLogLevel } },
+    ],
+  ]),
+  health: HEALTH_ROUTES,
+}
+
+/** Answers a request for `path`, whatever it is. */
+export async function answer(
+  routes: ReadonlyMap<string, Route>,
+  source: AdminSource,
+  request: { readonly method: string; readonly path: string; readonly query: URLSearchParams },
+): Promise<Answer> {
+  if (request.path === '/') return text(200, index(routes, source))
+  const route = routes.get(request.path)
+  if (!route)
+    return text(404, `Nothing is at ${JSON.stringify(request.path.slice(0, 100))}. See / for what there is.\n`)
+  const method = request.method === 'HEAD' ? 'GET' : request.method
+  const handler = method === 'GET' || method === 'PUT' ? route.methods[method] : undefined
+  if (!handler) return text(405, `This takes ${Object.keys(route.methods).join(' and ')} only.\n`)
+  return handler(source, request.query)
+}
+
+export function text(status: number, body: string): Answer {
+  return { status, contentType: 'text/plain; charset=utf-8', body }
+}
+
+function json(status: number, value: object): Answer {
+  return { status, contentType: 'application/json', body: `${JSON.stringify(value, undefined, 2)}\n` }
+}
+
+function index(routes: ReadonlyMap<string, Route>, { version }: AdminSource): string {
+  const lines = [...routes].map(([path, { about }]) => `${path.padEnd(16)}${about}`)
+  return [`livery ${version}`, '', ...lines, ''].join('\n')
+}
+
+function ready(source: AdminSource, query: URLSearchParams): Answer {
+  const strict = query.has('strict') && query.get('strict') !== 'false'
+  const result = readiness({
+    phase: source.phase(),
+    sockets: source.sockets(),
+    entries: source.entries(),
+    now: source.clock.now(),
+    strict,
+  })
+  return text(result.ready ? 200 : 503, readinessText(result))
+}
+
+async function metrics({ metrics: { contentType, text } }: AdminSource): Promise<Answer> {
+  return { status: 200, contentType, body: await text() }
+}
+
+async function configDump(source: AdminSource): Promise<Answer> {
+  const dump: ConfigDump = {
+    version: source.version,
+    certificates: await dumpCertificates(source.entries(), source.bundles()),
+    config: source.config,
+  }
+  return json(200, dump)
+}
+
+function explain(source: AdminSource, query: URLSearchParams): Answer {
+  const asked = query.get('name')
+  if (!asked) return text(400, 'Add the name to explain: /explain?name=spiffe://…\n')
+  const name = asked === source.names.root ? `spiffe://${source.trustDomain}` : asked
+  const entries = source.explain(name)
+  const state = source.entries().find(({ identity }) => identity === name)?.state
+  if (entries.length === 0 && state === undefined) return text(404, unknownName(source, asked))
+  const explanation: Explanation = {
+    name,
+    now: source.clock.now(),
+    state,
+    entries: entries.map(entry => ({ ...entry, text: describeEvent(entry.event) })),
+  }
+  return json(200, explanation)
+}
+
+function unknownName({ names, trustDomain }: AdminSource, name: string): string {
+  if (name === names.default) {
+    return `${JSON.stringify(name)} is another identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
+  }
+  return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured. livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`
+}
+
+function logLevel({ log }: AdminSource): Answer {
+  return text(200, `${log.level}\n`)
+}
+
+function setLogLevel({ log }: AdminSource, query: URLSearchParams): Answer {
+  const wanted = query.get('level') ?? ''
+  const level: LogLevel | undefined = LOG_LEVELS.find(candidate => candidate === wanted)
+  if (!level) {
+    const near = nearest(wanted, LOG_LEVELS)
+    const hint = near ? ` Did you mean ${near}?` : ''
+    return text(400, `${JSON.stringify(wanted.slice(0, 100))} is none of the levels ${LOG_LEVELS.join(', ')}.${hint}\n`)
+  }
+  log.level = level
+  return text(200, `${level}\n`)
+}

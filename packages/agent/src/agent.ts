@@ -1,0 +1,175 @@
+/** The agent: everything wired together, from the configuration to the open sockets and back down again. */
+import { type CAClient, type Clock, type KeyGenerator, SecretManager, SystemClock } from '@livery/core'
+import { disableCoreDumps, readPeerCredentials } from '@livery/native-keygen'
+import { createSdsServer, type SdsServer } from '@livery/sds-server'
+import { AdminServer } from './admin/admin-server.ts'
+import type { Phase } from './admin/readiness.ts'
+import type { AdminSource } from './admin/routes.ts'
+import { chooseKeyGenerator } from './choose-key-generator.ts'
+import type { Config, LoadedConfig } from './config/load.ts'
+import { configJson } from './config/print.ts'
+import { formatHostPort } from './config/values.ts'
+import { createCAClient, describeCA } from './create-ca-client.ts'
+import { EventLog } from './observe/event-log.ts'
+import { FloodLimit } from './observe/flood-limit.ts'
+import type { Logger, LogSink } from './observe/logger.ts'
+import { Metrics } from './observe/metrics.ts'
+import { sdsSockets } from './sds-sockets.ts'
+import { VERSION } from './version.ts'
+
+/** A running agent. Disposing it drains: not ready, streams told to end, sockets removed, then all the rest. */
+export class Agent implements AsyncDisposable {
+  readonly #loaded: LoadedConfig
+  readonly #logger: Logger
+  readonly #clock: Clock
+  readonly #keyGenerator: KeyGenerator
+  readonly #eventLog: EventLog
+  readonly #secrets: SecretManager
+  readonly #metrics: Metrics
+  readonly #parts: AsyncDisposableStack
+  #phase: Phase = 'starting'
+  #sds: SdsServer | undefined
+  #closing: Promise<void> | undefined
+
+  private constructor(
+    loaded: LoadedConfig,
+    sink: LogSink,
+    made: { readonly clock: Clock; readonly keyGenerator: KeyGenerator; readonly ca: CAClient },
+    parts: AsyncDisposableStack,
+  ) {
+    this.#loaded = loaded
+    this.#logger = sink.logger
+    this.#clock = made.clock
+    this.#keyGenerator = made.keyGenerator
+    this.#parts = parts
+    const flood = parts.use(
+      new FloodLimit(made.clock, (event, suppressed) =>
+        this.#logger.warn({ event, suppressed }, 'more lines like this'),
+      ),
+    )
+    this.#eventLog = new EventLog(this.#logger, flood)
+    this.#metrics = parts.use(
+      new Metrics({
+        clock: made.clock,
+        entries: () => this.#secrets.entries(),
+        bundles: () => this.#secrets.bundles(),
+        sockets: () => this.#sds?.sockets() ?? [],
+        droppedLogLines: sink.dropped,
+        keyGenerator: made.keyGenerator.name,
+        version: VERSION,
+      }),
+    )
+    this.#secrets = parts.use(this.#createSecretManager(loaded.config, made.ca))
+  }
+
+  /**
+   * Resolves when every socket is bound; certificates may come later. Rejects with a `ConfigError`, or an `Error` that
+   * says what could not be done; nothing is left open then.
+   */
+  static async start(loaded: LoadedConfig, sink: LogSink): Promise<Agent> {
+    const { config, warnings } = loaded
+    const { logger } = sink
+    for (const warning of warnings) logger.warn(warning)
+    await using parts = new AsyncDisposableStack()
+    disableCoreDumps?.()
+    const clock = parts.use(new SystemClock())
+    const keyGenerator = chooseKeyGenerator(config.keyGenerator, message => logger.warn(message))
+    const ca = parts.use(await createCAClient(config, { clock, warn: message => logger.warn(message) }))
+    const agent = new Agent(loaded, sink, { clock, keyGenerator, ca }, parts.move())
+    try {
+      await agent.#serve()
+    } catch (error) {
+      await agent[Symbol.asyncDispose]()
+      throw error
+    }
+    return agent
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#phase = 'draining'
+    this.#closing ??= this.#parts.disposeAsync()
+    return this.#closing
+  }
+
+  async #serve(): Promise<void> {
+    const { config } = this.#loaded
+    const admin = await this.#listen('admin', config.admin.address)
+    if (config.health) await this.#listen('health', config.health.address)
+    for (const { id, tokenFile } of config.identities)
+      this.#secrets.add(id, tokenFile === undefined ? {} : { tokenFile })
+    const sockets = sdsSockets(config)
+    this.#sds = this.#parts.use(
+      await createSdsServer({
+        sockets,
+        source: this.#secrets,
+        names: config.names,
+        clock: this.#clock,
+        ...(readPeerCredentials && { readPeerCredentials }),
+        drainMs: config.drain,
+        observe: event => {
+          this.#eventLog.sds(event)
+          this.#metrics.sds.observe(event)
+        },
+      }),
+    )
+    this.#phase = 'serving'
+    this.#logger.info(
+      {
+        version: VERSION,
+        trustDomain: config.trustDomain,
+        identities: config.identities.length,
+        sockets: sockets.map(({ path }) => path),
+        admin: formatHostPort(admin.address),
+        ca: describeCA(config),
+        keys: `${config.keyType}, ${this.#keyGenerator.name}`,
+      },
+      `livery ${VERSION} serves ${count(config.identities.length, 'identity', 'identities')} of ${config.trustDomain} on ${count(sockets.length, 'socket', 'sockets')}; admin http://${formatHostPort(admin.address)}`,
+    )
+  }
+
+  async #listen(routes: 'admin' | 'health', address: AdminServer['address']): Promise<AdminServer> {
+    const onError = (error: unknown): void =>
+      this.#logger.error({ err: error }, `the ${routes} endpoint failed to answer`)
+    return this.#parts.use(await AdminServer.listen({ routes, address, source: this.#adminSource(), onError }))
+  }
+
+  #adminSource(): AdminSource {
+    const { config } = this.#loaded
+    return {
+      version: VERSION,
+      trustDomain: config.trustDomain,
+      names: config.names,
+      clock: this.#clock,
+      config: configJson(this.#loaded),
+      phase: () => this.#phase,
+      sockets: () => this.#sds?.sockets() ?? [],
+      entries: () => this.#secrets.entries(),
+      bundles: () => this.#secrets.bundles(),
+      explain: name => this.#secrets.explain(name),
+      metrics: this.#metrics,
+      log: this.#logger,
+    }
+  }
+
+  #createSecretManager(config: Config, ca: CAClient): SecretManager {
+    return new SecretManager({
+      ca,
+      keyGenerator: this.#keyGenerator,
+      clock: this.#clock,
+      trustDomain: config.trustDomain,
+      keyType: config.keyType,
+      keyFormat: config.keyFormat,
+      ttlSeconds: config.ttl / 1000,
+      rotation: { ratio: config.rotation.ratio, jitter: config.rotation.jitter, settleMs: config.rotation.settle },
+      retry: { minMs: config.retry.min, maxMs: config.retry.max },
+      observe: (name, entry) => {
+        this.#eventLog.ledger(name, entry)
+        this.#metrics.record(name, entry)
+      },
+    })
+  }
+}
+
+function count(number: number, one: string, many: string): string {
+  return `${number} ${number === 1 ? one : many}`
+}

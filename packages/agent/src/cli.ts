@@ -1,0 +1,124 @@
+/** The command line: which command with which options, and the exit code. */
+import { Command, CommanderError, Option } from 'commander'
+import type { CAOptions } from './commands/ca.ts'
+import { showCertificates } from './commands/certs.ts'
+import { checkConfig } from './commands/check-config.ts'
+import { explainName } from './commands/explain.ts'
+import { ConfigError } from './config/config-error.ts'
+import type { Environment } from './config/environment.ts'
+import type { ConfigSources } from './config/layers.ts'
+import { EXIT, exitCodeOf } from './exit-code.ts'
+import { VERSION } from './version.ts'
+
+/** What a command may touch of the outside. */
+export interface Terminal {
+  readonly environment: Environment
+  readonly workingDirectory: string
+  /** Whether standard error is a terminal. */
+  readonly terminal: boolean
+  /** Results go to standard output. */
+  out(text: string): void
+  /** Everything else goes to standard error. */
+  err(text: string): void
+}
+
+/** The options that every command has. */
+export interface GlobalOptions {
+  readonly config?: string
+  readonly admin?: string
+  readonly json?: boolean
+}
+
+const AFTER_HELP = `
+Exit codes: 0 ok, 1 failed, 2 wrong usage, 78 wrong configuration.
+Precedence: flag, environment (Istio's names, such as CA_ADDR), file, default; check-config shows the outcome.`
+
+/** Runs one command line (without node and script) and resolves with the exit code. */
+export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<number> {
+  let exitCode: number = EXIT.ok
+  const program = createProgram(terminal, code => {
+    exitCode = code
+  })
+  try {
+    await program.parseAsync(args, { from: 'user' })
+    return exitCode
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage
+    terminal.err(`livery: ${describe(error)}\n`)
+    return exitCodeOf(error)
+  }
+}
+
+function createProgram(terminal: Terminal, finish: (exitCode: number) => void): Command {
+  const program = new Command('livery')
+    .description('Holds the X.509 identity of every workload on this node and serves it to Envoy over SDS.')
+    .version(VERSION, '-V, --version', 'print the version')
+    .option('-c, --config <file>', 'configuration file (default: $LIVERY_CONFIG, else livery.yaml here)')
+    .option('--admin <address>', 'admin endpoint, host:port (default: 127.0.0.1:15100)')
+    .option('--json', 'results, and logs of run and ca, as JSON')
+    .helpOption('-h, --help', 'print this help')
+    .addHelpText('after', AFTER_HELP)
+    .configureOutput({ writeOut: text => terminal.out(text), writeErr: text => terminal.err(text) })
+    .showHelpAfterError('(livery --help tells more)')
+    .exitOverride()
+  const globals = (): GlobalOptions => program.opts<GlobalOptions>()
+
+  program
+    .command('run')
+    .description('run the agent')
+    .action(async () => {
+      // Loaded only here: gRPC would double the time that the other commands take to start.
+      const { runAgent } = await import('./commands/run.ts')
+      finish(await runAgent(sourcesOf(globals(), terminal), globals()))
+    })
+  program
+    .command('check-config')
+    .description('print the effective configuration and where each value comes from')
+    .action(() => checkConfig(sourcesOf(globals(), terminal), globals(), terminal))
+  program
+    .command('certs')
+    .description('list the identities of the running agent: state, serial, expiry, next rotation')
+    .action(async () => finish(await showCertificates(sourcesOf(globals(), terminal), globals(), terminal)))
+  program
+    .command('explain')
+    .argument('<name>', 'a SPIFFE ID, spiffe://<trust domain>, or ROOTCA')
+    .description('tell what happened to a secret: asked, issued, pushed, accepted, failed')
+    .action(async (name: string) =>
+      finish(await explainName(name, sourcesOf(globals(), terminal), globals(), terminal)),
+    )
+  addCA(program, async options => {
+    const { serveCA } = await import('./commands/ca.ts')
+    finish(await serveCA(options, globals(), terminal))
+  })
+  return program
+}
+
+function addCA(program: Command, action: (options: CAOptions) => Promise<void>): void {
+  program
+    .command('ca')
+    .description("serve the embedded CA to other agents as Istio's certificate service (not for production)")
+    .option('--listen <address>', 'host:port with TLS', '127.0.0.1:15012')
+    .option('--dir <directory>', 'where the CA is kept; root.pem in it is for the clients', '.livery/ca')
+    .option('--trust-domain <name>', 'the one it issues for (default: $TRUST_DOMAIN, else cluster.local)')
+    .option('--tokens <file>', 'YAML list of { token, identity, impersonates: [...] }')
+    .option('--jwks <file>', 'keys of Kubernetes service account tokens; needs --issuer')
+    .option('--issuer <url>', 'issuer of those tokens')
+    .option('--audience <name>', 'audience of those tokens', 'istio-ca')
+    .addOption(new Option('--server-name <name...>', 'further DNS names and addresses of its TLS certificate'))
+    .action(action)
+}
+
+function describe(error: unknown): string {
+  if (error instanceof ConfigError) return `the configuration cannot be used.\n${error.message.replace(/^/gm, '  ')}`
+  return error instanceof Error ? error.message : String(error)
+}
+
+function sourcesOf({ config, admin }: GlobalOptions, terminal: Terminal): ConfigSources {
+  return {
+    file: config,
+    admin,
+    environment: terminal.environment,
+    workingDirectory: terminal.workingDirectory,
+    terminal: terminal.terminal,
+  }
+}

@@ -1,0 +1,106 @@
+/** `livery ca`: the embedded CA as a server of Istio's certificate service, for trials with more than one node. */
+import { isIP } from 'node:net'
+import { join, resolve } from 'node:path'
+import {
+  type Authenticator,
+  CertificateAuthority,
+  clientCertificates,
+  IstioCaServer,
+  jwtTokens,
+  staticTokens,
+} from '@livery/ca-plugins'
+import { type Clock, SystemClock, trustDomainProblem } from '@livery/core'
+import type { GlobalOptions, Terminal } from '../cli.ts'
+import { parseHostPort } from '../config/values.ts'
+import { UsageError } from '../exit-code.ts'
+import { createLogger, type Logger } from '../observe/logger.ts'
+import { serveUntilSignal } from './shutdown.ts'
+import { readTokenGrants } from './token-grants.ts'
+
+export interface CAOptions {
+  readonly listen: string
+  readonly dir: string
+  readonly trustDomain?: string
+  readonly tokens?: string
+  readonly jwks?: string
+  readonly issuer?: string
+  readonly audience: string
+  readonly serverName?: readonly string[]
+}
+
+/** Resolves with the exit code when a signal has ended it; rejects if it cannot start. */
+export async function serveCA(options: CAOptions, { json }: GlobalOptions, terminal: Terminal): Promise<number> {
+  const trustDomain = options.trustDomain ?? (terminal.environment['TRUST_DOMAIN'] || 'cluster.local')
+  checkOptions(options, trustDomain)
+  using sink = createLogger({ level: 'info', format: json || !terminal.terminal ? 'json' : 'pretty' })
+  return await serveUntilSignal(sink.logger, () =>
+    startCA(options, trustDomain, terminal.workingDirectory, sink.logger),
+  )
+}
+
+function checkOptions({ listen, tokens, jwks, issuer }: CAOptions, trustDomain: string): void {
+  const problem = trustDomainProblem(trustDomain)
+  if (problem !== undefined) throw new UsageError(`trust domain ${JSON.stringify(trustDomain)} ${problem}.`)
+  if (!parseHostPort(listen)) throw new UsageError(`--listen ${JSON.stringify(listen)} is no address. Write host:port.`)
+  if (tokens === undefined && jwks === undefined) {
+    throw new UsageError('nobody could call this CA: name the callers with --tokens or --jwks.')
+  }
+  if (jwks !== undefined && issuer === undefined) throw new UsageError('--jwks needs --issuer: whose tokens these are.')
+}
+
+async function startCA(
+  options: CAOptions,
+  trustDomain: string,
+  workingDirectory: string,
+  logger: Logger,
+): Promise<AsyncDisposable> {
+  await using parts = new AsyncDisposableStack()
+  const clock = parts.use(new SystemClock())
+  const warn = (message: string): void => logger.warn(message)
+  const directory = resolve(workingDirectory, options.dir)
+  const authority = await CertificateAuthority.open({ clock, trustDomain, directory })
+  const authenticators = [
+    ...(await tokenAuthenticators(options, trustDomain, workingDirectory, { clock, warn })),
+    clientCertificates(authority),
+  ]
+  const server = parts.use(
+    await IstioCaServer.start({
+      authority,
+      authenticators,
+      clock,
+      listen: options.listen,
+      ...(options.serverName && { serverNames: serverNames(options.serverName) }),
+      warn,
+    }),
+  )
+  const rootCert = join(directory, 'root.pem')
+  logger.warn(`This CA keeps its signing key in ${directory}: it is for trying things out, not for production.`)
+  logger.info(
+    { address: server.address, trustDomain, rootCert },
+    `CA of ${trustDomain} on ${server.address}; its root is in ${rootCert}`,
+  )
+  return parts.move()
+}
+
+async function tokenAuthenticators(
+  { tokens, jwks, issuer, audience }: CAOptions,
+  trustDomain: string,
+  workingDirectory: string,
+  context: { readonly clock: Clock; warn(message: string): void },
+): Promise<Authenticator[]> {
+  const authenticators: Authenticator[] = []
+  if (tokens !== undefined) authenticators.push(staticTokens(readTokenGrants(resolve(workingDirectory, tokens))))
+  if (jwks !== undefined && issuer !== undefined) {
+    const jwksFile = resolve(workingDirectory, jwks)
+    authenticators.push(await jwtTokens({ ...context, jwksFile, issuer, audience, trustDomain }))
+  }
+  return authenticators
+}
+
+/** The names of a certificate that is good for this machine, and the further ones. */
+function serverNames(further: readonly string[]): { dnsNames: string[]; ipAddresses: string[] } {
+  return {
+    dnsNames: ['localhost', 'istiod.istio-system.svc', ...further.filter(name => isIP(name) === 0)],
+    ipAddresses: ['127.0.0.1', '::1', ...further.filter(name => isIP(name) !== 0)],
+  }
+}

@@ -1,0 +1,53 @@
+/** `livery certs`: the identities of the running agent as a table. */
+import type { ConfigDump, DumpedIdentity } from '../admin/config-dump.ts'
+import type { GlobalOptions, Terminal } from '../cli.ts'
+import type { ConfigSources } from '../config/layers.ts'
+import { EXIT } from '../exit-code.ts'
+import { formatAge } from '../observe/ledger-text.ts'
+import { askAdmin } from './admin-client.ts'
+
+export async function showCertificates(
+  sources: ConfigSources,
+  { json }: GlobalOptions,
+  terminal: Terminal,
+): Promise<number> {
+  const { status, body } = await askAdmin('/config_dump', sources)
+  if (status !== 200) {
+    terminal.err(`livery: the agent answered ${status}: ${body}`)
+    return EXIT.failed
+  }
+  const { certificates } = JSON.parse(body) as ConfigDump
+  if (json) terminal.out(`${JSON.stringify(certificates, undefined, 2)}\n`)
+  else terminal.out(certificateTable(certificates, Date.now()))
+  return EXIT.ok
+}
+
+const HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']
+
+/** One line an identity. Serial numbers as Envoy's `/certs` prints them: lower-case hexadecimal. */
+export function certificateTable(certificates: readonly DumpedIdentity[], now: number): string {
+  const rows = certificates.map(({ identity, state, certChain, renewAt }) => {
+    const [leaf] = certChain
+    return [
+      identity,
+      state,
+      leaf ? BigInt(leaf.serialNumber).toString(16) : '-',
+      leaf ? when(leaf.expirationTime, now) : '-',
+      renewAt === undefined ? '-' : when(renewAt, now),
+    ]
+  })
+  const widths = HEADER.map((title, column) => Math.max(title.length, ...rows.map(row => row[column]?.length ?? 0)))
+  const line = (cells: readonly string[]): string => {
+    return cells
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd()
+  }
+  return `${[HEADER, ...rows].map(line).join('\n')}\n`
+}
+
+function when(time: string, now: number): string {
+  const ms = Date.parse(time) - now
+  const distance = ms >= 0 ? `in ${formatAge(ms)}` : `${formatAge(-ms)} ago`
+  return `${time.replace(/\.\d+Z$/, 'Z')} (${distance})`
+}

@@ -1,0 +1,11 @@
+/** `livery check-config`: what the agent would run with. */
+import type { GlobalOptions, Terminal } from '../cli.ts'
+import type { ConfigSources } from '../config/layers.ts'
+import { loadConfig } from '../config/load.ts'
+import { configJson, printConfig } from '../config/print.ts'
+
+export function checkConfig(sources: ConfigSources, { json }: GlobalOptions, terminal: Terminal): void {
+  const loaded = loadConfig(sources)
+  for (const warning of loaded.warnings) terminal.err(`livery: warning: ${warning}\n`)
+  terminal.out(json ? `${JSON.stringify(configJson(loaded), undefined, 2)}\n` : printConfig(loaded))
+}

@@ -1,0 +1,136 @@
+/** Reads a configuration file (YAML 1.2, and so JSON) into plain data that knows its lines and has no prototypes. */
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { ConfigError } from './config-error.ts'
+
+/** Plain data. Objects have no prototype, so that no key of a file can mean more than its text. */
+export type Tree = null | boolean | number | string | readonly Tree[] | TreeObject
+export interface TreeObject {
+  readonly [key: string]: Tree
+}
+
+export interface ConfigDocument {
+  readonly value: Tree
+  /** Line, from 1, by path (`sockets[0].mode`). */
+  readonly lines: ReadonlyMap<string, number>
+}
+
+const MAX_BYTES = 4 * 1024 * 1024
+/** Aliases multiply: nine lines of YAML can mean a billion values. */
+const MAX_VALUES = 200_000
+const MAX_DEPTH = 16
+
+/** Reads and parses `file`; throws a {@link ConfigError} that names file and line. */
+export function readDocument(file: string): ConfigDocument {
+  return parseConfigDocument(readText(file), file)
+}
+
+/** Parses the text of a configuration file; `file` is its name in errors. */
+export function parseConfigDocument(text: string, file: string): ConfigDocument {
+  const lineCounter = new LineCounter()
+  const document = parseDocument(text, { lineCounter, stringKeys: true, uniqueKeys: true, prettyErrors: false })
+  const lineOf = (offset: number | undefined): number => lineCounter.linePos(offset ?? 0).line
+  const faults = [...document.errors, ...document.warnings]
+  if (faults.length > 0) {
+    throw new ConfigError(
+      faults.map(fault => ({
+        origin: { kind: 'file', file, line: lineOf(fault.pos[0]) },
+        path: '',
+        text: `cannot be read as YAML: ${describeFault(fault.code, fault.message)}`,
+      })),
+    )
+  }
+  const lines = new Map<string, number>()
+  let values = 0
+
+  const refuse = (path: string, line: number, reason: string): never => {
+    throw new ConfigError([{ origin: { kind: 'file', file, line }, path, text: reason }])
+  }
+  const convert = (node: unknown, path: string, depth: number, line: number): Tree => {
+    lines.set(path, line)
+    if (++values > MAX_VALUES)
+      refuse(path, line, `aliases blow it up to over ${MAX_VALUES} values. Write it out, or less.`)
+    if (depth > MAX_DEPTH) refuse(path, line, `is nested deeper than ${MAX_DEPTH} levels. No key needs that.`)
+    if (isAlias(node)) return convert(node.resolve(document), path, depth + 1, line)
+    if (isSeq(node)) {
+      return node.items.map((item, index) => convert(item, `${path}[${index}]`, depth + 1, lineOf(startOf(item))))
+    }
+    if (isMap(node)) {
+      const object: Record<string, Tree> = Object.create(null)
+      for (const { key, value } of node.items) {
+        const name = isScalar(key) ? String(key.value) : String(key)
+        const keyPath = childPath(path, name)
+        const keyLine = lineOf(isScalar(key) ? startOf(key) : undefined)
+        if (name in Object.prototype) refuse(keyPath, keyLine, 'unknown key. Remove it.')
+        object[name] = convert(value, keyPath, depth + 1, keyLine)
+      }
+      return object
+    }
+    const value: unknown = isScalar(node) ? node.value : null
+    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value
+    return value === null ? null : refuse(path, line, 'is no string, number or boolean. Quote it.')
+  }
+  return { value: convert(document.contents, '', 0, 1), lines }
+}
+
+/** `rotation` + `ratio` → `rotation.ratio`; keys with odd characters are quoted. */
+export function childPath(parent: string, key: string | number): string {
+  if (typeof key === 'number') return `${parent}[${key}]`
+  const name = /^[\w-]+$/.test(key) ? key : JSON.stringify(key)
+  return parent === '' ? name : `${parent}.${name}`
+}
+
+export function isTreeObject(value: unknown): value is TreeObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function startOf(node: unknown): number | undefined {
+  return (node as Node | null)?.range?.[0]
+}
+
+function describeFault(code: string, message: string): string {
+  if (code === 'DUPLICATE_KEY') return 'a key is written twice. Remove one of them.'
+  if (code === 'TAB_AS_INDENT') return 'a line is indented with a tab. Use spaces.'
+  return `${message.split('\n', 1)[0]}. Check indentation, quotes and brackets there.`
+}
+
+function readText(file: string): string {
+  const bytes = readBytes(file)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (cause) {
+    throw unreadable(file, 'is not UTF-8 text. Save it as UTF-8.', cause)
+  }
+}
+
+function readBytes(file: string): Uint8Array {
+  const handle = openConfig(file)
+  try {
+    const status = fstatSync(handle)
+    if (!status.isFile()) throw unreadable(file, 'is not a regular file. Name a YAML or JSON file.')
+    if (status.size > MAX_BYTES) {
+      throw unreadable(
+        file,
+        `is ${status.size} bytes, more than the ${MAX_BYTES} allowed. Use a range for many identities.`,
+      )
+    }
+    const bytes = Buffer.alloc(status.size)
+    return bytes.subarray(0, readSync(handle, bytes))
+  } finally {
+    closeSync(handle)
+  }
+}
+
+function openConfig(file: string): number {
+  try {
+    return openSync(file, 'r')
+  } catch (cause) {
+    const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
+    const reason = missing ? 'does not exist. Check the path.' : `cannot be opened: ${(cause as Error).message}.`
+    throw unreadable(file, reason, cause)
+  }
+}
+
+function unreadable(file: string, text: string, cause?: unknown): ConfigError {
+  return new ConfigError([{ origin: { kind: 'file', file }, path: '', text: `the file ${text}` }], { cause })
+}

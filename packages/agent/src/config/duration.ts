@@ -1,0 +1,22 @@
+/** Durations as the configuration writes them: `500ms`, `5s`, `24h`, `90d`, `1h30m`. */
+
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+const WHOLE = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
+const PART = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
+
+/** Milliseconds, or `undefined` for what is no duration. Go's form is read too, since Istio's variables are in it. */
+export function parseDuration(text: string): number | undefined {
+  if (!WHOLE.test(text)) return undefined
+  let total = 0
+  for (const [, amount = '', unit = ''] of text.matchAll(PART)) total += Number(amount) * (UNITS[unit] ?? Number.NaN)
+  return Number.isFinite(total) ? total : undefined
+}
+
+/** The largest unit that needs no fraction: 86,400,000 → `24h`. */
+export function formatDuration(ms: number): string {
+  for (const unit of ['h', 'm', 's']) {
+    const size = UNITS[unit] ?? 1
+    if (ms >= size && ms % size === 0) return `${ms / size}${unit}`
+  }
+  return `${ms}ms`
+}

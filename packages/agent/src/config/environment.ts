@@ -1,0 +1,162 @@
+/** The environment variables that Istio's users know, and which keys they set. */
+import type { PrivateKeyFormat } from '@livery/core'
+import { ConfigError } from './config-error.ts'
+import type { Tree } from './document.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** One key that a variable sets, in the form in which the file would write it. */
+export interface Setting {
+  readonly path: readonly string[]
+  readonly value: Tree
+  readonly variable: string
+  /** The variable's own value. */
+  readonly text: string
+}
+
+/** Switches that only the environment has. */
+export interface EnvironmentSwitches {
+  /** `PKCS8_KEY`; default `pkcs8`, whereas Istio's own default is false. */
+  readonly keyFormat: PrivateKeyFormat
+  /** `LIVERY_KEYGEN`; default: the addon where it is built, else WebCrypto. */
+  readonly keyGenerator: 'auto' | 'native' | 'webcrypto'
+}
+
+interface Variable {
+  /** The first that is set wins. */
+  readonly names: readonly string[]
+  readonly path: readonly string[]
+  readonly convert?: (text: string) => Tree
+}
+
+const VARIABLES: readonly Variable[] = [
+  { names: ['TRUST_DOMAIN'], path: ['trustDomain'] },
+  { names: ['SECRET_TTL'], path: ['ttl'] },
+  { names: ['SECRET_GRACE_PERIOD_RATIO'], path: ['rotation', 'ratio'], convert: remaining },
+  { names: ['SECRET_GRACE_PERIOD_RATIO_JITTER'], path: ['rotation', 'jitter'], convert: number },
+  { names: ['MINIMUM_DRAIN_DURATION'], path: ['drain'] },
+  { names: ['CA_PROVIDER'], path: ['ca', 'plugin'], convert: provider },
+  { names: ['CA_ADDR', 'CA_ADDRESS'], path: ['ca', 'address'] },
+  { names: ['CA_ROOT_CA'], path: ['ca', 'rootCert'], convert: text => (text === 'SYSTEM' ? 'system' : text) },
+  { names: ['ISTIOD_SAN', 'ALT_CA_HOSTNAME'], path: ['ca', 'serverName'] },
+  { names: ['ISTIO_META_CLUSTER_ID', 'CLUSTER_ID'], path: ['ca', 'clusterId'] },
+  { names: ['ISTIO_META_CERT_SIGNER'], path: ['ca', 'certSigner'] },
+  { names: ['AUTH_TOKEN'], path: ['ca', 'tokenFile'] },
+  {
+    names: ['PROV_CERT'],
+    path: ['ca', 'clientCertificate', 'certFile'],
+    convert: directory => `${directory}/cert-chain.pem`,
+  },
+  { names: ['PROV_CERT'], path: ['ca', 'clientCertificate', 'keyFile'], convert: directory => `${directory}/key.pem` },
+]
+
+/** What Istio's agent does by these, this version does not: they are told about, not obeyed. */
+const WITHOUT_EFFECT = ['FILE_MOUNTED_CERTS', 'OUTPUT_CERTS', 'CREDENTIAL_FETCHER_TYPE', 'PILOT_CERT_PROVIDER']
+/** Their values that ask for what happens anyway. */
+const HARMLESS: ReadonlySet<string> = new Set(['', 'false', 'JWT', 'istiod'])
+
+const HEADER_PREFIX = 'CA_HEADER_'
+
+/** The keys that `environment` sets. An empty variable counts as unset, as it does for Istio. */
+export function environmentSettings(environment: Environment): Setting[] {
+  const settings: Setting[] = []
+  for (const { names, path, convert } of VARIABLES) {
+    const variable = names.find(name => environment[name])
+    const text = variable === undefined ? undefined : environment[variable]
+    if (variable === undefined || text === undefined) continue
+    refuseLiteralToken(variable, text)
+    settings.push({ path, value: convert ? convert(text) : text, variable, text })
+  }
+  const keyType = keyTypeSetting(environment)
+  if (keyType) settings.push(keyType)
+  for (const variable of Object.keys(environment).sort()) {
+    const text = environment[variable]
+    if (!variable.startsWith(HEADER_PREFIX) || !text) continue
+    settings.push({ path: ['ca', 'headers', variable.slice(HEADER_PREFIX.length)], value: text, variable, text: '…' })
+  }
+  return settings
+}
+
+/** Reads the switches that have no key; throws a {@link ConfigError}. */
+export function environmentSwitches(environment: Environment): EnvironmentSwitches {
+  const pkcs8 = choose(environment, 'PKCS8_KEY', ['true', 'false'])
+  return {
+    keyFormat: pkcs8 === 'false' ? 'traditional' : 'pkcs8',
+    keyGenerator: choose(environment, 'LIVERY_KEYGEN', ['native', 'webcrypto']) ?? 'auto',
+  }
+}
+
+/** One line for each variable of Istio's agent that is set and does nothing here. */
+export function environmentWarnings(environment: Environment): string[] {
+  return WITHOUT_EFFECT.filter(variable => !HARMLESS.has(environment[variable] ?? '')).map(
+    variable => `${variable}=${environment[variable]} is set, which this version does not support: it has no effect.`,
+  )
+}
+
+/**
+ * What Istio's injected sidecar means: one identity, from istiod, on Istio's socket. `undefined` unless both
+ * `SERVICE_ACCOUNT` and `POD_NAMESPACE` are set.
+ */
+export function sidecarSettings(environment: Environment): Setting[] | undefined {
+  const { SERVICE_ACCOUNT: account, POD_NAMESPACE: namespace } = environment
+  if (!account || !namespace) return undefined
+  const id = `spiffe://${environment['TRUST_DOMAIN'] || 'cluster.local'}/ns/${namespace}/sa/${account}`
+  const identity = { id, socket: './var/run/secrets/workload-spiffe-uds/socket' }
+  const by = { variable: 'SERVICE_ACCOUNT', text: account }
+  return [
+    { path: ['identities'], value: [identity], ...by },
+    { path: ['ca', 'plugin'], value: 'citadel', ...by },
+    { path: ['ca', 'address'], value: 'istiod.istio-system.svc:15012', ...by },
+    { path: ['ca', 'rootCert'], value: './var/run/secrets/istio/root-cert.pem', ...by },
+    { path: ['ca', 'tokenFile'], value: './var/run/secrets/tokens/istio-token', ...by },
+  ]
+}
+
+/** Istio counts what is left of a lifetime, `rotation.ratio` what has passed. */
+function remaining(text: string): Tree {
+  const ratio = number(text)
+  return typeof ratio === 'number' ? Number((1 - ratio).toPrecision(12)) : ratio
+}
+
+/** Text that is no number stays text, for the schema to refuse. */
+function number(text: string): Tree {
+  return /^\d*\.?\d+$/.test(text) ? Number(text) : text
+}
+
+function provider(text: string): Tree {
+  return text === 'Citadel' ? 'citadel' : text
+}
+
+function keyTypeSetting(environment: Environment): Setting | undefined {
+  const { WORKLOAD_RSA_KEY_SIZE: size, ECC_SIGNATURE_ALGORITHM: algorithm, ECC_CURVE: curve } = environment
+  const path = ['keyType']
+  if (algorithm && algorithm !== 'ECDSA')
+    return { path, value: algorithm, variable: 'ECC_SIGNATURE_ALGORITHM', text: algorithm }
+  if (algorithm || (curve && !size)) {
+    const variable = curve ? 'ECC_CURVE' : 'ECC_SIGNATURE_ALGORITHM'
+    return { path, value: `ecdsa-${(curve || 'P256').toLowerCase()}`, variable, text: curve || 'ECDSA' }
+  }
+  return size ? { path, value: `rsa-${size}`, variable: 'WORKLOAD_RSA_KEY_SIZE', text: size } : undefined
+}
+
+/** ztunnel takes a token itself here; a value that is one must not reach an error message or a dump. */
+function refuseLiteralToken(variable: string, text: string): void {
+  if (variable !== 'AUTH_TOKEN' || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(text)) return
+  const origin = { kind: 'environment', variable, text: '…' } as const
+  throw new ConfigError([
+    { origin, path: 'ca.tokenFile', text: 'holds a token itself. Write the token to a file and name the file here.' },
+  ])
+}
+
+function choose<const T extends string>(
+  environment: Environment,
+  variable: string,
+  choices: readonly T[],
+): T | undefined {
+  const text = environment[variable]
+  if (!text) return undefined
+  const choice = choices.find(candidate => candidate === text)
+  if (choice !== undefined) return choice
+  const problem = `${JSON.stringify(text)} is none of ${choices.join(', ')}. Write one of these, or unset it.`
+  throw new ConfigError([{ origin: { kind: 'environment', variable, text }, path: '', text: problem }])
+}

@@ -1,0 +1,162 @@
+/** Lays flag over environment over file over default, and remembers for every key which of them it came from. */
+import { existsSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { ConfigError, formatOrigin, type Origin } from './config-error.ts'
+import { defaults, overlay, SOCKET_DEFAULTS } from './defaults.ts'
+import { childPath, isTreeObject, readDocument, type Tree, type TreeObject } from './document.ts'
+import { type Environment, environmentSettings, type Setting, sidecarSettings } from './environment.ts'
+
+/** Where a configuration is looked for. */
+export interface ConfigSources {
+  /** `--config`. */
+  readonly file?: string | undefined
+  /** `--admin`. */
+  readonly admin?: string | undefined
+  readonly environment: Environment
+  /** Where relative paths of flags and variables start, and where `livery.yaml` is looked for. */
+  readonly workingDirectory: string
+  /** Whether logs go to a terminal. */
+  readonly terminal: boolean
+}
+
+export interface Layers {
+  /** The file that was read, absolute. */
+  readonly file: string | undefined
+  /** Every key with its value in the file's own form; paths are absolute. */
+  readonly tree: TreeObject
+  /** Where the value at a path (`rotation.ratio`) comes from. */
+  origin(path: string): Origin
+  readonly warnings: readonly string[]
+}
+
+/** The file to read: `--config`, `LIVERY_CONFIG`, `livery.yaml` in the working directory, or none. */
+export function configFile({ file, environment, workingDirectory }: ConfigSources): string | undefined {
+  const named = file ?? (environment['LIVERY_CONFIG'] || undefined)
+  if (named !== undefined) return resolve(workingDirectory, named)
+  const usual = resolve(workingDirectory, 'livery.yaml')
+  return existsSync(usual) ? usual : undefined
+}
+
+/** Reads all layers; throws a {@link ConfigError} if there is nothing to read, or the file cannot be. */
+export function readLayers(sources: ConfigSources): Layers {
+  const file = configFile(sources)
+  const origins = new Map<string, Origin>()
+  const lowest = defaults(sources)
+  noteDefaults(lowest, '', origins)
+  let tree = overlay(lowest, readFile(file, origins)) as TreeObject
+  const apply = (setting: Setting): void => {
+    tree = overlay(tree, nest(setting.path, setting.value)) as TreeObject
+    origins.set(pathText(setting.path), { kind: 'environment', variable: setting.variable, text: setting.text })
+  }
+  if (file === undefined) for (const setting of sidecar(sources)) apply(setting)
+
+  const warnings: string[] = []
+  for (const setting of withPlugin(tree, environmentSettings(sources.environment))) {
+    const plugin = pluginOf(tree)
+    const [section, key] = setting.path
+    // CA_PROVIDER comes before the other variables of the CA, so the plugin is settled when they do.
+    if (section === 'ca' && key !== 'plugin' && plugin !== undefined && plugin !== 'citadel') {
+      const place = formatOrigin(originOf(origins, 'ca.plugin'))
+      warnings.push(`${setting.variable} is set, but ca.plugin is ${plugin} (${place}): it has no effect.`)
+    } else apply(setting)
+  }
+  if (sources.admin !== undefined) {
+    tree = overlay(tree, { admin: { address: sources.admin } }) as TreeObject
+    origins.set('admin.address', { kind: 'flag', flag: '--admin' })
+  }
+  const origin = (path: string): Origin => originOf(origins, path)
+  return { file, tree: resolvePaths(fillSockets(tree, origins), origin, sources.workingDirectory), origin, warnings }
+}
+
+function readFile(file: string | undefined, origins: Map<string, Origin>): TreeObject {
+  if (file === undefined) return {}
+  const { value, lines } = readDocument(file)
+  for (const [path, line] of lines) if (path !== '') origins.set(path, { kind: 'file', file, line })
+  if (isTreeObject(value)) return value
+  const text = 'holds no mapping. Write keys such as "trustDomain: cluster.local".'
+  throw new ConfigError([{ origin: { kind: 'file', file, line: 1 }, path: '', text }])
+}
+
+function sidecar({ environment, workingDirectory }: ConfigSources): Setting[] {
+  const settings = sidecarSettings(environment)
+  if (settings) return settings
+  const text = `there is none: no --config, no LIVERY_CONFIG, no livery.yaml in ${workingDirectory}, and SERVICE_ACCOUNT and POD_NAMESPACE are not both set. Name a file with --config.`
+  throw new ConfigError([{ origin: { kind: 'default' }, path: '', text }])
+}
+
+/** A CA address in the environment makes `citadel` the plugin where none is written. */
+function withPlugin(tree: TreeObject, settings: Setting[]): Setting[] {
+  const address = settings.find(setting => pathText(setting.path) === 'ca.address')
+  const named = pluginOf(tree) !== undefined || settings.some(setting => pathText(setting.path) === 'ca.plugin')
+  return address && !named ? [{ ...address, path: ['ca', 'plugin'], value: 'citadel' }, ...settings] : settings
+}
+
+function pluginOf({ ca }: TreeObject): Tree | undefined {
+  return isTreeObject(ca) ? ca['plugin'] : undefined
+}
+
+function fillSockets(tree: TreeObject, origins: Map<string, Origin>): TreeObject {
+  const { sockets } = tree
+  if (!Array.isArray(sockets)) return tree
+  const filled = sockets.map((socket: Tree, index) => {
+    if (!isTreeObject(socket)) return socket
+    noteDefaults(SOCKET_DEFAULTS, `sockets[${index}]`, origins)
+    return overlay(SOCKET_DEFAULTS, socket) ?? socket
+  })
+  return { ...tree, sockets: filled }
+}
+
+/** Marks what nobody has written as default, so that it does not count as coming from where its parent is written. */
+function noteDefaults(value: Tree, path: string, origins: Map<string, Origin>): void {
+  if (!isTreeObject(value)) return
+  for (const [key, child] of Object.entries(value)) {
+    const childAt = childPath(path, key)
+    if (!isTreeObject(child) && !origins.has(childAt)) origins.set(childAt, { kind: 'default' })
+    noteDefaults(child, childAt, origins)
+  }
+}
+
+const PATH_KEYS: ReadonlySet<string> = new Set([
+  'ca.directory',
+  'ca.rootCert',
+  'ca.tokenFile',
+  'ca.clientCertificate.certFile',
+  'ca.clientCertificate.keyFile',
+  'identities[].socket',
+  'identities[].tokenFile',
+  'sockets[].path',
+])
+
+/** Paths of the file start at the file, those of flags and variables at the working directory. */
+function resolvePaths(tree: TreeObject, origin: (path: string) => Origin, workingDirectory: string): TreeObject {
+  const visit = (value: Tree, path: string): Tree => {
+    if (Array.isArray(value)) return value.map((item, index) => visit(item, childPath(path, index)))
+    if (isTreeObject(value)) {
+      const copy: Record<string, Tree> = Object.create(null)
+      for (const [key, child] of Object.entries(value)) copy[key] = visit(child, childPath(path, key))
+      return copy
+    }
+    if (typeof value !== 'string' || value === '' || !PATH_KEYS.has(path.replace(/\[\d+\]/g, '[]'))) return value
+    if (path === 'ca.rootCert' && (value === 'system' || value.startsWith('-----BEGIN '))) return value
+    const from = origin(path)
+    return resolve(from.kind === 'file' ? dirname(from.file) : workingDirectory, value)
+  }
+  return visit(tree, '') as TreeObject
+}
+
+/** The origin of the nearest ancestor that has one. */
+function originOf(origins: ReadonlyMap<string, Origin>, path: string): Origin {
+  for (let at = path; at !== ''; at = at.replace(/(?:^|\.|(?=\[))(?:[\w-]+|"[^"]*"|\[\d+\])$/, '')) {
+    const origin = origins.get(at)
+    if (origin) return origin
+  }
+  return { kind: 'default' }
+}
+
+function nest(path: readonly string[], value: Tree): Tree {
+  return path.reduceRight<Tree>((inner, key) => ({ [key]: inner }), value)
+}
+
+function pathText(path: readonly string[]): string {
+  return path.reduce(childPath, '')
+}

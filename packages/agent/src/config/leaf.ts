@@ -1,0 +1,94 @@
+/** The building blocks of the schema: values and objects whose faults say the reason and the remedy. */
+import * as v from 'valibot'
+
+/** Why a value does not fit: "is no duration", and what to write instead. */
+export class Fault {
+  readonly reason: string
+  readonly remedy: string
+
+  constructor(reason: string, remedy: string) {
+    this.reason = reason
+    this.remedy = remedy
+  }
+}
+
+export type Schema<T> = v.GenericSchema<unknown, T>
+
+/** A value that `parse` understands, or answers with a {@link Fault}. */
+export function leaf<T>(parse: (input: unknown) => T | Fault): Schema<T> {
+  return v.pipe(
+    v.unknown(),
+    v.rawTransform<unknown, T>(({ dataset, addIssue, NEVER }) => {
+      const result = dataset.value === null ? EMPTY : parse(dataset.value)
+      if (!(result instanceof Fault)) return result
+      addIssue({ message: faultText(result) })
+      return NEVER
+    }),
+  )
+}
+
+/** A string that `parse` understands. */
+export function text<T>(parse: (input: string) => T | Fault, remedy: string): Schema<T> {
+  return leaf(input => (typeof input === 'string' ? parse(input) : new Fault(`is ${kindOf(input)}, no string`, remedy)))
+}
+
+/** An object with these keys and no others. */
+export function object<const Entries extends v.ObjectEntries>(entries: Entries) {
+  const known = Object.keys(entries)
+  return v.strictObject(entries, issue => {
+    const key = issue.path?.at(-1)?.key
+    if (issue.expected === 'never') return unknownKeyText(String(key), known)
+    if (issue.received === 'undefined') return `is missing. Add the key "${String(key)}".`
+    return `is ${kindOf(issue.input)}, no mapping. Write ${known.slice(0, 3).join(', ')}${known.length > 3 ? ', …' : ''} under it.`
+  })
+}
+
+/** A list of `item`. */
+export function list<T>(item: Schema<T>): Schema<T[]> {
+  return v.array(item, issue => `is ${kindOf(issue.input)}, no list. Write "- " before each entry, or [ ] around them.`)
+}
+
+/** `is unknown. Did you mean "ratio"? …` */
+export function unknownKeyText(key: string, known: readonly string[]): string {
+  const near = nearest(key, known)
+  const hint = near === undefined ? 'Remove it.' : `Did you mean "${near}"?`
+  return `unknown key. ${hint} Known here: ${known.join(', ')}.`
+}
+
+/** The candidate that `text` was probably meant to be, if any is near. */
+export function nearest(text: string, candidates: readonly string[]): string | undefined {
+  const wanted = text.toLowerCase()
+  const ranked = candidates
+    .map(candidate => ({ candidate, distance: editDistance(wanted, candidate.toLowerCase()) }))
+    .sort((a, b) => a.distance - b.distance)
+  const best = ranked[0]
+  return best && best.distance <= Math.max(2, Math.floor(text.length / 3)) ? best.candidate : undefined
+}
+
+/** "a number", "a list", "empty": for messages. */
+export function kindOf(input: unknown): string {
+  if (input === null || input === undefined) return 'empty'
+  if (Array.isArray(input)) return 'a list'
+  if (typeof input === 'object') return 'a mapping'
+  return `a ${typeof input}`
+}
+
+const EMPTY = new Fault('has no value', 'Write one after the colon, or remove the line')
+
+function faultText(fault: Fault): string {
+  return `${fault.reason}. ${fault.remedy}${fault.remedy.endsWith('?') ? '' : '.'}`
+}
+
+/** Levenshtein's, with one row. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const replace = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(replace, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[b.length] ?? 0
+}

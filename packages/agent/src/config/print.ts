@@ -1,0 +1,52 @@
+/** The effective configuration as YAML, each value with where it came from. */
+import { Document, isMap, isScalar, isSeq } from 'yaml'
+import { formatOrigin, type Origin } from './config-error.ts'
+import { childPath, isTreeObject, type Tree, type TreeObject } from './document.ts'
+import type { LoadedConfig } from './load.ts'
+
+/** YAML that the agent would read back; values of headers are masked, since they may be credentials. */
+export function printConfig({ tree, origin, config }: LoadedConfig): string {
+  const document = new Document(maskHeaders(tree))
+  comment(document.contents, '', origin)
+  const switches = `# keys as ${config.keyFormat} (PKCS8_KEY), generator ${config.keyGenerator} (LIVERY_KEYGEN)\n`
+  return document.toString({ lineWidth: 0, flowCollectionPadding: true }) + switches
+}
+
+/** The same for programs. */
+export function configJson({ tree, origin, config, file }: LoadedConfig): object {
+  const origins: Record<string, string> = {}
+  const visit = (value: Tree, path: string): void => {
+    if (isTreeObject(value)) for (const [key, child] of Object.entries(value)) visit(child, childPath(path, key))
+    else if (Array.isArray(value)) value.forEach((child, index) => visit(child, childPath(path, index)))
+    else origins[path] = formatOrigin(origin(path))
+  }
+  visit(tree, '')
+  const { keyFormat, keyGenerator } = config
+  return {
+    file: file ?? null,
+    config: maskHeaders(tree),
+    origins,
+    keyFormat,
+    keyGenerator,
+    identities: config.identities.length,
+  }
+}
+
+function comment(node: unknown, path: string, origin: (path: string) => Origin): void {
+  if (isMap(node)) {
+    for (const { key, value } of node.items) comment(value, childPath(path, String(key)), origin)
+  } else if (isSeq(node)) {
+    node.items.forEach((item, index) => {
+      comment(item, childPath(path, index), origin)
+    })
+  } else if (isScalar(node)) {
+    node.comment = ` ${formatOrigin(origin(path))}`
+  }
+}
+
+function maskHeaders(tree: TreeObject): TreeObject {
+  const { ca } = tree
+  if (!isTreeObject(ca) || !isTreeObject(ca['headers'])) return tree
+  const headers = Object.fromEntries(Object.keys(ca['headers']).map(name => [name, '***']))
+  return { ...tree, ca: { ...ca, headers } }
+}

@@ -1,0 +1,153 @@
+/** The keys of the configuration file: names, forms and bounds. A new knob is one line here and one in `defaults.ts`. */
+import * as v from 'valibot'
+import { isTreeObject } from './document.ts'
+import { Fault, kindOf, leaf, list, object, type Schema, text } from './leaf.ts'
+import {
+  account,
+  checkSpiffeId,
+  duration,
+  flag,
+  hostPort,
+  keyType,
+  nonEmpty,
+  numberBetween,
+  oneOf,
+  path,
+  socketMode,
+  spiffeId,
+  spiffeIdPattern,
+  trustDomain,
+  wholeNumber,
+} from './values.ts'
+
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+
+export const CA_PLUGINS = ['embedded', 'citadel'] as const
+/** Names that the design has given away and this version does not have. */
+const LATER_PLUGINS: readonly string[] = ['google-ca', 'file-mount', 'kubernetes-csr']
+
+const embedded = object({
+  plugin: v.literal('embedded'),
+  directory: v.optional(path),
+  keyType: v.optional(keyType),
+  intermediate: v.optional(flag),
+  maxTtl: v.optional(duration({ min: '1s', max: '3650d' })),
+})
+
+const citadel = object({
+  plugin: v.literal('citadel'),
+  address: text(
+    input => (/^(?:https?:\/\/)?\S+:\d{1,5}\/?$/.test(input) ? input : new Fault('is no address', 'Write host:port')),
+    'Write host:port, such as istiod.istio-system.svc:15012',
+  ),
+  rootCert: v.optional(path),
+  tokenFile: v.optional(path),
+  serverName: v.optional(nonEmpty),
+  clusterId: v.optional(nonEmpty),
+  certSigner: v.optional(nonEmpty),
+  headers: v.optional(
+    v.record(v.string(), nonEmpty, issue => `is ${kindOf(issue.input)}, no mapping of names to values.`),
+  ),
+  clientCertificate: v.optional(object({ certFile: path, keyFile: path })),
+  impersonate: v.optional(flag),
+  timeout: v.optional(duration({ min: '100ms', max: '10m' })),
+})
+
+const ca = v.lazy(input => {
+  if (!isTreeObject(input)) return object({ plugin: oneOf(CA_PLUGINS) })
+  switch (input['plugin']) {
+    case 'embedded':
+      return embedded
+    case 'citadel':
+      return citadel
+    default:
+      return v.looseObject({ plugin: leaf(refusePlugin) }, 'ca.plugin is missing.')
+  }
+}) as Schema<v.InferOutput<typeof embedded> | v.InferOutput<typeof citadel>>
+
+function refusePlugin(input: unknown): Fault {
+  const remedy = `Write ${CA_PLUGINS.join(' or ')}`
+  if (input === undefined)
+    return new Fault('is missing', `${remedy}: citadel for a CA such as istiod's, embedded to try things out`)
+  if (typeof input !== 'string') return new Fault(`is ${kindOf(input)}, no name of a plugin`, remedy)
+  if (LATER_PLUGINS.includes(input)) return new Fault('is not supported yet', remedy)
+  if (/[/.@:]/.test(input)) return new Fault('is a module, and this version loads no plugins from modules yet', remedy)
+  return new Fault(`is none of the plugins ${CA_PLUGINS.join(', ')}`, remedy)
+}
+
+/** One entry of `identities`. */
+export type IdentitySetting =
+  | { readonly id: string; readonly socket?: string | undefined; readonly tokenFile?: string | undefined }
+  | { readonly range: string; readonly tokenFile?: string | undefined }
+
+const identityRange = text(input => {
+  const braces = input.match(/[{}]/g)?.length ?? 0
+  if (braces !== 2 || !/\{\d+\.\.\d+\}/.test(input)) {
+    return new Fault('has not exactly one range', 'Write one brace with two numbers, such as sa-{0..9999}')
+  }
+  return input
+}, 'Quote it')
+
+const identity = v.lazy(input => {
+  if (typeof input === 'string')
+    return v.pipe(
+      text(checkSpiffeId, ''),
+      v.transform(id => ({ id })),
+    )
+  if (isTreeObject(input) && 'range' in input) return object({ range: identityRange, tokenFile: v.optional(path) })
+  return object({ id: spiffeId, socket: v.optional(path), tokenFile: v.optional(path) })
+}) as Schema<IdentitySetting>
+
+const caller = object({
+  uid: wholeNumber(0, 4_294_967_294),
+  allow: v.optional(list(spiffeIdPattern)),
+})
+
+const socket = object({
+  path,
+  mode: socketMode,
+  owner: v.optional(account('/etc/passwd')),
+  group: v.optional(account('/etc/group')),
+  allow: list(spiffeIdPattern),
+  callers: v.optional(list(caller)),
+  onDemand: flag,
+  limits: object({
+    connections: wholeNumber(1, 1_000_000),
+    streams: wholeNumber(1, 1_000_000),
+    names: wholeNumber(1, 100_000),
+    messageBytes: wholeNumber(4_096, 64 * 1024 * 1024),
+  }),
+})
+
+const listener = object({ address: hostPort })
+
+/** The whole file, with every default filled in and every path absolute. */
+export const settingsSchema = object({
+  trustDomain,
+  keyType,
+  ttl: duration({ min: '1s', max: '3650d' }),
+  rotation: object({
+    ratio: numberBetween(0.01, 0.99, 'It is the part of the lifetime after which to renew: 0.5 is half'),
+    jitter: numberBetween(0, 0.5, 'It is the part of the lifetime by which renewals are spread: 0.1 is ±10 %'),
+    settle: duration({ min: '0s', max: '24h' }),
+  }),
+  retry: object({
+    min: duration({ min: '10ms', max: '1h' }),
+    max: duration({ min: '10ms', max: '24h' }),
+  }),
+  ca,
+  identities: list(identity),
+  sockets: list(socket),
+  names: object({ default: nonEmpty, root: nonEmpty }),
+  files: v.optional(
+    leaf(() => new Fault('is not supported yet: this version serves no secrets from files', 'Remove the key')),
+  ),
+  admin: listener,
+  health: v.optional(listener),
+  drain: duration({ min: '0s', max: '1h' }),
+  log: object({ level: oneOf(LOG_LEVELS), format: oneOf(['json', 'pretty']) }),
+})
+
+/** The validated settings: durations in milliseconds, addresses split, paths absolute. */
+export type Settings = v.InferOutput<typeof settingsSchema>

@@ -1,0 +1,145 @@
+/** The kinds of values that keys of the configuration take. */
+import { readFileSync } from 'node:fs'
+import { isIPv6 } from 'node:net'
+import { KEY_TYPES, type KeyType, type SpiffeId, spiffeIdProblem, trustDomainProblem } from '@livery/core'
+import { parseDuration } from './duration.ts'
+import { Fault, kindOf, leaf, nearest, type Schema, text } from './leaf.ts'
+
+/** A TCP address to listen on or to ask. */
+export interface HostPort {
+  /** Name or address; IPv6 without brackets. */
+  readonly host: string
+  readonly port: number
+}
+
+/** Milliseconds, within bounds that are given in the configuration's own form. */
+export function duration(bounds: { readonly min: string; readonly max: string }): Schema<number> {
+  const remedy = 'Write a number with a unit: 500ms, 5s, 30m, 24h or 90d'
+  const min = parseDuration(bounds.min) ?? 0
+  const max = parseDuration(bounds.max) ?? Number.POSITIVE_INFINITY
+  return leaf(input => {
+    const ms = typeof input === 'string' ? parseDuration(input) : undefined
+    if (ms === undefined) return new Fault('is no duration', remedy)
+    if (ms < min) return new Fault(`is shorter than ${bounds.min}`, `Write ${bounds.min} or more`)
+    if (ms > max) return new Fault(`is longer than ${bounds.max}`, `Write ${bounds.max} or less`)
+    return ms
+  })
+}
+
+export function numberBetween(min: number, max: number, meaning: string): Schema<number> {
+  return leaf(input => {
+    const fits = typeof input === 'number' && input >= min && input <= max
+    return fits ? input : new Fault(`is no number from ${min} to ${max}`, meaning)
+  })
+}
+
+export function wholeNumber(min: number, max: number): Schema<number> {
+  return leaf(input => {
+    const fits = typeof input === 'number' && Number.isSafeInteger(input) && input >= min && input <= max
+    return fits ? input : new Fault(`is no whole number from ${min} to ${max}`, 'Write digits only, without quotes')
+  })
+}
+
+export function oneOf<const T extends string>(choices: readonly T[]): Schema<T> {
+  return leaf(input => {
+    const found = choices.find(choice => choice === input)
+    if (found !== undefined) return found
+    const near = typeof input === 'string' ? nearest(input, choices) : undefined
+    return new Fault(`is none of ${choices.join(', ')}`, near ? `Did you mean ${near}?` : 'Write one of these')
+  })
+}
+
+export const keyType: Schema<KeyType> = oneOf(KEY_TYPES)
+
+export const flag: Schema<boolean> = leaf(input =>
+  typeof input === 'boolean'
+    ? input
+    : new Fault(`is ${kindOf(input)}, not true or false`, 'Write true or false, without quotes'),
+)
+
+export const nonEmpty: Schema<string> = text(
+  input => (input === '' ? new Fault('is empty', 'Write a value, or remove the line') : input),
+  'Quote it',
+)
+
+/** A path as it was written; `resolvePaths` makes it absolute. */
+export const path: Schema<string> = text(input => {
+  if (input === '') return new Fault('is empty', 'Write a path, or remove the line')
+  return input.includes('\0') ? new Fault('has a NUL character', 'Write a plain path') : input
+}, 'Write a path')
+
+export const trustDomain: Schema<string> = text(input => {
+  const problem = trustDomainProblem(input)
+  return problem === undefined
+    ? input
+    : new Fault(`is no trust domain: it ${problem}`, 'Write one such as cluster.local')
+}, 'Write a name such as cluster.local')
+
+export function checkSpiffeId(input: string): SpiffeId | Fault {
+  const problem = spiffeIdProblem(input)
+  if (problem === undefined) return input as SpiffeId
+  return new Fault(
+    `is no SPIFFE ID: ${problem.startsWith('its') ? problem : `it ${problem}`}`,
+    'Write spiffe://<trust domain>/ns/<namespace>/sa/<service account>',
+  )
+}
+
+export const spiffeId: Schema<SpiffeId> = text(checkSpiffeId, 'Write a SPIFFE ID')
+
+const PATTERN_SEGMENT = /^(?:\*\*?|[A-Za-z0-9._-]+)$/
+
+/** Which SPIFFE IDs a socket or caller may have: `*` stands for one path segment, `**` for all that follow. */
+export const spiffeIdPattern: Schema<string> = text(input => {
+  const remedy = 'Write such as spiffe://cluster.local/ns/*/sa/* (* is one path segment, ** the rest)'
+  if (!input.startsWith('spiffe://')) return new Fault('does not start with "spiffe://"', remedy)
+  const [domain = '', ...segments] = input.slice('spiffe://'.length).split('/')
+  const problem = trustDomainProblem(domain)
+  if (problem !== undefined) return new Fault(`is no pattern of SPIFFE IDs: its trust domain ${problem}`, remedy)
+  if (segments.length === 0) return new Fault('has no path, so it matches nothing', remedy)
+  const bad = segments.find(segment => !PATTERN_SEGMENT.test(segment))
+  if (bad !== undefined) return new Fault(`has the path segment ${JSON.stringify(bad)}, which matches nothing`, remedy)
+  const early = segments.slice(0, -1).includes('**')
+  return early ? new Fault('has ** before its last segment', remedy) : input
+}, 'Quote it')
+
+/** A file mode, quoted: YAML 1.1 and 1.2 read a bare 0660 as two different numbers. */
+export const socketMode: Schema<number> = leaf(input => {
+  const remedy = 'Write it in octal and in quotes: "0660"'
+  if (typeof input !== 'string') return new Fault('is a bare number, which YAML does not read as octal', remedy)
+  if (!/^0?[0-7]{3}$/.test(input)) return new Fault('is no file mode', remedy)
+  return Number.parseInt(input, 8)
+})
+
+/** The owner or group of a socket by number, or by a name in `database` (`/etc/passwd`, `/etc/group`). */
+export function account(database: string): Schema<number> {
+  return leaf(input => {
+    if (typeof input === 'number' && Number.isSafeInteger(input) && input >= 0) return input
+    if (typeof input !== 'string' || input === '') return new Fault('is no user or group', 'Write a name or a number')
+    const line = readFileSync(database, 'utf8')
+      .split('\n')
+      .find(entry => entry.startsWith(`${input}:`))
+    const id = line?.split(':')[2]
+    return id === undefined ? new Fault(`is not in ${database}`, 'Write another name, or the number') : Number(id)
+  })
+}
+
+/** `127.0.0.1:15100`, `localhost:15100`, `[::1]:15100`; port 0 lets the kernel choose. */
+export const hostPort: Schema<HostPort> = text(
+  input =>
+    parseHostPort(input) ?? new Fault('is no address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"'),
+  'Write host:port',
+)
+
+/** Splits `host:port`; `undefined` if it is none. */
+export function parseHostPort(input: string): HostPort | undefined {
+  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(input)
+  const port = Number(match?.[3])
+  const host = match?.[1] ?? match?.[2]
+  if (host === undefined || port > 65_535) return undefined
+  if (match?.[1] !== undefined && !isIPv6(host)) return undefined
+  return { host, port }
+}
+
+export function formatHostPort({ host, port }: HostPort): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}

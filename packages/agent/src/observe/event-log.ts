@@ -1,0 +1,110 @@
+/** Writes what happens to secrets and sockets to the log: one line for each change of state. */
+import type { LedgerEntry, LedgerEvent } from '@livery/core'
+import type { SdsEvent } from '@livery/sds-server'
+import type { FloodLimit } from './flood-limit.ts'
+import { describeEvent } from './ledger-text.ts'
+import type { Logger } from './logger.ts'
+
+type Level = 'debug' | 'info' | 'warn' | 'error'
+
+const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
+  asked: 'debug',
+  refused: 'warn',
+  'csr-sent': 'debug',
+  'ca-error': 'warn',
+  'retry-planned': 'debug',
+  held: 'info',
+  issued: 'info',
+  'roots-changed': 'info',
+  withdrawn: 'warn',
+  pushed: 'debug',
+  acked: 'debug',
+  nacked: 'warn',
+}
+
+/** Logs ledger entries and events of the SDS server. */
+export class EventLog {
+  readonly #logger: Logger
+  readonly #flood: FloodLimit
+  /** The code of the error that a name is failing with. */
+  readonly #failing = new Map<string, string>()
+
+  constructor(logger: Logger, flood: FloodLimit) {
+    this.#logger = logger
+    this.#flood = flood
+  }
+
+  ledger(name: string, { event }: LedgerEntry): void {
+    const { kind, ...fields } = event
+    this.#write(this.#level(name, event), kind, { name, ...readable(fields) }, describeEvent(event))
+  }
+
+  sds(event: SdsEvent): void {
+    switch (event.kind) {
+      case 'connection-refused': {
+        const { socket, caller } = event.connection
+        return this.#write('warn', event.kind, { socket, ...caller, reason: event.reason }, REFUSED[event.reason])
+      }
+      case 'stream-failed':
+        return this.#write(
+          'error',
+          event.kind,
+          { stream: event.stream.id, err: event.error },
+          'a stream failed: this is a bug',
+        )
+      case 'socket-recreated':
+        return this.#write('warn', event.kind, { path: event.path }, 'the socket file had vanished and is there again')
+      case 'socket-superseded':
+        return this.#write('warn', event.kind, { path: event.path }, 'another process has taken this socket path over')
+      case 'socket-lost':
+        return this.#write(
+          'error',
+          event.kind,
+          { path: event.path, err: event.error },
+          'the socket file is gone; making it again fails',
+        )
+    }
+  }
+
+  #write(level: Level, kind: string, fields: object, message: string): void {
+    if (!this.#logger.isLevelEnabled(level)) return
+    // Who asks for debug lines wants them all.
+    if (level !== 'debug' && !this.#flood.allow(kind)) return
+    this.#logger[level]({ event: kind, ...fields }, message)
+  }
+
+  /** A CA error is told when it begins or changes; while it lasts, its repetitions are for `debug`. */
+  #level(name: string, event: LedgerEvent): Level {
+    switch (event.kind) {
+      case 'ca-error': {
+        const repeated = this.#failing.get(name) === event.code
+        this.#failing.set(name, event.code)
+        return repeated ? 'debug' : 'warn'
+      }
+      case 'issued':
+        this.#failing.delete(name)
+        return 'info'
+      case 'withdrawn':
+        this.#failing.delete(name)
+        return event.reason === 'forgotten' ? 'info' : 'warn'
+      default:
+        return LEVELS[event.kind]
+    }
+  }
+}
+
+const REFUSED = {
+  'not-allowed': 'connection refused: no rule under callers lets this caller in',
+  'too-many-connections': 'connection refused: limits.connections of the socket is reached',
+  'unreadable-credentials': 'connection refused: its credentials cannot be read',
+} as const
+
+const TIMES: ReadonlySet<string> = new Set(['at', 'until', 'notAfter', 'renewAt'])
+
+/** Times as ISO 8601, as everywhere in the log. */
+function readable(fields: object): object {
+  const entries = Object.entries(fields).map(([key, value]) => {
+    return [key, TIMES.has(key) && typeof value === 'number' ? new Date(value).toISOString() : value]
+  })
+  return Object.fromEntries(entries)
+}

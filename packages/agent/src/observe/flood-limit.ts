@@ -1,0 +1,44 @@
+/** Keeps a flood of alike lines out of the log, and says how many it kept out. */
+import type { Clock } from '@livery/core'
+
+/** Lines of one kind in one window before the rest is only counted. */
+const LINES_PER_WINDOW = 50
+const WINDOW_MS = 10_000
+
+interface Window {
+  lines: number
+  readonly end: Disposable
+}
+
+export class FloodLimit implements Disposable {
+  readonly #clock: Clock
+  readonly #summarize: (kind: string, suppressed: number) => void
+  readonly #windows = new Map<string, Window>()
+
+  /** `summarize` is called at the end of a window in which lines were kept out. */
+  constructor(clock: Clock, summarize: (kind: string, suppressed: number) => void) {
+    this.#clock = clock
+    this.#summarize = summarize
+  }
+
+  /** Whether one more line of this kind may be written: 50 in 10 s. */
+  allow(kind: string): boolean {
+    let window = this.#windows.get(kind)
+    if (!window) {
+      window = { lines: 0, end: this.#clock.at(this.#clock.now() + WINDOW_MS, () => this.#endWindow(kind)) }
+      this.#windows.set(kind, window)
+    }
+    return ++window.lines <= LINES_PER_WINDOW
+  }
+
+  [Symbol.dispose](): void {
+    for (const { end } of this.#windows.values()) end[Symbol.dispose]()
+    this.#windows.clear()
+  }
+
+  #endWindow(kind: string): void {
+    const suppressed = (this.#windows.get(kind)?.lines ?? 0) - LINES_PER_WINDOW
+    this.#windows.delete(kind)
+    if (suppressed > 0) this.#summarize(kind, suppressed)
+  }
+}

@@ -1,0 +1,100 @@
+/** Metrics of the certificates and roots that the agent holds, read at each scrape. */
+import type { BundleEntry, Clock, IdentityEntry } from '@livery/core'
+import { Gauge, type Registry } from 'prom-client'
+
+export interface IdentitySource {
+  readonly clock: Clock
+  entries(): readonly IdentityEntry[]
+  bundles(): readonly BundleEntry[]
+}
+
+/** Over this many identities a series for each costs the scraper more than it tells: only summaries then. */
+const MAX_SERIES = 1_000
+
+type Read = (entry: IdentityEntry) => number | undefined
+
+export function registerIdentityMetrics(registry: Registry, source: IdentitySource): void {
+  registerSummaries(registry, source)
+  registerTrustAnchors(registry, source)
+  const perIdentity = (name: string, help: string, label: 'identity' | 'resource_name', read: Read): void => {
+    new Gauge({
+      name,
+      help,
+      labelNames: [label],
+      registers: [registry],
+      collect() {
+        this.reset()
+        const entries = source.entries()
+        if (entries.length > MAX_SERIES) return
+        for (const entry of entries) {
+          const value = read(entry)
+          if (value !== undefined) this.set({ [label]: entry.identity }, value)
+        }
+      },
+    })
+  }
+  perIdentity(
+    'livery_certificate_expiration_timestamp_seconds',
+    'When the certificate that is served ends. Only with up to 1,000 identities.',
+    'identity',
+    ({ secret }) => secret && secret.notAfter / 1000,
+  )
+  perIdentity(
+    'istio_agent_cert_expiry_seconds',
+    'Time until the certificate that is served ends. Only with up to 1,000 identities.',
+    'resource_name',
+    ({ secret }) => secret && (secret.notAfter - source.clock.now()) / 1000,
+  )
+  perIdentity(
+    'livery_certificate_last_success_timestamp_seconds',
+    'When the CA last issued. Only with up to 1,000 identities.',
+    'identity',
+    ({ lastSuccessAt }) => lastSuccessAt && lastSuccessAt / 1000,
+  )
+  perIdentity(
+    'livery_certificate_last_failure_timestamp_seconds',
+    'When the CA last failed to issue. Only with up to 1,000 identities.',
+    'identity',
+    ({ lastFailure }) => lastFailure && lastFailure.at / 1000,
+  )
+}
+
+function registerSummaries(registry: Registry, source: IdentitySource): void {
+  new Gauge({
+    name: 'livery_identities',
+    help: 'Identities, by state: initializing, available, unavailable.',
+    labelNames: ['state'],
+    registers: [registry],
+    collect() {
+      for (const state of ['initializing', 'available', 'unavailable']) this.set({ state }, 0)
+      for (const { state } of source.entries()) this.inc({ state })
+    },
+  })
+  new Gauge({
+    name: 'livery_certificates_earliest_expiration_timestamp_seconds',
+    help: 'When the first of all certificates that are served ends; absent while there are none.',
+    labelNames: [],
+    registers: [registry],
+    collect() {
+      this.remove()
+      const ends = source.entries().flatMap(({ secret }) => (secret ? [secret.notAfter] : []))
+      if (ends.length > 0) this.set(ends.reduce((a, b) => Math.min(a, b)) / 1000)
+    },
+  })
+}
+
+function registerTrustAnchors(registry: Registry, source: IdentitySource): void {
+  new Gauge({
+    name: 'livery_trust_anchor_expiration_timestamp_seconds',
+    help: 'When a root of a trust bundle ends.',
+    labelNames: ['trust_domain', 'fingerprint'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const { trustDomain, roots } of source.bundles()) {
+        for (const { fingerprint, notAfter } of roots)
+          this.set({ trust_domain: trustDomain, fingerprint }, notAfter / 1000)
+      }
+    },
+  })
+}

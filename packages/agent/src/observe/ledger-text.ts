@@ -1,0 +1,71 @@
+/** The events of the ledger in plain words, for `livery explain`. */
+import type { LedgerEntry, LedgerEvent } from '@livery/core'
+
+/** One event as a sentence without its time. */
+export function describeEvent(event: LedgerEvent): string {
+  switch (event.kind) {
+    case 'asked':
+      return `asked for by ${event.by}`
+    case 'refused':
+      return `refused to ${event.by}: ${event.reason}`
+    case 'csr-sent':
+      return `CSR sent to the CA (${REASONS[event.reason]})`
+    case 'ca-error':
+      return `the CA did not issue (${event.code}): ${event.message}`
+    case 'retry-planned':
+      return `next try planned for ${iso(event.at)}`
+    case 'held':
+      return `held back until ${iso(event.until)}: ${HELD[event.reason]}`
+    case 'issued':
+      return `issued: serial ${event.serialNumber}, valid until ${iso(event.notAfter)}, renewal planned for ${iso(event.renewAt)}`
+    case 'roots-changed':
+      return `trust bundle changed: ${event.roots} ${event.roots === 1 ? 'root' : 'roots'}, version ${short(event.version)}`
+    case 'withdrawn':
+      return event.reason === 'expired' ? 'withdrawn: it expired before a new one came' : 'withdrawn: no longer wanted'
+    case 'pushed':
+      return `pushed to ${event.to}, version ${short(event.version)}`
+    case 'acked':
+      return `accepted (ACK) by ${event.by}, version ${short(event.version)}`
+    case 'nacked':
+      return `rejected (NACK) by ${event.by}, version ${short(event.version)}: ${event.detail}`
+  }
+}
+
+/** The ledger with ages, oldest first, a line each. */
+export function describeLedger(entries: readonly LedgerEntry[], now: number): string[] {
+  const ages = entries.map(({ time }) => `${formatAge(now - time)} ago`)
+  const width = Math.max(0, ...ages.map(age => age.length))
+  return entries.map(({ event }, index) => `${(ages[index] ?? '').padStart(width)}  ${describeEvent(event)}`)
+}
+
+/** `850ms`, `42s`, `3m07s`, `5h20m`, `12d4h`: two units at most. */
+export function formatAge(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000))
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))}ms`
+  if (seconds < 60) return `${seconds}s`
+  const minutes = Math.floor(seconds / 60)
+  if (minutes < 60) return `${minutes}m${String(seconds % 60).padStart(2, '0')}s`
+  const hours = Math.floor(minutes / 60)
+  if (hours < 48) return `${hours}h${String(minutes % 60).padStart(2, '0')}m`
+  return `${Math.floor(hours / 24)}d${hours % 24}h`
+}
+
+const REASONS = {
+  first: 'the first',
+  renewal: 'renewal is due',
+  'on-demand': 'asked for on demand',
+  'new-root': 'the CA has a new root',
+} as const
+
+const HELD = {
+  'not-yet-valid': 'its notBefore lies ahead of this clock',
+  'root-settling': 'peers get time to learn its new root first',
+} as const
+
+function iso(time: number): string {
+  return new Date(time).toISOString()
+}
+
+function short(version: string): string {
+  return version.slice(0, 12)
+}

@@ -1,0 +1,72 @@
+/** Structured logs that never hold up the event loop: what a stuck reader does not take is dropped and counted. */
+import { constants, openSync } from 'node:fs'
+import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino'
+import pretty from 'pino-pretty'
+import type { LogLevel } from '../config/schema.ts'
+
+export type Logger = PinoLogger
+
+export interface LogSink extends Disposable {
+  readonly logger: Logger
+  /** Lines that no reader took. */
+  dropped(): number
+}
+
+/** Names whose values never go into a line, wherever they stand. */
+const REDACTED = ['privateKey', 'privateKeyPem', 'token', 'authorization', 'headers'].flatMap(name => [
+  name,
+  `*.${name}`,
+])
+
+/** How much waits for a slow reader before lines are dropped. */
+const MAX_WAITING_BYTES = 1024 * 1024
+/** Tries of 100 ms each to hand over the last lines to a full pipe before the process ends without them. */
+const LAST_TRIES = 5
+
+/** Logs to standard error: results of commands have standard output for themselves. */
+export function createLogger(options: { readonly level: LogLevel; readonly format: 'json' | 'pretty' }): LogSink {
+  const settings = {
+    level: options.level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+    redact: { paths: REDACTED, censor: '[redacted]' },
+  }
+  if (options.format === 'pretty') {
+    const stream = pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l' })
+    return { logger: pino(settings, stream), dropped: () => 0, [Symbol.dispose]: () => stream.end() }
+  }
+  return jsonSink(settings)
+}
+
+function jsonSink(settings: pino.LoggerOptions): LogSink {
+  let dropped = 0
+  let lastTries: number | undefined
+  const destination = pino.destination({
+    fd: standardError(),
+    sync: false,
+    maxLength: MAX_WAITING_BYTES,
+    retryEAGAIN: () => lastTries === undefined || lastTries-- > 0,
+  })
+  destination.on('drop', () => dropped++)
+  return {
+    logger: pino(settings, destination satisfies DestinationStream),
+    dropped: () => dropped,
+    [Symbol.dispose]() {
+      lastTries = LAST_TRIES
+      destination.flushSync()
+    },
+  }
+}
+
+/**
+ * Standard error, opened anew without blocking: a write to a full pipe would otherwise hold a thread of the pool, and
+ * the process at its end. Not every kind of file can be opened again (a socket cannot); then as it is.
+ */
+function standardError(): number {
+  try {
+    return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK)
+  } catch {
+    return 2
+  }
+}

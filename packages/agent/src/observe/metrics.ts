@@ -1,0 +1,45 @@
+/** Prometheus metrics: Istio's names where they mean the same, so that its dashboards work, and `livery_*` for the rest. */
+import type { LedgerEntry } from '@livery/core'
+import { Registry } from 'prom-client'
+import { CaMetrics } from './ca-metrics.ts'
+import { type IdentitySource, registerIdentityMetrics } from './identity-metrics.ts'
+import { type ProcessSource, registerProcessMetrics } from './process-metrics.ts'
+import { SdsMetrics, type SdsSource } from './sds-metrics.ts'
+
+/** What the metrics are read from at each scrape. */
+export type MetricsSource = IdentitySource & ProcessSource & SdsSource
+
+/** The metrics of one agent, in a registry of their own. */
+export class Metrics implements Disposable {
+  readonly sds: SdsMetrics
+  readonly #registry = new Registry()
+  readonly #ca: CaMetrics
+  readonly #process: Disposable
+
+  constructor(source: MetricsSource) {
+    this.#ca = new CaMetrics(this.#registry)
+    this.sds = new SdsMetrics(this.#registry, source)
+    registerIdentityMetrics(this.#registry, source)
+    this.#process = registerProcessMetrics(this.#registry, source)
+  }
+
+  /** Counts one entry of the ledger. */
+  record(name: string, entry: LedgerEntry): void {
+    this.#ca.record(name, entry)
+    this.sds.record(entry.event)
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType
+  }
+
+  /** The text exposition format of Prometheus. */
+  text(): Promise<string> {
+    return this.#registry.metrics()
+  }
+
+  [Symbol.dispose](): void {
+    this.#process[Symbol.dispose]()
+    this.#registry.clear()
+  }
+}

@@ -1,0 +1,63 @@
+/** Metrics of the SDS side: what was pushed and how the clients took it. */
+import type { LedgerEvent } from '@livery/core'
+import type { SdsEvent } from '@livery/sds-server'
+import { Counter, Gauge, type Registry } from 'prom-client'
+
+/** What the SDS server knows about itself, read at each scrape. */
+export interface SdsSource {
+  sockets(): readonly { readonly path: string; readonly connections: number; readonly streams: number }[]
+}
+
+export class SdsMetrics {
+  readonly #byEvent: ReadonlyMap<LedgerEvent['kind'], Counter>
+  readonly #stale: Counter
+  readonly #refusedConnections: Counter<'socket' | 'reason'>
+  readonly #refusedStreams: Counter
+
+  constructor(registry: Registry, source: SdsSource) {
+    const counter = (name: string, help: string) =>
+      new Counter({ name: `livery_sds_${name}_total`, help, registers: [registry] })
+    this.#byEvent = new Map([
+      ['pushed', counter('pushes', 'Secrets sent to a stream.')],
+      ['acked', counter('acks', 'Secrets that a client accepted.')],
+      ['nacked', counter('nacks', 'Secrets that a client rejected: livery explain NAME tells its reason.')],
+      ['refused', counter('refused_names', 'Names asked for that the caller may not have, or that nobody knows.')],
+    ])
+    this.#stale = counter('stale_requests', 'Requests that answered an older response than the last one.')
+    this.#refusedStreams = counter('refused_streams', 'Streams over the limit of their socket.')
+    this.#refusedConnections = new Counter({
+      name: 'livery_sds_refused_connections_total',
+      help: 'Connections that were closed at once: a caller that no rule lets in, or one too many.',
+      labelNames: ['socket', 'reason'],
+      registers: [registry],
+    })
+    gauge(registry, source, 'connections', 'Open connections.')
+    gauge(registry, source, 'streams', 'Open streams.')
+  }
+
+  /** Counts one event of the ledger. */
+  record({ kind }: LedgerEvent): void {
+    this.#byEvent.get(kind)?.inc()
+  }
+
+  /** Counts one event of the server; what is in the ledger too is counted there. */
+  observe(event: SdsEvent): void {
+    if (event.kind === 'connection-refused') {
+      this.#refusedConnections.inc({ socket: event.connection.socket, reason: event.reason })
+    } else if (event.kind === 'stream-refused') this.#refusedStreams.inc()
+    else if (event.kind === 'stream-report' && event.report.kind === 'stale') this.#stale.inc()
+  }
+}
+
+function gauge(registry: Registry, source: SdsSource, what: 'connections' | 'streams', help: string): void {
+  new Gauge({
+    name: `livery_sds_${what}`,
+    help,
+    labelNames: ['socket'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const socket of source.sockets()) this.set({ socket: socket.path }, socket[what])
+    },
+  })
+}
