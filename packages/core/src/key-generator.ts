@@ -25,7 +25,7 @@ export interface GeneratedKey {
   readonly publicKeyDer: Uint8Array
 }
 
-/** Makes keys off the event loop. Implementations share the suite of `@livery/core/testing`. */
+/** Makes keys off the event loop. The suite of `@livery/native-keygen/suite` proves an implementation. */
 export interface KeyGenerator {
   /** `native` or `webcrypto`: told in logs and metrics. */
   readonly name: string

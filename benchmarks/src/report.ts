@@ -1,0 +1,75 @@
+/** What every suite hands in, and how it is shown: a table with the machine on top, and the same as JSON. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { arch, availableParallelism, cpus, release, totalmem } from 'node:os'
+
+/** One measured figure. */
+export interface Figure {
+  /** What was done, such as `ECDSA P-256 key + CSR`. */
+  readonly work: string
+  /** How, such as `native, batch of 1,000`. */
+  readonly how: string
+  /** The median, in `unit`. */
+  readonly median: number
+  /** The quarter-points around it: how noisy it was. */
+  readonly p25: number
+  readonly p75: number
+  readonly unit: string
+  readonly samples: number
+}
+
+export interface Machine {
+  readonly cpu: string
+  readonly cores: number
+  readonly memoryGiB: number
+  readonly system: string
+  readonly node: string
+  readonly date: string
+}
+
+export function describeMachine(now: Date): Machine {
+  return {
+    cpu: cpus()[0]?.model ?? 'unknown',
+    cores: availableParallelism(),
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    system: `${process.platform} ${release()} ${arch()}`,
+    node: process.version,
+    date: now.toISOString().slice(0, 10),
+  }
+}
+
+/** The figure of many samples. */
+export function figure(work: string, how: string, unit: string, samples: readonly number[]): Figure {
+  const sorted = samples.toSorted((a, b) => a - b)
+  const at = (fraction: number) => sorted[Math.floor(fraction * (sorted.length - 1))] ?? Number.NaN
+  return { work, how, unit, samples: sorted.length, median: at(0.5), p25: at(0.25), p75: at(0.75) }
+}
+
+export function toTable(machine: Machine, figures: readonly Figure[]): string {
+  const { cpu, cores, memoryGiB, system, node, date } = machine
+  const rows = figures.map(({ work, how, median, p25, p75, unit }) => [
+    work,
+    how,
+    `${format(median)} ${unit}`,
+    `${format(p25)} – ${format(p75)}`,
+  ])
+  const header = ['work', 'how', 'median', 'middle half']
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  return [
+    `${date}, ${cpu}, ${cores} cores, ${memoryGiB} GiB, ${system}, Node ${node}`,
+    '',
+    line(header),
+    line(header.map(() => '---')),
+    ...rows.map(line),
+    '',
+  ].join('\n')
+}
+
+export async function save(folder: URL, machine: Machine, figures: readonly Figure[]): Promise<void> {
+  await mkdir(folder, { recursive: true })
+  await writeFile(new URL('latest.json', folder), `${JSON.stringify({ machine, figures }, undefined, 2)}\n`)
+}
+
+function format(value: number): string {
+  const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2
+  return value.toLocaleString('en-US', { maximumFractionDigits: digits })
+}
