@@ -4,13 +4,14 @@ import {
   type PeerCredentials,
   parseResourceName,
   type SecretItem,
+  type SecretName,
   type SpiffeId,
   trustDomainProblem,
   type WellKnownNames,
 } from '@livery/core'
 import { checkCount } from './request-check.ts'
 import { SdsServerError } from './sds-server-error.ts'
-import type { SecretName, SecretSource } from './secret-source.ts'
+import type { SecretSource } from './secret-source.ts'
 import type { Resolution, SecretView } from './subscriptions.ts'
 
 /** Allows a caller for whom every given field is right. */

@@ -1,10 +1,5 @@
 /** Where the server takes its secrets from: the few methods of core's SecretManager that it needs. */
-import type { LedgerEvent, SecretItem, SpiffeId } from '@livery/core'
-
-/** What can be asked for: the certificate of an identity, or the bundle of a trust domain. */
-export type SecretName =
-  | { readonly kind: 'identity'; readonly identity: SpiffeId }
-  | { readonly kind: 'bundle'; readonly trustDomain: string }
+import type { LedgerEvent, SecretItem, SecretName, SpiffeId } from '@livery/core'
 
 /** Implemented by core's SecretManager. Nothing here waits: what is not there yet arrives through `subscribe`. */
 export interface SecretSource {

@@ -1,6 +1,5 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
-import type { SecretItem } from '@livery/core'
-import type { SecretName } from './secret-source.ts'
+import type { SecretItem, SecretName } from '@livery/core'
 
 /** Whether the caller of a stream may have a name. */
 export type Resolution =

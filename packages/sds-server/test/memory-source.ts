@@ -1,0 +1,124 @@
+/** A SecretSource that holds real certificates in memory, issued by core's test CA when a test says so. */
+import { createHash, X509Certificate } from 'node:crypto'
+import {
+  CertificateSecret,
+  type LedgerEvent,
+  type SecretItem,
+  type SecretName,
+  type SpiffeId,
+  TrustBundleSecret,
+} from '@livery/core'
+import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { ledgerKey, type SecretSource } from '../src/secret-source.ts'
+
+type Listener = (item: SecretItem | undefined) => void
+
+/** Knows an identity from `add` on, and has a secret for it from `issue` on. */
+export class MemorySource implements SecretSource {
+  readonly trustDomain = 'cluster.local'
+  readonly clock = new FakeClock()
+  readonly ledger = new Map<string, LedgerEvent[]>()
+  /** Subscriptions that were not disposed. */
+  subscribers = 0
+  readonly #ca: TestCA
+  readonly #keys = new TestKeyGenerator()
+  readonly #items = new Map<string, SecretItem | undefined>()
+  readonly #listeners = new Map<string, Set<Listener>>()
+
+  private constructor(ca: TestCA) {
+    this.#ca = ca
+  }
+
+  /** With a trust bundle, and a certificate for each of `identities`. */
+  static async create(...identities: readonly SpiffeId[]): Promise<MemorySource> {
+    const source = new MemorySource(await TestCA.create(new FakeClock()))
+    source.setBundle()
+    for (const identity of identities) await source.issue(identity)
+    return source
+  }
+
+  knows(name: SecretName): boolean {
+    return this.#items.has(ledgerKey(name))
+  }
+
+  *identities(): Iterable<SpiffeId> {
+    for (const [key] of this.#items) if (isIdentityKey(key)) yield key
+  }
+
+  add(identity: SpiffeId): void {
+    if (!this.#items.has(identity)) this.#items.set(identity, undefined)
+  }
+
+  current(name: SecretName): SecretItem | undefined {
+    return this.#items.get(ledgerKey(name))
+  }
+
+  subscribe(name: SecretName, listener: Listener): Disposable {
+    const key = ledgerKey(name)
+    const listeners = this.#listeners.get(key) ?? new Set()
+    this.#listeners.set(key, listeners)
+    listeners.add(listener)
+    this.subscribers++
+    return {
+      [Symbol.dispose]: () => {
+        if (listeners.delete(listener)) this.subscribers--
+      },
+    }
+  }
+
+  record(name: string, event: LedgerEvent): void {
+    const events = this.ledger.get(name) ?? []
+    this.ledger.set(name, events)
+    events.push(event)
+  }
+
+  /** Issues a new certificate and tells the subscribers. */
+  async issue(identity: SpiffeId): Promise<CertificateSecret> {
+    const generated = await this.#keys.generate({ type: 'ecdsa-p256', identity, format: 'pkcs8' })
+    const der = Buffer.from(generated.csrDer)
+    const pem = `-----BEGIN CERTIFICATE REQUEST-----\n${der.toString('base64')}\n-----END CERTIFICATE REQUEST-----\n`
+    const { chain } = await this.#ca.sign({
+      identity,
+      ttlSeconds: 3_600,
+      signal: new AbortController().signal,
+      csr: async () => ({ der, pem }),
+    })
+    const leaf = new X509Certificate(chain[0] ?? '')
+    const item = new CertificateSecret({
+      identity,
+      version: createHash('sha256').update(leaf.raw).digest('hex'),
+      certificateChain: Buffer.from(chain.join('')),
+      privateKey: generated.privateKeyPem,
+      notBefore: leaf.validFromDate.getTime(),
+      notAfter: leaf.validToDate.getTime(),
+      serialNumber: leaf.serialNumber,
+    })
+    this.set(identity, item)
+    return item
+  }
+
+  /** Lets the secret of a name go, or takes another one, and tells the subscribers. */
+  set(key: string, item: SecretItem | undefined): void {
+    const before = this.#items.get(key)
+    this.#items.set(key, item)
+    for (const listener of this.#listeners.get(key) ?? []) listener(item)
+    // As core does it: what was encoded before is all that is left of the old key.
+    if (before?.kind === 'certificate' && before !== item) before.wipe()
+  }
+
+  async rotateRoot(): Promise<void> {
+    await this.#ca.addRoot()
+    this.setBundle()
+  }
+
+  setBundle(trustDomain: string = this.trustDomain): void {
+    const pem = this.#ca.roots.join('')
+    const version = createHash('sha256').update(pem).digest('hex')
+    const item = new TrustBundleSecret({ trustDomain, version, trustedCa: Buffer.from(pem) })
+    this.set(`spiffe://${trustDomain}`, item)
+  }
+}
+
+function isIdentityKey(key: string): key is SpiffeId {
+  return key.slice('spiffe://'.length).includes('/')
+}

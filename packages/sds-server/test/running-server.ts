@@ -1,0 +1,90 @@
+/** A server on sockets in a directory of its own, for one test. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { SpiffeId } from '@livery/core'
+import type { SdsEvent } from '../src/sds-event.ts'
+import { createSdsServer, type SdsServer, type SdsServerOptions } from '../src/sds-server.ts'
+import type { SocketConfig } from '../src/sds-socket.ts'
+import { MemorySource } from './memory-source.ts'
+import { SdsClient } from './sds-client.ts'
+
+export const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
+export const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
+/** No test server allows it. */
+export const OTHER: SpiffeId = 'spiffe://cluster.local/ns/other/sa/db'
+
+export interface RunningServer extends AsyncDisposable {
+  readonly source: MemorySource
+  readonly server: SdsServer
+  readonly path: string
+  readonly events: SdsEvent[]
+  connect(): SdsClient
+  /** Resolves with the first event of a kind that matches, past or future. */
+  event<Kind extends SdsEvent['kind']>(
+    kind: Kind,
+    matches?: (event: Extract<SdsEvent, { kind: Kind }>) => boolean,
+  ): Promise<Extract<SdsEvent, { kind: Kind }>>
+}
+
+/** By default a shared socket on which everything in `ns/default` is allowed, and `WEB` and `API` have certificates. */
+export async function startServer(
+  socket: Partial<SocketConfig> = {},
+  options: Partial<SdsServerOptions> & { readonly source?: MemorySource } = {},
+): Promise<RunningServer> {
+  const directory = await temporaryDirectory()
+  const path = join(directory.path, 'sds.sock')
+  const source = options.source ?? (await MemorySource.create(WEB, API))
+  const allow = socket.identity ? {} : { allow: ['spiffe://cluster.local/ns/default/sa/*'] }
+  const events: SdsEvent[] = []
+  const watchers = new Set<(event: SdsEvent) => void>()
+  const server = await createSdsServer({
+    clock: source.clock,
+    drainMs: 0,
+    ...options,
+    source,
+    sockets: [{ path, ...allow, ...socket }],
+    observe: event => {
+      events.push(event)
+      for (const watcher of watchers) watcher(event)
+    },
+  })
+  const clients: SdsClient[] = []
+  return {
+    source,
+    server,
+    path,
+    events,
+    connect() {
+      const client = new SdsClient(path)
+      clients.push(client)
+      return client
+    },
+    event(kind, matches = () => true) {
+      type Wanted = Extract<SdsEvent, { kind: typeof kind }>
+      const isWanted = (event: SdsEvent): event is Wanted => event.kind === kind && matches(event as Wanted)
+      const past = events.find(isWanted)
+      if (past) return Promise.resolve(past)
+      return new Promise(resolve => {
+        const watcher = (event: SdsEvent) => {
+          if (!isWanted(event)) return
+          watchers.delete(watcher)
+          resolve(event)
+        }
+        watchers.add(watcher)
+      })
+    },
+    async [Symbol.asyncDispose]() {
+      for (const client of clients) client[Symbol.dispose]()
+      const closed = server.close()
+      // The server's deadlines are on the fake clock.
+      while (!(await Promise.race([closed.then(() => true), source.clock.advance(1_000).then(() => false)])));
+      await directory[Symbol.asyncDispose]()
+    },
+  }
+}
+
+export async function temporaryDirectory(): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await mkdtemp(join(tmpdir(), 'sds-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
