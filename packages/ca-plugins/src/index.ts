@@ -1,8 +1,11 @@
 /** The public names of `@livery/ca-plugins`. */
 
+export { createCitadel } from './citadel/citadel.ts'
+export type { CitadelConfig } from './citadel/citadel-config.ts'
 export type {
   AuthorityRoot,
   CertificateAuthorityOptions,
+  IssuedServerCertificate,
   SignedCertificate,
   SigningRequest,
 } from './embedded/certificate-authority.ts'
@@ -10,4 +13,10 @@ export { CertificateAuthority } from './embedded/certificate-authority.ts'
 export type { ServerNames } from './embedded/certificate-profiles.ts'
 export type { EmbeddedConfig } from './embedded/embedded.ts'
 export { createEmbedded, EmbeddedClient } from './embedded/embedded.ts'
+export type { Authenticator, Caller, CallerCredentials, TokenGrant } from './istio-ca-server/authenticators.ts'
+export { clientCertificates, staticTokens } from './istio-ca-server/authenticators.ts'
+export type { IstioCaServerEvent, IstioCaServerOptions } from './istio-ca-server/istio-ca-server.ts'
+export { IstioCaServer } from './istio-ca-server/istio-ca-server.ts'
+export type { JwtTokensOptions } from './istio-ca-server/jwt-authenticator.ts'
+export { jwtTokens } from './istio-ca-server/jwt-authenticator.ts'
 export type { PluginContext } from './plugin-context.ts'

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { SystemClock } from '@livery/core'
@@ -85,11 +86,14 @@ for (const [what, text, reason] of badTokens) {
   })
 }
 
-test('a token path that is a directory or a FIFO-like file is refused without blocking', async t => {
+test('a token path that is a directory or a FIFO is refused without blocking', async t => {
   const { client, directory } = await setUpCitadel(t)
-  await rm(join(directory, 'token'))
-  await mkdir(join(directory, 'token'))
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unauthenticated', /not a regular file/))
+  const fifo = join(directory, 'fifo')
+  execFileSync('mkfifo', [fifo])
+  for (const tokenFile of [directory, fifo]) {
+    const request = await workloadRequest(WEB, { tokenFile })
+    await assert.rejects(client.issue(request), caError('unauthenticated', /not a regular file/))
+  }
 })
 
 test('with a client certificate and a token, both are shown', async t => {

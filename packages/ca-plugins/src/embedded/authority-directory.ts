@@ -2,6 +2,7 @@
  * The embedded CA's state on disk. `authority.json` is the one source of truth, replaced whole, so that keys and
  * certificates cannot part; `root.pem` beside it is the trust bundle, written for others to copy.
  */
+import 'reflect-metadata'
 import { createPrivateKey, randomBytes, webcrypto, X509Certificate } from 'node:crypto'
 import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
 /** What the embedded CA accepts as a CSR: PKCS#10 (RFC 2986), signed by a key that is strong enough. */
+import 'reflect-metadata'
 import { CAError } from '@livery/core'
 import * as x509 from '@peculiar/x509'
 

@@ -1,4 +1,5 @@
 /** A CA server for tests: real TLS, real gRPC, real certificates, and whatever fault a test asks for. */
+import 'reflect-metadata'
 import { createServer, type Server as NetServer, type Socket } from 'node:net'
 import {
   Metadata,

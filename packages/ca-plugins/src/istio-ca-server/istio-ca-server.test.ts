@@ -1,0 +1,240 @@
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { test } from 'node:test'
+import { connect } from 'node:tls'
+import { ChannelCredentials, status } from '@grpc/grpc-js'
+import { type SpiffeId, SystemClock } from '@livery/core'
+import { FakeClock } from '@livery/core/testing'
+import { API, temporaryDirectory, WEB } from '../../test/citadel-setup.ts'
+import { ask, askAt, type CaServerSetup, setUpCaServer } from '../../test/istio-ca-server-setup.ts'
+import { createCitadel } from '../citadel/citadel.ts'
+import { workloadRequest } from '../testing/workload-request.ts'
+import { clientCertificates, staticTokens } from './authenticators.ts'
+import type { IstioCaServerEvent } from './istio-ca-server.ts'
+
+const NODE: SpiffeId = 'spiffe://cluster.local/ns/kube-system/sa/livery'
+const authenticators = [
+  staticTokens([
+    { token: 'web-token', identity: WEB },
+    { token: 'node-token', identity: NODE, impersonates: [WEB, API] },
+  ]),
+]
+
+function nameOf([leaf = '']: readonly string[]): string | undefined {
+  return new X509Certificate(leaf).subjectAltName
+}
+
+test('the SAN is that of the caller, not that of the CSR', async t => {
+  const setup = await setUpCaServer(t, { authenticators })
+  assert.equal(nameOf(await ask(setup, { token: 'web-token' })), `URI:${WEB}`)
+})
+
+test('the chain is one certificate an element, the leaf first and the root that signs last', async t => {
+  const setup = await setUpCaServer(t, { authenticators }, { intermediate: true })
+  const [oldRoot] = setup.authority.trustBundle()
+  const chain = await ask(setup, { token: 'web-token' })
+  assert.equal(chain.length, 3)
+  assert.equal(chain[2], oldRoot)
+  for (const element of chain) assert.equal(element.match(/BEGIN CERTIFICATE/g)?.length, 1)
+  const newRoot = await setup.authority.addRoot()
+  await setup.authority.switchTo(newRoot)
+  const rotated = await ask(setup, { token: 'web-token' })
+  assert.deepEqual(rotated.slice(2), setup.authority.trustBundle())
+})
+
+test("no token, an unknown one, or a server without authenticators: UNAUTHENTICATED, in istiod's words", async t => {
+  const failure = { code: status.UNAUTHENTICATED, details: 'request authenticate failure' }
+  const setup = await setUpCaServer(t, { authenticators })
+  await assert.rejects(ask(setup), failure)
+  await assert.rejects(ask(setup, { token: 'web-token-2' }), failure)
+  await assert.rejects(ask(await setUpCaServer(t), { token: 'web-token' }), failure)
+})
+
+test('a node may ask for the identities that are listed for it, and for no others', async t => {
+  const setup = await setUpCaServer(t, { authenticators })
+  const failure = { code: status.UNAUTHENTICATED, details: 'request impersonation authentication failure' }
+  assert.equal(nameOf(await ask(setup, { token: 'node-token', impersonate: API })), `URI:${API}`)
+  assert.equal(nameOf(await ask(setup, { token: 'node-token', impersonate: '' })), `URI:${NODE}`)
+  await assert.rejects(ask(setup, { token: 'node-token', impersonate: 'spiffe://cluster.local/ns/x/sa/y' }), failure)
+  await assert.rejects(ask(setup, { token: 'node-token', impersonate: 'not a SPIFFE ID' }), failure)
+  await assert.rejects(ask(setup, { token: 'web-token', impersonate: API }), failure)
+  await assert.rejects(ask(setup, { token: 'web-token', impersonate: WEB }), failure)
+})
+
+test('a bad CSR and a lifetime beyond the maximum are INVALID_ARGUMENT with the reason', async t => {
+  const setup = await setUpCaServer(t, { authenticators }, { maxTtlSeconds: 7200 })
+  const token = 'web-token'
+  const refusals: readonly (readonly [object, RegExp])[] = [
+    [{ csr: 'garbage' }, /it is not PEM/],
+    [{ csr: '-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----' }, /not a PKCS#10 request/],
+    [{ csr: 'x'.repeat(30_000) }, /it is not PEM/],
+    [{ ttlSeconds: 7201 }, /TTL of 7201 seconds is greater than the 7200/],
+    [{ ttlSeconds: Number.MAX_SAFE_INTEGER }, /TTL of/],
+  ]
+  for (const [options, details] of refusals)
+    await assert.rejects(ask(setup, { token, ...options }), { code: status.INVALID_ARGUMENT, details })
+})
+
+test('who wishes no lifetime gets the default', async t => {
+  const setup = await setUpCaServer(t, { authenticators, defaultTtlSeconds: 600 })
+  const [leaf = ''] = await ask(setup, { token: 'web-token', ttlSeconds: 0 })
+  const seconds = (new X509Certificate(leaf).validToDate.getTime() - Date.now()) / 1000
+  assert.ok(seconds > 590 && seconds <= 601, `${seconds}`)
+})
+
+test('an identity of another trust domain is PERMISSION_DENIED', async t => {
+  const identity: SpiffeId = 'spiffe://other.example/ns/default/sa/web'
+  const setup = await setUpCaServer(t, { authenticators: [staticTokens([{ token: 'x', identity }])] })
+  await assert.rejects(ask(setup, { token: 'x' }), { code: status.PERMISSION_DENIED, details: /trust domain cluster/ })
+})
+
+test('a failure of the signing itself is INTERNAL', async t => {
+  const clock = new FakeClock(Date.now())
+  const setup = await setUpCaServer(t, { authenticators, clock }, { rootTtlSeconds: 1000 })
+  clock.jump(1_001_000)
+  await assert.rejects(ask(setup, { token: 'web-token' }), { code: status.INTERNAL, details: /has expired/ })
+})
+
+test("CSRs, refused callers and issued certificates are counted under istiod's names", async t => {
+  const events: IstioCaServerEvent[] = []
+  const setup = await setUpCaServer(t, { authenticators, observe: event => events.push(event) })
+  await ask(setup, { token: 'web-token' })
+  await assert.rejects(ask(setup, { token: 'wrong' }))
+  await assert.rejects(ask(setup, { token: 'web-token', impersonate: API }))
+  await assert.rejects(ask(setup, { token: 'web-token', csr: 'garbage' }))
+  await assert.rejects(ask(setup, { token: 'web-token', ttlSeconds: 1e9 }))
+  assert.deepEqual(setup.server.counts, {
+    csr_count: 5,
+    authentication_failure_count: 2,
+    csr_parsing_err_count: 1,
+    csr_sign_err_count: 1,
+    success_cert_issuance_count: 1,
+  })
+  assert.equal(events.length, 10)
+})
+
+test('a caller may renew with the certificate it has, unless another CA issued it', async t => {
+  const authority = (await setUpCaServer(t)).authority
+  const setup = await setUpCaServer(t, { authority, authenticators: [clientCertificates(authority)] })
+  const own = await clientOf({ ...setup, authority }, WEB)
+  const mine = { server: setup.server, authority, warnings: [] }
+  assert.equal(nameOf(await ask(mine, { client: own })), `URI:${WEB}`)
+  const foreign = await clientOf(await setUpCaServer(t), WEB)
+  await assert.rejects(ask(mine, { client: foreign }), { code: status.UNAUTHENTICATED })
+  await assert.rejects(ask(mine), { code: status.UNAUTHENTICATED })
+})
+
+test('an empty or repeated static token is a TypeError without the token', () => {
+  assert.throws(() => staticTokens([{ token: '', identity: WEB }]), { name: 'TypeError', message: /it is empty/ })
+  const twice = [WEB, API].map(identity => ({ token: 'hush', identity }))
+  assert.throws(
+    () => staticTokens(twice),
+    (error: Error) => {
+      assert.match(error.message, /the token of .*api: another caller has it too/)
+      assert.doesNotMatch(error.message, /hush/)
+      return error instanceof TypeError
+    },
+  )
+})
+
+test("its TLS certificate is of its own CA, for istiod's name too, and is renewed at half of its life", async t => {
+  // So that what is issued half a life later is valid on the machine's clock.
+  const clock = new FakeClock(Date.now() - 500_000)
+  const { server, authority } = await setUpCaServer(t, { clock, serverTtlSeconds: 1000 })
+  const root = authority.trustBundle().join('')
+  const first = await presented(server.address, root)
+  assert.match(first.subjectAltName ?? '', /DNS:localhost, DNS:istiod\.istio-system\.svc, IP Address:127\.0\.0\.1/)
+  await clock.advance(499_000)
+  assert.equal((await presented(server.address, root)).serialNumber, first.serialNumber)
+  await clock.advance(1000)
+  await clock.waitForDeadline(time => time > clock.now())
+  assert.notEqual((await presented(server.address, root)).serialNumber, first.serialNumber)
+})
+
+test('after a switch to another root its TLS certificate is of that root', async t => {
+  const clock = new FakeClock(Date.now())
+  const { server, authority } = await setUpCaServer(t, { clock })
+  const [planned = 0] = clock.deadlines()
+  clock.jump(1000)
+  await authority.switchTo(await authority.addRoot())
+  await clock.waitForDeadline(time => time > planned)
+  await presented(server.address, authority.trustBundle()[1] ?? '')
+})
+
+test('a TLS certificate that cannot be renewed is warned of, and tried again', async t => {
+  const clock = new FakeClock(Date.now())
+  const { warnings } = await setUpCaServer(t, { clock }, { rootTtlSeconds: 100 })
+  clock.jump(200_000)
+  await clock.advance(0)
+  await clock.waitForDeadline(time => time === clock.now() + 60_000)
+  assert.match(warnings[0] ?? '', /Cannot renew the CA server's own certificate.*has expired/)
+})
+
+test('the same service without encryption is for loopback only', async t => {
+  const setup = await setUpCaServer(t, { authenticators, plaintextListen: '127.0.0.1:0' })
+  const address = setup.server.plaintextAddress ?? ''
+  assert.equal(nameOf(await askAt(address, ChannelCredentials.createInsecure(), { token: 'web-token' })), `URI:${WEB}`)
+  await assert.rejects(setUpCaServer(t, { plaintextListen: '0.0.0.0:0' }), {
+    name: 'TypeError',
+    message: /plaintextListen "0\.0\.0\.0:0": tokens would cross the network/,
+  })
+})
+
+test('an address that is taken or malformed is an error that names it', async t => {
+  const taken = createServer()
+  await new Promise<void>(resolve => taken.listen(0, '127.0.0.1', resolve))
+  t.after(() => taken.close())
+  const bound = taken.address()
+  const listen = `127.0.0.1:${typeof bound === 'object' && bound ? bound.port : 0}`
+  await assert.rejects(setUpCaServer(t, { listen }), new RegExp(`Cannot serve the CA on ${listen}: .*EADDRINUSE`))
+  await assert.rejects(setUpCaServer(t, { listen: 'nowhere' }), { name: 'TypeError', message: /listen "nowhere"/ })
+})
+
+test('closing twice is fine, and leaves no timer behind', async t => {
+  const clock = new FakeClock(Date.now())
+  const { server } = await setUpCaServer(t, { clock })
+  await Promise.all([server[Symbol.asyncDispose](), server[Symbol.asyncDispose]()])
+  assert.deepEqual(clock.deadlines(), [])
+})
+
+test('the citadel plugin and this server do the whole way: token, impersonation, chain, roots', async t => {
+  const { server, authority } = await setUpCaServer(t, { authenticators }, { intermediate: true })
+  const directory = await temporaryDirectory(t)
+  const tokenFile = `${directory}/token`
+  await writeFile(tokenFile, 'node-token')
+  await using client = createCitadel(
+    { address: server.address, rootCert: authority.trustBundle().join(''), tokenFile, impersonate: true },
+    { clock: new SystemClock(), warn: assert.fail },
+  )
+  const { chain, roots } = await client.issue(await workloadRequest(API))
+  assert.equal(nameOf(chain), `URI:${API}`)
+  assert.equal(chain.length, 2)
+  assert.deepEqual(roots, authority.trustBundle())
+})
+
+async function clientOf({ authority }: CaServerSetup, identity: SpiffeId) {
+  const { csrDer, privateKeyPem } = await workloadRequest(identity)
+  const { chain } = await authority.sign({ identity, csr: csrDer, ttlSeconds: 3600 })
+  return { certificate: chain.join(''), key: privateKeyPem }
+}
+
+/** The certificate that the server shows to a client that trusts `root`. */
+function presented(address: string, root: string): Promise<X509Certificate> {
+  const { promise, resolve, reject } = Promise.withResolvers<X509Certificate>()
+  const socket = connect({
+    port: Number(address.split(':')[1]),
+    host: '127.0.0.1',
+    servername: 'istiod.istio-system.svc',
+    ca: root,
+    ALPNProtocols: ['h2'],
+  })
+  socket.once('secureConnect', () => {
+    const certificate = socket.getPeerX509Certificate()
+    socket.destroy()
+    if (certificate) resolve(certificate)
+  })
+  socket.once('error', reject)
+  return promise
+}
