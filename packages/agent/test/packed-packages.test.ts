@@ -37,7 +37,9 @@ test('the packed packages install into an empty folder, and every name in their 
   await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs], { cwd: folder })
 
   const manifests = await Promise.all(
-    PACKAGES.map(async name => JSON.parse(await readFile(join(root, 'packages', name, 'package.json'), 'utf8')) as Manifest),
+    PACKAGES.map(
+      async name => JSON.parse(await readFile(join(root, 'packages', name, 'package.json'), 'utf8')) as Manifest,
+    ),
   )
   const names = manifests.flatMap(({ name, exports }) =>
     Object.keys(exports)
