@@ -228,6 +228,14 @@ test('closing rejects the open calls and every later one, twice is fine', async 
   await assert.rejects(client.issue(await workloadRequest(WEB)), closed)
 })
 
+test('a closed client leaves no connection and no timer', async t => {
+  const { client, server, clock } = await setUpCitadel(t)
+  await client.issue(await workloadRequest(WEB))
+  await client[Symbol.asyncDispose]()
+  await server.disconnected()
+  assert.deepEqual(clock.deadlines(), [])
+})
+
 const misconfigured: readonly (readonly [object, RegExp])[] = [
   [{ address: 'istiod' }, /address "istiod": it is not of the form "host:port"/],
   [{ address: 'http://istiod:15012' }, /address/],

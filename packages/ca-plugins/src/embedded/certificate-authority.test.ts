@@ -67,11 +67,12 @@ test('the SAN is the identity that the caller was given, whatever the CSR names'
   assert.equal(new X509Certificate(chain[0] ?? '').subjectAltName, `URI:${WEB}`)
 })
 
-test('a certificate runs from two minutes ago to the wished lifetime from now', async () => {
-  const now = Date.UTC(2030, 5, 1)
-  const { leaf } = await signed(await open({ clock: clockAt(now) }), WEB, 5)
-  assert.equal(leaf.validFromDate.getTime(), now - 120_000)
-  assert.equal(leaf.validToDate.getTime(), now + 5000)
+test('a certificate runs from two minutes ago to the wished lifetime from now, across 2050 too', async () => {
+  for (const now of [Date.UTC(2030, 5, 1), Date.UTC(2049, 11, 31, 23, 59, 58)]) {
+    const { leaf } = await signed(await open({ clock: clockAt(now) }), WEB, 5)
+    assert.equal(leaf.validFromDate.getTime(), now - 120_000)
+    assert.equal(leaf.validToDate.getTime(), now + 5000)
+  }
 })
 
 test('a wish beyond the maximum is refused as ttl-too-long and names both numbers', async () => {

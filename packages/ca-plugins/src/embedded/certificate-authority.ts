@@ -20,7 +20,6 @@ import {
   exportPrivateKey,
   generateKeys,
   type Issuer,
-  pemOf,
   publicKeyOf,
   type ServerNames,
   type Validity,
@@ -144,7 +143,7 @@ export class CertificateAuthority {
     const issuer = issuerOf(signing)
     const validity = this.#validity(issuer, ttlSeconds)
     const leaf = await createSvid(issuer, identity, await verifiedPublicKey(csr), validity)
-    return { chain: [pemOf(leaf), ...intermediatesOf(signing)], root: signing.root.pem }
+    return { chain: [leaf, ...intermediatesOf(signing)], root: signing.root.pem }
   }
 
   /** For the server in front of this CA. A lifetime beyond the maximum is cut to it. */
@@ -156,7 +155,7 @@ export class CertificateAuthority {
     const keys = await generateKeys(keyType)
     const leaf = await createServerCertificate(issuer, names, await publicKeyOf(keys), validity)
     return {
-      chain: [pemOf(leaf), ...intermediatesOf(signing)].join(''),
+      chain: [leaf, ...intermediatesOf(signing)].join(''),
       privateKey: exportPrivateKey(keys.privateKey),
       notAfter: validity.notAfter,
     }

@@ -3,9 +3,11 @@
  * https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md
  */
 import 'reflect-metadata'
-import { KeyObject, randomBytes, webcrypto } from 'node:crypto'
-import type { KeyType, SpiffeId } from '@livery/core'
+import { createHash, KeyObject, randomBytes, sign, webcrypto } from 'node:crypto'
+import { promisify } from 'node:util'
+import { derToPem, type KeyType, type SpiffeId } from '@livery/core'
 import * as x509 from '@peculiar/x509'
+import { bitString, element, extension, integer, objectIdentifier, octetString, sequence, time } from './der.ts'
 
 x509.cryptoProvider.set(webcrypto)
 
@@ -15,8 +17,14 @@ export interface Issuer {
   readonly pem: string
   readonly certificate: x509.X509Certificate
   readonly key: webcrypto.CryptoKey
-  /** The same in every certificate that it issues, so made once. */
   readonly authorityKeyIdentifier: x509.Extension
+  /** What is the same in every leaf that it issues, as DER. */
+  readonly leafParts: {
+    readonly signingKey: KeyObject
+    readonly signatureAlgorithm: Uint8Array
+    readonly name: Uint8Array
+    readonly extensions: readonly Uint8Array[]
+  }
 }
 
 /** First and last moment, in milliseconds since the epoch; certificates hold whole seconds. */
@@ -44,6 +52,10 @@ const LEAF_EXTENSIONS: readonly x509.Extension[] = [
   new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth]),
   new x509.BasicConstraintsExtension(false, undefined, true),
 ]
+const VERSION_3 = element(0xa0, integer(Buffer.of(2)))
+const ECDSA_WITH_SHA256 = sequence(objectIdentifier('1.2.840.10045.4.3.2'))
+const RSA_WITH_SHA256 = sequence(objectIdentifier('1.2.840.113549.1.1.11'), element(0x05))
+const signAsync = promisify(sign)
 const CA_KEY_USAGE = new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true)
 
 /** A self-signed root of `trustDomain` with a new key. */
@@ -82,39 +94,46 @@ export async function createIntermediate(root: Issuer, keyType: KeyType, validit
   return toIssuer(certificate, keys.privateKey)
 }
 
-/** An X509-SVID: empty subject, and `identity` as the one critical URI SAN. */
-export async function createSvid(
+/** An X509-SVID as PEM: empty subject, and `identity` as the one critical URI SAN. `publicKey` is SPKI, DER. */
+export function createSvid(
   issuer: Issuer,
   identity: SpiffeId,
-  publicKey: x509.PublicKey,
+  publicKey: Uint8Array,
   validity: Validity,
-): Promise<x509.X509Certificate> {
-  // Critical, since the subject is empty: RFC 5280, section 4.2.1.6.
-  const name = new x509.SubjectAlternativeNameExtension([{ type: 'url', value: identity }], true)
-  return createLeaf(issuer, name, publicKey, validity)
+): Promise<string> {
+  const uri = element(0x86, Buffer.from(identity, 'latin1'))
+  return createLeaf(issuer, subjectAlternativeName(uri), publicKey, validity)
 }
 
-/** A TLS server certificate for `names`. */
-export async function createServerCertificate(
+/** A TLS server certificate for `names`, as PEM. */
+export function createServerCertificate(
   issuer: Issuer,
   names: ServerNames,
-  publicKey: x509.PublicKey,
+  publicKey: Uint8Array,
   validity: Validity,
-): Promise<x509.X509Certificate> {
+): Promise<string> {
   const general = [
     ...names.dnsNames.map(value => ({ type: 'dns' as const, value })),
     ...names.ipAddresses.map(value => ({ type: 'ip' as const, value })),
   ]
-  return createLeaf(issuer, new x509.SubjectAlternativeNameExtension(general, true), publicKey, validity)
+  const { rawData } = new x509.SubjectAlternativeNameExtension(general, true)
+  return createLeaf(issuer, new Uint8Array(rawData), publicKey, validity)
 }
 
 /** The issuer of a certificate and key that were made before. */
 export async function toIssuer(certificate: x509.X509Certificate, key: webcrypto.CryptoKey): Promise<Issuer> {
+  const authorityKeyIdentifier = await x509.AuthorityKeyIdentifierExtension.create(certificate.publicKey)
   return {
-    pem: pemOf(certificate),
+    pem: `${certificate.toString('pem').trimEnd()}\n`,
     certificate,
     key,
-    authorityKeyIdentifier: await x509.AuthorityKeyIdentifierExtension.create(certificate.publicKey),
+    authorityKeyIdentifier,
+    leafParts: {
+      signingKey: KeyObject.from(key),
+      signatureAlgorithm: key.algorithm.name === 'ECDSA' ? ECDSA_WITH_SHA256 : RSA_WITH_SHA256,
+      name: new Uint8Array(certificate.subjectName.toArrayBuffer()),
+      extensions: [...LEAF_EXTENSIONS, authorityKeyIdentifier].map(({ rawData }) => new Uint8Array(rawData)),
+    },
   }
 }
 
@@ -123,8 +142,9 @@ export async function generateKeys(keyType: KeyType): Promise<webcrypto.CryptoKe
   return webcrypto.subtle.generateKey(KEY_ALGORITHMS[keyType], true, ['sign', 'verify'])
 }
 
-export async function publicKeyOf(keys: webcrypto.CryptoKeyPair): Promise<x509.PublicKey> {
-  return x509.PublicKey.create(keys.publicKey)
+/** SPKI, DER. */
+export async function publicKeyOf(keys: webcrypto.CryptoKeyPair): Promise<Uint8Array> {
+  return new Uint8Array(await webcrypto.subtle.exportKey('spki', keys.publicKey))
 }
 
 /** PKCS#8 PEM. */
@@ -132,27 +152,40 @@ export function exportPrivateKey(key: webcrypto.CryptoKey): string {
   return KeyObject.from(key).export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
-/** PEM with a newline at the end. */
-export function pemOf(certificate: x509.X509Certificate): string {
-  return `${certificate.toString('pem').trimEnd()}\n`
+/**
+ * Written by hand, since a thousand workloads are certified at once when a node starts: @peculiar/x509 takes
+ * several times as long for it.
+ */
+async function createLeaf(
+  { leafParts: { signingKey, signatureAlgorithm, name, extensions } }: Issuer,
+  nameExtension: Uint8Array,
+  publicKey: Uint8Array,
+  validity: Validity,
+): Promise<string> {
+  const { notBefore, notAfter } = wholeSeconds(validity)
+  const certificate = sequence(
+    VERSION_3,
+    integer(Buffer.from(serialNumber(), 'hex')),
+    signatureAlgorithm,
+    name,
+    sequence(time(notBefore), time(notAfter)),
+    sequence(),
+    publicKey,
+    element(0xa3, sequence(...extensions, subjectKeyIdentifier(publicKey), nameExtension)),
+  )
+  const signature = await signAsync('sha256', certificate, signingKey)
+  return derToPem(sequence(certificate, signatureAlgorithm, bitString(signature)), 'CERTIFICATE')
 }
 
-async function createLeaf(
-  issuer: Issuer,
-  subjectAlternativeName: x509.Extension,
-  publicKey: x509.PublicKey,
-  validity: Validity,
-): Promise<x509.X509Certificate> {
-  return x509.X509CertificateGenerator.create({
-    publicKey,
-    ...issuedBy(issuer, validity),
-    extensions: [
-      ...LEAF_EXTENSIONS,
-      issuer.authorityKeyIdentifier,
-      await x509.SubjectKeyIdentifierExtension.create(publicKey),
-      subjectAlternativeName,
-    ],
-  })
+/** Critical, since the subject is empty (RFC 5280, section 4.2.1.6). */
+function subjectAlternativeName(name: Uint8Array): Buffer {
+  return extension('2.5.29.17', true, sequence(name))
+}
+
+/** By the shortened SHA-256 of the whole key (RFC 7093, section 2, methods 1 and 4). */
+function subjectKeyIdentifier(publicKey: Uint8Array): Buffer {
+  const identifier = createHash('sha256').update(publicKey).digest().subarray(0, 20)
+  return extension('2.5.29.14', false, octetString(identifier))
 }
 
 function issuedBy(issuer: Issuer, validity: Validity) {

@@ -1,5 +1,6 @@
 /** A CA server for tests: real TLS, real gRPC, real certificates, and whatever fault a test asks for. */
 import 'reflect-metadata'
+import { once } from 'node:events'
 import { createServer, type Server as NetServer, type Socket } from 'node:net'
 import {
   Metadata,
@@ -138,6 +139,11 @@ export class FaultyCaServer implements AsyncDisposable {
   /** Resolves with the next call that arrives. */
   nextCall(): Promise<RecordedCall> {
     return new Promise(resolve => this.#waiting.push(resolve))
+  }
+
+  /** Resolves once no client is connected. */
+  async disconnected(): Promise<void> {
+    for (const socket of this.#sockets) await once(socket, 'close')
   }
 
   /** Cuts every connection. */
