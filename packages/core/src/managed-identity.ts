@@ -1,7 +1,7 @@
-/** One identity in the SecretManager: what it has, what is going on for it, who listens. */
+/** One identity in the SecretManager: what it has, and what is going on for it. */
 import type { CAErrorCode } from './ca-client.ts'
 import type { LedgerEvent } from './ledger.ts'
-import type { CertificateSecret, SecretItem } from './secret-item.ts'
+import type { CertificateSecret } from './secret-item.ts'
 import type { ServedCertificate } from './served-certificate.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 import type { TrustAnchor } from './trust-bundle.ts'
@@ -20,8 +20,6 @@ export interface IdentityEntry {
   readonly lastFailure: { readonly at: number; readonly code: CAErrorCode; readonly message: string } | undefined
 }
 
-export type Listener = (item: SecretItem | undefined) => void
-
 export type Reason = Extract<LedgerEvent, { kind: 'csr-sent' }>['reason']
 
 /** What is going on for an identity, beside serving what it has. */
@@ -38,7 +36,6 @@ export interface Managed {
   readonly addedAt: number
   readonly phase: number
   readonly served: ServedCertificate
-  readonly listeners: Set<Listener>
   activity: Activity
   failures: number
   lastSuccessAt: number | undefined

@@ -433,7 +433,17 @@ test('only the subscribers of an identity hear of it', async () => {
   assert.equal((sooner === API ? api : web).length, 1)
 })
 
-test('an unknown identity is nobody: no secret, no subscription, no request', async () => {
+test('who asked for an identity before it was added hears of it once it is there', async () => {
+  await using bench = await Bench.create()
+  const items = subscribe(bench, WEB)
+  const item = await bench.add(WEB)
+  assert.deepEqual(items, [item])
+  bench.manager.forget(WEB)
+  const again = await bench.add(WEB)
+  assert.deepEqual(items, [item, undefined, again])
+})
+
+test('an unknown identity is nobody: no secret, no call, no request', async () => {
   await using bench = await Bench.create()
   const name = { kind: 'identity', identity: WEB } as const
   assert.equal(bench.manager.knows(name), false)

@@ -6,14 +6,7 @@ import { FetchQueue, type Urgency } from './fetch-queue.ts'
 import { type Issued, issue } from './issuance.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
 import { Ledger, type LedgerEntry, type LedgerEvent } from './ledger.ts'
-import {
-  type Activity,
-  type IdentityEntry,
-  type Listener,
-  type Managed,
-  type Reason,
-  toEntry,
-} from './managed-identity.ts'
+import { type Activity, type IdentityEntry, type Managed, type Reason, toEntry } from './managed-identity.ts'
 import { MIN_RENEWAL_INTERVAL_MS, phaseOf, renewalTime, retryDelay } from './rotation.ts'
 import type { SecretItem, TrustBundleSecret } from './secret-item.ts'
 import { ServedCertificate } from './served-certificate.ts'
@@ -66,6 +59,8 @@ export interface BundleEntry {
   readonly roots: readonly TrustAnchor[]
 }
 
+type Listener = (item: SecretItem | undefined) => void
+
 /**
  * Keeps a certificate for every identity that was added, renews it before it ends, and tells subscribers. What it
  * serves was checked, is within its dates, and stays until its replacement is there.
@@ -78,6 +73,7 @@ export class SecretManager implements AsyncDisposable {
   readonly #rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
   readonly #retry: { readonly minMs: number; readonly maxMs: number }
   readonly #identities = new Map<SpiffeId, Managed>()
+  readonly #listeners = new Map<SpiffeId, Set<Listener>>()
   readonly #queue: FetchQueue<Managed>
   readonly #ledger = new Ledger()
   readonly #trust: TrustStore
@@ -120,7 +116,6 @@ export class SecretManager implements AsyncDisposable {
       addedAt: this.#clock.now(),
       phase: phaseOf(identity),
       served: new ServedCertificate(this.#clock, change => this.#onServed(managed, change)),
-      listeners: new Set(),
       activity: { kind: 'new' },
       failures: 0,
       lastSuccessAt: undefined,
@@ -141,7 +136,7 @@ export class SecretManager implements AsyncDisposable {
     this.#identities.delete(identity)
     managed.served[Symbol.dispose]()
     this.record(identity, { kind: 'withdrawn', reason: 'forgotten' })
-    for (const listener of managed.listeners) listener(undefined)
+    this.#tell(identity, undefined)
   }
 
   knows(name: SecretName): boolean {
@@ -161,15 +156,22 @@ export class SecretManager implements AsyncDisposable {
 
   /**
    * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. The
-   * item is to be used at once: its key is wiped when the next version comes. An unknown name never calls.
+   * item is to be used at once: its key is wiped when the next version comes. A name that is not known yet calls once it
+   * is.
    */
   subscribe(name: SecretName, listener: Listener): Disposable {
     if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, listener)
-    const managed = this.#identities.get(name.identity)
-    if (!managed) return { [Symbol.dispose]() {} }
-    managed.listeners.add(listener)
-    if (managed.activity.kind === 'queued' && !managed.served.current) this.#queue.push(managed, 'on-demand')
-    return { [Symbol.dispose]: () => void managed.listeners.delete(listener) }
+    const { identity } = name
+    const listeners = this.#listeners.get(identity) ?? new Set()
+    this.#listeners.set(identity, listeners.add(listener))
+    const managed = this.#identities.get(identity)
+    if (managed?.activity.kind === 'queued' && !managed.served.current) this.#queue.push(managed, 'on-demand')
+    return {
+      [Symbol.dispose]: () => {
+        listeners.delete(listener)
+        if (listeners.size === 0 && this.#listeners.get(identity) === listeners) this.#listeners.delete(identity)
+      },
+    }
   }
 
   /** The newest version, waiting for the first one. Rejects with the signal's reason, or when `name` is not known. */
@@ -313,8 +315,11 @@ export class SecretManager implements AsyncDisposable {
 
   #onServed(managed: Managed, change: 'served' | 'expired'): void {
     if (change === 'expired') this.record(managed.identity, { kind: 'withdrawn', reason: 'expired' })
-    const item = managed.served.current?.secret
-    for (const listener of managed.listeners) listener(item)
+    this.#tell(managed.identity, managed.served.current?.secret)
+  }
+
+  #tell(identity: SpiffeId, item: SecretItem | undefined): void {
+    for (const listener of this.#listeners.get(identity) ?? []) listener(item)
   }
 
   #onCAChange(change: CAChange): void {
