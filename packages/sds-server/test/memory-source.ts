@@ -111,9 +111,13 @@ export class MemorySource implements SecretSource {
     this.setBundle()
   }
 
-  setBundle(trustDomain: string = this.trustDomain): void {
-    const pem = this.#ca.roots.join('')
-    const version = createHash('sha256').update(pem).digest('hex')
+  /** Sets the bundle of the CA's roots; `padding` bytes of comment make it big. */
+  setBundle(
+    trustDomain = this.trustDomain,
+    options: { readonly version?: string; readonly padding?: number } = {},
+  ): void {
+    const pem = this.#ca.roots.join('') + '#'.repeat(options.padding ?? 0)
+    const version = options.version ?? createHash('sha256').update(pem).digest('hex')
     const item = new TrustBundleSecret({ trustDomain, version, trustedCa: Buffer.from(pem) })
     this.set(`spiffe://${trustDomain}`, item)
   }

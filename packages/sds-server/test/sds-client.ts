@@ -28,17 +28,17 @@ export class SdsClient implements Disposable {
   }
 
   sotw(): SotwClientStream {
-    return new SotwClientStream(this.open('StreamSecrets', DiscoveryRequest, DiscoveryResponse))
+    return new SotwClientStream(this.#open(`${SERVICE}/StreamSecrets`, DiscoveryRequest, DiscoveryResponse))
   }
 
   delta(): DeltaClientStream {
-    return new DeltaClientStream(this.open('DeltaSecrets', DeltaDiscoveryRequest, DeltaDiscoveryResponse))
+    return new DeltaClientStream(this.#open(`${SERVICE}/DeltaSecrets`, DeltaDiscoveryRequest, DeltaDiscoveryResponse))
   }
 
   /** A stream whose requests are bytes, right or wrong. */
   raw(): ClientStream<Buffer, DiscoveryResponse> {
     return new ClientStream(
-      this.open('StreamSecrets', { encode: bytes => ({ finish: () => bytes }) }, DiscoveryResponse),
+      this.#open(`${SERVICE}/StreamSecrets`, { encode: bytes => ({ finish: () => bytes }) }, DiscoveryResponse),
     )
   }
 
@@ -51,18 +51,25 @@ export class SdsClient implements Disposable {
     return (await this.#unary(path, HealthCheckRequest, HealthCheckResponse, { service })).status
   }
 
+  watchHealth(service = ''): ClientStream<HealthCheckRequest, HealthCheckResponse> {
+    const call = this.#open('/grpc.health.v1.Health/Watch', HealthCheckRequest, HealthCheckResponse)
+    call.write({ service })
+    call.end()
+    return new ClientStream(call)
+  }
+
   /** What the server was going to answer to anything sent before has arrived when this resolves. */
   async settled(): Promise<void> {
     for (let i = 0; i < 3; i++) await this.health()
   }
 
-  open<Request, Response>(
-    method: string,
+  #open<Request, Response>(
+    path: string,
     request: Pick<Codec<Request>, 'encode'>,
     response: Pick<Codec<Response>, 'decode'>,
   ): ClientDuplexStream<Request, Response> {
     return this.#client.makeBidiStreamRequest(
-      `${SERVICE}/${method}`,
+      path,
       message => Buffer.from(request.encode(message).finish()),
       bytes => response.decode(bytes),
     )

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { MemorySource } from '../test/memory-source.ts'
+import { API, OTHER, WEB } from '../test/running-server.ts'
+import { AccessPolicy, type Permission, type SocketAccess } from './access.ts'
+import { SdsServerError } from './sds-server-error.ts'
+
+const names = { default: 'default', root: 'ROOTCA' }
+const caller = { pid: 7, uid: 1001, gid: 100 }
+const source = await MemorySource.create(WEB, API, OTHER)
+
+function policyOf(access: SocketAccess): AccessPolicy {
+  return new AccessPolicy(access, source, names)
+}
+
+function permissionOf(access: SocketAccess): Permission {
+  const permission = policyOf(access).admit(caller)
+  assert.ok(permission)
+  return permission
+}
+
+/** The identities that may be had, by the last part of their names. */
+function allowed(access: SocketAccess): string[] {
+  return permissionOf(access)
+    .everything(100)
+    .slice(1)
+    .map(name => name.replace(/.*\//, ''))
+}
+
+for (const [allow, expected] of [
+  [[], []],
+  [[WEB], ['web']],
+  [['spiffe://cluster.local/ns/default/sa/*'], ['web', 'api']],
+  [['spiffe://cluster.local/ns/*/sa/*'], ['web', 'api', 'db']],
+  [['spiffe://cluster.local/ns/*/sa/w*b'], ['web']],
+  [['spiffe://cluster.local/*'], []],
+  [['spiffe://cluster.local/ns/*'], []],
+  [['spiffe://cluster.local/**'], ['web', 'api', 'db']],
+  [['spiffe://cluster.local/ns/default/**'], ['web', 'api']],
+  [['spiffe://cluster.local/ns/default/sa/web/**'], []],
+  [['spiffe://clusterxlocal/**', 'spiffe://other.example/**'], []],
+  [['spiffe://cluster.local/ns/default/sa/we'], []],
+] as const) {
+  test(`allow ${JSON.stringify(allow)} means ${expected.join(', ') || 'nothing'}`, () => {
+    assert.deepEqual(allowed({ allow }).sort(), [...expected].sort())
+  })
+}
+
+for (const pattern of [
+  '*',
+  'cluster.local/*',
+  'spiffe://*/ns/default',
+  'spiffe://cluster.local',
+  'spiffe://cluster.local/',
+  'spiffe://cluster.local/**/sa/web',
+  'spiffe://cluster.local/a**',
+  'spiffe://cluster.local/ns/(.*)',
+  'spiffe://Cluster.local/*',
+]) {
+  test(`the pattern ${pattern} is a configuration error that names it`, () => {
+    assert.throws(
+      () => policyOf({ allow: [pattern] }),
+      error => error instanceof SdsServerError && error.code === 'invalid-config' && error.message.includes(pattern),
+    )
+  })
+}
+
+test('default is the only allowed identity, and refused where there is none or another', () => {
+  const granted = { kind: 'granted', secret: { kind: 'identity', identity: WEB } }
+  assert.deepEqual(permissionOf({ identity: WEB }).resolve('default'), granted)
+  assert.deepEqual(permissionOf({ allow: [WEB] }).resolve('default'), granted)
+  assert.deepEqual(permissionOf({ allow: ['spiffe://cluster.local/ns/default/sa/w*'] }).resolve('default'), granted)
+  for (const allow of [[], [WEB, API], [WEB, 'spiffe://cluster.local/ns/default/sa/not-issued-yet']]) {
+    assert.equal(permissionOf({ allow }).resolve('default').kind, 'refused')
+  }
+})
+
+test('the socket of one identity gives no other, though it is named', () => {
+  const permission = permissionOf({ identity: WEB })
+  assert.equal(permission.resolve(WEB).kind, 'granted')
+  assert.equal(permission.resolve(API).kind, 'refused')
+  assert.throws(() => policyOf({ identity: WEB, allow: [API] }), { code: 'invalid-config' })
+})
+
+test('every caller may have the bundle', () => {
+  const granted = { kind: 'granted', secret: { kind: 'bundle', trustDomain: 'cluster.local' } }
+  const permission = permissionOf({})
+  assert.deepEqual(permission.resolve('ROOTCA'), granted)
+  assert.deepEqual(permission.resolve('spiffe://cluster.local'), granted)
+  assert.equal(permission.resolve('spiffe://unheard.of').kind, 'unknown')
+})
+
+test('an allowed identity that nobody added is unknown, or added where it is on demand', async () => {
+  const own = await MemorySource.create()
+  const identity = 'spiffe://cluster.local/ns/default/sa/new'
+  const access = { allow: ['spiffe://cluster.local/ns/default/sa/*'] }
+  const resolve = (onDemand: boolean, name: string) =>
+    new AccessPolicy({ ...access, onDemand }, own, names).admit(undefined)?.resolve(name).kind
+  assert.equal(resolve(false, identity), 'unknown')
+  assert.deepEqual([...own.identities()], [])
+  assert.equal(resolve(true, OTHER), 'refused')
+  assert.deepEqual([...own.identities()], [])
+  assert.equal(resolve(true, identity), 'granted')
+  assert.deepEqual([...own.identities()], [identity])
+})
+
+test('with callers, only those are let in for whom a rule holds', () => {
+  const isIn = (rule: object) => policyOf({ callers: [rule] }).admit(caller) !== undefined
+  assert.ok(isIn({ uid: 1001 }))
+  assert.ok(isIn({ gid: 100 }))
+  assert.ok(isIn({ pid: 7, uid: 1001, gid: 100 }))
+  assert.ok(!isIn({ uid: 0 }))
+  assert.ok(!isIn({ uid: 1001, gid: 0 }))
+  assert.ok(!isIn({ uid: 1001, pid: 8 }))
+  assert.equal(policyOf({ callers: [] }).admit(caller), undefined)
+  assert.equal(policyOf({ callers: [{ uid: 1001 }] }).admit(undefined), undefined)
+  assert.throws(() => policyOf({ callers: [{}] }), { code: 'invalid-config' })
+})
+
+test('a caller gets what one of its rules and the socket allow', () => {
+  const all = ['spiffe://cluster.local/ns/default/sa/*']
+  const uid = 1001
+  assert.deepEqual(allowed({ allow: all, callers: [{ uid, allow: [WEB, OTHER] }] }), ['web'])
+  assert.deepEqual(allowed({ allow: all, callers: [{ uid }] }), ['web', 'api'])
+  assert.deepEqual(allowed({ callers: [{ uid, allow: [OTHER] }] }), ['db'])
+  assert.deepEqual(
+    allowed({
+      callers: [
+        { uid, allow: [WEB] },
+        { gid: 100, allow: [API] },
+        { uid: 0, allow: [OTHER] },
+      ],
+    }),
+    ['web', 'api'],
+  )
+  assert.deepEqual(allowed({ identity: API, callers: [{ uid }] }), ['api'])
+  assert.deepEqual(allowed({ identity: API, callers: [{ uid, allow: [WEB] }] }), [])
+})
