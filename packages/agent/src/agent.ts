@@ -163,7 +163,8 @@ export class Agent implements AsyncDisposable {
       rotation: { ratio: config.rotation.ratio, jitter: config.rotation.jitter, settleMs: config.rotation.settle },
       retry: { minMs: config.retry.min, maxMs: config.retry.max },
       observe: (name, entry) => {
-        this.#eventLog.ledger(name, entry)
+        // Closing forgets every identity, which is no news then.
+        if (this.#phase !== 'draining' || entry.event.kind !== 'withdrawn') this.#eventLog.ledger(name, entry)
         this.#metrics.record(name, entry)
       },
     })

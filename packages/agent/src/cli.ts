@@ -59,6 +59,7 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .helpOption('-h, --help', 'print this help')
     .addHelpText('after', AFTER_HELP)
     .configureOutput({ writeOut: text => terminal.out(text), writeErr: text => terminal.err(text) })
+    .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError('(livery --help tells more)')
     .exitOverride()
   const globals = (): GlobalOptions => program.opts<GlobalOptions>()

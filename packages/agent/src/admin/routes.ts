@@ -111,8 +111,8 @@ function ready(source: AdminSource, query: URLSearchParams): Answer {
   return text(result.ready ? 200 : 503, readinessText(result))
 }
 
-async function metrics({ metrics: { contentType, text } }: AdminSource): Promise<Answer> {
-  return { status: 200, contentType, body: await text() }
+async function metrics(source: AdminSource): Promise<Answer> {
+  return { status: 200, contentType: source.metrics.contentType, body: await source.metrics.text() }
 }
 
 async function configDump(source: AdminSource): Promise<Answer> {

@@ -11,12 +11,3 @@ export function parseDuration(text: string): number | undefined {
   for (const [, amount = '', unit = ''] of text.matchAll(PART)) total += Number(amount) * (UNITS[unit] ?? Number.NaN)
   return Number.isFinite(total) ? total : undefined
 }
-
-/** The largest unit that needs no fraction: 86,400,000 → `24h`. */
-export function formatDuration(ms: number): string {
-  for (const unit of ['h', 'm', 's']) {
-    const size = UNITS[unit] ?? 1
-    if (ms >= size && ms % size === 0) return `${ms / size}${unit}`
-  }
-  return `${ms}ms`
-}

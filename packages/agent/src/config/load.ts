@@ -33,7 +33,7 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
   if (!result.success) throw new ConfigError(result.issues.map(issue => toProblem(issue, origin)))
   const { files: _, ...settings } = result.output
   const { identities, findings } = expandIdentities(settings.identities, settings.trustDomain)
-  const faults = [...findings, ...checkSockets(settings, identities), ...checkPairs(settings), ...checkCa(settings)]
+  const faults = [...findings, ...checkSockets(settings), ...checkPairs(settings), ...checkCa(settings)]
   if (faults.length > 0) throw new ConfigError(faults.map(fault => ({ ...fault, origin: origin(fault.path) })))
   return {
     config: { ...settings, identities, ...switches },
@@ -63,7 +63,7 @@ function shownValue(input: unknown, from: Origin): string | undefined {
 /** sun_path of unix(7) holds 108 bytes with the final NUL; Node would cut a longer one silently. */
 const MAX_SOCKET_PATH = 107
 
-function checkSockets(settings: Omit<Settings, 'files'>, identities: readonly ConfiguredIdentity[]): Finding[] {
+function checkSockets(settings: Omit<Settings, 'files'>): Finding[] {
   const findings: Finding[] = []
   const places = [
     ...settings.sockets.map(({ path }, index) => ({ socket: path, path: `sockets[${index}].path` })),
@@ -89,7 +89,7 @@ function checkSockets(settings: Omit<Settings, 'files'>, identities: readonly Co
     findings.push({ path: 'sockets', text })
   }
   const onDemand = settings.sockets.some(socket => socket.onDemand)
-  if (identities.length === 0 && !onDemand) {
+  if (settings.identities.length === 0 && !onDemand) {
     findings.push({ path: 'identities', text: 'nothing would be served: there is no identity. Add one.' })
   }
   return findings

@@ -17,7 +17,7 @@ export function configJson({ tree, origin, config, file }: LoadedConfig): object
   const origins: Record<string, string> = {}
   const visit = (value: Tree, path: string): void => {
     if (isTreeObject(value)) for (const [key, child] of Object.entries(value)) visit(child, childPath(path, key))
-    else if (Array.isArray(value)) value.forEach((child, index) => visit(child, childPath(path, index)))
+    else if (Array.isArray(value)) for (const [index, child] of value.entries()) visit(child, childPath(path, index))
     else origins[path] = formatOrigin(origin(path))
   }
   visit(tree, '')
@@ -36,9 +36,7 @@ function comment(node: unknown, path: string, origin: (path: string) => Origin):
   if (isMap(node)) {
     for (const { key, value } of node.items) comment(value, childPath(path, String(key)), origin)
   } else if (isSeq(node)) {
-    node.items.forEach((item, index) => {
-      comment(item, childPath(path, index), origin)
-    })
+    for (const [index, item] of node.items.entries()) comment(item, childPath(path, index), origin)
   } else if (isScalar(node)) {
     node.comment = ` ${formatOrigin(origin(path))}`
   }

@@ -1,7 +1,7 @@
 /** The keys of the configuration file: names, forms and bounds. A new knob is one line here and one in `defaults.ts`. */
 import * as v from 'valibot'
 import { isTreeObject } from './document.ts'
-import { Fault, kindOf, leaf, list, object, type Schema, text } from './leaf.ts'
+import { Fault, kindOf, leaf, list, nearest, object, type Schema, text } from './leaf.ts'
 import {
   account,
   checkSpiffeId,
@@ -38,7 +38,7 @@ const embedded = object({
 const citadel = object({
   plugin: v.literal('citadel'),
   address: text(
-    input => (/^(?:https?:\/\/)?\S+:\d{1,5}\/?$/.test(input) ? input : new Fault('is no address', 'Write host:port')),
+    input => (/^(?:https:\/\/)?\S+:\d{1,5}\/?$/.test(input) ? input : new Fault('is no address', 'Write host:port')),
     'Write host:port, such as istiod.istio-system.svc:15012',
   ),
   rootCert: v.optional(path),
@@ -62,18 +62,19 @@ const ca = v.lazy(input => {
     case 'citadel':
       return citadel
     default:
-      return v.looseObject({ plugin: leaf(refusePlugin) }, 'ca.plugin is missing.')
+      return v.looseObject({ plugin: leaf(refusePlugin) }, `is missing. ${CHOOSE_PLUGIN}.`)
   }
 }) as Schema<v.InferOutput<typeof embedded> | v.InferOutput<typeof citadel>>
 
+const CHOOSE_PLUGIN = 'Write citadel for a CA such as that of istiod, or embedded to try things out'
+
 function refusePlugin(input: unknown): Fault {
-  const remedy = `Write ${CA_PLUGINS.join(' or ')}`
-  if (input === undefined)
-    return new Fault('is missing', `${remedy}: citadel for a CA such as istiod's, embedded to try things out`)
-  if (typeof input !== 'string') return new Fault(`is ${kindOf(input)}, no name of a plugin`, remedy)
-  if (LATER_PLUGINS.includes(input)) return new Fault('is not supported yet', remedy)
-  if (/[/.@:]/.test(input)) return new Fault('is a module, and this version loads no plugins from modules yet', remedy)
-  return new Fault(`is none of the plugins ${CA_PLUGINS.join(', ')}`, remedy)
+  if (typeof input !== 'string') return new Fault(`is ${kindOf(input)}, no name of a plugin`, CHOOSE_PLUGIN)
+  if (LATER_PLUGINS.includes(input)) return new Fault('is not supported yet', CHOOSE_PLUGIN)
+  if (/[/.@:]/.test(input))
+    return new Fault('is a module, and this version loads no plugins from modules yet', CHOOSE_PLUGIN)
+  const near = nearest(input, CA_PLUGINS)
+  return new Fault(`is none of the plugins ${CA_PLUGINS.join(', ')}`, near ? `Did you mean ${near}?` : CHOOSE_PLUGIN)
 }
 
 /** One entry of `identities`. */

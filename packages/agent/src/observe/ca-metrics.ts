@@ -42,6 +42,7 @@ export class CaMetrics {
       buckets: [0.005, 0.02, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     })
+    for (const reason of ['expired', 'forgotten']) this.#withdrawn.inc({ reason }, 0)
     this.#istio = new IstioMetrics(registry)
   }
 
@@ -93,8 +94,11 @@ class IstioMetrics {
   readonly latency: Gauge<'request_type'>
 
   constructor(registry: Registry) {
-    const gauge = (name: string, help: string) =>
-      new Gauge({ name: `istio_agent_${name}`, help, labelNames: ['request_type'], registers: [registry] })
+    const gauge = (name: string, help: string) => {
+      const made = new Gauge({ name: `istio_agent_${name}`, help, labelNames: ['request_type'], registers: [registry] })
+      made.set(CSR, 0)
+      return made
+    }
     this.requests = gauge('num_outgoing_requests', 'Requests to the CA so far.')
     this.failures = gauge('num_failed_outgoing_requests', 'Requests to the CA that failed so far.')
     this.retries = gauge('num_outgoing_retries', 'Requests to the CA that were tried again so far.')

@@ -40,30 +40,8 @@ export class EventLog {
   }
 
   sds(event: SdsEvent): void {
-    switch (event.kind) {
-      case 'connection-refused': {
-        const { socket, caller } = event.connection
-        return this.#write('warn', event.kind, { socket, ...caller, reason: event.reason }, REFUSED[event.reason])
-      }
-      case 'stream-failed':
-        return this.#write(
-          'error',
-          event.kind,
-          { stream: event.stream.id, err: event.error },
-          'a stream failed: this is a bug',
-        )
-      case 'socket-recreated':
-        return this.#write('warn', event.kind, { path: event.path }, 'the socket file had vanished and is there again')
-      case 'socket-superseded':
-        return this.#write('warn', event.kind, { path: event.path }, 'another process has taken this socket path over')
-      case 'socket-lost':
-        return this.#write(
-          'error',
-          event.kind,
-          { path: event.path, err: event.error },
-          'the socket file is gone; making it again fails',
-        )
-    }
+    const line = describeSdsEvent(event)
+    if (line) this.#write(line.level, event.kind, line.fields, line.message)
   }
 
   #write(level: Level, kind: string, fields: object, message: string): void {
@@ -93,6 +71,39 @@ export class EventLog {
   }
 }
 
+interface Line {
+  readonly level: Level
+  readonly fields: object
+  readonly message: string
+}
+
+/** What of the server's events is worth a line; the others are counted, or in the ledger. */
+function describeSdsEvent(event: SdsEvent): Line | undefined {
+  switch (event.kind) {
+    case 'connection-refused': {
+      const { socket, caller } = event.connection
+      const fields = { socket, ...caller, reason: event.reason }
+      return { level: 'warn', fields, message: REFUSED[event.reason] }
+    }
+    case 'stream-failed':
+      return {
+        level: 'error',
+        fields: { stream: event.stream.id, err: event.error },
+        message: 'a stream failed: a bug',
+      }
+    case 'socket-recreated':
+      return { level: 'warn', fields: { path: event.path }, message: 'the socket file had vanished and is there again' }
+    case 'socket-superseded':
+      return { level: 'warn', fields: { path: event.path }, message: 'another process has taken this socket path over' }
+    case 'socket-lost': {
+      const fields = { path: event.path, err: event.error }
+      return { level: 'error', fields, message: 'the socket file has vanished and cannot be made again' }
+    }
+    default:
+      return undefined
+  }
+}
+
 const REFUSED = {
   'not-allowed': 'connection refused: no rule under callers lets this caller in',
   'too-many-connections': 'connection refused: limits.connections of the socket is reached',
@@ -100,11 +111,16 @@ const REFUSED = {
 } as const
 
 const TIMES: ReadonlySet<string> = new Set(['at', 'until', 'notAfter', 'renewAt'])
+/** They are in the sentence already. */
+const TOLD: ReadonlySet<string> = new Set(['message', 'detail'])
 
-/** Times as ISO 8601, as everywhere in the log. */
+/** The fields that tools filter by; times as ISO 8601, as everywhere in the log. */
 function readable(fields: object): object {
-  const entries = Object.entries(fields).map(([key, value]) => {
-    return [key, TIMES.has(key) && typeof value === 'number' ? new Date(value).toISOString() : value]
-  })
-  return Object.fromEntries(entries)
+  const entries = Object.entries(fields).filter(([key]) => !TOLD.has(key))
+  return Object.fromEntries(
+    entries.map(([key, value]) => [
+      key,
+      TIMES.has(key) && typeof value === 'number' ? new Date(value).toISOString() : value,
+    ]),
+  )
 }

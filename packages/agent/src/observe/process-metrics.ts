@@ -48,8 +48,10 @@ export function registerProcessMetrics(registry: Registry, source: ProcessSource
   return registerEventLoopDelay(registry)
 }
 
+const RESOLUTION_MS = 20
+
 function registerEventLoopDelay(registry: Registry): Disposable {
-  const delay = monitorEventLoopDelay({ resolution: 20 })
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
   delay.enable()
   new Gauge({
     name: 'livery_event_loop_delay_seconds',
@@ -58,14 +60,19 @@ function registerEventLoopDelay(registry: Registry): Disposable {
     registers: [registry],
     collect() {
       if (delay.count > 0) {
-        this.set({ stat: 'mean' }, delay.mean / 1e9)
-        this.set({ stat: 'p99' }, delay.percentile(99) / 1e9)
-        this.set({ stat: 'max' }, delay.max / 1e9)
+        this.set({ stat: 'mean' }, lateness(delay.mean))
+        this.set({ stat: 'p99' }, lateness(delay.percentile(99)))
+        this.set({ stat: 'max' }, lateness(delay.max))
       }
       delay.reset()
     },
   })
   return { [Symbol.dispose]: () => void delay.disable() }
+}
+
+/** What is measured is the time between two ticks. */
+function lateness(nanoseconds: number): number {
+  return Math.max(0, nanoseconds / 1e9 - RESOLUTION_MS / 1000)
 }
 
 /** A counter whose total is kept elsewhere. */

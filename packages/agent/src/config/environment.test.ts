@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { type Environment, environmentSettings, environmentSwitches } from './environment.ts'
+import { configFile } from './layers.ts'
+import { loadConfig } from './load.ts'
+import { configJson, printConfig } from './print.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'livery-environment-'))
+const file = join(directory, 'conf', 'livery.yaml')
+mkdirSync(join(directory, 'conf'))
+mkdirSync(join(directory, 'empty'))
+after(() => rmSync(directory, { recursive: true }))
+
+const CITADEL = `ttl: 12h
+ca: { plugin: citadel, address: "ca:15012", rootCert: root.pem }
+identities: [spiffe://cluster.local/a]
+sockets: [{ path: s.sock }]
+`
+
+function load(environment: Environment, text: string = CITADEL, admin?: string) {
+  writeFileSync(file, text)
+  return loadConfig({ file, admin, environment, workingDirectory: directory, terminal: false })
+}
+
+/** Each variable that Istio's users know, a value, and what it makes of which key. */
+const VARIABLES: readonly [name: string, value: string, path: string, expected: unknown][] = [
+  ['SECRET_TTL', '1h0m0s', 'ttl', 3_600_000],
+  ['SECRET_GRACE_PERIOD_RATIO', '0.3', 'rotation.ratio', 0.7],
+  ['SECRET_GRACE_PERIOD_RATIO_JITTER', '0.01', 'rotation.jitter', 0.01],
+  ['MINIMUM_DRAIN_DURATION', '7s', 'drain', 7_000],
+  ['WORKLOAD_RSA_KEY_SIZE', '4096', 'keyType', 'rsa-4096'],
+  ['ECC_SIGNATURE_ALGORITHM', 'ECDSA', 'keyType', 'ecdsa-p256'],
+  ['ECC_CURVE', 'P384', 'keyType', 'ecdsa-p384'],
+  ['CA_ADDR', 'istiod:15012', 'ca.address', 'istiod:15012'],
+  ['CA_ADDRESS', 'https://istiod:15012', 'ca.address', 'https://istiod:15012'],
+  ['CA_PROVIDER', 'Citadel', 'ca.plugin', 'citadel'],
+  ['CA_ROOT_CA', 'SYSTEM', 'ca.rootCert', 'system'],
+  ['CA_ROOT_CA', './root.pem', 'ca.rootCert', join(directory, 'root.pem')],
+  ['ISTIOD_SAN', 'istiod.istio-system.svc', 'ca.serverName', 'istiod.istio-system.svc'],
+  ['ALT_CA_HOSTNAME', 'istiod', 'ca.serverName', 'istiod'],
+  ['ISTIO_META_CLUSTER_ID', 'c1', 'ca.clusterId', 'c1'],
+  ['CLUSTER_ID', 'c2', 'ca.clusterId', 'c2'],
+  ['ISTIO_META_CERT_SIGNER', 'x.io/y', 'ca.certSigner', 'x.io/y'],
+  ['AUTH_TOKEN', './token', 'ca.tokenFile', join(directory, 'token')],
+  ['CA_HEADER_X_TENANT', 'blue', 'ca.headers.X_TENANT', 'blue'],
+  ['PROV_CERT', '/etc/certs', 'ca.clientCertificate.certFile', '/etc/certs/cert-chain.pem'],
+  ['PROV_CERT', '/etc/certs', 'ca.clientCertificate.keyFile', '/etc/certs/key.pem'],
+  ['PKCS8_KEY', 'false', 'keyFormat', 'traditional'],
+  ['PKCS8_KEY', 'true', 'keyFormat', 'pkcs8'],
+  ['LIVERY_KEYGEN', 'webcrypto', 'keyGenerator', 'webcrypto'],
+]
+
+/** They have no key in the file, and so no origin but one. */
+const SWITCHES: ReadonlySet<string> = new Set(['keyFormat', 'keyGenerator'])
+
+for (const [name, value, path, expected] of VARIABLES) {
+  test(`${name}=${value} sets ${path}`, () => {
+    const { config, origin } = load({ [name]: value })
+    const found = path.split('.').reduce<unknown>((at, key) => Reflect.get(Object(at), key), config)
+    assert.equal(found, expected)
+    if (!SWITCHES.has(path)) assert.equal(origin(path).kind, 'environment')
+  })
+}
+
+test('TRUST_DOMAIN sets the trust domain', () => {
+  assert.equal(load({ TRUST_DOMAIN: 'td2' }, CITADEL.replaceAll('cluster.local', 'td2')).config.trustDomain, 'td2')
+})
+
+test('flag comes before environment, environment before file, file before default', () => {
+  const text = `${CITADEL}admin: { address: "127.0.0.1:1" }\n`
+  const { config, origin } = load({ SECRET_TTL: '6h' }, text, '127.0.0.1:2')
+  assert.deepEqual([config.admin.address.port, origin('admin.address')], [2, { kind: 'flag', flag: '--admin' }])
+  assert.deepEqual([config.ttl, origin('ttl').kind], [21_600_000, 'environment'])
+  assert.deepEqual(
+    [load({}, text).config.ttl, load({}, text).origin('ttl')],
+    [43_200_000, { kind: 'file', file, line: 1 }],
+  )
+  assert.equal(load({}, text).config.admin.address.port, 1)
+  assert.deepEqual([load({}).config.admin.address.port, load({}).origin('admin.address').kind], [15_100, 'default'])
+})
+
+test('paths of the file start at the file, those of the environment at the working directory', () => {
+  const { config } = load({ AUTH_TOKEN: 'token' })
+  assert.equal(config.ca.plugin === 'citadel' && config.ca.rootCert, join(directory, 'conf', 'root.pem'))
+  assert.equal(config.ca.plugin === 'citadel' && config.ca.tokenFile, join(directory, 'token'))
+})
+
+test('an empty variable is an unset one', () => {
+  assert.deepEqual(environmentSettings({ CA_ADDR: '', SECRET_TTL: '', WORKLOAD_RSA_KEY_SIZE: '' }), [])
+})
+
+test('a wrong value is told with the name of its variable and as it was written', () => {
+  assert.throws(() => load({ SECRET_TTL: 'soon' }), /environment SECRET_TTL: ttl: "soon" is no duration/)
+  assert.throws(
+    () => load({ SECRET_GRACE_PERIOD_RATIO: '2' }),
+    /environment SECRET_GRACE_PERIOD_RATIO: rotation\.ratio: "2" is no number/,
+  )
+  assert.throws(
+    () => load({ WORKLOAD_RSA_KEY_SIZE: '1024' }),
+    /environment WORKLOAD_RSA_KEY_SIZE: keyType: "1024" is none of/,
+  )
+  assert.throws(
+    () => load({ ECC_SIGNATURE_ALGORITHM: 'EdDSA' }),
+    /environment ECC_SIGNATURE_ALGORITHM: keyType: "EdDSA"/,
+  )
+  assert.throws(
+    () => load({ CA_PROVIDER: 'GoogleCA' }),
+    /environment CA_PROVIDER: ca\.plugin: "GoogleCA" is none of the plugins/,
+  )
+  assert.throws(() => environmentSwitches({ PKCS8_KEY: 'yes' }), /environment PKCS8_KEY: "yes" is none of true, false/)
+  assert.throws(
+    () => environmentSwitches({ LIVERY_KEYGEN: 'fast' }),
+    /environment LIVERY_KEYGEN: "fast" is none of native, webcrypto/,
+  )
+})
+
+test('a token that stands in AUTH_TOKEN itself is refused and not shown', () => {
+  assert.throws(
+    () => load({ AUTH_TOKEN: 'eyJhbGciOi.eyJzdWIi.c2ln' }),
+    (error: Error) =>
+      /AUTH_TOKEN: ca\.tokenFile: holds a token itself/.test(error.message) && !/eyJ/.test(error.message),
+  )
+})
+
+test('a CA address in the environment makes citadel the plugin only where none is written', () => {
+  const bare = CITADEL.replace(/^ca: .*\n/m, '')
+  const { config, origin } = load({ CA_ADDR: 'istiod:15012', CA_ROOT_CA: 'SYSTEM' }, bare)
+  assert.deepEqual([config.ca.plugin, origin('ca.plugin').kind], ['citadel', 'environment'])
+  const embedded = load({ CA_ADDR: 'istiod:15012' }, CITADEL.replace(/^ca: .*$/m, 'ca: { plugin: embedded }'))
+  assert.equal(embedded.config.ca.plugin, 'embedded')
+  assert.match(
+    embedded.warnings.join(),
+    /CA_ADDR is set, but ca\.plugin is embedded \(.*livery\.yaml:2\): it has no effect/,
+  )
+  assert.equal(load({ CA_PROVIDER: 'Citadel', CA_ADDR: 'a:1', CA_ROOT_CA: 'SYSTEM' }, bare).config.ca.plugin, 'citadel')
+})
+
+test("what Istio's agent does by other variables is told to have no effect", () => {
+  const { warnings } = load({ OUTPUT_CERTS: '/out', FILE_MOUNTED_CERTS: 'false', CREDENTIAL_FETCHER_TYPE: 'JWT' })
+  assert.deepEqual(warnings, ['OUTPUT_CERTS=/out is set, which this version does not support: it has no effect.'])
+})
+
+test("SERVICE_ACCOUNT and POD_NAMESPACE without a file mean Istio's sidecar", () => {
+  const workingDirectory = join(directory, 'empty')
+  const environment = { SERVICE_ACCOUNT: 'web', POD_NAMESPACE: 'shop', TRUST_DOMAIN: 'td', CA_ADDR: 'ca:15012' }
+  const { config, file } = loadConfig({ environment, workingDirectory, terminal: false })
+  assert.equal(file, undefined)
+  assert.deepEqual(config.identities, [
+    {
+      id: 'spiffe://td/ns/shop/sa/web',
+      socket: join(workingDirectory, 'var/run/secrets/workload-spiffe-uds/socket'),
+      tokenFile: undefined,
+    },
+  ])
+  assert.deepEqual(config.ca, {
+    plugin: 'citadel',
+    address: 'ca:15012',
+    rootCert: join(workingDirectory, 'var/run/secrets/istio/root-cert.pem'),
+    tokenFile: join(workingDirectory, 'var/run/secrets/tokens/istio-token'),
+  })
+})
+
+test('without a file and without both variables there is nothing to run, and the message says how', () => {
+  const sources = {
+    environment: { SERVICE_ACCOUNT: 'web' },
+    workingDirectory: join(directory, 'empty'),
+    terminal: false,
+  }
+  assert.throws(
+    () => loadConfig(sources),
+    /no --config, no LIVERY_CONFIG, no livery\.yaml in .*empty, and SERVICE_ACCOUNT and POD_NAMESPACE are not both set/,
+  )
+})
+
+test('the file is that of --config, of LIVERY_CONFIG, or livery.yaml in the working directory', () => {
+  const sources = { workingDirectory: join(directory, 'conf'), terminal: false }
+  assert.equal(
+    configFile({ ...sources, file: 'a.yaml', environment: { LIVERY_CONFIG: '/b.yaml' } }),
+    join(directory, 'conf', 'a.yaml'),
+  )
+  assert.equal(configFile({ ...sources, environment: { LIVERY_CONFIG: '/b.yaml' } }), '/b.yaml')
+  assert.equal(configFile({ ...sources, environment: {} }), file)
+})
+
+test('the printed configuration says where each value comes from, masks headers, and can be read back', () => {
+  const loaded = load({ SECRET_TTL: '6h', CA_HEADER_KEY: 's3cret' })
+  const printed = printConfig(loaded)
+  assert.match(printed, /^ttl: 6h # environment SECRET_TTL$/m)
+  assert.match(printed, /^ {2}plugin: citadel # .*livery\.yaml:2$/m)
+  assert.match(printed, /^drain: 5s # default$/m)
+  assert.match(printed, /^ {4}mode: "0660" # default$/m)
+  assert.match(printed, /^ {4}KEY: "\*\*\*"/m)
+  assert.doesNotMatch(printed + JSON.stringify(configJson(loaded)), /s3cret/)
+  const again = load({}, printed)
+  assert.deepEqual(again.config.ca, { ...loaded.config.ca, headers: { KEY: '***' } })
+  assert.deepEqual({ ...again.config, ca: undefined }, { ...loaded.config, ca: undefined })
+})

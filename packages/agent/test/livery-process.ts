@@ -1,0 +1,90 @@
+/** The program as its users start it: a child process, its output as it comes, its exit code. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const LIVERY = fileURLToPath(new URL('../bin/livery.js', import.meta.url))
+
+export interface ProcessOptions {
+  readonly cwd: string
+  /** Beside PATH; nothing of the test's own environment. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** How a process has ended. */
+export interface Ending {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+/** A `livery` command that goes on; killed when disposed. */
+export class LiveryProcess implements AsyncDisposable {
+  readonly child: ChildProcess
+  readonly ended: Promise<Ending>
+  stdout = ''
+  stderr = ''
+  readonly #waiting = new Set<() => void>()
+
+  constructor(args: readonly string[], { cwd, env }: ProcessOptions) {
+    this.child = spawn(process.execPath, [LIVERY, ...args], {
+      cwd,
+      env: { PATH: process.env['PATH'], ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    this.child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.stdout += text
+    })
+    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text
+      for (const look of this.#waiting) look()
+    })
+    this.ended = once(this.child, 'close').then(([code, signal]) => ({ code, signal }))
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.child.kill(signal)
+  }
+
+  /** The first line on standard error that matches, come or to come; rejects if the process ends before. */
+  line(pattern: RegExp): Promise<string> {
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    const look = (): void => {
+      const found = this.stderr.split('\n').find(line => pattern.test(line))
+      if (found !== undefined) resolve(found)
+    }
+    this.#waiting.add(look)
+    look()
+    void this.ended.then(({ code }) => reject(new Error(`exit ${code} before ${pattern}:\n${this.stderr}`)))
+    return promise.finally(() => this.#waiting.delete(look))
+  }
+
+  /** Where the admin endpoint listens, as the start line tells. */
+  async admin(): Promise<string> {
+    const { admin }: { readonly admin: string } = JSON.parse(await this.line(/"msg":"livery .* serves/))
+    return admin
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.child.exitCode === null && this.child.signalCode === null) this.child.kill('SIGKILL')
+    await this.ended
+  }
+}
+
+/** Runs a command to its end. */
+export async function livery(
+  args: readonly string[],
+  options: ProcessOptions,
+): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
+  const run = new LiveryProcess(args, options)
+  const { code } = await run.ended
+  return { code, stdout: run.stdout, stderr: run.stderr }
+}
+
+/** A directory that goes away with the test. */
+export async function makeDirectory(): Promise<{ readonly path: string } & AsyncDisposable> {
+  const path = await mkdtemp(join(tmpdir(), 'livery-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}

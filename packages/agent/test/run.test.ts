@@ -1,0 +1,237 @@
+/** `livery run` as a process: from the start to the last byte, with everything that can be in its way. */
+import assert from 'node:assert/strict'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { chmod, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { fetchSecrets, openStream } from './sds-client.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const API = 'spiffe://cluster.local/ns/default/sa/api'
+
+const CONFIG = {
+  ca: { plugin: 'embedded', directory: 'ca' },
+  identities: [{ id: WEB, socket: 'run/web.sock' }, API],
+  sockets: [{ path: 'run/sds.sock', allow: ['spiffe://cluster.local/**'] }],
+  admin: { address: '127.0.0.1:0' },
+  drain: '200ms',
+}
+
+async function start(cwd: string, config: object = CONFIG, env: Record<string, string> = {}): Promise<LiveryProcess> {
+  await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
+  return new LiveryProcess(['run'], { cwd, env })
+}
+
+async function rootOf(socket: string): Promise<string> {
+  const [secret] = await fetchSecrets(socket, ['ROOTCA'])
+  return secret?.trustedCa ?? ''
+}
+
+test('an agent with the embedded CA serves default and ROOTCA, tells about them, and stops at SIGTERM', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  await using agent = await start(cwd)
+  const admin = await agent.admin()
+  const socket = join(cwd, 'run/web.sock')
+  const secrets = await fetchSecrets(socket, ['default', 'ROOTCA'])
+  const own = secrets.find(({ name }) => name === 'default')
+  const root = secrets.find(({ name }) => name === 'ROOTCA')
+  const leaf = new X509Certificate(own?.certificateChain ?? '')
+  assert.equal(leaf.subjectAltName, `URI:${WEB}`)
+  assert.ok(leaf.checkPrivateKey(createPrivateKey(own?.privateKey ?? '')))
+  assert.ok(leaf.verify(new X509Certificate(root?.trustedCa ?? '').publicKey))
+
+  const ready = await fetch(`http://${admin}/healthz/ready?strict`)
+  assert.equal(ready.status, 200)
+  assert.equal(await ready.text(), 'ready\n')
+
+  const certs = await livery(['certs', '--admin', admin], { cwd })
+  assert.equal(certs.code, 0, certs.stderr)
+  assert.match(certs.stdout, new RegExp(`^IDENTITY +STATE +SERIAL +EXPIRES +NEXT ROTATION\n${API} +Available`))
+  assert.match(certs.stdout, new RegExp(`${WEB} +Available +${leaf.serialNumber.toLowerCase()} `))
+
+  const explained = await livery(['explain', WEB, '--admin', admin], { cwd })
+  assert.match(explained.stdout, /^spiffe:\/\/cluster\.local\/ns\/default\/sa\/web: available\n/)
+  assert.match(explained.stdout, /^ +\d+\w+ ago {2}CSR sent to the CA \(the first\)$/m)
+  assert.match(explained.stdout, /^ +\d+\w+ ago {2}issued: serial /m)
+  assert.match(explained.stdout, /asked for by node "test-node"/)
+  assert.match((await livery(['explain', 'ROOTCA', '--admin', admin], { cwd })).stdout, /trust bundle changed: 1 root/)
+  const unknown = await livery(['explain', 'spiffe://cluster.local/none', '--admin', admin], { cwd })
+  assert.deepEqual([unknown.code, unknown.stdout], [1, ''])
+  assert.match(unknown.stderr, /it is not configured/)
+
+  agent.kill('SIGTERM')
+  assert.deepEqual(await agent.ended, { code: 0, signal: null })
+  assert.deepEqual(await readdir(join(cwd, 'run')), [])
+  assert.equal(agent.stdout, '')
+  assert.doesNotMatch(agent.stderr, /PRIVATE KEY/)
+})
+
+test('a second start serves the same root', async () => {
+  await using directory = await makeDirectory()
+  const roots: string[] = []
+  for (let round = 0; round < 2; round++) {
+    await using agent = await start(directory.path)
+    await agent.admin()
+    roots.push(await rootOf(join(directory.path, 'run/web.sock')))
+    agent.kill('SIGTERM')
+    assert.equal((await agent.ended).code, 0)
+  }
+  assert.match(roots[0] ?? '', /BEGIN CERTIFICATE/)
+  assert.equal(roots[0], roots[1])
+})
+
+test('SIGTERM turns readiness off and ends streams, and the process is gone within the drain time', async () => {
+  await using directory = await makeDirectory()
+  await using agent = await start(directory.path, { ...CONFIG, drain: '1s' })
+  const admin = await agent.admin()
+  using stream = await openStream(join(directory.path, 'run/web.sock'), ['default'])
+  assert.equal(stream.secrets[0]?.name, 'default')
+  const signalled = performance.now()
+  agent.kill('SIGTERM')
+  await agent.line(/SIGTERM: draining/)
+  const ready = await fetch(`http://${admin}/healthz/ready`)
+  assert.equal(ready.status, 503)
+  assert.match(await ready.text(), /not ready\nwaiting for:\n {2}nothing: it is shutting down/)
+  assert.equal(await stream.ended, 14)
+  assert.equal((await agent.ended).code, 0)
+  // One second of drain, one for connections that do not close by themselves, and the machine may be busy.
+  assert.ok(performance.now() - signalled < 5_000)
+})
+
+test('a second signal ends the process at once, sockets removed', async () => {
+  await using directory = await makeDirectory()
+  await using agent = await start(directory.path, { ...CONFIG, drain: '1h' })
+  await agent.admin()
+  using _stream = await openStream(join(directory.path, 'run/web.sock'), ['default'])
+  agent.kill('SIGTERM')
+  await agent.line(/SIGTERM: draining/)
+  agent.kill('SIGTERM')
+  assert.deepEqual(await agent.ended, { code: 1, signal: null })
+  assert.deepEqual(await readdir(join(directory.path, 'run')), [])
+})
+
+test('a socket of a live owner is left alone: exit 1 with the path and the remedy', async () => {
+  await using directory = await makeDirectory()
+  await using first = await start(directory.path)
+  await first.admin()
+  await using second = new LiveryProcess(['run'], { cwd: directory.path })
+  assert.equal((await second.ended).code, 1)
+  assert.match(second.stderr, /sds\.sock.*(another process|listens|accepts)/)
+  assert.ok(existsSync(join(directory.path, 'run/web.sock')))
+  assert.match(await rootOf(join(directory.path, 'run/web.sock')), /BEGIN CERTIFICATE/)
+})
+
+test('an admin port that is taken ends the start with exit 1 and the remedy, and no socket stays', async () => {
+  await using directory = await makeDirectory()
+  await using other = await makeDirectory()
+  await using first = await start(directory.path)
+  const admin = await first.admin()
+  await using second = await start(other.path, { ...CONFIG, admin: { address: admin } })
+  assert.equal((await second.ended).code, 1)
+  assert.match(second.stderr, new RegExp(`Cannot listen on ${admin} .*another process.*change admin\\.address`))
+  assert.equal(existsSync(join(other.path, 'run/sds.sock')), false)
+})
+
+test('a directory that cannot be written ends the start with exit 1, the path and the reason', {
+  skip: process.getuid?.() === 0 && 'root may write everywhere',
+}, async () => {
+  await using directory = await makeDirectory()
+  await chmod(directory.path, 0o500)
+  await using agent = new LiveryProcess(['run'], { cwd: directory.path })
+  assert.equal((await agent.ended).code, 1)
+})
+
+test('callers without the addon are refused at the start with exit 78', async () => {
+  await using directory = await makeDirectory()
+  const sockets = [{ path: 'run/sds.sock', allow: ['spiffe://cluster.local/**'], callers: [{ uid: 1 }] }]
+  await using agent = await start(directory.path, { ...CONFIG, sockets }, { LIVERY_KEYGEN: 'webcrypto' })
+  // With the addon built it starts, and refuses the connection of this test instead.
+  const outcome = await Promise.race([agent.ended, agent.admin()])
+  if (typeof outcome === 'string') await assert.rejects(fetchSecrets(join(directory.path, 'run/sds.sock'), ['ROOTCA']))
+  else assert.equal(outcome.code, 78)
+})
+
+test('WebCrypto keys serve as well, and the start says what generates them', async () => {
+  await using directory = await makeDirectory()
+  await using agent = await start(directory.path, CONFIG, { LIVERY_KEYGEN: 'webcrypto' })
+  await agent.admin()
+  assert.match(await agent.line(/ serves /), /"keys":"ecdsa-p256, webcrypto"/)
+  const [own] = await fetchSecrets(join(directory.path, 'run/web.sock'), ['default'])
+  assert.match(own?.privateKey ?? '', /PRIVATE KEY/)
+})
+
+test('two nodes: a CA that comes up late heals an agent that was started before it', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  await using probe = new LiveryProcess(['ca', '--listen', '127.0.0.1:0', '--tokens', 'tokens.yaml', '--dir', 'ca'], {
+    cwd,
+  })
+  // The file is not there yet: the CA says so and leaves, and the port is asked of a CA that starts right.
+  assert.equal((await probe.ended).code, 78)
+  await writeFile(
+    join(cwd, 'tokens.yaml'),
+    '- { token: node-token, identity: spiffe://cluster.local/node, impersonates: ["spiffe://cluster.local/ns/default/sa/*"] }\n',
+  )
+  await using invalid = new LiveryProcess(['ca', '--listen', '127.0.0.1:0', '--tokens', 'tokens.yaml', '--dir', 'ca'], {
+    cwd,
+  })
+  assert.equal((await invalid.ended).code, 78)
+  assert.match(invalid.stderr, /tokens\.yaml:1: \[0\]\.impersonates\[0\]: is no SPIFFE ID/)
+  assert.doesNotMatch(invalid.stderr, /node-token/)
+  await writeFile(
+    join(cwd, 'tokens.yaml'),
+    `- { token: node-token, identity: spiffe://cluster.local/node, impersonates: [${WEB}, ${API}] }\n`,
+  )
+  await writeFile(join(cwd, 'token'), 'node-token\n')
+
+  const args = ['ca', '--tokens', 'tokens.yaml', '--dir', 'ca', '--listen']
+  await using first = new LiveryProcess([...args, '127.0.0.1:0'], { cwd })
+  const { address }: { readonly address: string } = JSON.parse(await first.line(/"msg":"CA of cluster\.local on /))
+  first.kill('SIGTERM')
+  assert.equal((await first.ended).code, 0)
+
+  await using agent = await start(cwd, {
+    ...CONFIG,
+    ca: { plugin: 'citadel', address, rootCert: 'ca/root.pem', tokenFile: 'token', impersonate: true },
+    retry: { min: '50ms', max: '500ms' },
+  })
+  const admin = await agent.admin()
+  await agent.line(new RegExp(`"event":"ca-error".*"name":"${WEB}"`))
+  const lenient = await fetch(`http://${admin}/healthz/ready`)
+  assert.equal(lenient.status, 200)
+  assert.match(await lenient.text(), new RegExp(`not counted:\n(?: .*\n)?  ${WEB}: the CA fails \\(unavailable\\)`))
+  assert.equal((await fetch(`http://${admin}/healthz/ready?strict`)).status, 503)
+
+  await using second = new LiveryProcess([...args, address], { cwd })
+  await second.line(/"msg":"CA of cluster\.local on /)
+  for (const id of [WEB, API]) await agent.line(new RegExp(`"event":"issued","name":"${id}"`))
+  const [secret] = await fetchSecrets(join(cwd, 'run/sds.sock'), [API])
+  assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${API}`)
+  assert.equal((await fetch(`http://${admin}/healthz/ready?strict`)).status, 200)
+  assert.doesNotMatch(agent.stderr + second.stderr, /node-token/)
+})
+
+test("sidecar mode serves one identity on Istio's socket, from nothing but the environment", async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  await writeFile(join(cwd, 'tokens.yaml'), `[{ token: sidecar, identity: ${WEB} }]\n`)
+  await writeFile(join(cwd, 'token'), 'sidecar')
+  await using ca = new LiveryProcess(['ca', '--listen', '127.0.0.1:0', '--tokens', 'tokens.yaml', '--dir', 'ca'], {
+    cwd,
+  })
+  const { address }: { readonly address: string } = JSON.parse(await ca.line(/"msg":"CA of cluster\.local on /))
+  const env = {
+    SERVICE_ACCOUNT: 'web',
+    POD_NAMESPACE: 'default',
+    CA_ADDR: address,
+    CA_ROOT_CA: 'ca/root.pem',
+    AUTH_TOKEN: 'token',
+  }
+  await using agent = new LiveryProcess(['run', '--admin', '127.0.0.1:0'], { cwd, env })
+  await agent.line(new RegExp(`"event":"issued","name":"${WEB}"`))
+  const [secret] = await fetchSecrets(join(cwd, 'var/run/secrets/workload-spiffe-uds/socket'), ['default'])
+  assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${WEB}`)
+})

@@ -1,0 +1,94 @@
+/** A gRPC client of SDS with just the fields that the tests look at. */
+import { BinaryReader, BinaryWriter } from '@bufbuild/protobuf/wire'
+import { Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js'
+
+const SERVICE = '/envoy.service.secret.v3.SecretDiscoveryService'
+const SECRET_TYPE = 'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret'
+
+/** A secret as Envoy would get it. */
+export interface ReceivedSecret {
+  readonly name: string
+  readonly certificateChain: string
+  readonly privateKey: string
+  readonly trustedCa: string
+}
+
+/** Asks once and waits for the answer. */
+export async function fetchSecrets(socket: string, names: readonly string[]): Promise<readonly ReceivedSecret[]> {
+  using client = connect(socket)
+  const { promise, resolve, reject } = Promise.withResolvers<readonly ReceivedSecret[]>()
+  client.grpc.makeUnaryRequest(`${SERVICE}/FetchSecrets`, encodeRequest, decodeResponse, names, (error, secrets) =>
+    error ? reject(error) : resolve(secrets ?? []),
+  )
+  return await promise
+}
+
+/** An open stream with its first answer. */
+export interface OpenStream extends Disposable {
+  readonly secrets: readonly ReceivedSecret[]
+  /** gRPC status code when the server ends it. */
+  readonly ended: Promise<number>
+}
+
+export async function openStream(socket: string, names: readonly string[]): Promise<OpenStream> {
+  const client = connect(socket)
+  const stream: ClientDuplexStream<readonly string[], readonly ReceivedSecret[]> = client.grpc.makeBidiStreamRequest(
+    `${SERVICE}/StreamSecrets`,
+    encodeRequest,
+    decodeResponse,
+  )
+  const ended = new Promise<number>(resolve => {
+    stream.on('status', ({ code }: { readonly code: number }) => resolve(code))
+  })
+  stream.on('error', () => {})
+  const first = new Promise<readonly ReceivedSecret[]>(resolve => stream.once('data', resolve))
+  stream.write(names)
+  return { secrets: await first, ended, [Symbol.dispose]: () => client[Symbol.dispose]() }
+}
+
+function connect(socket: string): { readonly grpc: Client } & Disposable {
+  const grpc = new Client(`unix:${socket}`, credentials.createInsecure())
+  return { grpc, [Symbol.dispose]: () => grpc.close() }
+}
+
+function encodeRequest(names: readonly string[]): Buffer {
+  const writer = new BinaryWriter()
+  const node = new BinaryWriter().uint32(tag(1)).string('test-node').finish()
+  writer.uint32(tag(2)).bytes(node)
+  for (const name of names) writer.uint32(tag(3)).string(name)
+  writer.uint32(tag(4)).string(SECRET_TYPE)
+  return Buffer.from(writer.finish())
+}
+
+function decodeResponse(bytes: Uint8Array): readonly ReceivedSecret[] {
+  return fields(bytes, 2).map(any => {
+    const [secret = new Uint8Array()] = fields(any, 2)
+    const inline = (message: number, source: number): string => {
+      const [outer = new Uint8Array()] = fields(secret, message)
+      const [data = new Uint8Array()] = fields(outer, source)
+      return Buffer.from(fields(data, 2)[0] ?? '').toString()
+    }
+    return {
+      name: Buffer.from(fields(secret, 1)[0] ?? '').toString(),
+      certificateChain: inline(2, 1),
+      privateKey: inline(2, 2),
+      trustedCa: inline(4, 1),
+    }
+  })
+}
+
+/** The length-delimited fields with this number. */
+function fields(bytes: Uint8Array, number: number): Uint8Array[] {
+  const reader = new BinaryReader(bytes)
+  const found: Uint8Array[] = []
+  while (reader.pos < reader.len) {
+    const [field, wireType] = reader.tag()
+    if (field === number && wireType === 2) found.push(reader.bytes())
+    else reader.skip(wireType)
+  }
+  return found
+}
+
+function tag(field: number): number {
+  return (field << 3) | 2
+}
