@@ -166,3 +166,85 @@ test('a CA that lists no good root keeps the old bundle', async () => {
   await until(() => count('ca-error') === 1)
   assert.deepEqual(roots(), before)
 })
+
+test('roots that cannot be had are asked for again though no certificate is wanted', async () => {
+  let calls = 0
+  await using bench = await setUp({}, ca => {
+    const listed = ca.trustBundle.bind(ca)
+    ca.trustBundle = () => (++calls === 1 ? Promise.reject(new CAError('unavailable', 'not yet')) : listed())
+  })
+  const { until, count, clock, roots } = bench
+  await until(() => count('retry-planned') === 1)
+  await clock.advance(1_000)
+  await until(() => count('roots-changed') === 1)
+  assert.equal(roots().length, 1)
+})
+
+test('a CA that changed its root since it told its list is asked again before its answer is refused', async () => {
+  await using bench = await setUp({}, ca => {
+    Object.assign(ca, { subscribe: undefined })
+    ca.answer = async (request, sign) => ({ chain: (await sign(request)).chain })
+  })
+  const { ca, clock, manager, until, count, roots } = bench
+  const [identity = 'spiffe://x/y'] = identities
+  await until(() => count('roots-changed') === 1)
+  await ca.addRoot()
+  assert.equal(roots().length, 1, 'nobody told')
+  manager.add(identity)
+  await until(() => count('issued') === 1)
+  assert.equal(roots().length, 2)
+  assert.equal(clock.deadlines().length > 0, true)
+})
+
+test('a certificate that was under way while a root came is renewed again, after the settle time', async () => {
+  await using bench = await setUp()
+  const { ca, clock, manager, until, count, issuerOf } = bench
+  const [identity = 'spiffe://x/y'] = identities
+  manager.add(identity)
+  await until(() => count('issued') === 1)
+  const signed = Promise.withResolvers<void>()
+  const go = Promise.withResolvers<void>()
+  ca.answer = async (request, sign) => {
+    const answer = await sign(request)
+    signed.resolve()
+    await go.promise
+    return answer
+  }
+  const due = manager.entries()[0]?.renewAt ?? 0
+  await clock.advance(due - clock.now())
+  await signed.promise
+  await clock.advance(1)
+  await ca.addRoot()
+  await until(() => count('roots-changed') === 2)
+  ca.answer = (request, sign) => sign(request)
+  go.resolve()
+  await until(() => count('issued') === 2)
+  const renewAt = manager.entries()[0]?.renewAt ?? 0
+  assert.ok(renewAt >= clock.now() + SETTLE && renewAt <= clock.now() + SETTLE + 600_000)
+  await clock.advance(renewAt - clock.now())
+  await until(() => issuerOf(identity) === 'CN=root 2')
+})
+
+test('a CA that signs under a root that it does not list makes no hot loop', async () => {
+  await using bench = await setUp({ rotation: { settleMs: 0 }, random: () => 0 })
+  const { ca, clock, manager, until, count } = bench
+  await addAll(manager)
+  const [oldRoot] = ca.roots
+  const old = ca.newestRoot()
+  await ca.addRoot()
+  await until(() => count('roots-changed') === 2)
+  ca.answer = async (request, sign) => ({ ...(await sign(request, { issuer: old })), roots: [oldRoot ?? ''] })
+  ca.dropOldRoots()
+  await clock.advance(0)
+  const [entry] = manager.entries()
+  const due = entry?.renewAt ?? 0
+  const issued = count('issued')
+  await clock.advance(Math.max(due - clock.now(), 0))
+  await until(() => count('issued') > issued)
+  for (const { renewAt } of manager.entries())
+    assert.ok(renewAt === undefined || renewAt >= clock.now() || renewAt >= due)
+  const next = bench.events.findLast(({ event }) => event.kind === 'issued')?.event
+  assert.ok(next?.kind === 'issued')
+  const planned = manager.entries().find(({ secret }) => secret?.serialNumber === next.serialNumber)?.renewAt ?? 0
+  assert.ok(planned >= clock.now() + 1_000, `planned ${planned - clock.now()} ms from now`)
+})
