@@ -41,9 +41,9 @@ const mine = load([ours], files)
 const theirs = load(official, [...files, ...Object.values(SPLIT)])
 
 function describe(field: protobuf.Field): object {
-  const { id, type, resolvedType, repeated, map, partOf } = field
+  const { id, type, resolvedType, repeated, map } = field
   const keyType = field instanceof protobuf.MapField ? field.keyType : undefined
-  return { id, type: resolvedType?.fullName ?? type, repeated, map, keyType, oneof: partOf?.name }
+  return { id, type: resolvedType?.fullName ?? type, repeated, map, keyType }
 }
 
 for (const message of messagesOf(mine)) {

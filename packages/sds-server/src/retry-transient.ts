@@ -8,7 +8,6 @@ const TRANSIENT = new Set([
   'EADDRINUSE',
   'EAGAIN',
   'EDQUOT',
-  'EEXIST',
   'EINTR',
   'EMFILE',
   'ENFILE',

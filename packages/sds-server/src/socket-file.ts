@@ -149,6 +149,8 @@ async function appear(options: SocketFileOptions): Promise<Listener> {
   try {
     return await bindAndPlace(options, occupant !== 'nothing')
   } catch (error) {
+    // Somebody else made a socket there just now: look again at whose it is.
+    if (systemErrorCode(error) === 'EEXIST') return await appear(options)
     throw await bindFailure(path, error)
   }
 }

@@ -1,0 +1,242 @@
+/** The server as a whole: configuration, callers, drain, takeover. */
+import assert from 'node:assert/strict'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, readdir, rm, stat } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { MemorySource } from '../test/memory-source.ts'
+import { noPython, noSecondUser, readPeerCredentials, runPython } from '../test/processes.ts'
+import { API, startServer, temporaryDirectory, WEB } from '../test/running-server.ts'
+import { namesOf, SdsClient } from '../test/sds-client.ts'
+import { createSdsServer } from './sds-server.ts'
+import { SdsServerError } from './sds-server-error.ts'
+import type { SocketConfig } from './sds-socket.ts'
+
+const UNAVAILABLE = 14
+
+test('several sockets serve what each of them allows', async () => {
+  await using directory = await temporaryDirectory()
+  const source = await MemorySource.create(WEB, API)
+  const [web, api] = [join(directory.path, 'web.sock'), join(directory.path, 'api.sock')]
+  const sockets = [
+    { path: web, identity: WEB },
+    { path: api, identity: API },
+  ]
+  await using server = await createSdsServer({ sockets, source, clock: source.clock, drainMs: 0 })
+  assert.ok(server.isReady)
+  for (const [path, own, other] of [
+    [web, WEB, API],
+    [api, API, WEB],
+  ] as const) {
+    using client = new SdsClient(path)
+    assert.deepEqual(namesOf(await client.fetch({ resourceNames: [own, other, 'default'] })), ['default', own])
+  }
+})
+
+for (const [what, config, message] of [
+  ['a pattern that is none', { allow: ['*'] }, /"\*" in allow/],
+  ['a limit of zero', { limits: { streams: 0 } }, /limits\.streams 0 on .*sds\.sock/],
+  ['a limit that is no whole number', { limits: { names: 1.5 } }, /limits\.names 1\.5/],
+  ['callers without a way to know them', { callers: [{ uid: 1 }] }, /callers on .*sds\.sock.*native addon/],
+] as const) {
+  test(`${what} is refused before anything is on the disk`, async () => {
+    await using directory = await temporaryDirectory()
+    const source = await MemorySource.create()
+    const sockets: SocketConfig[] = [{ path: join(directory.path, 'sds.sock'), ...config }]
+    await assert.rejects(createSdsServer({ sockets, source, clock: source.clock }), error => {
+      assert.ok(error instanceof SdsServerError && error.code === 'invalid-config')
+      assert.match(error.message, message)
+      return true
+    })
+    assert.deepEqual(await readdir(directory.path), [])
+  })
+}
+
+test('one path for two sockets, or one name for two meanings, is refused', async () => {
+  const source = await MemorySource.create()
+  const options = { source, clock: source.clock }
+  const twice = [{ path: 'a.sock' }, { path: 'a.sock' }]
+  await assert.rejects(createSdsServer({ ...options, sockets: twice }), { code: 'invalid-config', message: /a\.sock/ })
+  const names = { default: 'x', root: 'x' }
+  await assert.rejects(createSdsServer({ ...options, sockets: [], names }), { code: 'invalid-config', message: /"x"/ })
+})
+
+test('if one socket cannot be had, none is left', async () => {
+  await using directory = await temporaryDirectory()
+  const source = await MemorySource.create()
+  const sockets = [{ path: join(directory.path, 'good.sock') }, { path: join(directory.path, 'x'.repeat(120)) }]
+  await assert.rejects(createSdsServer({ sockets, source, clock: source.clock }), { code: 'path-too-long' })
+  assert.deepEqual(await readdir(directory.path), [])
+})
+
+test('a live owner is named by its process', { skip: noPython }, async () => {
+  await using running = await startServer()
+  const { source, path } = running
+  const starting = createSdsServer({ sockets: [{ path }], source, clock: source.clock, readPeerCredentials })
+  await assert.rejects(starting, {
+    code: 'live-owner',
+    message: new RegExp(`live owner \\(pid ${process.pid}, uid \\d+\\)`),
+  })
+  assert.deepEqual(namesOf(await running.connect().fetch({ resourceNames: [WEB] })), [WEB])
+})
+
+test('a caller is known by the kernel, gets what its rule allows, and is named in the ledger', {
+  skip: noPython,
+}, async () => {
+  const uid = process.getuid?.() ?? 0
+  await using running = await startServer({ callers: [{ uid, allow: [WEB] }] }, { readPeerCredentials })
+  const stream = running.connect().sotw()
+  stream.ask(WEB, API)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+  const { connection } = await running.event('connection-opened')
+  assert.deepEqual(connection.caller, { pid: process.pid, uid, gid: process.getgid?.() ?? 0 })
+  const asked = running.source.ledger.get(API)?.[0]
+  assert.deepEqual(asked, { kind: 'asked', by: `node "test-node" (pid ${process.pid}, uid ${uid}) on ${running.path}` })
+})
+
+test('a caller whose credentials cannot be read is refused where they matter, and served where they do not', async () => {
+  const failing = () => {
+    throw Object.assign(new Error('gone'), { code: 'EBADF' })
+  }
+  await using strict = await startServer({ callers: [{ uid: 0 }] }, { readPeerCredentials: failing })
+  const socket = connect(strict.path)
+  await once(socket, 'close')
+  assert.equal((await strict.event('connection-refused')).reason, 'unreadable-credentials')
+  await using open = await startServer({}, { readPeerCredentials: failing })
+  assert.deepEqual(namesOf(await open.connect().fetch({ resourceNames: [WEB] })), [WEB])
+})
+
+const CONNECT = `
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+try:
+    s.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    print(len(s.recv(100)))
+except ConnectionError:
+    print(0)
+`
+
+test('another user is closed without a byte of HTTP/2, and does not disturb others', {
+  skip: noSecondUser,
+}, async () => {
+  await using running = await startServer({ mode: 0o666, callers: [{ uid: 0 }] }, { readPeerCredentials })
+  await chmod(dirname(running.path), 0o755)
+  assert.equal(await runPython(CONNECT, [running.path], { asNobody: true }), '0')
+  const { reason, connection } = await running.event('connection-refused')
+  assert.equal(reason, 'not-allowed')
+  assert.equal(connection.caller?.uid, 65_534)
+  assert.notEqual(await runPython(CONNECT, [running.path]), '0')
+  assert.deepEqual(namesOf(await running.connect().fetch({ resourceNames: [WEB] })), [WEB])
+})
+
+test('closing waits for streams as long as the drain, and ends the rest with UNAVAILABLE', async () => {
+  await using running = await startServer({}, { drainMs: 3_000 })
+  const { clock } = running.source
+  const [leaving, staying] = [running.connect().sotw(), running.connect().sotw()]
+  for (const stream of [leaving, staying]) {
+    stream.ask(WEB)
+    await stream.next()
+  }
+  const idle = running.connect()
+  await idle.health()
+  const closed = running.server.close()
+  assert.equal(running.server.close(), closed)
+  await clock.waitForDeadline(time => time === clock.now() + 3_000)
+  await assert.rejects(stat(running.path), { code: 'ENOENT' })
+  assert.equal(running.server.isReady, false)
+  await running.source.issue(WEB)
+  for (const stream of [leaving, staying]) assert.deepEqual(namesOf(await stream.next()), [WEB])
+  leaving.end()
+  assert.equal((await leaving.status).code, 0)
+  await clock.advance(3_000)
+  const { code, details } = await staying.status
+  assert.equal(code, UNAVAILABLE)
+  assert.match(details, /shutting down/)
+  await closed
+  assert.equal(running.source.subscribers, 0)
+  assert.deepEqual(running.server.sockets(), [{ path: running.path, state: 'closed', connections: 0, streams: 0 }])
+})
+
+test('closing with nobody connected is done at once', async () => {
+  await using running = await startServer({}, { drainMs: 60_000 })
+  await running.server.close()
+  assert.deepEqual(running.source.clock.deadlines(), [])
+})
+
+test('a connection that speaks no HTTP/2 does not hold up closing', async () => {
+  await using running = await startServer()
+  const socket = connect(running.path)
+  await running.event('connection-opened')
+  const closed = running.server.close()
+  const gone = once(socket.resume(), 'close')
+  while (!(await Promise.race([closed.then(() => true), running.source.clock.advance(1_000).then(() => false)])));
+  await gone
+})
+
+test('a second process takes over without a gap: what is open goes on, what is new goes there', async () => {
+  await using running = await startServer({}, { drainMs: 60_000 })
+  const old = running.connect().sotw()
+  old.ask(WEB)
+  const first = await old.next()
+  const successor = fork(new URL('../test/second-server.ts', import.meta.url), [running.path], {
+    execArgv: ['--conditions=@livery/source'],
+  })
+  const [ready] = await once(successor, 'message')
+  assert.equal(ready, 'listening')
+  await running.source.clock.advance(5_000)
+  await running.event('socket-superseded')
+  assert.equal(running.server.isReady, false)
+
+  await running.source.issue(WEB)
+  assert.notEqual((await old.next()).versionInfo, first.versionInfo)
+  const fresh = new SdsClient(running.path)
+  const response = await fresh.fetch({ resourceNames: ['spiffe://cluster.local'] })
+  assert.notDeepEqual(response.resources, (await running.connect().fetch({ resourceNames: ['ROOTCA'] })).resources)
+
+  old.end()
+  await running.server.close()
+  assert.deepEqual(namesOf(await fresh.fetch({ resourceNames: [WEB] })), [WEB])
+  fresh[Symbol.dispose]()
+  successor.send('close')
+  await once(successor, 'exit')
+  await assert.rejects(stat(running.path), { code: 'ENOENT' })
+})
+
+test('a socket file that is deleted is there again within 10 s, and streams go on', async () => {
+  await using running = await startServer()
+  const stream = running.connect().sotw()
+  stream.ask(WEB)
+  await stream.next()
+  await rm(running.path)
+  await running.source.clock.advance(10_000)
+  await running.event('socket-recreated')
+  assert.ok(running.server.isReady)
+  assert.deepEqual(namesOf(await running.connect().fetch({ resourceNames: [WEB] })), [WEB])
+  await running.source.issue(WEB)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+})
+
+test('a secret that cannot be encoded ends that stream only, and is reported as a bug', async () => {
+  await using running = await startServer()
+  const stream = running.connect().sotw()
+  stream.ask(WEB)
+  await stream.next()
+  const item = await running.source.issue(API)
+  Object.defineProperty(item, 'privateKey', {
+    value: () => {
+      throw new Error('a text that nobody checked')
+    },
+  })
+  const broken = running.connect().sotw()
+  broken.ask(API)
+  const { code, details } = await broken.status
+  assert.equal(code, 13)
+  assert.match(details, /^internal error/)
+  const { error } = await running.event('stream-failed')
+  assert.match(String(error), /a text that nobody checked/)
+  await running.source.issue(WEB)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+})

@@ -1,0 +1,299 @@
+/** The socket's file on a real file system. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { connect, createServer, type Socket } from 'node:net'
+import { dirname, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { FakeClock } from '@livery/core/testing'
+import { noSecondUser, runPython } from '../test/processes.ts'
+import { temporaryDirectory } from '../test/running-server.ts'
+import { SdsServerError, type SdsServerErrorCode } from './sds-server-error.ts'
+import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
+
+interface Place {
+  readonly path: string
+  readonly clock: FakeClock
+  readonly events: SocketFileEvent[]
+  readonly accepted: Socket[]
+  listen(options?: Partial<SocketFileOptions>): Promise<SocketFile>
+  /** Lets the file be looked at, as it is every 5 s. */
+  look(): Promise<SocketFileEvent>
+}
+
+async function makePlace(context: TestContext): Promise<Place> {
+  const directory = await temporaryDirectory()
+  const path = join(directory.path, 'run', 'sds.sock')
+  const clock = new FakeClock()
+  const events: SocketFileEvent[] = []
+  const accepted: Socket[] = []
+  let onEvent: (event: SocketFileEvent) => void = () => {}
+  const opened: SocketFile[] = []
+  context.after(async () => {
+    for (const socket of accepted) socket.destroy()
+    for (const socket of opened) await socket.close()
+    await directory[Symbol.asyncDispose]()
+  })
+  return {
+    path,
+    clock,
+    events,
+    accepted,
+    async listen(options) {
+      const socket = await SocketFile.listen({
+        path,
+        clock,
+        onConnection: connection => accepted.push(connection),
+        onEvent: event => {
+          events.push(event)
+          onEvent(event)
+        },
+        ...options,
+      })
+      opened.push(socket)
+      return socket
+    },
+    async look() {
+      const { promise, resolve } = Promise.withResolvers<SocketFileEvent>()
+      onEvent = resolve
+      await clock.advance(5_000)
+      return await promise
+    },
+  }
+}
+
+async function modeOf(path: string): Promise<string> {
+  return ((await stat(path)).mode & 0o7777).toString(8)
+}
+
+async function canConnect(path: string): Promise<boolean> {
+  const socket = connect(path)
+  const result = Promise.race([once(socket, 'connect').then(() => true), once(socket, 'error').then(() => false)])
+  return await result.catch(() => false).finally(() => socket.destroy())
+}
+
+/** A socket file without a process behind it, as a killed one leaves it. */
+async function leaveStaleSocket(path: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true })
+  const server = createServer().listen(`${path}.tmp`)
+  await once(server, 'listening')
+  await rename(`${path}.tmp`, path)
+  server.close()
+}
+
+async function assertRefused(listening: Promise<unknown>, code: SdsServerErrorCode, ...parts: string[]): Promise<void> {
+  await assert.rejects(listening, error => {
+    assert.ok(error instanceof SdsServerError)
+    assert.equal(error.code, code)
+    for (const part of parts) assert.ok(error.message.includes(part), `${error.message} does not say ${part}`)
+    return true
+  })
+}
+
+test('the socket appears with its mode, in a directory that is made for it, and nothing else is left there', async t => {
+  const place = await makePlace(t)
+  const before = process.umask(0)
+  await place.listen().finally(() => process.umask(before))
+  assert.equal(await modeOf(place.path), '660')
+  assert.equal(await modeOf(dirname(place.path)), '750')
+  assert.deepEqual(await readdir(dirname(place.path)), ['sds.sock'])
+  assert.ok(await canConnect(place.path))
+})
+
+test('mode, owner and group are those of the options, whatever the umask is', async t => {
+  const place = await makePlace(t)
+  const before = process.umask(0o777)
+  const uid = process.getuid?.() ?? 0
+  const owner = uid === 0 ? 65_534 : uid
+  await place.listen({ mode: 0o606, owner, group: process.getgid?.() ?? 0 }).finally(() => process.umask(before))
+  assert.equal(await modeOf(place.path), '606')
+  assert.equal((await stat(place.path)).uid, owner)
+})
+
+test('a directory that is there keeps its mode', async t => {
+  const place = await makePlace(t)
+  await mkdir(dirname(place.path), { mode: 0o711 })
+  await place.listen()
+  assert.equal(await modeOf(dirname(place.path)), '711')
+})
+
+test('the socket of a killed process is replaced', async t => {
+  const place = await makePlace(t)
+  await leaveStaleSocket(place.path)
+  assert.ok(!(await canConnect(place.path)))
+  await place.listen()
+  assert.ok(await canConnect(place.path))
+})
+
+test('a live owner is respected', async t => {
+  const place = await makePlace(t)
+  await place.listen()
+  const { ino } = await lstat(place.path)
+  await assertRefused(place.listen(), 'live-owner', place.path, 'live owner', 'takeover')
+  assert.equal((await lstat(place.path)).ino, ino)
+})
+
+test('of two that start at the same moment one wins', async t => {
+  const place = await makePlace(t)
+  const settled = await Promise.allSettled([place.listen(), place.listen()])
+  const failures = settled.filter(result => result.status === 'rejected')
+  assert.equal(failures.length, 1)
+  assert.ok(failures[0]?.reason instanceof SdsServerError && failures[0].reason.code === 'live-owner')
+  assert.ok(await canConnect(place.path))
+})
+
+test('a successor that takes over keeps its file when the predecessor closes', async t => {
+  const place = await makePlace(t)
+  const predecessor = await place.listen()
+  await place.listen({ takeover: true })
+  assert.deepEqual(await place.look(), { kind: 'socket-superseded', path: place.path })
+  assert.equal(predecessor.state, 'superseded')
+  await predecessor.close()
+  assert.ok(await canConnect(place.path))
+})
+
+test('the file is removed on closing, once, and closing again changes nothing', async t => {
+  const place = await makePlace(t)
+  const socket = await place.listen()
+  await socket.close()
+  assert.deepEqual(await readdir(dirname(place.path)), [])
+  await place.listen()
+  await socket.close()
+  assert.ok(await canConnect(place.path))
+})
+
+test('a file, a directory, a link or a pipe at the path is left alone', async t => {
+  const place = await makePlace(t)
+  const { path } = place
+  await mkdir(dirname(path))
+  await writeFile(path, 'precious')
+  await assertRefused(place.listen(), 'not-a-socket', path, 'a file', 'choose another path')
+  await assertRefused(place.listen({ takeover: true }), 'not-a-socket')
+  assert.equal(await readFile(path, 'utf8'), 'precious')
+
+  await rename(path, `${path}.file`)
+  await symlink(`${path}.file`, path)
+  await assertRefused(place.listen(), 'not-a-socket', 'a symbolic link')
+  await rm(path)
+  await mkdir(path)
+  await assertRefused(place.listen(), 'not-a-socket', 'a directory')
+  await rm(path, { recursive: true })
+  await leaveStaleSocket(`${path}.stale`)
+  await symlink(`${path}.stale`, path)
+  await assertRefused(place.listen(), 'not-a-socket', 'a symbolic link')
+})
+
+test('a path of 107 bytes works, one of 108 is refused', async t => {
+  const place = await makePlace(t)
+  const directory = dirname(place.path)
+  const path = join(directory, 'x'.repeat(107 - directory.length - 1))
+  await place.listen({ path })
+  assert.ok(await canConnect(path))
+  assert.deepEqual(await readdir(directory), [path.slice(directory.length + 1)])
+  await assertRefused(place.listen({ path: `${path}y` }), 'path-too-long', `${path}y`, '108 bytes', '107')
+})
+
+test('a directory that cannot be made or written is refused with who tried and what it is like', async t => {
+  const place = await makePlace(t)
+  await writeFile(dirname(place.path), '')
+  await assertRefused(place.listen(), 'bind-failed', place.path, `uid ${process.getuid?.()}`)
+})
+
+test('a directory of another user in which others may write is refused', { skip: noSecondUser }, async t => {
+  const place = await makePlace(t)
+  const directory = dirname(place.path)
+  await mkdir(directory)
+  await chown(directory, 65_534, 65_534)
+  for (const mode of [0o775, 0o757, 0o1777]) {
+    await chmod(directory, mode)
+    await assertRefused(place.listen(), 'unsafe-directory', directory, `0${mode.toString(8)}`.slice(-4), '65534')
+  }
+  await chmod(directory, 0o755)
+  await place.listen()
+})
+
+test('a file that vanishes is made again, and connections go on', async t => {
+  const place = await makePlace(t)
+  const socket = await place.listen()
+  const client = connect(place.path)
+  await once(client, 'connect')
+  await rm(dirname(place.path), { recursive: true })
+  assert.deepEqual(await place.look(), { kind: 'socket-recreated', path: place.path })
+  assert.equal(socket.state, 'listening')
+  assert.ok(await canConnect(place.path))
+  assert.equal(await modeOf(place.path), '660')
+  place.accepted[0]?.write('still here')
+  const [data] = await once(client, 'data')
+  assert.equal(String(data), 'still here')
+  client.destroy()
+  await socket.close()
+  assert.deepEqual(await readdir(dirname(place.path)), [])
+})
+
+test('a file that cannot be made again is reported, and tried again', async t => {
+  const place = await makePlace(t)
+  const socket = await place.listen()
+  await rm(place.path)
+  await mkdir(place.path)
+  const lost = await place.look()
+  assert.equal(lost.kind, 'socket-lost')
+  assert.ok('error' in lost && lost.error instanceof SdsServerError)
+  await rm(place.path, { recursive: true })
+  assert.equal((await place.look()).kind, 'socket-recreated')
+  assert.ok(await canConnect(place.path))
+  await socket.close()
+})
+
+test('a dead socket that was put in its place is replaced', async t => {
+  const place = await makePlace(t)
+  await place.listen()
+  await leaveStaleSocket(place.path)
+  assert.equal((await place.look()).kind, 'socket-recreated')
+  assert.ok(await canConnect(place.path))
+})
+
+test('a socket that is there is looked at in quiet, also after it was touched', async t => {
+  const place = await makePlace(t)
+  await place.listen()
+  const { ino } = await lstat(place.path)
+  await chmod(place.path, 0o600)
+  for (let i = 0; i < 3; i++) {
+    await place.clock.advance(5_000)
+    await place.clock.waitForDeadline(() => true)
+  }
+  assert.deepEqual(place.events, [])
+  assert.equal((await lstat(place.path)).ino, ino)
+})
+
+const CONNECT_TO_ALL = `
+import glob, os, socket, sys, time
+directory, control = sys.argv[1:]
+def connects(path):
+    try:
+        s = socket.socket(socket.AF_UNIX); s.connect(path); return True
+    except OSError: return False
+assert connects(control), 'the control socket cannot be reached'
+print('ready', flush=True)
+count = 0
+while not os.path.exists(os.path.join(directory, 'stop')):
+    paths = glob.glob(directory + '/*.sock') + glob.glob(directory + '/.*/*')
+    count += sum(connects(p) for p in paths)
+print(count)
+`
+
+test('at no moment can another user connect to a socket of mode 0600', { skip: noSecondUser }, async t => {
+  const place = await makePlace(t)
+  const directory = dirname(place.path)
+  await mkdir(directory)
+  for (const each of [directory, dirname(directory)]) await chmod(each, 0o755)
+  const control = join(directory, 'control')
+  await place.listen({ path: control, mode: 0o666 })
+  const { promise: ready, resolve } = Promise.withResolvers<string>()
+  const output = runPython(CONNECT_TO_ALL, [directory, control], { asNobody: true, onOutput: resolve })
+  assert.equal((await Promise.race([ready, output])).trim(), 'ready')
+  const before = process.umask(0)
+  for (let i = 0; i < 100; i++) await (await place.listen({ mode: 0o600 })).close()
+  process.umask(before)
+  await writeFile(join(directory, 'stop'), '')
+  assert.equal(await output, 'ready\n0')
+})
