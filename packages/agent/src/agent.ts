@@ -74,7 +74,7 @@ export class Agent implements AsyncDisposable {
     disableCoreDumps?.()
     const clock = parts.use(new SystemClock())
     const keyGenerator = chooseKeyGenerator(config.keyGenerator, message => logger.warn(message))
-    const ca = parts.use(await createCAClient(config, { clock, warn: message => logger.warn(message) }))
+    const ca = parts.use(await createCAClient(loaded, { clock, warn: message => logger.warn(message) }))
     const agent = new Agent(loaded, sink, { clock, keyGenerator, ca }, parts.move())
     try {
       await agent.#serve()
@@ -94,7 +94,7 @@ export class Agent implements AsyncDisposable {
   async #serve(): Promise<void> {
     const { config } = this.#loaded
     const admin = await this.#listen('admin', config.admin.address)
-    if (config.health) await this.#listen('health', config.health.address)
+    const health = config.health && (await this.#listen('health', config.health.address))
     for (const { id, tokenFile } of config.identities)
       this.#secrets.add(id, tokenFile === undefined ? {} : { tokenFile })
     const sockets = sdsSockets(config)
@@ -120,6 +120,7 @@ export class Agent implements AsyncDisposable {
         identities: config.identities.length,
         sockets: sockets.map(({ path }) => path),
         admin: formatHostPort(admin.address),
+        health: health && formatHostPort(health.address),
         ca: describeCA(config),
         keys: `${config.keyType}, ${this.#keyGenerator.name}`,
       },

@@ -1,10 +1,21 @@
 /** Picks the CA client that the configuration names. */
 import { createCitadel, createEmbedded, type PluginContext } from '@livery/ca-plugins'
 import type { CAClient } from '@livery/core'
-import type { Config } from './config/load.ts'
+import { ConfigError } from './config/config-error.ts'
+import type { Config, LoadedConfig } from './config/load.ts'
 
-/** Rejects with the plugin's own error, which names the value, the reason and the remedy. */
-export async function createCAClient({ ca, trustDomain }: Config, context: PluginContext): Promise<CAClient> {
+/** Rejects with a {@link ConfigError} for what the plugin cannot use, or with the plugin's own error. */
+export async function createCAClient({ config, origin }: LoadedConfig, context: PluginContext): Promise<CAClient> {
+  try {
+    return await createPlugin(config, context)
+  } catch (error) {
+    if (error instanceof TypeError)
+      throw new ConfigError([{ origin: origin('ca'), path: 'ca', text: error.message }], { cause: error })
+    throw error
+  }
+}
+
+async function createPlugin({ ca, trustDomain }: Config, context: PluginContext): Promise<CAClient> {
   switch (ca.plugin) {
     case 'embedded': {
       const { plugin: _, maxTtl, ...options } = ca
@@ -17,7 +28,7 @@ export async function createCAClient({ ca, trustDomain }: Config, context: Plugi
   }
 }
 
-/** What `config` calls absent, the plugins want left out. */
+/** The CA for the start line. */
 export function describeCA({ ca }: Config): string {
   switch (ca.plugin) {
     case 'embedded':
@@ -27,6 +38,7 @@ export function describeCA({ ca }: Config): string {
   }
 }
 
+/** Without the keys that are `undefined`: to the plugins they would be values. */
 type Defined<T> = { [K in keyof T]: Exclude<T[K], undefined> }
 
 function defined<T extends object>(options: T): Defined<T> {

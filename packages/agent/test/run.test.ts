@@ -235,3 +235,65 @@ test("sidecar mode serves one identity on Istio's socket, from nothing but the e
   const [secret] = await fetchSecrets(join(cwd, 'var/run/secrets/workload-spiffe-uds/socket'), ['default'])
   assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${WEB}`)
 })
+
+/** Throws from nowhere, or rejects without a handler, when the process gets SIGUSR2. */
+function injection(fault: string): string {
+  return `--import=data:text/javascript,${encodeURIComponent(`process.on('SIGUSR2', () => { ${fault} })`)}`
+}
+
+for (const [what, fault] of [
+  ['an exception that nobody caught', "throw new Error('injected')"],
+  ['a rejection that nobody handled', "Promise.reject(new Error('injected'))"],
+] as const) {
+  test(`${what} is logged, the sockets go, and the exit code is 1`, async () => {
+    await using directory = await makeDirectory()
+    await using agent = await start(directory.path, CONFIG, { NODE_OPTIONS: injection(fault) })
+    await agent.admin()
+    agent.kill('SIGUSR2')
+    assert.deepEqual(await agent.ended, { code: 1, signal: null })
+    assert.match(agent.stderr, /"level":"fatal".*injected/)
+    assert.deepEqual(await readdir(join(directory.path, 'run')), [])
+  })
+}
+
+test('a log that nobody reads any more does not end the agent', async () => {
+  await using directory = await makeDirectory()
+  await using agent = await start(directory.path)
+  const admin = await agent.admin()
+  agent.child.stderr?.destroy()
+  agent.child.stdout?.destroy()
+  for (let round = 0; round < 3; round++) {
+    assert.equal((await fetch(`http://${admin}/logging?level=debug`, { method: 'PUT' })).status, 200)
+    assert.equal((await fetchSecrets(join(directory.path, 'run/sds.sock'), [WEB])).length, 1)
+  }
+  agent.kill('SIGTERM')
+  assert.deepEqual(await agent.ended, { code: 0, signal: null })
+})
+
+test('the log level changes at run time, and the health listener has probes only', async () => {
+  await using directory = await makeDirectory()
+  await using agent = await start(directory.path, {
+    ...CONFIG,
+    health: { address: '127.0.0.1:0' },
+    log: { level: 'info' },
+  })
+  const admin = await agent.admin()
+  await fetch(`http://${admin}/logging?level=debug`, { method: 'PUT' })
+  await fetchSecrets(join(directory.path, 'run/sds.sock'), [WEB])
+  await agent.line(/"level":"debug".*"event":"asked"/)
+  const { health }: { readonly health: string } = JSON.parse(await agent.line(/ serves /))
+  assert.equal((await fetch(`http://${health}/healthz/ready`)).status, 200)
+  assert.match(await (await fetch(`http://${health}/metrics`)).text(), /^livery_identities\{state="available"\} 2$/m)
+  assert.equal((await fetch(`http://${health}/config_dump`)).status, 404)
+})
+
+test('metrics count what a client did', async () => {
+  await using directory = await makeDirectory()
+  await using agent = await start(directory.path)
+  const admin = await agent.admin()
+  using _stream = await openStream(join(directory.path, 'run/web.sock'), ['default'])
+  const text = await (await fetch(`http://${admin}/metrics`)).text()
+  assert.match(text, /^livery_sds_streams\{socket=".*web\.sock"\} 1$/m)
+  assert.match(text, /^livery_sds_pushes_total 1$/m)
+  assert.match(text, new RegExp(`^livery_certificate_expiration_timestamp_seconds\\{identity="${API}"\\} \\d+$`, 'm'))
+})

@@ -1,6 +1,6 @@
 /** Structured logs that never hold up the event loop: what a stuck reader does not take is dropped and counted. */
 import { constants, openSync } from 'node:fs'
-import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino'
+import { type Logger as PinoLogger, pino } from 'pino'
 import pretty from 'pino-pretty'
 import type { LogLevel } from '../config/schema.ts'
 
@@ -42,6 +42,7 @@ export function createLogger(options: { readonly level: LogLevel; readonly forma
 function jsonSink(settings: pino.LoggerOptions): LogSink {
   let dropped = 0
   let lastTries: number | undefined
+  let isBroken = false
   const destination = pino.destination({
     fd: standardError(),
     sync: false,
@@ -49,14 +50,27 @@ function jsonSink(settings: pino.LoggerOptions): LogSink {
     retryEAGAIN: () => lastTries === undefined || lastTries-- > 0,
   })
   destination.on('drop', () => dropped++)
-  return {
-    logger: pino(settings, destination satisfies DestinationStream),
-    dropped: () => dropped,
-    [Symbol.dispose]() {
-      lastTries = LAST_TRIES
-      destination.flushSync()
-    },
+  // A full disk is no reason to end the agent.
+  destination.on('error', () => {
+    isBroken = true
+    dropped++
+  })
+  destination.on('write', () => {
+    isBroken = false
+  })
+  const finish = (): void => {
+    process.off('exit', finish)
+    lastTries = LAST_TRIES
+    try {
+      if (!isBroken) destination.flushSync()
+    } catch {
+      // Nobody reads any more: what is left cannot be told to anyone.
+    }
+    destination.destroy()
   }
+  // Before pino's own listener, which would wait for a stuck reader for ever.
+  process.prependListener('exit', finish)
+  return { logger: pino(settings, destination), dropped: () => dropped, [Symbol.dispose]: finish }
 }
 
 /**

@@ -1,0 +1,336 @@
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import { test } from 'node:test'
+import { CAError, parseSpiffeId, SecretManager } from '@livery/core'
+import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { AdminServer } from './admin-server.ts'
+import type { ConfigDump } from './config-dump.ts'
+import type { AdminSource, Explanation } from './routes.ts'
+
+const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
+const API = parseSpiffeId('spiffe://cluster.local/ns/default/sa/api')
+
+interface Answer {
+  readonly status: number
+  readonly headers: NodeJS.Dict<string | string[]>
+  readonly body: string
+}
+
+/** A secret manager with a CA that works, behind real HTTP. */
+class Bench implements AsyncDisposable {
+  readonly clock = new FakeClock()
+  readonly log = { level: 'info' }
+  readonly errors: unknown[] = []
+  readonly ca: TestCA
+  readonly secrets: SecretManager
+  readonly source: AdminSource & { phase: AdminSource['phase']; sockets: AdminSource['sockets'] }
+  readonly #servers = new AsyncDisposableStack()
+
+  private constructor(ca: TestCA, clock: FakeClock) {
+    this.ca = ca
+    this.clock = clock
+    this.secrets = this.#servers.use(
+      new SecretManager({
+        ca,
+        clock,
+        keyGenerator: new TestKeyGenerator(),
+        trustDomain: 'cluster.local',
+        random: () => 0,
+      }),
+    )
+    this.source = {
+      version: '1.2.3',
+      trustDomain: 'cluster.local',
+      names: { default: 'default', root: 'ROOTCA' },
+      clock,
+      config: { config: { ttl: '24h' } },
+      phase: () => 'serving',
+      sockets: () => [{ path: '/run/a.sock', state: 'listening' }],
+      entries: () => this.secrets.entries(),
+      bundles: () => this.secrets.bundles(),
+      explain: name => this.secrets.explain(name),
+      metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
+      log: this.log,
+    }
+  }
+
+  static async create(): Promise<Bench> {
+    const clock = new FakeClock()
+    return new Bench(await TestCA.create(clock), clock)
+  }
+
+  async listen(routes: 'admin' | 'health' = 'admin', host = '127.0.0.1'): Promise<AdminServer> {
+    return this.#servers.use(
+      await AdminServer.listen({
+        routes,
+        address: { host, port: 0 },
+        source: this.source,
+        onError: error => this.errors.push(error),
+      }),
+    )
+  }
+
+  /** Adds an identity and waits for its certificate. */
+  async hold(identity: typeof WEB): Promise<void> {
+    this.secrets.add(identity)
+    await this.secrets.get({ kind: 'identity', identity }, { signal: AbortSignal.timeout(10_000) })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#servers.disposeAsync()
+  }
+}
+
+/** The wait after an error that asking again does not mend: 150 s ± 20 %. */
+function isLongestRetry(ms: number): boolean {
+  return ms >= 120_000 && ms <= 180_000
+}
+
+function ask(
+  server: AdminServer,
+  path: string,
+  { method = 'GET', headers = {}, body }: { method?: string; headers?: Record<string, string>; body?: string } = {},
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const call = request({ ...server.address, method, path, headers, agent: false }, response => {
+      let text = ''
+      response.setEncoding('utf8').on('data', part => {
+        text += part
+      })
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }))
+    })
+    call.on('error', reject).end(body)
+  })
+}
+
+test("the dump has ztunnel's fields, sorted, and never a key", async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  await bench.hold(WEB)
+  bench.ca.answer = () => Promise.reject(new CAError('denied', 'Cannot issue: not allowed. Ask the operator.'))
+  bench.secrets.add(API)
+  await bench.clock.waitForDeadline(time => isLongestRetry(time - bench.clock.now()))
+  const { status, headers, body } = await ask(server, '/config_dump')
+  assert.equal(status, 200)
+  assert.equal(headers['content-type'], 'application/json')
+  const dump = JSON.parse(body) as ConfigDump
+  assert.equal(dump.version, '1.2.3')
+  assert.deepEqual(dump.config, { config: { ttl: '24h' } })
+  assert.deepEqual(
+    dump.certificates.map(({ identity }) => identity),
+    [API, WEB],
+  )
+  const web = dump.certificates[1]
+  assert.equal(web?.state, 'Available')
+  const leaf = new X509Certificate(Buffer.from(web?.certChain[0]?.pem ?? '', 'base64'))
+  assert.equal(leaf.subjectAltName, `URI:${WEB}`)
+  assert.deepEqual(
+    { ...web?.certChain[0], pem: '' },
+    {
+      pem: '',
+      serialNumber: BigInt(`0x${leaf.serialNumber}`).toString(),
+      validFrom: leaf.validFromDate.toISOString(),
+      expirationTime: leaf.validToDate.toISOString(),
+    },
+  )
+  const root = new X509Certificate(Buffer.from(web?.rootCerts[0]?.pem ?? '', 'base64'))
+  assert.ok(leaf.verify(root.publicKey))
+  assert.ok(Date.parse(web?.renewAt ?? '') > bench.clock.now())
+  assert.doesNotMatch(body, /PRIVATE KEY|UFJJVkFURSBLRVk/)
+})
+
+test('an identity that the CA fails for is dumped as unavailable, with the reason', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  const failed = Promise.withResolvers<void>()
+  bench.ca.answer = () => {
+    failed.resolve()
+    return Promise.reject(new CAError('denied', 'Cannot issue: not allowed. Ask the operator.'))
+  }
+  bench.secrets.add(API)
+  await failed.promise
+  await bench.clock.waitForDeadline(time => isLongestRetry(time - bench.clock.now()))
+  const { certificates } = JSON.parse((await ask(server, '/config_dump')).body) as ConfigDump
+  assert.deepEqual(
+    certificates.map(({ state, certChain, rootCerts }) => ({ state, certChain, rootCerts })),
+    [{ state: 'Unavailable: denied: Cannot issue: not allowed. Ask the operator.', certChain: [], rootCerts: [] }],
+  )
+})
+
+test('readiness says what it waits for, and strict counts what it else forgives', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  const outage = Promise.withResolvers<never>()
+  bench.ca.answer = () => outage.promise
+  bench.secrets.add(API)
+  const young = await ask(server, '/healthz/ready')
+  assert.deepEqual(
+    [young.status, young.body],
+    [200, `ready\nwithout a certificate, not counted:\n  ${API}: its first certificate is on the way\n`],
+  )
+  outage.reject(new CAError('unavailable', 'Cannot reach the CA.'))
+  await bench.clock.waitForDeadline(time => time < bench.clock.now() + 1_000)
+  const lenient = await ask(server, '/healthz/ready')
+  assert.deepEqual(
+    [lenient.status, lenient.body],
+    [200, `ready\nwithout a certificate, not counted:\n  ${API}: the CA fails (unavailable): Cannot reach the CA.\n`],
+  )
+  const strict = await ask(server, '/healthz/ready?strict')
+  assert.deepEqual(
+    [strict.status, strict.body],
+    [503, `not ready\nwaiting for:\n  ${API}: the CA fails (unavailable): Cannot reach the CA.\n`],
+  )
+
+  bench.source.sockets = () => [{ path: '/run/a.sock', state: 'superseded' }]
+  assert.match(
+    (await ask(server, '/healthz/ready')).body,
+    /^not ready\nwaiting for:\n {2}socket \/run\/a\.sock: superseded\n/,
+  )
+  bench.source.phase = () => 'starting'
+  assert.match((await ask(server, '/healthz/ready')).body, /^not ready\nwaiting for:\n {2}the sockets to be bound\n/)
+  bench.source.phase = () => 'draining'
+  const draining = await ask(server, '/healthz/ready')
+  assert.deepEqual([draining.status, draining.body.split('\n')[2]], [503, '  nothing: it is shutting down'])
+  assert.equal((await ask(server, '/healthz/live')).status, 200)
+})
+
+test('explain tells the ledger of an identity and of the bundle, in data and in words', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  await bench.hold(WEB)
+  const found = JSON.parse((await ask(server, `/explain?name=${encodeURIComponent(WEB)}`)).body) as Explanation
+  assert.deepEqual([found.name, found.state, found.now], [WEB, 'available', bench.clock.now()])
+  assert.deepEqual(
+    found.entries.map(({ event }) => event.kind),
+    ['csr-sent', 'issued'],
+  )
+  assert.match(found.entries[1]?.text ?? '', /^issued: serial [0-9A-F]+, valid until 2026-/)
+  const roots = JSON.parse((await ask(server, '/explain?name=ROOTCA')).body) as Explanation
+  assert.deepEqual([roots.name, roots.entries[0]?.event.kind], ['spiffe://cluster.local', 'roots-changed'])
+  assert.equal((await ask(server, '/explain')).status, 400)
+  assert.equal((await ask(server, '/explain?name=spiffe://x/y')).status, 404)
+  assert.match((await ask(server, '/explain?name=default')).body, /another identity on each socket/)
+})
+
+test('the log level can be read and changed, and nonsense is refused with the levels', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  assert.equal((await ask(server, '/logging')).body, 'info\n')
+  assert.equal((await ask(server, '/logging?level=debug', { method: 'PUT' })).body, 'debug\n')
+  assert.equal(bench.log.level, 'debug')
+  const wrong = await ask(server, '/logging?level=dbug', { method: 'PUT' })
+  assert.deepEqual(
+    [wrong.status, wrong.body],
+    [400, '"dbug" is none of the levels trace, debug, info, warn, error, fatal, silent. Did you mean debug?\n'],
+  )
+  assert.equal(bench.log.level, 'debug')
+})
+
+test('only the methods of a route are taken', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  for (const [method, path] of [
+    ['POST', '/logging?level=debug'],
+    ['PUT', '/metrics'],
+    ['DELETE', '/config_dump'],
+    ['OPTIONS', '/logging'],
+  ] as const) {
+    assert.equal((await ask(server, path, { method })).status, 405, `${method} ${path}`)
+  }
+  assert.equal(bench.log.level, 'info')
+  const head = await ask(server, '/metrics', { method: 'HEAD' })
+  assert.deepEqual([head.status, head.body, head.headers['content-length']], [200, '', '5'])
+  const missing = await ask(server, '/none')
+  assert.deepEqual([missing.status, missing.body], [404, 'Nothing is at "/none". See / for what there is.\n'])
+  assert.match((await ask(server, '/')).body, /^livery 1\.2\.3\n\n.*\/config_dump/s)
+})
+
+test('a request by another name is refused: a page in a browser cannot rebind its own name to this port', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  for (const host of [
+    'evil.example',
+    'evil.example:15100',
+    '127.0.0.1.evil.example',
+    'localhost.evil.example',
+    '10.0.0.1',
+  ]) {
+    assert.equal((await ask(server, '/config_dump', { headers: { host } })).status, 403, host)
+  }
+  for (const host of ['localhost', 'LOCALHOST:1', '127.0.0.1:15100', '[::1]:15100']) {
+    assert.equal((await ask(server, '/config_dump', { headers: { host } })).status, 200, host)
+  }
+  const { headers } = await ask(server, '/config_dump', { headers: { origin: 'http://localhost' } })
+  assert.equal(headers['access-control-allow-origin'], undefined)
+})
+
+test('an endpoint on all addresses is reached by any address, not by any name', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen('admin', '0.0.0.0')
+  assert.equal((await ask(server, '/', { headers: { host: '192.0.2.1:15100' } })).status, 200)
+  assert.equal((await ask(server, '/', { headers: { host: 'evil.example' } })).status, 403)
+})
+
+test('the health listener has probes and metrics and nothing else, for any caller', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen('health')
+  for (const path of ['/healthz/live', '/healthz/ready', '/metrics']) {
+    assert.equal((await ask(server, path, { headers: { host: 'node-1.example:15121' } })).status, 200, path)
+  }
+  for (const path of ['/config_dump', '/explain?name=ROOTCA', '/logging'])
+    assert.equal((await ask(server, path)).status, 404, path)
+})
+
+test('bodies are not read', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  const big = await ask(server, '/logging?level=debug', { method: 'PUT', body: 'x'.repeat(2_000) })
+  assert.equal(big.status, 413)
+  const chunked = await ask(server, '/logging?level=debug', {
+    method: 'PUT',
+    body: 'x',
+    headers: { 'transfer-encoding': 'chunked' },
+  })
+  assert.equal(chunked.status, 413)
+  assert.equal(bench.log.level, 'info')
+})
+
+test('bytes that are no HTTP, a missing Host and headers without end are answered 4xx and cut', async () => {
+  await using bench = await Bench.create()
+  const { address } = await bench.listen()
+  for (const bytes of [
+    '\0\0\0\r\n\r\n',
+    'GET /config_dump HTTP/1.0\r\n\r\n',
+    `GET / HTTP/1.1\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`,
+  ]) {
+    const socket = connect(address.port, address.host)
+    socket.write(bytes)
+    let answer = ''
+    for await (const part of socket) answer += part
+    assert.match(answer, /^HTTP\/1\.1 4/)
+  }
+})
+
+test('a fault while answering is reported here and hidden from the client', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  bench.source.sockets = () => {
+    throw new Error('inner detail')
+  }
+  const { status, body } = await ask(server, '/healthz/ready')
+  assert.equal(status, 500)
+  assert.doesNotMatch(body, /inner detail/)
+  assert.deepEqual(bench.errors.map(String), ['Error: inner detail'])
+})
+
+test('a taken port is told with what to change', async () => {
+  await using bench = await Bench.create()
+  const { address } = await bench.listen()
+  const again = AdminServer.listen({ routes: 'admin', address, source: bench.source, onError: () => {} })
+  await assert.rejects(
+    again,
+    /Cannot listen on 127\.0\.0\.1:\d+ \(admin\.address\): another process, perhaps another livery, has this port\. Stop it, or change admin\.address\./,
+  )
+})

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { LiveryProcess, livery, makeDirectory } from '../test/livery-process.ts'
+import { runCommandLine } from './cli.ts'
+
+const CONFIG = `ca: { plugin: embedded }
+identities: [spiffe://cluster.local/ns/default/sa/web]
+sockets: [{ path: run/sds.sock }]
+`
+
+async function inDirectory(args: readonly string[], files: Readonly<Record<string, string>> = {}, env = {}) {
+  await using directory = await makeDirectory()
+  for (const [name, text] of Object.entries(files)) await writeFile(join(directory.path, name), text)
+  return await livery(args, { cwd: directory.path, env })
+}
+
+/** The same without the half second that a process takes to start; a directory where there is no configuration. */
+async function inProcess(args: readonly string[]) {
+  let stdout = ''
+  let stderr = ''
+  const code = await runCommandLine(args, {
+    environment: {},
+    workingDirectory: '/nowhere',
+    terminal: false,
+    out: text => {
+      stdout += text
+    },
+    err: text => {
+      stderr += text
+    },
+  })
+  return { code, stdout, stderr }
+}
+
+test('--help and --version are results: standard output, exit 0', async () => {
+  const help = await inDirectory(['--help'])
+  assert.deepEqual([help.code, help.stderr], [0, ''])
+  for (const word of [
+    'run',
+    'ca',
+    'check-config',
+    'certs',
+    'explain',
+    '--config',
+    '--admin',
+    '--json',
+    '78 wrong configuration',
+  ]) {
+    assert.ok(help.stdout.includes(word), word)
+  }
+  const version = await inDirectory(['--version'])
+  assert.deepEqual([version.code, version.stderr], [0, ''])
+  assert.match(version.stdout, /^\d+\.\d+\.\d+\n$/)
+  const command = await inDirectory(['ca', '--help'])
+  assert.equal(command.code, 0)
+  for (const word of ['--listen', '--tokens', '--jwks', '--config']) assert.ok(command.stdout.includes(word), word)
+})
+
+test('wrong usage is exit 2, on standard error, with what was meant', async () => {
+  const cases: readonly [readonly string[], RegExp][] = [
+    [[], /Usage: livery/],
+    [['rnu'], /unknown command 'rnu'\n\(Did you mean run\?\)/],
+    [['run', '--wrong'], /unknown option '--wrong'/],
+    [['run', 'extra'], /too many arguments/],
+    [['explain'], /missing required argument 'name'/],
+    [['--config'], /argument missing/],
+    [['certs', '--admin', 'nowhere'], /--admin "nowhere" is no address\. Write host:port/],
+    [['ca'], /nobody could call this CA: name the callers with --tokens or --jwks/],
+    [['ca', '--jwks', 'x'], /--jwks needs --issuer/],
+    [['ca', '--tokens', 'x', '--listen', '15012'], /--listen "15012" is no address/],
+    [['ca', '--tokens', 'x', '--trust-domain', 'A B'], /trust domain "A B" has a character/],
+  ]
+  for (const [args, message] of cases) {
+    const { code, stdout, stderr } = await inProcess(args)
+    assert.deepEqual([code, stdout], [2, ''], args.join(' '))
+    assert.match(stderr, message)
+  }
+  const { code, stdout, stderr } = await inDirectory(['rnu'])
+  assert.deepEqual([code, stdout], [2, ''])
+  assert.match(stderr, /Did you mean run\?/)
+})
+
+test('a configuration that cannot be used is exit 78, with file, line, key, reason and remedy, for every command that reads it', async () => {
+  for (const command of ['run', 'check-config', 'certs']) {
+    const { code, stdout, stderr } = await inDirectory([command], { 'livery.yaml': `${CONFIG}ttl: 1\n` })
+    assert.deepEqual([code, stdout], [78, ''], command)
+    assert.equal(
+      stderr,
+      'livery: the configuration cannot be used.\n  livery.yaml:4: ttl: 1 is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.\n',
+    )
+  }
+})
+
+test('bad YAML, a missing file and no configuration at all are exit 78', async () => {
+  const bad = await inDirectory(['run'], { 'livery.yaml': 'ca: {\n' })
+  assert.equal(bad.code, 78)
+  assert.match(bad.stderr, /livery\.yaml:\d: cannot be read as YAML/)
+  const missing = await inDirectory(['run', '--config', 'none.yaml'])
+  assert.deepEqual(
+    [missing.code, missing.stderr],
+    [78, 'livery: the configuration cannot be used.\n  none.yaml: the file does not exist. Check the path.\n'],
+  )
+  const none = await inDirectory(['run'])
+  assert.equal(none.code, 78)
+  assert.match(none.stderr, /there is none: no --config, no LIVERY_CONFIG, no livery\.yaml in/)
+})
+
+test('what only a CA plugin can tell of a configuration is exit 78 too', async () => {
+  const citadel = 'ca: { plugin: citadel, address: "ca:15012", rootCert: system, serverName: "https://ca" }\n'
+  const { code, stderr } = await inDirectory(['run', '--admin', '127.0.0.1:0'], {
+    'livery.yaml': CONFIG.replace(/^ca: .*\n/, citadel),
+  })
+  assert.equal(code, 78)
+  assert.match(stderr, /livery\.yaml:1: ca: .*serverName/)
+})
+
+test('check-config prints the outcome on standard output and warnings on standard error', async () => {
+  const files = { 'other.yaml': `${CONFIG}admin: { address: "0.0.0.0:1" }\n` }
+  const env = { SECRET_TTL: '1h' }
+  const yaml = await inDirectory(['check-config', '--config', 'other.yaml'], files, env)
+  assert.equal(yaml.code, 0)
+  assert.match(yaml.stdout, /^ttl: 1h # environment SECRET_TTL$/m)
+  assert.match(yaml.stderr, /^livery: warning: admin\.address 0\.0\.0\.0:1 is reachable/)
+  const json = await inDirectory(['--json', 'check-config'], files, { ...env, LIVERY_CONFIG: 'other.yaml' })
+  const { config, origins }: { config: { ttl: string }; origins: Record<string, string> } = JSON.parse(json.stdout)
+  assert.deepEqual([config.ttl, origins['ttl'], origins['drain']], ['1h', 'environment SECRET_TTL', 'default'])
+})
+
+test('certs and explain say where nobody answered', async () => {
+  for (const args of [['certs'], ['explain', 'x']]) {
+    const { code, stdout, stderr } = await inProcess([...args, '--admin', '127.0.0.1:1'])
+    assert.deepEqual([code, stdout], [1, ''])
+    assert.match(
+      stderr,
+      /Cannot ask the agent at 127\.0\.0\.1:1: .*Start it with "livery run", or name its address with --admin/,
+    )
+  }
+})
+
+test('a reader that goes away early is no fault', async () => {
+  await using directory = await makeDirectory()
+  await writeFile(join(directory.path, 'livery.yaml'), CONFIG)
+  await using command = new LiveryProcess(['check-config'], { cwd: directory.path })
+  command.child.stdout?.destroy()
+  const { code, signal } = await command.ended
+  assert.deepEqual([code, signal], [0, null])
+  assert.equal(command.stderr, '')
+})

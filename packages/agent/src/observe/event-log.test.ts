@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { LedgerEvent } from '@livery/core'
+import { FakeClock } from '@livery/core/testing'
+import { pino } from 'pino'
+import { EventLog } from './event-log.ts'
+import { FloodLimit } from './flood-limit.ts'
+
+interface Line {
+  readonly level: number
+  readonly event: string
+  readonly name?: string
+  readonly msg: string
+  readonly [field: string]: unknown
+}
+
+function bench(level: string = 'info'): { readonly log: EventLog; readonly lines: Line[] } & Disposable {
+  const lines: Line[] = []
+  const logger = pino({ level, base: null }, { write: (text: string) => lines.push(JSON.parse(text)) })
+  const clock = new FakeClock()
+  const flood = new FloodLimit(clock, () => {})
+  return { log: new EventLog(logger, flood), lines, [Symbol.dispose]: () => flood[Symbol.dispose]() }
+}
+
+function record(log: EventLog, name: string, event: LedgerEvent): void {
+  log.ledger(name, { time: 0, event })
+}
+
+const OUTAGE: LedgerEvent = { kind: 'ca-error', code: 'unavailable', message: 'Cannot reach the CA.' }
+const ISSUED: LedgerEvent = { kind: 'issued', serialNumber: 'AB', notAfter: 1_000, renewAt: 500 }
+
+test('an outage of the CA is one line for a name when it begins and one when it ends', () => {
+  using at = bench()
+  for (let failure = 0; failure < 20; failure++) record(at.log, 'spiffe://a/b', OUTAGE)
+  record(at.log, 'spiffe://a/b', ISSUED)
+  record(at.log, 'spiffe://a/b', OUTAGE)
+  assert.deepEqual(
+    at.lines.map(({ level, event }) => [level, event]),
+    [
+      [40, 'ca-error'],
+      [30, 'issued'],
+      [40, 'ca-error'],
+    ],
+  )
+})
+
+test('another kind of error is told though the first one lasts', () => {
+  using at = bench()
+  record(at.log, 'spiffe://a/b', OUTAGE)
+  record(at.log, 'spiffe://a/b', { kind: 'ca-error', code: 'denied', message: 'Cannot issue.' })
+  assert.deepEqual(
+    at.lines.map(line => line['code']),
+    ['unavailable', 'denied'],
+  )
+})
+
+test('a line has the name, fields to filter by, times as ISO 8601, and a sentence', () => {
+  using at = bench()
+  record(at.log, 'spiffe://a/b', ISSUED)
+  const { level: _, time: __, ...line } = at.lines[0] ?? assert.fail()
+  assert.deepEqual(line, {
+    event: 'issued',
+    name: 'spiffe://a/b',
+    serialNumber: 'AB',
+    notAfter: '1970-01-01T00:00:01.000Z',
+    renewAt: '1970-01-01T00:00:00.500Z',
+    msg: 'issued: serial AB, valid until 1970-01-01T00:00:01.000Z, renewal planned for 1970-01-01T00:00:00.500Z',
+  })
+})
+
+test('traffic of streams is for debug, and a flood of rejections is cut', () => {
+  using at = bench()
+  record(at.log, 'n', { kind: 'pushed', to: 'x', version: 'v' })
+  record(at.log, 'n', { kind: 'acked', by: 'x', version: 'v' })
+  record(at.log, 'n', { kind: 'asked', by: 'x' })
+  assert.equal(at.lines.length, 0)
+  for (let nack = 0; nack < 1_000; nack++) {
+    record(at.log, 'n', { kind: 'nacked', by: 'x', version: 'v', detail: 'no' })
+  }
+  assert.equal(at.lines.length, 50)
+})
+
+test('at debug nothing is cut', () => {
+  using at = bench('debug')
+  for (let push = 0; push < 100; push++) record(at.log, 'n', { kind: 'pushed', to: 'x', version: 'v' })
+  assert.equal(at.lines.length, 100)
+})
+
+test('a refused connection is told with who it was and why', () => {
+  using at = bench()
+  const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
+  at.log.sds({ kind: 'connection-refused', connection, reason: 'not-allowed' })
+  at.log.sds({ kind: 'connection-opened', connection })
+  const [line, ...others] = at.lines
+  assert.deepEqual(others, [])
+  assert.deepEqual([line?.level, line?.['uid'], line?.['socket']], [40, 8, '/run/a.sock'])
+  assert.equal(line?.msg, 'connection refused: no rule under callers lets this caller in')
+})

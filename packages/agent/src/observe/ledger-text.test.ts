@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { describeLedger, formatAge } from './ledger-text.ts'
+
+test('ages are told in two units at most', () => {
+  const cases: readonly [number, string][] = [
+    [0, '0ms'],
+    [850, '850ms'],
+    [42_000, '42s'],
+    [187_000, '3m07s'],
+    [5 * 3_600_000 + 20 * 60_000, '5h20m'],
+    [12 * 86_400_000 + 4 * 3_600_000, '12d4h'],
+    [-5, '0ms'],
+  ]
+  for (const [ms, text] of cases) assert.equal(formatAge(ms), text)
+})
+
+test('a ledger reads as a story, oldest first', () => {
+  const day = 86_400_000
+  const lines = describeLedger(
+    [
+      { time: 0, event: { kind: 'csr-sent', reason: 'first' } },
+      { time: 100, event: { kind: 'ca-error', code: 'unavailable', message: 'Cannot reach the CA.' } },
+      { time: 100, event: { kind: 'retry-planned', at: 600 } },
+      { time: 700, event: { kind: 'issued', serialNumber: 'AB', notAfter: day, renewAt: day / 2 } },
+      { time: 700, event: { kind: 'held', until: 5_000, reason: 'root-settling' } },
+      { time: 5_000, event: { kind: 'pushed', to: 'node "a"', version: '0123456789abcdef' } },
+      { time: 5_001, event: { kind: 'nacked', by: 'node "a"', version: '0123456789abcdef', detail: 'bad chain' } },
+    ],
+    60_000,
+  )
+  assert.deepEqual(lines, [
+    '1m00s ago  CSR sent to the CA (the first)',
+    '1m00s ago  the CA did not issue (unavailable): Cannot reach the CA.',
+    '1m00s ago  next try planned for 1970-01-01T00:00:00.600Z',
+    '  59s ago  issued: serial AB, valid until 1970-01-02T00:00:00.000Z, renewal planned for 1970-01-01T12:00:00.000Z',
+    '  59s ago  held back until 1970-01-01T00:00:05.000Z: peers get time to learn its new root first',
+    '  55s ago  pushed to node "a", version 0123456789ab',
+    '  55s ago  rejected (NACK) by node "a", version 0123456789ab: bad chain',
+  ])
+})

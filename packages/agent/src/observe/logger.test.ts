@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+
+const directory = mkdtempSync(join(tmpdir(), 'livery-logger-'))
+after(() => rmSync(directory, { recursive: true }))
+
+const LOGGER = new URL('./logger.ts', import.meta.url).href
+
+/** Runs `code` with a logger in a process of its own, whose standard error is `stderr`; resolves with its output. */
+async function run(code: string, stderr: number, format = 'json'): Promise<string> {
+  const script = `import { createLogger } from ${JSON.stringify(LOGGER)}
+    const sink = createLogger({ level: 'info', format: ${JSON.stringify(format)} })
+    const { logger } = sink
+    ${code}
+    sink[Symbol.dispose]()`
+  const args = ['--conditions=@livery/source', '--input-type=module', '-e', script]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', stderr] })
+  let out = ''
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    out += text
+  })
+  const [exitCode] = await once(child, 'close')
+  assert.equal(exitCode, 0)
+  return out
+}
+
+async function logged(code: string, format = 'json'): Promise<string> {
+  const file = join(directory, 'log')
+  const handle = openSync(file, 'w')
+  try {
+    await run(code, handle, format)
+  } finally {
+    closeSync(handle)
+  }
+  return readFileSync(file, 'utf8')
+}
+
+test('a line is one JSON object with level, ISO time and message, and the last one is not lost', async () => {
+  const lines = (await logged(`for (let i = 0; i < 1000; i++) logger.info({ i }, 'line')`)).trimEnd().split('\n')
+  assert.equal(lines.length, 1_000)
+  const last: { readonly time: string } = JSON.parse(lines.at(-1) ?? '')
+  assert.deepEqual({ ...last, time: '' }, { level: 'info', time: '', i: 999, msg: 'line' })
+  assert.equal(new Date(last.time).toISOString(), last.time)
+})
+
+test('keys, tokens and headers are taken out by name, also one level down', async () => {
+  const text = await logged(`
+    logger.info({ token: 'S3', privateKey: 'S3', err: { authorization: 'S3' }, ca: { headers: { a: 'S3' }, token: 'S3' } })`)
+  assert.doesNotMatch(text, /S3/)
+  assert.match(text, /\[redacted\]/)
+})
+
+test('the pretty form is for people', async () => {
+  const text = await logged(`logger.warn({ a: 1 }, 'careful')`, 'pretty')
+  assert.match(text, /WARN.*careful\n {4}a: 1\n/s)
+})
+
+test('a reader that is stuck holds up neither the event loop nor the exit: lines are dropped and counted', async () => {
+  const fifo = join(directory, 'fifo')
+  assert.equal(spawnSync('mkfifo', [fifo]).status, 0)
+  const handle = openSync(fifo, constants.O_RDWR)
+  try {
+    const out = await run(
+      `const line = 'x'.repeat(1000)
+       let turns = 0
+       for (; turns < 100; turns++) {
+         for (let i = 0; i < 50; i++) logger.info(line)
+         await new Promise(resolve => setImmediate(resolve))
+       }
+       console.log(turns, sink.dropped() > 0)`,
+      handle,
+    )
+    assert.equal(out, '100 true\n')
+  } finally {
+    closeSync(handle)
+  }
+})

@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { test } from 'node:test'
+import { CAError, type LedgerEvent, parseSpiffeId, SecretManager } from '@livery/core'
+import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { Metrics } from './metrics.ts'
+
+const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
+
+class Bench implements AsyncDisposable {
+  readonly clock: FakeClock
+  readonly ca: TestCA
+  readonly secrets: SecretManager
+  readonly metrics: Metrics
+  dropped = 0
+
+  private constructor(ca: TestCA, clock: FakeClock) {
+    this.clock = clock
+    this.ca = ca
+    this.secrets = new SecretManager({
+      ca,
+      clock,
+      keyGenerator: new TestKeyGenerator(),
+      trustDomain: 'cluster.local',
+      random: () => 0,
+      observe: (name, entry) => this.metrics.record(name, entry),
+    })
+    this.metrics = new Metrics({
+      clock,
+      entries: () => this.secrets.entries(),
+      bundles: () => this.secrets.bundles(),
+      sockets: () => [{ path: '/run/a.sock', connections: 2, streams: 5 }],
+      droppedLogLines: () => this.dropped,
+      keyGenerator: 'native',
+      version: '1.2.3',
+    })
+  }
+
+  static async create(): Promise<Bench> {
+    const clock = new FakeClock()
+    return new Bench(await TestCA.create(clock), clock)
+  }
+
+  async hold(): Promise<void> {
+    this.secrets.add(WEB)
+    await this.secrets.get({ kind: 'identity', identity: WEB }, { signal: AbortSignal.timeout(10_000) })
+  }
+
+  /** The samples by name and labels. */
+  async samples(): Promise<ReadonlyMap<string, number>> {
+    return new Map(parse(await this.metrics.text()).map(({ series, value }) => [series, value]))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.secrets[Symbol.asyncDispose]()
+    this.metrics[Symbol.dispose]()
+  }
+}
+
+/** Reads the text format strictly: every family has HELP and TYPE before its samples, and no series comes twice. */
+function parse(text: string): { readonly series: string; readonly value: number }[] {
+  const families = new Map<string, { help: boolean; type: string | undefined }>()
+  const samples: { series: string; value: number }[] = []
+  for (const line of text.split('\n')) {
+    const [, keyword, name = '', rest] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? []
+    if (keyword !== undefined) {
+      const family = families.get(name) ?? { help: false, type: undefined }
+      families.set(name, keyword === 'HELP' ? { ...family, help: true } : { ...family, type: rest })
+    } else if (line !== '') {
+      const sample = /^([a-z_][a-z0-9_]*)(\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*\})? (-?[\d.e+-]+|\+Inf|NaN)$/i.exec(
+        line,
+      )
+      assert.ok(sample, `no sample: ${line}`)
+      const [, sampleName = '', labels = '', value] = sample
+      const family = families.get(sampleName.replace(/_(bucket|sum|count)$/, '')) ?? families.get(sampleName)
+      assert.ok(family?.help && family.type, `${sampleName} has no HELP or no TYPE`)
+      samples.push({ series: sampleName + labels, value: Number(value) })
+    }
+  }
+  assert.equal(new Set(samples.map(({ series }) => series)).size, samples.length)
+  return samples
+}
+
+const EVERYTHING: readonly LedgerEvent[] = [
+  { kind: 'asked', by: 'x' },
+  { kind: 'refused', by: 'x', reason: 'y' },
+  { kind: 'csr-sent', reason: 'renewal' },
+  { kind: 'ca-error', code: 'rate-limited', message: 'x' },
+  { kind: 'retry-planned', at: 1 },
+  { kind: 'roots-changed', version: 'v', roots: 1 },
+  { kind: 'withdrawn', reason: 'expired' },
+  { kind: 'pushed', to: 'x', version: 'v' },
+  { kind: 'acked', by: 'x', version: 'v' },
+  { kind: 'nacked', by: 'x', version: 'v', detail: 'secret detail' },
+]
+
+test('the text is valid, with HELP and TYPE for everything, and tells no peer text', async () => {
+  await using bench = await Bench.create()
+  await bench.hold()
+  for (const event of EVERYTHING) bench.metrics.record('a"\\\nb', { time: 0, event })
+  const text = await bench.metrics.text()
+  assert.ok(parse(text).length > 40)
+  assert.doesNotMatch(text, /secret detail|PRIVATE KEY/)
+})
+
+const promtool = spawnSync('promtool', ['--version']).error ? 'promtool is not on PATH' : false
+
+test('promtool has nothing to say', { skip: promtool }, async () => {
+  await using bench = await Bench.create()
+  await bench.hold()
+  for (const event of EVERYTHING) bench.metrics.record(WEB, { time: 0, event })
+  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], { input: await bench.metrics.text() })
+  assert.deepEqual([status, String(stdout) + String(stderr)], [0, ''])
+})
+
+test("Istio's dashboards find their names", async () => {
+  await using bench = await Bench.create()
+  await bench.hold()
+  const samples = await bench.samples()
+  assert.equal(samples.get('istio_agent_num_outgoing_requests{request_type="csr"}'), 1)
+  assert.equal(samples.get('istio_agent_num_failed_outgoing_requests{request_type="csr"}'), 0)
+  assert.ok(samples.has('istio_agent_outgoing_latency{request_type="csr"}'))
+  const left = samples.get(`istio_agent_cert_expiry_seconds{resource_name="${WEB}"}`) ?? 0
+  assert.equal(left, ((bench.secrets.entries()[0]?.secret?.notAfter ?? 0) - bench.clock.now()) / 1000)
+})
+
+test('certificates and roots tell when they end, in seconds since the epoch', async () => {
+  await using bench = await Bench.create()
+  await bench.hold()
+  const samples = await bench.samples()
+  const notAfter = (bench.secrets.entries()[0]?.secret?.notAfter ?? 0) / 1000
+  assert.equal(samples.get(`livery_certificate_expiration_timestamp_seconds{identity="${WEB}"}`), notAfter)
+  assert.equal(samples.get('livery_certificates_earliest_expiration_timestamp_seconds'), notAfter)
+  const [root] = bench.secrets.bundles()[0]?.roots ?? []
+  assert.equal(
+    samples.get(
+      `livery_trust_anchor_expiration_timestamp_seconds{trust_domain="cluster.local",fingerprint="${root?.fingerprint}"}`,
+    ),
+    (root?.notAfter ?? 0) / 1000,
+  )
+  assert.equal(samples.get('livery_identities{state="available"}'), 1)
+})
+
+test('requests are counted by what made them due and how they ended', async () => {
+  await using bench = await Bench.create()
+  const failed = Promise.withResolvers<void>()
+  bench.ca.answer = () => {
+    failed.resolve()
+    return Promise.reject(new CAError('denied', 'Cannot issue.'))
+  }
+  bench.secrets.add(WEB)
+  await failed.promise
+  // The wait after an error that asking again does not mend: 150 s ± 20 %.
+  await bench.clock.waitForDeadline(time => time - bench.clock.now() >= 120_000)
+  const samples = await bench.samples()
+  assert.equal(samples.get('livery_certificate_requests_total{reason="first",result="failed"}'), 1)
+  assert.equal(samples.get('livery_ca_errors_total{code="denied"}'), 1)
+  assert.equal(samples.get('livery_ca_retries_total'), 1)
+  assert.equal(samples.get('livery_ca_request_duration_seconds_count{result="failed"}'), 1)
+  assert.equal(samples.get('istio_agent_num_failed_outgoing_requests{request_type="csr"}'), 1)
+  assert.ok(samples.has(`livery_certificate_last_failure_timestamp_seconds{identity="${WEB}"}`))
+  assert.equal(samples.get('livery_certificates_earliest_expiration_timestamp_seconds'), undefined)
+})
+
+test('an identity that is forgotten takes its series along', async () => {
+  await using bench = await Bench.create()
+  await bench.hold()
+  await bench.samples()
+  bench.secrets.forget(WEB)
+  const series = [...(await bench.samples()).keys()]
+  assert.deepEqual(
+    series.filter(name => name.includes(WEB)),
+    [],
+  )
+})
+
+test('over a thousand identities only the summaries stay', async () => {
+  await using bench = await Bench.create()
+  const hanging = Promise.withResolvers<never>()
+  bench.ca.answer = () => hanging.promise
+  for (let index = 0; index < 1_001; index++) bench.secrets.add(parseSpiffeId(`spiffe://cluster.local/sa-${index}`))
+  const samples = await bench.samples()
+  assert.equal(samples.get('livery_identities{state="initializing"}'), 1_001)
+  assert.deepEqual(
+    [...samples.keys()].filter(name => /identity=|resource_name=/.test(name)),
+    [],
+  )
+})
+
+test('what the SDS server tells is counted', async () => {
+  await using bench = await Bench.create()
+  const connection = { id: 1, socket: '/run/a.sock', caller: undefined }
+  const stream = { id: 1, method: 'StreamSecrets', connection, node: '', names: 1, openedAt: 0 } as const
+  bench.metrics.sds.observe({ kind: 'connection-refused', connection, reason: 'not-allowed' })
+  bench.metrics.sds.observe({ kind: 'stream-refused', connection, method: 'DeltaSecrets' })
+  bench.metrics.sds.observe({ kind: 'stream-report', stream, report: { kind: 'stale' } })
+  for (const event of EVERYTHING) bench.metrics.record('n', { time: 0, event })
+  const samples = await bench.samples()
+  const found = [
+    'livery_sds_refused_connections_total{socket="/run/a.sock",reason="not-allowed"}',
+    'livery_sds_refused_streams_total',
+    'livery_sds_stale_requests_total',
+    'livery_sds_refused_names_total',
+    'livery_sds_pushes_total',
+    'livery_sds_acks_total',
+    'livery_sds_nacks_total',
+    'livery_sds_connections{socket="/run/a.sock"}',
+    'livery_sds_streams{socket="/run/a.sock"}',
+  ].map(name => samples.get(name))
+  assert.deepEqual(found, [1, 1, 1, 1, 1, 1, 1, 2, 5])
+})
+
+test('dropped log lines are counted once each', async () => {
+  await using bench = await Bench.create()
+  bench.dropped = 3
+  assert.equal((await bench.samples()).get('livery_log_lines_dropped_total'), 3)
+  assert.equal((await bench.samples()).get('livery_log_lines_dropped_total'), 3)
+  bench.dropped = 5
+  assert.equal((await bench.samples()).get('livery_log_lines_dropped_total'), 5)
+})
