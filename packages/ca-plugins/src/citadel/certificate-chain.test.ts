@@ -4,7 +4,7 @@ import { SystemClock } from '@livery/core'
 import { CertificateAuthority } from '../embedded/certificate-authority.ts'
 import { encodeResponse } from '../istio-certificate-service.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
-import { splitAnswer, UnusableAnswer } from './certificate-chain.ts'
+import { AnswerReader, UnusableAnswer } from './certificate-chain.ts'
 
 let leaf: string
 let intermediate: string
@@ -25,8 +25,10 @@ before(async () => {
   otherRoot = authority.trustBundle()[1] ?? ''
 })
 
+const reader = new AnswerReader()
+
 function split(...certChain: string[]) {
-  return splitAnswer(encodeResponse({ certChain }))
+  return reader.read(encodeResponse({ certChain }))
 }
 
 test('leaf, intermediate and root are told apart', () => {

@@ -6,35 +6,52 @@ import { IstioCertificateResponse } from '../gen/istio/v1/auth/ca.ts'
 /** Well under what Envoy would take: it accepts chains of any length. */
 const MAX_CERTIFICATES = 10
 const MAX_ELEMENT_CHARACTERS = 65_536
+const MAX_KNOWN = 64
 
 /** Why an answer cannot be used. The message goes on after "its answer". */
 export class UnusableAnswer extends Error {
   override readonly name = 'UnusableAnswer'
 }
 
-/**
- * Splits a `IstioCertificateResponse` (bytes) into leaf first chain and roots; throws {@link UnusableAnswer} if there
- * are none. Self-signed certificates are roots wherever they stand; if there is none, the last element is taken for
- * the roots, as Istio's agent does.
- */
-export function splitAnswer(bytes: Uint8Array): IssuedCertificate {
-  const elements = decode(bytes).map(parseElement)
-  const [[leaf] = [], last] = [elements[0], elements.at(-1)]
-  if (!leaf || !last || elements.length < 2)
-    throw new UnusableAnswer(`has ${elements.length} elements, not a certificate and its root`)
-  if (leaf.isCa) throw new UnusableAnswer('begins with a CA certificate, not with that of the workload')
-  const others = elements.flat().slice(1)
-  const selfSigned = others.filter(certificate => certificate.isSelfSigned)
-  const roots = selfSigned.length > 0 ? selfSigned : last
-  const chain = [leaf, ...others.filter(certificate => !roots.includes(certificate))]
-  if (chain.length > MAX_CERTIFICATES)
-    throw new UnusableAnswer(`has a chain of ${chain.length} certificates, more than ${MAX_CERTIFICATES}`)
-  return { chain: chain.map(({ pem }) => pem), roots: [...new Set(roots.map(({ pem }) => pem))] }
+/** Takes answers apart, and remembers the issuers in them: they are the same in nearly every answer. */
+export class AnswerReader {
+  readonly #known = new Map<string, Issuer>()
+
+  /**
+   * The chain, leaf first, and the roots of an `IstioCertificateResponse` (bytes); throws {@link UnusableAnswer} if
+   * they are not there. Self-signed certificates are roots wherever they stand; if there is none, the last element is
+   * taken for the roots, as Istio's agent does.
+   */
+  read(bytes: Uint8Array): IssuedCertificate {
+    const elements = decode(bytes).map(splitElement)
+    const [first, ...others] = elements
+    const leaf = first?.[0]
+    if (first === undefined || leaf === undefined || others.length === 0)
+      throw new UnusableAnswer(`has ${elements.length} elements, not a certificate and its root`)
+    if (parseCertificate(leaf, 0).ca)
+      throw new UnusableAnswer('begins with a CA certificate, not with that of the workload')
+    const issuers = [first.slice(1), ...others].flatMap((pems, index) => pems.map(pem => this.#issuer(pem, index)))
+    const selfSigned = issuers.filter(issuer => issuer.isSelfSigned).map(issuer => issuer.pem)
+    const roots = new Set(selfSigned.length > 0 ? selfSigned : others.at(-1))
+    const chain = [leaf, ...issuers.map(issuer => issuer.pem).filter(pem => !roots.has(pem))]
+    if (chain.length > MAX_CERTIFICATES)
+      throw new UnusableAnswer(`has a chain of ${chain.length} certificates, more than ${MAX_CERTIFICATES}`)
+    return { chain, roots: [...roots] }
+  }
+
+  #issuer(pem: string, index: number): Issuer {
+    const known = this.#known.get(pem)
+    if (known) return known
+    const certificate = parseCertificate(pem, index)
+    const issuer = { pem, isSelfSigned: certificate.checkIssued(certificate) }
+    if (this.#known.size === MAX_KNOWN) this.#known.clear()
+    this.#known.set(pem, issuer)
+    return issuer
+  }
 }
 
-interface ParsedCertificate {
+interface Issuer {
   readonly pem: string
-  readonly isCa: boolean
   readonly isSelfSigned: boolean
 }
 
@@ -53,16 +70,15 @@ function decode(bytes: Uint8Array): readonly string[] {
   return elements
 }
 
-function parseElement(element: string, index: number): readonly ParsedCertificate[] {
+function splitElement(element: string, index: number): readonly string[] {
   const certificates = splitCertificates(element)
   if (certificates.length === 0) throw new UnusableAnswer(`has no PEM certificate in element ${index}`)
-  return certificates.map(pem => parseCertificate(pem, index))
+  return certificates
 }
 
-function parseCertificate(pem: string, index: number): ParsedCertificate {
+function parseCertificate(pem: string, index: number): X509Certificate {
   try {
-    const certificate = new X509Certificate(pem)
-    return { pem, isCa: certificate.ca, isSelfSigned: certificate.checkIssued(certificate) }
+    return new X509Certificate(pem)
   } catch (error) {
     throw new UnusableAnswer(`has a certificate in element ${index} that cannot be parsed`, { cause: error })
   }

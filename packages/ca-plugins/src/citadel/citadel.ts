@@ -9,7 +9,7 @@ import type { MetadataValue } from '../gen/istio/v1/auth/ca.ts'
 import { CERT_SIGNER, encodeRequest, IMPERSONATED_IDENTITY } from '../istio-certificate-service.ts'
 import type { PluginContext } from '../plugin-context.ts'
 import { readToken } from './bearer-token.ts'
-import { splitAnswer, UnusableAnswer } from './certificate-chain.ts'
+import { AnswerReader, UnusableAnswer } from './certificate-chain.ts'
 import { MaterialReader } from './channel-material.ts'
 import { CitadelChannel } from './citadel-channel.ts'
 import { type CitadelConfig, type CitadelTarget, checkConfig, warningsOf } from './citadel-config.ts'
@@ -28,6 +28,7 @@ class CitadelClient implements CAClient {
   readonly #target: CitadelTarget
   readonly #clock: Clock
   readonly #material: MaterialReader
+  readonly #answers = new AnswerReader()
   readonly #closing = new AbortController()
   #channel: CitadelChannel | undefined
 
@@ -56,7 +57,7 @@ class CitadelClient implements CAClient {
     }
     switch (result.kind) {
       case 'answer':
-        return issuedBy(result.bytes, call)
+        return this.#issued(result.bytes, call)
       case 'status':
         throw errorOfStatus(result.error, call)
       case 'timeout':
@@ -136,17 +137,17 @@ class CitadelClient implements CAClient {
       metadata: fields.size > 0 ? { fields } : undefined,
     })
   }
-}
 
-function issuedBy(bytes: Buffer, { what }: FailedCall): IssuedCertificate {
-  try {
-    return splitAnswer(bytes)
-  } catch (error) {
-    if (!(error instanceof UnusableAnswer)) throw error
-    throw new CAError(
-      'bad-response',
-      `Cannot get ${what}: its answer ${error.message}. Check that an Istio CA answers there.`,
-      { cause: error },
-    )
+  #issued(bytes: Buffer, { what }: FailedCall): IssuedCertificate {
+    try {
+      return this.#answers.read(bytes)
+    } catch (error) {
+      if (!(error instanceof UnusableAnswer)) throw error
+      throw new CAError(
+        'bad-response',
+        `Cannot get ${what}: its answer ${error.message}. Check that an Istio CA answers there.`,
+        { cause: error },
+      )
+    }
   }
 }

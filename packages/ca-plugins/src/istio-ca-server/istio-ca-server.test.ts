@@ -156,9 +156,24 @@ test("its TLS certificate is of its own CA, for istiod's name too, and is renewe
 test('after a switch to another root its TLS certificate is of that root', async t => {
   const clock = new FakeClock(Date.now())
   const { server, authority } = await setUpCaServer(t, { clock })
+  const changed = async (change: () => Promise<unknown>) => {
+    const [planned = 0] = clock.deadlines()
+    clock.jump(1000)
+    await change()
+    await clock.waitForDeadline(time => time > planned)
+  }
+  await changed(() => authority.addRoot())
+  await changed(() => authority.switchTo(authority.roots()[1]?.id ?? ''))
+  await presented(server.address, authority.trustBundle()[1] ?? '')
+})
+
+test('of renewals that overlap the newest one counts', async t => {
+  const clock = new FakeClock(Date.now())
+  const { server, authority } = await setUpCaServer(t, { clock }, { keyType: 'rsa-2048' })
   const [planned = 0] = clock.deadlines()
   clock.jump(1000)
-  await authority.switchTo(await authority.addRoot())
+  await authority.addRoot()
+  await authority.switchTo(authority.roots()[1]?.id ?? '')
   await clock.waitForDeadline(time => time > planned)
   await presented(server.address, authority.trustBundle()[1] ?? '')
 })
@@ -197,6 +212,22 @@ test('closing twice is fine, and leaves no timer behind', async t => {
   const { server } = await setUpCaServer(t, { clock })
   await Promise.all([server[Symbol.asyncDispose](), server[Symbol.asyncDispose]()])
   assert.deepEqual(clock.deadlines(), [])
+})
+
+test('a call that is open when it closes may go on for the drain time, then it is cut', async t => {
+  const clock = new FakeClock(Date.now())
+  const { promise: asked, resolve: arrive } = Promise.withResolvers<void>()
+  const authenticate = () => {
+    arrive()
+    return new Promise<never>(() => {})
+  }
+  const setup = await setUpCaServer(t, { clock, authenticators: [{ authenticate }], drainMs: 3000 })
+  const cut = assert.rejects(ask(setup))
+  await asked
+  const closing = setup.server[Symbol.asyncDispose]()
+  assert.deepEqual(clock.deadlines(), [clock.now() + 3000])
+  await clock.advance(3000)
+  await Promise.all([closing, cut])
 })
 
 test('the citadel plugin and this server do the whole way: token, impersonation, chain, roots', async t => {

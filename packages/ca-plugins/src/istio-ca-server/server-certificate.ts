@@ -31,7 +31,8 @@ export class ServerCertificate implements Disposable {
   readonly #options: ServerCertificateOptions
   readonly #subscription: Disposable
   #renewal: Disposable | undefined
-  #disposed = false
+  /** The number of the newest renewal: an older one that ends later is dropped. */
+  #turn = 0
 
   private constructor(options: ServerCertificateOptions, { context, notAfter }: IssuedContext) {
     this.#options = options
@@ -46,7 +47,7 @@ export class ServerCertificate implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#disposed = true
+    this.#turn++
     this.#renewal?.[Symbol.dispose]()
     this.#subscription[Symbol.dispose]()
   }
@@ -57,13 +58,14 @@ export class ServerCertificate implements Disposable {
   }
 
   async #renew(): Promise<void> {
+    const turn = ++this.#turn
     try {
       const { context, notAfter } = await issueContext(this.#options)
-      if (this.#disposed) return
+      if (turn !== this.#turn) return
       this.#renewable.renew(context)
       this.#schedule(halfway(this.#options.clock, notAfter))
     } catch (error) {
-      if (this.#disposed) return
+      if (turn !== this.#turn) return
       const reason = error instanceof Error ? error.message : String(error)
       this.#options.warn(`Cannot renew the CA server's own certificate, next try in a minute: ${reason}`)
       this.#schedule(this.#options.clock.now() + RETRY_MS)

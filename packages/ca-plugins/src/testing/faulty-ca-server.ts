@@ -11,7 +11,7 @@ import {
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js'
-import { isSpiffeId, pemToDer, type SpiffeId } from '@livery/core'
+import { isSpiffeId, pemToDer, type SpiffeId, SystemClock } from '@livery/core'
 import * as x509 from '@peculiar/x509'
 import { CertificateAuthority } from '../embedded/certificate-authority.ts'
 import { RetryInfo, Status } from '../gen/google/rpc/status.ts'
@@ -203,15 +203,11 @@ export class FaultyCaServer implements AsyncDisposable {
   }
 }
 
-class ShiftableClock {
+class ShiftableClock extends SystemClock {
   shiftMs = 0
 
-  now(): number {
-    return Date.now() + this.shiftMs
-  }
-
-  at(): Disposable {
-    throw new Error('The CA of this server waits for nothing')
+  override now(): number {
+    return super.now() + this.shiftMs
   }
 }
 
