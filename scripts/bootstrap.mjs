@@ -19,7 +19,10 @@ function installDependencies() {
   const wanted = fingerprint([join(root, 'package-lock.json')])
   if (existsSync(join(bin, 'node')) && read(stamp) === wanted) return
   say('installing the dependencies of the lockfile (about half a minute)')
-  const npm = spawnSync('npm', ['ci', '--loglevel=error', '--no-audit', '--no-fund'], { cwd: root, stdio: ['ignore', 2, 2] })
+  const npm = spawnSync('npm', ['ci', '--loglevel=error', '--no-audit', '--no-fund'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  })
   if (npm.status !== 0) fail('`npm ci` failed: see its messages above; it needs the npm registry')
   writeFileSync(stamp, wanted)
 }
@@ -29,7 +32,8 @@ function buildAddon() {
   const stamp = join(root, '.cache', 'native-stamp')
   const sources = ['Cargo.toml', 'Cargo.lock'].map(name => join(root, name))
   for (const name of ['Cargo.toml', 'build.rs']) sources.push(join(folder, name))
-  for (const name of readdirSync(join(folder, 'rust'), { recursive: true })) sources.push(join(folder, 'rust', `${name}`))
+  for (const name of readdirSync(join(folder, 'rust'), { recursive: true }))
+    sources.push(join(folder, 'rust', `${name}`))
   const wanted = fingerprint(sources.filter(path => existsSync(path) && path.match(/\.(rs|toml|lock)$/)).sort())
   const built = readdirSync(folder).some(name => name.endsWith('.node'))
   if (built && read(stamp) === wanted) return

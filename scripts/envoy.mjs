@@ -47,7 +47,9 @@ function run(command, args, cwd) {
 }
 
 function say(text) {
-  process.stderr.write(`livery setup: ${text}${text.startsWith('fetching') ? '' : ': tests with Envoy will be skipped'}\n`)
+  process.stderr.write(
+    `livery setup: ${text}${text.startsWith('fetching') ? '' : ': tests with Envoy will be skipped'}\n`,
+  )
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
