@@ -10,9 +10,9 @@ export type {
   SigningRequest,
 } from './embedded/certificate-authority.ts'
 export { CertificateAuthority } from './embedded/certificate-authority.ts'
-export type { ServerNames } from './embedded/certificate-profiles.ts'
 export type { EmbeddedConfig } from './embedded/embedded.ts'
 export { createEmbedded, EmbeddedClient } from './embedded/embedded.ts'
+export type { ServerNames } from './embedded/server-names.ts'
 export type { Authenticator, Caller, CallerCredentials, TokenGrant } from './istio-ca-server/authenticators.ts'
 export { clientCertificates, staticTokens } from './istio-ca-server/authenticators.ts'
 export type { IstioCaServerEvent, IstioCaServerOptions } from './istio-ca-server/istio-ca-server.ts'

@@ -8,8 +8,8 @@ export interface FailedCall {
   readonly what: string
   /** The token and whatever else must not come back in a message. */
   readonly secrets: readonly string[]
-  /** How the call was authenticated, for the remedy: `the token in …`, `no token`. */
-  readonly credentials: string
+  /** What to do if the CA does not accept how the call was authenticated. */
+  readonly credentialsRemedy: string
 }
 
 const CODES: Readonly<Partial<Record<status, CAErrorCode>>> = {
@@ -44,13 +44,17 @@ export function errorOfStatus(error: ServiceError, call: FailedCall): CAError {
 export function scrub(text: string, secrets: readonly string[]): string {
   let scrubbed = text
   for (const secret of secrets) if (secret !== '') scrubbed = scrubbed.replaceAll(secret, '[secret]')
-  return scrubbed
-    .replace(/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)/g, '[private key]')
-    .replace(/\bbearer\s+\S+/gi, 'bearer [token]')
-    .replace(/\beyJ[\w.-]{8,}/g, '[token]')
-    .replace(/[\s\p{C}]+/gu, ' ')
-    .trim()
-    .slice(0, MAX_TEXT)
+  return (
+    scrubbed
+      .replace(/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)/g, '[private key]')
+      .replace(/\bbearer\s+\S+/gi, 'bearer [token]')
+      .replace(/\beyJ[\w.-]{8,}/g, '[token]')
+      .replace(/[\s\p{C}]+/gu, ' ')
+      // What grpc-js adds to a failed connection when it has nothing to add.
+      .replace(/(\. Resolution note:)?[. ]*$/, '')
+      .trimStart()
+      .slice(0, MAX_TEXT)
+  )
 }
 
 function codeOf({ code, details }: ServiceError): CAErrorCode {
@@ -60,12 +64,16 @@ function codeOf({ code, details }: ServiceError): CAErrorCode {
   return CODES[code] ?? 'unavailable'
 }
 
-function remedyOf(code: CAErrorCode, { code: grpcCode, details }: ServiceError, { credentials }: FailedCall): string {
+function remedyOf(
+  code: CAErrorCode,
+  { code: grpcCode, details }: ServiceError,
+  { credentialsRemedy }: FailedCall,
+): string {
   switch (code) {
     case 'unauthenticated':
       return /impersonat/i.test(details)
         ? 'Let the CA trust this node (istiod: CA_TRUSTED_NODE_ACCOUNTS), and check that a pod of this identity runs on it.'
-        : `It was sent ${credentials}: check its expiry, its audience and the cluster it is of.`
+        : credentialsRemedy
     case 'denied':
       return 'Let the CA allow this caller.'
     case 'invalid-csr':

@@ -48,12 +48,12 @@ class CitadelClient implements CAClient {
     signal.throwIfAborted()
     const { pem } = await untilAborted(request.csr(), signal)
     const channel = await untilAborted(this.#currentChannel(), signal)
-    const { token, credentials } = await untilAborted(this.#credentials(request, channel), signal)
+    const { token, credentialsRemedy } = await untilAborted(this.#credentials(request, channel), signal)
     const result = await channel.createCertificate(this.#encode(request, pem), this.#headers(token), signal)
     const call: FailedCall = {
       what: `a certificate for ${request.identity} from the CA at ${this.#target.address}`,
       secrets: [token ?? '', ...Object.values(this.#config.headers ?? {})],
-      credentials,
+      credentialsRemedy,
     }
     switch (result.kind) {
       case 'answer':
@@ -105,12 +105,18 @@ class CitadelClient implements CAClient {
   async #credentials(
     { tokenFile = this.#config.tokenFile }: CertificateRequest,
     { material }: CitadelChannel,
-  ): Promise<{ readonly token?: string; readonly credentials: string }> {
-    const certificate = material.client && `the client certificate ${this.#config.clientCertificate?.certFile}`
-    if (tokenFile === undefined) return { credentials: certificate ?? 'no token, since tokenFile is not set' }
+  ): Promise<{ readonly token?: string; readonly credentialsRemedy: string }> {
+    const { certFile } = this.#config.clientCertificate ?? {}
+    const withCertificate = material.client && { credentialsRemedy: `Check the client certificate ${certFile}.` }
+    if (tokenFile === undefined)
+      return withCertificate ?? { credentialsRemedy: 'Set tokenFile: the call was sent without a token.' }
     const reading = await readToken(tokenFile)
-    if (reading.kind === 'token') return { token: reading.token, credentials: `the token in ${tokenFile}` }
-    if (certificate) return { credentials: certificate }
+    if (reading.kind === 'token')
+      return {
+        token: reading.token,
+        credentialsRemedy: `Check the expiry, the audience and the cluster of the token in ${tokenFile}.`,
+      }
+    if (withCertificate) return withCertificate
     throw new CAError(
       'unauthenticated',
       `Cannot use the token in ${tokenFile}: ${reading.reason}. Mount a token there for the CA at ${this.#target.address}, or correct tokenFile.`,

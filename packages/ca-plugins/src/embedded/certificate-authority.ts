@@ -21,10 +21,10 @@ import {
   generateKeys,
   type Issuer,
   publicKeyOf,
-  type ServerNames,
   type Validity,
 } from './certificate-profiles.ts'
 import { verifiedPublicKey } from './certificate-request.ts'
+import type { ServerNames } from './server-names.ts'
 
 export interface CertificateAuthorityOptions {
   readonly clock: Clock

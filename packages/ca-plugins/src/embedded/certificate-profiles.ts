@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import { derToPem, type KeyType, type SpiffeId } from '@livery/core'
 import * as x509 from '@peculiar/x509'
 import { bitString, element, extension, integer, objectIdentifier, octetString, sequence, time } from './der.ts'
+import type { ServerNames } from './server-names.ts'
 
 x509.cryptoProvider.set(webcrypto)
 
@@ -31,12 +32,6 @@ export interface Issuer {
 export interface Validity {
   readonly notBefore: number
   readonly notAfter: number
-}
-
-/** The names of a TLS server certificate. */
-export interface ServerNames {
-  readonly dnsNames: readonly string[]
-  readonly ipAddresses: readonly string[]
 }
 
 const KEY_ALGORITHMS: Readonly<Record<KeyType, webcrypto.EcKeyGenParams | webcrypto.RsaHashedKeyGenParams>> = {

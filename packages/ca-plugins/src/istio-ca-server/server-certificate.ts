@@ -2,7 +2,7 @@
 import { ServerCredentials } from '@grpc/grpc-js'
 import type { Clock } from '@livery/core'
 import type { CertificateAuthority } from '../embedded/certificate-authority.ts'
-import type { ServerNames } from '../embedded/certificate-profiles.ts'
+import type { ServerNames } from '../embedded/server-names.ts'
 
 export interface ServerCertificateOptions {
   readonly authority: CertificateAuthority
