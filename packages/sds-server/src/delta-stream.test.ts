@@ -116,7 +116,7 @@ test('an unknown or forbidden name is removed, alone, and never gets a key', asy
   const response = await stream.next()
   assert.deepEqual(namesOf(response), [WEB])
   assert.deepEqual(response.removedResources.sort(), ['default', UNKNOWN, OTHER])
-  await running.source.issue('spiffe://cluster.local/ns/default/sa/nobody')
+  await running.source.issue(UNKNOWN)
   assert.deepEqual(namesOf(await stream.next()), [UNKNOWN])
 })
 

@@ -297,8 +297,25 @@ test('an allowed name that becomes known later is pushed then', async () => {
   const stream = running.connect().sotw()
   stream.ask(UNKNOWN)
   assert.deepEqual(namesOf(await stream.next()), [])
-  await running.source.issue('spiffe://cluster.local/ns/default/sa/nobody')
+  await running.source.issue(UNKNOWN)
   assert.deepEqual(namesOf(await stream.next()), [UNKNOWN])
+})
+
+test('a name that is asked for again once it is known is held until its secret exists', async () => {
+  await using running = await startServer()
+  const client = running.connect()
+  const stream = client.sotw()
+  stream.ask(UNKNOWN)
+  assert.deepEqual(namesOf(await stream.next()), [])
+  running.source.add(UNKNOWN)
+  stream.ask(UNKNOWN)
+  await client.settled()
+  assert.equal(stream.queued, 0)
+  await running.source.issue(UNKNOWN)
+  assert.deepEqual(namesOf(await stream.next()), [UNKNOWN])
+  await client.settled()
+  assert.equal(stream.queued, 0)
+  assert.equal(running.source.subscribers, 1)
 })
 
 test('a secret that was withdrawn is not sent, and the next one is', async () => {

@@ -140,7 +140,7 @@ test('SotW: after any sequence the peer that reads to the end has the newest of 
       for (const message of peer.sent.slice(-3)) ask([...wanted], message.nonce)
       assert.equal(stream.take(), undefined)
     }),
-    { numRuns: 500 },
+    { numRuns: 2_000 },
   )
 })
 
@@ -188,6 +188,6 @@ test('Delta: after any sequence the peer has exactly what there is of what it wa
       for (const message of peer.sent.slice(-3)) stream.receive({ ...deltaRequest, responseNonce: message.nonce })
       assert.equal(stream.take(), undefined)
     }),
-    { numRuns: 500 },
+    { numRuns: 2_000 },
   )
 })

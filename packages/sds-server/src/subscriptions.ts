@@ -24,16 +24,11 @@ export interface NamedSecret {
   readonly item: SecretItem
 }
 
-type Delivery =
-  /** Nothing to send yet. `held` is the version that the peer has from an earlier stream. */
-  | { readonly kind: 'waiting'; readonly held: string | undefined }
-  | { readonly kind: 'due' }
-  | { readonly kind: 'sent'; readonly version: string }
-
 interface Subscription {
   readonly resolution: Resolution
   readonly watch: Disposable | undefined
-  delivery: Delivery
+  /** The version that the peer has, from this stream or an earlier one. */
+  peerVersion: string | undefined
 }
 
 /** Keeps one entry a name, whatever happens in between, so that a slow reader costs no memory. */
@@ -69,11 +64,16 @@ export class Subscriptions implements Disposable {
 
   /** Makes an answer to `name` due, now or as soon as there is one, unless the peer holds that very version. */
   ask(name: string, held?: string): Resolution {
-    const entry = this.#entries.get(name) ?? this.#add(name)
+    const present = this.#entries.get(name)
+    const entry = present?.resolution.kind === 'granted' ? present : this.#resolve(name, present)
     const { resolution } = entry
     if (resolution.kind === 'refused') return resolution
+    if (held !== undefined) entry.peerVersion = held
     const item = this.#view.current(resolution.secret)
-    this.#deliver(name, entry, item, { kind: 'waiting', held })
+    if (item) {
+      this.#removed.delete(name)
+      if (item.version !== held) this.#due.add(name)
+    }
     return resolution
   }
 
@@ -96,8 +96,9 @@ export class Subscriptions implements Disposable {
       const entry = this.#entries.get(name)
       if (!entry || entry.resolution.kind === 'refused') continue
       const item = this.#view.current(entry.resolution.secret)
-      entry.delivery = item ? { kind: 'sent', version: item.version } : { kind: 'waiting', held: undefined }
-      if (item) secrets.push({ name, item })
+      if (!item) continue
+      entry.peerVersion = item.version
+      secrets.push({ name, item })
     }
     this.#due.clear()
     return secrets
@@ -116,13 +117,15 @@ export class Subscriptions implements Disposable {
     this.#removed.clear()
   }
 
-  #add(name: string): Subscription {
+  /** What was unknown or refused before may be there by now. */
+  #resolve(name: string, before: Subscription | undefined): Subscription {
+    before?.watch?.[Symbol.dispose]()
     const resolution = this.#view.resolve(name)
     const watch =
       resolution.kind === 'refused'
         ? undefined
         : this.#view.subscribe(resolution.secret, item => this.#onChange(name, item))
-    const entry: Subscription = { resolution, watch, delivery: { kind: 'waiting', held: undefined } }
+    const entry: Subscription = { resolution, watch, peerVersion: before?.peerVersion }
     this.#entries.set(name, entry)
     return entry
   }
@@ -130,28 +133,14 @@ export class Subscriptions implements Disposable {
   #onChange(name: string, item: SecretItem | undefined): void {
     const entry = this.#entries.get(name)
     if (!entry) return
-    if (!item && entry.delivery.kind === 'sent') this.#removed.add(name)
-    this.#deliver(name, entry, item, entry.delivery)
+    if (item) {
+      this.#removed.delete(name)
+      if (item.version !== entry.peerVersion) this.#due.add(name)
+    } else {
+      this.#due.delete(name)
+      if (entry.peerVersion !== undefined) this.#removed.add(name)
+      entry.peerVersion = undefined
+    }
     if (this.#due.has(name) || this.#removed.has(name)) this.#wake()
   }
-
-  #deliver(name: string, entry: Subscription, item: SecretItem | undefined, before: Delivery): void {
-    if (!item) {
-      entry.delivery = before.kind === 'waiting' ? before : { kind: 'waiting', held: undefined }
-      this.#due.delete(name)
-      return
-    }
-    this.#removed.delete(name)
-    if (item.version === peerVersion(before)) {
-      entry.delivery = { kind: 'sent', version: item.version }
-    } else {
-      entry.delivery = { kind: 'due' }
-      this.#due.add(name)
-    }
-  }
-}
-
-function peerVersion(delivery: Delivery): string | undefined {
-  if (delivery.kind === 'sent') return delivery.version
-  return delivery.kind === 'waiting' ? delivery.held : undefined
 }

@@ -103,15 +103,18 @@ export class ClientStream<Request, Response> {
   readonly status: Promise<StatusObject>
   readonly #call: ClientDuplexStream<Request, Response>
   readonly #received: Response[] = []
-  readonly #waiting: ((response: Response) => void)[] = []
+  readonly #waiting: PromiseWithResolvers<Response>[] = []
 
   constructor(call: ClientDuplexStream<Request, Response>) {
     this.#call = call
     this.status = new Promise(resolve => call.on('status', resolve))
+    call.on('status', ({ code, details }) => {
+      for (const waiter of this.#waiting) waiter.reject(new Error(`the stream ended with ${code}: ${details}`))
+    })
     call.on('error', () => {}) // the status says it
     call.on('data', (response: Response) => {
       const waiter = this.#waiting.shift()
-      if (waiter) waiter(response)
+      if (waiter) waiter.resolve(response)
       else this.#received.push(response)
     })
   }
@@ -125,10 +128,13 @@ export class ClientStream<Request, Response> {
     this.#call.write(request)
   }
 
+  /** The next answer; rejects if the stream ends before. */
   next(): Promise<Response> {
     const received = this.#received.shift()
     if (received !== undefined) return Promise.resolve(received)
-    return new Promise(resolve => this.#waiting.push(resolve))
+    const waiter = Promise.withResolvers<Response>()
+    this.#waiting.push(waiter)
+    return waiter.promise
   }
 
   /** Stops reading, as a stopped process does: the window fills up. */
