@@ -81,14 +81,18 @@ export class CitadelChannel {
       return result
     } finally {
       this.#calls--
-      if (this.#retired && this.#calls === 0) this.#client.close()
+      this.#closeIfDone()
     }
   }
 
-  /** Closes the connection once the open calls have ended. */
+  /** Closes the connection once the open calls have ended, and those that were just handed this channel. */
   retire(): void {
     this.#retired = true
-    if (this.#calls === 0) this.#client.close()
+    setImmediate(() => this.#closeIfDone())
+  }
+
+  #closeIfDone(): void {
+    if (this.#retired && this.#calls === 0) this.#client.close()
   }
 
   async #call(request: Buffer, metadata: Metadata, signal: AbortSignal): Promise<CallResult> {

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
+import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { SystemClock } from '@livery/core'
@@ -188,6 +190,29 @@ test('a call that is open when the root changes goes on and ends well', async t 
   assert.equal(server.connections, 2)
   answer()
   assert.equal((await first).chain.length, 1)
+})
+
+test('a call whose connection is still being made when the root changes is not lost', async t => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const { promise: accepted, resolve: accept } = Promise.withResolvers<void>()
+  const proxy = createServer(socket => {
+    accept()
+    socket.on('error', () => {})
+    released.then(() => socket.pipe(connect(Number(server.address.split(':')[1]), '127.0.0.1')).pipe(socket))
+  })
+  await new Promise<void>(resolve => proxy.listen(0, '127.0.0.1', resolve))
+  t.after(() => proxy.close())
+  const bound = proxy.address()
+  const address = `127.0.0.1:${typeof bound === 'object' && bound ? bound.port : 0}`
+  const { client, server, directory } = await setUpCitadel(t, { config: () => ({ address }) })
+  const first = client.issue(await workloadRequest(WEB))
+  await accepted
+  await replaceFile(join(directory, 'root.pem'), server.authority.trustBundle().join('').repeat(2))
+  const second = client.issue(await workloadRequest(API))
+  await once(proxy, 'connection')
+  release()
+  await Promise.all([first, second])
+  assert.equal(server.connections, 2)
 })
 
 test('a root file that is missing or broken is unavailable with its path; once it is there, all is well', async t => {

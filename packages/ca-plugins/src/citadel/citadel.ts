@@ -8,7 +8,7 @@ import { untilAborted } from '../abort.ts'
 import type { MetadataValue } from '../gen/istio/v1/auth/ca.ts'
 import { CERT_SIGNER, encodeRequest, IMPERSONATED_IDENTITY } from '../istio-certificate-service.ts'
 import type { PluginContext } from '../plugin-context.ts'
-import { readToken } from './bearer-token.ts'
+import { readToken, type TokenReading } from './bearer-token.ts'
 import { AnswerReader, UnusableAnswer } from './certificate-chain.ts'
 import { MaterialReader } from './channel-material.ts'
 import { CitadelChannel } from './citadel-channel.ts'
@@ -47,8 +47,11 @@ class CitadelClient implements CAClient {
     const signal = AbortSignal.any([request.signal, this.#closing.signal])
     signal.throwIfAborted()
     const { pem } = await untilAborted(request.csr(), signal)
+    const { tokenFile = this.#config.tokenFile } = request
+    const reading = tokenFile === undefined ? undefined : await untilAborted(readToken(tokenFile), signal)
+    // Nothing is awaited between getting the channel and calling on it, since another call may replace it.
     const channel = await untilAborted(this.#currentChannel(), signal)
-    const { token, credentialsRemedy } = await untilAborted(this.#credentials(request, channel), signal)
+    const { token, credentialsRemedy } = this.#credentials(reading, tokenFile, channel)
     const result = await channel.createCertificate(this.#encode(request, pem), this.#headers(token), signal)
     const call: FailedCall = {
       what: `a certificate for ${request.identity} from the CA at ${this.#target.address}`,
@@ -102,21 +105,19 @@ class CitadelClient implements CAClient {
   }
 
   /** Without a token the client certificate has to do; without that, the CA need not be asked. */
-  async #credentials(
-    { tokenFile = this.#config.tokenFile }: CertificateRequest,
+  #credentials(
+    reading: TokenReading | undefined,
+    tokenFile: string | undefined,
     { material }: CitadelChannel,
-  ): Promise<{ readonly token?: string; readonly credentialsRemedy: string }> {
-    const { certFile } = this.#config.clientCertificate ?? {}
-    const withCertificate = material.client && { credentialsRemedy: `Check the client certificate ${certFile}.` }
-    if (tokenFile === undefined)
-      return withCertificate ?? { credentialsRemedy: 'Set tokenFile: the call was sent without a token.' }
-    const reading = await readToken(tokenFile)
-    if (reading.kind === 'token')
+  ): { readonly token?: string; readonly credentialsRemedy: string } {
+    if (reading?.kind === 'token')
       return {
         token: reading.token,
         credentialsRemedy: `Check the expiry, the audience and the cluster of the token in ${tokenFile}.`,
       }
-    if (withCertificate) return withCertificate
+    if (material.client)
+      return { credentialsRemedy: `Check the client certificate ${this.#config.clientCertificate?.certFile}.` }
+    if (reading === undefined) return { credentialsRemedy: 'Set tokenFile: the call was sent without a token.' }
     throw new CAError(
       'unauthenticated',
       `Cannot use the token in ${tokenFile}: ${reading.reason}. Mount a token there for the CA at ${this.#target.address}, or correct tokenFile.`,
