@@ -1,7 +1,7 @@
 /** The agent: everything wired together, from the configuration to the open sockets and back down again. */
 import { type CAClient, type Clock, type KeyGenerator, SecretManager, SystemClock } from '@livery/core'
 import { disableCoreDumps, readPeerCredentials } from '@livery/native-keygen'
-import { createSdsServer, type SdsServer } from '@livery/sds-server'
+import { createSdsServer, type SdsServer, type SocketConfig } from '@livery/sds-server'
 import { AdminServer } from './admin/admin-server.ts'
 import type { Phase } from './admin/readiness.ts'
 import type { AdminSource } from './admin/routes.ts'
@@ -113,18 +113,27 @@ export class Agent implements AsyncDisposable {
       }),
     )
     this.#phase = 'serving'
+    this.#tellStart(sockets, admin, health)
+  }
+
+  #tellStart(sockets: readonly SocketConfig[], admin: AdminServer, health: AdminServer | undefined): void {
+    const { config } = this.#loaded
+    for (const socket of sockets.slice(0, SOCKET_LINES)) this.#logger.info(describeSocket(socket))
+    if (sockets.length > SOCKET_LINES) this.#logger.info(`and ${sockets.length - SOCKET_LINES} more sockets`)
+    const ca = describeCA(config)
+    const address = formatHostPort(admin.address)
     this.#logger.info(
       {
         version: VERSION,
         trustDomain: config.trustDomain,
         identities: config.identities.length,
-        sockets: sockets.map(({ path }) => path),
-        admin: formatHostPort(admin.address),
+        sockets: sockets.length,
+        admin: address,
         health: health && formatHostPort(health.address),
-        ca: describeCA(config),
+        ca,
         keys: `${config.keyType}, ${this.#keyGenerator.name}`,
       },
-      `livery ${VERSION} serves ${count(config.identities.length, 'identity', 'identities')} of ${config.trustDomain} on ${count(sockets.length, 'socket', 'sockets')}; admin http://${formatHostPort(admin.address)}`,
+      `livery ${VERSION} serves ${config.trustDomain}, identities: ${config.identities.length}; CA: ${ca}; keys: ${config.keyType}, ${this.#keyGenerator.name}; admin: http://${address}`,
     )
   }
 
@@ -172,6 +181,10 @@ export class Agent implements AsyncDisposable {
   }
 }
 
-function count(number: number, one: string, many: string): string {
-  return `${number} ${number === 1 ? one : many}`
+/** A node can have a socket for each of its thousand pods. */
+const SOCKET_LINES = 10
+
+function describeSocket({ path, identity, allow = [] }: SocketConfig): string {
+  if (identity !== undefined) return `socket ${path}: ${identity}`
+  return `socket ${path}: ${allow.length === 0 ? 'nothing, since allow is empty' : `by name ${allow.join(', ')}`}`
 }

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chmod, readdir, writeFile } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { readPeerCredentials } from '@livery/native-keygen'
 import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
@@ -135,23 +136,42 @@ test('an admin port that is taken ends the start with exit 1 and the remedy, and
   assert.equal(existsSync(join(other.path, 'run/sds.sock')), false)
 })
 
-test('a directory that cannot be written ends the start with exit 1, the path and the reason', {
-  skip: process.getuid?.() === 0 && 'root may write everywhere',
-}, async () => {
+test('a place where no socket can be made ends the start with exit 1, the path and the reason', async () => {
   await using directory = await makeDirectory()
-  await chmod(directory.path, 0o500)
-  await using agent = new LiveryProcess(['run'], { cwd: directory.path })
+  await using agent = await start(directory.path, { ...CONFIG, sockets: [{ path: 'livery.yaml/sds.sock' }] })
   assert.equal((await agent.ended).code, 1)
+  assert.match(agent.stderr, /livery: Cannot listen on .*livery\.yaml\/sds\.sock .*choose another path/)
+  assert.equal(existsSync(join(directory.path, 'run/web.sock')), false)
 })
 
-test('callers without the addon are refused at the start with exit 78', async () => {
+test('a caller that no rule lets in is refused and logged, one that a rule lets in is served', {
+  skip: readPeerCredentials ? false : 'no addon to tell callers apart',
+}, async () => {
+  await using directory = await makeDirectory()
+  const allow = ['spiffe://cluster.local/**']
+  const uid = process.getuid?.() ?? 0
+  const sockets = [
+    { path: 'run/mine.sock', allow, callers: [{ uid, allow: [WEB] }] },
+    { path: 'run/theirs.sock', allow, callers: [{ uid: uid + 1 }] },
+  ]
+  await using agent = await start(directory.path, { ...CONFIG, sockets })
+  await agent.admin()
+  assert.deepEqual(
+    (await fetchSecrets(join(directory.path, 'run/mine.sock'), ['default'])).map(({ name }) => name),
+    ['default'],
+  )
+  await assert.rejects(fetchSecrets(join(directory.path, 'run/theirs.sock'), ['ROOTCA']))
+  assert.match(await agent.line(/"event":"connection-refused"/), new RegExp(`"uid":${uid},.*"reason":"not-allowed"`))
+})
+
+test('callers without the addon are refused at the start with exit 78', {
+  skip: readPeerCredentials ? 'the addon is built' : false,
+}, async () => {
   await using directory = await makeDirectory()
   const sockets = [{ path: 'run/sds.sock', allow: ['spiffe://cluster.local/**'], callers: [{ uid: 1 }] }]
-  await using agent = await start(directory.path, { ...CONFIG, sockets }, { LIVERY_KEYGEN: 'webcrypto' })
-  // With the addon built it starts, and refuses the connection of this test instead.
-  const outcome = await Promise.race([agent.ended, agent.admin()])
-  if (typeof outcome === 'string') await assert.rejects(fetchSecrets(join(directory.path, 'run/sds.sock'), ['ROOTCA']))
-  else assert.equal(outcome.code, 78)
+  await using agent = await start(directory.path, { ...CONFIG, sockets })
+  assert.equal((await agent.ended).code, 78)
+  assert.match(agent.stderr, /Cannot use callers on .*needs the native addon/)
 })
 
 test('WebCrypto keys serve as well, and the start says what generates them', async () => {
@@ -199,7 +219,7 @@ test('two nodes: a CA that comes up late heals an agent that was started before 
     retry: { min: '50ms', max: '500ms' },
   })
   const admin = await agent.admin()
-  await agent.line(new RegExp(`"event":"ca-error".*"name":"${WEB}"`))
+  await agent.line(new RegExp(`"event":"ca-error".*"resource":"${WEB}"`))
   const lenient = await fetch(`http://${admin}/healthz/ready`)
   assert.equal(lenient.status, 200)
   assert.match(await lenient.text(), new RegExp(`not counted:\n(?: .*\n)?  ${WEB}: the CA fails \\(unavailable\\)`))
@@ -207,7 +227,7 @@ test('two nodes: a CA that comes up late heals an agent that was started before 
 
   await using second = new LiveryProcess([...args, address], { cwd })
   await second.line(/"msg":"CA of cluster\.local on /)
-  for (const id of [WEB, API]) await agent.line(new RegExp(`"event":"issued","name":"${id}"`))
+  for (const id of [WEB, API]) await agent.line(new RegExp(`"event":"issued","resource":"${id}"`))
   const [secret] = await fetchSecrets(join(cwd, 'run/sds.sock'), [API])
   assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${API}`)
   assert.equal((await fetch(`http://${admin}/healthz/ready?strict`)).status, 200)
@@ -231,7 +251,7 @@ test("sidecar mode serves one identity on Istio's socket, from nothing but the e
     AUTH_TOKEN: 'token',
   }
   await using agent = new LiveryProcess(['run', '--admin', '127.0.0.1:0'], { cwd, env })
-  await agent.line(new RegExp(`"event":"issued","name":"${WEB}"`))
+  await agent.line(new RegExp(`"event":"issued","resource":"${WEB}"`))
   const [secret] = await fetchSecrets(join(cwd, 'var/run/secrets/workload-spiffe-uds/socket'), ['default'])
   assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${WEB}`)
 })
@@ -296,4 +316,15 @@ test('metrics count what a client did', async () => {
   assert.match(text, /^livery_sds_streams\{socket=".*web\.sock"\} 1$/m)
   assert.match(text, /^livery_sds_pushes_total 1$/m)
   assert.match(text, new RegExp(`^livery_certificate_expiration_timestamp_seconds\\{identity="${API}"\\} \\d+$`, 'm'))
+})
+
+test('SIGUSR1 opens no debugger', async () => {
+  await using directory = await makeDirectory()
+  await using agent = await start(directory.path)
+  const admin = await agent.admin()
+  agent.kill('SIGUSR1')
+  assert.equal((await fetch(`http://${admin}/healthz/live`)).status, 200)
+  agent.kill('SIGTERM')
+  assert.equal((await agent.ended).code, 0)
+  assert.doesNotMatch(agent.stderr, /[Dd]ebugger/)
 })

@@ -9,7 +9,6 @@ import { FloodLimit } from './flood-limit.ts'
 interface Line {
   readonly level: number
   readonly event: string
-  readonly name?: string
   readonly msg: string
   readonly [field: string]: unknown
 }
@@ -54,13 +53,13 @@ test('another kind of error is told though the first one lasts', () => {
   )
 })
 
-test('a line has the name, fields to filter by, times as ISO 8601, and a sentence', () => {
+test('a line has the resource, fields to filter by, times as ISO 8601, and a sentence', () => {
   using at = bench()
   record(at.log, 'spiffe://a/b', ISSUED)
   const { level: _, time: __, ...line } = at.lines[0] ?? assert.fail()
   assert.deepEqual(line, {
     event: 'issued',
-    name: 'spiffe://a/b',
+    resource: 'spiffe://a/b',
     serialNumber: 'AB',
     notAfter: '1970-01-01T00:00:01.000Z',
     renewAt: '1970-01-01T00:00:00.500Z',

@@ -36,7 +36,7 @@ export class EventLog {
 
   ledger(name: string, { event }: LedgerEntry): void {
     const { kind, ...fields } = event
-    this.#write(this.#level(name, event), kind, { name, ...readable(fields) }, describeEvent(event))
+    this.#write(this.#level(name, event), kind, { resource: name, ...readable(fields) }, describeEvent(event))
   }
 
   sds(event: SdsEvent): void {

@@ -55,9 +55,14 @@ test('keys, tokens and headers are taken out by name, also one level down', asyn
   assert.match(text, /\[redacted\]/)
 })
 
-test('the pretty form is for people', async () => {
-  const text = await logged(`logger.warn({ a: 1 }, 'careful')`, 'pretty')
-  assert.match(text, /WARN.*careful\n {4}a: 1\n/s)
+test('the pretty form is for people: the sentence, its resource, and where an error comes from', async () => {
+  const text = await logged(
+    `logger.warn({ event: 'x', resource: 'spiffe://a/b' }, 'careful'); logger.error({ err: new Error('why') }, 'bad')`,
+    'pretty',
+  )
+  assert.match(text, /WARN.*spiffe:\/\/a\/b: careful\n/)
+  assert.match(text, /ERROR.*bad\nError: why\n {4}at /)
+  assert.doesNotMatch(text, /event/)
 })
 
 test('a reader that is stuck holds up neither the event loop nor the exit: lines are dropped and counted', async () => {

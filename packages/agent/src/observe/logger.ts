@@ -1,5 +1,5 @@
 /** Structured logs that never hold up the event loop: what a stuck reader does not take is dropped and counted. */
-import { constants, openSync } from 'node:fs'
+import { constants, fstatSync, openSync } from 'node:fs'
 import { type Logger as PinoLogger, pino } from 'pino'
 import pretty from 'pino-pretty'
 import type { LogLevel } from '../config/schema.ts'
@@ -33,10 +33,22 @@ export function createLogger(options: { readonly level: LogLevel; readonly forma
     redact: { paths: REDACTED, censor: '[redacted]' },
   }
   if (options.format === 'pretty') {
-    const stream = pretty({ destination: 2, sync: true, translateTime: 'SYS:HH:MM:ss.l' })
+    const stream = pretty({
+      destination: 2,
+      sync: true,
+      translateTime: 'SYS:HH:MM:ss.l',
+      hideObject: true,
+      messageFormat: sentence,
+    })
     return { logger: pino(settings, stream), dropped: () => 0, [Symbol.dispose]: () => stream.end() }
   }
   return jsonSink(settings)
+}
+
+/** For people the sentence is enough, with the resource before it and an error's stack after it. */
+function sentence({ resource, msg, err }: Record<string, unknown>): string {
+  const stack = typeof err === 'object' && err !== null && 'stack' in err ? `\n${err.stack}` : ''
+  return `${resource === undefined ? '' : `${resource}: `}${msg}${stack}`
 }
 
 function jsonSink(settings: pino.LoggerOptions): LogSink {
@@ -74,12 +86,13 @@ function jsonSink(settings: pino.LoggerOptions): LogSink {
 }
 
 /**
- * Standard error, opened anew without blocking: a write to a full pipe would otherwise hold a thread of the pool, and
- * the process at its end. Not every kind of file can be opened again (a socket cannot); then as it is.
+ * Standard error; a pipe is opened anew without blocking: a write to a full one would otherwise hold a thread of the
+ * pool, and the process at its end. A file is not, since others may write on from its position; a socket cannot be.
  */
 function standardError(): number {
   try {
-    return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK)
+    if (!fstatSync(2).isFIFO()) return 2
+    return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_NONBLOCK)
   } catch {
     return 2
   }

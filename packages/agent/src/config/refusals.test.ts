@@ -1,0 +1,301 @@
+/** Every way to write a wrong value, with the whole text of its refusal. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import fc from 'fast-check'
+import { ConfigError } from './config-error.ts'
+import { loadConfig } from './load.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))
+after(() => rmSync(directory, { recursive: true }))
+const file = join(directory, 'livery.yaml')
+
+const MINIMAL = `ca: { plugin: embedded }
+identities: [spiffe://cluster.local/ns/default/sa/web]
+sockets: [{ path: run/sds.sock }]
+`
+
+function load(text: string): void {
+  writeFileSync(file, text)
+  loadConfig({ file, environment: {}, workingDirectory: '/elsewhere', terminal: false })
+}
+
+/** The message without the directory of the file. */
+function refusal(text: string): string {
+  try {
+    load(text)
+  } catch (error) {
+    assert.ok(error instanceof ConfigError, String(error))
+    return error.message.replaceAll(`${directory}/`, '')
+  }
+  return assert.fail('it was accepted')
+}
+
+/** What is appended to (or put in place of a part of) the minimal file, and the line that refuses it. */
+const REFUSALS: readonly { readonly text: string; readonly replaces?: string; readonly says: string }[] = [
+  {
+    text: 'ttl: 24',
+    says: 'livery.yaml:4: ttl: 24 is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+  },
+  { text: 'ttl: 10ms', says: 'livery.yaml:4: ttl: "10ms" is shorter than 1s. Write 1s or more.' },
+  { text: 'drain: 2h', says: 'livery.yaml:4: drain: "2h" is longer than 1h. Write 1h or less.' },
+  { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
+  {
+    text: 'keyTyp: rsa-2048',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, ca, identities, sockets, names, files, admin, health, drain, log.',
+  },
+  {
+    text: 'keyType: rsa-1024',
+    says: 'livery.yaml:4: keyType: "rsa-1024" is none of ecdsa-p256, ecdsa-p384, rsa-2048, rsa-3072, rsa-4096. Write one of these.',
+  },
+  {
+    text: 'rotation: { ratoi: 0.5 }',
+    says: 'livery.yaml:4: rotation.ratoi: unknown key. Did you mean "ratio"? Known here: ratio, jitter, settle.',
+  },
+  {
+    text: 'rotation: { ratio: "0.5" }',
+    says: 'livery.yaml:4: rotation.ratio: "0.5" is no number from 0.01 to 0.99. It is the part of the lifetime after which to renew: 0.5 is half.',
+  },
+  {
+    text: 'rotation: { ratio: 0.9, jitter: 0.2 }',
+    says: 'livery.yaml:4: rotation.ratio: 0.9 ± jitter 0.2 leaves the lifetime. Keep ratio - jitter over 0 and ratio + jitter under 1.',
+  },
+  {
+    text: 'rotation: 0.5',
+    says: 'livery.yaml:4: rotation: 0.5 is a number, no mapping. Write ratio, jitter, settle under it.',
+  },
+  { text: 'retry: { min: 10m }', says: 'livery.yaml:4: retry.min: is longer than retry.max. Swap them.' },
+  {
+    text: 'trustDomain: Cluster.Local',
+    says: 'livery.yaml:4: trustDomain: "Cluster.Local" is no trust domain: it has a character other than lower-case letters, digits, ".", "_" and "-". Write one such as cluster.local.',
+  },
+  {
+    text: 'trustDomain: example.org',
+    says: 'livery.yaml:2: identities[0]: spiffe://cluster.local/ns/default/sa/web is not in the trust domain example.org of this agent. Change it, or trustDomain.',
+  },
+  {
+    text: 'names: { root: default }',
+    says: 'livery.yaml:4: names.root: is the same as names.default. Choose another.',
+  },
+  {
+    text: 'files: { allow: [/etc/certs] }',
+    says: 'livery.yaml:4: files: {"allow":["/etc/certs"]} is not supported yet: this version serves no secrets from files. Remove the key.',
+  },
+  {
+    text: 'admin: { address: 15100 }',
+    says: 'livery.yaml:4: admin.address: 15100 is a number, no string. Write host:port.',
+  },
+  {
+    text: 'admin: { address: "localhost:99999" }',
+    says: 'livery.yaml:4: admin.address: "localhost:99999" is no address. Write host:port, such as 127.0.0.1:15100 or "[::1]:15100".',
+  },
+  { text: 'health: {}', says: 'livery.yaml:4: health.address: is missing. Add the key "address".' },
+  {
+    text: 'log: { level: warning }',
+    says: 'livery.yaml:4: log.level: "warning" is none of trace, debug, info, warn, error, fatal, silent. Write one of these.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, rootCert: root.pem',
+    says: 'livery.yaml:1: ca.address: is missing. Add the key "address".',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: "ca:15012"',
+    says: 'livery.yaml:1: ca.rootCert: is missing. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: ca, rootCert: system',
+    says: 'livery.yaml:1: ca.address: "ca" is no address. Write host:port.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: embeded',
+    says: 'livery.yaml:1: ca.plugin: "embeded" is none of the plugins embedded, citadel. Did you mean embedded?',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: kubernetes-csr',
+    says: 'livery.yaml:1: ca.plugin: "kubernetes-csr" is not supported yet. Write citadel for a CA such as that of istiod, or embedded to try things out.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: "@acme/ca"',
+    says: 'livery.yaml:1: ca.plugin: "@acme/ca" is a module, and this version loads no plugins from modules yet. Write citadel for a CA such as that of istiod, or embedded to try things out.',
+  },
+  {
+    replaces: '{ plugin: embedded }',
+    text: '{}',
+    says: 'livery.yaml:1: ca.plugin: is missing. Write citadel for a CA such as that of istiod, or embedded to try things out.',
+  },
+  {
+    replaces: '{ plugin: embedded }',
+    text: 'embedded',
+    says: 'livery.yaml:1: ca: "embedded" is a string, no mapping. Write plugin under it.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[web]',
+    says: 'livery.yaml:2: identities[0]: "web" is no SPIFFE ID: it does not start with "spiffe://". Write spiffe://<trust domain>/ns/<namespace>/sa/<service account>.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[]',
+    says: 'livery.yaml:2: identities: nothing would be served: there is no identity. Add one.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: 'web',
+    says: 'livery.yaml:2: identities: "web" is a string, no list. Write "- " before each entry, or [ ] around them.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[spiffe://cluster.local/a, { id: spiffe://cluster.local/a }]',
+    says: 'livery.yaml:2: identities[1]: spiffe://cluster.local/a is listed twice. Remove one of the entries.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ range: "spiffe://cluster.local/a" }]',
+    says: 'livery.yaml:2: identities[0].range: "spiffe://cluster.local/a" has not exactly one range. Write one brace with two numbers, such as sa-{0..9999}.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ range: "spiffe://cluster.local/{0..1}{0..1}" }]',
+    says: 'livery.yaml:2: identities[0].range: "spiffe://cluster.local/{0..1}{0..1}" has not exactly one range. Write one brace with two numbers, such as sa-{0..9999}.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ range: "spiffe://cluster.local/{00..10}" }]',
+    says: 'livery.yaml:2: identities[0].range: "spiffe://cluster.local/{00..10}" pads its numbers. Write 0 instead of 00.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ range: "spiffe://cluster.local/{9..1}" }]',
+    says: 'livery.yaml:2: identities[0].range: "spiffe://cluster.local/{9..1}" counts down. Write the smaller number first.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ range: "spiffe://cluster.local/{0..9999999999}" }]',
+    says: 'livery.yaml:2: identities[0].range: "spiffe://cluster.local/{0..9999999999}" makes more than 100000 identities in all. Write a smaller range.',
+  },
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, mode: 0660',
+    says: 'livery.yaml:3: sockets[0].mode: 660 is a bare number, which YAML does not read as octal. Write it in octal and in quotes: "0660".',
+  },
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, mode: "0999"',
+    says: 'livery.yaml:3: sockets[0].mode: "0999" is no file mode. Write it in octal and in quotes: "0660".',
+  },
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, group: no-such-group',
+    says: 'livery.yaml:3: sockets[0].group: "no-such-group" is not in /etc/group. Write another name, or the number.',
+  },
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, allow: ["spiffe://cluster.local/**/x"]',
+    says: 'livery.yaml:3: sockets[0].allow[0]: "spiffe://cluster.local/**/x" has ** before its last segment. Write such as spiffe://cluster.local/ns/*/sa/* (* is one path segment, ** the rest).',
+  },
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, allow: ["spiffe://cluster.local/sa-*"]',
+    says: 'livery.yaml:3: sockets[0].allow[0]: "spiffe://cluster.local/sa-*" has the path segment "sa-*", which matches nothing. Write such as spiffe://cluster.local/ns/*/sa/* (* is one path segment, ** the rest).',
+  },
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, callers: [{ uid: root }]',
+    says: 'livery.yaml:3: sockets[0].callers[0].uid: "root" is no whole number from 0 to 4294967294. Write digits only, without quotes.',
+  },
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, onDemand: yes',
+    says: 'livery.yaml:3: sockets[0].onDemand: "yes" is a string, not true or false. Write true or false, without quotes.',
+  },
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, limits: { streams: 0 }',
+    says: 'livery.yaml:3: sockets[0].limits.streams: 0 is no whole number from 1 to 1000000. Write digits only, without quotes.',
+  },
+  {
+    replaces: 'path: run/sds.sock }',
+    text: 'path: run/a }, { path: ./run/a }',
+    says: `livery.yaml:3: sockets[1].path: run/a is the path of another socket too. Give each its own.`,
+  },
+  {
+    replaces: '[{ path: run/sds.sock }]',
+    text: '[]',
+    says: 'livery.yaml:3: sockets: nothing would be served: there is no socket. Add one under sockets, or give an identity its own.',
+  },
+]
+
+for (const { text, replaces, says } of REFUSALS) {
+  test(`refused: ${replaces === undefined ? text : `${text} for ${replaces}`}`, () => {
+    assert.equal(refusal(replaces === undefined ? `${MINIMAL}${text}\n` : MINIMAL.replace(replaces, text)), says)
+  })
+}
+
+test('a socket path that the kernel would cut is refused with its length', () => {
+  const path = `/${'x'.repeat(120)}`
+  assert.equal(
+    refusal(MINIMAL.replace('run/sds.sock', path)),
+    `livery.yaml:3: sockets[0].path: ${path} is 121 bytes long, and the kernel allows 107. Choose a shorter path.`,
+  )
+})
+
+test('all faults are told at once, each with its own line', () => {
+  const lines = refusal(`${MINIMAL}ttl: 1\nretry: { min: x }\nlog: { levle: info }\n`).split('\n')
+  assert.deepEqual(
+    lines.map(line => line.split(': ', 2).join(': ')),
+    ['livery.yaml:4: ttl', 'livery.yaml:5: retry.min', 'livery.yaml:6: log.levle'],
+  )
+})
+
+test('a value of a header is never shown', () => {
+  const message = refusal(
+    MINIMAL.replace('plugin: embedded', 'plugin: citadel, address: "a:1", rootCert: r, headers: { X-Key: [s3cret] }'),
+  )
+  assert.match(message, /livery\.yaml:1: ca\.headers\.X-Key: /)
+  assert.doesNotMatch(message, /s3cret/)
+})
+
+test('whatever the values, a configuration is accepted or refused with a ConfigError that names a path', () => {
+  const value = fc.oneof(
+    fc.string(),
+    fc.integer(),
+    fc.double(),
+    fc.boolean(),
+    fc.constant(null),
+    fc.array(fc.string()),
+    fc.dictionary(fc.string(), fc.string()),
+  )
+  const key = fc.constantFrom(
+    'trustDomain',
+    'keyType',
+    'ttl',
+    'rotation',
+    'retry',
+    'ca',
+    'identities',
+    'sockets',
+    'names',
+    'admin',
+    'health',
+    'drain',
+    'log',
+  )
+  fc.assert(
+    fc.property(fc.dictionary(key, value), settings => {
+      try {
+        load(JSON.stringify(settings))
+      } catch (error) {
+        assert.ok(error instanceof ConfigError, `${JSON.stringify(settings)}: ${error}`)
+      }
+    }),
+    { numRuns: process.env['LIVERY_SLOW'] ? 5_000 : 300 },
+  )
+})
