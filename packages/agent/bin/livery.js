@@ -11,14 +11,9 @@ if (major < 24) {
   process.exit(1)
 }
 const source = fileURLToPath(new URL('../src/main.ts', import.meta.url))
-if (existsSync(source)) {
-  // execve replaces this process, so that signals and the exit code need no relay.
-  process.execve(process.execPath, [
-    process.execPath,
-    '--conditions=@livery/source',
-    '--disable-sigusr1',
-    source,
-    ...process.argv.slice(2),
-  ])
-}
-await import('../dist/main.js')
+const packed = fileURLToPath(new URL('../dist/main.js', import.meta.url))
+const program = existsSync(source) ? ['--conditions=@livery/source', source] : [packed]
+// Without --disable-sigusr1 a signal would open a debugger, to which all keys lie open.
+const node = [process.execPath, ...process.execArgv, '--disable-sigusr1']
+// execve replaces this process, so that signals and the exit code need no relay.
+process.execve(process.execPath, [...node, ...program, ...process.argv.slice(2)])
