@@ -24,7 +24,7 @@ class PromptedClient extends EmbeddedClient {
   }
 
   renew(): void {
-    this.#listener?.({ kind: 'certificates' })
+    this.#listener?.({ kind: 'certificates', identities: [identity] })
   }
 }
 

@@ -57,7 +57,10 @@ export interface IssuedCertificate {
   readonly privateKey?: Uint8Array
 }
 
-/** What changed on the CA's side: `roots`, the trust anchors; `certificates`, those of these identities (or of all). */
+/**
+ * What changed on the CA's side: `roots`, the trust anchors; `certificates`, those of these identities, which are fetched
+ * at once, or without `identities` of all, which are fetched spread out.
+ */
 export type CAChange =
   | { readonly kind: 'roots' }
   | { readonly kind: 'certificates'; readonly identities?: readonly SpiffeId[] }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
-import { CAError, type IssuedCertificate } from './ca-client.ts'
+import { type CAChange, CAError, type IssuedCertificate } from './ca-client.ts'
 import { FakeClock } from './fake-clock.ts'
 import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 import type { SecretItem } from './secret-item.ts'
@@ -44,9 +44,14 @@ class Bench implements AsyncDisposable {
     })
   }
 
-  static async create(options: Partial<SecretManagerOptions> = {}): Promise<Bench> {
+  static async create(
+    options: Partial<SecretManagerOptions> = {},
+    prepare: (ca: TestCA) => void = () => {},
+  ): Promise<Bench> {
     const clock = new FakeClock()
-    return new Bench(await TestCA.create(clock), clock, options)
+    const ca = await TestCA.create(clock)
+    prepare(ca)
+    return new Bench(ca, clock, options)
   }
 
   async add(identity: SpiffeId): Promise<CertificateSecret> {
@@ -470,25 +475,27 @@ test('the path of an identity’s own token reaches the plugin, which reads it a
   assert.equal(bench.ca.requests[0]?.tokenFile, '/tokens/web')
 })
 
-test('certificates that changed on the CA’s side are fetched anew', async () => {
-  await using bench = await Bench.create()
-  let tell: ((change: { kind: 'certificates' }) => void) | undefined
-  bench.ca.subscribe = listener => {
-    tell = listener
-    return { [Symbol.dispose]() {} }
-  }
-  await using manager = new SecretManager({
-    ca: bench.ca,
-    clock: bench.clock,
-    keyGenerator: bench.keys,
-    trustDomain: 'cluster.local',
+test('certificates that changed on the CA’s side are fetched anew: named ones at once, all of them spread out', async () => {
+  const changes: ((change: CAChange) => void)[] = []
+  await using bench = await Bench.create({}, ca => {
+    ca.subscribe = listener => {
+      changes.push(listener)
+      return { [Symbol.dispose]() {} }
+    }
   })
-  manager.add(WEB)
-  const first = await manager.get({ kind: 'identity', identity: WEB }, { signal: never })
-  const next = Promise.withResolvers<SecretItem | undefined>()
-  manager.subscribe({ kind: 'identity', identity: WEB }, next.resolve)
+  await bench.add(API)
+  await bench.add(WEB)
+  const [tell] = changes
+  tell?.({ kind: 'certificates', identities: [WEB] })
+  await bench.until('issued', 3)
+  assert.equal(bench.events.findLast(({ event }) => event.kind === 'issued')?.name, WEB)
+
   tell?.({ kind: 'certificates' })
-  assert.notEqual(await next.promise, first)
+  await bench.clock.advance(0)
+  assert.equal(bench.count('csr-sent'), 3, 'a node’s renewals must not meet at the CA')
+  const due = bench.manager.entries().map(({ renewAt = 0 }) => renewAt - bench.clock.now())
+  assert.ok(due.every(wait => wait >= 10 * SECOND && wait <= 610 * SECOND))
+  assert.notEqual(due[0], due[1])
 })
 
 test('closing forgets every key, aborts what is in flight, and leaves no deadline', async () => {

@@ -327,22 +327,30 @@ export class SecretManager implements AsyncDisposable {
       void this.#track(this.#trust.refresh())
       return
     }
-    for (const identity of change.identities ?? this.#identities.keys()) {
+    for (const identity of change.identities ?? []) {
       const managed = this.#identities.get(identity)
       if (managed?.activity.kind === 'waiting') this.#enqueue(managed, 'renewal')
     }
+    if (change.identities) return
+    for (const managed of this.#identities.values()) {
+      if (managed.activity.kind === 'waiting') this.#renewBy(managed, this.#followTime(managed), 'renewal')
+    }
   }
 
-  /** Leaves follow their roots, spread out, after the settle time; one that is due earlier anyway stays so. */
+  /** Leaves follow their roots, spread out, after the settle time. */
   #followRoots(trustDomain: string, { added, givenUp }: Learned): void {
     const newRoots = new Set(added.map(anchor => anchor.fingerprint))
     for (const managed of this.#identities.values()) {
       const root = managed.served.current?.root
       if (!root || trustDomainOf(managed.identity) !== trustDomain || managed.activity.kind !== 'waiting') continue
       if (newRoots.has(root.fingerprint) || (newRoots.size === 0 && !givenUp.includes(root.fingerprint))) continue
-      const due = this.#followTime(managed)
-      if (due < managed.activity.due) this.#wait(managed, due, 'new-root')
+      this.#renewBy(managed, this.#followTime(managed), 'new-root')
     }
+  }
+
+  /** Brings a planned renewal forward; one that is due earlier anyway stays so. */
+  #renewBy(managed: Managed, due: number, reason: Reason): void {
+    if (managed.activity.kind === 'waiting' && due < managed.activity.due) this.#wait(managed, due, reason)
   }
 
   /** Whether the roots moved on while this certificate was under way. */
