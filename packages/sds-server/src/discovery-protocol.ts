@@ -16,7 +16,7 @@ export interface DiscoveryMessage {
   readonly removed: readonly string[]
 }
 
-/** A secret, under the name that was asked for and under that of its ledger. */
+/** A secret, under the name that was asked for, escaped, and under that of its ledger. */
 export interface SecretReference {
   readonly name: string
   readonly key: string
@@ -116,10 +116,11 @@ export function askAndReport(
 ): boolean {
   const isNew = !subscriptions.has(name)
   const resolution = subscriptions.ask(name, held)
-  const key = resolution.kind === 'refused' ? escapePeerName(name) : ledgerKey(resolution.secret)
-  if (isNew) report({ kind: 'asked', name, key })
+  const escaped = escapePeerName(name)
+  const reference = { name: escaped, key: resolution.kind === 'refused' ? escaped : ledgerKey(resolution.secret) }
+  if (isNew) report({ kind: 'asked', ...reference })
   if (resolution.kind === 'granted') return true
-  report({ kind: 'refused', name, key, reason: resolution.reason })
+  report({ kind: 'refused', ...reference, reason: resolution.reason })
   return false
 }
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
 import { noSecondUser, runPython } from '../test/processes.ts'
@@ -183,13 +183,17 @@ test('a file, a directory, a link or a pipe at the path is left alone', async t 
   await assertRefused(place.listen(), 'not-a-socket', 'a symbolic link')
 })
 
-test('a path of 107 bytes works, one of 108 is refused', async t => {
+test('a path of 107 bytes works, however long its directory is, and one of 108 is refused', async t => {
   const place = await makePlace(t)
-  const directory = dirname(place.path)
-  const path = join(directory, 'x'.repeat(107 - directory.length - 1))
-  await place.listen({ path })
-  assert.ok(await canConnect(path))
-  assert.deepEqual(await readdir(directory), [path.slice(directory.length + 1)])
+  const root = `${dirname(place.path)}/`
+  const path = root + 'x'.repeat(107 - root.length)
+  for (const each of [path, `${root + 'd'.repeat(105 - root.length)}/s`]) {
+    assert.equal(each.length, 107)
+    const socket = await place.listen({ path: each })
+    assert.ok(await canConnect(each))
+    assert.deepEqual(await readdir(dirname(each)), [basename(each)])
+    await socket.close()
+  }
   await assertRefused(place.listen({ path: `${path}y` }), 'path-too-long', `${path}y`, '108 bytes', '107')
 })
 

@@ -107,7 +107,7 @@ export class SocketFile implements AsyncDisposable {
   }
 
   async #lookAtFile(listener: Listener): Promise<void> {
-    const { path, onEvent } = this.#options
+    const { path } = this.#options
     let next = listener
     let event: SocketFileEvent | undefined
     try {
@@ -122,16 +122,16 @@ export class SocketFile implements AsyncDisposable {
       event = { kind: 'socket-lost', path, error }
     }
     this.#follow(listener, next, event)
-    if (event) onEvent(event)
   }
 
   #follow(before: Listener, next: Listener, event: SocketFileEvent | undefined): void {
     if (next !== before) before.server.close()
     if (this.#state.kind === 'closed') {
       if (next !== before) closeListener(next, this.#options.path)
-    } else {
-      this.#state = event?.kind === 'socket-superseded' ? { kind: 'superseded', listener: next } : this.#listening(next)
+      return
     }
+    this.#state = event?.kind === 'socket-superseded' ? { kind: 'superseded', listener: next } : this.#listening(next)
+    if (event) this.#options.onEvent(event)
   }
 }
 
@@ -157,11 +157,12 @@ async function appear(options: SocketFileOptions): Promise<Listener> {
 
 async function bindAndPlace(options: SocketFileOptions, replace: boolean): Promise<Listener> {
   const { path, mode = DEFAULT_MODE, owner = -1, group = -1 } = options
-  // Mode 0700: until its own mode is right, nobody else can reach the socket.
+  // Until its own mode is right, nobody else can reach the socket.
   const directory = await mkdtemp(join(dirname(path), '.sds-'))
   const privatePath = join(directory, 's')
   const server = createServer()
   try {
+    await chmod(directory, 0o700)
     await bind(server, privatePath, directory)
     server.on('connection', options.onConnection)
     server.on('error', error => options.onEvent({ kind: 'accept-failed', path, error }))
@@ -199,9 +200,13 @@ async function place(from: string, to: string, replace: boolean): Promise<void> 
 
 /** Looks and removes in one turn of the event loop, so that a successor hardly fits in between. */
 function closeListener({ server, file }: Listener, path: string): void {
-  const present = lstatSync(path, { bigint: true, throwIfNoEntry: false })
-  if (isSameFile(present, file)) unlinkSync(path)
   server.close()
+  try {
+    const present = lstatSync(path, { bigint: true, throwIfNoEntry: false })
+    if (isSameFile(present, file)) unlinkSync(path)
+  } catch {
+    // Closing goes on: a file that cannot be removed any more is a stale socket, and the next server replaces it.
+  }
 }
 
 /** An inode number is used again at once on some file systems, so the time of birth counts too. */
