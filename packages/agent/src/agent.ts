@@ -71,7 +71,7 @@ export class Agent implements AsyncDisposable {
     const { logger } = sink
     for (const warning of warnings) logger.warn(warning)
     await using parts = new AsyncDisposableStack()
-    disableCoreDumps?.()
+    keepOutOfCoreFiles(logger)
     const clock = parts.use(new SystemClock())
     const keyGenerator = chooseKeyGenerator(config.keyGenerator, message => logger.warn(message))
     const ca = parts.use(await createCAClient(loaded, { clock, warn: message => logger.warn(message) }))
@@ -178,6 +178,14 @@ export class Agent implements AsyncDisposable {
         this.#metrics.record(name, entry)
       },
     })
+  }
+}
+
+function keepOutOfCoreFiles(logger: Logger): void {
+  try {
+    disableCoreDumps?.()
+  } catch (err) {
+    logger.warn({ err }, 'a core file of this process would hold private keys: the kernel refused to turn them off')
   }
 }
 

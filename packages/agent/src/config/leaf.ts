@@ -55,8 +55,12 @@ export function unknownKeyText(key: string, known: readonly string[]): string {
   return `unknown key. ${hint} Known here: ${known.join(', ')}.`
 }
 
+/** Longer texts are no slips of the pen, and the comparison takes time with their length. */
+const MAX_SLIP_LENGTH = 64
+
 /** The candidate that `text` was probably meant to be, if any is near. */
 export function nearest(text: string, candidates: readonly string[]): string | undefined {
+  if (text.length > MAX_SLIP_LENGTH) return undefined
   const wanted = text.toLowerCase()
   const ranked = candidates
     .map(candidate => ({ candidate, distance: editDistance(wanted, candidate.toLowerCase()) }))

@@ -1,5 +1,5 @@
 /** The kinds of values that keys of the configuration take. */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { KEY_TYPES, type KeyType, type SpiffeId, spiffeIdProblem, trustDomainProblem } from '@livery/core'
 import { parseDuration } from './duration.ts'
@@ -115,7 +115,7 @@ export function account(database: string): Schema<number> {
   return leaf(input => {
     if (typeof input === 'number' && Number.isSafeInteger(input) && input >= 0) return input
     if (typeof input !== 'string' || input === '') return new Fault('is no user or group', 'Write a name or a number')
-    const line = readFileSync(database, 'utf8')
+    const line = (existsSync(database) ? readFileSync(database, 'utf8') : '')
       .split('\n')
       .find(entry => entry.startsWith(`${input}:`))
     const id = line?.split(':')[2]
