@@ -6,6 +6,8 @@ import { chmod, readdir, rm, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { SecretManager } from '@livery/core'
+import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { MemorySource } from '../test/memory-source.ts'
 import { noPython, noSecondUser, readPeerCredentials, runPython } from '../test/processes.ts'
 import { API, startServer, temporaryDirectory, WEB } from '../test/running-server.ts'
@@ -69,6 +71,45 @@ test('if one socket cannot be had, none is left', async () => {
   const sockets = [{ path: join(directory.path, 'good.sock') }, { path: join(directory.path, 'x'.repeat(120)) }]
   await assert.rejects(createSdsServer({ sockets, source, clock: source.clock }), { code: 'path-too-long' })
   assert.deepEqual(await readdir(directory.path), [])
+})
+
+test("core's SecretManager is a source: an identity is issued on demand, renewed, and recorded", async () => {
+  await using directory = await temporaryDirectory()
+  const clock = new FakeClock()
+  await using ca = await TestCA.create(clock)
+  await using manager = new SecretManager({
+    ca,
+    clock,
+    keyGenerator: new TestKeyGenerator(),
+    trustDomain: 'cluster.local',
+  })
+  const path = join(directory.path, 'sds.sock')
+  const sockets = [{ path, allow: ['spiffe://cluster.local/**'], onDemand: true }]
+  await using server = await createSdsServer({ sockets, source: manager, clock, drainMs: 0 })
+  using client = new SdsClient(path)
+  const stream = client.sotw()
+  stream.ask(WEB, 'ROOTCA')
+  const names = new Set<string>()
+  let version = ''
+  while (!names.has(WEB) || !names.has('ROOTCA')) {
+    const response = await stream.next()
+    for (const name of namesOf(response)) names.add(name)
+    version = response.versionInfo
+    stream.ack(response, WEB, 'ROOTCA')
+  }
+  const renewAt = manager.entries()[0]?.renewAt ?? 0
+  await clock.advance(renewAt - clock.now())
+  const renewed = await stream.next()
+  assert.deepEqual(namesOf(renewed), [WEB])
+  assert.notEqual(renewed.versionInfo, version)
+  stream.ack(renewed, WEB, 'ROOTCA')
+  await client.settled()
+  const kinds = manager.explain(WEB).map(({ event }) => event.kind)
+  for (const kind of ['asked', 'csr-sent', 'issued', 'pushed', 'acked'] as const) assert.ok(kinds.includes(kind), kind)
+  stream.end()
+  await stream.status
+  const closed = server.close()
+  while (!(await Promise.race([closed.then(() => true), clock.advance(1_000).then(() => false)])));
 })
 
 test('a live owner is named by its process', { skip: noPython }, async () => {
