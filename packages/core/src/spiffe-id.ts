@@ -17,7 +17,7 @@ export function spiffeIdProblem(text: string): string | undefined {
   if (!text.startsWith('spiffe://')) return 'does not start with "spiffe://"'
   const [trustDomain = '', ...segments] = text.slice('spiffe://'.length).split('/')
   const problem = trustDomainProblem(trustDomain)
-  if (problem) return `its trust domain ${problem}`
+  if (problem) return `has a trust domain that ${problem}`
   if (segments.length === 0) return 'has no path'
   for (const segment of segments) {
     if (segment === '') return 'has an empty path segment or a trailing slash'
