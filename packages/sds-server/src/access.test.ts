@@ -38,7 +38,7 @@ for (const [allow, expected] of [
   [['spiffe://cluster.local/**'], ['web', 'api', 'db']],
   [['spiffe://cluster.local/ns/default/**'], ['web', 'api']],
   [['spiffe://cluster.local/ns/default/sa/web/**'], []],
-  [['spiffe://clusterxlocal/**', 'spiffe://other.example/**'], []],
+  [['spiffe://cluster.local/ns/d.fault/**', 'spiffe://other.example/**'], []],
   [['spiffe://cluster.local/ns/default/sa/we'], []],
 ] as const) {
   test(`allow ${JSON.stringify(allow)} means ${expected.join(', ') || 'nothing'}`, () => {

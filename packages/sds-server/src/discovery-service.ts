@@ -128,6 +128,7 @@ export class DiscoveryService {
     const open: OpenStream = { info: () => info, refuse: reason => cancellation.abort(reason) }
     this.#open.add(open)
     context.observe({ kind: 'stream-opened', stream: info })
+    let ended = { code: 0, details: '' }
     try {
       const { sotw: encoder, clock, fetchWaitMs: waitMs } = context
       const report = (each: StreamReport) => this.#report(each, info)
@@ -141,9 +142,13 @@ export class DiscoveryService {
         report,
       }
       return await fetchSecrets(request, options)
+    } catch (error) {
+      ended = toStatusError(error)
+      if (!(error instanceof StreamRefusal)) context.observe({ kind: 'stream-failed', stream: info, error })
+      throw error
     } finally {
       this.#open.delete(open)
-      context.observe({ kind: 'stream-closed', stream: info, status: 0, details: '' })
+      context.observe({ kind: 'stream-closed', stream: info, status: ended.code, details: ended.details })
     }
   }
 

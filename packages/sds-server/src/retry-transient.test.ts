@@ -37,6 +37,19 @@ test('the first success ends it', async () => {
   assert.deepEqual(clock.deadlines(), [])
 })
 
+test('an abort ends the wait with its reason', async () => {
+  const clock = new FakeClock()
+  const controller = new AbortController()
+  const attempt = async () => {
+    throw failure('ENOSPC')
+  }
+  const rejected = assert.rejects(retryTransient(clock, attempt, controller.signal), { message: 'enough' })
+  await clock.waitForDeadline(() => true)
+  controller.abort(new Error('enough'))
+  await rejected
+  assert.deepEqual(clock.deadlines(), [])
+})
+
 test('what will not pass is not tried again', async () => {
   for (const code of ['EACCES', 'EROFS', 'ENOTDIR']) {
     let tries = 0

@@ -16,8 +16,15 @@ const TRANSIENT = new Set([
   'ENOSPC',
 ])
 
-/** Five tries, 1, 2, 4 and 8 s apart; rejects with the last error, or at once with one that will not pass. */
-export async function retryTransient<Result>(clock: Clock, attempt: () => Promise<Result>): Promise<Result> {
+/**
+ * Five tries, 1, 2, 4 and 8 s apart; rejects with the last error, at once with one that will not pass, or with the
+ * reason of the signal.
+ */
+export async function retryTransient<Result>(
+  clock: Clock,
+  attempt: () => Promise<Result>,
+  signal?: AbortSignal,
+): Promise<Result> {
   for (let tries = 1, delay = FIRST_DELAY_MS; ; tries++, delay *= 2) {
     try {
       return await attempt()
@@ -26,7 +33,9 @@ export async function retryTransient<Result>(clock: Clock, attempt: () => Promis
     }
     const { promise, resolve } = Promise.withResolvers<void>()
     using _timer = clock.at(clock.now() + delay, resolve)
-    await promise
+    signal?.addEventListener('abort', () => resolve(), { once: true })
+    if (!signal?.aborted) await promise
+    signal?.throwIfAborted()
   }
 }
 

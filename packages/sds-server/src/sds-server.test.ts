@@ -217,6 +217,19 @@ test('a connection that speaks no HTTP/2 does not hold up closing', async () => 
   await gone
 })
 
+test('a peer that does not read does not hold up closing', async () => {
+  await using running = await startServer()
+  const stream = running.connect().sotw()
+  stream.ask('ROOTCA')
+  await stream.next()
+  stream.pause()
+  for (let i = 0; i < 5; i++) running.source.setBundle('cluster.local', { version: `${i}`, padding: 1_000_000 })
+  const closed = running.server.close()
+  while (!(await Promise.race([closed.then(() => true), running.source.clock.advance(1_000).then(() => false)])));
+  assert.equal(running.server.sockets()[0]?.connections, 0)
+  await running.event('connection-closed')
+})
+
 test('a second process takes over without a gap: what is open goes on, what is new goes there', async () => {
   await using running = await startServer({}, { drainMs: 60_000 })
   const old = running.connect().sotw()

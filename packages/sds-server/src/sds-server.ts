@@ -25,6 +25,8 @@ export interface SdsServerOptions {
   readonly fetchWaitMs?: number
   /** How long a connection without streams is kept, milliseconds. Default: 300,000. */
   readonly connectionIdleMs?: number
+  /** Gives up binding, which may be tried for 15 s. */
+  readonly signal?: AbortSignal
   /** Called with everything that happens, inside the server's own work: it must be quick and must not throw. */
   readonly observe?: (event: SdsEvent) => void
 }
@@ -76,7 +78,7 @@ export async function createSdsServer(options: SdsServerOptions): Promise<SdsSer
   const sockets = options.sockets.map(config => new SdsSocket(config, context))
   const server = new SdsServer(sockets, options.drainMs ?? 5_000)
   try {
-    for (const socket of sockets) await socket.listen()
+    for (const socket of sockets) await socket.listen(options.signal)
   } catch (error) {
     await server.close()
     throw error

@@ -94,12 +94,13 @@ export class SdsSocket {
   }
 
   /** Makes the socket appear; rejects with an `SdsServerError`. */
-  async listen(): Promise<void> {
+  async listen(signal: AbortSignal | undefined): Promise<void> {
     const { clock, takeover, readPeerCredentials } = this.#context
     this.#file = await SocketFile.listen({
       ...this.#config,
       takeover,
       clock,
+      signal,
       describeOwner: path => describeListener(path, readPeerCredentials),
       onConnection: socket => this.#gate.accept(socket),
       onEvent: this.#context.observe,
@@ -129,6 +130,7 @@ export class SdsSocket {
     this.#service.endStreams()
     await this.#empty(CLOSE_GRACE_MS)
     this.#gate.destroyAll()
+    await this.#empty(CLOSE_GRACE_MS)
     this.#server.forceShutdown()
   }
 

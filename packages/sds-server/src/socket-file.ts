@@ -30,6 +30,8 @@ export interface SocketFileOptions {
   /** Takes the path from a live owner, which goes on serving its connections. Default: false. */
   readonly takeover?: boolean
   readonly clock: Clock
+  /** Gives up what is tried again. */
+  readonly signal?: AbortSignal | undefined
   /** ` (pid 7)` for a message about the process that listens at the path, or an empty text. */
   describeOwner?(path: string): Promise<string>
   onConnection(socket: Socket): void
@@ -77,7 +79,7 @@ export class SocketFile implements AsyncDisposable {
   /** Rejects with an `SdsServerError`. What may pass by itself is tried again: five times in all, over 15 s. */
   static async listen(options: SocketFileOptions): Promise<SocketFile> {
     checkPathLength(options.path)
-    const listener = await retryTransient(options.clock, () => appear(options))
+    const listener = await retryTransient(options.clock, () => appear(options), options.signal)
     return new SocketFile(options, listener)
   }
 

@@ -84,6 +84,7 @@ test('an ACK is not answered, and a name that it adds is answered alone', async 
   stream.ack(second, WEB, 'ROOTCA')
   await client.settled()
   assert.equal(stream.queued, 0)
+  assert.equal(running.source.ledger.get(WEB)?.filter(event => event.kind === 'acked').length, 1)
 })
 
 test('a fresh request without a nonce is answered, though the same was answered before', async () => {
