@@ -4,30 +4,11 @@ import type { CAOptions } from './commands/ca.ts'
 import { showCertificates } from './commands/certs.ts'
 import { checkConfig } from './commands/check-config.ts'
 import { explainName } from './commands/explain.ts'
+import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import { ConfigError } from './config/config-error.ts'
-import type { Environment } from './config/environment.ts'
 import type { ConfigSources } from './config/layers.ts'
 import { EXIT, exitCodeOf } from './exit-code.ts'
 import { VERSION } from './version.ts'
-
-/** What a command may touch of the outside. */
-export interface Terminal {
-  readonly environment: Environment
-  readonly workingDirectory: string
-  /** Whether standard error is a terminal. */
-  readonly terminal: boolean
-  /** Results go to standard output. */
-  out(text: string): void
-  /** Everything else goes to standard error. */
-  err(text: string): void
-}
-
-/** The options that every command has. */
-export interface GlobalOptions {
-  readonly config?: string
-  readonly admin?: string
-  readonly json?: boolean
-}
 
 const AFTER_HELP = `
 Exit codes: 0 ok, 1 failed, 2 wrong usage, 78 wrong configuration.

@@ -10,11 +10,11 @@ import {
   staticTokens,
 } from '@livery/ca-plugins'
 import { type Clock, SystemClock, trustDomainProblem } from '@livery/core'
-import type { GlobalOptions, Terminal } from '../cli.ts'
 import { parseHostPort } from '../config/values.ts'
 import { UsageError } from '../exit-code.ts'
 import { createLogger, type Logger } from '../observe/logger.ts'
 import { serveUntilSignal } from './shutdown.ts'
+import type { GlobalOptions, Terminal } from './terminal.ts'
 import { readTokenGrants } from './token-grants.ts'
 
 export interface CAOptions {

@@ -1,10 +1,10 @@
 /** `livery certs`: the identities of the running agent as a table. */
 import type { ConfigDump, DumpedIdentity } from '../admin/config-dump.ts'
-import type { GlobalOptions, Terminal } from '../cli.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { EXIT } from '../exit-code.ts'
 import { formatAge } from '../observe/ledger-text.ts'
 import { askAdmin } from './admin-client.ts'
+import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export async function showCertificates(
   sources: ConfigSources,

@@ -1,8 +1,9 @@
 /** `livery check-config`: what the agent would run with. */
-import type { GlobalOptions, Terminal } from '../cli.ts'
+
 import type { ConfigSources } from '../config/layers.ts'
 import { loadConfig } from '../config/load.ts'
 import { configJson, printConfig } from '../config/print.ts'
+import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export function checkConfig(sources: ConfigSources, { json }: GlobalOptions, terminal: Terminal): void {
   const loaded = loadConfig(sources)

@@ -1,10 +1,10 @@
 /** `livery explain NAME`: the ledger of one name in plain words. */
 import type { Explanation } from '../admin/routes.ts'
-import type { GlobalOptions, Terminal } from '../cli.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { EXIT } from '../exit-code.ts'
 import { describeLedger } from '../observe/ledger-text.ts'
 import { askAdmin } from './admin-client.ts'
+import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export async function explainName(
   name: string,
