@@ -1,5 +1,7 @@
 /** Time, as everything in Livery reads it: wall-clock deadlines that survive sleep, clock jumps and long waits. */
 
+import { Heap } from './heap.ts'
+
 /** Milliseconds since the epoch, and tasks at a wall-clock time. Nothing else in Livery reads the time. */
 export interface Clock {
   /** Milliseconds since the epoch. */
@@ -24,7 +26,7 @@ interface Deadline {
 
 /** The machine's clock: a heap of wall-clock deadlines under one timer, looked at every 10 s at least. */
 export class SystemClock implements Clock, Disposable {
-  readonly #heap = new DeadlineHeap()
+  readonly #heap = new Heap<Deadline>((a, b) => a.time < b.time)
   #live = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -80,50 +82,5 @@ export class SystemClock implements Clock, Disposable {
     } finally {
       this.#arm()
     }
-  }
-}
-
-/** A binary heap, earliest deadline on top. */
-class DeadlineHeap {
-  #items: Deadline[] = []
-
-  peek(): Deadline | undefined {
-    return this.#items[0]
-  }
-
-  clear(): void {
-    this.#items = []
-  }
-
-  push(item: Deadline): void {
-    const items = this.#items
-    let index = items.push(item) - 1
-    while (index > 0) {
-      const parent = (index - 1) >> 1
-      const above = items[parent]
-      if (!above || above.time <= item.time) break
-      items[index] = above
-      index = parent
-    }
-    items[index] = item
-  }
-
-  pop(): void {
-    const items = this.#items
-    const last = items.pop()
-    if (!last || items.length === 0) return
-    let index = 0
-    for (;;) {
-      let child = 2 * index + 1
-      const left = items[child]
-      if (!left) break
-      const right = items[child + 1]
-      if (right && right.time < left.time) child++
-      const smaller = items[child]
-      if (!smaller || smaller.time >= last.time) break
-      items[index] = smaller
-      index = child
-    }
-    items[index] = last
   }
 }

@@ -6,10 +6,13 @@ import { FetchQueue } from './fetch-queue.ts'
 function controlled(concurrency: number) {
   const started: string[] = []
   const ends = new Map<string, () => void>()
-  const queue = new FetchQueue<string>(concurrency, key => {
-    started.push(key)
-    return new Promise(resolve => ends.set(key, resolve))
-  })
+  const queue = new FetchQueue<string>(
+    () => concurrency,
+    key => {
+      started.push(key)
+      return new Promise(resolve => ends.set(key, resolve))
+    },
+  )
   const end = async (key: string) => {
     ends.get(key)?.()
     await new Promise(setImmediate)
@@ -54,4 +57,26 @@ test('a deleted key never runs', async () => {
   queue.delete('gone')
   await end('running')
   assert.deepEqual(started, ['running'])
+})
+
+test('of those with a certificate, the one that loses it first is renewed first', async () => {
+  const { queue, started, end } = controlled(1)
+  queue.push('running', 'renewal')
+  queue.push('later', 'renewal', 2_000)
+  queue.push('sooner', 'renewal', 1_000)
+  queue.push('nobody has it', 'first')
+  for (const key of ['running', 'nobody has it', 'sooner', 'later']) await end(key)
+  assert.deepEqual(started, ['running', 'nobody has it', 'sooner', 'later'])
+})
+
+test('a paused queue starts nothing, keeps all, and goes on', async () => {
+  const { queue, started } = controlled(2)
+  queue.pause()
+  queue.push('a', 'first')
+  queue.push('b', 'on-demand')
+  assert.deepEqual(started, [])
+  assert.equal(queue.waiting, 2)
+  queue.resume()
+  assert.deepEqual(started, ['b', 'a'])
+  assert.equal(queue.running, 2)
 })

@@ -235,6 +235,19 @@ test('a wait that the CA asks for is kept', async () => {
   assert.equal(bench.last('retry-planned').at - bench.clock.now(), 90_000)
 })
 
+test('a CA that asks to wait is left alone by all, and then asked again', async () => {
+  await using bench = await Bench.create({ concurrency: 4 })
+  bench.ca.answer = () => Promise.reject(new CAError('rate-limited', 'slow down', { retryAfterMs: 90_000 }))
+  bench.manager.add(WEB)
+  await bench.until('retry-planned', 1)
+  bench.ca.answer = (request, sign) => sign(request)
+  bench.manager.add(API)
+  await bench.clock.advance(89_000)
+  assert.equal(bench.ca.requests.length, 1)
+  await bench.clock.advance(1_000)
+  await bench.until('issued', 2)
+})
+
 test('a refusal that asking again cannot change waits the longest backoff at once', async () => {
   await using bench = await Bench.create()
   bench.ca.answer = () => Promise.reject(new CAError('denied', 'not you'))

@@ -1,4 +1,5 @@
 /** The one owner of secrets: who has which certificate, when it is renewed, which roots are trusted. */
+import { AdaptiveLimit } from './adaptive-limit.ts'
 import { type CAChange, type CAClient, CAError } from './ca-client.ts'
 import { type CertificateVerifier, nodeCertificateVerifier } from './certificate-verifier.ts'
 import type { Clock } from './clock.ts'
@@ -46,7 +47,7 @@ export interface SecretManagerOptions {
   readonly retry?: { readonly minMs?: number; readonly maxMs?: number }
   /** Deadline of one call to the CA, milliseconds. Default: 30,000. */
   readonly timeoutMs?: number
-  /** Calls to the CA in flight at once. Default: 32. */
+  /** At most so many calls to the CA in flight; how many there are adapts to what the CA takes. Default: 64. */
   readonly concurrency?: number
   /** Called with every ledger entry as it is made, for logs and metrics. */
   readonly observe?: (name: string, entry: LedgerEntry) => void
@@ -75,10 +76,12 @@ export class SecretManager implements AsyncDisposable {
   readonly #identities = new Map<SpiffeId, Managed>()
   readonly #listeners = new Map<SpiffeId, Set<Listener>>()
   readonly #queue: FetchQueue<Managed>
+  readonly #limit: AdaptiveLimit
   readonly #ledger = new Ledger()
   readonly #trust: TrustStore
   readonly #caChanges: Disposable | undefined
   readonly #inFlight = new Set<Promise<void>>()
+  #pause: Disposable | undefined
 
   constructor(options: SecretManagerOptions) {
     this.#options = options
@@ -87,7 +90,12 @@ export class SecretManager implements AsyncDisposable {
     this.#random = options.random ?? Math.random
     this.#rotation = { ratio: 0.5, jitter: 0.1, settleMs: 10_000, ...options.rotation }
     this.#retry = { minMs: 500, maxMs: 150_000, ...options.retry }
-    this.#queue = new FetchQueue(options.concurrency ?? 32, managed => this.#track(this.#fetch(managed)))
+    this.#limit = new AdaptiveLimit(options.concurrency ?? 64)
+    const limit = this.#limit
+    this.#queue = new FetchQueue(
+      () => limit.current,
+      managed => this.#track(this.#fetch(managed)),
+    )
     this.#trust = new TrustStore({
       ca: options.ca,
       clock: options.clock,
@@ -222,6 +230,7 @@ export class SecretManager implements AsyncDisposable {
     this.#caChanges?.[Symbol.dispose]()
     for (const identity of [...this.#identities.keys()]) this.forget(identity)
     this.#trust[Symbol.dispose]()
+    this.#pause?.[Symbol.dispose]()
     await Promise.all(this.#inFlight)
   }
 
@@ -239,7 +248,7 @@ export class SecretManager implements AsyncDisposable {
 
   #enqueue(managed: Managed, urgency: Urgency, reason: Reason = urgency): void {
     this.#become(managed, { kind: 'queued', reason })
-    this.#queue.push(managed, urgency)
+    this.#queue.push(managed, urgency, managed.served.current?.secret.notAfter)
   }
 
   async #track(fetch: Promise<void>): Promise<void> {
@@ -264,10 +273,14 @@ export class SecretManager implements AsyncDisposable {
         { ca, keyGenerator, verifier, clock: this.#clock, keyType, keyFormat, ttlSeconds, timeoutMs },
         { identity, ...(tokenFile === undefined ? {} : { tokenFile }), trustStore: this.#trust, controller },
       )
+      this.#limit.answered(startedAt, this.#clock.now())
       if (isCurrent()) this.#accept(managed, issued, startedAt)
       else issued.release()
     } catch (error) {
-      if (isCurrent()) this.#fail(managed, error)
+      if (!isCurrent()) return
+      const failure = error instanceof CAError ? error : new CAError('unavailable', String(error), { cause: error })
+      this.#adapt(failure, startedAt)
+      this.#fail(managed, failure)
     }
   }
 
@@ -299,9 +312,18 @@ export class SecretManager implements AsyncDisposable {
     managed.served.offer(issued, from)
   }
 
-  #fail(managed: Managed, error: unknown): void {
+  /** What a failure says of the CA itself, for all that wait for it. */
+  #adapt({ code, retryAfterMs }: CAError, startedAt: number): void {
     const now = this.#clock.now()
-    const failure = error instanceof CAError ? error : new CAError('unavailable', String(error), { cause: error })
+    if (code === 'rate-limited' || code === 'timeout' || code === 'unavailable') this.#limit.overloaded(startedAt, now)
+    if (code !== 'rate-limited' || retryAfterMs === undefined) return
+    this.#queue.pause()
+    this.#pause?.[Symbol.dispose]()
+    this.#pause = this.#clock.at(now + retryAfterMs, () => this.#queue.resume())
+  }
+
+  #fail(managed: Managed, failure: CAError): void {
+    const now = this.#clock.now()
     const failures = failure.retryable ? ++managed.failures : Number.MAX_SAFE_INTEGER
     const delay = Math.max(retryDelay(failures, this.#retry, this.#random()), failure.retryAfterMs ?? 0)
     const end = managed.served.current?.secret.notAfter ?? Number.POSITIVE_INFINITY

@@ -1,0 +1,43 @@
+/** How many requests a CA gets at once: additive increase while it keeps up, multiplicative decrease when it does not. */
+
+/** An answer this many times slower than the quickest recent one says that requests queue up at the CA. */
+const SLOW = 4
+/** Below this the CA is quick enough that a factor means nothing: timers, scheduling, one slow disk write. */
+const SLOW_FLOOR_MS = 100
+/** How much the remembered quickest answer drifts up with each answer, so that a CA that became slower is not throttled for ever. */
+const DRIFT = 0.02
+
+/** The bound on requests in flight, as TCP would have it (RFC 5681): one more a round, half when it was too much. */
+export class AdaptiveLimit {
+  readonly #max: number
+  #limit: number
+  #quickestMs = Number.POSITIVE_INFINITY
+  #lastDecreaseAt = Number.NEGATIVE_INFINITY
+
+  /** Starts at a quarter of `max`, and never goes above it or below one. */
+  constructor(max: number) {
+    this.#max = max
+    this.#limit = Math.max(max / 4, 1)
+  }
+
+  get current(): number {
+    return Math.max(Math.floor(this.#limit), 1)
+  }
+
+  /** An answer, good or a refusal of this one request: the CA keeps up. */
+  answered(startedAt: number, now: number): void {
+    const latency = now - startedAt
+    const isSlow = latency > Math.max(SLOW * this.#quickestMs, SLOW_FLOOR_MS)
+    const drifted = this.#quickestMs === Number.POSITIVE_INFINITY ? latency : this.#quickestMs * (1 + DRIFT)
+    this.#quickestMs = Math.min(drifted, latency)
+    if (isSlow) this.overloaded(startedAt, now)
+    else this.#limit = Math.min(this.#limit + 1 / this.#limit, this.#max)
+  }
+
+  /** No answer, or one that says "too much". Requests sent before the last decrease tell nothing new. */
+  overloaded(startedAt: number, now: number): void {
+    if (startedAt <= this.#lastDecreaseAt) return
+    this.#lastDecreaseAt = now
+    this.#limit = Math.max(this.#limit / 2, 1)
+  }
+}

@@ -1,0 +1,51 @@
+/** A binary heap: whatever comes before all others is on top. */
+export class Heap<Item> {
+  readonly #isBefore: (a: Item, b: Item) => boolean
+  #items: Item[] = []
+
+  constructor(isBefore: (a: Item, b: Item) => boolean) {
+    this.#isBefore = isBefore
+  }
+
+  peek(): Item | undefined {
+    return this.#items[0]
+  }
+
+  clear(): void {
+    this.#items = []
+  }
+
+  push(item: Item): void {
+    const items = this.#items
+    let index = items.push(item) - 1
+    while (index > 0) {
+      const parent = (index - 1) >> 1
+      const above = items[parent]
+      if (above === undefined || !this.#isBefore(item, above)) break
+      items[index] = above
+      index = parent
+    }
+    items[index] = item
+  }
+
+  pop(): Item | undefined {
+    const items = this.#items
+    const [top] = items
+    const last = items.pop()
+    if (last === undefined || items.length === 0) return top
+    let index = 0
+    for (;;) {
+      let child = 2 * index + 1
+      const left = items[child]
+      if (left === undefined) break
+      const right = items[child + 1]
+      if (right !== undefined && this.#isBefore(right, left)) child++
+      const smaller = items[child]
+      if (smaller === undefined || !this.#isBefore(smaller, last)) break
+      items[index] = smaller
+      index = child
+    }
+    items[index] = last
+    return top
+  }
+}
