@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
-import { Ledger } from './ledger.ts'
 import { CertificateSecret } from './secret-item.ts'
 
 const KEY = '-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----\n'
@@ -43,16 +42,4 @@ test('a wiped key is gone from the bytes that were handed in', () => {
   const bytes = item.privateKey()
   item.wipe()
   assert.ok(bytes.every(byte => byte === 0))
-})
-
-test('the ledger keeps the last 64 events of a name and forgets the names heard of longest ago', () => {
-  const ledger = new Ledger()
-  for (let time = 0; time < 100; time++) ledger.record('a', { time, event: { kind: 'asked', by: 'pid 1' } })
-  assert.equal(ledger.entries('a').length, 64)
-  assert.equal(ledger.entries('a')[0]?.time, 36)
-  for (let index = 0; index < 20_000; index++) {
-    ledger.record(`n${index}`, { time: 0, event: { kind: 'asked', by: 'pid 1' } })
-  }
-  assert.deepEqual(ledger.entries('a'), [])
-  assert.equal(ledger.entries('n19999').length, 1)
 })

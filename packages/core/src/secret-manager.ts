@@ -144,6 +144,7 @@ export class SecretManager implements AsyncDisposable {
     this.#identities.delete(identity)
     managed.served[Symbol.dispose]()
     this.record(identity, { kind: 'withdrawn', reason: 'forgotten' })
+    this.#ledger.release(identity)
     this.#tell(identity, undefined)
   }
 
@@ -205,8 +206,12 @@ export class SecretManager implements AsyncDisposable {
   /** Adds to the ledger of a name: `spiffe://…` of an identity or a trust domain, or an unknown name as it was asked. */
   record(name: string, event: LedgerEvent): void {
     const entry = { time: this.#clock.now(), event }
-    this.#ledger.record(name, entry)
+    this.#ledger.record(name, entry, this.#holds(name))
     this.#options.observe?.(name, entry)
+  }
+
+  #holds(name: string): boolean {
+    return (this.#identities as ReadonlyMap<string, Managed>).has(name) || name === `spiffe://${this.trustDomain}`
   }
 
   /** The ledger of a name, oldest first. */

@@ -35,17 +35,18 @@ export class EventLog {
   }
 
   ledger(name: string, { event }: LedgerEntry): void {
+    const level = this.#level(name, event)
+    if (!this.#logger.isLevelEnabled(level)) return
     const { kind, ...fields } = event
-    this.#write(this.#level(name, event), kind, { resource: name, ...readable(fields) }, describeEvent(event))
+    this.#write(level, kind, { resource: name, ...readable(fields) }, describeEvent(event))
   }
 
   sds(event: SdsEvent): void {
     const line = describeSdsEvent(event)
-    if (line) this.#write(line.level, event.kind, line.fields, line.message)
+    if (line && this.#logger.isLevelEnabled(line.level)) this.#write(line.level, event.kind, line.fields, line.message)
   }
 
   #write(level: Level, kind: string, fields: object, message: string): void {
-    if (!this.#logger.isLevelEnabled(level)) return
     // Who asks for debug lines wants them all.
     if (level !== 'debug' && !this.#flood.allow(kind)) return
     this.#logger[level]({ event: kind, ...fields }, message)

@@ -26,6 +26,7 @@ test('a ledger reads as a story, oldest first', () => {
       { time: 700, event: { kind: 'held', until: 5_000, reason: 'root-settling' } },
       { time: 5_000, event: { kind: 'pushed', to: 'node "a"', version: '0123456789abcdef' } },
       { time: 5_001, event: { kind: 'nacked', by: 'node "a"', version: '0123456789abcdef', detail: 'bad chain' } },
+      { time: 5_002, count: 1_000, event: { kind: 'acked', by: 'node "b"', version: '0123456789abcdef' } },
     ],
     60_000,
   )
@@ -37,5 +38,6 @@ test('a ledger reads as a story, oldest first', () => {
     '  59s ago  held back until 1970-01-01T00:00:05.000Z: peers get time to learn its new root first',
     '  55s ago  pushed to node "a", version 0123456789ab',
     '  55s ago  rejected (NACK) by node "a", version 0123456789ab: bad chain',
+    '  55s ago  1000 times, last: accepted (ACK) by node "b", version 0123456789ab',
   ])
 })

@@ -35,7 +35,10 @@ export function describeEvent(event: LedgerEvent): string {
 export function describeLedger(entries: readonly LedgerEntry[], now: number): string[] {
   const ages = entries.map(({ time }) => `${formatAge(now - time)} ago`)
   const width = Math.max(0, ...ages.map(age => age.length))
-  return entries.map(({ event }, index) => `${(ages[index] ?? '').padStart(width)}  ${describeEvent(event)}`)
+  return entries.map(({ event, count = 1 }, index) => {
+    const times = count > 1 ? `${count} times, last: ` : ''
+    return `${(ages[index] ?? '').padStart(width)}  ${times}${describeEvent(event)}`
+  })
 }
 
 /** `850ms`, `42s`, `3m07s`, `5h20m`, `12d4h`: two units at most. */
