@@ -94,6 +94,9 @@ test('the socket appears with its mode, in a directory that is made for it, and 
   const place = await makePlace(t)
   const before = process.umask(0)
   await place.listen().finally(() => process.umask(before))
+  const deeper = join(dirname(place.path), 'a', 'b', 's')
+  await (await place.listen({ path: deeper })).close()
+  await rm(join(dirname(place.path), 'a'), { recursive: true })
   assert.equal(await modeOf(place.path), '660')
   assert.equal(await modeOf(dirname(place.path)), '750')
   assert.deepEqual(await readdir(dirname(place.path)), ['sds.sock'])
@@ -200,7 +203,9 @@ test('a path of 107 bytes works, however long its directory is, and one of 108 i
 test('a directory that cannot be made or written is refused with who tried and what it is like', async t => {
   const place = await makePlace(t)
   await writeFile(dirname(place.path), '')
-  await assertRefused(place.listen(), 'bind-failed', place.path, `uid ${process.getuid?.()}`)
+  for (const path of [place.path, join(place.path, 'deeper', 'sds.sock'), '/proc/none/sds.sock']) {
+    await assertRefused(place.listen({ path }), 'bind-failed', path, `uid ${process.getuid?.()}`)
+  }
 })
 
 test('a directory of another user in which others may write is refused', { skip: noSecondUser }, async t => {

@@ -27,8 +27,7 @@ export function checkPathLength(path: string): void {
 export async function prepareDirectory(path: string): Promise<void> {
   const directory = dirname(path)
   try {
-    const made = await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
-    if (made !== undefined) await chmod(directory, DIRECTORY_MODE)
+    await makeDirectory(directory)
     const stats = await stat(directory)
     const isOurs = stats.uid === ownUid()
     if (!isOurs && stats.mode & WRITABLE_BY_OTHERS) {
@@ -43,6 +42,20 @@ export async function prepareDirectory(path: string): Promise<void> {
     if (error instanceof SdsServerError) throw error
     throw await bindFailure(path, error)
   }
+}
+
+/** Node's own recursive `mkdir` never returns where the parent is there but takes no directories, as in /proc. */
+async function makeDirectory(directory: string, isRetry = false): Promise<void> {
+  try {
+    await mkdir(directory)
+  } catch (error) {
+    if (systemErrorCode(error) === 'EEXIST') return
+    if (systemErrorCode(error) !== 'ENOENT' || isRetry) throw error
+    await makeDirectory(dirname(directory))
+    return await makeDirectory(directory, true)
+  }
+  // Not left to the umask.
+  await chmod(directory, DIRECTORY_MODE)
 }
 
 /** Looks at what is at the path; throws an `SdsServerError` (`not-a-socket`) for what must not be replaced. */
