@@ -10,8 +10,15 @@ export type {
   IssuedCertificate,
 } from './ca-client.ts'
 export { CAError } from './ca-client.ts'
-export type { CertificateVerifier, Expectation, VerifiedChain } from './certificate-verifier.ts'
-export { nodeCertificateVerifier } from './certificate-verifier.ts'
+export type {
+  CertificateVerifier,
+  ChainFacts,
+  ChainPath,
+  Expectation,
+  ReadChain,
+  VerifiedChain,
+} from './certificate-verifier.ts'
+export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './certificate-verifier.ts'
 export type { Clock } from './clock.ts'
 export { SystemClock } from './clock.ts'
 export type { GeneratedKey, KeyGenerator, KeyRequest, KeyType, PrivateKeyFormat } from './key-generator.ts'
