@@ -5,6 +5,7 @@
 
 mod batch;
 pub mod bridge;
+pub mod certificate;
 mod csr;
 mod der;
 mod key;

@@ -7,7 +7,15 @@ export type Addon = typeof import('./gen/binding.ts')
 
 export type AddonLookup = { readonly addon: Addon } | { readonly addon: undefined; readonly reason: string }
 
-const EXPORTS = ['Cancellation', 'disableCoreDumps', 'generateKey', 'generateKeys', 'peerCredentials']
+const EXPORTS = [
+  'Cancellation',
+  'disableCoreDumps',
+  'generateKey',
+  'generateKeys',
+  'peerCredentials',
+  'readChain',
+  'TrustAnchor',
+]
 
 /** Never throws: `reason` says why there is no addon and what to do. `folder` is that of this package. */
 export function findAddon(folder: string = fileURLToPath(new URL('..', import.meta.url))): AddonLookup {
@@ -24,7 +32,8 @@ export function findAddon(folder: string = fileURLToPath(new URL('..', import.me
       }
     }
   }
-  const remedy = 'Build it with "npm run native" (it needs cargo and a C compiler), or install the package of this platform'
+  const remedy =
+    'Build it with "npm run native" (it needs cargo and a C compiler), or install the package of this platform'
   return { addon: undefined, reason: `Cannot load the native key generator: ${problems.join(', ')}. ${remedy}` }
 }
 

@@ -3,3 +3,4 @@
 export type { KeyGeneratorChoice, KeyGeneratorOptions } from './create-key-generator.ts'
 export { createKeyGenerator } from './create-key-generator.ts'
 export { disableCoreDumps, readPeerCredentials } from './kernel.ts'
+export { nativeCertificateVerifier } from './native-certificate-verifier.ts'

@@ -10,6 +10,50 @@ export declare class Cancellation {
   cancel(): void
 }
 
+/** A root, read once. */
+export declare class TrustAnchor {
+  /** Throws with the code `InvalidArg` if `der` is no certificate. */
+  constructor(der: Uint8Array)
+}
+
+export interface ChainFacts {
+  /** The leaf's URI names; absent if a name holds characters that could be taken for another name. */
+  uris?: Array<string>
+  /** Absent if the private key to compare with cannot be read. */
+  keyMatches?: boolean
+  /** Milliseconds since the epoch. */
+  notBefore: number
+  notAfter: number
+  isCa: boolean
+  /** Whether an extended key usage, if there is one, names server and client authentication. */
+  servesTls: boolean
+  serialNumber: string
+  /** Absent if there is none. */
+  path?: ChainPath
+}
+
+export interface ChainPath {
+  /** Leaf first, each issued by the next, without the root. */
+  chainPem: string
+  /** SHA-256 (hex) of the chain's DER. */
+  version: string
+  /** SHA-256 (hex) of the root's DER. */
+  rootFingerprint: string
+}
+
+export interface ChainQuestion {
+  /** DER, leaf first. */
+  chain: Array<Uint8Array>
+  anchors: Array<TrustAnchor>
+  /** SubjectPublicKeyInfo to compare the leaf's with, unless `private_key_pem` is there. */
+  publicKeyDer?: Uint8Array
+  /** The private key that the leaf's key is to belong to. */
+  privateKeyPem?: Uint8Array
+  /** Milliseconds since the epoch, and how far ahead of it an issuer's notBefore may be. */
+  now: number
+  maxClockSkew: number
+}
+
 /** No core file of this process from now on; on Linux its memory is closed to others of its user as well. */
 export declare function disableCoreDumps(): void
 
@@ -45,3 +89,6 @@ export interface PeerCredentials {
   uid: number
   gid: number
 }
+
+/** The facts about a chain, or the index of the first element that is no certificate. */
+export declare function readChain(question: ChainQuestion): ChainFacts | number

@@ -1,0 +1,147 @@
+//! What JavaScript sees of certificates: the facts about a chain, in one call. The judgement on them is core's;
+//! `src/native-certificate-verifier.ts` is the other side.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use napi::bindgen_prelude::{ClassInstance, Either, Uint8ArraySlice};
+use napi::{Error, Result, Status};
+use napi_derive::napi;
+use pem_rfc7468::LineEnding;
+
+use super::path::{Now, find_path};
+use super::{Certificate, private_key};
+
+/// A root, read once.
+#[napi]
+pub struct TrustAnchor {
+    certificate: Certificate,
+    fingerprint: String,
+}
+
+#[napi]
+impl TrustAnchor {
+    /// Throws with the code `InvalidArg` if `der` is no certificate.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(der: &[u8]) -> Result<Self> {
+        let certificate = Certificate::parse(der).ok_or_else(|| {
+            Error::new(
+                Status::InvalidArg,
+                "Cannot read a root: it is no X.509 certificate",
+            )
+        })?;
+        Ok(Self {
+            fingerprint: sha256_hex(&[der]),
+            certificate,
+        })
+    }
+}
+
+#[napi(object, object_to_js = false)]
+pub struct ChainQuestion<'env> {
+    /// DER, leaf first.
+    pub chain: Vec<Uint8ArraySlice<'env>>,
+    pub anchors: Vec<ClassInstance<'env, TrustAnchor>>,
+    /// SubjectPublicKeyInfo to compare the leaf's with, unless `private_key_pem` is there.
+    pub public_key_der: Option<Uint8ArraySlice<'env>>,
+    /// The private key that the leaf's key is to belong to.
+    pub private_key_pem: Option<Uint8ArraySlice<'env>>,
+    /// Milliseconds since the epoch, and how far ahead of it an issuer's notBefore may be.
+    pub now: f64,
+    pub max_clock_skew: f64,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct ChainFacts {
+    /// The leaf's URI names; absent if a name holds characters that could be taken for another name.
+    pub uris: Option<Vec<String>>,
+    /// Absent if the private key to compare with cannot be read.
+    pub key_matches: Option<bool>,
+    /// Milliseconds since the epoch.
+    pub not_before: f64,
+    pub not_after: f64,
+    pub is_ca: bool,
+    /// Whether an extended key usage, if there is one, names server and client authentication.
+    pub serves_tls: bool,
+    pub serial_number: String,
+    /// Absent if there is none.
+    pub path: Option<ChainPath>,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct ChainPath {
+    /// Leaf first, each issued by the next, without the root.
+    pub chain_pem: String,
+    /// SHA-256 (hex) of the chain's DER.
+    pub version: String,
+    /// SHA-256 (hex) of the root's DER.
+    pub root_fingerprint: String,
+}
+
+/// The facts about a chain, or the index of the first element that is no certificate.
+#[napi(catch_unwind)]
+pub fn read_chain(question: ChainQuestion) -> Result<Either<ChainFacts, u32>> {
+    let mut chain = Vec::with_capacity(question.chain.len());
+    for (index, der) in question.chain.iter().enumerate() {
+        let certificate = Certificate::parse(der).filter(|it| index > 0 || it.is_readable());
+        match certificate {
+            Some(certificate) => chain.push(certificate),
+            None => return Ok(Either::B(index as u32)),
+        }
+    }
+    let Some(leaf) = chain.first() else {
+        return Err(Error::new(
+            Status::InvalidArg,
+            "Cannot read a chain: it is empty",
+        ));
+    };
+    Ok(Either::A(ChainFacts {
+        uris: leaf
+            .uris()
+            .map(|uris| uris.into_iter().map(String::from).collect()),
+        key_matches: key_matches(leaf, &question),
+        not_before: leaf.not_before(),
+        not_after: leaf.not_after(),
+        is_ca: leaf.is_ca(),
+        serves_tls: leaf.serves_tls(),
+        serial_number: leaf.serial_number(),
+        path: path_of(&chain, &question),
+    }))
+}
+
+fn key_matches(leaf: &Certificate, question: &ChainQuestion) -> Option<bool> {
+    let wanted = match (&question.private_key_pem, &question.public_key_der) {
+        (Some(pem), _) => private_key::public_key_of(pem)?,
+        (None, Some(der)) => der.to_vec(),
+        (None, None) => return None,
+    };
+    Some(leaf.public_key_der().is_some_and(|key| key == wanted))
+}
+
+fn path_of(chain: &[Certificate], question: &ChainQuestion) -> Option<ChainPath> {
+    let anchors: Vec<&Certificate> = question
+        .anchors
+        .iter()
+        .map(|anchor| &anchor.certificate)
+        .collect();
+    let now = Now {
+        latest_not_before: question.now + question.max_clock_skew,
+        now: question.now,
+    };
+    let path = find_path(chain, &anchors, now)?;
+    let ders: Vec<&[u8]> = path.chain.iter().map(|&index| chain[index].der()).collect();
+    Some(ChainPath {
+        chain_pem: ders
+            .iter()
+            .map(|der| pem_rfc7468::encode_string("CERTIFICATE", LineEnding::LF, der).ok())
+            .collect::<Option<String>>()?,
+        version: sha256_hex(&ders),
+        root_fingerprint: question.anchors[path.anchor].fingerprint.clone(),
+    })
+}
+
+fn sha256_hex(parts: &[&[u8]]) -> String {
+    let hash = digest(&SHA256, &parts.concat());
+    hash.as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

@@ -1,0 +1,245 @@
+/** Where the native verifier and Node's part: the native one is the stricter, never the laxer, and never slow. */
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { test } from 'node:test'
+import { rootCertificates } from 'node:tls'
+import { derToPem, nodeCertificateVerifier } from '@livery/core'
+import fc from 'fast-check'
+import * as corpus from '../test/certificate-corpus.ts'
+import * as forge from '../test/certificate-forge.ts'
+import { mutate, mutations } from '../test/der-mutation.ts'
+import { verdictOf } from '../test/verdict.ts'
+import { lookup } from './addon.ts'
+import { nativeCertificateVerifier } from './native-certificate-verifier.ts'
+
+const native = nativeCertificateVerifier ?? nodeCertificateVerifier
+const skip = lookup.addon ? false : lookup.reason
+const { der, sequence, extension } = forge
+const { root, middle, leaf, makeIssuer, leafTbs, LEAF_EXTENSIONS } = corpus
+
+interface Strictness {
+  readonly why: string
+  readonly answer: () => corpus.Case
+}
+
+const all = Object.values(LEAF_EXTENSIONS)
+const withExtension = (...more: readonly Buffer[]) => ({ chain: [leaf(root, { extensions: [...all, ...more] })] })
+const below = (parent: corpus.Issuer): corpus.Case => ({ chain: [leaf(parent)], roots: [parent.der] })
+
+/** Each is accepted by Node, as it stands in core, and refused natively. */
+const STRICTER: Record<string, Strictness> = {
+  'bytes after the certificate': {
+    why: 'OpenSSL drops them; what is served would not be what came',
+    answer: () => ({ chain: [Buffer.concat([leaf(root), Buffer.of(0)])] }),
+  },
+  'PEM inside of PEM': {
+    why: 'OpenSSL takes text where DER should be',
+    answer: () => ({ chain: [Buffer.from(derToPem(leaf(root), 'CERTIFICATE'))] }),
+  },
+  'a length that is longer than it need be': {
+    why: 'that is BER; certificates are DER (RFC 5280, section 4.1)',
+    answer: () => ({ chain: [corpus.signedBy(root, forge.paddedLength(leafTbs(root)))] }),
+  },
+  'a TRUE that is not FF': {
+    why: 'that is BER as well',
+    answer: () =>
+      withExtension(
+        sequence(forge.oid('2.5.29.32'), der(0x01, Buffer.of(1)), der(0x04, sequence(sequence(forge.oid('1.2.3'))))),
+      ),
+  },
+  'bytes after the value of an extension': {
+    why: 'what nobody reads can say anything',
+    answer: () => withExtension(extension('2.5.29.14', Buffer.concat([der(0x04, 'id'), Buffer.of(5, 0)]))),
+  },
+  'an extension that stands twice': {
+    why: 'RFC 5280, section 4.2, forbids it; verifiers disagree on which one counts',
+    answer: () => withExtension(extension('1.2.3.4', Buffer.of(5, 0)), extension('1.2.3.4', Buffer.of(5, 0))),
+  },
+  'a critical extension that nobody knows': {
+    why: 'RFC 5280, section 4.2, forbids to accept it, and Envoy would not',
+    answer: () => withExtension(extension('1.3.6.1.4.1.99999.1', Buffer.of(5, 0), { critical: true })),
+  },
+  'extensions in a certificate of version 1': {
+    why: 'RFC 5280, section 4.1.2.9',
+    answer: () => ({ chain: [leaf(root, { version: der(0xa0, der(0x02, Buffer.of(0))) })] }),
+  },
+  'a serial number of 22 bytes': {
+    why: 'RFC 5280, section 4.1.2.2, allows 20',
+    answer: () => ({ chain: [leaf(root, { serial: der(0x02, Buffer.alloc(22, 1)) })] }),
+  },
+  'a date in a time zone': {
+    why: 'RFC 5280, section 4.1.2.5.1',
+    answer: () => ({
+      chain: [leaf(root, { validity: sequence(der(0x17, '261121000000+0000'), forge.time(corpus.now + 60_000)) })],
+    }),
+  },
+  'a directory name of one part among the names': {
+    why: 'Node reads these only where they are short; no SVID carries one',
+    answer: () => {
+      const names = forge.subjectAltName(forge.uri(corpus.identity), der(0xa4, forge.name('web')))
+      return { chain: [leaf(root, { extensions: [names] })] }
+    },
+  },
+  'an issuer of the same name in other letters': {
+    why: 'RFC 5280, section 4.1.2.4, has CAs write it the same way',
+    answer: () => ({ chain: [leaf(root, { issuer: forge.name('ROOT') })] }),
+  },
+  'a signature with SHA-1': {
+    why: 'broken; Envoy refuses it',
+    answer: () => below(makeIssuer('sha1', { key: corpus.rsaKey(), scheme: forge.RSA_SHA1 })),
+  },
+  'a signature with RSA-1024': {
+    why: 'too short; Envoy refuses it',
+    answer: () => below(makeIssuer('short', { key: corpus.rsaKey(1024), scheme: forge.RSA_SHA256 })),
+  },
+  'a signature on secp256k1': {
+    why: 'no proxy knows the curve',
+    answer: () => below(makeIssuer('curve', { key: corpus.ecKey('secp256k1') })),
+  },
+}
+
+for (const [what, { why, answer }] of Object.entries(STRICTER)) {
+  test(`${what}: refused natively, accepted by Node (${why})`, { skip }, () => {
+    const certificate = answer()
+    assert.match(String(verdictOf(native, certificate)), /not a PEM certificate|does not lead|no SPIFFE ID has/)
+    assert.equal(typeof verdictOf(nodeCertificateVerifier, certificate), 'object')
+  })
+}
+
+/** Certificates with much to damage; every one of them is good. */
+const SEEDS = [
+  all,
+  [
+    ...all,
+    extension('2.5.29.14', der(0x04, Buffer.of(1, 2, 3))),
+    extension('2.5.29.35', sequence(der(0xa1, der(0xa4, root.subject)))),
+    extension('2.5.29.31', sequence(sequence(der(0xa0, der(0xa0, forge.uri('http://crl.example.com')))))),
+    extension('1.3.6.1.5.5.7.1.1', sequence(sequence(forge.oid('1.3.6.1.5.5.7.48.1'), forge.uri('http://ocsp')))),
+    extension('2.5.29.32', sequence(sequence(forge.oid('1.2.3.4')))),
+    extension('2.16.840.1.113730.1.1', der(0x03, Buffer.of(5, 0xa0))),
+    extension('2.5.29.30', sequence(der(0xa0, sequence(der(0x86, 'cluster.local'))))),
+  ],
+  [
+    LEAF_EXTENSIONS.extendedKeyUsage,
+    forge.subjectAltName(
+      forge.dns('web.default.svc'),
+      der(0x81, 'web@example.com'),
+      der(0x87, Buffer.of(10, 0, 0, 1)),
+      der(0x88, Buffer.of(0x2a, 3)),
+      der(0xa0, forge.oid('1.3.6.1.4.1.311.20.2.3'), der(0xa0, der(0x0c, 'web@example.com'))),
+      forge.uri(corpus.identity),
+    ),
+  ],
+].map(extensions => leafTbs(root, { extensions, subject: forge.name('web') }))
+
+const goodLeaf = leaf(root)
+const middleTbs = corpus.signedPartOf(middle.der)
+
+/** Damaged before it was signed, so that the damage counts; and after, in every place of a chain. */
+const damagedChains = fc.oneof(
+  fc.tuple(fc.constantFrom(...SEEDS), mutations).map(([tbs, damage]) => [corpus.signedBy(root, mutate(tbs, damage))]),
+  mutations.map(damage => [leaf(middle), corpus.signedBy(root, mutate(middleTbs, damage))]),
+  mutations.map(damage => [mutate(goodLeaf, damage)]),
+  mutations.map(damage => [goodLeaf, mutate(middle.der, damage)]),
+)
+
+test('whatever is damaged, nothing is accepted natively that Node refuses, or otherwise than Node does', {
+  skip,
+}, () => {
+  const seen = { both: 0, neither: 0, 'Node alone': 0 }
+  const damaged = fc.property(damagedChains, chain => {
+    const [here, there] = [verdictOf(native, { chain }), verdictOf(nodeCertificateVerifier, { chain })]
+    if (typeof here === 'object') {
+      seen.both++
+      assert.deepEqual(here, there)
+      return
+    }
+    seen[typeof there === 'object' ? 'Node alone' : 'neither']++
+    // Stricter only about form: a whole certificate gets the same answer about its names, key and dates.
+    if (typeof there === 'object') assert.match(here, /is not a PEM certificate|does not lead|no SPIFFE ID has/)
+  })
+  fc.assert(damaged, { numRuns: process.env['LIVERY_SLOW'] ? 100_000 : 3_000 })
+  assert.ok(seen.both > 0 && seen.neither > 0, JSON.stringify(seen))
+})
+
+test('every root that Node brings can be read natively as well', { skip }, () => {
+  const { addon } = lookup
+  const unread = rootCertificates.filter(pem => {
+    const { raw } = new X509Certificate(pem)
+    try {
+      return addon && !new addon.TrustAnchor(raw)
+    } catch {
+      return true
+    }
+  })
+  assert.deepEqual(
+    unread.map(pem => new X509Certificate(pem).subject),
+    [],
+  )
+  assert.ok(rootCertificates.length > 100)
+})
+
+const KILOBYTES = 44
+/** As large as a chain may be, and of the shape that costs a parser most. */
+const BOMBS: Record<string, () => readonly Buffer[]> = {
+  'sequences in sequences, without end': () => [Buffer.alloc(KILOBYTES * 1_000, Buffer.of(0x30, 0x80))],
+  'sequences in sequences': () => [forge.nested(0x30, 8_000)],
+  'a value nested in an extension': () => withExtension(extension('1.2.3.4', forge.nested(0xa0, 8_000))).chain,
+  'a length of four gigabytes': () => [Buffer.from('3084ffffffff3084ffffffff', 'hex')],
+  'a length of 126 bytes': () => [Buffer.concat([Buffer.of(0x30, 0xfe), Buffer.alloc(126, 0xff)])],
+  'a serial number of 44 kB': () => [leaf(root, { serial: der(0x02, Buffer.alloc(KILOBYTES * 1_000, 1)) })],
+  'a key identifier of 44 kB': () =>
+    withExtension(extension('2.5.29.14', der(0x04, Buffer.alloc(KILOBYTES * 1_000)))).chain,
+  'thousands of extensions': () =>
+    withExtension(...Array.from({ length: 3_000 }, (_, index) => extension(`1.3.6.1.${index}`, Buffer.alloc(0)))).chain,
+  'thousands of names': () => {
+    const names = Array.from({ length: 9_000 }, (_, index) => forge.dns(`${index % 10}`))
+    return [leaf(root, { extensions: [forge.subjectAltName(...names, forge.uri(corpus.identity))] })]
+  },
+  'thousands of usages': () => [
+    leaf(root, { extensions: [forge.extendedKeyUsage(...Array<string>(4_000).fill(forge.SERVER_AUTH))] }),
+  ],
+  'a name of thousands of unsorted parts': () => {
+    const parts = Array.from({ length: 3_000 }, (_, index) =>
+      sequence(forge.oid('2.5.4.3'), der(0x0c, `${3_000 - index}`)),
+    )
+    return [leaf(root, { subject: sequence(der(0x31, ...parts)) })]
+  },
+  'an RSA key of 65,536 bits above the leaf': () => {
+    const modulus = Buffer.alloc(65_536 / 8, 0xff)
+    const key = sequence(der(0x02, Buffer.of(0), modulus), der(0x02, Buffer.alloc(8_000, 0x7f)))
+    const publicKey = sequence(sequence(forge.oid('1.2.840.113549.1.1.1'), der(0x05)), der(0x03, Buffer.of(0), key))
+    const huge = makeIssuer('huge', { parent: root, publicKey })
+    return [
+      corpus.signedBy(
+        { ...root, scheme: forge.RSA_SHA256, key: corpus.rsaKey() },
+        leafTbs({ ...huge, scheme: forge.RSA_SHA256 }),
+      ),
+      huge.der,
+    ]
+  },
+  'nine CAs that all certify each other with RSA-4096': () => {
+    const key = corpus.rsaKey(4096)
+    const signer = { subject: forge.name('ring'), key, scheme: forge.RSA_SHA256 }
+    const ring = Array.from(
+      { length: 9 },
+      () => makeIssuer('ring', { key, scheme: forge.RSA_SHA256, parent: signer }).der,
+    )
+    return [leaf(signer), ...ring]
+  },
+}
+
+for (const [what, bomb] of Object.entries(BOMBS)) {
+  test(`${what}: answered natively within 50 ms, and accepted only where Node accepts it`, { skip }, () => {
+    const chain = bomb()
+    const times = [1, 2, 3].map(() => {
+      const start = performance.now()
+      const verdict = verdictOf(native, { chain })
+      const time = performance.now() - start
+      if (typeof verdict === 'object') assert.deepEqual(verdict, verdictOf(nodeCertificateVerifier, { chain }))
+      return time
+    })
+    // The best of three: the machine that runs the tests has other things to do.
+    assert.ok(Math.min(...times) < 50, `it took ${times.map(time => time.toFixed(1))} ms`)
+  })
+}
