@@ -15,7 +15,7 @@ use object_identifiers::are_shortest;
 use x509_cert::der::asn1::{BitStringRef, ObjectIdentifier};
 use x509_cert::der::oid::AssociatedOid;
 use x509_cert::der::oid::db::rfc5280::{ID_KP_CLIENT_AUTH, ID_KP_SERVER_AUTH};
-use x509_cert::der::{Decode, Encode};
+use x509_cert::der::{Decode, Encode, Header, Reader, SliceReader};
 use x509_cert::ext::pkix::crl::CrlDistributionPoints;
 use x509_cert::ext::pkix::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, NameConstraints,
@@ -24,8 +24,6 @@ use x509_cert::ext::pkix::{
 use x509_cert::ext::{Extension, Extensions};
 use x509_cert::time::Time;
 use x509_cert::{TbsCertificate, Version};
-
-use crate::der::{SEQUENCE, take};
 
 /// A certificate that could be read, and what its extensions say where those can be read, too.
 pub struct Certificate {
@@ -79,9 +77,9 @@ impl Certificate {
 
     /// The signed bytes as they came: encoded anew they could differ.
     fn signed_bytes(&self) -> Option<&[u8]> {
-        let (contents, _) = take(SEQUENCE, &self.der)?;
-        let (_, rest) = take(SEQUENCE, contents)?;
-        contents.get(..contents.len() - rest.len())
+        let mut reader = SliceReader::new(&self.der).ok()?;
+        Header::decode(&mut reader).ok()?;
+        reader.tlv_bytes().ok()
     }
 
     pub fn is_readable(&self) -> bool {
