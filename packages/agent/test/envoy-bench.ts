@@ -226,7 +226,7 @@ const FIVE_REQUESTS_PER_CONNECTION = {
 }
 
 /** Requests without a pause until stopped; remembers every failure and every serial that api saw web call with. */
-export class Traffic {
+export class Traffic implements AsyncDisposable {
   readonly failures: string[] = []
   readonly serials = new Set<string>()
   requests = 0
@@ -242,6 +242,10 @@ export class Traffic {
   async stop(): Promise<void> {
     this.#stopped = true
     await Promise.all(this.#loops)
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop()
   }
 
   async #loop(): Promise<void> {

@@ -55,7 +55,7 @@ for (const delta of [false, true]) {
     assert.equal(first.body, 'hello from api\n')
     assert.equal(first.headers['x-caller'], WEB)
 
-    const traffic = new Traffic(pair.port)
+    await using traffic = new Traffic(pair.port)
     const apiSerials = new Set<string>()
     await until('api and web have each shown four certificates', async () => {
       for (const { serial } of await pair.api.certificates()) apiSerials.add(serial)
@@ -75,7 +75,7 @@ test('the agent is killed and started again under traffic: no request fails, and
   const first = await startAgent(folder.path, twoWorkloads('60s'))
   await using pair = await Pair.start(folder.path, sockets(folder.path))
   await pair.live()
-  const traffic = new Traffic(pair.port)
+  await using traffic = new Traffic(pair.port)
   await until('traffic flows', async () => traffic.requests > 20 || undefined)
   const before = (await pair.web.certificates()).map(({ serial }) => serial)
   await first[Symbol.asyncDispose]()
@@ -101,6 +101,8 @@ test('the root rotates old → old ∪ new → new, leaves between, and no reque
     keyGenerator: generator,
     clock,
     trustDomain: 'cluster.local',
+    // Leaves follow within a tenth of their life.
+    ttlSeconds: 60,
     rotation: { settleMs: 1_000 },
   })
   manager.add(WEB)
@@ -117,7 +119,7 @@ test('the root rotates old → old ∪ new → new, leaves between, and no reque
   })
   await using pair = await Pair.start(folder.path, paths)
   await pair.live()
-  const traffic = new Traffic(pair.port)
+  await using traffic = new Traffic(pair.port)
   await until('traffic flows', async () => traffic.requests > 20 || undefined)
   const roots = () => manager.bundles()[0]?.roots.map(({ fingerprint }) => fingerprint) ?? []
   const leafRoots = () => manager.entries().map(({ root }) => root?.fingerprint)
