@@ -36,21 +36,21 @@ export class DiscoveryCall<Request extends Answer> {
   readonly #call: ServerDuplexStream<Decoded<Request>, Buffer>
   readonly #options: DiscoveryCallOptions<Request>
   readonly #stream: DiscoveryStream<Request>
-  readonly #openedAt: number
+  readonly #info: StreamInfo
   #state: 'idle' | 'writing' | 'ended' | 'closed' = 'idle'
   #status = { code: 0, details: '' }
 
   constructor(call: ServerDuplexStream<Decoded<Request>, Buffer>, options: DiscoveryCallOptions<Request>) {
     this.#call = call
     this.#options = options
-    this.#openedAt = options.clock.now()
     this.#stream = options.createStream({
       view: options.view,
       maxNames: options.maxNames,
       nextNonce: options.nextNonce,
       wake: () => this.#flush(),
-      report: report => options.report(report, this.info()),
+      report: report => options.report(report, this.#info),
     })
+    this.#info = liveInfo(options, this.#stream)
     options.observe({ kind: 'stream-opened', stream: this.info() })
     call.on('data', (decoded: Decoded<Request>) => this.#onRequest(decoded))
     call.on('end', () => this.#end())
@@ -58,9 +58,9 @@ export class DiscoveryCall<Request extends Answer> {
     call.on('close', () => this.#close())
   }
 
+  /** As it is now. */
   info(): StreamInfo {
-    const { id, method, connection } = this.#options
-    return { id, method, connection, node: this.#stream.nodeId, names: this.#stream.names, openedAt: this.#openedAt }
+    return { ...this.#info }
   }
 
   /** Ends the stream with a status; the peer will come again. */
@@ -132,5 +132,24 @@ export class DiscoveryCall<Request extends Answer> {
     const { code: status, details } = this.#status
     this.#options.observe({ kind: 'stream-closed', stream, status, details })
     this.#options.onClose()
+  }
+}
+
+/** Made once a stream and read at each event: it tells what is true when it is read. */
+function liveInfo(
+  { id, method, connection, clock }: Pick<DiscoveryCallOptions<Answer>, 'id' | 'method' | 'connection' | 'clock'>,
+  stream: { readonly nodeId: string; readonly names: number },
+): StreamInfo {
+  return {
+    id,
+    method,
+    connection,
+    openedAt: clock.now(),
+    get node() {
+      return stream.nodeId
+    },
+    get names() {
+      return stream.names
+    },
   }
 }

@@ -56,13 +56,22 @@ export interface DiscoveryStream<Request> extends Disposable {
   take(): DiscoveryMessage | undefined
 }
 
+const MAX_COMBINED = 1_000
+const combined = new Map<string, string>()
+
 /** The version of several resources: it does not depend on their order. */
 export function combinedVersion(resources: readonly NamedSecret[]): string {
   const [first] = resources
   if (first && resources.length === 1) return first.item.version
-  const hash = createHash('sha256')
-  for (const version of resources.map(({ item }) => item.version).sort()) hash.update(version)
-  return hash.digest('hex')
+  const versions = resources.map(({ item }) => item.version)
+  const all = versions.sort().join()
+  const known = combined.get(all)
+  if (known !== undefined) return known
+  const version = createHash('sha256').update(all).digest('hex')
+  // Streams ask for few combinations, over and over.
+  if (combined.size >= MAX_COMBINED) combined.clear()
+  combined.set(all, version)
+  return version
 }
 
 /** Beyond this many unanswered responses the oldest is forgotten: a peer need not acknowledge anything. */

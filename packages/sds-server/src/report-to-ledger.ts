@@ -1,12 +1,12 @@
 /** What happened on a stream, as the ledger keeps it for `livery explain`. */
 import type { LedgerEvent } from '@livery/core'
 import type { StreamReport } from './discovery-protocol.ts'
-import type { ConnectionInfo, StreamInfo } from './sds-event.ts'
+import type { StreamInfo } from './sds-event.ts'
 
 type RecordedReport = Exclude<StreamReport, { readonly kind: 'stale' }>
 
 export function toLedgerEvent(report: RecordedReport, stream: StreamInfo): LedgerEvent {
-  const peer = describePeer(stream.node, stream.connection)
+  const peer = describePeer(stream)
   switch (report.kind) {
     case 'asked':
       return { kind: 'asked', by: peer }
@@ -21,8 +21,16 @@ export function toLedgerEvent(report: RecordedReport, stream: StreamInfo): Ledge
   }
 }
 
-function describePeer(node: string, { socket, caller }: ConnectionInfo): string {
-  const who = node === '' ? 'a caller' : `node "${node}"`
+/** Of streams that have told their node; every event of a stream names its peer. */
+const described = new WeakMap<StreamInfo, string>()
+
+function describePeer(stream: StreamInfo): string {
+  const known = described.get(stream)
+  if (known !== undefined) return known
+  const { socket, caller } = stream.connection
+  const who = stream.node === '' ? 'a caller' : `node "${stream.node}"`
   const credentials = caller ? ` (pid ${caller.pid}, uid ${caller.uid})` : ''
-  return `${who}${credentials} on ${socket}`
+  const text = `${who}${credentials} on ${socket}`
+  if (stream.node !== '') described.set(stream, text)
+  return text
 }

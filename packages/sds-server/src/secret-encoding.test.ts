@@ -42,23 +42,38 @@ test('a Delta response has every field in its place', () => {
 test('a secret is encoded once a version and name, however many streams get it', async () => {
   const own = await MemorySource.create(WEB)
   const encoded: string[] = []
-  const encoder = new ResponseEncoder(
-    ({ name, item }) => {
-      encoded.push(`${name} ${item.version}`)
-      return Buffer.from('x')
-    },
-    ({ nonce }) => Buffer.from(nonce),
-  )
+  const encoder = new ResponseEncoder(({ name, item }) => {
+    encoded.push(`${name} ${item.version}`)
+    return Buffer.from('x')
+  })
   const push = (name: string, nonce: string) => {
     const item = own.current({ kind: 'identity', identity: WEB })
     assert.ok(item)
-    return encoder.encode({ nonce, version: item.version, resources: [{ name, item }], removed: [] }).toString()
+    return encoder.encode({ nonce, version: item.version, resources: [{ name, item }], removed: [] })
   }
-  assert.deepEqual([push(WEB, '1'), push(WEB, '2'), push('default', '3')], ['1x', '2x', '3x'])
+  for (const [name, nonce] of [
+    [WEB, '1'],
+    [WEB, '2'],
+    ['default', '3'],
+  ] as const) {
+    assert.ok(push(name, nonce).toString('latin1').endsWith(`${nonce}x`))
+  }
   await own.issue(WEB)
   push(WEB, '4')
   assert.equal(encoded.length, 3)
   assert.equal(new Set(encoded).size, 3)
+})
+
+test('texts of any length have their place in a response', () => {
+  for (const length of [0, 1, 127, 128, 300, 20_000]) {
+    const text = 'é'.repeat(length)
+    const message = { nonce: text, version: text, resources: [], removed: [text, 'x'] }
+    const response = DeltaDiscoveryResponse.decode(deltaEncoder().encode(message))
+    assert.deepEqual(
+      [response.nonce, response.systemVersionInfo, ...response.removedResources],
+      [text, text, text, 'x'],
+    )
+  }
 })
 
 test('what was encoded keeps its key after the item was wiped', async () => {
