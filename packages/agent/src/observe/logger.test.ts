@@ -19,7 +19,7 @@ async function run(code: string, stderr: number, format = 'json'): Promise<strin
     ${code}
     sink[Symbol.dispose]()`
   const args = ['--conditions=@livery/source', '--input-type=module', '-e', script]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', stderr] })
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', stderr], env: { PATH: process.env['PATH'] } })
   let out = ''
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     out += text
