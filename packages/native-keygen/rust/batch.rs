@@ -13,7 +13,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, KeyError>) -> Result<T, KeyEr
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(KeyError::Panicked))
 }
 
-/// `generate`, unless `cancelled` is set when it would start.
+/// `generate`, unless `cancelled` is set when it would start. An RSA key stops on its way as well.
 pub fn generate_unless(
     cancelled: &AtomicBool,
     request: &KeyRequest,
@@ -21,7 +21,7 @@ pub fn generate_unless(
     if cancelled.load(Ordering::Relaxed) {
         return Err(KeyError::Cancelled);
     }
-    generate(request)
+    generate(request, cancelled)
 }
 
 /// One key a request, on at most as many threads as there are cores, this one included.

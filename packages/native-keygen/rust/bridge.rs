@@ -32,8 +32,8 @@ pub struct GeneratedKey {
     pub public_key_der: Buffer,
 }
 
-/// Stops the work that it was given to before the next key; a key that has begun is finished, and wiped. (napi's own
-/// AbortSignal takes over the signal's `onabort`, and does not reach threads of our own.)
+/// Stops the work that it was given to: before the next key, and within milliseconds in the search for an RSA key.
+/// (napi's own AbortSignal takes over the signal's `onabort`, and does not reach threads of our own.)
 #[napi]
 #[derive(Default)]
 pub struct Cancellation {

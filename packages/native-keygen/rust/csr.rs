@@ -56,6 +56,8 @@ pub fn signed_request(request_info: &[u8], algorithm: &[u8], signature: &[u8]) -
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use aws_lc_rs::signature::{
         ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, RSA_PKCS1_2048_8192_SHA256,
         UnparsedPublicKey, VerificationAlgorithm,
@@ -71,7 +73,7 @@ mod tests {
 
     fn request_of(name: &str, identity: &str) -> (Vec<u8>, Vec<u8>) {
         let request = KeyRequest::parse(name, identity.into(), "pkcs8").expect("a valid request");
-        let key = generate(&request).expect("a key");
+        let key = generate(&request, &AtomicBool::new(false)).expect("a key");
         (key.csr_der, key.public_key_der)
     }
 

@@ -1,27 +1,29 @@
-//! One private key, its PEM and its CSR. The cryptography is aws-lc's; here is only the wrapping.
+//! One private key, its PEM and its CSR. The cryptography is aws-lc's, but for the search for RSA's primes (`rsa`); here
+//! is only the wrapping.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
 
-use aws_lc_rs::encoding::{AsDer, EcPrivateKeyRfc5915Der, Pkcs8V1Der, PublicKeyX509Der};
+use aws_lc_rs::encoding::{AsDer, EcPrivateKeyRfc5915Der, PublicKeyX509Der};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::{self, KeySize};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, KeyPair,
-    RSA_PKCS1_SHA256,
 };
 use pem_rfc7468::LineEnding;
 use zeroize::Zeroizing;
 
 use crate::csr::{request_info, signed_request};
-use crate::der;
+use crate::der::{BIT_STRING, INTEGER, OCTET_STRING, SEQUENCE, element};
+use crate::rsa::engine::{self, Engine};
+use crate::rsa::{self, RsaKey, RsaSize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
     EcdsaP256,
     EcdsaP384,
-    Rsa(KeySize),
+    Rsa(RsaSize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +71,18 @@ impl KeyRequest {
     }
 }
 
-pub fn generate(request: &KeyRequest) -> Result<GeneratedKey, KeyError> {
-    let key = PrivateKey::generate(request.key_type)?;
+/// The search for an RSA key's primes stops soon after `cancelled` is set; no other step takes long.
+pub fn generate(request: &KeyRequest, cancelled: &AtomicBool) -> Result<GeneratedKey, KeyError> {
+    generate_on(engine::fastest(), request, cancelled)
+}
+
+/// The same with an engine of the caller's choice, to compare them.
+pub fn generate_on(
+    engine: &dyn Engine,
+    request: &KeyRequest,
+    cancelled: &AtomicBool,
+) -> Result<GeneratedKey, KeyError> {
+    let key = PrivateKey::generate(request.key_type, engine, cancelled)?;
     let public_key_der = key.public_key_der()?;
     let info = request_info(&request.identity, &public_key_der);
     let csr_der = signed_request(&info, key.signature_algorithm(), &key.sign(&info)?);
@@ -84,27 +96,41 @@ pub fn generate(request: &KeyRequest) -> Result<GeneratedKey, KeyError> {
 /// Both kinds wipe their secret when they are freed (`OPENSSL_free`).
 enum PrivateKey {
     Ecdsa(Box<EcdsaKeyPair>),
-    Rsa(Box<rsa::KeyPair>),
+    Rsa(RsaKey),
 }
 
 impl PrivateKey {
-    fn generate(key_type: KeyType) -> Result<Self, KeyError> {
-        let ecdsa = |algorithm| Ok(Self::Ecdsa(Box::new(EcdsaKeyPair::generate(algorithm)?)));
+    fn generate(
+        key_type: KeyType,
+        engine: &dyn Engine,
+        cancelled: &AtomicBool,
+    ) -> Result<Self, KeyError> {
+        let ecdsa = |algorithm| {
+            EcdsaKeyPair::generate(algorithm)
+                .map(|key| Self::Ecdsa(Box::new(key)))
+                .map_err(|Unspecified| KeyError::Library("generate the key"))
+        };
         match key_type {
             KeyType::EcdsaP256 => ecdsa(&ECDSA_P256_SHA256_ASN1_SIGNING),
             KeyType::EcdsaP384 => ecdsa(&ECDSA_P384_SHA384_ASN1_SIGNING),
-            KeyType::Rsa(size) => rsa::KeyPair::generate(size).map(|key| Self::Rsa(Box::new(key))),
+            KeyType::Rsa(size) => rsa::generate(size, engine, cancelled).map(Self::Rsa),
         }
-        .map_err(|Unspecified| KeyError::Library("generate the key"))
     }
 
+    /// SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7).
     fn public_key_der(&self) -> Result<Vec<u8>, KeyError> {
-        let der: Result<PublicKeyX509Der, Unspecified> = match self {
-            Self::Ecdsa(key) => key.public_key().as_der(),
-            Self::Rsa(key) => key.public_key().as_der(),
-        };
-        der.map(|der| der.as_ref().to_vec())
-            .map_err(|Unspecified| KeyError::Library("encode the public key"))
+        match self {
+            Self::Ecdsa(key) => {
+                let der: Result<PublicKeyX509Der, Unspecified> = key.public_key().as_der();
+                der.map(|der| der.as_ref().to_vec())
+                    .map_err(|Unspecified| KeyError::Library("encode the public key"))
+            }
+            Self::Rsa(key) => {
+                let no_unused_bits: &[u8] = &[0];
+                let bits = element(BIT_STRING, &[no_unused_bits, &key.public_key_der()?]);
+                Ok(element(SEQUENCE, &[RSA_ENCRYPTION, &bits]))
+            }
+        }
     }
 
     /// AlgorithmIdentifier of the signatures that `sign` makes.
@@ -119,18 +145,13 @@ impl PrivateKey {
     }
 
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
-        let random = SystemRandom::new();
         match self {
             Self::Ecdsa(key) => key
-                .sign(&random, message)
-                .map(|signature| signature.as_ref().to_vec()),
-            Self::Rsa(key) => {
-                let mut signature = vec![0; key.public_modulus_len()];
-                key.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature)
-                    .map(|()| signature)
-            }
+                .sign(&SystemRandom::new(), message)
+                .map(|signature| signature.as_ref().to_vec())
+                .map_err(|Unspecified| KeyError::Library("sign the request")),
+            Self::Rsa(key) => key.sign(message),
         }
-        .map_err(|Unspecified| KeyError::Library("sign the request"))
     }
 
     fn to_pem(&self, format: PrivateKeyFormat) -> Result<Zeroizing<Vec<u8>>, KeyError> {
@@ -143,21 +164,24 @@ impl PrivateKey {
                 let sec1: EcPrivateKeyRfc5915Der = key.private_key().as_der().map_err(failed)?;
                 pem("EC PRIVATE KEY", sec1.as_ref())
             }
-            (Self::Rsa(key), _) => {
-                let pkcs8: Pkcs8V1Der = key.as_der().map_err(failed)?;
-                match format {
-                    PrivateKeyFormat::Pkcs8 => pem("PRIVATE KEY", pkcs8.as_ref()),
-                    PrivateKeyFormat::Traditional => {
-                        let pkcs1 = inner_key(pkcs8.as_ref()).ok_or(failed(Unspecified))?;
-                        pem("RSA PRIVATE KEY", pkcs1)
-                    }
-                }
+            (Self::Rsa(key), PrivateKeyFormat::Pkcs8) => {
+                pem("PRIVATE KEY", &rsa_pkcs8(&key.private_key_der()?))
+            }
+            (Self::Rsa(key), PrivateKeyFormat::Traditional) => {
+                pem("RSA PRIVATE KEY", &key.private_key_der()?)
             }
         }
     }
 }
 
-/// AlgorithmIdentifiers with tag and length: RFC 5758, section 3.2; RFC 4055, section 5.
+/// PrivateKeyInfo (RFC 5958) of an RSAPrivateKey. `element` allocates once, so that no copy is left.
+fn rsa_pkcs8(private_key_der: &[u8]) -> Zeroizing<Vec<u8>> {
+    let key = Zeroizing::new(element(OCTET_STRING, &[private_key_der]));
+    let version = element(INTEGER, &[&[0]]);
+    Zeroizing::new(element(SEQUENCE, &[&version, RSA_ENCRYPTION, &key]))
+}
+
+/// AlgorithmIdentifiers with tag and length: RFC 5758, section 3.2; RFC 4055, section 5; RFC 3279, section 2.3.1.
 const ECDSA_WITH_SHA256: &[u8] = &[
     0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02,
 ];
@@ -168,13 +192,9 @@ const SHA256_WITH_RSA: &[u8] = &[
     0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b, 0x05, 0x00,
 ];
 
-/// `privateKey` of a PKCS#8 PrivateKeyInfo (RFC 5958): for RSA, a PKCS#1 key.
-fn inner_key(pkcs8: &[u8]) -> Option<&[u8]> {
-    let (info, _) = der::take(der::SEQUENCE, pkcs8)?;
-    let (_version, info) = der::take(der::INTEGER, info)?;
-    let (_algorithm, info) = der::take(der::SEQUENCE, info)?;
-    der::take(der::OCTET_STRING, info).map(|(key, _)| key)
-}
+const RSA_ENCRYPTION: &[u8] = &[
+    0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00,
+];
 
 /// One allocation of the right size, so that no copy of the key stays behind where a vector grew.
 fn pem(label: &str, der: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
@@ -192,9 +212,9 @@ impl FromStr for KeyType {
         match name {
             "ecdsa-p256" => Ok(Self::EcdsaP256),
             "ecdsa-p384" => Ok(Self::EcdsaP384),
-            "rsa-2048" => Ok(Self::Rsa(KeySize::Rsa2048)),
-            "rsa-3072" => Ok(Self::Rsa(KeySize::Rsa3072)),
-            "rsa-4096" => Ok(Self::Rsa(KeySize::Rsa4096)),
+            "rsa-2048" => Ok(Self::Rsa(RsaSize::Rsa2048)),
+            "rsa-3072" => Ok(Self::Rsa(RsaSize::Rsa3072)),
+            "rsa-4096" => Ok(Self::Rsa(RsaSize::Rsa4096)),
             _ => Err(KeyError::Input(format!("type {name:?} is no key type"))),
         }
     }
@@ -229,14 +249,15 @@ impl std::error::Error for KeyError {}
 
 #[cfg(test)]
 mod tests {
+    use aws_lc_rs::rsa::KeyPair as LibraryKey;
     use aws_lc_rs::signature::EcdsaSigningAlgorithm;
 
     use super::*;
 
     fn generated(key_type: &str, format: &str) -> GeneratedKey {
         let identity = "spiffe://cluster.local/ns/default/sa/web".into();
-        generate(&KeyRequest::parse(key_type, identity, format).expect("a valid request"))
-            .expect("a key")
+        let request = KeyRequest::parse(key_type, identity, format).expect("a valid request");
+        generate(&request, &AtomicBool::new(false)).expect("a key")
     }
 
     /// The label, and the DER within.
@@ -268,26 +289,23 @@ mod tests {
 
     #[test]
     fn an_rsa_key_is_loaded_back_from_both_forms() {
-        let sizes = [("rsa-2048", 2048 / 8), ("rsa-3072", 3072 / 8)];
-        for (name, bytes) in sizes {
+        let public_key_of = |key: LibraryKey| -> Vec<u8> {
+            let der: PublicKeyX509Der = key.public_key().as_der().expect("its public key");
+            der.as_ref().to_vec()
+        };
+        for (name, bits) in [("rsa-2048", 2048), ("rsa-3072", 3072), ("rsa-4096", 4096)] {
             let key = generated(name, "pkcs8");
             let (label, der) = decoded(&key);
             assert_eq!(label, "PRIVATE KEY");
-            let loaded = rsa::KeyPair::from_pkcs8(&der).expect("the key");
-            assert_eq!(loaded.public_modulus_len(), bytes);
-            assert_eq!(
-                PrivateKey::Rsa(Box::new(loaded)).public_key_der(),
-                Ok(key.public_key_der)
-            );
+            let loaded = LibraryKey::from_pkcs8(&der).expect("the key");
+            assert_eq!(8 * loaded.public_modulus_len(), bits);
+            assert_eq!(public_key_of(loaded), key.public_key_der);
         }
         let key = generated("rsa-2048", "traditional");
         let (label, der) = decoded(&key);
         assert_eq!(label, "RSA PRIVATE KEY");
-        let loaded = rsa::KeyPair::from_der(&der).expect("the key");
-        assert_eq!(
-            PrivateKey::Rsa(Box::new(loaded)).public_key_der(),
-            Ok(key.public_key_der)
-        );
+        let loaded = LibraryKey::from_der(&der).expect("the key");
+        assert_eq!(public_key_of(loaded), key.public_key_der);
     }
 
     #[test]

@@ -8,5 +8,6 @@ pub mod bridge;
 pub mod certificate;
 mod csr;
 mod der;
-mod key;
+pub mod key;
 mod process;
+pub mod rsa;

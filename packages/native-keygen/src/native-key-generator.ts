@@ -7,7 +7,7 @@ import { wipe, wipeAll } from './wipe.ts'
 
 /**
  * A single key is made on libuv's thread pool, a batch on threads of its own, one a core. An abort is answered at
- * once; a key that has begun is finished and wiped (an RSA-4096 key can hold a core for seconds).
+ * once, and its work stops within milliseconds.
  */
 export class NativeKeyGenerator implements KeyGenerator {
   readonly name = 'native'
