@@ -1,5 +1,5 @@
 /** The check of what a CA answered, done once for every CA: key, identity, dates, chain (design rule: Envoy is no safety net). */
-import { createHash, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { createHash, createPrivateKey, X509Certificate } from 'node:crypto'
 import { readBasicConstraints } from './basic-constraints.ts'
 import { CAError } from './ca-client.ts'
 import { pemToDer } from './pem.ts'
@@ -195,22 +195,16 @@ function readUris(leaf: X509Certificate): readonly string[] | undefined {
 
 function compareKey(leaf: X509Certificate, key: Expectation['key']): boolean | undefined {
   if ('publicKeyDer' in key) {
-    const publicKey = publicKeyOf(leaf)
-    return publicKey?.export({ type: 'spki', format: 'der' }).equals(key.publicKeyDer) ?? false
+    try {
+      return leaf.publicKey.export({ type: 'spki', format: 'der' }).equals(key.publicKeyDer)
+    } catch {
+      return false // OpenSSL knows no such key
+    }
   }
   try {
     return leaf.checkPrivateKey(createPrivateKey({ key: Buffer.from(key.privateKeyPem), format: 'pem' }))
   } catch {
     // The cause could quote the key.
-    return undefined
-  }
-}
-
-/** `undefined` for a key that OpenSSL does not know: the getter throws then. */
-function publicKeyOf(certificate: X509Certificate): KeyObject | undefined {
-  try {
-    return certificate.publicKey
-  } catch {
     return undefined
   }
 }
@@ -258,17 +252,16 @@ function isIssuer(issuer: X509Certificate, path: readonly X509Certificate[], now
   const subject = path.at(-1)
   if (!subject || !issuer.ca || !subject.checkIssued(issuer)) return false
   if (issuer.validFromDate.getTime() > now + MAX_CLOCK_SKEW_MS || !(issuer.validToDate.getTime() > now)) return false
-  const publicKey = publicKeyOf(issuer)
-  return publicKey !== undefined && allowsPath(issuer, path) && subject.verify(publicKey)
+  try {
+    return allowsPath(issuer, path) && subject.verify(issuer.publicKey)
+  } catch {
+    return false // no DER, or a key that OpenSSL does not know
+  }
 }
 
 /** RFC 5280 section 4.2.1.9: neither the leaf nor a self-issued intermediate counts. */
 function allowsPath(issuer: X509Certificate, path: readonly X509Certificate[]): boolean {
-  const intermediates = path.slice(1).filter(certificate => certificate.subject !== certificate.issuer).length
-  try {
-    const { pathLength = Number.POSITIVE_INFINITY } = readBasicConstraints(issuer.raw)
-    return intermediates <= pathLength
-  } catch {
-    return false
-  }
+  const { pathLength = Number.POSITIVE_INFINITY } = readBasicConstraints(issuer.raw)
+  const intermediates = path.slice(1).filter(certificate => certificate.subject !== certificate.issuer)
+  return intermediates.length <= pathLength
 }

@@ -156,6 +156,12 @@ function identityCases(): Record<string, Case> {
   }
 }
 
+/** SubjectPublicKeyInfo that OpenSSL reads and cannot write. */
+const NO_POINT = sequence(
+  sequence(forge.oid('1.2.840.10045.2.1'), forge.oid('1.2.840.10045.3.1.7')),
+  der(0x03, Buffer.of(0, 0)),
+)
+
 function keyAndDateCases(): Record<string, Case> {
   const dated = (from: number, to: number) => [leaf(root, withDates(from, to))]
   const pem = (key: KeyObject, type: 'pkcs8' | 'sec1' | 'pkcs1') =>
@@ -167,6 +173,10 @@ function keyAndDateCases(): Record<string, Case> {
   return {
     'another key': { chain, key: { publicKeyDer: forge.spki(ecKey()) }, refused: /for another key/ },
     'a key of another kind': { chain, key: { publicKeyDer: forge.spki(rsa) }, refused: /for another key/ },
+    'a key that is a point at infinity': {
+      chain: [leaf(root, { publicKey: NO_POINT })],
+      refused: /for another key/,
+    },
     'its own key as PKCS#8': { chain, key: { privateKeyPem: pem(leafKey, 'pkcs8') } },
     'its own key as SEC1': { chain, key: { privateKeyPem: pem(leafKey, 'sec1') } },
     'its own key after EC PARAMETERS': {
@@ -275,6 +285,7 @@ function pathCases(): Record<string, Case> {
     parent: root,
     extensions: [forge.basicConstraints({ ca: true }), forge.keyUsage(0)],
   })
+  const pointless = makeIssuer('middle', { parent: root, publicKey: NO_POINT })
   const limited = (pathLength: number, parent?: Issuer) =>
     makeIssuer('limited', { ...(parent && { parent }), extensions: [forge.basicConstraints({ ca: true, pathLength })] })
   const tight = limited(0, root)
@@ -309,6 +320,7 @@ function pathCases(): Record<string, Case> {
     'an intermediate that is no CA': { chain: [leaf(noCa), noCa.der], refused: NO_PATH },
     'an intermediate without basic constraints': { chain: [leaf(noConstraints), noConstraints.der], refused: NO_PATH },
     'an intermediate that may not sign': { chain: [leaf(noSigner), noSigner.der], refused: NO_PATH },
+    'an intermediate whose key is a point at infinity': { chain: [leaf(middle), pointless.der], refused: NO_PATH },
     'a path as long as allowed': { chain: [leaf(tight), tight.der] },
     'a path longer than allowed': { chain: [leaf(underTight), underTight.der, tight.der], refused: NO_PATH },
     'a path longer than the root allows': {
