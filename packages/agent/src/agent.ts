@@ -1,6 +1,6 @@
 /** The agent: everything wired together, from the configuration to the open sockets and back down again. */
 import { type CAClient, type Clock, type KeyGenerator, SecretManager, SystemClock } from '@livery/core'
-import { disableCoreDumps, readPeerCredentials } from '@livery/native-keygen'
+import { disableCoreDumps, nativeCertificateVerifier, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsServer, type SocketConfig } from '@livery/sds-server'
 import { AdminServer } from './admin/admin-server.ts'
 import type { Phase } from './admin/readiness.ts'
@@ -165,6 +165,7 @@ export class Agent implements AsyncDisposable {
     return new SecretManager({
       ca,
       keyGenerator: this.#keyGenerator,
+      ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
       clock: this.#clock,
       trustDomain: config.trustDomain,
       keyType: config.keyType,
