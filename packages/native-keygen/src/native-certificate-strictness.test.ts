@@ -41,7 +41,7 @@ const STRICTER: Record<string, Strictness> = {
   },
   'a length that is longer than it need be': {
     why: 'that is BER; certificates are DER (RFC 5280, section 4.1)',
-    answer: () => ({ chain: [corpus.signedBy(root, forge.paddedLength(leafTbs(root)))] }),
+    answer: () => ({ chain: [forge.signed(forge.paddedLength(leafTbs(root)), root)] }),
   },
   'a TRUE that is not FF': {
     why: 'that is BER as well',
@@ -158,8 +158,8 @@ const middleTbs = corpus.signedPartOf(middle.der)
 
 /** Damaged before it was signed, so that the damage counts; and after, in every place of a chain. */
 const damagedChains = fc.oneof(
-  fc.tuple(fc.constantFrom(...SEEDS), mutations).map(([tbs, damage]) => [corpus.signedBy(root, mutate(tbs, damage))]),
-  mutations.map(damage => [leaf(middle), corpus.signedBy(root, mutate(middleTbs, damage))]),
+  fc.tuple(fc.constantFrom(...SEEDS), mutations).map(([tbs, damage]) => [forge.signed(mutate(tbs, damage), root)]),
+  mutations.map(damage => [leaf(middle), forge.signed(mutate(middleTbs, damage), root)]),
   mutations.map(damage => [mutate(goodLeaf, damage)]),
   mutations.map(damage => [goodLeaf, mutate(middle.der, damage)]),
 )
@@ -231,10 +231,7 @@ const BOMBS: Record<string, () => readonly Buffer[]> = {
     const publicKey = sequence(sequence(forge.oid('1.2.840.113549.1.1.1'), der(0x05)), der(0x03, Buffer.of(0), key))
     const huge = makeIssuer('huge', { parent: root, publicKey })
     return [
-      corpus.signedBy(
-        { ...root, scheme: forge.RSA_SHA256, key: corpus.rsaKey() },
-        leafTbs({ ...huge, scheme: forge.RSA_SHA256 }),
-      ),
+      forge.signed(leafTbs({ ...huge, scheme: forge.RSA_SHA256 }), { key: corpus.rsaKey(), scheme: forge.RSA_SHA256 }),
       huge.der,
     ]
   },

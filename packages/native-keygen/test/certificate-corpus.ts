@@ -79,9 +79,6 @@ export function leafTbs(issuer: forge.Signer, parts: Overrides = {}): Buffer {
 
 export const leaf = (issuer: forge.Signer, parts: Overrides = {}) => forge.signed(leafTbs(issuer, parts), issuer)
 
-/** A certificate around `tbs`, whatever that is. */
-export const signedBy = (signer: forge.Signer, tbs: Buffer) => forge.signed(tbs, signer)
-
 /** The TBSCertificate of a certificate that is longer than 255 bytes. */
 export function signedPartOf(certificate: Buffer): Buffer {
   return certificate.subarray(4, 8 + certificate.readUInt16BE(6))
