@@ -1,8 +1,7 @@
-//! RSA keys with their CSRs a second on one core, by each engine: `cargo run --release --example rsa_rate -- [ENGINE]
-//! [TYPE] [SECONDS]`, where ENGINE is `ifma`, `portable` or `all`.
+//! RSA keys with their CSRs by each engine, a second of one thread's CPU time (so that other load does not count):
+//! `cargo run --release --example rsa_rate -- [ENGINE] [TYPE] [SECONDS]`, where ENGINE is `ifma`, `portable` or `all`.
 
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use livery_native_keygen::key::{KeyRequest, generate_on};
 use livery_native_keygen::rsa::engine::available;
@@ -22,15 +21,26 @@ fn main() {
             continue;
         }
         generate_on(engine, &request, &never).expect("a key");
-        let (start, mut keys) = (Instant::now(), 0);
-        while start.elapsed() < Duration::from_secs_f64(seconds) {
+        let (start, mut keys) = (cpu_seconds(), 0);
+        while cpu_seconds() - start < seconds {
             generate_on(engine, &request, &never).expect("a key");
             keys += 1;
         }
-        let rate = f64::from(keys) / start.elapsed().as_secs_f64();
+        let rate = f64::from(keys) / (cpu_seconds() - start);
         println!(
             "{} {key_type}: {rate:.1} keys and CSRs a second",
             engine.name()
         );
     }
+}
+
+fn cpu_seconds() -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel fills in `time`, which outlives the call.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(status, 0);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -9,32 +9,24 @@
 //! lane masks; a power from a table is chosen by reading the whole table. Only how many tests are made is visible.
 
 use core::arch::x86_64::{
-    __m512i, __mmask8, _mm_cvtsi64_si128, _mm512_add_epi64, _mm512_and_si512,
-    _mm512_cmpeq_epi64_mask, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_mask_add_epi64,
-    _mm512_mask_mov_epi64, _mm512_set1_epi64, _mm512_setr_epi64, _mm512_setzero_si512,
-    _mm512_srl_epi64, _mm512_srli_epi64, _mm512_sub_epi64, _mm512_test_epi64_mask,
+    __mmask8, _mm512_add_epi64, _mm512_mask_add_epi64, _mm512_set1_epi64, _mm512_setzero_si512,
     _mm512_testn_epi64_mask,
 };
 
 use zeroize::Zeroizing;
 
 use super::engine::{LOW_BITS, MAX_WIDTH as LANES};
-
-const LIMB_BITS: usize = 52;
-const LIMB_MASK: i64 = (1 << LIMB_BITS) - 1;
-/// Exponent bits that one product covers: sixteen powers in a table.
-const DIGIT_BITS: usize = 4;
-
-type Lanes = __m512i;
-/// Eight numbers, in vectors of their limbs.
-type Limbs<const L: usize> = [Lanes; L];
+use super::limbs_ifma::{
+    DIGIT_BITS, LIMB_BITS, Lanes, Limbs, bit_mask, carry, difference, digit, doubled, equal, high,
+    looked_up, low, minus_inverse, packed, selected, split,
+};
 
 /// Eight odd moduli w with 2^(bits - 1) < w < 2^bits, and what the products need of them.
 struct Moduli<const L: usize> {
     bits: usize,
     w: Zeroizing<Limbs<L>>,
     /// -1 / w modulo 2^52.
-    inverse: Lanes,
+    inverse: Zeroizing<Lanes>,
     /// R modulo w: 1 in Montgomery form, below w.
     one: Zeroizing<Limbs<L>>,
 }
@@ -85,7 +77,7 @@ impl<const L: usize> Moduli<L> {
         let w = Zeroizing::new(packed::<L>(candidates));
         let mut moduli = Self {
             bits,
-            inverse: minus_inverse(w[0]),
+            inverse: Zeroizing::new(minus_inverse(w[0])),
             w,
             one: Zeroizing::new([_mm512_setzero_si512(); L]),
         };
@@ -177,13 +169,13 @@ impl<const L: usize> Moduli<L> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn reduced(&self, columns: &mut [Lanes], twice: __mmask8) -> Limbs<L> {
-        let (w, zero) = (&self.w, _mm512_setzero_si512());
+        let (w, inverse, zero) = (&self.w, *self.inverse, _mm512_setzero_si512());
         for row in (0..L).step_by(2) {
-            let first = low(zero, columns[row], self.inverse);
+            let first = low(zero, columns[row], inverse);
             let lowest = low(columns[row], first, w[0]);
             let next = high(low(columns[row + 1], first, w[1]), first, w[0]);
             let next = _mm512_add_epi64(next, carry(lowest));
-            let second = low(zero, next, self.inverse);
+            let second = low(zero, next, inverse);
             let next = low(next, second, w[0]);
             columns[row + 2] = _mm512_add_epi64(columns[row + 2], carry(next));
             add_two_rows(&mut columns[row..row + L + 2], first, second, w);
@@ -217,141 +209,6 @@ fn add_two_rows<const L: usize>(columns: &mut [Lanes], first: Lanes, second: Lan
     let sum = low(high(columns[L], first, y[L - 1]), second, y[L - 1]);
     columns[L] = high(sum, second, y[L - 2]);
     columns[L + 1] = high(columns[L + 1], second, y[L - 1]);
-}
-
-/// sum + the low 52 bits of a b.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn low(sum: Lanes, a: Lanes, b: Lanes) -> Lanes {
-    _mm512_madd52lo_epu64(sum, a, b)
-}
-
-/// sum + the high 52 bits of a b.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn high(sum: Lanes, a: Lanes, b: Lanes) -> Lanes {
-    _mm512_madd52hi_epu64(sum, a, b)
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn carry(column: Lanes) -> Lanes {
-    _mm512_srli_epi64::<{ LIMB_BITS as u32 }>(column)
-}
-
-/// The limb and what is carried to the next.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn split(column: Lanes) -> (Lanes, Lanes) {
-    let limb = _mm512_and_si512(column, _mm512_set1_epi64(LIMB_MASK));
-    (limb, carry(column))
-}
-
-/// a - b, and the lanes in which b is the larger one.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn difference<const L: usize>(a: &Limbs<L>, b: &Limbs<L>) -> (Limbs<L>, __mmask8) {
-    let mut limbs = *a;
-    let mut borrow = _mm512_setzero_si512();
-    for (limb, &b) in limbs.iter_mut().zip(b) {
-        let signed = _mm512_sub_epi64(_mm512_sub_epi64(*limb, b), borrow);
-        borrow = _mm512_srli_epi64::<63>(signed);
-        *limb = _mm512_and_si512(signed, _mm512_set1_epi64(LIMB_MASK));
-    }
-    (limbs, _mm512_test_epi64_mask(borrow, borrow))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn doubled<const L: usize>(x: &Limbs<L>) -> Limbs<L> {
-    let mut limbs = *x;
-    let mut carried = _mm512_setzero_si512();
-    for limb in &mut limbs {
-        (*limb, carried) = split(_mm512_add_epi64(_mm512_add_epi64(*limb, *limb), carried));
-    }
-    limbs
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn equal<const L: usize>(a: &Limbs<L>, b: &Limbs<L>) -> __mmask8 {
-    let limbs = a.iter().zip(b);
-    limbs.fold(0xff, |equal, (&a, &b)| {
-        equal & _mm512_cmpeq_epi64_mask(a, b)
-    })
-}
-
-/// `a` in the lanes of the mask, `b` in the others.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn selected<const L: usize>(mask: __mmask8, a: &Limbs<L>, b: &Limbs<L>) -> Limbs<L> {
-    let mut limbs = *b;
-    for (limb, &a) in limbs.iter_mut().zip(a) {
-        *limb = _mm512_mask_mov_epi64(*limb, mask, a);
-    }
-    limbs
-}
-
-/// Each lane's own entry.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn looked_up<const L: usize>(table: &[Limbs<L>], index: Lanes) -> Limbs<L> {
-    let mut found = table[0];
-    for (number, entry) in table.iter().enumerate().skip(1) {
-        let here = _mm512_cmpeq_epi64_mask(index, _mm512_set1_epi64(number as i64));
-        found = selected(here, entry, &found);
-    }
-    found
-}
-
-/// The lanes whose number has the bit.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn bit_mask<const L: usize>(x: &Limbs<L>, bit: usize) -> __mmask8 {
-    let here = _mm512_set1_epi64(1 << (bit % LIMB_BITS));
-    _mm512_test_epi64_mask(x[bit / LIMB_BITS], here)
-}
-
-/// The digit of each number at a multiple of DIGIT_BITS, which divides LIMB_BITS.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn digit<const L: usize>(x: &Limbs<L>, bit: usize) -> Lanes {
-    let count = _mm_cvtsi64_si128((bit % LIMB_BITS) as i64);
-    let shifted = _mm512_srl_epi64(x[bit / LIMB_BITS], count);
-    _mm512_and_si512(shifted, _mm512_set1_epi64((1 << DIGIT_BITS) - 1))
-}
-
-/// -1 / odd modulo 2^52: Newton's iteration, as odd numbers are their own inverses modulo 8.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn minus_inverse(odd: Lanes) -> Lanes {
-    let zero = _mm512_setzero_si512();
-    let mut inverse = odd;
-    for _ in 0..5 {
-        let error = _mm512_sub_epi64(_mm512_set1_epi64(2), low(zero, odd, inverse));
-        inverse = low(zero, inverse, error);
-    }
-    let negative = _mm512_sub_epi64(zero, inverse);
-    _mm512_and_si512(negative, _mm512_set1_epi64(LIMB_MASK))
-}
-
-/// From words of 64 bits to limbs of 52.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn packed<const L: usize>(numbers: [&[u64]; LANES]) -> Limbs<L> {
-    let mut limbs = [_mm512_setzero_si512(); L];
-    for (index, limb) in limbs.iter_mut().enumerate() {
-        let [a, b, c, d, e, f, g, h] = numbers.map(|words| limb_of(words, index));
-        *limb = _mm512_setr_epi64(a, b, c, d, e, f, g, h);
-    }
-    limbs
-}
-
-fn limb_of(words: &[u64], index: usize) -> i64 {
-    let (word, shift) = (index * LIMB_BITS / 64, index * LIMB_BITS % 64);
-    let at = |word: usize| u128::from(words.get(word).copied().unwrap_or(0));
-    let both = at(word) | at(word + 1) << 64;
-    (both >> shift) as i64 & LIMB_MASK
 }
 
 #[cfg(test)]

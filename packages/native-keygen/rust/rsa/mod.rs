@@ -7,6 +7,8 @@ mod key;
 mod known_numbers;
 #[cfg(target_arch = "x86_64")]
 mod lanes_ifma;
+#[cfg(target_arch = "x86_64")]
+mod limbs_ifma;
 mod miller_rabin;
 mod natural;
 mod portable;

@@ -18,17 +18,18 @@ pub type Bitmap = [u64; WORDS];
 
 /// Primes up to here: a larger bound costs more time than the exponentiations that it saves.
 const BOUND: usize = 1 << 17;
-const LANES: usize = 8;
+/// Four vectors of AVX-512, so that one does not wait for another.
+const LANES: usize = 32;
 
-/// Eight primes side by side, so that the compiler makes vectors of them (the products are 32 by 32 bits). What is left
-/// of the last eight is filled with 1, whose marks fall nowhere.
+/// Primes side by side, so that the compiler makes vectors of them (products of 32 by 32 bits). What is left of the last
+/// lanes is filled with 1, which marks nothing.
 struct Primes {
-    prime: [u64; LANES],
+    prime: [u32; LANES],
     /// -1 / prime modulo 2^32.
-    inverse: [u64; LANES],
+    inverse: [u32; LANES],
     /// -1 / 2 times 2^(32 (digits + 1)) modulo prime: from `start / 2^(32 digits)` to the first multiple's number, by
     /// one reduction.
-    scale: [u64; LANES],
+    scale: [u32; LANES],
 }
 
 pub struct Sieve {
@@ -48,8 +49,10 @@ impl Sieve {
     }
 
     fn new(words: usize) -> Self {
-        let small: Vec<u64> = odd_primes_below(BOUND);
-        let primes = small.chunks(LANES).map(|primes| Primes::new(primes, words));
+        let primes = odd_primes_below(BOUND);
+        let primes = primes
+            .chunks(LANES)
+            .map(|primes| Primes::new(primes, words));
         Self {
             primes: primes.collect(),
         }
@@ -63,7 +66,7 @@ impl Sieve {
         let mut composite = [0; WORDS];
         for primes in &self.primes {
             let first = primes.first_multiples(start);
-            for (&prime, &first) in primes.prime.iter().zip(&first) {
+            for (prime, first) in primes.prime.map(u64::from).into_iter().zip(first) {
                 mark_multiples(&mut composite, first, prime);
                 if prime == EXPONENT {
                     // start + 2k = 1 is half the prime, rounded up, after start + 2k = 0.
@@ -78,19 +81,20 @@ impl Sieve {
 }
 
 impl Primes {
-    fn new(primes: &[u64], words: usize) -> Self {
+    fn new(primes: &[u32], words: usize) -> Self {
         let prime = std::array::from_fn(|lane| primes.get(lane).copied().unwrap_or(1));
         let inverse = prime.map(|prime| {
             // Newton's iteration, as odd numbers are their own inverses modulo 8.
-            let odd = prime as u32;
-            let inverse = (0..4).fold(odd, |inverse, _| {
-                inverse.wrapping_mul(2_u32.wrapping_sub(odd.wrapping_mul(inverse)))
+            let inverse = (0..4).fold(prime, |inverse, _| {
+                inverse.wrapping_mul(2_u32.wrapping_sub(prime.wrapping_mul(inverse)))
             });
-            u64::from(inverse.wrapping_neg())
+            inverse.wrapping_neg()
         });
         let scale = prime.map(|prime| {
-            let minus_half = prime / 2;
-            (0..2 * words + 1).fold(minus_half, |scale, _| (scale << 32) % prime)
+            let minus_half = u64::from(prime / 2);
+            let scale =
+                (0..2 * words + 1).fold(minus_half, |scale, _| (scale << 32) % u64::from(prime));
+            scale as u32
         });
         Self {
             prime,
@@ -111,8 +115,8 @@ impl Primes {
             }
         }
         for (lane, residue) in residues.iter_mut().enumerate() {
-            let (prime, scale) = (self.prime[lane], self.scale[lane]);
-            let first = self.reduced(lane, residue.wrapping_mul(scale));
+            let (prime, scale) = (u64::from(self.prime[lane]), u64::from(self.scale[lane]));
+            let first = self.reduced(lane, (*residue & 0xffff_ffff).wrapping_mul(scale));
             let above = u64::from(first >= prime);
             *residue = first.wrapping_sub(prime & above.wrapping_neg());
         }
@@ -123,8 +127,9 @@ impl Primes {
     /// sum or product here reaches 2^64; checks of that would keep the compiler from making vectors.
     #[inline(always)]
     fn reduced(&self, lane: usize, value: u64) -> u64 {
-        let multiple = (value & 0xffff_ffff).wrapping_mul(self.inverse[lane]) & 0xffff_ffff;
-        value.wrapping_add(multiple.wrapping_mul(self.prime[lane])) >> 32
+        let (prime, inverse) = (u64::from(self.prime[lane]), u64::from(self.inverse[lane]));
+        let multiple = (value & 0xffff_ffff).wrapping_mul(inverse) & 0xffff_ffff;
+        value.wrapping_add(multiple.wrapping_mul(prime)) >> 32
     }
 }
 
@@ -145,14 +150,14 @@ fn mark_multiples(composite: &mut Bitmap, first: u64, step: u64) {
     }
 }
 
-fn odd_primes_below(bound: usize) -> Vec<u64> {
+fn odd_primes_below(bound: usize) -> Vec<u32> {
     let mut composite = vec![false; bound];
     let mut primes = Vec::new();
     for number in (3..bound).step_by(2) {
         if composite[number] {
             continue;
         }
-        primes.push(number as u64);
+        primes.push(number as u32);
         for multiple in (number * number..bound).step_by(2 * number) {
             composite[multiple] = true;
         }
@@ -168,12 +173,12 @@ mod tests {
     use crate::rsa::natural::tests::{big, natural};
     use crate::rsa::random::tests::Seeded;
 
-    fn survives_trial_division(candidate: &BigUint, primes: &[u64]) -> bool {
-        let residue = |prime: u64| (candidate % prime).try_into().unwrap_or(0_u64);
-        residue(EXPONENT) != 1 && primes.iter().all(|&prime| residue(prime) != 0)
+    fn survives_trial_division(candidate: &BigUint, primes: &[u32]) -> bool {
+        let residue = |prime: u32| (candidate % prime).try_into().unwrap_or(0_u32);
+        residue(EXPONENT as u32) != 1 && primes.iter().all(|&prime| residue(prime) != 0)
     }
 
-    fn assert_as_trial_division(start: &[u64], primes: &[u64]) {
+    fn assert_as_trial_division(start: &[u64], primes: &[u32]) {
         let survivors = Sieve::for_words(start.len()).survivors(start);
         for k in 0..WINDOW {
             let candidate = big(start) + 2 * k;
