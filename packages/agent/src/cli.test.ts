@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { LiveryProcess, livery, makeDirectory } from '../test/livery-process.ts'
@@ -147,4 +150,18 @@ test('a reader that goes away early is no fault', async () => {
   const { code, signal } = await command.ended
   assert.deepEqual([code, signal], [0, null])
   assert.equal(command.stderr, '')
+})
+
+test('another program at the admin address is said to be one, and its pages are not poured out', async () => {
+  const answers = ['{"configs": []}', 'x'.repeat(10_000)]
+  const server = createServer((_request, response) => response.end(answers.shift())).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const admin = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  for (const _ of [1, 2]) {
+    const certs = await inProcess(['certs', '--admin', admin])
+    assert.equal(certs.code, 1)
+    assert.match(certs.stderr, /no agent of Livery: name the address .* with --admin/)
+    assert.ok(certs.stderr.length < 700)
+  }
+  server.close()
 })

@@ -328,3 +328,15 @@ test('SIGUSR1 opens no debugger', async () => {
   assert.equal((await agent.ended).code, 0)
   assert.doesNotMatch(agent.stderr, /[Dd]ebugger/)
 })
+
+test('a socket that every user may open is worth a warning, unless callers are told apart', async () => {
+  await using directory = await makeDirectory()
+  const sockets = [{ ...CONFIG.sockets[0], mode: '0666' }]
+  await using agent = await start(directory.path, { ...CONFIG, sockets })
+  await agent.admin()
+  agent.kill('SIGTERM')
+  await agent.ended
+  const { stderr } = agent
+  assert.match(stderr, /sds\.sock: every user of this machine may open it \(mode 666\).*set a mode such as/)
+  assert.doesNotMatch(stderr, /web\.sock: every user/)
+})

@@ -88,7 +88,7 @@ export function createCertificateVerifier(read: ReadChain): CertificateVerifier 
         )
       }
       const { serialNumber, notBefore, notAfter } = facts
-      return { ...path, serialNumber, notBefore, notAfter }
+      return { ...path, serialNumber: serialNumber.toLowerCase(), notBefore, notAfter }
     },
   }
 }
@@ -97,7 +97,7 @@ export function createCertificateVerifier(read: ReadChain): CertificateVerifier 
 export const nodeCertificateVerifier: CertificateVerifier = createCertificateVerifier(readWithNode)
 
 function bad(reason: string, cause?: unknown): CAError {
-  return new CAError('bad-response', `The CA's answer cannot be used: ${reason}; the certificate in use stays`, {
+  return new CAError('bad-response', `The CA's answer cannot be used and replaces nothing: ${reason}`, {
     cause,
   })
 }
@@ -130,7 +130,9 @@ function checkIdentity({ uris }: ChainFacts, identity: SpiffeId): void {
     throw bad(`it carries ${uris.length} URI names instead of the one "${identity}"`)
   }
   if (uri !== identity) {
-    throw bad(`it carries URI:${uri.slice(0, 300)} instead of the identity asked for, ${identity}`)
+    throw bad(
+      `it carries URI:${uri.slice(0, 300)} instead of the identity asked for, ${identity}: a CA takes it from the caller, so look at the token, and whether it may impersonate`,
+    )
   }
 }
 

@@ -15,7 +15,7 @@ export class CertificateSecret {
   readonly certificateChain: Uint8Array
   readonly notBefore: number
   readonly notAfter: number
-  /** Upper-case hex, as Envoy's `/certs` prints it in lower case. */
+  /** Lower-case hex, as Envoy's `/certs` prints it. */
   readonly serialNumber: string
   readonly #privateKey: Uint8Array
 

@@ -145,7 +145,7 @@ async function appear(options: SocketFileOptions): Promise<Listener> {
     throw new SdsServerError(
       'live-owner',
       `Cannot listen on ${path}: a live owner${(await options.describeOwner?.(path)) ?? ''} accepts connections there; ` +
-        'stop it, choose another path, or ask for takeover',
+        'stop it, or choose another path',
     )
   }
   try {

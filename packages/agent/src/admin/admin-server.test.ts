@@ -206,7 +206,7 @@ test('explain tells the ledger of an identity and of the bundle, in data and in 
     found.entries.map(({ event }) => event.kind),
     ['csr-sent', 'issued'],
   )
-  assert.match(found.entries[1]?.text ?? '', /^issued: serial [0-9A-F]+, valid until 2026-/)
+  assert.match(found.entries[1]?.text ?? '', /^issued: serial [0-9a-f]+, valid until 2026-/)
   const roots = JSON.parse((await ask(server, '/explain?name=ROOTCA')).body) as Explanation
   assert.deepEqual([roots.name, roots.entries[0]?.event.kind], ['spiffe://cluster.local', 'roots-changed'])
   assert.equal((await ask(server, '/explain')).status, 400)

@@ -7,6 +7,8 @@ import { UsageError } from '../exit-code.ts'
 
 const DEFAULT_ADDRESS = '127.0.0.1:15100'
 const TIMEOUT_MS = 10_000
+/** How much of an answer that is no result is shown: whoever listens there may send pages. */
+export const MAX_BODY = 600
 
 export interface AdminAnswer {
   readonly status: number

@@ -74,7 +74,9 @@ async function startCA(
     }),
   )
   const rootCert = join(directory, 'root.pem')
-  logger.warn(`This CA keeps its signing key in ${directory}: it is for trying things out, not for production.`)
+  logger.warn(
+    `This CA ${authority.isNew ? 'has made a new root, and ' : ''}keeps its key in ${directory}: it is for trying things out, not for production.`,
+  )
   logger.info(
     { address: server.address, trustDomain, rootCert },
     `CA of ${trustDomain} on ${server.address}; its root is in ${rootCert}`,

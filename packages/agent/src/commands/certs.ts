@@ -3,7 +3,7 @@ import type { ConfigDump, DumpedIdentity } from '../admin/config-dump.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { EXIT } from '../exit-code.ts'
 import { formatAge } from '../observe/ledger-text.ts'
-import { askAdmin } from './admin-client.ts'
+import { askAdmin, MAX_BODY } from './admin-client.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export async function showCertificates(
@@ -13,13 +13,29 @@ export async function showCertificates(
 ): Promise<number> {
   const { status, body } = await askAdmin('/config_dump', sources)
   if (status !== 200) {
-    terminal.err(`livery: the agent answered ${status}: ${body}`)
+    terminal.err(`livery: the agent answered ${status}: ${body.slice(0, MAX_BODY)}`)
     return EXIT.failed
   }
-  const { certificates } = JSON.parse(body) as ConfigDump
+  const certificates = readCertificates(body)
+  if (!certificates) {
+    terminal.err(
+      'livery: what answers there is no agent of Livery: name the address of its admin endpoint with --admin\n',
+    )
+    return EXIT.failed
+  }
   if (json) terminal.out(`${JSON.stringify(certificates, undefined, 2)}\n`)
   else terminal.out(certificateTable(certificates, Date.now()))
   return EXIT.ok
+}
+
+/** Another program may listen there: Envoy has a `/config_dump` too. */
+function readCertificates(body: string): readonly DumpedIdentity[] | undefined {
+  try {
+    const { certificates } = JSON.parse(body) as Partial<ConfigDump>
+    return Array.isArray(certificates) ? certificates : undefined
+  } catch {
+    return undefined
+  }
 }
 
 const HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']

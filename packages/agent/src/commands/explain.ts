@@ -3,7 +3,7 @@ import type { Explanation } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { EXIT } from '../exit-code.ts'
 import { describeLedger } from '../observe/ledger-text.ts'
-import { askAdmin } from './admin-client.ts'
+import { askAdmin, MAX_BODY } from './admin-client.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export async function explainName(
@@ -14,7 +14,7 @@ export async function explainName(
 ): Promise<number> {
   const { status, body } = await askAdmin(`/explain?name=${encodeURIComponent(name)}`, sources)
   if (status !== 200) {
-    terminal.err(`livery: ${body}`)
+    terminal.err(`livery: ${body.slice(0, MAX_BODY)}`)
     return EXIT.failed
   }
   if (json) {

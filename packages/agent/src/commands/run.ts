@@ -11,5 +11,5 @@ export async function runAgent(sources: ConfigSources, { json }: GlobalOptions):
   const loaded = loadConfig(sources)
   const { level, format } = loaded.config.log
   using sink = createLogger({ level, format: json ? 'json' : format })
-  return await serveUntilSignal(sink.logger, () => Agent.start(loaded, sink))
+  return await serveUntilSignal(sink.logger, signal => Agent.start(loaded, sink, signal))
 }

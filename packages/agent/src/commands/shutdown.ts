@@ -13,11 +13,16 @@ export type Ending = { readonly kind: 'signal'; readonly signal: NodeJS.Signals 
  * Runs `start`, waits for SIGTERM, SIGINT or a fault, closes what was started and resolves with the exit code. A second
  * signal ends the process at once, whatever is open.
  */
-export async function serveUntilSignal(logger: Logger, start: () => Promise<AsyncDisposable>): Promise<number> {
+export async function serveUntilSignal(
+  logger: Logger,
+  start: (signal: AbortSignal) => Promise<AsyncDisposable>,
+): Promise<number> {
+  const givenUp = new AbortController()
   const ended = Promise.withResolvers<Ending>()
   let signals = 0
   const onSignal = (signal: NodeJS.Signals): void => {
     if (++signals > 1) process.exit(EXIT.failed)
+    givenUp.abort(new Error(`${signal} came while starting`))
     ended.resolve({ kind: 'signal', signal })
   }
   const onFault = (error: unknown): void => {
@@ -27,7 +32,7 @@ export async function serveUntilSignal(logger: Logger, start: () => Promise<Asyn
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal)
   process.on('uncaughtException', onFault).on('unhandledRejection', onFault)
   try {
-    const started = start()
+    const started = start(givenUp.signal)
     const ending = await Promise.race([ended.promise, started.then(() => ended.promise)])
     return await close(ending, started, logger)
   } finally {

@@ -87,6 +87,8 @@ const DAY = 86_400
  * {@link removeRoot}. Holds no timer and no handle.
  */
 export class CertificateAuthority {
+  /** Whether it was made by `open`, and so has a root that nobody knows yet. */
+  readonly isNew: boolean
   readonly #options: Required<Omit<CertificateAuthorityOptions, 'directory'>>
   readonly #directory: AuthorityDirectory | undefined
   readonly #listeners = new Set<(change: CAChange) => void>()
@@ -97,7 +99,9 @@ export class CertificateAuthority {
     options: Required<Omit<CertificateAuthorityOptions, 'directory'>>,
     directory: AuthorityDirectory | undefined,
     state: AuthorityState,
+    isNew = true,
   ) {
+    this.isNew = isNew
     this.#options = options
     this.#directory = directory
     this.#state = state
@@ -120,12 +124,13 @@ export class CertificateAuthority {
     checkOptions(filled)
     if (path === undefined) return new CertificateAuthority(filled, undefined, await firstState(filled))
     const directory = new AuthorityDirectory(path)
-    const state = (await directory.load()) ?? (await directory.create(await firstState(filled)))
+    const present = await directory.load()
+    const state = present ?? (await directory.create(await firstState(filled)))
     if (state.trustDomain !== filled.trustDomain)
       throw new Error(
         `Cannot use the CA in ${path}: it is that of trust domain ${state.trustDomain}, not ${filled.trustDomain}. Name another directory, or remove this one to start a new CA with a new root.`,
       )
-    return new CertificateAuthority(filled, directory, state)
+    return new CertificateAuthority(filled, directory, state, present === undefined)
   }
 
   get trustDomain(): string {

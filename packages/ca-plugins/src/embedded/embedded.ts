@@ -11,7 +11,8 @@ export type EmbeddedConfig = Omit<CertificateAuthorityOptions, 'clock'>
 export async function createEmbedded(config: EmbeddedConfig, context: PluginContext): Promise<EmbeddedClient> {
   const authority = await CertificateAuthority.open({ ...config, clock: context.clock })
   const place = config.directory === undefined ? 'in memory' : `in ${config.directory}`
-  context.warn(`The embedded CA keeps its signing key ${place}: it is for trying things out, not for production.`)
+  const root = authority.isNew ? 'has made a new root' : 'has the root that it had before'
+  context.warn(`The embedded CA ${root}, and keeps its key ${place}: it is for trying things out, not for production.`)
   return new EmbeddedClient(authority)
 }
 
