@@ -248,6 +248,18 @@ test('a CA that asks to wait is left alone by all, and then asked again', async 
   await bench.until('issued', 2)
 })
 
+test('a CA that fails gets half as many requests at once', async () => {
+  await using bench = await Bench.create({ concurrency: 16 })
+  const identities = [1, 2, 3, 4].map((index): SpiffeId => `spiffe://cluster.local/ns/default/sa/sa-${index}`)
+  bench.ca.answer = unavailable
+  for (const identity of identities) bench.manager.add(identity)
+  assert.equal(bench.count('csr-sent'), 4)
+  await bench.until('retry-planned', 4)
+  bench.ca.answer = () => new Promise(() => {})
+  await bench.clock.advance(500)
+  assert.equal(bench.count('csr-sent'), 4 + 2)
+})
+
 test('a refusal that asking again cannot change waits the longest backoff at once', async () => {
   await using bench = await Bench.create()
   bench.ca.answer = () => Promise.reject(new CAError('denied', 'not you'))

@@ -226,7 +226,7 @@ test('a certificate that was under way while a root came is renewed again, after
 })
 
 test('a CA that signs under a root that it does not list makes no hot loop', async () => {
-  await using bench = await setUp({ rotation: { settleMs: 0 }, random: () => 0 })
+  await using bench = await setUp({ ttlSeconds: 5, rotation: { settleMs: 0 }, random: () => 0 })
   const { ca, clock, manager, until, count } = bench
   await addAll(manager)
   const [oldRoot] = ca.roots
