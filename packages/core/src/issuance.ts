@@ -8,6 +8,7 @@ import { CertificateSecret } from './secret-item.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import type { TrustAnchor } from './trust-bundle.ts'
 import type { TrustStore } from './trust-store.ts'
+import { untilAborted } from './until-aborted.ts'
 
 export interface IssuanceOptions {
   readonly ca: CAClient
@@ -48,7 +49,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
   )
   const key = new LazyKey(options, request.identity, signal)
   try {
-    const answer = await abortable(signal, () =>
+    const answer = await untilAborted(
       options.ca.issue({
         identity: request.identity,
         ttlSeconds: options.ttlSeconds,
@@ -56,9 +57,10 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
         signal,
         csr: () => key.csr(),
       }),
+      signal,
     )
     const privateKey = await key.privateKey(answer)
-    const verified = await abortable(signal, () => verify(options, request, answer, privateKey))
+    const verified = await untilAborted(verify(options, request, answer, privateKey), signal)
     return toIssued(request, verified, privateKey.pem)
   } catch (error) {
     key.wipe()
@@ -147,19 +149,6 @@ class LazyKey {
       generated => generated.privateKeyPem.fill(0),
       () => {}, // whoever awaited the CSR has the error
     )
-  }
-}
-
-/** `work`, or a rejection with the signal's reason as soon as it is aborted, whether or not `work` listens to it. */
-async function abortable<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  signal.throwIfAborted()
-  const aborted = Promise.withResolvers<never>()
-  const onAbort = () => aborted.reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  try {
-    return await Promise.race([work(), aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
   }
 }
 

@@ -4,7 +4,7 @@ import { type CAChange, type CAClient, CAError } from './ca-client.ts'
 import { type CertificateVerifier, nodeCertificateVerifier } from './certificate-verifier.ts'
 import type { Clock } from './clock.ts'
 import { FetchQueue, type Urgency } from './fetch-queue.ts'
-import { type Issued, issue } from './issuance.ts'
+import { type IssuanceOptions, type Issued, issue } from './issuance.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
 import { Ledger, type LedgerEntry, type LedgerEvent } from './ledger.ts'
 import { type Activity, type IdentityEntry, type Managed, type Reason, toEntry } from './managed-identity.ts'
@@ -14,6 +14,7 @@ import { ServedCertificate } from './served-certificate.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import type { Learned, TrustAnchor } from './trust-bundle.ts'
 import { TrustStore } from './trust-store.ts'
+import { untilAborted } from './until-aborted.ts'
 
 /** What can be asked for: the certificate of an identity, or the bundle of a trust domain. */
 export type SecretName =
@@ -68,7 +69,8 @@ type Listener = (item: SecretItem | undefined) => void
  */
 export class SecretManager implements AsyncDisposable {
   readonly trustDomain: string
-  readonly #options: SecretManagerOptions
+  readonly #observe: SecretManagerOptions['observe']
+  readonly #issuance: IssuanceOptions
   readonly #clock: Clock
   readonly #random: () => number
   readonly #rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
@@ -84,7 +86,17 @@ export class SecretManager implements AsyncDisposable {
   #pause: Disposable | undefined
 
   constructor(options: SecretManagerOptions) {
-    this.#options = options
+    this.#observe = options.observe
+    this.#issuance = {
+      ca: options.ca,
+      keyGenerator: options.keyGenerator,
+      verifier: options.verifier ?? nodeCertificateVerifier,
+      clock: options.clock,
+      keyType: options.keyType ?? 'ecdsa-p256',
+      keyFormat: options.keyFormat ?? 'pkcs8',
+      ttlSeconds: options.ttlSeconds ?? 86_400,
+      timeoutMs: options.timeoutMs ?? 30_000,
+    }
     this.trustDomain = options.trustDomain
     this.#clock = options.clock
     this.#random = options.random ?? Math.random
@@ -102,7 +114,7 @@ export class SecretManager implements AsyncDisposable {
       random: this.#random,
       trustDomain: options.trustDomain,
       settleMs: this.#rotation.settleMs,
-      timeoutMs: options.timeoutMs ?? 30_000,
+      timeoutMs: this.#issuance.timeoutMs,
       retry: this.#retry,
       record: (name, event) => this.record(name, event),
       onRootsMoved: (trustDomain, learned) => this.#followRoots(trustDomain, learned),
@@ -194,20 +206,14 @@ export class SecretManager implements AsyncDisposable {
       if (item) resolve(item)
       else if (!this.knows(name)) reject(new Error(`${JSON.stringify(name)} was forgotten`))
     })
-    const onAbort = () => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-    try {
-      return await promise
-    } finally {
-      signal.removeEventListener('abort', onAbort)
-    }
+    return await untilAborted(promise, signal)
   }
 
   /** Adds to the ledger of a name: `spiffe://…` of an identity or a trust domain, or an unknown name as it was asked. */
   record(name: string, event: LedgerEvent): void {
     const entry = { time: this.#clock.now(), event }
     this.#ledger.record(name, entry, this.#holds(name))
-    this.#options.observe?.(name, entry)
+    this.#observe?.(name, entry)
   }
 
   #holds(name: string): boolean {
@@ -265,8 +271,6 @@ export class SecretManager implements AsyncDisposable {
   async #fetch(managed: Managed): Promise<void> {
     if (managed.activity.kind !== 'queued') return
     const { identity, tokenFile } = managed
-    const { ca, keyGenerator, verifier = nodeCertificateVerifier } = this.#options
-    const { keyType = 'ecdsa-p256', keyFormat = 'pkcs8', ttlSeconds = 86_400, timeoutMs = 30_000 } = this.#options
     const controller = new AbortController()
     const startedAt = this.#clock.now()
     this.record(identity, { kind: 'csr-sent', reason: managed.activity.reason })
@@ -274,10 +278,12 @@ export class SecretManager implements AsyncDisposable {
     // Only the request that is still the current one may change anything: forgetting wins over a late answer.
     const isCurrent = () => managed.activity.kind === 'fetching' && managed.activity.controller === controller
     try {
-      const issued = await issue(
-        { ca, keyGenerator, verifier, clock: this.#clock, keyType, keyFormat, ttlSeconds, timeoutMs },
-        { identity, ...(tokenFile === undefined ? {} : { tokenFile }), trustStore: this.#trust, controller },
-      )
+      const issued = await issue(this.#issuance, {
+        identity,
+        ...(tokenFile === undefined ? {} : { tokenFile }),
+        trustStore: this.#trust,
+        controller,
+      })
       this.#limit.answered(startedAt, this.#clock.now())
       if (isCurrent()) this.#accept(managed, issued, startedAt)
       else issued.release()

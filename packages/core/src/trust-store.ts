@@ -6,6 +6,7 @@ import { type RetryPolicy, retryDelay } from './rotation.ts'
 import type { TrustBundleSecret } from './secret-item.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import { type Learned, type TrustAnchor, TrustBundle } from './trust-bundle.ts'
+import { untilAborted } from './until-aborted.ts'
 
 /** How often a CA that cannot tell of changes by itself is asked for its roots. */
 const POLL_MS = 5 * 60_000
@@ -114,22 +115,12 @@ export class TrustStore implements Disposable {
 
   async #ask(call: (signal: AbortSignal) => Promise<readonly string[]>): Promise<readonly string[]> {
     const { clock, timeoutMs } = this.#options
-    const deadline = Promise.withResolvers<never>()
-    const controller = new AbortController()
-    const end = (reason: unknown) => {
-      controller.abort(reason)
-      deadline.reject(reason)
-    }
+    const deadline = new AbortController()
     using _timer = clock.at(clock.now() + timeoutMs, () =>
-      end(new CAError('timeout', `no answer within ${timeoutMs} ms`)),
+      deadline.abort(new CAError('timeout', `no answer within ${timeoutMs} ms`)),
     )
-    const onClose = () => end(this.#closed.signal.reason)
-    this.#closed.signal.addEventListener('abort', onClose, { once: true })
-    try {
-      return await Promise.race([call(controller.signal), deadline.promise])
-    } finally {
-      this.#closed.signal.removeEventListener('abort', onClose)
-    }
+    const signal = AbortSignal.any([deadline.signal, this.#closed.signal])
+    return await untilAborted(call(signal), signal)
   }
 
   #refreshAt(time: number): void {

@@ -3,8 +3,14 @@
  * https://github.com/istio/api/blob/master/security/v1alpha1/ca.proto
  */
 import { Metadata } from '@grpc/grpc-js'
-import { type CAClient, CAError, type CertificateRequest, type Clock, type IssuedCertificate } from '@livery/core'
-import { untilAborted } from '../abort.ts'
+import {
+  type CAClient,
+  CAError,
+  type CertificateRequest,
+  type Clock,
+  type IssuedCertificate,
+  untilAborted,
+} from '@livery/core'
 import type { MetadataValue } from '../gen/istio/v1/auth/ca.ts'
 import { CERT_SIGNER, encodeRequest, IMPERSONATED_IDENTITY } from '../istio-certificate-service.ts'
 import type { PluginContext } from '../plugin-context.ts'

@@ -1,6 +1,12 @@
 /** The `embedded` plugin: a {@link CAClient} around a certificate authority in the same process. */
-import { type CAChange, type CAClient, CAError, type CertificateRequest, type IssuedCertificate } from '@livery/core'
-import { untilAborted } from '../abort.ts'
+import {
+  type CAChange,
+  type CAClient,
+  CAError,
+  type CertificateRequest,
+  type IssuedCertificate,
+  untilAborted,
+} from '@livery/core'
 import type { PluginContext } from '../plugin-context.ts'
 import { CertificateAuthority, type CertificateAuthorityOptions } from './certificate-authority.ts'
 
