@@ -21,7 +21,14 @@ export type {
 export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './certificate-verifier.ts'
 export type { Clock } from './clock.ts'
 export { SystemClock } from './clock.ts'
-export type { GeneratedKey, KeyGenerator, KeyRequest, KeyType, PrivateKeyFormat } from './key-generator.ts'
+export type {
+  GeneratedKey,
+  KeyGenerator,
+  KeyPoolStatus,
+  KeyRequest,
+  KeyType,
+  PrivateKeyFormat,
+} from './key-generator.ts'
 export { KEY_TYPES } from './key-generator.ts'
 export type { LedgerEntry, LedgerEvent } from './ledger.ts'
 export type { IdentityEntry } from './managed-identity.ts'
