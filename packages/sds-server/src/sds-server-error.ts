@@ -7,6 +7,7 @@
  * - `not-a-socket`: something else is at the path, and is left alone.
  * - `live-owner`: another process accepts connections there.
  * - `bind-failed`: the kernel refused; `cause` is its error.
+ * - `closed`: the server, or that socket of it, was closed before it could listen.
  */
 export type SdsServerErrorCode =
   | 'invalid-config'
@@ -15,6 +16,7 @@ export type SdsServerErrorCode =
   | 'not-a-socket'
   | 'live-owner'
   | 'bind-failed'
+  | 'closed'
 
 /** The message says the action, the value, the reason and the remedy. */
 export class SdsServerError extends Error {

@@ -33,56 +33,106 @@ export interface SdsServerOptions {
 
 /** A server whose sockets listen. Closing it drains it. */
 export class SdsServer implements AsyncDisposable {
-  readonly #sockets: readonly SdsSocket[]
+  readonly #context: SdsContext
   readonly #drainMs: number
+  readonly #sockets = new Map<string, SdsSocket>()
+  /** Sockets whose file is gone and whose peers may still be leaving. */
+  readonly #leaving = new Map<SdsSocket, Promise<void>>()
   #closing: Promise<void> | undefined
 
-  constructor(sockets: readonly SdsSocket[], drainMs: number) {
-    this.#sockets = sockets
+  constructor(context: SdsContext, drainMs: number) {
+    this.#context = context
     this.#drainMs = drainMs
   }
 
-  /** Whether every socket can be connected to. */
+  /** Whether every socket can be connected to; those that were told to stop do not count. */
   get isReady(): boolean {
-    return this.#sockets.every(socket => socket.status().state === 'listening')
+    return (
+      this.#closing === undefined && [...this.#sockets.values()].every(socket => socket.status().state === 'listening')
+    )
   }
 
+  /** All sockets, those that drain included. */
   sockets(): readonly SocketStatus[] {
-    return this.#sockets.map(socket => socket.status())
+    return this.#all().map(socket => socket.status())
   }
 
   streams(): readonly StreamInfo[] {
-    return this.#sockets.flatMap(socket => socket.streams())
+    return this.#all().flatMap(socket => socket.streams())
+  }
+
+  /**
+   * Opens one more socket. Rejects with an `SdsServerError` (or the reason of `signal`, which gives up binding), and then
+   * nothing has changed: `invalid-config` for a path that this server listens on, `closed` once the server closes or the
+   * path is told to stop while it binds.
+   */
+  listen(config: SocketConfig, signal?: AbortSignal): Promise<void> {
+    return this.listenAll([config], signal)
+  }
+
+  /** Opens all of these sockets or none; the configuration of each is checked before the first appears. */
+  async listenAll(configs: readonly SocketConfig[], signal?: AbortSignal): Promise<void> {
+    const added = this.#add(configs)
+    try {
+      for (const [, socket] of added) await socket.listen(signal)
+    } catch (error) {
+      await Promise.all([...added.keys()].map(path => this.stopListening(path)))
+      throw error
+    }
+  }
+
+  /**
+   * Removes the socket at `path` at once, and resolves when its peers have left: those that are still there after the
+   * drain time were sent away with UNAVAILABLE. Without a socket at `path` it does nothing. The path may be listened on
+   * again without waiting.
+   */
+  async stopListening(path: string): Promise<void> {
+    const socket = this.#sockets.get(path)
+    if (!socket) return
+    this.#sockets.delete(path)
+    const left = socket.close(this.#drainMs).finally(() => this.#leaving.delete(socket))
+    this.#leaving.set(socket, left)
+    await left
   }
 
   /** Accepts nothing more, lets streams go on for the drain time, then ends them. Further calls wait for the first. */
   close(): Promise<void> {
-    this.#closing ??= Promise.all(this.#sockets.map(socket => socket.close(this.#drainMs))).then(() => {})
+    this.#closing ??= this.#close()
     return this.#closing
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
+
+  async #close(): Promise<void> {
+    const sockets = [...this.#sockets.values()]
+    await Promise.all([...sockets.map(socket => socket.close(this.#drainMs)), ...this.#leaving.values()])
+  }
+
+  #all(): SdsSocket[] {
+    return [...this.#sockets.values(), ...this.#leaving.keys()]
+  }
+
+  #add(configs: readonly SocketConfig[]): ReadonlyMap<string, SdsSocket> {
+    const added = new Map<string, SdsSocket>()
+    for (const config of configs) {
+      const { path } = config
+      if (this.#closing !== undefined)
+        throw new SdsServerError('closed', `Cannot listen on ${path}: the server is closing`)
+      if (this.#sockets.has(path) || added.has(path))
+        throw new SdsServerError('invalid-config', `Cannot use ${path} for two sockets: give each its own path`)
+      added.set(path, new SdsSocket(config, this.#context))
+    }
+    for (const [path, socket] of added) this.#sockets.set(path, socket)
+    return added
+  }
 }
 
 /** Resolves when every socket listens; rejects with an `SdsServerError`, and then none does. */
 export async function createSdsServer(options: SdsServerOptions): Promise<SdsServer> {
-  const paths = new Set<string>()
-  for (const { path } of options.sockets) {
-    if (paths.has(path))
-      throw new SdsServerError('invalid-config', `Cannot use ${path} for two sockets: give each its own path`)
-    paths.add(path)
-  }
-  const context = createContext(options)
-  const sockets = options.sockets.map(config => new SdsSocket(config, context))
-  const server = new SdsServer(sockets, options.drainMs ?? 5_000)
-  try {
-    for (const socket of sockets) await socket.listen(options.signal)
-  } catch (error) {
-    await server.close()
-    throw error
-  }
+  const server = new SdsServer(createContext(options), options.drainMs ?? 5_000)
+  await server.listenAll(options.sockets, options.signal)
   return server
 }
 

@@ -55,6 +55,8 @@ export class SdsSocket {
   readonly #health = new HealthService([SDS_SERVICE])
   readonly #server: Server
   readonly #injector: ConnectionInjector
+  readonly #closing = new AbortController()
+  #opening: Promise<SocketFile> | undefined
   #file: SocketFile | undefined
   #onEmpty: () => void = () => {}
 
@@ -93,18 +95,21 @@ export class SdsSocket {
     this.#health.register(this.#server)
   }
 
-  /** Makes the socket appear; rejects with an `SdsServerError`. */
+  /** Makes the socket appear, once; rejects with an `SdsServerError`, or the reason of the signal. */
   async listen(signal: AbortSignal | undefined): Promise<void> {
     const { clock, takeover, readPeerCredentials } = this.#context
-    this.#file = await SocketFile.listen({
+    const stop = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal
+    this.#opening = SocketFile.listen({
       ...this.#config,
       takeover,
       clock,
-      signal,
+      signal: stop,
       describeOwner: path => describeListener(path, readPeerCredentials),
       onConnection: socket => this.#gate.accept(socket),
       onEvent: this.#context.observe,
     })
+    this.#file = await this.#opening
+    stop.throwIfAborted()
   }
 
   status(): SocketStatus {
@@ -121,6 +126,9 @@ export class SdsSocket {
    * connections that are still there a second later.
    */
   async close(drainMs: number): Promise<void> {
+    const { path } = this.#config
+    this.#closing.abort(new SdsServerError('closed', `Cannot listen on ${path}: it was closed before it could appear`))
+    await this.#opening?.catch(() => {}) // listen() rejects with it
     await this.#file?.close()
     this.#health.stopServing()
     // Tells each peer to open its next stream elsewhere, and closes connections without streams.
