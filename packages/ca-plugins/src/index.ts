@@ -1,7 +1,5 @@
-/** The public names of `@livery/ca-plugins`. */
+/** The public names of `@livery/ca-plugins`: the embedded CA and its server. Each other plugin has a path of its own, so that only the one in use is loaded. */
 
-export { createCitadel } from './citadel/citadel.ts'
-export type { CitadelConfig } from './citadel/citadel-config.ts'
 export type {
   AuthorityRoot,
   CertificateAuthorityOptions,

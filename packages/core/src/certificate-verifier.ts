@@ -144,12 +144,12 @@ function checkKey({ keyMatches }: ChainFacts, key: Expectation['key']): void {
 }
 
 function checkDates({ notBefore, notAfter }: ChainFacts, now: number): void {
-  const dates = `now ${iso(now)}, notBefore ${iso(notBefore)}, notAfter ${iso(notAfter)}`
-  if (!(notBefore < notAfter)) throw bad(`it ends before it begins (${dates})`)
-  if (notAfter <= now) throw bad(`it has expired: check the clocks (${dates})`)
-  if (notBefore > now + MAX_CLOCK_SKEW_MS) {
-    throw bad(`it is valid only more than 5 minutes from now: check the clocks (${dates})`)
-  }
+  const wrong = (reason: string) =>
+    bad(`${reason} (now ${iso(now)}, notBefore ${iso(notBefore)}, notAfter ${iso(notAfter)})`)
+  if (!(notBefore < notAfter)) throw wrong('it ends before it begins')
+  if (notAfter <= now) throw wrong('it has expired: check the clocks')
+  if (notBefore > now + MAX_CLOCK_SKEW_MS)
+    throw wrong('it is valid only more than 5 minutes from now: check the clocks')
 }
 
 function iso(time: number): string {

@@ -84,16 +84,19 @@ for (const behaviour of passedThrough)
     assert.equal(leaf.validToDate.getTime() < Date.now(), behaviour.kind === 'expired')
   })
 
+test('a leaf that cannot be parsed, or is a root, is passed on as well', async t => {
+  const { client, server } = await setUpCitadel(t)
+  for (const wrongLeaf of [garbagePem(), server.authority.trustBundle()[0] ?? '']) {
+    server.behaviour = { kind: 'sign', chain: ([, root = '']) => [wrongLeaf, root] }
+    assert.equal((await client.issue(await workloadRequest(WEB))).chain[0], wrongLeaf)
+  }
+})
+
 const unusable: readonly (readonly [string, CaBehaviour, RegExp])[] = [
   ['empty', { kind: 'sign', chain: () => [] }, /has 0 elements/],
   ['the leaf alone', { kind: 'sign', chain: ([leaf = '']) => [leaf] }, /has 1 elements/],
   ['no PEM', { kind: 'sign', chain: ([leaf = '']) => [leaf, 'hello'] }, /no PEM certificate in element 1/],
-  [
-    'PEM of garbage',
-    { kind: 'sign', chain: ([, root = '']) => [garbagePem(), root] },
-    /element 0 that cannot be parsed/,
-  ],
-  ['root first', { kind: 'sign', chain: chain => chain.toReversed() }, /begins with a CA certificate/],
+  ['PEM of garbage', { kind: 'sign', chain: ([leaf = '']) => [leaf, garbagePem()] }, /element 1 that cannot be parsed/],
   ['no protobuf', { kind: 'answer-bytes', bytes: Buffer.from([0xff, 0xff]) }, /is no IstioCertificateResponse/],
   ['no bytes', { kind: 'answer-bytes', bytes: Buffer.alloc(0) }, /has 0 elements/],
   [
