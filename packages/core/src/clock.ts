@@ -19,6 +19,9 @@ export interface Clock {
  */
 const TICK_MS = 10_000
 
+/** So many disposed deadlines may lie in the heap until their time, beside as many as are live. */
+const MAX_DISPOSED = 1_000
+
 interface Deadline {
   readonly time: number
   task: (() => void) | undefined
@@ -44,6 +47,7 @@ export class SystemClock implements Clock, Disposable {
         if (deadline.task === undefined) return
         deadline.task = undefined
         if (--this.#live === 0) this.#stop()
+        else if (this.#heap.size > 2 * this.#live + MAX_DISPOSED) this.#heap.retain(({ task }) => task !== undefined)
       },
     }
   }

@@ -14,6 +14,9 @@ interface Place {
   readonly order: number
 }
 
+/** So many entries that were overtaken or deleted may lie in the heap, beside as many as are waiting. */
+const MAX_STALE = 1_000
+
 /** Runs keys by urgency, then deadline, then the order in which they came. Nothing is dropped, however long the queue. */
 export class FetchQueue<Key> {
   readonly #limit: () => number
@@ -43,14 +46,20 @@ export class FetchQueue<Key> {
   push(key: Key, urgency: Urgency, deadline = Number.POSITIVE_INFINITY): void {
     const present = this.#places.get(key)
     if (present && RANK[present.urgency] <= RANK[urgency]) return
-    const place = { urgency, deadline, order: present?.order ?? this.#pushed++ }
+    const place = {
+      urgency,
+      deadline: Math.min(deadline, present?.deadline ?? deadline),
+      order: present?.order ?? this.#pushed++,
+    }
     this.#places.set(key, place)
     this.#heap.push({ key, place })
+    this.#compact()
     this.#fill()
   }
 
   delete(key: Key): void {
     this.#places.delete(key)
+    this.#compact()
   }
 
   /** Starts nothing until `resume`; what runs goes on. */
@@ -73,6 +82,12 @@ export class FetchQueue<Key> {
         this.#fill()
       })
     }
+  }
+
+  /** While nothing is started, what was deleted would otherwise pile up. */
+  #compact(): void {
+    if (this.#heap.size <= 2 * this.#places.size + MAX_STALE) return
+    this.#heap.retain(({ key, place }) => this.#places.get(key) === place)
   }
 
   #shift(): { readonly key: Key } | undefined {

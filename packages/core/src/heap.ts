@@ -11,8 +11,19 @@ export class Heap<Item> {
     return this.#items[0]
   }
 
+  get size(): number {
+    return this.#items.length
+  }
+
   clear(): void {
     this.#items = []
+  }
+
+  /** Lets go of all others. */
+  retain(keep: (item: Item) => boolean): void {
+    const kept = this.#items.filter(keep)
+    this.#items = []
+    for (const item of kept) this.push(item)
   }
 
   push(item: Item): void {

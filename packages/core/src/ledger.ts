@@ -11,7 +11,10 @@ export type LedgerEvent =
   | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-settling' }
   | { readonly kind: 'issued'; readonly serialNumber: string; readonly notAfter: number; readonly renewAt: number }
   | { readonly kind: 'roots-changed'; readonly version: string; readonly roots: number }
-  | { readonly kind: 'withdrawn'; readonly reason: 'expired' | 'forgotten' }
+  | { readonly kind: 'removed'; readonly until: number }
+  | { readonly kind: 'kept' }
+  | { readonly kind: 'no-room'; readonly maxIdentities: number }
+  | { readonly kind: 'withdrawn'; readonly reason: 'expired' | 'forgotten' | 'idle' | 'evicted' }
   | { readonly kind: 'pushed'; readonly to: string; readonly version: string }
   | { readonly kind: 'acked'; readonly by: string; readonly version: string }
   | { readonly kind: 'nacked'; readonly by: string; readonly version: string; readonly detail: string }
@@ -106,6 +109,7 @@ function repeats(earlier: LedgerEvent, later: LedgerEvent): boolean {
       return earlier.kind === 'nacked' && earlier.version === later.version && earlier.detail === later.detail
     case 'csr-sent':
     case 'retry-planned':
+    case 'no-room':
       return earlier.kind === later.kind
     default:
       return false

@@ -9,8 +9,12 @@ import type { TrustAnchor } from './trust-bundle.ts'
 /** What the manager knows of an identity. */
 export interface IdentityEntry {
   readonly identity: SpiffeId
-  /** `initializing`: never had one and no CA error yet; `unavailable`: has none now. */
-  readonly state: 'initializing' | 'available' | 'unavailable'
+  /**
+   * `initializing`: never had one and no CA error yet; `unavailable`: has none now; `idle`: needs none until somebody
+   * subscribes.
+   */
+  readonly state: 'initializing' | 'available' | 'unavailable' | 'idle'
+  readonly hold: Hold['kind']
   readonly secret: CertificateSecret | undefined
   readonly root: TrustAnchor | undefined
   readonly addedAt: number
@@ -22,20 +26,29 @@ export interface IdentityEntry {
 
 export type Reason = Extract<LedgerEvent, { kind: 'csr-sent' }>['reason']
 
+/** Why an identity is held: it was added for good, somebody asked for it, or it was removed a short while ago. */
+export type Hold =
+  | { readonly kind: 'pinned' }
+  | { readonly kind: 'on-demand' }
+  | { readonly kind: 'removed'; readonly timer: Disposable }
+
 /** What is going on for an identity, beside serving what it has. */
 export type Activity =
   | { readonly kind: 'new' }
   | { readonly kind: 'waiting'; readonly due: number; readonly timer: Disposable }
   | { readonly kind: 'queued'; readonly reason: Reason }
   | { readonly kind: 'fetching'; readonly controller: AbortController }
+  | { readonly kind: 'idle' }
   | { readonly kind: 'forgotten' }
 
 export interface Managed {
   readonly identity: SpiffeId
-  readonly tokenFile: string | undefined
   readonly addedAt: number
   readonly phase: number
-  readonly served: ServedCertificate
+  /** Replaced when an idle identity is dropped. */
+  served: ServedCertificate
+  tokenFile: string | undefined
+  hold: Hold
   activity: Activity
   failures: number
   lastSuccessAt: number | undefined
@@ -44,11 +57,11 @@ export interface Managed {
 
 /** What others may see of it. */
 export function toEntry(managed: Managed): IdentityEntry {
-  const { identity, activity, served, addedAt, lastSuccessAt, lastFailure } = managed
-  const missing = lastSuccessAt === undefined && lastFailure === undefined ? 'initializing' : 'unavailable'
+  const { identity, hold, activity, served, addedAt, lastSuccessAt, lastFailure } = managed
   return {
     identity,
-    state: served.current ? 'available' : missing,
+    state: stateOf(managed),
+    hold: hold.kind,
     secret: served.current?.secret,
     root: served.current?.root,
     addedAt,
@@ -56,4 +69,10 @@ export function toEntry(managed: Managed): IdentityEntry {
     lastSuccessAt,
     lastFailure,
   }
+}
+
+function stateOf({ served, activity, lastSuccessAt, lastFailure }: Managed): IdentityEntry['state'] {
+  if (served.current) return 'available'
+  if (activity.kind === 'idle') return 'idle'
+  return lastSuccessAt === undefined && lastFailure === undefined ? 'initializing' : 'unavailable'
 }

@@ -49,3 +49,12 @@ export function retryDelay(failures: number, policy: RetryPolicy, random: number
   const base = Math.min(policy.minMs * 2 ** Math.min(failures - 1, 30), policy.maxMs)
   return base * (0.8 + 0.4 * random)
 }
+
+/** When a leaf follows roots that moved: after they settled, spread out over a part of what is left of it, at most ten minutes. */
+export function followTime(
+  { now, notAfter }: { readonly now: number; readonly notAfter: number },
+  settleMs: number,
+  phase: number,
+): number {
+  return now + settleMs + phase * Math.max(settleMs, Math.min((notAfter - now) * 0.1, 600_000))
+}

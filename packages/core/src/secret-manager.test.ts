@@ -1,99 +1,16 @@
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
+import { Bench } from '../test/manager-bench.ts'
 import { type CAChange, CAError, type IssuedCertificate } from './ca-client.ts'
-import { FakeClock } from './fake-clock.ts'
-import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 import type { SecretItem } from './secret-item.ts'
-import { CertificateSecret } from './secret-item.ts'
-import { SecretManager, type SecretManagerOptions } from './secret-manager.ts'
 import type { SpiffeId } from './spiffe-id.ts'
-import { TestCA } from './test-ca.ts'
-import { TestKeyGenerator } from './test-key-generator.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
 const SECOND = 1_000
 const HOUR = 3_600_000
 const never = new AbortController().signal
-
-/** A manager over a CA that signs, on a clock that moves when told; its events can be waited for. */
-class Bench implements AsyncDisposable {
-  readonly clock = new FakeClock()
-  readonly keys = new TestKeyGenerator()
-  readonly events: { name: string; event: LedgerEvent }[] = []
-  readonly ca: TestCA
-  readonly manager: SecretManager
-  #wake = Promise.withResolvers<void>()
-
-  private constructor(ca: TestCA, clock: FakeClock, options: Partial<SecretManagerOptions>) {
-    this.ca = ca
-    this.clock = clock
-    this.manager = new SecretManager({
-      ca,
-      clock,
-      keyGenerator: this.keys,
-      trustDomain: 'cluster.local',
-      random: () => 0.5,
-      observe: (name: string, { event }: LedgerEntry) => {
-        this.events.push({ name, event })
-        this.#wake.resolve()
-        this.#wake = Promise.withResolvers()
-      },
-      ...options,
-    })
-  }
-
-  static async create(
-    options: Partial<SecretManagerOptions> = {},
-    prepare: (ca: TestCA) => void = () => {},
-  ): Promise<Bench> {
-    const clock = new FakeClock()
-    const ca = await TestCA.create(clock)
-    prepare(ca)
-    return new Bench(ca, clock, options)
-  }
-
-  async add(identity: SpiffeId): Promise<CertificateSecret> {
-    this.manager.add(identity)
-    const item = await this.manager.get({ kind: 'identity', identity }, { signal: never })
-    assert.ok(item instanceof CertificateSecret)
-    return item
-  }
-
-  served(identity: SpiffeId): CertificateSecret | undefined {
-    const item = this.manager.current({ kind: 'identity', identity })
-    assert.ok(item === undefined || item instanceof CertificateSecret)
-    return item
-  }
-
-  count(kind: LedgerEvent['kind']): number {
-    return this.events.filter(({ event }) => event.kind === kind).length
-  }
-
-  last<K extends LedgerEvent['kind']>(kind: K): Extract<LedgerEvent, { kind: K }> {
-    const found = this.events.findLast(({ event }) => event.kind === kind)?.event
-    assert.ok(found, `no ${kind} happened`)
-    return found as Extract<LedgerEvent, { kind: K }>
-  }
-
-  /** Resolves once `kind` has happened `count` times in all. */
-  async until(kind: LedgerEvent['kind'], count: number): Promise<void> {
-    while (this.count(kind) < count) await this.#wake.promise
-  }
-
-  /** Moves on to what is due next for the identity. */
-  async toNextDue(identity: SpiffeId): Promise<void> {
-    const due = this.manager.entries().find(entry => entry.identity === identity)?.renewAt
-    assert.ok(due !== undefined, `nothing is planned for ${identity}`)
-    await this.clock.advance(due - this.clock.now())
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.manager[Symbol.asyncDispose]()
-    assert.deepEqual(this.clock.deadlines(), [], 'a deadline is left after closing')
-  }
-}
 
 const unavailable = () => Promise.reject(new CAError('unavailable', 'the CA is down'))
 

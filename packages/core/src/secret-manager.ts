@@ -1,18 +1,16 @@
 /** The one owner of secrets: who has which certificate, when it is renewed, which roots are trusted. */
-import { AdaptiveLimit } from './adaptive-limit.ts'
-import { type CAChange, type CAClient, CAError } from './ca-client.ts'
-import { type CertificateVerifier, nodeCertificateVerifier } from './certificate-verifier.ts'
 import type { Clock } from './clock.ts'
-import { FetchQueue, type Urgency } from './fetch-queue.ts'
-import { type IssuanceOptions, type Issued, issue } from './issuance.ts'
-import type { KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
+import { FetchSchedule } from './fetch-schedule.ts'
 import { Ledger, type LedgerEntry, type LedgerEvent } from './ledger.ts'
-import { type Activity, type IdentityEntry, type Managed, type Reason, toEntry } from './managed-identity.ts'
-import { MIN_RENEWAL_INTERVAL_MS, phaseOf, renewalTime, retryDelay } from './rotation.ts'
+import { type Hold, type IdentityEntry, type Managed, toEntry } from './managed-identity.ts'
+import { type End, Retention } from './retention.ts'
+import { phaseOf } from './rotation.ts'
 import type { SecretItem, TrustBundleSecret } from './secret-item.ts'
+import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
 import { ServedCertificate } from './served-certificate.ts'
-import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
-import type { Learned, TrustAnchor } from './trust-bundle.ts'
+import type { SpiffeId } from './spiffe-id.ts'
+import { type Listener, Subscribers } from './subscribers.ts'
+import type { TrustAnchor } from './trust-bundle.ts'
 import { TrustStore } from './trust-store.ts'
 import { untilAborted } from './until-aborted.ts'
 
@@ -21,39 +19,6 @@ export type SecretName =
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
   | { readonly kind: 'bundle'; readonly trustDomain: string }
 
-export interface SecretManagerOptions {
-  readonly ca: CAClient
-  readonly keyGenerator: KeyGenerator
-  readonly clock: Clock
-  readonly trustDomain: string
-  /** In [0, 1). Default: `Math.random`. */
-  readonly random?: () => number
-  /** Default: on node:crypto. */
-  readonly verifier?: CertificateVerifier
-  /** Default: `ecdsa-p256`. */
-  readonly keyType?: KeyType
-  /** Default: `pkcs8`. */
-  readonly keyFormat?: PrivateKeyFormat
-  /** The lifetime to ask for, seconds. Default: 86,400. */
-  readonly ttlSeconds?: number
-  readonly rotation?: {
-    /** Fraction of the remaining lifetime after which to renew. Default: 0.5. */
-    readonly ratio?: number
-    /** Half-width of the renewal window, as a fraction of the lifetime. Default: 0.1. */
-    readonly jitter?: number
-    /** How long a new root is only trusted before leaves under it are served, milliseconds. Default: 10,000. */
-    readonly settleMs?: number
-  }
-  /** Per identity, doubling ±20 %, reset on success. Defaults: 500 and 150,000 ms. */
-  readonly retry?: { readonly minMs?: number; readonly maxMs?: number }
-  /** Deadline of one call to the CA, milliseconds. Default: 30,000. */
-  readonly timeoutMs?: number
-  /** At most so many calls to the CA in flight; how many there are adapts to what the CA takes. Default: 64. */
-  readonly concurrency?: number
-  /** Called with every ledger entry as it is made, for logs and metrics. */
-  readonly observe?: (name: string, entry: LedgerEntry) => void
-}
-
 /** What the manager knows of a trust domain. */
 export interface BundleEntry {
   readonly trustDomain: string
@@ -61,103 +26,100 @@ export interface BundleEntry {
   readonly roots: readonly TrustAnchor[]
 }
 
-type Listener = (item: SecretItem | undefined) => void
-
 /**
  * Keeps a certificate for every identity that was added, renews it before it ends, and tells subscribers. What it
  * serves was checked, is within its dates, and stays until its replacement is there.
  */
 export class SecretManager implements AsyncDisposable {
   readonly trustDomain: string
-  readonly #observe: SecretManagerOptions['observe']
-  readonly #issuance: IssuanceOptions
   readonly #clock: Clock
-  readonly #random: () => number
-  readonly #rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
-  readonly #retry: { readonly minMs: number; readonly maxMs: number }
+  readonly #observe: SecretManagerOptions['observe']
+  readonly #maxIdentities: number
   readonly #identities = new Map<SpiffeId, Managed>()
-  readonly #listeners = new Map<SpiffeId, Set<Listener>>()
-  readonly #queue: FetchQueue<Managed>
-  readonly #limit: AdaptiveLimit
+  readonly #subscribers = new Subscribers()
   readonly #ledger = new Ledger()
   readonly #trust: TrustStore
+  readonly #schedule: FetchSchedule
+  readonly #retention: Retention
   readonly #caChanges: Disposable | undefined
-  readonly #inFlight = new Set<Promise<void>>()
-  #pause: Disposable | undefined
 
   constructor(options: SecretManagerOptions) {
-    this.#observe = options.observe
-    this.#issuance = {
-      ca: options.ca,
-      keyGenerator: options.keyGenerator,
-      verifier: options.verifier ?? nodeCertificateVerifier,
-      clock: options.clock,
-      keyType: options.keyType ?? 'ecdsa-p256',
-      keyFormat: options.keyFormat ?? 'pkcs8',
-      ttlSeconds: options.ttlSeconds ?? 86_400,
-      timeoutMs: options.timeoutMs ?? 30_000,
-    }
+    const { issuance, random, rotation, retry, concurrency, ...retention } = withDefaults(options)
+    const { ca, clock, timeoutMs } = issuance
+    const record = (name: string, event: LedgerEvent) => this.record(name, event)
     this.trustDomain = options.trustDomain
-    this.#clock = options.clock
-    this.#random = options.random ?? Math.random
-    this.#rotation = { ratio: 0.5, jitter: 0.1, settleMs: 10_000, ...options.rotation }
-    this.#retry = { minMs: 500, maxMs: 150_000, ...options.retry }
-    this.#limit = new AdaptiveLimit(options.concurrency ?? 64)
-    const limit = this.#limit
-    this.#queue = new FetchQueue(
-      () => limit.current,
-      managed => this.#track(this.#fetch(managed)),
-    )
+    this.#clock = clock
+    this.#observe = options.observe
+    this.#maxIdentities = retention.maxIdentities
     this.#trust = new TrustStore({
-      ca: options.ca,
-      clock: options.clock,
-      random: this.#random,
+      ca,
+      clock,
+      random,
       trustDomain: options.trustDomain,
-      settleMs: this.#rotation.settleMs,
-      timeoutMs: this.#issuance.timeoutMs,
-      retry: this.#retry,
-      record: (name, event) => this.record(name, event),
-      onRootsMoved: (trustDomain, learned) => this.#followRoots(trustDomain, learned),
+      settleMs: rotation.settleMs,
+      timeoutMs,
+      retry,
+      record,
+      onRootsMoved: (trustDomain, learned) => this.#schedule.followRoots(trustDomain, learned),
     })
-    this.#caChanges = options.ca.subscribe?.(change => this.#onCAChange(change))
+    this.#schedule = new FetchSchedule({
+      issuance,
+      random,
+      rotation,
+      retry,
+      concurrency,
+      trust: this.#trust,
+      identities: this.#identities,
+      record,
+    })
+    this.#retention = new Retention({
+      ...retention,
+      clock,
+      held: () => this.#identities.size,
+      isUsed: identity => this.#subscribers.has(identity),
+      onEnd: (managed, end) => this.#onEnd(managed, end),
+    })
+    this.#caChanges = ca.subscribe?.(change => this.#schedule.onCAChange(change))
   }
 
-  /** Starts to hold a certificate for `identity`. Adding it again changes nothing, but `onDemand` makes it urgent. */
+  /**
+   * Starts to hold a certificate for `identity`: pinned, or `onDemand` for as long as it is used and there is room. Where
+   * there is none, the ledger says so and the identity stays unknown until there is some. Adding it again keeps what it
+   * has: `onDemand` makes it urgent, without that it is pinned, its removal cancelled and its `tokenFile` replaced.
+   */
   add(identity: SpiffeId, options: { readonly tokenFile?: string; readonly onDemand?: boolean } = {}): void {
-    const urgency = options.onDemand ? 'on-demand' : 'first'
     const present = this.#identities.get(identity)
-    if (present) {
-      if (present.activity.kind === 'queued') this.#queue.push(present, urgency)
+    if (options.onDemand) {
+      if (present) this.#schedule.hurry(present)
+      else if (this.#retention.makeRoom()) this.#hold(identity, { kind: 'on-demand' })
+      else {
+        this.#retention.turnAway(identity)
+        this.record(identity, { kind: 'no-room', maxIdentities: this.#maxIdentities })
+      }
       return
     }
-    const managed: Managed = {
-      identity,
-      tokenFile: options.tokenFile,
-      addedAt: this.#clock.now(),
-      phase: phaseOf(identity),
-      served: new ServedCertificate(this.#clock, change => this.#onServed(managed, change)),
-      activity: { kind: 'new' },
-      failures: 0,
-      lastSuccessAt: undefined,
-      lastFailure: undefined,
+    if (present) this.#keep(present, options.tokenFile)
+    else {
+      this.#retention.makeRoom()
+      this.#hold(identity, { kind: 'pinned' }, options.tokenFile)
     }
-    this.#identities.set(identity, managed)
-    this.#enqueue(managed, urgency)
+  }
+
+  /**
+   * Unpins an identity: after the grace period it is forgotten, streamed or not. Until then it is held and renewed as
+   * before, unless it is unused and its room is needed; adding it again cancels that.
+   */
+  remove(identity: SpiffeId): void {
+    const managed = this.#identities.get(identity)
+    if (managed?.hold.kind !== 'pinned') return
+    this.record(identity, { kind: 'removed', until: this.#retention.remove(managed) })
+    this.#letIn()
   }
 
   /** Lets go of an identity: a request in flight is aborted, its key wiped, its subscribers told. */
   forget(identity: SpiffeId): void {
     const managed = this.#identities.get(identity)
-    if (!managed) return
-    const { activity } = managed
-    this.#become(managed, { kind: 'forgotten' })
-    if (activity.kind === 'fetching') activity.controller.abort(new Error(`${identity} was forgotten`))
-    this.#queue.delete(managed)
-    this.#identities.delete(identity)
-    managed.served[Symbol.dispose]()
-    this.record(identity, { kind: 'withdrawn', reason: 'forgotten' })
-    this.#ledger.release(identity)
-    this.#tell(identity, undefined)
+    if (managed) this.#onEnd(managed, 'forgotten')
   }
 
   knows(name: SecretName): boolean {
@@ -183,16 +145,13 @@ export class SecretManager implements AsyncDisposable {
   subscribe(name: SecretName, listener: Listener): Disposable {
     if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, listener)
     const { identity } = name
-    const listeners = this.#listeners.get(identity) ?? new Set()
-    this.#listeners.set(identity, listeners.add(listener))
     const managed = this.#identities.get(identity)
-    if (managed?.activity.kind === 'queued' && !managed.served.current) this.#queue.push(managed, 'on-demand')
-    return {
-      [Symbol.dispose]: () => {
-        listeners.delete(listener)
-        if (listeners.size === 0 && this.#listeners.get(identity) === listeners) this.#listeners.delete(identity)
-      },
+    const subscription = this.#subscribers.add(identity, listener, () => this.#onUnused(identity))
+    if (managed) {
+      this.#retention.file(managed)
+      if (!managed.served.current) this.#schedule.hurry(managed)
     }
+    return subscription
   }
 
   /** The newest version, waiting for the first one. Rejects with the signal's reason, or when `name` is not known. */
@@ -239,164 +198,75 @@ export class SecretManager implements AsyncDisposable {
   /** Forgets everything; resolves when no request is in flight. The CA client stays open: its creator closes it. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#caChanges?.[Symbol.dispose]()
+    this.#retention[Symbol.dispose]()
     for (const identity of [...this.#identities.keys()]) this.forget(identity)
     this.#trust[Symbol.dispose]()
-    this.#pause?.[Symbol.dispose]()
-    await Promise.all(this.#inFlight)
+    await this.#schedule[Symbol.asyncDispose]()
   }
 
-  #become(managed: Managed, activity: Activity): void {
-    if (managed.activity.kind === 'waiting') managed.activity.timer[Symbol.dispose]()
-    managed.activity = activity
-  }
-
-  #wait(managed: Managed, due: number, reason: Reason): void {
-    const timer = this.#clock.at(due, () =>
-      this.#enqueue(managed, managed.served.current ? 'renewal' : 'first', reason),
-    )
-    this.#become(managed, { kind: 'waiting', due, timer })
-  }
-
-  #enqueue(managed: Managed, urgency: Urgency, reason: Reason = urgency): void {
-    this.#become(managed, { kind: 'queued', reason })
-    this.#queue.push(managed, urgency, managed.served.current?.secret.notAfter)
-  }
-
-  async #track(fetch: Promise<void>): Promise<void> {
-    this.#inFlight.add(fetch)
-    await fetch
-    this.#inFlight.delete(fetch)
-  }
-
-  async #fetch(managed: Managed): Promise<void> {
-    if (managed.activity.kind !== 'queued') return
-    const { identity, tokenFile } = managed
-    const controller = new AbortController()
-    const startedAt = this.#clock.now()
-    this.record(identity, { kind: 'csr-sent', reason: managed.activity.reason })
-    this.#become(managed, { kind: 'fetching', controller })
-    // Only the request that is still the current one may change anything: forgetting wins over a late answer.
-    const isCurrent = () => managed.activity.kind === 'fetching' && managed.activity.controller === controller
-    try {
-      const issued = await issue(this.#issuance, {
-        identity,
-        ...(tokenFile === undefined ? {} : { tokenFile }),
-        trustStore: this.#trust,
-        controller,
-      })
-      this.#limit.answered(startedAt, this.#clock.now())
-      if (isCurrent()) this.#accept(managed, issued, startedAt)
-      else issued.release()
-    } catch (error) {
-      if (!isCurrent()) return
-      const failure = error instanceof CAError ? error : new CAError('unavailable', String(error), { cause: error })
-      this.#adapt(failure, startedAt)
-      this.#fail(managed, failure)
+  #hold(identity: SpiffeId, hold: Hold, tokenFile?: string): void {
+    const managed: Managed = {
+      identity,
+      tokenFile,
+      hold,
+      addedAt: this.#clock.now(),
+      phase: phaseOf(identity),
+      served: new ServedCertificate(this.#clock, change => this.#onServed(managed, change)),
+      activity: { kind: 'new' },
+      failures: 0,
+      lastSuccessAt: undefined,
+      lastFailure: undefined,
     }
+    this.#identities.set(identity, managed)
+    this.#retention.file(managed)
+    this.#schedule.start(managed)
   }
 
-  #accept(managed: Managed, issued: Issued, startedAt: number): void {
-    const now = this.#clock.now()
-    const { secret, root } = issued
-    const inUse = managed.served.current?.secret
-    // Old before new only while the old one lives; without one, a root that not every peer knows yet is the lesser evil.
-    const settled = inUse ? Math.min(root.settlesAt, inUse.notAfter) : now
-    const from = Math.max(secret.notBefore, settled)
-    const usableFrom = Math.max(now, secret.notBefore)
-    const planned = renewalTime(
-      { usableFrom, notAfter: secret.notAfter },
-      this.#rotation,
-      managed.phase,
-      this.#random(),
-    )
-    const renewAt = this.#isOutrun(managed, issued, startedAt) ? Math.min(planned, this.#followTime(managed)) : planned
-
-    managed.failures = 0
-    managed.lastSuccessAt = now
-    const { serialNumber, notAfter } = secret
-    this.record(managed.identity, { kind: 'issued', serialNumber, notAfter, renewAt })
-    if (from > now) {
-      const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-settling'
-      this.record(managed.identity, { kind: 'held', until: from, reason })
-    }
-    this.#wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
-    managed.served.offer(issued, from)
-  }
-
-  /** What a failure says of the CA itself, for all that wait for it. */
-  #adapt({ code, retryAfterMs }: CAError, startedAt: number): void {
-    const now = this.#clock.now()
-    if (code === 'rate-limited' || code === 'timeout' || code === 'unavailable') this.#limit.overloaded(startedAt, now)
-    if (code !== 'rate-limited' || retryAfterMs === undefined) return
-    this.#queue.pause()
-    this.#pause?.[Symbol.dispose]()
-    this.#pause = this.#clock.at(now + retryAfterMs, () => this.#queue.resume())
-  }
-
-  #fail(managed: Managed, failure: CAError): void {
-    const now = this.#clock.now()
-    const failures = failure.retryable ? ++managed.failures : Number.MAX_SAFE_INTEGER
-    const delay = Math.max(retryDelay(failures, this.#retry, this.#random()), failure.retryAfterMs ?? 0)
-    const end = managed.served.current?.secret.notAfter ?? Number.POSITIVE_INFINITY
-    const due = Math.min(now + delay, Math.max(end, now + this.#retry.minMs))
-    const { code, message } = failure
-    managed.lastFailure = { at: now, code, message }
-    this.record(managed.identity, { kind: 'ca-error', code, message })
-    this.record(managed.identity, { kind: 'retry-planned', at: due })
-    this.#wait(managed, due, managed.served.current ? 'renewal' : 'first')
+  #keep(managed: Managed, tokenFile: string | undefined): void {
+    if (managed.hold.kind === 'removed') this.record(managed.identity, { kind: 'kept' })
+    this.#retention.keep(managed)
+    if (managed.tokenFile === tokenFile) return
+    managed.tokenFile = tokenFile
+    this.#schedule.retryNow(managed)
   }
 
   #onServed(managed: Managed, change: 'served' | 'expired'): void {
     if (change === 'expired') this.record(managed.identity, { kind: 'withdrawn', reason: 'expired' })
-    this.#tell(managed.identity, managed.served.current?.secret)
+    this.#subscribers.tell(managed.identity, managed.served.current?.secret)
   }
 
-  #tell(identity: SpiffeId, item: SecretItem | undefined): void {
-    for (const listener of this.#listeners.get(identity) ?? []) listener(item)
+  #onUnused(identity: SpiffeId): void {
+    const managed = this.#identities.get(identity)
+    if (managed) this.#retention.file(managed)
+    this.#letIn()
   }
 
-  #onCAChange(change: CAChange): void {
-    if (change.kind === 'roots') {
-      void this.#track(this.#trust.refresh())
-      return
-    }
-    for (const identity of change.identities ?? []) {
-      const managed = this.#identities.get(identity)
-      if (managed?.activity.kind === 'waiting') this.#enqueue(managed, 'renewal')
-    }
-    if (change.identities) return
-    for (const managed of this.#identities.values()) {
-      if (managed.activity.kind === 'waiting') this.#renewBy(managed, this.#followTime(managed), 'renewal')
-    }
+  #onEnd(managed: Managed, end: End): void {
+    this.record(managed.identity, { kind: 'withdrawn', reason: end })
+    if (end === 'idle' && managed.hold.kind === 'pinned') this.#rest(managed)
+    else this.#forget(managed)
+    // Who was evicted has made room for somebody already.
+    if (end !== 'evicted') this.#letIn()
   }
 
-  /** Leaves follow their roots, spread out, after the settle time. */
-  #followRoots(trustDomain: string, { added, givenUp }: Learned): void {
-    const newRoots = new Set(added.map(anchor => anchor.fingerprint))
-    for (const managed of this.#identities.values()) {
-      const root = managed.served.current?.root
-      if (!root || trustDomainOf(managed.identity) !== trustDomain || managed.activity.kind !== 'waiting') continue
-      if (newRoots.has(root.fingerprint) || (newRoots.size === 0 && !givenUp.includes(root.fingerprint))) continue
-      this.#renewBy(managed, this.#followTime(managed), 'new-root')
-    }
+  /** Keeps nothing but the name of it until somebody subscribes. */
+  #rest(managed: Managed): void {
+    this.#schedule.stop(managed, { kind: 'idle' })
+    managed.served[Symbol.dispose]()
+    managed.served = new ServedCertificate(this.#clock, change => this.#onServed(managed, change))
   }
 
-  /** Brings a planned renewal forward; one that is due earlier anyway stays so. */
-  #renewBy(managed: Managed, due: number, reason: Reason): void {
-    if (managed.activity.kind === 'waiting' && due < managed.activity.due) this.#wait(managed, due, reason)
+  #forget(managed: Managed): void {
+    const { identity } = managed
+    this.#schedule.stop(managed, { kind: 'forgotten' })
+    this.#retention.release(managed)
+    this.#identities.delete(identity)
+    this.#ledger.release(identity)
+    managed.served[Symbol.dispose]()
+    this.#subscribers.tell(identity, undefined)
   }
 
-  /** Whether the roots moved on while this certificate was under way. */
-  #isOutrun({ identity }: Managed, { root }: Issued, startedAt: number): boolean {
-    const bundle = this.#trust.bundle(trustDomainOf(identity))
-    if (!bundle || bundle.isGivenUp(root.fingerprint)) return true
-    return bundle.anchors().some(anchor => anchor.learnedAt > startedAt && anchor.learnedAt > root.learnedAt)
-  }
-
-  #followTime({ phase, served }: Managed): number {
-    const now = this.#clock.now()
-    const { settleMs } = this.#rotation
-    const left = (served.current?.secret.notAfter ?? now) - now
-    return now + settleMs + phase * Math.max(settleMs, Math.min(left * 0.1, 600_000))
+  #letIn(): void {
+    this.#retention.letIn(identity => this.#hold(identity, { kind: 'on-demand' }))
   }
 }

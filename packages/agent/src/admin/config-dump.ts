@@ -15,7 +15,7 @@ export interface DumpedCertificate {
 
 export interface DumpedIdentity {
   readonly identity: string
-  /** `Initializing`, `Available`, or `Unavailable: <reason>`. */
+  /** `Initializing`, `Available`, `Idle` (dropped until it is used), or `Unavailable: <reason>`. */
   readonly state: string
   readonly certChain: readonly DumpedCertificate[]
   readonly rootCerts: readonly DumpedCertificate[]
@@ -64,6 +64,7 @@ function dumpIdentity(entry: IdentityEntry, roots: readonly DumpedCertificate[])
 function dumpState({ state, lastFailure }: IdentityEntry): string {
   if (state === 'initializing') return 'Initializing'
   if (state === 'available') return 'Available'
+  if (state === 'idle') return 'Idle'
   return `Unavailable: ${lastFailure ? `${lastFailure.code}: ${lastFailure.message}` : 'expired'}`
 }
 

@@ -10,6 +10,7 @@ function entry(fields: Partial<IdentityEntry>): IdentityEntry {
   return {
     identity,
     state: 'initializing',
+    hold: 'pinned',
     secret: undefined,
     root: undefined,
     addedAt: NOW,
@@ -48,6 +49,12 @@ test('a certificate counts only within its dates', () => {
   assert.equal(look([{ ...old, secret: secret(NOW, NOW + 1) }]).ready, true)
   assert.equal(look([{ ...old, secret: secret(NOW - 1, NOW) }]).ready, false)
   assert.equal(look([{ ...old, secret: secret(NOW + 1, NOW + 2) }]).ready, false)
+})
+
+test('an identity that needs no certificate, idle or removed, never counts', () => {
+  const old = entry({ addedAt: NOW - GRACE_MS })
+  assert.equal(look([{ ...old, state: 'idle' }]).ready, true)
+  assert.equal(look([{ ...old, hold: 'removed' }]).ready, true)
 })
 
 test('a long list is cut with its count', () => {

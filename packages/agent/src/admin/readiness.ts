@@ -24,7 +24,8 @@ export const GRACE_MS = 60_000
 
 /**
  * Ready means: sockets bound, and no identity without a valid certificate. An identity in its first minute, or one
- * that the CA fails for, does not count (a CA outage must not take every agent out of service) unless `strict`.
+ * that the CA fails for, does not count (a CA outage must not take every agent out of service) unless `strict`. One that
+ * needs none, since it is idle or removed, never does.
  */
 export function readiness(input: {
   readonly phase: Phase
@@ -42,7 +43,7 @@ export function readiness(input: {
     if (state !== 'listening') waitingFor.push(`socket ${path}: ${state}`)
   }
   for (const entry of entries) {
-    if (hasValidCertificate(entry, now)) continue
+    if (hasValidCertificate(entry, now) || entry.state === 'idle' || entry.hold === 'removed') continue
     const { excuse, text } = describeMissing(entry, now)
     ;(excuse && !strict ? tolerated : waitingFor).push(`${entry.identity}: ${text}`)
   }

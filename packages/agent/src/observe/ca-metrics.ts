@@ -31,7 +31,7 @@ export class CaMetrics {
     this.#retries = new Counter({ name: 'livery_ca_retries_total', help: 'Tries planned after an error.', registers })
     this.#withdrawn = new Counter({
       name: 'livery_certificates_withdrawn_total',
-      help: 'Certificates no longer served, by reason: expired (no new one came in time) or forgotten.',
+      help: 'Certificates no longer served, by reason: expired (no new one came in time), forgotten, idle or evicted.',
       labelNames: ['reason'],
       registers,
     })
@@ -42,7 +42,7 @@ export class CaMetrics {
       buckets: [0.005, 0.02, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     })
-    for (const reason of ['expired', 'forgotten']) this.#withdrawn.inc({ reason }, 0)
+    for (const reason of ['expired', 'forgotten', 'idle', 'evicted']) this.#withdrawn.inc({ reason }, 0)
     this.#istio = new IstioMetrics(registry)
   }
 
@@ -65,7 +65,7 @@ export class CaMetrics {
         break
       case 'withdrawn':
         this.#withdrawn.inc({ reason: event.reason })
-        if (event.reason === 'forgotten') this.#inFlight.delete(name)
+        if (event.reason !== 'expired') this.#inFlight.delete(name)
         break
     }
   }

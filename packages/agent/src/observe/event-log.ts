@@ -16,6 +16,9 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   held: 'info',
   issued: 'info',
   'roots-changed': 'info',
+  removed: 'info',
+  kept: 'info',
+  'no-room': 'warn',
   withdrawn: 'warn',
   pushed: 'debug',
   acked: 'debug',
@@ -65,7 +68,7 @@ export class EventLog {
         return 'info'
       case 'withdrawn':
         this.#failing.delete(name)
-        return event.reason === 'forgotten' ? 'info' : 'warn'
+        return event.reason === 'expired' ? 'warn' : 'info'
       default:
         return LEVELS[event.kind]
     }

@@ -62,12 +62,22 @@ export function registerIdentityMetrics(registry: Registry, source: IdentitySour
 function registerSummaries(registry: Registry, source: IdentitySource): void {
   new Gauge({
     name: 'livery_identities',
-    help: 'Identities, by state: initializing, available, unavailable.',
+    help: 'Identities, by state: initializing, available, unavailable, or idle: without a certificate until it is used.',
     labelNames: ['state'],
     registers: [registry],
     collect() {
-      for (const state of ['initializing', 'available', 'unavailable']) this.set({ state }, 0)
+      for (const state of ['initializing', 'available', 'unavailable', 'idle']) this.set({ state }, 0)
       for (const { state } of source.entries()) this.inc({ state })
+    },
+  })
+  new Gauge({
+    name: 'livery_identities_held',
+    help: 'Identities, by what holds them: pinned (configured), on-demand, or removed a short while ago.',
+    labelNames: ['hold'],
+    registers: [registry],
+    collect() {
+      for (const hold of ['pinned', 'on-demand', 'removed']) this.set({ hold }, 0)
+      for (const { hold } of source.entries()) this.inc({ hold })
     },
   })
   new Gauge({

@@ -26,6 +26,11 @@ test('a ledger reads as a story, oldest first', () => {
       { time: 700, event: { kind: 'held', until: 5_000, reason: 'root-settling' } },
       { time: 5_000, event: { kind: 'pushed', to: 'node "a"', version: '0123456789abcdef' } },
       { time: 5_001, event: { kind: 'nacked', by: 'node "a"', version: '0123456789abcdef', detail: 'bad chain' } },
+      { time: 5_001, event: { kind: 'removed', until: 305_001 } },
+      { time: 5_001, event: { kind: 'kept' } },
+      { time: 5_001, event: { kind: 'no-room', maxIdentities: 20_000 } },
+      { time: 5_001, event: { kind: 'withdrawn', reason: 'idle' } },
+      { time: 5_001, event: { kind: 'withdrawn', reason: 'evicted' } },
       { time: 5_002, count: 1_000, event: { kind: 'acked', by: 'node "b"', version: '0123456789abcdef' } },
     ],
     60_000,
@@ -38,6 +43,11 @@ test('a ledger reads as a story, oldest first', () => {
     '  59s ago  held back until 1970-01-01T00:00:05.000Z: peers get time to learn its new root first',
     '  55s ago  pushed to node "a", version 0123456789ab',
     '  55s ago  rejected (NACK) by node "a", version 0123456789ab: bad chain',
+    '  55s ago  removed from the configuration: held until 1970-01-01T00:05:05.001Z',
+    '  55s ago  in the configuration again: kept',
+    '  55s ago  not taken on: maxIdentities (20000) are held, and each is configured or in use',
+    '  55s ago  withdrawn: nobody has used it for a while',
+    '  55s ago  withdrawn: unused, and its room was needed for another',
     '  55s ago  1000 times, last: accepted (ACK) by node "b", version 0123456789ab',
   ])
 })

@@ -20,8 +20,14 @@ export function describeEvent(event: LedgerEvent): string {
       return `issued: serial ${event.serialNumber}, valid until ${iso(event.notAfter)}, renewal planned for ${iso(event.renewAt)}`
     case 'roots-changed':
       return `trust bundle changed: ${event.roots} ${event.roots === 1 ? 'root' : 'roots'}, version ${short(event.version)}`
+    case 'removed':
+      return `removed from the configuration: held until ${iso(event.until)}`
+    case 'kept':
+      return 'in the configuration again: kept'
+    case 'no-room':
+      return `not taken on: maxIdentities (${event.maxIdentities}) are held, and each is configured or in use`
     case 'withdrawn':
-      return event.reason === 'expired' ? 'withdrawn: it expired before a new one came' : 'withdrawn: no longer wanted'
+      return `withdrawn: ${WITHDRAWN[event.reason]}`
     case 'pushed':
       return `pushed to ${event.to}, version ${short(event.version)}`
     case 'acked':
@@ -58,6 +64,13 @@ const REASONS = {
   renewal: 'renewal is due',
   'on-demand': 'asked for on demand',
   'new-root': 'the CA has a new root',
+} as const
+
+const WITHDRAWN = {
+  expired: 'it expired before a new one came',
+  forgotten: 'no longer wanted',
+  idle: 'nobody has used it for a while',
+  evicted: 'unused, and its room was needed for another',
 } as const
 
 const HELD = {

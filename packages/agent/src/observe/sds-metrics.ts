@@ -21,6 +21,7 @@ export class SdsMetrics {
       ['pushed', counter('pushes', 'Secrets sent to a stream.')],
       ['acked', counter('acks', 'Secrets that a client accepted.')],
       ['nacked', counter('nacks', 'Secrets that a client rejected: livery explain NAME tells its reason.')],
+      ['no-room', counter('no_room_names', 'Names asked for on demand while maxIdentities were held and in use.')],
       ['refused', counter('refused_names', 'Names asked for that the caller may not have, or that nobody knows.')],
     ])
     this.#stale = counter('stale_requests', 'Requests that answered an older response than the last one.')

@@ -1,0 +1,237 @@
+/** When the certificate of each identity is asked for, and what becomes of the answer. */
+import { AdaptiveLimit } from './adaptive-limit.ts'
+import { type CAChange, CAError } from './ca-client.ts'
+import type { Clock } from './clock.ts'
+import { FetchQueue, type Urgency } from './fetch-queue.ts'
+import { type IssuanceOptions, type Issued, issue } from './issuance.ts'
+import { KeyDemand } from './key-demand.ts'
+import type { LedgerEvent } from './ledger.ts'
+import type { Activity, Managed, Reason } from './managed-identity.ts'
+import { followTime, MIN_RENEWAL_INTERVAL_MS, type RetryPolicy, renewalTime, retryDelay } from './rotation.ts'
+import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
+import type { Learned } from './trust-bundle.ts'
+import type { TrustStore } from './trust-store.ts'
+
+export interface FetchScheduleOptions {
+  readonly issuance: IssuanceOptions
+  readonly random: () => number
+  readonly rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
+  readonly retry: RetryPolicy
+  readonly concurrency: number
+  readonly trust: TrustStore
+  /** Every identity that is held. */
+  readonly identities: ReadonlyMap<SpiffeId, Managed>
+  readonly record: (name: string, event: LedgerEvent) => void
+}
+
+/** Fetches, renews and tries again, as much at once as the CA takes. An identity's activity is changed here only. */
+export class FetchSchedule implements AsyncDisposable {
+  readonly #options: FetchScheduleOptions
+  readonly #clock: Clock
+  readonly #queue: FetchQueue<Managed>
+  readonly #limit: AdaptiveLimit
+  readonly #keyDemand: KeyDemand
+  readonly #inFlight = new Set<Promise<void>>()
+  #pause: Disposable | undefined
+
+  constructor(options: FetchScheduleOptions) {
+    const { clock, keyGenerator, keyType } = options.issuance
+    this.#options = options
+    this.#clock = clock
+    const limit = new AdaptiveLimit(options.concurrency)
+    this.#limit = limit
+    this.#queue = new FetchQueue(
+      () => limit.current,
+      managed => this.#track(this.#fetch(managed)),
+    )
+    this.#keyDemand = new KeyDemand({ clock, keyGenerator, keyType, countUntil: time => this.#countDue(time) })
+  }
+
+  /** Fetches a certificate for an identity that is new. */
+  start(managed: Managed): void {
+    this.#enqueue(managed, managed.hold.kind === 'on-demand' ? 'on-demand' : 'first')
+  }
+
+  /** Somebody waits for it. */
+  hurry(managed: Managed): void {
+    if (managed.activity.kind === 'queued') this.#queue.push(managed, 'on-demand')
+    else if (managed.activity.kind === 'idle') this.#enqueue(managed, 'on-demand')
+  }
+
+  /** What made the CA refuse it may have changed. */
+  retryNow(managed: Managed): void {
+    if (managed.activity.kind === 'waiting' && !managed.served.current) this.#enqueue(managed, 'first')
+  }
+
+  /** Plans nothing more for it; a request in flight is aborted. */
+  stop(managed: Managed, activity: Extract<Activity, { kind: 'idle' | 'forgotten' }>): void {
+    const before = managed.activity
+    this.#become(managed, activity)
+    this.#queue.delete(managed)
+    if (before.kind === 'fetching') before.controller.abort(new Error(`${managed.identity} is not wanted any more`))
+  }
+
+  /** What the CA tells by itself. */
+  onCAChange(change: CAChange): void {
+    if (change.kind === 'roots') {
+      void this.#track(this.#options.trust.refresh())
+      return
+    }
+    for (const identity of change.identities ?? []) {
+      const managed = this.#options.identities.get(identity)
+      if (managed?.activity.kind === 'waiting') this.#enqueue(managed, 'renewal')
+    }
+    if (change.identities) return
+    for (const managed of this.#options.identities.values()) {
+      if (managed.activity.kind === 'waiting') this.#renewBy(managed, this.#followTime(managed), 'renewal')
+    }
+  }
+
+  /** Leaves follow their roots, spread out, after the settle time. */
+  followRoots(trustDomain: string, { added, givenUp }: Learned): void {
+    const newRoots = new Set(added.map(anchor => anchor.fingerprint))
+    for (const managed of this.#options.identities.values()) {
+      const root = managed.served.current?.root
+      if (!root || trustDomainOf(managed.identity) !== trustDomain || managed.activity.kind !== 'waiting') continue
+      if (newRoots.has(root.fingerprint) || (newRoots.size === 0 && !givenUp.includes(root.fingerprint))) continue
+      this.#renewBy(managed, this.#followTime(managed), 'new-root')
+    }
+  }
+
+  /** Resolves when no request is in flight. Every identity has to be stopped before. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#keyDemand[Symbol.dispose]()
+    this.#pause?.[Symbol.dispose]()
+    await Promise.all(this.#inFlight)
+  }
+
+  #become(managed: Managed, activity: Activity): void {
+    if (managed.activity.kind === 'waiting') managed.activity.timer[Symbol.dispose]()
+    managed.activity = activity
+  }
+
+  #wait(managed: Managed, due: number, reason: Reason): void {
+    const timer = this.#clock.at(due, () =>
+      this.#enqueue(managed, managed.served.current ? 'renewal' : 'first', reason),
+    )
+    this.#become(managed, { kind: 'waiting', due, timer })
+  }
+
+  #enqueue(managed: Managed, urgency: Urgency, reason: Reason = urgency): void {
+    if (urgency !== 'renewal') this.#keyDemand.rose()
+    this.#become(managed, { kind: 'queued', reason })
+    this.#queue.push(managed, urgency, managed.served.current?.secret.notAfter)
+  }
+
+  async #track(fetch: Promise<void>): Promise<void> {
+    this.#inFlight.add(fetch)
+    await fetch
+    this.#inFlight.delete(fetch)
+  }
+
+  async #fetch(managed: Managed): Promise<void> {
+    if (managed.activity.kind !== 'queued') return
+    const { identity, tokenFile } = managed
+    const controller = new AbortController()
+    const startedAt = this.#clock.now()
+    this.#options.record(identity, { kind: 'csr-sent', reason: managed.activity.reason })
+    this.#become(managed, { kind: 'fetching', controller })
+    // Only the request that is still the current one may change anything: forgetting wins over a late answer.
+    const isCurrent = () => managed.activity.kind === 'fetching' && managed.activity.controller === controller
+    try {
+      const issued = await issue(this.#options.issuance, {
+        identity,
+        ...(tokenFile === undefined ? {} : { tokenFile }),
+        trustStore: this.#options.trust,
+        controller,
+      })
+      this.#limit.answered(startedAt, this.#clock.now())
+      if (isCurrent()) this.#accept(managed, issued, startedAt)
+      else issued.release()
+    } catch (error) {
+      if (!isCurrent()) return
+      const failure = error instanceof CAError ? error : new CAError('unavailable', String(error), { cause: error })
+      this.#adapt(failure, startedAt)
+      this.#fail(managed, failure)
+    }
+  }
+
+  #accept(managed: Managed, issued: Issued, startedAt: number): void {
+    const now = this.#clock.now()
+    const { secret, root } = issued
+    const inUse = managed.served.current?.secret
+    // Old before new only while the old one lives; without one, a root that not every peer knows yet is the lesser evil.
+    const settled = inUse ? Math.min(root.settlesAt, inUse.notAfter) : now
+    const from = Math.max(secret.notBefore, settled)
+    const usableFrom = Math.max(now, secret.notBefore)
+    const planned = renewalTime(
+      { usableFrom, notAfter: secret.notAfter },
+      this.#options.rotation,
+      managed.phase,
+      this.#options.random(),
+    )
+    const renewAt = this.#isOutrun(managed, issued, startedAt) ? Math.min(planned, this.#followTime(managed)) : planned
+
+    managed.failures = 0
+    managed.lastSuccessAt = now
+    const { serialNumber, notAfter } = secret
+    this.#options.record(managed.identity, { kind: 'issued', serialNumber, notAfter, renewAt })
+    if (from > now) {
+      const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-settling'
+      this.#options.record(managed.identity, { kind: 'held', until: from, reason })
+    }
+    this.#wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
+    managed.served.offer(issued, from)
+  }
+
+  /** What a failure says of the CA itself, for all that wait for it. */
+  #adapt({ code, retryAfterMs }: CAError, startedAt: number): void {
+    const now = this.#clock.now()
+    if (code === 'rate-limited' || code === 'timeout' || code === 'unavailable') this.#limit.overloaded(startedAt, now)
+    if (code !== 'rate-limited' || retryAfterMs === undefined) return
+    this.#queue.pause()
+    this.#pause?.[Symbol.dispose]()
+    this.#pause = this.#clock.at(now + retryAfterMs, () => this.#queue.resume())
+  }
+
+  #fail(managed: Managed, failure: CAError): void {
+    const { retry, random, record } = this.#options
+    const now = this.#clock.now()
+    const failures = failure.retryable ? ++managed.failures : Number.MAX_SAFE_INTEGER
+    const delay = Math.max(retryDelay(failures, retry, random()), failure.retryAfterMs ?? 0)
+    const end = managed.served.current?.secret.notAfter ?? Number.POSITIVE_INFINITY
+    const due = Math.min(now + delay, Math.max(end, now + retry.minMs))
+    const { code, message } = failure
+    managed.lastFailure = { at: now, code, message }
+    record(managed.identity, { kind: 'ca-error', code, message })
+    record(managed.identity, { kind: 'retry-planned', at: due })
+    this.#wait(managed, due, managed.served.current ? 'renewal' : 'first')
+  }
+
+  /** Brings a planned renewal forward; one that is due earlier anyway stays so. */
+  #renewBy(managed: Managed, due: number, reason: Reason): void {
+    if (managed.activity.kind !== 'waiting' || due >= managed.activity.due) return
+    this.#wait(managed, due, reason)
+    this.#keyDemand.rose()
+  }
+
+  /** Whether the roots moved on while this certificate was under way. */
+  #isOutrun({ identity }: Managed, { root }: Issued, startedAt: number): boolean {
+    const bundle = this.#options.trust.bundle(trustDomainOf(identity))
+    if (!bundle || bundle.isGivenUp(root.fingerprint)) return true
+    return bundle.anchors().some(anchor => anchor.learnedAt > startedAt && anchor.learnedAt > root.learnedAt)
+  }
+
+  #followTime({ phase, served }: Managed): number {
+    const now = this.#clock.now()
+    return followTime({ now, notAfter: served.current?.secret.notAfter ?? now }, this.#options.rotation.settleMs, phase)
+  }
+
+  #countDue(until: number): number {
+    let count = 0
+    for (const { activity } of this.#options.identities.values()) {
+      if (activity.kind === 'queued' || (activity.kind === 'waiting' && activity.due <= until)) count++
+    }
+    return count
+  }
+}

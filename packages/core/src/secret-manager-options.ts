@@ -1,0 +1,95 @@
+/** What a SecretManager is made of, and the default of everything that can be left out. */
+import type { CAClient } from './ca-client.ts'
+import { type CertificateVerifier, nodeCertificateVerifier } from './certificate-verifier.ts'
+import type { Clock } from './clock.ts'
+import type { IssuanceOptions } from './issuance.ts'
+import type { KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
+import type { LedgerEntry } from './ledger.ts'
+import type { RetryPolicy } from './rotation.ts'
+
+export interface SecretManagerOptions {
+  readonly ca: CAClient
+  readonly keyGenerator: KeyGenerator
+  readonly clock: Clock
+  readonly trustDomain: string
+  /** In [0, 1). Default: `Math.random`. */
+  readonly random?: () => number
+  /** Default: on node:crypto. */
+  readonly verifier?: CertificateVerifier
+  /** Default: `ecdsa-p256`. */
+  readonly keyType?: KeyType
+  /** Default: `pkcs8`. */
+  readonly keyFormat?: PrivateKeyFormat
+  /** The lifetime to ask for, seconds. Default: 86,400. */
+  readonly ttlSeconds?: number
+  readonly rotation?: {
+    /** Fraction of the remaining lifetime after which to renew. Default: 0.5. */
+    readonly ratio?: number
+    /** Half-width of the renewal window, as a fraction of the lifetime. Default: 0.1. */
+    readonly jitter?: number
+    /** How long a new root is only trusted before leaves under it are served, milliseconds. Default: 10,000. */
+    readonly settleMs?: number
+  }
+  /** Per identity, doubling ±20 %, reset on success. Defaults: 500 and 150,000 ms. */
+  readonly retry?: { readonly minMs?: number; readonly maxMs?: number }
+  /** Deadline of one call to the CA, milliseconds. Default: 30,000. */
+  readonly timeoutMs?: number
+  /** At most so many calls to the CA in flight; how many there are adapts to what the CA takes. Default: 64. */
+  readonly concurrency?: number
+  /** How long an identity that was removed is still held and renewed, milliseconds. Default: 300,000. */
+  readonly removalGraceMs?: number
+  readonly idle?: {
+    /** An identity that nobody was subscribed to for so long is idle, milliseconds. Default: 3,600,000. */
+    readonly afterMs?: number
+    /**
+     * What becomes of an idle identity that is pinned: `renew` keeps its certificate fresh, `drop` wipes the key
+     * until somebody subscribes again. One that came on demand is forgotten in either case. Default: `renew`.
+     */
+    readonly action?: IdleAction
+  }
+  /**
+   * The most identities held, at about 12 KB each while nobody streams them: the default of 20,000 is some 240 MB. Pinned
+   * ones always have their place; for one more on demand the one that was unused for longest goes, or there is no room
+   * for it.
+   */
+  readonly maxIdentities?: number
+  /** Called with every ledger entry as it is made, for logs and metrics. */
+  readonly observe?: (name: string, entry: LedgerEntry) => void
+}
+
+export type IdleAction = 'renew' | 'drop'
+
+/** The options with every default filled in. */
+export interface SecretManagerSettings {
+  readonly issuance: IssuanceOptions
+  readonly random: () => number
+  readonly rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
+  readonly retry: RetryPolicy
+  readonly concurrency: number
+  readonly removalGraceMs: number
+  readonly idle: { readonly afterMs: number; readonly action: IdleAction }
+  readonly maxIdentities: number
+}
+
+/** Reads the options, once. */
+export function withDefaults(options: SecretManagerOptions): SecretManagerSettings {
+  return {
+    issuance: {
+      ca: options.ca,
+      keyGenerator: options.keyGenerator,
+      verifier: options.verifier ?? nodeCertificateVerifier,
+      clock: options.clock,
+      keyType: options.keyType ?? 'ecdsa-p256',
+      keyFormat: options.keyFormat ?? 'pkcs8',
+      ttlSeconds: options.ttlSeconds ?? 86_400,
+      timeoutMs: options.timeoutMs ?? 30_000,
+    },
+    random: options.random ?? Math.random,
+    rotation: { ratio: 0.5, jitter: 0.1, settleMs: 10_000, ...options.rotation },
+    retry: { minMs: 500, maxMs: 150_000, ...options.retry },
+    concurrency: options.concurrency ?? 64,
+    removalGraceMs: options.removalGraceMs ?? 300_000,
+    idle: { afterMs: 3_600_000, action: 'renew', ...options.idle },
+    maxIdentities: options.maxIdentities ?? 20_000,
+  }
+}
