@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { heapGrowth } from '../test/heap-growth.ts'
 import { SystemClock } from './clock.ts'
 import { FakeClock } from './fake-clock.ts'
 
@@ -65,6 +66,24 @@ test('a thousand deadlines in random order run sorted', async () => {
   assert.deepEqual(
     times,
     times.toSorted((a, b) => a - b),
+  )
+})
+
+test('disposed deadlines do not pile up until their time, and those between them still run', async () => {
+  using clock = new SystemClock()
+  const ran: number[] = []
+  const done = Promise.withResolvers<void>()
+  const growth = heapGrowth(() => {
+    for (let index = 0; index < 200_000; index++) {
+      clock.at(clock.now() + DAY_MS + index, () => assert.fail('a disposed task ran'))[Symbol.dispose]()
+      if (index % 20_000 === 0) clock.at(index, () => ran.push(index) === 10 && done.resolve())
+    }
+  })
+  assert.ok(growth < 5_000_000, `${growth} bytes are left`)
+  await done.promise
+  assert.deepEqual(
+    ran,
+    Array.from({ length: 10 }, (_, index) => index * 20_000),
   )
 })
 

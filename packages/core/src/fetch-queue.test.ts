@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import fc from 'fast-check'
+import { heapGrowth } from '../test/heap-growth.ts'
 import { FetchQueue } from './fetch-queue.ts'
 
 /** A queue whose tasks end when told. */
@@ -79,4 +81,107 @@ test('a paused queue starts nothing, keeps all, and goes on', async () => {
   queue.resume()
   assert.deepEqual(started, ['b', 'a'])
   assert.equal(queue.running, 2)
+})
+
+test('ten thousand that wait are all run, once, the urgent before the others, and deleted ones never', async () => {
+  const started: number[] = []
+  let running = 0
+  const queue = new FetchQueue<number>(
+    () => 8,
+    async key => {
+      assert.ok(++running <= 8)
+      started.push(key)
+      await Promise.resolve()
+      running--
+    },
+  )
+  queue.pause()
+  for (let key = 0; key < 10_000; key++) queue.push(key, key % 2 === 0 ? 'renewal' : 'first', key)
+  for (let key = 0; key < 10_000; key += 10) queue.push(key, 'on-demand')
+  for (let key = 3; key < 10_000; key += 10) queue.delete(key)
+  assert.equal(queue.waiting, 9_000)
+  queue.resume()
+  while (queue.waiting > 0 || queue.running > 0) await new Promise(setImmediate)
+  const onDemand = started.slice(0, 1_000)
+  assert.deepEqual(
+    onDemand,
+    Array.from(onDemand, (_, index) => index * 10),
+  )
+  const first = started.slice(1_000, 5_000)
+  assert.ok(first.every((key, index) => key % 2 === 1 && key % 10 !== 3 && key > (first[index - 1] ?? 0)))
+  assert.equal(new Set(started).size, 9_000)
+})
+
+test('what was deleted or raised while the queue stands still does not pile up', () => {
+  const queue = new FetchQueue<object>(
+    () => 1,
+    () => Promise.resolve(),
+  )
+  queue.pause()
+  const stays = {}
+  queue.push(stays, 'renewal')
+  const growth = heapGrowth(() => {
+    for (let index = 0; index < 100_000; index++) {
+      const key = {}
+      queue.push(key, 'renewal')
+      queue.push(key, 'on-demand')
+      queue.delete(key)
+    }
+  })
+  assert.ok(growth < 5_000_000, `${growth} bytes are left`)
+  assert.equal(queue.waiting, 1)
+})
+
+test('who is raised keeps the deadline that it has', async () => {
+  const { queue, started, end } = controlled(1)
+  queue.push('running', 'renewal')
+  queue.push('later', 'renewal', 2_000)
+  queue.push('sooner', 'renewal', 1_000)
+  queue.push('later', 'on-demand')
+  queue.push('sooner', 'on-demand')
+  for (const key of ['running', 'sooner', 'later']) await end(key)
+  assert.deepEqual(started, ['running', 'sooner', 'later'])
+})
+
+test('whatever is pushed, raised and deleted, each key that remains is run once, by urgency and then deadline', () => {
+  const urgencies = ['on-demand', 'first', 'renewal'] as const
+  const step = fc.record({
+    key: fc.nat(30),
+    urgency: fc.option(fc.constantFrom(...urgencies), { nil: undefined }),
+    deadline: fc.nat(5),
+  })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), steps => {
+      const started: number[] = []
+      const expected = new Map<number, { rank: number; deadline: number }>()
+      const queue = new FetchQueue<number>(
+        () => Number.POSITIVE_INFINITY,
+        key => {
+          started.push(key)
+          return Promise.resolve()
+        },
+      )
+      queue.pause()
+      for (const { key, urgency, deadline } of steps) {
+        if (urgency === undefined) {
+          queue.delete(key)
+          expected.delete(key)
+          continue
+        }
+        const rank = urgencies.indexOf(urgency)
+        queue.push(key, urgency, deadline)
+        const present = expected.get(key)
+        if (!present) expected.set(key, { rank, deadline })
+        else if (rank < present.rank) expected.set(key, { rank, deadline: Math.min(deadline, present.deadline) })
+      }
+      queue.resume()
+      assert.deepEqual(new Set(started), new Set(expected.keys()))
+      assert.equal(started.length, expected.size)
+      const places = started.map(key => expected.get(key) ?? { rank: 0, deadline: 0 })
+      assert.deepEqual(
+        places,
+        places.toSorted((a, b) => a.rank - b.rank || a.deadline - b.deadline),
+      )
+    }),
+  )
 })

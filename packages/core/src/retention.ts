@@ -7,6 +7,9 @@ import type { SpiffeId } from './spiffe-id.ts'
 /** Why an identity is no longer held, or, if it is pinned and idle, no longer kept fresh. */
 export type End = 'forgotten' | 'idle' | 'evicted'
 
+/** So many who found no room are remembered. */
+const MAX_TURNED_AWAY = 10_000
+
 export interface RetentionOptions {
   readonly clock: Clock
   readonly maxIdentities: number
@@ -36,13 +39,7 @@ export class Retention implements Disposable {
 
   /** Evicts what was unused for longest until there is room for one more; `false` if there is none. */
   makeRoom(): boolean {
-    const { held, maxIdentities } = this.#options
-    while (held() >= maxIdentities) {
-      const [longestUnused] = this.#evictable.keys()
-      if (!longestUnused) return false
-      this.#end(longestUnused, 'evicted')
-    }
-    return true
+    return this.#evictTo(this.#options.maxIdentities - 1)
   }
 
   /** To be called for one that is new or has another hold, when it is subscribed to, and when the last one has left. */
@@ -78,13 +75,17 @@ export class Retention implements Disposable {
   /** There was no room for it. As long as somebody is subscribed to it, it is let in when there is. */
   turnAway(identity: SpiffeId): void {
     this.#turnedAway.add(identity)
-    if (this.#turnedAway.size <= this.#options.maxIdentities) return
+    if (this.#turnedAway.size <= MAX_TURNED_AWAY) return
     const [oldest] = this.#turnedAway
     if (oldest) this.#turnedAway.delete(oldest)
   }
 
-  /** Calls `admit` for those who were turned away and still wait, while there is room. */
-  letIn(admit: (identity: SpiffeId) => void): void {
+  /**
+   * To be called after somebody came to be unused or was let go of: evicts what is too much, since pinned ones are never
+   * turned away, and calls `admit` for those who were and still wait, while there is room.
+   */
+  settle(admit: (identity: SpiffeId) => void): void {
+    this.#evictTo(this.#options.maxIdentities)
     for (const identity of this.#turnedAway) {
       if (this.#options.isUsed(identity) && !this.makeRoom()) return
       this.#turnedAway.delete(identity)
@@ -109,6 +110,15 @@ export class Retention implements Disposable {
   #unfile(managed: Managed): void {
     this.#evictable.delete(managed)
     this.#droppable.delete(managed)
+  }
+
+  #evictTo(most: number): boolean {
+    while (this.#options.held() > most) {
+      const [longestUnused] = this.#evictable.keys()
+      if (!longestUnused) return false
+      this.#end(longestUnused, 'evicted')
+    }
+    return true
   }
 
   #end(managed: Managed, end: End): void {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
-import { Bench } from '../test/manager-bench.ts'
+import { answerInstantly, Bench, believer } from '../test/manager-bench.ts'
 import { type CAChange, CAError, type IssuedCertificate } from './ca-client.ts'
+import type { LedgerEntry } from './ledger.ts'
 import type { SecretItem } from './secret-item.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 
@@ -67,6 +68,36 @@ test('nothing is fetched while nothing is due', async () => {
   await bench.add(WEB)
   await bench.clock.advance(9.5 * HOUR)
   assert.equal(bench.ca.requests.length, 1)
+})
+
+test('ten thousand that are added at once are all issued, each once, and the one that somebody waits for comes first', async () => {
+  let inFlight = 0
+  let most = 0
+  let issued = 0
+  const order: SpiffeId[] = []
+  const done = Promise.withResolvers<void>()
+  const observe = (_: string, { event }: LedgerEntry) => {
+    if (event.kind === 'issued' && ++issued === 10_000) done.resolve()
+  }
+  await using bench = await Bench.create({ verifier: believer(), observe }, ca => {
+    answerInstantly(ca)
+    const { answer } = ca
+    ca.answer = async (request, sign) => {
+      most = Math.max(most, ++inFlight)
+      order.push(request.identity)
+      await new Promise(setImmediate)
+      inFlight--
+      return answer(request, sign)
+    }
+  })
+  const identities = Array.from({ length: 10_000 }, (_, i): SpiffeId => `spiffe://cluster.local/ns/load/sa/sa-${i}`)
+  for (const identity of identities) bench.manager.add(identity)
+  const [last = WEB] = identities.slice(-1)
+  using _ = bench.manager.subscribe({ kind: 'identity', identity: last }, () => {})
+  await done.promise
+  assert.deepEqual([bench.ca.requests.length, new Set(order).size], [10_000, 10_000])
+  assert.ok(order.indexOf(last) <= 16, `it came at place ${order.indexOf(last)}`)
+  assert.ok(most > 16 && most <= 64)
 })
 
 test('a failed renewal keeps the old certificate until its end, is tried on, and heals', async () => {

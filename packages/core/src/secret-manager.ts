@@ -113,7 +113,7 @@ export class SecretManager implements AsyncDisposable {
     const managed = this.#identities.get(identity)
     if (managed?.hold.kind !== 'pinned') return
     this.record(identity, { kind: 'removed', until: this.#retention.remove(managed) })
-    this.#letIn()
+    this.#settle()
   }
 
   /** Lets go of an identity: a request in flight is aborted, its key wiped, its subscribers told. */
@@ -238,7 +238,7 @@ export class SecretManager implements AsyncDisposable {
   #onUnused(identity: SpiffeId): void {
     const managed = this.#identities.get(identity)
     if (managed) this.#retention.file(managed)
-    this.#letIn()
+    this.#settle()
   }
 
   #onEnd(managed: Managed, end: End): void {
@@ -246,7 +246,7 @@ export class SecretManager implements AsyncDisposable {
     if (end === 'idle' && managed.hold.kind === 'pinned') this.#rest(managed)
     else this.#forget(managed)
     // Who was evicted has made room for somebody already.
-    if (end !== 'evicted') this.#letIn()
+    if (end !== 'evicted') this.#settle()
   }
 
   /** Keeps nothing but the name of it until somebody subscribes. */
@@ -266,7 +266,7 @@ export class SecretManager implements AsyncDisposable {
     this.#subscribers.tell(identity, undefined)
   }
 
-  #letIn(): void {
-    this.#retention.letIn(identity => this.#hold(identity, { kind: 'on-demand' }))
+  #settle(): void {
+    this.#retention.settle(identity => this.#hold(identity, { kind: 'on-demand' }))
   }
 }

@@ -1,5 +1,7 @@
 /** What the tests of the SecretManager run on. */
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import type { CertificateVerifier } from '../src/certificate-verifier.ts'
 import { FakeClock } from '../src/fake-clock.ts'
 import type { LedgerEntry, LedgerEvent } from '../src/ledger.ts'
 import { CertificateSecret } from '../src/secret-item.ts'
@@ -86,5 +88,33 @@ export class Bench implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.manager[Symbol.asyncDispose]()
     assert.deepEqual(this.clock.deadlines(), [], 'a deadline is left after closing')
+  }
+}
+
+/** Has the CA answer at once, without a signature: thousands of identities in a test, for a manager that is a `believer`. */
+export function answerInstantly(ca: TestCA): void {
+  ca.answer = async ({ identity }) => ({
+    chain: [identity],
+    roots: ca.roots,
+    privateKey: Buffer.from(`key of ${identity}`),
+  })
+}
+
+/** Believes whatever the CA answers: it is valid for `ttlMs`, under the first root. */
+export function believer(ttlMs = 86_400_000): CertificateVerifier {
+  let serial = 0
+  return {
+    verify(_, { anchors: [root], now }) {
+      assert.ok(root)
+      const serialNumber = (++serial).toString(16)
+      return {
+        chainPem: `certificate ${serialNumber}`,
+        version: serialNumber,
+        rootFingerprint: createHash('sha256').update(root.raw).digest('hex'),
+        serialNumber,
+        notBefore: now,
+        notAfter: now + ttlMs,
+      }
+    },
   }
 }
