@@ -1,7 +1,8 @@
 /** What the agent hands to every plugin of this package. */
-import type { CAContext } from '@livery/core'
+import type { Clock } from '@livery/core'
 
-export interface PluginContext extends CAContext {
+export interface PluginContext {
+  readonly clock: Clock
   /** Tells the operator something that needs no error: one line, without a secret. */
   warn(message: string): void
 }

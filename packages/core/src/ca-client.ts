@@ -1,5 +1,4 @@
 /** The one interface to any certificate authority, and the errors it may answer with. */
-import type { Clock } from './clock.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 
 /**
@@ -14,6 +13,11 @@ export interface CAClient extends AsyncDisposable {
    * (rejects with its reason). Safe to call concurrently.
    */
   issue(request: CertificateRequest): Promise<IssuedCertificate>
+  /**
+   * Many requests in one call, where the CA has one: an answer or an error for each, in their order. Rejects only if the
+   * call failed for all. A request whose signal is aborted is not waited for; the others go on.
+   */
+  issueBatch?(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]>
   /**
    * The CA's trust anchors now (PEM, one certificate an element), where it can tell them apart from a chain. The list
    * is complete: a root that is missing from it is one that the CA has given up.
@@ -38,6 +42,16 @@ export interface CertificateRequest {
    * and never sees the key; a source that brings its own key never calls it.
    */
   csr(): Promise<CertificateSigningRequest>
+  /** Where a plugin that waits for an approval notes how to find the request again. Absent outside the SecretManager. */
+  readonly ticket?: RequestTicket
+}
+
+/** A note that outlives one call: the next request of the identity has it again, with the same key and so the same CSR. */
+export interface RequestTicket {
+  /** What was kept last, by this process or, with a store, by the one before it. */
+  readonly kept: string | undefined
+  /** Keeps `value` until a certificate is issued; `undefined` drops it: the next request gets a new key. */
+  keep(value: string | undefined): Promise<void>
 }
 
 /** A PKCS#10 request (RFC 2986), signed by the key it asks for. */
@@ -64,11 +78,6 @@ export interface IssuedCertificate {
 export type CAChange =
   | { readonly kind: 'roots' }
   | { readonly kind: 'certificates'; readonly identities?: readonly SpiffeId[] }
-
-/** What the agent hands to every CA plugin. */
-export interface CAContext {
-  readonly clock: Clock
-}
 
 /** Stable codes of {@link CAError}: they will not change between major versions, messages will. */
 export type CAErrorCode =

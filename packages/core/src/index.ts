@@ -3,13 +3,24 @@
 export type {
   CAChange,
   CAClient,
-  CAContext,
   CAErrorCode,
   CertificateRequest,
   CertificateSigningRequest,
   IssuedCertificate,
+  RequestTicket,
 } from './ca-client.ts'
 export { CAError } from './ca-client.ts'
+export type {
+  CACapabilities,
+  CAContext,
+  CAPlugin,
+  ClientCertificate,
+  PluginLog,
+  PluginMetrics,
+  PluginNeed,
+  TlsMaterial,
+} from './ca-plugin.ts'
+export { CA_PLUGIN_API_VERSION, defineCAPlugin } from './ca-plugin.ts'
 export type {
   CertificateVerifier,
   ChainFacts,
@@ -21,6 +32,7 @@ export type {
 export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './certificate-verifier.ts'
 export type { Clock } from './clock.ts'
 export { SystemClock } from './clock.ts'
+export type { Credential, CredentialRequest, CredentialSource } from './credentials.ts'
 export type {
   GeneratedKey,
   KeyGenerator,
@@ -34,6 +46,7 @@ export type { LedgerEntry, LedgerEvent } from './ledger.ts'
 export type { IdentityEntry } from './managed-identity.ts'
 export type { PeerCredentials, ReadPeerCredentials } from './peer-credentials.ts'
 export { derToPem, pemToDer, splitCertificates } from './pem.ts'
+export type { ConfigOf, PluginOption, PluginOptions } from './plugin-options.ts'
 export type { ResourceName, WellKnownNames } from './resource-name.ts'
 export { parseResourceName } from './resource-name.ts'
 export type { SecretItem } from './secret-item.ts'
