@@ -56,6 +56,7 @@ export class Agent implements AsyncDisposable {
         sockets: () => this.#sds?.sockets() ?? [],
         droppedLogLines: sink.dropped,
         keyGenerator: made.keyGenerator.name,
+        keyPool: () => made.keyGenerator.pool?.() ?? [],
         version: VERSION,
       }),
     )
@@ -185,6 +186,10 @@ export class Agent implements AsyncDisposable {
       ttlSeconds: config.ttl / 1000,
       rotation: { ratio: config.rotation.ratio, jitter: config.rotation.jitter, settleMs: config.rotation.settle },
       retry: { minMs: config.retry.min, maxMs: config.retry.max },
+      concurrency: config.concurrency,
+      removalGraceMs: config.removal.grace,
+      idle: { afterMs: config.idle.after, action: config.idle.action },
+      maxIdentities: config.maxIdentities,
       observe: (name, entry) => {
         // Closing forgets every identity, which is no news then.
         if (this.#phase !== 'draining' || entry.event.kind !== 'withdrawn') this.#eventLog.ledger(name, entry)

@@ -26,6 +26,8 @@ keyType: rsa-3072
 ttl: 90d
 rotation: { ratio: 0.6, jitter: 0.05, settle: 1s }
 retry: { min: 1s, max: 2m }
+concurrency: 8
+keyPool: { cpu: 0.5 }
 ca:
   plugin: citadel
   address: ca.example.org:15012
@@ -42,6 +44,9 @@ identities:
   - spiffe://example.org/a
   - { id: spiffe://example.org/b, socket: run/b.sock, tokenFile: b.token }
   - { range: "spiffe://example.org/sa-{8..10}/x", tokenFile: range.token }
+removal: { grace: 0s }
+idle: { after: 10m, action: drop }
+maxIdentities: 5
 sockets:
   - path: run/sds.sock
     mode: "0600"
@@ -64,6 +69,8 @@ log: { level: debug, format: pretty }
     ttl: 7_776_000_000,
     rotation: { ratio: 0.6, jitter: 0.05, settle: 1_000 },
     retry: { min: 1_000, max: 120_000 },
+    concurrency: 8,
+    keyPool: { cpu: 0.5 },
     ca: {
       plugin: 'citadel',
       address: 'ca.example.org:15012',
@@ -84,6 +91,9 @@ log: { level: debug, format: pretty }
       { id: 'spiffe://example.org/sa-9/x', tokenFile: at('range.token') },
       { id: 'spiffe://example.org/sa-10/x', tokenFile: at('range.token') },
     ],
+    removal: { grace: 0 },
+    idle: { after: 600_000, action: 'drop' },
+    maxIdentities: 5,
     sockets: [
       {
         path: at('run/sds.sock'),
@@ -106,6 +116,10 @@ log: { level: debug, format: pretty }
   })
 })
 
+test('the key pool can be turned off', () => {
+  assert.equal(load(`${MINIMAL}keyPool: off\n`).config.keyPool, 'off')
+})
+
 test('what is not written has the documented defaults', () => {
   const { config, warnings } = load(MINIMAL)
   assert.deepEqual(JSON.parse(JSON.stringify(config)), {
@@ -114,8 +128,13 @@ test('what is not written has the documented defaults', () => {
     ttl: 86_400_000,
     rotation: { ratio: 0.5, jitter: 0.1, settle: 10_000 },
     retry: { min: 500, max: 150_000 },
+    concurrency: 64,
+    keyPool: { cpu: 0.25 },
     ca: { plugin: 'embedded' },
     identities: [{ id: 'spiffe://cluster.local/ns/default/sa/web' }],
+    removal: { grace: 300_000 },
+    idle: { after: 3_600_000, action: 'renew' },
+    maxIdentities: 20_000,
     sockets: [
       {
         path: join(directory, 'run/sds.sock'),

@@ -33,7 +33,13 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
   if (!result.success) throw new ConfigError(result.issues.map(issue => toProblem(issue, origin)))
   const { files: _, ...settings } = result.output
   const { identities, findings } = expandIdentities(settings.identities, settings.trustDomain)
-  const faults = [...findings, ...checkSockets(settings), ...checkPairs(settings), ...checkCa(settings)]
+  const faults = [
+    ...findings,
+    ...checkCeiling(identities, settings),
+    ...checkSockets(settings),
+    ...checkPairs(settings),
+    ...checkCa(settings),
+  ]
   if (faults.length > 0) throw new ConfigError(faults.map(fault => ({ ...fault, origin: origin(fault.path) })))
   return {
     config: { ...settings, identities, ...switches },
@@ -58,6 +64,15 @@ function shownValue(input: unknown, from: Origin): string | undefined {
   if (from.kind === 'environment') return JSON.stringify(from.text)
   const json = JSON.stringify(input)
   return json.length > 120 ? `${json.slice(0, 120)}…` : json
+}
+
+function checkCeiling(
+  identities: readonly ConfiguredIdentity[],
+  { maxIdentities }: Omit<Settings, 'files'>,
+): Finding[] {
+  if (identities.length <= maxIdentities) return []
+  const text = `${maxIdentities} is fewer than the ${identities.length} under identities. Write ${identities.length} or more, at about 12 KB of memory each.`
+  return [{ path: 'maxIdentities', text }]
 }
 
 /** sun_path of unix(7) holds 108 bytes with the final NUL; Node would cut a longer one silently. */

@@ -44,7 +44,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
   {
     text: 'keyTyp: rsa-2048',
-    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, ca, identities, sockets, names, files, admin, health, drain, log.',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, concurrency, keyPool, ca, identities, removal, idle, maxIdentities, sockets, names, files, admin, health, drain, log.',
   },
   {
     text: 'keyType: rsa-1024',
@@ -65,6 +65,51 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     text: 'rotation: 0.5',
     says: 'livery.yaml:4: rotation: 0.5 is a number, no mapping. Write ratio, jitter, settle under it.',
+  },
+  {
+    text: 'concurrency: 0',
+    says: 'livery.yaml:4: concurrency: 0 is no whole number from 1 to 10000. Write digits only, without quotes.',
+  },
+  {
+    text: 'keyPool: on',
+    says: 'livery.yaml:4: keyPool: "on" is neither off nor a mapping. Write off, or { cpu: 0.25 }.',
+  },
+  {
+    text: 'keyPool: false',
+    says: 'livery.yaml:4: keyPool: false is neither off nor a mapping. Write off, or { cpu: 0.25 }.',
+  },
+  {
+    text: 'keyPool: { cpu: 25 }',
+    says: 'livery.yaml:4: keyPool.cpu: 25 is no number from 0.01 to 1. It is the part of one core that may make keys ahead: 0.25 is a quarter.',
+  },
+  {
+    text: 'keyPool: { cores: 1 }',
+    says: 'livery.yaml:4: keyPool.cores: unknown key. Remove it. Known here: cpu.',
+  },
+  {
+    text: 'removal: 5m',
+    says: 'livery.yaml:4: removal: "5m" is a string, no mapping. Write grace under it.',
+  },
+  {
+    text: 'removal: { grace: 31d }',
+    says: 'livery.yaml:4: removal.grace: "31d" is longer than 30d. Write 30d or less.',
+  },
+  {
+    text: 'idle: { after: 0s }',
+    says: 'livery.yaml:4: idle.after: "0s" is shorter than 1s. Write 1s or more.',
+  },
+  {
+    text: 'idle: { action: forget }',
+    says: 'livery.yaml:4: idle.action: "forget" is none of renew, drop. Write one of these.',
+  },
+  {
+    text: 'maxIdentities: "20000"',
+    says: 'livery.yaml:4: maxIdentities: "20000" is no whole number from 1 to 1000000. Write digits only, without quotes.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ range: "spiffe://cluster.local/{0..20000}" }]',
+    says: 'configuration: maxIdentities: 20000 is fewer than the 20001 under identities. Write 20001 or more, at about 12 KB of memory each.',
   },
   { text: 'retry: { min: 10m }', says: 'livery.yaml:4: retry.min: is longer than retry.max. Swap them.' },
   {
@@ -279,6 +324,11 @@ test('whatever the values, a configuration is accepted or refused with a ConfigE
     'ttl',
     'rotation',
     'retry',
+    'concurrency',
+    'keyPool',
+    'removal',
+    'idle',
+    'maxIdentities',
     'ca',
     'identities',
     'sockets',

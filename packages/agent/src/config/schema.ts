@@ -121,6 +121,17 @@ const socket = object({
   }),
 })
 
+/** Keys made ahead. */
+const keyPool = v.lazy(input =>
+  isTreeObject(input)
+    ? object({
+        cpu: numberBetween(0.01, 1, 'It is the part of one core that may make keys ahead: 0.25 is a quarter'),
+      })
+    : leaf(other =>
+        other === 'off' ? ('off' as const) : new Fault('is neither off nor a mapping', 'Write off, or { cpu: 0.25 }'),
+      ),
+) as Schema<'off' | { cpu: number }>
+
 const listener = object({ address: hostPort })
 
 /** The whole file, with every default filled in and every path absolute. */
@@ -137,8 +148,13 @@ export const settingsSchema = object({
     min: duration({ min: '10ms', max: '1h' }),
     max: duration({ min: '10ms', max: '24h' }),
   }),
+  concurrency: wholeNumber(1, 10_000),
+  keyPool,
   ca,
   identities: list(identity),
+  removal: object({ grace: duration({ min: '0s', max: '30d' }) }),
+  idle: object({ after: duration({ min: '1s', max: '3650d' }), action: oneOf(['renew', 'drop']) }),
+  maxIdentities: wholeNumber(1, 1_000_000),
   sockets: list(socket),
   names: object({ default: nonEmpty, root: nonEmpty }),
   files: v.optional(

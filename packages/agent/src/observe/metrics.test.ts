@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
-import { CAError, type LedgerEvent, parseSpiffeId, SecretManager } from '@livery/core'
+import {
+  CAError,
+  type KeyPoolStatus,
+  type LedgerEvent,
+  parseSpiffeId,
+  SecretManager,
+  type SecretManagerOptions,
+} from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { Metrics } from './metrics.ts'
 
@@ -13,8 +20,9 @@ class Bench implements AsyncDisposable {
   readonly secrets: SecretManager
   readonly metrics: Metrics
   dropped = 0
+  pool: readonly KeyPoolStatus[] = []
 
-  private constructor(ca: TestCA, clock: FakeClock) {
+  private constructor(ca: TestCA, clock: FakeClock, options: Partial<SecretManagerOptions>) {
     this.clock = clock
     this.ca = ca
     this.secrets = new SecretManager({
@@ -24,6 +32,7 @@ class Bench implements AsyncDisposable {
       trustDomain: 'cluster.local',
       random: () => 0,
       observe: (name, entry) => this.metrics.record(name, entry),
+      ...options,
     })
     this.metrics = new Metrics({
       clock,
@@ -32,13 +41,14 @@ class Bench implements AsyncDisposable {
       sockets: () => [{ path: '/run/a.sock', connections: 2, streams: 5 }],
       droppedLogLines: () => this.dropped,
       keyGenerator: 'native',
+      keyPool: () => this.pool,
       version: '1.2.3',
     })
   }
 
-  static async create(): Promise<Bench> {
+  static async create(options: Partial<SecretManagerOptions> = {}): Promise<Bench> {
     const clock = new FakeClock()
-    return new Bench(await TestCA.create(clock), clock)
+    return new Bench(await TestCA.create(clock), clock, options)
   }
 
   async hold(): Promise<void> {
@@ -89,6 +99,10 @@ const EVERYTHING: readonly LedgerEvent[] = [
   { kind: 'retry-planned', at: 1 },
   { kind: 'roots-changed', version: 'v', roots: 1 },
   { kind: 'withdrawn', reason: 'expired' },
+  { kind: 'withdrawn', reason: 'evicted' },
+  { kind: 'no-room', maxIdentities: 1 },
+  { kind: 'removed', until: 1 },
+  { kind: 'kept' },
   { kind: 'pushed', to: 'x', version: 'v' },
   { kind: 'acked', by: 'x', version: 'v' },
   { kind: 'nacked', by: 'x', version: 'v', detail: 'secret detail' },
@@ -139,6 +153,37 @@ test('certificates and roots tell when they end, in seconds since the epoch', as
     (root?.notAfter ?? 0) / 1000,
   )
   assert.equal(samples.get('livery_identities{state="available"}'), 1)
+})
+
+test('identities are counted by what holds them, and those that were dropped by why', async () => {
+  await using bench = await Bench.create({ maxIdentities: 2, idle: { action: 'drop', afterMs: 1_000 } })
+  await bench.hold()
+  for (const name of ['a', 'b']) bench.secrets.add(parseSpiffeId(`spiffe://cluster.local/${name}`), { onDemand: true })
+  const b = { kind: 'identity', identity: parseSpiffeId('spiffe://cluster.local/b') } as const
+  using _ = bench.secrets.subscribe(b, () => {})
+  bench.secrets.add(parseSpiffeId('spiffe://cluster.local/c'), { onDemand: true })
+  await bench.clock.advance(1_000)
+  const samples = await bench.samples()
+  const at = (name: string, label: string, value: string) => samples.get(`livery_${name}{${label}="${value}"}`)
+  assert.deepEqual(
+    ['pinned', 'on-demand', 'removed'].map(hold => at('identities_held', 'hold', hold)),
+    [1, 1, 0],
+  )
+  assert.equal(at('identities', 'state', 'idle'), 1)
+  assert.equal(at('certificates_withdrawn_total', 'reason', 'evicted'), 1)
+  assert.equal(at('certificates_withdrawn_total', 'reason', 'idle'), 1)
+  assert.equal(samples.get('livery_sds_no_room_names_total'), 1)
+})
+
+test('the key pool tells its depth, age, hits and misses by type, and nothing where there is none', async () => {
+  await using bench = await Bench.create()
+  assert.ok([...(await bench.samples()).keys()].every(series => !series.startsWith('livery_key_pool')))
+  bench.pool = [{ type: 'rsa-2048', depth: 7, hits: 5, misses: 2, oldestAgeMs: 1_500 }]
+  await bench.samples()
+  bench.pool = [{ type: 'rsa-2048', depth: 0, hits: 12, misses: 3, oldestAgeMs: undefined }]
+  const samples = await bench.samples()
+  const of = (name: string) => samples.get(`livery_key_pool_${name}{type="rsa-2048"}`)
+  assert.deepEqual(['depth', 'hits_total', 'misses_total', 'oldest_age_seconds'].map(of), [0, 12, 3, undefined])
 })
 
 test('requests are counted by what made them due and how they ended', async () => {

@@ -3,11 +3,12 @@ import type { LedgerEntry } from '@livery/core'
 import { Registry } from 'prom-client'
 import { CaMetrics } from './ca-metrics.ts'
 import { type IdentitySource, registerIdentityMetrics } from './identity-metrics.ts'
+import { type KeyPoolSource, registerKeyPoolMetrics } from './key-pool-metrics.ts'
 import { type ProcessSource, registerProcessMetrics } from './process-metrics.ts'
 import { SdsMetrics, type SdsSource } from './sds-metrics.ts'
 
 /** What the metrics are read from at each scrape. */
-export type MetricsSource = IdentitySource & ProcessSource & SdsSource
+export type MetricsSource = IdentitySource & KeyPoolSource & ProcessSource & SdsSource
 
 /** The metrics of one agent, in a registry of their own. */
 export class Metrics implements Disposable {
@@ -20,6 +21,7 @@ export class Metrics implements Disposable {
     this.#ca = new CaMetrics(this.#registry)
     this.sds = new SdsMetrics(this.#registry, source)
     registerIdentityMetrics(this.#registry, source)
+    registerKeyPoolMetrics(this.#registry, source)
     this.#process = registerProcessMetrics(this.#registry, source)
   }
 

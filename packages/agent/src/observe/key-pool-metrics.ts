@@ -1,0 +1,54 @@
+/** Metrics of the keys that are made ahead, read at each scrape. */
+import type { KeyPoolStatus } from '@livery/core'
+import { Counter, Gauge, type Registry } from 'prom-client'
+
+export interface KeyPoolSource {
+  /** One element a key type; empty without a pool. */
+  keyPool(): readonly KeyPoolStatus[]
+}
+
+export function registerKeyPoolMetrics(registry: Registry, source: KeyPoolSource): void {
+  const labelNames = ['type'] as const
+  const registers = [registry]
+  new Gauge({
+    name: 'livery_key_pool_depth',
+    help: 'Keys that were made ahead and lie ready.',
+    labelNames,
+    registers,
+    collect() {
+      this.reset()
+      for (const { type, depth } of source.keyPool()) this.set({ type }, depth)
+    },
+  })
+  new Gauge({
+    name: 'livery_key_pool_oldest_age_seconds',
+    help: 'Age of the oldest key that lies ready; absent while there is none.',
+    labelNames,
+    registers,
+    collect() {
+      this.reset()
+      for (const { type, oldestAgeMs } of source.keyPool())
+        if (oldestAgeMs !== undefined) this.set({ type }, oldestAgeMs / 1000)
+    },
+  })
+  new Counter({
+    name: 'livery_key_pool_hits_total',
+    help: 'Keys that were ready when they were wanted.',
+    labelNames,
+    registers,
+    collect() {
+      this.reset()
+      for (const { type, hits } of source.keyPool()) this.inc({ type }, hits)
+    },
+  })
+  new Counter({
+    name: 'livery_key_pool_misses_total',
+    help: 'Keys that had to be made when they were wanted.',
+    labelNames,
+    registers,
+    collect() {
+      this.reset()
+      for (const { type, misses } of source.keyPool()) this.inc({ type }, misses)
+    },
+  })
+}
