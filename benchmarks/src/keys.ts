@@ -40,10 +40,10 @@ async function addTasks(
   generator: KeyGenerator,
   request: KeyRequest,
 ): Promise<void> {
-  await assertGood(await generator.generate(request), request)
+  await assertGoodKey(await generator.generate(request), request)
   const size = BATCH[`${generator.name} ${request.type}`] ?? 8
   const batch = Array.from({ length: size }, () => request)
-  for (const key of await generator.generateBatch(batch.slice(0, 4))) await assertGood(key, request)
+  for (const key of await generator.generateBatch(batch.slice(0, 4))) await assertGoodKey(key, request)
 
   const add = (name: string, keys: number, run: () => Promise<unknown>) => {
     counts.set(name, keys)
@@ -58,7 +58,7 @@ async function addTasks(
 }
 
 /** Timing something that is wrong is worth nothing: the CSR is signed by the key, and the key is of the type asked for. */
-async function assertGood(key: GeneratedKey, { type }: KeyRequest): Promise<void> {
+export async function assertGoodKey(key: GeneratedKey, { type }: KeyRequest): Promise<void> {
   const csr = new Pkcs10CertificateRequest(key.csrDer)
   assert.ok(await csr.verify(), 'the CSR is not signed by its key')
   const privateKey = createPrivateKey({ key: Buffer.from(key.privateKeyPem), format: 'pem' })

@@ -20,5 +20,5 @@ await suite('keys', () =>
   ))
 await suite('SecretManager', () => measureSecretManager([1, 100, 1_000], slow ? 10 : 3))
 await suite('SDS', () => measureSds([1, 100, 1_000], slow ? 50 : 10))
-await save(new URL('../results/', import.meta.url), machine, figures)
+await save('latest.json', { machine, figures })
 process.stdout.write(toTable(machine, figures))

@@ -45,31 +45,32 @@ export function figure(work: string, how: string, unit: string, samples: readonl
 }
 
 export function toTable(machine: Machine, figures: readonly Figure[]): string {
-  const { cpu, cores, memoryGiB, system, node, date } = machine
   const rows = figures.map(({ work, how, median, p25, p75, unit }) => [
     work,
     how,
-    `${format(median)} ${unit}`,
-    `${format(p25)} – ${format(p75)}`,
+    `${formatNumber(median)} ${unit}`,
+    `${formatNumber(p25)} – ${formatNumber(p75)}`,
   ])
-  const header = ['work', 'how', 'median', 'middle half']
+  return [tellMachine(machine), '', markdownTable(['work', 'how', 'median', 'middle half'], rows), ''].join('\n')
+}
+
+export function tellMachine({ cpu, cores, memoryGiB, system, node, date }: Machine): string {
+  return `${date}, ${cpu}, ${cores} cores, ${memoryGiB} GiB, ${system}, Node ${node}`
+}
+
+export function markdownTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
-  return [
-    `${date}, ${cpu}, ${cores} cores, ${memoryGiB} GiB, ${system}, Node ${node}`,
-    '',
-    line(header),
-    line(header.map(() => '---')),
-    ...rows.map(line),
-    '',
-  ].join('\n')
+  return [line(header), line(header.map(() => '---')), ...rows.map(line)].join('\n')
 }
 
-export async function save(folder: URL, machine: Machine, figures: readonly Figure[]): Promise<void> {
+/** Writes `content` as JSON to `name` in the folder of results. */
+export async function save(name: string, content: unknown): Promise<void> {
+  const folder = new URL('../results/', import.meta.url)
   await mkdir(folder, { recursive: true })
-  await writeFile(new URL('latest.json', folder), `${JSON.stringify({ machine, figures }, undefined, 2)}\n`)
+  await writeFile(new URL(name, folder), `${JSON.stringify(content, undefined, 2)}\n`)
 }
 
-function format(value: number): string {
+export function formatNumber(value: number): string {
   const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2
   return value.toLocaleString('en-US', { maximumFractionDigits: digits })
 }

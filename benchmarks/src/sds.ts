@@ -5,34 +5,25 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CertificateAuthority, EmbeddedClient } from '@livery/ca-plugins'
-import { type CAChange, SecretManager, SystemClock } from '@livery/core'
+import { SecretManager, SystemClock } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
 import { createSdsServer } from '@livery/sds-server'
+import { PromptedClient } from './prompted-client.ts'
 import { type Figure, figure } from './report.ts'
 import type { ClientOrder, ClientReport } from './sds-client.ts'
 
 const identity = 'spiffe://cluster.local/ns/default/sa/bench'
 const WARMUP_PUSHES = 2
 
-/** A CA that can be told to say that its certificates changed: each time is one renewal, and so one push. */
-class PromptedClient extends EmbeddedClient {
-  #listener: ((change: CAChange) => void) | undefined
-
-  override subscribe(listener: (change: CAChange) => void): Disposable {
-    this.#listener = listener
-    return super.subscribe(listener)
-  }
-
-  renew(): void {
-    this.#listener?.({ kind: 'certificates', identities: [identity] })
-  }
-}
-
 export async function measureSds(sizes: readonly number[], pushes: number): Promise<Figure[]> {
   const folder = await mkdtemp(join(tmpdir(), 'livery-bench-'))
   const socket = join(folder, 'sds.sock')
   using clock = new SystemClock()
-  const ca = new PromptedClient(await CertificateAuthority.open({ trustDomain: 'cluster.local', clock }))
+  const authority = await CertificateAuthority.open({ trustDomain: 'cluster.local', clock })
+  const ca = new PromptedClient(
+    new EmbeddedClient(authority),
+    authority.roots().map(({ pem }) => pem),
+  )
   let issuedAt = 0n
   await using manager = new SecretManager({
     ca,
@@ -66,7 +57,7 @@ export async function measureSds(sizes: readonly number[], pushes: number): Prom
     const cpu: number[] = []
     for (let push = 0; push < pushes + WARMUP_PUSHES; push++) {
       const before = process.cpuUsage()
-      ca.renew()
+      ca.renew([identity])
       const { at } = await next(reports, 'pushed')
       const used = process.cpuUsage(before)
       if (push < WARMUP_PUSHES) continue

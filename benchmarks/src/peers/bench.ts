@@ -1,0 +1,27 @@
+/** What every row of the comparison is handed, and what it hands back. */
+import type { Comparison } from './comparison.ts'
+import type { Program, Programs } from './programs.ts'
+
+export interface Bench {
+  readonly programs: Programs
+  readonly rounds: number
+  /** Progress, a line on stderr. */
+  readonly say: (message: string) => void
+}
+
+export interface Row {
+  /** For `--only`. */
+  readonly name: string
+  /** Without these programs the row is skipped. */
+  readonly needs: readonly Program[]
+  /** Without this one our own side is measured all the same. */
+  readonly against?: Program
+  /** Anything else that this machine may lack: why the row is skipped, or `undefined`. */
+  readonly obstacle?: () => Promise<string | undefined>
+  measure(bench: Bench): Promise<readonly Comparison[]>
+}
+
+/** `side` where the program that it measures is there, else nothing. */
+export function ifPresent<T>({ programs }: Bench, program: Program, side: () => T): T[] {
+  return 'absent' in programs[program] ? [] : [side()]
+}

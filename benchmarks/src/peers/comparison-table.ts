@@ -1,0 +1,52 @@
+/** Comparisons as Markdown: on stdout, and between two markers of a README. */
+import { formatNumber, type Machine, markdownTable, tellMachine } from '../report.ts'
+import { type Comparison, isMet, ratioOf, type Skipped, type Target } from './comparison.ts'
+import { median } from './rounds.ts'
+
+const BEGIN = '<!-- bench:peers -->'
+const END = '<!-- /bench:peers -->'
+const SIGNS = { 'at least': '≥', 'at most': '≤', exactly: '=' } as const
+
+/** The table with the machine above it and what was skipped below. */
+export function toMarkdown(
+  machine: Machine,
+  rounds: number,
+  comparisons: readonly Comparison[],
+  skipped: readonly Skipped[],
+): string {
+  const medians = rounds === 1 ? 'one round' : `medians of ${rounds}`
+  const lines = [`${tellMachine(machine)}; ${medians}`, '']
+  lines.push(markdownTable(['work', 'ours', 'peer', 'ratio', 'target', 'met'], comparisons.map(toCells)))
+  if (skipped.length > 0) lines.push('', ...skipped.map(tellSkipped))
+  return `${lines.join('\n')}\n`
+}
+
+export function tellSkipped({ row, what, reason }: Skipped): string {
+  return `Skipped: ${what === 'row' ? row : `the peer of ${row}`}, since ${reason}.`
+}
+
+/** Puts `table` between the markers of a README; `undefined` when it has none. */
+export function withTable(readme: string, table: string): string | undefined {
+  const begin = readme.indexOf(BEGIN)
+  const end = readme.indexOf(END)
+  if (begin < 0 || end < begin) return undefined
+  return `${readme.slice(0, begin + BEGIN.length)}\n${table.trim()}\n${readme.slice(end)}`
+}
+
+function toCells(comparison: Comparison): string[] {
+  const { work, unit, ours, peer, target } = comparison
+  const ratio = ratioOf(comparison)
+  const met = isMet(comparison)
+  return [
+    work,
+    `${formatNumber(median(ours))} ${unit}`,
+    peer ? `${peer.name}: ${formatNumber(median(peer.samples))} ${unit}` : '–',
+    ratio === undefined ? '–' : `${formatNumber(ratio)}×`,
+    target ? tellTarget(target, unit) : '–',
+    met === undefined ? '–' : met ? 'yes' : 'no',
+  ]
+}
+
+function tellTarget({ of, is, value }: Target, unit: string): string {
+  return of === 'ratio' ? `${SIGNS[is]} ${formatNumber(value)}×` : `${SIGNS[is]} ${formatNumber(value)} ${unit}`
+}

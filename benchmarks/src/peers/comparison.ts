@@ -1,0 +1,43 @@
+/** One line of the table: what was measured of us and of a peer, what was to be reached, and whether it was. */
+import { median, pairRatio } from './rounds.ts'
+
+/** `ratio` is ours divided by the peer's; `exactly` holds for every sample, the others for the median. */
+export interface Target {
+  readonly of: 'ours' | 'ratio'
+  readonly is: 'at least' | 'at most' | 'exactly'
+  readonly value: number
+}
+
+export interface Comparison {
+  /** The row that measured it, as `--only` names it. */
+  readonly row: string
+  readonly work: string
+  readonly unit: string
+  readonly ours: readonly number[]
+  /** Absent: none was measured. */
+  readonly peer?: { readonly name: string; readonly samples: readonly number[] }
+  /** Absent: it is told beside the others. */
+  readonly target?: Target
+}
+
+/** A row, or the peer of one, that was not measured. */
+export interface Skipped {
+  readonly row: string
+  readonly what: 'row' | 'peer'
+  readonly reason: string
+}
+
+/** `undefined` where no peer was measured. */
+export function ratioOf({ ours, peer }: Comparison): number | undefined {
+  return peer && pairRatio(ours, peer.samples)
+}
+
+/** `undefined` where there is no target, or its peer was not measured. */
+export function isMet(comparison: Comparison): boolean | undefined {
+  const { ours, target } = comparison
+  if (!target) return undefined
+  if (target.is === 'exactly') return ours.every(sample => sample === target.value)
+  const value = target.of === 'ours' ? median(ours) : ratioOf(comparison)
+  if (value === undefined) return undefined
+  return target.is === 'at least' ? value >= target.value : value <= target.value
+}

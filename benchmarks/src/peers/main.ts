@@ -1,0 +1,139 @@
+/**
+ * `npm run bench:peers`: Livery against the programs in the folder LIVERY_PEERS. A table on stdout, progress on stderr; a whole
+ * run also writes results/peers.json, the plots, and the table between the markers of the READMEs.
+ */
+import { createHash } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { describeMachine, save } from '../report.ts'
+import type { Bench, Row } from './bench.ts'
+import { coldStartRow } from './cold-start-row.ts'
+import type { Comparison, Skipped } from './comparison.ts'
+import { tellSkipped, toMarkdown, withTable } from './comparison-table.ts'
+import { type Growth, measureGrowth, savePlots } from './growth.ts'
+import { keyRows } from './key-rows.ts'
+import { memoryRows } from './memory-rows.ts'
+import { findPrograms, PROGRAMS, type Programs, whatIsAbsent } from './programs.ts'
+import { pushRows } from './push-rows.ts'
+import { servingRows } from './serving-rows.ts'
+import { cleanUpOnExit } from './workshop.ts'
+
+const ROWS: readonly Row[] = [...keyRows, ...servingRows, ...pushRows, coldStartRow, ...memoryRows]
+const GROWTH = 'growth'
+const ROUNDS = 5
+const READMES = ['../../README.md', '../../../README.md']
+
+const started = performance.now()
+const say = (message: string) => {
+  const minutes = ((performance.now() - started) / 60_000).toFixed(1)
+  process.stderr.write(`[${minutes} min] ${message}\n`)
+}
+
+try {
+  await main()
+} catch (error) {
+  process.stderr.write(`bench:peers: ${error instanceof Error ? error.message : String(error)}\n`)
+  process.exitCode = 1
+}
+
+async function main(): Promise<void> {
+  if (process.platform !== 'linux')
+    throw new Error(
+      `it reads CPU time and memory from /proc, so it works on Linux only, and this is ${process.platform}`,
+    )
+  const options = readOptions()
+  const programs = await findPrograms(process.env['LIVERY_PEERS'] || undefined)
+  cleanUpOnExit()
+  const machine = describeMachine(new Date())
+  const bench: Bench = { programs, rounds: options.rounds, say }
+  const { comparisons, skipped } = await measureRows(bench, options.rows)
+  const growths = options.rows.includes(GROWTH) ? await measureGrowthUnlessSkipped(bench, skipped) : []
+  const table = toMarkdown(machine, options.rounds, comparisons, skipped)
+  if (comparisons.length > 0 || skipped.length > 0) process.stdout.write(table)
+  if (!options.save) return
+  const versions = { peers: await digests(programs) }
+  await save('peers.json', { machine, versions, rounds: options.rounds, comparisons, skipped, growths })
+  await savePlots(growths)
+  if (comparisons.length > 0) await updateReadmes(table)
+}
+
+function readOptions(): { readonly rows: readonly string[]; readonly rounds: number; readonly save: boolean } {
+  const { values } = parseArgs({
+    options: {
+      only: { type: 'string', multiple: true },
+      rounds: { type: 'string' },
+      save: { type: 'boolean' },
+    },
+  })
+  const names = [...ROWS.map(({ name }) => name), GROWTH]
+  const rows = values.only?.flatMap(list => list.split(',')) ?? names
+  for (const name of rows)
+    if (!names.includes(name)) throw new Error(`--only ${name} is none of the rows ${names.join(', ')}`)
+  const rounds = Number(values.rounds ?? ROUNDS)
+  if (!Number.isInteger(rounds) || rounds < 1)
+    throw new Error(`--rounds ${values.rounds} is no number of rounds; write 1 or more`)
+  return { rows, rounds, save: values.save ?? (values.only === undefined && values.rounds === undefined) }
+}
+
+async function measureRows(
+  bench: Bench,
+  wanted: readonly string[],
+): Promise<{ readonly comparisons: Comparison[]; readonly skipped: Skipped[] }> {
+  const comparisons: Comparison[] = []
+  const skipped: Skipped[] = []
+  const skip = (entry: Skipped) => {
+    skipped.push(entry)
+    say(tellSkipped(entry))
+  }
+  for (const row of ROWS.filter(({ name }) => wanted.includes(name))) {
+    const reason = whatIsAbsent(bench.programs, row.needs) ?? (await row.obstacle?.())
+    if (reason !== undefined) {
+      skip({ row: row.name, what: 'row', reason })
+      continue
+    }
+    const lacking = row.against && whatIsAbsent(bench.programs, [row.against])
+    if (lacking !== undefined) skip({ row: row.name, what: 'peer', reason: lacking })
+    say(`row ${row.name}`)
+    comparisons.push(...(await row.measure(bench)))
+  }
+  return { comparisons, skipped }
+}
+
+async function measureGrowthUnlessSkipped(bench: Bench, skipped: Skipped[]): Promise<Growth[]> {
+  const reason = whatIsAbsent(bench.programs, ['neutralca', 'sdsload'])
+  if (reason === undefined) {
+    say(GROWTH)
+    return measureGrowth(bench)
+  }
+  const entry: Skipped = { row: GROWTH, what: 'row', reason }
+  skipped.push(entry)
+  say(tellSkipped(entry))
+  return []
+}
+
+/** The peers tell no version: the SHA-256 of each program, in hexadecimal, stands for it. */
+async function digests(programs: Programs): Promise<Record<string, string>> {
+  const entries = PROGRAMS.map(async name => {
+    const found = programs[name]
+    if ('absent' in found) return []
+    return [
+      [
+        name,
+        createHash('sha256')
+          .update(await readFile(found.path))
+          .digest('hex'),
+      ],
+    ]
+  })
+  return Object.fromEntries((await Promise.all(entries)).flat())
+}
+
+async function updateReadmes(table: string): Promise<void> {
+  for (const name of READMES) {
+    const path = fileURLToPath(new URL(name, import.meta.url))
+    const updated = withTable(await readFile(path, 'utf8'), table)
+    if (updated !== undefined) await writeFile(path, updated)
+    say(updated === undefined ? `${path} has no markers for the table` : `wrote the table to ${path}`)
+  }
+}

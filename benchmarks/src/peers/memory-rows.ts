@@ -1,0 +1,106 @@
+/** What the agent holds in memory: all of it with streams open, and what one more idle identity adds. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Bench, ifPresent, type Row } from './bench.ts'
+import type { Comparison } from './comparison.ts'
+import { residentBytes } from './proc.ts'
+import { inRounds, type Sample, type Side } from './rounds.ts'
+import { clientsOf, reported, sdsload } from './sdsload.ts'
+import { type SdsProcess, startCA, startIstioAgent, startLivery, startPromptedLivery } from './servers.ts'
+import { Workshop } from './workshop.ts'
+
+const MEGABYTES = 'MB resident'
+const RESIDENT = 'resident bytes'
+const HEAP = 'heap bytes'
+const IDENTITIES = 10_000
+const FEWER = 2_000
+const STREAMS = 1_000
+/** Istio's agents are alike: a few of them tell what a thousand hold. */
+const ISTIO_AGENTS = 5
+/** Long enough for garbage of the start to be collected. */
+const SETTLE_MS = 15_000
+
+export const memoryRows: readonly Row[] = [
+  { name: 'memory', needs: ['neutralca', 'sdsload'], against: 'sdspeer', measure: measureMemory },
+  { name: 'memory-idle', needs: ['neutralca'], measure: measureIdle },
+]
+
+/** Megabytes (10⁶ bytes) resident with `streams` open streams, each on a connection of its own, after a while. */
+export async function residentMegabytes(
+  bench: Bench,
+  workshop: Workshop,
+  server: SdsProcess,
+  streams: number,
+  settleMs = SETTLE_MS,
+): Promise<number> {
+  const { watch } = await sdsload(bench, workshop, { ...clientsOf(server, streams), watch: `${settleMs}ms` })
+  return (reported(watch?.server_mem_kb?.rss, 'the memory of the server') * 1024) / 1e6
+}
+
+async function measureMemory(bench: Bench): Promise<Comparison[]> {
+  const livery: Side = {
+    name: 'Livery',
+    measure: async () => {
+      await using workshop = new Workshop()
+      const ca = await startCA(bench, workshop)
+      const agent = await startLivery(workshop, ca, IDENTITIES)
+      return { [MEGABYTES]: await residentMegabytes(bench, workshop, agent, STREAMS) }
+    },
+  }
+  const istio = ifPresent(bench, 'sdspeer', () => ({ name: 'Istio agents', measure: () => measureIstioAgents(bench) }))
+  const measured = await inRounds(bench.rounds, [livery, ...istio], bench.say)
+  return [
+    {
+      row: 'memory',
+      work: 'resident memory, 10,000 identities held, 1,000 streams open',
+      unit: 'MB',
+      ours: measured('Livery', MEGABYTES),
+      ...(istio.length > 0 && {
+        peer: { name: `1,000 Istio agents (from ${ISTIO_AGENTS})`, samples: measured('Istio agents', MEGABYTES) },
+      }),
+      target: { of: 'ours', is: 'at most', value: 350 },
+    },
+  ]
+}
+
+async function measureIstioAgents(bench: Bench): Promise<Sample> {
+  await using workshop = new Workshop()
+  const ca = await startCA(bench, workshop)
+  let megabytes = 0
+  for (let index = 0; index < ISTIO_AGENTS; index++) {
+    const agent = await startIstioAgent(bench, workshop, ca, `istio-${index}`)
+    megabytes += await residentMegabytes(bench, workshop, agent, 1, SETTLE_MS / ISTIO_AGENTS)
+  }
+  return { [MEGABYTES]: (megabytes * STREAMS) / ISTIO_AGENTS }
+}
+
+async function measureIdle(bench: Bench): Promise<Comparison[]> {
+  const sides = [IDENTITIES, FEWER].map(
+    (identities): Side => ({ name: `${identities}`, measure: () => measureHolder(bench, identities) }),
+  )
+  const measured = await inRounds(bench.rounds, sides, bench.say)
+  const kilobytesEach = (measure: string) =>
+    measured(`${IDENTITIES}`, measure).map((bytes, round) => {
+      const fewer = measured(`${FEWER}`, measure)[round] ?? Number.NaN
+      return (bytes - fewer) / (IDENTITIES - FEWER) / 1_000
+    })
+  const work = 'one more idle identity (of 10,000 against 2,000)'
+  const target = { of: 'ours', is: 'at most', value: 12 } as const
+  return [
+    { row: 'memory-idle', work: `${work}: resident memory`, unit: 'KB', ours: kilobytesEach(RESIDENT), target },
+    { row: 'memory-idle', work: `${work}: heap and buffers`, unit: 'KB', ours: kilobytesEach(HEAP) },
+  ]
+}
+
+/** Both after a full collection, so that garbage of the start does not count. */
+async function measureHolder(bench: Bench, identities: number): Promise<Sample> {
+  await using workshop = new Workshop()
+  const ca = await startCA(bench, workshop)
+  const { server } = await startPromptedLivery(workshop, ca, { identities, renew: 0 })
+  await sleep(SETTLE_MS / 3)
+  process.kill(server.pid, 'SIGHUP')
+  for (;;) {
+    const heap = /^HEAP (\d+)$/m.exec(server.output())?.[1]
+    if (heap !== undefined) return { [HEAP]: Number(heap), [RESIDENT]: await residentBytes(server.pid) }
+    await sleep(100)
+  }
+}

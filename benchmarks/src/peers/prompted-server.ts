@@ -1,0 +1,77 @@
+/** The program of the push rows: SecretManager and SDS server over Istio's CA protocol, told by signals what to push. */
+import { readFile } from 'node:fs/promises'
+import { parseArgs } from 'node:util'
+import { CertificateAuthority } from '@livery/ca-plugins'
+import { createCitadel } from '@livery/ca-plugins/citadel'
+import { SecretManager, type SpiffeId, SystemClock, splitCertificates } from '@livery/core'
+import { createKeyGenerator, nativeCertificateVerifier } from '@livery/native-keygen'
+import { createSdsServer } from '@livery/sds-server'
+import { PromptedClient } from '../prompted-client.ts'
+
+const { values } = parseArgs({
+  options: {
+    socket: { type: 'string', default: '' },
+    /** `host:port` of the CA, and the file with its root. */
+    ca: { type: 'string', default: '' },
+    root: { type: 'string', default: '' },
+    identities: { type: 'string', default: '1' },
+    /** How many of them a SIGUSR2 renews. */
+    renew: { type: 'string', default: '1' },
+  },
+})
+
+const clock = new SystemClock()
+const identities = Array.from(
+  { length: Number(values.identities) },
+  (_, index): SpiffeId => `spiffe://cluster.local/ns/load/sa/sa-${index}`,
+)
+const citadel = createCitadel(
+  { address: values.ca, rootCert: values.root },
+  { clock, warn: message => process.stderr.write(`${message}\n`) },
+)
+const ca = new PromptedClient(citadel, splitCertificates(await readFile(values.root, 'utf8')))
+const manager = new SecretManager({
+  ca,
+  keyGenerator: createKeyGenerator().generator,
+  ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
+  clock,
+  trustDomain: 'cluster.local',
+})
+for (const identity of identities) manager.add(identity)
+const signal = new AbortController().signal
+await Promise.all(identities.map(identity => manager.get({ kind: 'identity', identity }, { signal })))
+await createSdsServer({
+  sockets: [
+    {
+      path: values.socket,
+      allow: ['spiffe://cluster.local/ns/load/sa/*'],
+      limits: { connections: 20_000, names: 20_000 },
+    },
+  ],
+  source: manager,
+  clock,
+  drainMs: 0,
+})
+
+let nextRoot = await makeRoot()
+process.on('SIGUSR2', () => ca.renew(identities.slice(0, Number(values.renew))))
+process.on('SIGUSR1', () => {
+  ca.addRoot(nextRoot)
+  // Made ahead, so that making it is not part of what is measured.
+  void makeRoot().then(root => {
+    nextRoot = root
+  })
+})
+process.on('SIGHUP', () => {
+  globalThis.gc?.()
+  const { heapUsed, external } = process.memoryUsage()
+  process.stdout.write(`HEAP ${heapUsed + external}\n`)
+})
+process.stdout.write('READY\n')
+
+async function makeRoot(): Promise<string> {
+  const authority = await CertificateAuthority.open({ trustDomain: 'cluster.local', clock })
+  const [root] = authority.roots()
+  if (!root) throw new Error('a new CA has no root')
+  return root.pem
+}

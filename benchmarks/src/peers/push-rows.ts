@@ -1,0 +1,140 @@
+/** What a push costs: a renewed certificate or a new root on many open streams, one connection each. */
+import { type Bench, ifPresent, type Row } from './bench.ts'
+import type { Comparison } from './comparison.ts'
+import { inRounds, median, type Sample, type Side } from './rounds.ts'
+import { clientsOf, type LoadPhase, reported, sdsload } from './sdsload.ts'
+import { type SdsProcess, startCA, startIstioAgent, startPromptedLivery } from './servers.ts'
+import { Workshop } from './workshop.ts'
+
+export const CPU = 'CPU µs per push'
+export const LAST = 'ms to the last'
+const PUSHES = 10
+/** The first pushes run code that is not compiled yet. */
+const WARMUP_PUSHES = 2
+const STREAMS = 1_000
+
+export const pushRows: readonly Row[] = [
+  { name: 'renewals', needs: ['neutralca', 'sdsload'], measure: measureRenewals },
+  { name: 'push', needs: ['neutralca', 'sdsload'], against: 'sdspeer', measure: measurePush },
+  { name: 'rotation', needs: ['neutralca', 'sdsload'], measure: measureRotation },
+]
+
+/** What is pushed: USR2 the certificate again or anew, USR1 the roots with one more. */
+export type Prompt = 'USR1' | 'USR2'
+
+/** One pushed secret, `pushes` times to every stream: the median time to the last, and the CPU of each. */
+export async function push(
+  bench: Bench,
+  workshop: Workshop,
+  target: SdsProcess,
+  streams: number,
+  prompt: Prompt,
+): Promise<Sample> {
+  const asked = prompt === 'USR1' ? { names: '', root: 'ROOTCA' } : { root: '' }
+  const pushes = PUSHES + WARMUP_PUSHES
+  const watch = await watchPushes(bench, workshop, target, { ...asked, clients: streams }, prompt, pushes)
+  if (watch.count !== pushes * streams)
+    throw new Error(`${watch.count} pushes came where ${pushes} to ${streams} streams were due`)
+  const last = (watch.waves ?? []).map(({ from_trigger_ms: time }) => reported(time?.max, 'the time of a push'))
+  return {
+    [LAST]: median(last.slice(WARMUP_PUSHES)),
+    [CPU]: reported(watch.server_cpu_us_each, 'the CPU of the server'),
+  }
+}
+
+async function watchPushes(
+  bench: Bench,
+  workshop: Workshop,
+  target: SdsProcess,
+  options: { readonly clients: number; readonly names?: string; readonly root: string },
+  prompt: Prompt,
+  pushes: number,
+): Promise<LoadPhase> {
+  // Five thousand pushes take a few hundred milliseconds on two cores that the client shares.
+  const everyMs = Math.max(500, options.clients / 4)
+  const { watch } = await sdsload(bench, workshop, {
+    ...clientsOf(target, options.clients),
+    ...options,
+    watch: `${everyMs * pushes + 2_000}ms`,
+    trigger: `sig:${prompt}:${target.server.pid}`,
+    'trigger-every': `${everyMs}ms`,
+    'trigger-count': pushes,
+    'min-wave': 1,
+  })
+  if (!watch) throw new Error('sdsload did not watch')
+  return watch
+}
+
+/** Each stream has an identity of its own, so that the pushes which come are those of the identities that renewed. */
+async function measureRenewals(bench: Bench): Promise<Comparison[]> {
+  const measure = async (): Promise<Sample> => {
+    await using workshop = new Workshop()
+    const ca = await startCA(bench, workshop)
+    const livery = await startPromptedLivery(workshop, ca, { identities: STREAMS, renew: 100 })
+    const { count } = await watchPushes(bench, workshop, livery, { clients: STREAMS, root: '' }, 'USR2', 1)
+    return { pushes: count }
+  }
+  const measured = await inRounds(bench.rounds, [{ name: 'Livery', measure }], bench.say)
+  return [
+    {
+      row: 'renewals',
+      work: '100 of 1,000 identities renew, 1,000 streams: pushes sent',
+      unit: 'pushes',
+      ours: measured('Livery', 'pushes'),
+      target: { of: 'ours', is: 'exactly', value: 100 },
+    },
+  ]
+}
+
+async function measurePush(bench: Bench): Promise<Comparison[]> {
+  await using workshop = new Workshop()
+  const ca = await startCA(bench, workshop)
+  const servers = new Map([['Livery', await startPromptedLivery(workshop, ca, { identities: 1, renew: 1 })]])
+  for (const name of ifPresent(bench, 'sdspeer', () => 'Istio agent'))
+    servers.set(name, await startIstioAgent(bench, workshop, ca))
+  const sides = [...servers].map(
+    ([name, server]): Side => ({ name, measure: () => push(bench, workshop, server, STREAMS, 'USR2') }),
+  )
+  for (const side of sides) await side.measure()
+  const measured = await inRounds(bench.rounds, sides, bench.say)
+  const comparison = (what: string, unit: string, measure: string, atMost: number): Comparison => ({
+    row: 'push',
+    work: `push of a renewed secret to 1,000 streams: ${what}`,
+    unit,
+    ours: measured('Livery', measure),
+    ...(servers.has('Istio agent') && { peer: { name: 'Istio agent', samples: measured('Istio agent', measure) } }),
+    target: { of: 'ratio', is: 'at most', value: atMost },
+  })
+  return [comparison('server CPU each', 'µs', CPU, 0.65), comparison('time to the last', 'ms', LAST, 1)]
+}
+
+/** Time for each stream, so that 1 is linear. A fresh server each time, since every push leaves a root more in the bundle. */
+async function measureRotation(bench: Bench): Promise<Comparison[]> {
+  const MANY = 5_000
+  const measure = async (streams: number): Promise<Sample> => {
+    await using workshop = new Workshop()
+    const ca = await startCA(bench, workshop)
+    const livery = await startPromptedLivery(workshop, ca, { identities: 1, renew: 1 })
+    const sample = await push(bench, workshop, livery, streams, 'USR1')
+    return { ...sample, each: ((sample[LAST] ?? Number.NaN) * 1_000) / streams }
+  }
+  const sides = [MANY, STREAMS].map(streams => ({ name: `${streams} streams`, measure: () => measure(streams) }))
+  const measured = await inRounds(bench.rounds, sides, bench.say)
+  return [
+    {
+      row: 'rotation',
+      work: 'push of a new root to 5,000 streams: time for each stream',
+      unit: 'µs',
+      ours: measured(`${MANY} streams`, 'each'),
+      peer: { name: 'itself at 1,000', samples: measured(`${STREAMS} streams`, 'each') },
+      target: { of: 'ratio', is: 'at most', value: 1.3 },
+    },
+    {
+      row: 'rotation',
+      work: 'the same: time to the last',
+      unit: 'ms',
+      ours: measured(`${MANY} streams`, LAST),
+      peer: { name: 'itself at 1,000', samples: measured(`${STREAMS} streams`, LAST) },
+    },
+  ]
+}

@@ -1,0 +1,55 @@
+/** The SDS load client, the same one for every server: it checks each secret that it gets, and tells what it saw as JSON. */
+import type { Bench } from './bench.ts'
+import { pathOf } from './programs.ts'
+import type { SdsProcess } from './servers.ts'
+import type { Workshop } from './workshop.ts'
+
+export interface Distribution {
+  readonly max: number
+}
+
+/** A phase as the client reports it; server figures are those of the process given as `serverPid`. */
+export interface LoadPhase {
+  /** Clients answered, fetches or pushes. */
+  readonly count: number
+  readonly server_cpu_s?: number
+  readonly server_cpu_us_each?: number
+  readonly server_mem_kb?: { readonly rss: number }
+  /** Pushes of one content, in the order of their coming. */
+  readonly waves?: readonly { readonly deliveries: number; readonly from_trigger_ms?: Distribution }[]
+}
+
+export interface LoadReport {
+  readonly cold?: LoadPhase
+  readonly warm?: LoadPhase
+  readonly watch?: LoadPhase
+  readonly spawn?: { readonly start_to_socket_ms?: Distribution; readonly start_to_secrets_ms?: Distribution }
+}
+
+/** Its options by their names there. */
+export type LoadOptions = Readonly<Record<string, string | number>>
+
+/** Runs it in the workshop's folder. Rejects when a single secret was wrong or did not come. */
+export async function sdsload({ programs }: Bench, workshop: Workshop, options: LoadOptions): Promise<LoadReport> {
+  const args = Object.entries({ timeout: '120s', ...options }).map(([name, value]) => `--${name}=${value}`)
+  const { stdout } = await workshop.run(pathOf(programs, 'sdsload'), args)
+  return JSON.parse(stdout)
+}
+
+/** Clients of one server, each on a connection of its own, asking for one identity each as long as there are enough. */
+export function clientsOf({ server, socket, secret, san, identities }: SdsProcess, clients: number): LoadOptions {
+  return {
+    uds: socket,
+    clients,
+    identities: Math.min(clients, identities),
+    names: secret,
+    san,
+    'server-pid': server.pid,
+  }
+}
+
+/** A figure that the client tells for every server that runs on this machine. */
+export function reported(value: number | undefined, name: string): number {
+  if (value === undefined) throw new Error(`sdsload did not report ${name}`)
+  return value
+}

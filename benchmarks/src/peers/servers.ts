@@ -1,0 +1,141 @@
+/** Starts what is measured: the test CA, Livery as its users start it, Livery's parts with a prompt, and Istio's agent. */
+
+import { once } from 'node:events'
+import { symlink, writeFile } from 'node:fs/promises'
+import { connect, createServer } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Bench } from './bench.ts'
+import { pathOf } from './programs.ts'
+import type { Running, Workshop } from './workshop.ts'
+
+export interface CA {
+  readonly address: string
+  /** File with its root. */
+  readonly root: string
+}
+
+export interface SdsProcess {
+  readonly server: Running
+  readonly socket: string
+  /** The name that clients ask for, and the SAN of what they get; `{i}` is a number below `identities`. */
+  readonly secret: string
+  readonly san: string
+  readonly identities: number
+}
+
+/** The identities of Livery, and the pattern that allows them all. */
+export const LOAD_IDENTITY = 'spiffe://cluster.local/ns/load/sa/sa-{i}'
+const ALL_IDENTITIES = 'spiffe://cluster.local/ns/load/sa/*'
+
+export async function startCA({ programs }: Bench, workshop: Workshop): Promise<CA> {
+  const folder = join(workshop.folder, 'ca')
+  const args = ['--listen', '127.0.0.1:0', '--tls-dir', folder]
+  const { answer: address } = await workshop.start(
+    pathOf(programs, 'neutralca'),
+    args,
+    server => /^READY (\S+)$/m.exec(server.output())?.[1],
+  )
+  return { address, root: join(folder, 'root.pem') }
+}
+
+/** Istio's agent, with one identity; a connection to its socket tells that it serves. */
+export async function startIstioAgent(
+  { programs }: Bench,
+  workshop: Workshop,
+  ca: CA,
+  name = 'istio',
+): Promise<SdsProcess> {
+  const socket = join(workshop.folder, `${name}.sock`)
+  const args = ['--uds', socket, '--ca', ca.address, '--ca-root', ca.root, '--ecdsa', '--ttl', '24h', '--log', 'none']
+  const { server } = await workshop.start(pathOf(programs, 'sdspeer'), args, () => accepts(socket))
+  return { server, socket, secret: 'default', san: 'spiffe://cluster.local/ns/default/sa/sa-0', identities: 1 }
+}
+
+/** What is written for `livery run`, beside it a link `livery` to the program. */
+export interface LiveryFiles {
+  readonly config: string
+  readonly socket: string
+  readonly admin: string
+}
+
+export async function writeLiveryFiles(workshop: Workshop, ca: CA, identities: number): Promise<LiveryFiles> {
+  const name = `livery-${identities}`
+  const socket = join(workshop.folder, `${name}.sock`)
+  const admin = `127.0.0.1:${await freePort()}`
+  const config = {
+    trustDomain: 'cluster.local',
+    ca: { plugin: 'citadel', address: ca.address, rootCert: ca.root },
+    identities: [{ range: LOAD_IDENTITY.replace('{i}', `{0..${identities - 1}}`) }],
+    sockets: [{ path: socket, allow: [ALL_IDENTITIES], limits: { connections: 20_000, names: 20_000 } }],
+    admin: { address: admin },
+    drain: '0s',
+    log: { level: 'warn' },
+  }
+  // JSON is YAML.
+  await writeFile(join(workshop.folder, `${name}.yaml`), JSON.stringify(config))
+  const program = fileURLToPath(new URL('../../../packages/agent/bin/livery.js', import.meta.url))
+  await symlink(program, join(workshop.folder, 'livery')).catch(ignoreExisting)
+  return { config: `${name}.yaml`, socket, admin }
+}
+
+/** `livery run`, ready when it holds a certificate for each identity. */
+export async function startLivery(workshop: Workshop, ca: CA, identities: number): Promise<SdsProcess> {
+  const { config, socket, admin } = await writeLiveryFiles(workshop, ca, identities)
+  const { server } = await workshop.start('./livery', ['run', '--config', config], () => isReady(admin))
+  return { server, socket, secret: LOAD_IDENTITY, san: LOAD_IDENTITY, identities }
+}
+
+/** How a process of Livery's parts is set up: see `prompted-server.ts`. */
+export interface Prompts {
+  readonly identities: number
+  /** How many of them a SIGUSR2 renews. */
+  readonly renew: number
+}
+
+/** Livery's parts in a process that renews on SIGUSR2 and gets a new root on SIGUSR1, as Istio's agent here does. */
+export async function startPromptedLivery(
+  workshop: Workshop,
+  ca: CA,
+  { identities, renew }: Prompts,
+): Promise<SdsProcess> {
+  const socket = join(workshop.folder, `prompted-${identities}.sock`)
+  const program = fileURLToPath(new URL('prompted-server.ts', import.meta.url))
+  const options = { socket, ca: ca.address, root: ca.root, identities, renew }
+  const args = Object.entries(options).map(([name, value]) => `--${name}=${value}`)
+  const { server } = await workshop.start(
+    process.execPath,
+    ['--conditions=@livery/source', '--expose-gc', program, ...args],
+    ({ output }) => output().includes('READY') || undefined,
+  )
+  return { server, socket, secret: LOAD_IDENTITY, san: LOAD_IDENTITY, identities }
+}
+
+async function isReady(admin: string): Promise<true | undefined> {
+  const response = await fetch(`http://${admin}/healthz/ready?strict`).catch(() => undefined)
+  await response?.arrayBuffer()
+  return response?.ok || undefined
+}
+
+async function accepts(socket: string): Promise<true | undefined> {
+  const connection = connect(socket)
+  const { promise, resolve } = Promise.withResolvers<true | undefined>()
+  connection.once('connect', () => resolve(true)).once('error', () => resolve(undefined))
+  const answer = await promise
+  connection.destroy()
+  return answer
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  if (address === null || typeof address === 'string') throw new Error('the listener has no port')
+  return address.port
+}
+
+function ignoreExisting(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error
+}

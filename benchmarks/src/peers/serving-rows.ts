@@ -1,0 +1,84 @@
+/** What an answer costs: clients ask again and again on open streams, and the server's CPU is read from the kernel. */
+import { type Bench, ifPresent, type Row } from './bench.ts'
+import type { Comparison } from './comparison.ts'
+import { inRounds, type Side } from './rounds.ts'
+import { clientsOf, reported, sdsload } from './sdsload.ts'
+import { type SdsProcess, startCA, startIstioAgent, startLivery } from './servers.ts'
+import { Workshop } from './workshop.ts'
+
+const CPU = 'CPU µs per response'
+const STREAMS = [16, 128] as const
+/** At 30 µs each, a second and a half of CPU, which the kernel tells in steps of 10 ms. */
+const RESPONSES = 48_000
+const FEW = 100
+const MANY = 10_000
+
+export const servingRows: readonly Row[] = [
+  { name: 'serving', needs: ['neutralca', 'sdsload'], against: 'sdspeer', measure: measureServing },
+  { name: 'serving-held', needs: ['neutralca', 'sdsload'], measure: measureHeld },
+]
+
+/** Microseconds of the server's CPU for an answer with a certificate and the roots. */
+export async function cpuPerResponse(
+  bench: Bench,
+  workshop: Workshop,
+  server: SdsProcess,
+  streams: number,
+  responses = RESPONSES,
+): Promise<number> {
+  const options = { ...clientsOf(server, streams), fetch: 'resub', refetch: Math.ceil(responses / streams) }
+  const { warm } = await sdsload(bench, workshop, options)
+  return reported(warm?.server_cpu_us_each, 'the CPU of the server')
+}
+
+async function measureServing(bench: Bench): Promise<Comparison[]> {
+  await using workshop = new Workshop()
+  const ca = await startCA(bench, workshop)
+  const servers = new Map([['Livery', await startLivery(workshop, ca, FEW)]])
+  for (const side of ifPresent(bench, 'sdspeer', () => 'Istio agent'))
+    servers.set(side, await startIstioAgent(bench, workshop, ca))
+  const measured = await inServers(bench, workshop, servers)
+  return STREAMS.map(streams => ({
+    row: 'serving',
+    work: `SDS response, ${streams} streams: server CPU`,
+    unit: 'µs',
+    ours: measured(`Livery, ${streams} streams`, CPU),
+    ...(servers.has('Istio agent') && {
+      peer: { name: 'Istio agent', samples: measured(`Istio agent, ${streams} streams`, CPU) },
+    }),
+    target: { of: 'ratio', is: 'at most', value: 0.5 },
+  }))
+}
+
+async function measureHeld(bench: Bench): Promise<Comparison[]> {
+  await using workshop = new Workshop()
+  const ca = await startCA(bench, workshop)
+  bench.say(`Livery fetches ${MANY} identities`)
+  const servers = new Map([
+    ['many', await startLivery(workshop, ca, MANY)],
+    ['few', await startLivery(workshop, ca, FEW)],
+  ])
+  const measured = await inServers(bench, workshop, servers)
+  return STREAMS.map(streams => ({
+    row: 'serving-held',
+    work: `the same, ${streams} streams, with 10,000 identities held`,
+    unit: 'µs',
+    ours: measured(`many, ${streams} streams`, CPU),
+    peer: { name: 'itself with 100', samples: measured(`few, ${streams} streams`, CPU) },
+    target: { of: 'ratio', is: 'at most', value: 1.2 },
+  }))
+}
+
+/** Every server with every number of streams, after each was asked once to warm up. */
+async function inServers(bench: Bench, workshop: Workshop, servers: ReadonlyMap<string, SdsProcess>) {
+  for (const server of servers.values()) await cpuPerResponse(bench, workshop, server, STREAMS[0])
+  const sides = STREAMS.flatMap(streams =>
+    [...servers].map(
+      ([name, server]): Side => ({
+        name: `${name}, ${streams} streams`,
+        measure: async () => ({ [CPU]: await cpuPerResponse(bench, workshop, server, streams) }),
+      }),
+    ),
+  )
+  return inRounds(bench.rounds, sides, bench.say)
+}

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { Workshop } from './workshop.ts'
+
+const linux = process.platform === 'linux' ? false : 'it reads /proc, which only Linux has'
+const node = process.execPath
+const stays = 'process.stdout.write("READY\\n"); setInterval(() => {}, 1e6)'
+const isRunning = (pid: number) => {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+test('closing ends what was started and removes the folder', { skip: linux }, async () => {
+  const workshop = new Workshop()
+  const { server } = await workshop.start(node, ['-e', stays], ({ output }) => output().includes('READY') || undefined)
+  assert.ok(isRunning(server.pid))
+  await workshop[Symbol.asyncDispose]()
+  assert.ok(!isRunning(server.pid))
+  assert.ok(!existsSync(workshop.folder))
+})
+
+test('a child that a server started in a group of its own ends with it', { skip: linux }, async () => {
+  const parent = `
+    const child = require('node:child_process').spawn(process.execPath, ['-e', ${JSON.stringify(stays)}], { detached: true })
+    child.stdout.once('data', () => process.stdout.write('CHILD ' + child.pid + '\\n'))
+  `
+  const workshop = new Workshop()
+  const { answer } = await workshop.start(node, ['-e', parent], ({ output }) => /CHILD (\d+)\n/.exec(output())?.[1])
+  assert.ok(isRunning(Number(answer)))
+  await workshop[Symbol.asyncDispose]()
+  // It is a zombie until whoever adopts it has waited for it.
+  assert.ok(!isRunning(Number(answer)) || (await isZombie(Number(answer))))
+})
+
+test('a server that ends before it is ready is told with its stderr', { skip: linux }, async () => {
+  await using workshop = new Workshop()
+  const failing = ['-e', 'console.error("no such socket"); process.exitCode = 3']
+  await assert.rejects(
+    workshop.start(node, failing, () => undefined),
+    /ended before it was ready: no such socket/,
+  )
+})
+
+test('a run gives its output and the CPU time of its process', { skip: linux }, async () => {
+  await using workshop = new Workshop()
+  const busy = 'const end = process.cpuUsage().user + 3e5; while (process.cpuUsage().user < end); console.log("done")'
+  const { stdout, cpuSeconds } = await workshop.run(node, ['-e', busy])
+  assert.equal(stdout, 'done\n')
+  assert.ok(cpuSeconds >= 0.25, `${cpuSeconds} s`)
+})
+
+test('a run that fails is told with its exit code and output', { skip: linux }, async () => {
+  await using workshop = new Workshop()
+  await assert.rejects(workshop.run(node, ['-e', 'console.error("bad"); process.exit(7)']), /exit code 7\): bad/)
+  await assert.rejects(workshop.run('/nowhere/program', []), /ENOENT/)
+})
+
+async function isZombie(pid: number): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => 'State: Z')
+  return /^State:\s+Z/m.test(status)
+}

@@ -1,0 +1,176 @@
+/** Where a benchmark starts its processes and keeps its files: when it closes, or Ctrl-C comes, nothing is left of either. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { constants, tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { endedChildrenCpuSeconds, processTree } from './proc.ts'
+
+export interface Running {
+  readonly pid: number
+  /** Everything on its stdout so far. */
+  output(): string
+}
+
+export interface Ended {
+  readonly stdout: string
+  /** User and system time of the process and what it waited for, in steps of 10 ms. */
+  readonly cpuSeconds: number
+}
+
+interface StartOptions {
+  /** Default: the workshop's folder. */
+  readonly cwd?: string
+}
+
+interface Child {
+  readonly process: ChildProcess
+  /** Its pipes too: nothing more comes. */
+  readonly closed: Promise<void>
+  stdout: string
+  /** Its end. */
+  stderr: string
+}
+
+/** Slow machines need a while to fetch ten thousand certificates. */
+const READY_WITHIN_MS = 120_000
+const POLL_MS = 100
+const END_WITHIN_MS = 2_000
+/** Of stderr, for messages. */
+const KEPT_CHARACTERS = 2_000
+
+const open = new Set<Workshop>()
+
+export class Workshop implements AsyncDisposable {
+  /** Its temporary directory. */
+  readonly folder = mkdtempSync(join(tmpdir(), 'livery-bench-'))
+  readonly #children = new Set<Child>()
+
+  constructor() {
+    open.add(this)
+  }
+
+  /**
+   * Starts a server and waits until `ready` has an answer, which it resolves with. Rejects with the end of its stderr
+   * when it ends before that, or takes longer than two minutes.
+   */
+  async start<T>(
+    command: string,
+    args: readonly string[],
+    ready: (server: Running) => Promise<T | undefined> | T | undefined,
+    options: StartOptions = {},
+  ): Promise<{ readonly server: Running; readonly answer: T }> {
+    const child = this.#spawn(command, args, options)
+    const server: Running = { pid: await pidOf(child.process), output: () => child.stdout }
+    const deadline = performance.now() + READY_WITHIN_MS
+    for (;;) {
+      if (hasEnded(child.process)) throw new Error(`${command} ended before it was ready: ${child.stderr.trim()}`)
+      const answer = await ready(server)
+      if (answer !== undefined) return { server, answer }
+      if (performance.now() > deadline)
+        throw new Error(`${command} was not ready within ${READY_WITHIN_MS / 1000} s: ${child.stderr.trim()}`)
+      await sleep(POLL_MS)
+    }
+  }
+
+  /** Runs a program to its end. Rejects with its output when it fails. One at a time, or `cpuSeconds` are of both. */
+  async run(command: string, args: readonly string[], options: StartOptions = {}): Promise<Ended> {
+    const before = await endedChildrenCpuSeconds()
+    const child = this.#spawn(command, args, options)
+    await pidOf(child.process)
+    await child.closed
+    this.#children.delete(child)
+    const { exitCode, signalCode } = child.process
+    if (exitCode !== 0) {
+      const how = signalCode ?? `exit code ${exitCode}`
+      throw new Error(`${command} ${args.join(' ')} failed (${how}): ${child.stderr}${child.stdout}`.trim())
+    }
+    return { stdout: child.stdout, cpuSeconds: (await endedChildrenCpuSeconds()) - before }
+  }
+
+  /** Ends one server, and what it started, and waits for it. */
+  async stop({ pid }: Running): Promise<void> {
+    const child = [...this.#children].find(one => one.process.pid === pid)
+    if (child) await this.#end(child)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#children].map(child => this.#end(child)))
+    this.destroy()
+  }
+
+  /** As closing, but at once: for the end of this process. */
+  destroy(): void {
+    for (const child of this.#children) killAll(treeOf(child.process))
+    rmSync(this.folder, { recursive: true, force: true })
+    open.delete(this)
+  }
+
+  #spawn(command: string, args: readonly string[], { cwd = this.folder }: StartOptions): Child {
+    // Variables such as CA_ADDR would configure the agent, and GODEBUG or NODE_OPTIONS the figures.
+    const { HOME, PATH, TMPDIR, CARGO_HOME, CARGO_TARGET_DIR, RUSTUP_HOME } = process.env
+    const env = {
+      HOME,
+      TMPDIR,
+      CARGO_HOME,
+      CARGO_TARGET_DIR,
+      RUSTUP_HOME,
+      PATH: `${dirname(process.execPath)}:${PATH}`,
+    }
+    const started = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const closed = new Promise<void>(resolve => started.once('close', () => resolve()))
+    const child: Child = { process: started, closed, stdout: '', stderr: '' }
+    started.stdout.setEncoding('utf8').on('data', text => {
+      child.stdout += text
+    })
+    started.stderr.setEncoding('utf8').on('data', text => {
+      child.stderr = (child.stderr + text).slice(-KEPT_CHARACTERS)
+    })
+    this.#children.add(child)
+    return child
+  }
+
+  async #end(child: Child): Promise<void> {
+    const tree = treeOf(child.process)
+    if (!hasEnded(child.process)) child.process.kill('SIGTERM')
+    await Promise.race([child.closed, sleep(END_WITHIN_MS, undefined, { ref: false })])
+    killAll(tree)
+    await child.closed
+    this.#children.delete(child)
+  }
+}
+
+/** From now on whatever ends this process takes every workshop with it. */
+export function cleanUpOnExit(): void {
+  process.on('exit', () => {
+    for (const workshop of open) workshop.destroy()
+  })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.on(signal, () => process.exit(128 + constants.signals[signal]))
+}
+
+/** A program that starts others in process groups of their own does not take them along when it is killed. */
+function treeOf(child: ChildProcess): number[] {
+  return child.pid === undefined || hasEnded(child) ? [] : processTree(child.pid)
+}
+
+function killAll(pids: readonly number[]): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // It has ended by itself meanwhile.
+    }
+  }
+}
+
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null
+}
+
+async function pidOf(child: ChildProcess): Promise<number> {
+  if (child.pid !== undefined) return child.pid
+  const [error] = await once(child, 'error')
+  throw error
+}

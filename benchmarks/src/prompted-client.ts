@@ -1,0 +1,45 @@
+/** A CA that says on command that something changed: each time is one renewal of the identities named, or one root more. */
+import type { CAChange, CAClient, CertificateRequest, IssuedCertificate, SpiffeId } from '@livery/core'
+
+/** Certificates come from `inner`, which it closes with itself; changes and roots from whoever runs the benchmark. */
+export class PromptedClient implements CAClient {
+  readonly #inner: CAClient
+  readonly #roots: string[]
+  #listener: ((change: CAChange) => void) | undefined
+
+  /** `roots` (PEM): the trust anchors to begin with. */
+  constructor(inner: CAClient, roots: readonly string[]) {
+    this.#inner = inner
+    this.#roots = [...roots]
+  }
+
+  issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    return this.#inner.issue(request)
+  }
+
+  async trustBundle(): Promise<readonly string[]> {
+    return [...this.#roots]
+  }
+
+  subscribe(listener: (change: CAChange) => void): Disposable {
+    this.#listener = listener
+    return {
+      [Symbol.dispose]: () => {
+        this.#listener = undefined
+      },
+    }
+  }
+
+  renew(identities: readonly SpiffeId[]): void {
+    this.#listener?.({ kind: 'certificates', identities })
+  }
+
+  addRoot(pem: string): void {
+    this.#roots.push(pem)
+    this.#listener?.({ kind: 'roots' })
+  }
+
+  [Symbol.asyncDispose](): PromiseLike<void> {
+    return this.#inner[Symbol.asyncDispose]()
+  }
+}
