@@ -23,8 +23,8 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
 
   constructor(context: StreamContext) {
     this.#context = context
-    this.#subscriptions = new Subscriptions(context.view, context.wake)
-    this.#acknowledgements = new Acknowledgements(context.report)
+    this.#subscriptions = new Subscriptions(context)
+    this.#acknowledgements = new Acknowledgements(context)
   }
 
   get names(): number {
@@ -87,6 +87,6 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
   }
 
   #ask(name: string, held: string | undefined): void {
-    if (!askAndReport(this.#subscriptions, name, held, this.#context.report)) this.#subscriptions.remove(name)
+    if (!askAndReport(this.#subscriptions, name, held, this.#context)) this.#subscriptions.remove(name)
   }
 }

@@ -58,11 +58,24 @@ export interface DiscoveryStream<Request> extends Disposable {
 
 const MAX_COMBINED = 1_000
 const combined = new Map<string, string>()
+/** What a secret was sent together with last: most streams ask for a certificate and its bundle. */
+const pairs = new WeakMap<SecretItem, { readonly other: SecretItem; readonly version: string }>()
 
 /** The version of several resources: it does not depend on their order. */
 export function combinedVersion(resources: readonly NamedSecret[]): string {
-  const [first] = resources
+  const [first, second] = resources
   if (first && resources.length === 1) return first.item.version
+  if (!first || !second || resources.length > 2) return hashedVersion(resources)
+  // A bundle goes with many certificates, each of which goes with one bundle.
+  const [item, other] = first.item.kind === 'bundle' ? [second.item, first.item] : [first.item, second.item]
+  const known = pairs.get(item)
+  if (known?.other === other) return known.version
+  const version = hashedVersion(resources)
+  pairs.set(item, { other, version })
+  return version
+}
+
+function hashedVersion(resources: readonly NamedSecret[]): string {
   const versions = resources.map(({ item }) => item.version)
   const all = versions.sort().join()
   const known = combined.get(all)
@@ -77,42 +90,55 @@ export function combinedVersion(resources: readonly NamedSecret[]): string {
 /** Beyond this many unanswered responses the oldest is forgotten: a peer need not acknowledge anything. */
 const MAX_UNANSWERED = 64
 
-type SentSecret = SecretReference & { readonly version: string }
+interface SentSecret extends SecretReference {
+  readonly version: string
+}
+
+interface SentMessage {
+  readonly nonce: string
+  readonly secrets: readonly SentSecret[]
+}
+
+/** What every stream has that is answered in full; it is never written to. */
+const NOTHING_UNANSWERED: readonly SentMessage[] = []
 
 /** Which response a request answers. */
 export class Acknowledgements {
-  readonly #report: (report: StreamReport) => void
-  readonly #unanswered = new Map<string, readonly SentSecret[]>()
+  readonly #context: Pick<StreamContext, 'report'>
+  /** Oldest first; replaced, not changed, as it is nearly always empty. */
+  #unanswered = NOTHING_UNANSWERED
   #lastNonce: string | undefined
 
-  constructor(report: (report: StreamReport) => void) {
-    this.#report = report
+  constructor(context: Pick<StreamContext, 'report'>) {
+    this.#context = context
   }
 
   sent({ nonce, resources }: DiscoveryMessage): void {
     const secrets = resources.map(({ name, item }) => ({ name, key: itemKey(item), version: item.version }))
     this.#lastNonce = nonce
-    this.#unanswered.set(nonce, secrets)
-    if (this.#unanswered.size > MAX_UNANSWERED) {
-      for (const oldest of this.#unanswered.keys()) {
-        this.#unanswered.delete(oldest)
-        break
-      }
-    }
-    for (const secret of secrets) this.#report({ kind: 'pushed', ...secret })
+    const kept = this.#unanswered.length < MAX_UNANSWERED ? this.#unanswered : this.#unanswered.slice(1)
+    this.#unanswered = [...kept, { nonce, secrets }]
+    for (const { name, key, version } of secrets) this.#context.report({ kind: 'pushed', name, key, version })
   }
 
   /** Reports an ACK or NACK; returns whether it answers the last response. */
   settle(nonce: string, error: { readonly message: string } | undefined): boolean {
-    const secrets = this.#unanswered.get(nonce) ?? []
-    this.#unanswered.delete(nonce)
     const detail = error && scrubPeerText(error.message)
-    for (const secret of secrets) {
-      this.#report(detail === undefined ? { kind: 'acked', ...secret } : { kind: 'nacked', ...secret, detail })
+    for (const { name, key, version } of this.#take(nonce)) {
+      if (detail === undefined) this.#context.report({ kind: 'acked', name, key, version })
+      else this.#context.report({ kind: 'nacked', name, key, version, detail })
     }
     if (nonce === this.#lastNonce) return true
-    this.#report({ kind: 'stale' })
+    this.#context.report({ kind: 'stale' })
     return false
+  }
+
+  #take(nonce: string): readonly SentSecret[] {
+    const message = this.#unanswered.find(sent => sent.nonce === nonce)
+    if (!message) return []
+    const rest = this.#unanswered.filter(sent => sent !== message)
+    this.#unanswered = rest.length > 0 ? rest : NOTHING_UNANSWERED
+    return message.secrets
   }
 }
 
@@ -121,15 +147,16 @@ export function askAndReport(
   subscriptions: Subscriptions,
   name: string,
   held: string | undefined,
-  report: (report: StreamReport) => void,
+  context: Pick<StreamContext, 'report'>,
 ): boolean {
   const isNew = !subscriptions.has(name)
   const resolution = subscriptions.ask(name, held)
+  if (!isNew && resolution.kind === 'granted') return true
   const escaped = escapePeerName(name)
   const reference = { name: escaped, key: resolution.kind === 'refused' ? escaped : ledgerKey(resolution.secret) }
-  if (isNew) report({ kind: 'asked', ...reference })
+  if (isNew) context.report({ kind: 'asked', ...reference })
   if (resolution.kind === 'granted') return true
-  report({ kind: 'refused', ...reference, reason: resolution.reason })
+  context.report({ kind: 'refused', ...reference, reason: resolution.reason })
   return false
 }
 

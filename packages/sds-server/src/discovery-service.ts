@@ -2,14 +2,13 @@
 import type { Server, ServerDuplexStream, ServerUnaryCall, sendUnaryData } from '@grpc/grpc-js'
 import type { Connection } from './connection-gate.ts'
 import { DeltaStream } from './delta-stream.ts'
-import { type Answer, DiscoveryCall } from './discovery-call.ts'
+import { type Answer, DiscoveryCall, type DiscoveryCallOptions } from './discovery-call.ts'
 import type { DiscoveryStream, StreamContext, StreamReport } from './discovery-protocol.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import { fetchSecrets } from './fetch-secrets.ts'
 import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { toStatusError } from './grpc-status.ts'
-import { NackLimit } from './nack-limit.ts'
-import { toLedgerEvent } from './report-to-ledger.ts'
+import { describePeer, toLedgerEvent } from './report-to-ledger.ts'
 import { type Decoded, decodeDeltaRequest, decodeDiscoveryRequest } from './request-codec.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsMethod, StreamInfo } from './sds-event.ts'
@@ -69,28 +68,19 @@ export class DiscoveryService {
     createStream: (context: StreamContext) => DiscoveryStream<Request>,
   ) {
     const { context, maxNames } = this.#options
+    const options: DiscoveryCallOptions<Request> = {
+      method,
+      maxNames,
+      encoder,
+      context,
+      createStream,
+      report: (report, info, peer) => this.#report(report, info, peer),
+      onClose: call => void this.#open.delete(call),
+    }
     return (call: ServerDuplexStream<Decoded<Request>, Buffer>): void => {
       const connection = this.#admit(call.getPeer(), method)
-      if (connection instanceof StreamRefusal) {
-        call.emit('error', toStatusError(connection))
-        return
-      }
-      const stream: DiscoveryCall<Request> = new DiscoveryCall(call, {
-        id: context.nextId(),
-        method,
-        connection: connection.info,
-        view: connection.permission,
-        maxNames,
-        nackLimit: new NackLimit(context.clock, context.nacksPerMinute),
-        encoder,
-        clock: context.clock,
-        createStream,
-        nextNonce: context.nextNonce,
-        report: (report, info) => this.#report(report, info),
-        observe: context.observe,
-        onClose: () => void this.#open.delete(stream),
-      })
-      this.#open.add(stream)
+      if (connection instanceof StreamRefusal) call.emit('error', toStatusError(connection))
+      else this.#open.add(new DiscoveryCall(call, connection, options))
     }
   }
 
@@ -131,7 +121,8 @@ export class DiscoveryService {
     let ended = { code: 0, details: '' }
     try {
       const { sotw: encoder, clock, fetchWaitMs: waitMs } = context
-      const report = (each: StreamReport) => this.#report(each, info)
+      const peer = describePeer(info)
+      const report = (each: StreamReport) => this.#report(each, info, peer)
       const options = {
         view: connection.permission,
         encoder,
@@ -163,9 +154,9 @@ export class DiscoveryService {
     )
   }
 
-  #report(report: StreamReport, stream: StreamInfo): void {
+  #report(report: StreamReport, stream: StreamInfo, peer: string): void {
     const { source, observe } = this.#options.context
-    if (report.kind !== 'stale') source.record(report.key, toLedgerEvent(report, stream))
+    if (report.kind !== 'stale') source.record(report.key, toLedgerEvent(report, peer))
     observe({ kind: 'stream-report', stream, report })
   }
 }

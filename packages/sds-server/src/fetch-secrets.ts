@@ -23,17 +23,20 @@ export interface FetchOptions {
  * secrets that are still being issued; throws a `StreamRefusal` (UNAVAILABLE) if in the end there is none of them.
  */
 export async function fetchSecrets(request: DiscoveryRequest, options: FetchOptions): Promise<Buffer> {
-  const { view, maxNames, clock, report } = options
+  const { view, maxNames, clock } = options
   checkTypeUrl(request.typeUrl)
   checkNames(request.resourceNames, maxNames)
   const names = request.resourceNames.length > 0 ? request.resourceNames : view.everything(maxNames)
 
   const { promise, resolve } = Promise.withResolvers<void>()
   let missing = 0
-  using subscriptions = new Subscriptions(view, () => {
-    if (subscriptions.due >= missing) resolve()
+  using subscriptions = new Subscriptions({
+    view,
+    wake() {
+      if (subscriptions.due >= missing) resolve()
+    },
   })
-  for (const name of new Set(names)) if (askAndReport(subscriptions, name, undefined, report)) missing++
+  for (const name of new Set(names)) if (askAndReport(subscriptions, name, undefined, options)) missing++
   if (subscriptions.due < missing) {
     using _deadline = clock.at(clock.now() + options.waitMs, resolve)
     options.signal.addEventListener('abort', () => resolve(), { once: true })

@@ -5,8 +5,8 @@ import type { StreamInfo } from './sds-event.ts'
 
 type RecordedReport = Exclude<StreamReport, { readonly kind: 'stale' }>
 
-export function toLedgerEvent(report: RecordedReport, stream: StreamInfo): LedgerEvent {
-  const peer = describePeer(stream)
+/** `peer` as `describePeer` has it. */
+export function toLedgerEvent(report: RecordedReport, peer: string): LedgerEvent {
   switch (report.kind) {
     case 'asked':
       return { kind: 'asked', by: peer }
@@ -21,16 +21,10 @@ export function toLedgerEvent(report: RecordedReport, stream: StreamInfo): Ledge
   }
 }
 
-/** Of streams that have told their node; every event of a stream names its peer. */
-const described = new WeakMap<StreamInfo, string>()
-
-function describePeer(stream: StreamInfo): string {
-  const known = described.get(stream)
-  if (known !== undefined) return known
-  const { socket, caller } = stream.connection
-  const who = stream.node === '' ? 'a caller' : `node "${stream.node}"`
+/** Who is at the other end of a stream, for people. */
+export function describePeer({ node, connection }: StreamInfo): string {
+  const { socket, caller } = connection
+  const who = node === '' ? 'a caller' : `node "${node}"`
   const credentials = caller ? ` (pid ${caller.pid}, uid ${caller.uid})` : ''
-  const text = `${who}${credentials} on ${socket}`
-  if (stream.node !== '') described.set(stream, text)
-  return text
+  return `${who}${credentials} on ${socket}`
 }

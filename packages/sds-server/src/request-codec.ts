@@ -1,4 +1,5 @@
 /** Requests from bytes. Fields that Livery does not use, above all Envoy's 61 kB of extensions, are skipped unread. */
+import { BinaryReader } from '@bufbuild/protobuf/wire'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { HealthCheckRequest } from './gen/grpc/health/v1/health.ts'
 
@@ -9,13 +10,31 @@ export const decodeDiscoveryRequest = decoder(DiscoveryRequest)
 export const decodeDeltaRequest = decoder(DeltaDiscoveryRequest)
 export const decodeHealthRequest = decoder(HealthCheckRequest)
 
-function decoder<Request>(codec: { decode(bytes: Uint8Array): Request }): (bytes: Uint8Array) => Decoded<Request> {
+function decoder<Request>(codec: { decode(reader: BinaryReader): Request }): (bytes: Buffer) => Decoded<Request> {
   return bytes => {
     try {
-      return { kind: 'request', request: codec.decode(bytes) }
+      return { kind: 'request', request: codec.decode(new RequestReader(bytes)) }
     } catch {
       // Whatever the reader throws (RangeError, TypeError, Error), the bytes are at fault.
       return { kind: 'malformed' }
     }
+  }
+}
+
+/** Reads texts where they lie: the views that the reader would make of them cost more than all else in a request. */
+class RequestReader extends BinaryReader {
+  readonly #bytes: Buffer
+
+  constructor(bytes: Buffer) {
+    super(bytes)
+    this.#bytes = bytes
+  }
+
+  override string(): string {
+    const length = this.uint32()
+    const start = this.pos
+    this.pos += length
+    if (this.pos > this.len) throw new RangeError('the text ends after the message')
+    return this.#bytes.toString('utf8', start, this.pos)
   }
 }

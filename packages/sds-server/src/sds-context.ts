@@ -3,6 +3,7 @@ import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
 import type { SdsEvent } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
 import type { SecretSource } from './secret-source.ts'
+import type { TurnQueue } from './turn-queue.ts'
 
 export interface SdsContext {
   readonly source: SecretSource
@@ -15,6 +16,8 @@ export interface SdsContext {
   readonly connectionIdleMs: number
   readonly sotw: ResponseEncoder
   readonly delta: ResponseEncoder
+  /** Pushes, and connections that were just let in. */
+  readonly turns: TurnQueue
   nextId(): number
   nextNonce(): string
   observe(event: SdsEvent): void

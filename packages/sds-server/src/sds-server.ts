@@ -6,6 +6,7 @@ import { SdsServerError } from './sds-server-error.ts'
 import { SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
 import { deltaEncoder, sotwEncoder } from './secret-encoding.ts'
 import type { SecretSource } from './secret-source.ts'
+import { TurnQueue } from './turn-queue.ts'
 
 export interface SdsServerOptions {
   readonly sockets: readonly SocketConfig[]
@@ -159,6 +160,7 @@ function createContext(options: SdsServerOptions): SdsContext {
     connectionIdleMs: options.connectionIdleMs ?? 300_000,
     sotw: sotwEncoder(),
     delta: deltaEncoder(),
+    turns: new TurnQueue(options.clock),
     nextId: () => ++ids,
     nextNonce: () => `${epoch}-${(++nonces).toString(36)}`,
     observe: options.observe ?? (() => {}),

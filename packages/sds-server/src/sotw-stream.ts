@@ -23,12 +23,14 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   readonly #subscriptions: Subscriptions
   readonly #acknowledgements: Acknowledgements
   #interest: Interest = 'nothing yet'
+  /** The names of the request before, which are those of most that follow. */
+  #named: readonly string[] = []
   #emptyDue = false
 
   constructor(context: StreamContext) {
     this.#context = context
-    this.#subscriptions = new Subscriptions(context.view, context.wake)
-    this.#acknowledgements = new Acknowledgements(context.report)
+    this.#subscriptions = new Subscriptions(context)
+    this.#acknowledgements = new Acknowledgements(context)
   }
 
   get names(): number {
@@ -39,12 +41,17 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     const isFirst = this.nodeId === ''
     if (isFirst) this.nodeId = checkNode(request.node)
     checkTypeUrl(request.typeUrl)
-    checkNames(request.resourceNames, this.#context.maxNames)
+    const isSame = this.#interest === 'named' && isSameList(request.resourceNames, this.#named)
+    if (!isSame) checkNames(request.resourceNames, this.#context.maxNames)
 
     // On a new stream a nonce is left over from an earlier one, and says nothing here.
     const answersNonce = !isFirst && request.responseNonce !== ''
     if (answersNonce && !this.#acknowledgements.settle(request.responseNonce, request.errorDetail)) return
     const isInitial = isFirst || (request.responseNonce === '' && request.errorDetail === undefined)
+    if (isSame) {
+      if (isInitial) this.#ask(this.#named)
+      return
+    }
     if (answersNonce && this.#interest === 'everything' && request.resourceNames.length === 0) return
     this.#follow(this.#wanted(request.resourceNames), isInitial)
   }
@@ -68,21 +75,30 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   #wanted(names: readonly string[]): ReadonlySet<string> {
     if (names.length > 0) this.#interest = 'named'
     else if (this.#interest === 'nothing yet') this.#interest = 'everything'
-    if (this.#interest === 'named') return new Set(names)
-    return new Set(this.#context.view.everything(this.#context.maxNames))
+    if (this.#interest === 'everything') return new Set(this.#context.view.everything(this.#context.maxNames))
+    const wanted = new Set(names)
+    this.#named = wanted.size === names.length ? names : [...wanted]
+    return wanted
   }
 
   /** Subscribes to exactly `wanted`; an initial request is answered for all of them, another one for what it adds. */
   #follow(wanted: ReadonlySet<string>, isInitial: boolean): void {
     for (const name of this.#subscriptions.names()) if (!wanted.has(name)) this.#subscriptions.delete(name)
+    this.#ask(isInitial ? wanted : [...wanted].filter(name => !this.#subscriptions.has(name)))
+  }
+
+  #ask(names: Iterable<string>): void {
     let isAsking = false
     let isAnswerable = false
-    for (const name of wanted) {
-      if (!isInitial && this.#subscriptions.has(name)) continue
+    for (const name of names) {
       isAsking = true
-      if (askAndReport(this.#subscriptions, name, undefined, this.#context.report)) isAnswerable = true
+      if (askAndReport(this.#subscriptions, name, undefined, this.#context)) isAnswerable = true
     }
     // Nothing of it will ever come by itself: say so, or the peer would wait.
     if (isAsking && !isAnswerable) this.#emptyDue = true
   }
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((name, index) => name === b[index])
 }

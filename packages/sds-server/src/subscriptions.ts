@@ -24,25 +24,35 @@ export interface NamedSecret {
   readonly item: SecretItem
 }
 
+/** What every stream has that has nothing to send; it is never written to. */
+const NONE_DUE: Subscription[] = []
+
 interface Subscription {
+  readonly name: string
   readonly resolution: Resolution
-  readonly watch: Disposable | undefined
+  watch: Disposable | undefined
   /** The version that the peer has, from this stream or an earlier one. */
   peerVersion: string | undefined
+  isDue: boolean
+}
+
+/** What subscriptions stand on. */
+export interface SubscriptionContext {
+  readonly view: SecretView
+  /** Called when the source made something due; never during a call of the subscriptions. */
+  wake(): void
 }
 
 /** Keeps one entry a name, whatever happens in between, so that a slow reader costs no memory. */
 export class Subscriptions implements Disposable {
-  readonly #view: SecretView
-  readonly #wake: () => void
+  readonly #context: SubscriptionContext
   readonly #entries = new Map<string, Subscription>()
-  readonly #due = new Set<string>()
-  readonly #removed = new Set<string>()
+  /** Each once, in the order in which they became due. */
+  #due: Subscription[] = NONE_DUE
+  #removed: Set<string> | undefined
 
-  /** Calls `wake` when the source made something due; never during a call of this object. */
-  constructor(view: SecretView, wake: () => void) {
-    this.#view = view
-    this.#wake = wake
+  constructor(context: SubscriptionContext) {
+    this.#context = context
   }
 
   get size(): number {
@@ -51,7 +61,7 @@ export class Subscriptions implements Disposable {
 
   /** How many names have something to send. */
   get due(): number {
-    return this.#due.size
+    return this.#due.length
   }
 
   has(name: string): boolean {
@@ -69,78 +79,101 @@ export class Subscriptions implements Disposable {
     const { resolution } = entry
     if (resolution.kind === 'refused') return resolution
     if (held !== undefined) entry.peerVersion = held
-    const item = this.#view.current(resolution.secret)
+    const item = this.#context.view.current(resolution.secret)
     if (item) {
-      this.#removed.delete(name)
-      if (item.version !== held) this.#due.add(name)
+      this.#removed?.delete(name)
+      if (item.version !== held) this.#makeDue(entry)
     }
     return resolution
   }
 
   delete(name: string): void {
-    this.#entries.get(name)?.watch?.[Symbol.dispose]()
-    this.#entries.delete(name)
-    this.#due.delete(name)
-    this.#removed.delete(name)
+    const entry = this.#entries.get(name)
+    if (entry) this.#drop(entry)
+    this.#removed?.delete(name)
   }
 
   /** Tells the peer of a Delta stream that there is no such resource. */
   remove(name: string): void {
+    this.#removed ??= new Set()
     this.#removed.add(name)
   }
 
   /** The newest version of everything due, which is from now on what the peer has. */
   takeDue(): NamedSecret[] {
+    if (this.#due.length === 0) return []
     const secrets: NamedSecret[] = []
-    for (const name of this.#due) {
-      const entry = this.#entries.get(name)
-      if (!entry || entry.resolution.kind === 'refused') continue
-      const item = this.#view.current(entry.resolution.secret)
+    for (const entry of this.#due) {
+      entry.isDue = false
+      if (entry.resolution.kind === 'refused') continue
+      const item = this.#context.view.current(entry.resolution.secret)
       if (!item) continue
       entry.peerVersion = item.version
-      secrets.push({ name, item })
+      secrets.push({ name: entry.name, item })
     }
-    this.#due.clear()
+    this.#due = NONE_DUE
     return secrets
   }
 
   takeRemoved(): string[] {
-    const names = [...this.#removed]
-    this.#removed.clear()
+    const names = this.#removed ? [...this.#removed] : []
+    this.#removed = undefined
     return names
   }
 
   [Symbol.dispose](): void {
-    for (const entry of this.#entries.values()) entry.watch?.[Symbol.dispose]()
+    for (const { watch } of this.#entries.values()) watch?.[Symbol.dispose]()
     this.#entries.clear()
-    this.#due.clear()
-    this.#removed.clear()
+    this.#due = NONE_DUE
+    this.#removed = undefined
   }
 
   /** What was unknown or refused before may be there by now. */
   #resolve(name: string, before: Subscription | undefined): Subscription {
-    before?.watch?.[Symbol.dispose]()
-    const resolution = this.#view.resolve(name)
-    const watch =
-      resolution.kind === 'refused'
-        ? undefined
-        : this.#view.subscribe(resolution.secret, item => this.#onChange(name, item))
-    const entry: Subscription = { resolution, watch, peerVersion: before?.peerVersion }
+    if (before) this.#drop(before)
+    const { view } = this.#context
+    const resolution = view.resolve(name)
+    const entry = { name, resolution, watch: undefined, peerVersion: before?.peerVersion, isDue: false }
     this.#entries.set(name, entry)
+    this.#watch(entry)
     return entry
   }
 
-  #onChange(name: string, item: SecretItem | undefined): void {
-    const entry = this.#entries.get(name)
-    if (!entry) return
+  #watch(entry: Subscription): void {
+    if (entry.resolution.kind === 'refused') return
+    entry.watch = this.#context.view.subscribe(entry.resolution.secret, item => this.#onChange(entry, item))
+  }
+
+  #drop(entry: Subscription): void {
+    entry.watch?.[Symbol.dispose]()
+    this.#entries.delete(entry.name)
+    this.#makeUndue(entry)
+  }
+
+  #makeDue(entry: Subscription): void {
+    if (entry.isDue) return
+    entry.isDue = true
+    // A list of one has no room for more, which is as much as most streams need.
+    if (this.#due.length === 0) this.#due = [entry]
+    else this.#due.push(entry)
+  }
+
+  #makeUndue(entry: Subscription): void {
+    if (!entry.isDue) return
+    entry.isDue = false
+    this.#due = this.#due.filter(due => due !== entry)
+  }
+
+  #onChange(entry: Subscription, item: SecretItem | undefined): void {
+    if (this.#entries.get(entry.name) !== entry) return
     if (item) {
-      this.#removed.delete(name)
-      if (item.version !== entry.peerVersion) this.#due.add(name)
+      this.#removed?.delete(entry.name)
+      if (item.version !== entry.peerVersion) this.#makeDue(entry)
     } else {
-      this.#due.delete(name)
-      if (entry.peerVersion !== undefined) this.#removed.add(name)
+      this.#makeUndue(entry)
+      if (entry.peerVersion !== undefined) this.remove(entry.name)
       entry.peerVersion = undefined
     }
-    if (this.#due.has(name) || this.#removed.has(name)) this.#wake()
+    if (entry.isDue || this.#removed?.has(entry.name)) this.#context.wake()
   }
 }

@@ -1,0 +1,57 @@
+/** Work that a change makes for thousands of streams at once, done in slices: between two of them the event loop turns. */
+import type { Clock } from '@livery/core'
+
+/** Whoever has something to do that can wait for its turn. */
+export interface TurnTaker {
+  /** Must not throw. */
+  takeTurn(): void
+}
+
+/** How long the others wait for one slice, about: the kernel's part of what was written comes on top. */
+const SLICE_MS = 4
+/** Bounds a slice whatever the clock says. */
+const MAX_TURNS = 256
+
+/** First come, first served, and nobody is in it twice. One for the whole server, so that its sockets share the time. */
+export class TurnQueue {
+  readonly #clock: Clock
+  readonly #waiting = new Set<TurnTaker>()
+  #isScheduled = false
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  /** Gives `taker` a turn, soon and never inside this call. What it has to do is up to it when the turn comes. */
+  add(taker: TurnTaker): void {
+    this.#waiting.add(taker)
+    this.#schedule()
+  }
+
+  delete(taker: TurnTaker): void {
+    this.#waiting.delete(taker)
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(() => this.#slice())
+  }
+
+  #slice(): void {
+    this.#isScheduled = false
+    const start = this.#clock.now()
+    let turns = 0
+    for (const taker of this.#waiting) {
+      this.#waiting.delete(taker)
+      taker.takeTurn()
+      // A clock that was set back ends the slice, too.
+      if (++turns >= MAX_TURNS || Math.abs(this.#clock.now() - start) >= SLICE_MS) break
+    }
+    if (this.#waiting.size > 0) this.#schedule()
+  }
+}
