@@ -1,8 +1,9 @@
 /** The program of the push rows: SecretManager and SDS server over Istio's CA protocol, told by signals what to push. */
 import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
-import { CertificateAuthority } from '@livery/ca-plugins'
-import { createCitadel } from '@livery/ca-plugins/citadel'
+import { citadel } from '@livery/ca-plugins/citadel'
+import { connectionTls } from '@livery/ca-plugins/connection'
+import { CertificateAuthority } from '@livery/ca-plugins/embedded'
 import { SecretManager, type SpiffeId, SystemClock, splitCertificates } from '@livery/core'
 import { createKeyGenerator, nativeCertificateVerifier } from '@livery/native-keygen'
 import { createSdsServer } from '@livery/sds-server'
@@ -25,11 +26,19 @@ const identities = Array.from(
   { length: Number(values.identities) },
   (_, index): SpiffeId => `spiffe://cluster.local/ns/load/sa/sa-${index}`,
 )
-const citadel = createCitadel(
-  { address: values.ca, rootCert: values.root },
-  { clock, warn: message => process.stderr.write(`${message}\n`) },
+const say = (message: string): void => void process.stderr.write(`${message}\n`)
+const log = { debug: say, info: say, warn: say, error: say }
+const client = await citadel.create(
+  {
+    clock,
+    trustDomain: 'cluster.local',
+    log,
+    metrics: { counter: () => ({ add: () => {} }) },
+    tls: connectionTls({ rootCert: values.root, log }),
+  },
+  { address: values.ca, impersonate: false, timeout: 10_000 },
 )
-const ca = new PromptedClient(citadel, splitCertificates(await readFile(values.root, 'utf8')))
+const ca = new PromptedClient(client, splitCertificates(await readFile(values.root, 'utf8')))
 const manager = new SecretManager({
   ca,
   keyGenerator: createKeyGenerator().generator,

@@ -1,13 +1,18 @@
 /** Picks the CA client that the configuration names. */
-import type { PluginContext } from '@livery/ca-plugins'
-import type { CAClient } from '@livery/core'
+import type { CAClient, CAContext, Clock } from '@livery/core'
 import { ConfigError } from './config/config-error.ts'
 import type { Config, LoadedConfig } from './config/load.ts'
 
+/** What a plugin gets of the agent. */
+export interface PluginParts {
+  readonly clock: Clock
+  warn(message: string): void
+}
+
 /** Rejects with a {@link ConfigError} for what the plugin cannot use, or with the plugin's own error. */
-export async function createCAClient({ config, origin }: LoadedConfig, context: PluginContext): Promise<CAClient> {
+export async function createCAClient({ config, origin }: LoadedConfig, parts: PluginParts): Promise<CAClient> {
   try {
-    return await createPlugin(config, context)
+    return await createPlugin(config, parts)
   } catch (error) {
     if (error instanceof TypeError)
       throw new ConfigError([{ origin: origin('ca'), path: 'ca', text: error.message }], { cause: error })
@@ -16,18 +21,49 @@ export async function createCAClient({ config, origin }: LoadedConfig, context: 
 }
 
 /** Loads only the plugin that is used: the embedded CA alone takes a tenth of a second. */
-async function createPlugin({ ca, trustDomain }: Config, context: PluginContext): Promise<CAClient> {
+async function createPlugin({ ca, trustDomain }: Config, parts: PluginParts): Promise<CAClient> {
+  const context = pluginContext(trustDomain, parts)
   switch (ca.plugin) {
     case 'embedded': {
-      const { plugin: _, maxTtl, ...options } = ca
-      const { createEmbedded } = await import('@livery/ca-plugins')
-      return createEmbedded(defined({ ...options, trustDomain, maxTtlSeconds: maxTtl && maxTtl / 1000 }), context)
+      const { plugin: _, keyType = 'ecdsa-p256', intermediate = false, maxTtl = 90 * DAY_MS, ...options } = ca
+      const { embedded } = await import('@livery/ca-plugins/embedded')
+      return embedded.create(context, defined({ ...options, keyType, intermediate, maxTtl }))
     }
     case 'citadel': {
-      const { plugin: _, timeout, ...options } = ca
-      const { createCitadel } = await import('@livery/ca-plugins/citadel')
-      return createCitadel(defined({ ...options, timeoutMs: timeout }), context)
+      const {
+        plugin: _,
+        rootCert,
+        clientCertificate,
+        tokenFile,
+        impersonate = false,
+        timeout = 10_000,
+        ...options
+      } = ca
+      const { citadel } = await import('@livery/ca-plugins/citadel')
+      const { connectionTls } = await import('@livery/ca-plugins/connection')
+      const credentials = await import('@livery/ca-plugins/credentials')
+      const connection = defined({ rootCert, clientCertificate, log: context.log })
+      return citadel.create(
+        {
+          ...context,
+          credentials: await credentials.tokenFile.create(defined({ ...context, tokenFile }), {}),
+          ...((rootCert ?? clientCertificate) && { tls: connectionTls(connection) }),
+        },
+        defined({ ...options, impersonate, timeout }),
+      )
     }
+  }
+}
+
+const DAY_MS = 86_400_000
+
+function pluginContext(trustDomain: string, { clock, warn }: PluginParts): CAContext {
+  const silent = (): void => {}
+  return {
+    clock,
+    trustDomain,
+    log: { debug: silent, info: silent, warn, error: warn },
+    metrics: { counter: () => ({ add: silent }) },
   }
 }
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { createEmbedded } from '@livery/ca-plugins'
+import { CertificateAuthority, EmbeddedClient } from '@livery/ca-plugins/embedded'
 import { SecretManager, SystemClock } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
 import { createSdsServer } from '@livery/sds-server'
@@ -94,7 +94,7 @@ test('the agent is killed and started again under traffic: no request fails, and
 test('the root rotates old → old ∪ new → new, leaves between, and no request fails', { skip: noEnvoy }, async () => {
   await using folder = await makeFolder()
   using clock = new SystemClock()
-  await using ca = await createEmbedded({ trustDomain: 'cluster.local' }, { clock, warn: () => {} })
+  await using ca = new EmbeddedClient(await CertificateAuthority.open({ clock, trustDomain: 'cluster.local' }))
   const { generator } = createKeyGenerator()
   await using manager = new SecretManager({
     ca,

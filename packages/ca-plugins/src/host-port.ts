@@ -8,13 +8,25 @@ export interface HostPort {
 
 /** Parses `host:port` or `[IPv6]:port`; throws a `TypeError` that names `field`, the value and the reason. */
 export function parseHostPort(field: string, text: string): HostPort {
+  const parsed = readHostPort(text)
+  if (parsed) return parsed
+  throw new TypeError(`Cannot use ${field} ${JSON.stringify(text.slice(0, 256))}: it ${NO_HOST_PORT}.`)
+}
+
+/** Why `text` is no address to call, as the `problem` of an option; `undefined` if it is one. */
+export function hostPortProblem(text: string): string | undefined {
+  const parsed = readHostPort(text)
+  if (!parsed) return NO_HOST_PORT
+  return parsed.port === 0 ? 'has port 0, which cannot be called. Name the port of the CA' : undefined
+}
+
+const NO_HOST_PORT = 'is not of the form "host:port". Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6'
+
+function readHostPort(text: string): HostPort | undefined {
   const [, bracketed, plain, digits] = /^(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(text) ?? []
   const host = bracketed ?? plain
   const port = Number(digits)
-  if (host !== undefined && port <= 65_535) return { host, port }
-  throw new TypeError(
-    `Cannot use ${field} ${JSON.stringify(text.slice(0, 256))}: it is not of the form "host:port". Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6.`,
-  )
+  return host !== undefined && port <= 65_535 ? { host, port } : undefined
 }
 
 export function formatHostPort({ host, port }: HostPort): string {

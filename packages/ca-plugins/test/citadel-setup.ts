@@ -4,21 +4,31 @@ import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { type CAClient, CAError, type CAErrorCode, type SpiffeId } from '@livery/core'
+import { type CAClient, type CAContext, CAError, type CAErrorCode, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { createCitadel } from '../src/citadel/citadel.ts'
+import { citadel } from '../src/citadel/citadel.ts'
 import type { CitadelConfig } from '../src/citadel/citadel-config.ts'
+import { connectionTls } from '../src/connection/connection-tls.ts'
+import { tokenFile } from '../src/credentials/token-file.ts'
 import { FaultyCaServer, type FaultyCaServerOptions } from '../src/testing/faulty-ca-server.ts'
+import { pluginContext, type RecordingContext } from '../src/testing/plugin-context.ts'
 import { workloadRequest } from '../src/testing/workload-request.ts'
 
 export const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 export const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
 
+/** The plugin's keys, and those under `ca:` that the agent keeps for itself. */
+export interface CitadelSettings extends Partial<CitadelConfig> {
+  readonly rootCert?: string
+  readonly clientCertificate?: { readonly certFile: string; readonly keyFile: string }
+  readonly tokenFile?: string
+}
+
 export interface CitadelSetup {
   readonly server: FaultyCaServer
   readonly client: CAClient
   readonly clock: FakeClock
-  readonly warnings: readonly string[]
+  readonly context: RecordingContext
   /** Has `root.pem` of the server, and `token` with `token-1`. */
   readonly directory: string
 }
@@ -29,7 +39,7 @@ export async function setUpCitadel(
   {
     config = () => ({}),
     server: serverOptions = {},
-  }: { readonly config?: (directory: string) => Partial<CitadelConfig>; readonly server?: FaultyCaServerOptions } = {},
+  }: { readonly config?: (directory: string) => CitadelSettings; readonly server?: FaultyCaServerOptions } = {},
 ): Promise<CitadelSetup> {
   const server = await FaultyCaServer.start(serverOptions)
   t.after(() => server[Symbol.asyncDispose]())
@@ -38,13 +48,27 @@ export async function setUpCitadel(
   await replaceFile(join(directory, 'token'), 'token-1\n')
   const files = { rootCert: join(directory, 'root.pem'), tokenFile: join(directory, 'token') }
   const clock = new FakeClock()
-  const warnings: string[] = []
-  const client = createCitadel(
-    { address: server.address, ...files, ...config(directory) },
-    { clock, warn: message => warnings.push(message) },
-  )
+  const context = pluginContext({ clock })
+  const client = await createCitadel({ address: server.address, ...files, ...config(directory) }, context)
   t.after(() => client[Symbol.asyncDispose]())
-  return { server, client, clock, warnings, directory }
+  return { server, client, clock, context, directory }
+}
+
+/** The client that the agent would make of these settings. */
+export async function createCitadel(
+  { rootCert, clientCertificate, tokenFile: file, ...config }: CitadelSettings & { readonly address: string },
+  context: CAContext,
+): Promise<CAClient> {
+  const connection = { ...(rootCert !== undefined && { rootCert }), ...(clientCertificate && { clientCertificate }) }
+  const credentials = await tokenFile.create(context, file === undefined ? {} : { file })
+  return citadel.create(
+    {
+      ...context,
+      credentials,
+      ...(Object.keys(connection).length > 0 && { tls: connectionTls({ ...connection, log: context.log }) }),
+    },
+    { impersonate: false, timeout: 10_000, ...config },
+  )
 }
 
 export async function temporaryDirectory(t: TestContext): Promise<string> {

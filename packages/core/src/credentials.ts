@@ -1,4 +1,7 @@
 /** The interface of whatever proves to a CA who asks: tokens that are read or fetched when they are used. */
+import type { PluginLog } from './ca-plugin.ts'
+import type { Clock } from './clock.ts'
+import type { ConfigOf, PluginOptions } from './plugin-options.ts'
 
 export interface CredentialRequest {
   /** Whom the token is for, where the source can choose; absent: as the source is configured. */
@@ -20,8 +23,46 @@ export interface CredentialSource {
   /** What it reads, for messages: `the token in /var/run/secrets/tokens/istio-token`. Never the token. */
   readonly description: string
   /**
+   * Whether there is a token to ask for at all; absent: always. Where there is none, the client certificate of the
+   * connection has to prove who asks, and `get` rejects with `unauthenticated`.
+   */
+  isConfigured?(request: Pick<CredentialRequest, 'tokenFile'>): boolean
+  /**
    * A token that has not expired. Rejects with a `CAError` `unauthenticated` that says what is wrong with the token and
-   * what to do, with `unavailable` or `timeout` if the source itself cannot be asked, or with the signal's reason.
+   * what to do, with `unavailable`, `timeout` or `bad-response` if the source itself cannot be asked or understood, or
+   * with the signal's reason.
    */
   get(request: CredentialRequest): Promise<Credential>
+}
+
+/** Raised when a source written for the old interface would no longer work. */
+export const CREDENTIAL_PLUGIN_API_VERSION = 1
+
+/** What the agent hands to a credential plugin. */
+export interface CredentialContext {
+  readonly clock: Clock
+  readonly log: PluginLog
+  /** `tokenFile` under `ca:`, for sources that start from it. */
+  readonly tokenFile?: string
+}
+
+/** A kind of credentials that the agent can load: `credentials: { source: <name>, … }` under `ca:`. */
+export interface CredentialPlugin<Options extends PluginOptions = PluginOptions> {
+  readonly apiVersion: typeof CREDENTIAL_PLUGIN_API_VERSION
+  /** For messages: lower case, digits and dashes. */
+  readonly name: string
+  /** The keys under `credentials:` beside `source`. Another key is refused. */
+  readonly options: Options
+  /**
+   * A source for `config`, which holds no timer and no connection while nobody asks. Throws a `TypeError` for values that
+   * do not go together; its message names the field and the remedy.
+   */
+  create(context: CredentialContext, config: ConfigOf<Options>): CredentialSource | Promise<CredentialSource>
+}
+
+/** `plugin` itself, with the types of its configuration worked out. */
+export function defineCredentialPlugin<const Options extends PluginOptions>(
+  plugin: CredentialPlugin<Options>,
+): CredentialPlugin<Options> {
+  return plugin
 }

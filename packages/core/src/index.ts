@@ -32,7 +32,14 @@ export type {
 export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './certificate-verifier.ts'
 export type { Clock } from './clock.ts'
 export { SystemClock } from './clock.ts'
-export type { Credential, CredentialRequest, CredentialSource } from './credentials.ts'
+export type {
+  Credential,
+  CredentialContext,
+  CredentialPlugin,
+  CredentialRequest,
+  CredentialSource,
+} from './credentials.ts'
+export { CREDENTIAL_PLUGIN_API_VERSION, defineCredentialPlugin } from './credentials.ts'
 export type {
   GeneratedKey,
   KeyGenerator,

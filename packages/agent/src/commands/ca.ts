@@ -1,14 +1,14 @@
 /** `livery ca`: the embedded CA as a server of Istio's certificate service, for trials with more than one node. */
 import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
+import { CertificateAuthority } from '@livery/ca-plugins/embedded'
 import {
   type Authenticator,
-  CertificateAuthority,
   clientCertificates,
   IstioCaServer,
   jwtTokens,
   staticTokens,
-} from '@livery/ca-plugins'
+} from '@livery/ca-plugins/istio-ca-server'
 import { type Clock, SystemClock, trustDomainProblem } from '@livery/core'
 import { parseHostPort } from '../config/values.ts'
 import { UsageError } from '../exit-code.ts'

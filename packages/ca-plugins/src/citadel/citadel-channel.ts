@@ -9,15 +9,14 @@ import {
   type ServiceError,
   status,
 } from '@grpc/grpc-js'
-import type { Clock } from '@livery/core'
+import type { Clock, TlsMaterial } from '@livery/core'
 import { CREATE_CERTIFICATE } from '../istio-certificate-service.ts'
-import type { ChannelMaterial } from './channel-material.ts'
 import type { CitadelTarget } from './citadel-config.ts'
 
 export interface ChannelOptions {
   readonly target: CitadelTarget
   readonly serverName: string | undefined
-  readonly material: ChannelMaterial
+  readonly material: TlsMaterial
   readonly clock: Clock
   readonly timeoutMs: number
 }
@@ -41,7 +40,7 @@ const RECONNECTABLE: ReadonlySet<status> = new Set([
 ])
 
 export class CitadelChannel {
-  readonly material: ChannelMaterial
+  readonly material: TlsMaterial
   readonly #client: Client
   readonly #clock: Clock
   readonly #timeoutMs: number
@@ -131,13 +130,18 @@ function isFailure(result: CallResult): boolean {
 
 function credentialsOf(
   { plaintext, host }: CitadelTarget,
-  { roots, client }: ChannelMaterial,
+  { roots, clientCertificate }: TlsMaterial,
   serverName: string | undefined,
 ): ChannelCredentials {
   if (plaintext) return ChannelCredentials.createInsecure()
-  return ChannelCredentials.createSsl(roots ?? null, client?.key ?? null, client?.certificate ?? null, {
-    checkServerIdentity: (_, certificate) => checkServerIdentity(serverName ?? host, certificate),
-  })
+  return ChannelCredentials.createSsl(
+    roots ?? null,
+    clientCertificate?.key ?? null,
+    clientCertificate?.certificate ?? null,
+    {
+      checkServerIdentity: (_, certificate) => checkServerIdentity(serverName ?? host, certificate),
+    },
+  )
 }
 
 /** TLS has no addresses for names (RFC 6066, section 3), and Node warns of them: istiod's usual name goes instead. */

@@ -1,28 +1,45 @@
 /** The configuration of the `citadel` plugin, and what only the plugin can check of it. */
-import { formatHostPort, isLoopback, parseHostPort } from '../host-port.ts'
+import type { ConfigOf, PluginOptions } from '@livery/core'
+import { formatHostPort, hostPortProblem, isLoopback, parseHostPort } from '../host-port.ts'
 
-export interface CitadelConfig {
-  /** `host:port` of the CA; `https://` before it is accepted. Port 15010 means no TLS, as everywhere in Istio. */
-  readonly address: string
-  /** What the CA's certificate is verified with: a file, `system`, or PEM itself. Needed unless the port is 15010. */
-  readonly rootCert?: string
-  /** The name that the CA's certificate must carry, where it is not the host of `address`. */
-  readonly serverName?: string
-  /** Read at each call; a request's own comes before it. */
-  readonly tokenFile?: string
-  /** For mutual TLS: used as soon as the files are there, and again when they change. */
-  readonly clientCertificate?: { readonly certFile: string; readonly keyFile: string }
-  /** Sent as `ClusterID`: which cluster's tokens these are. */
-  readonly clusterId?: string
-  /** Sent with each call besides, by name. */
-  readonly headers?: Readonly<Record<string, string>>
-  /** Sent as `CertSigner`: which signer the CA should use. */
-  readonly certSigner?: string
-  /** One node's agent asks for many workloads: each request names its identity. Default `false`. */
-  readonly impersonate?: boolean
-  /** How long one call may take, in milliseconds; default 10,000. */
-  readonly timeoutMs?: number
-}
+export const citadelOptions = {
+  address: {
+    type: 'string',
+    required: true,
+    problem: address => hostPortProblem(withoutScheme(address)),
+    description: 'host:port of the CA; port 15010 means no TLS, as everywhere in Istio',
+  },
+  serverName: {
+    type: 'string',
+    problem: name => (/^[A-Za-z0-9._-]+$/.test(name) ? undefined : 'is no DNS name. Write it without scheme and port'),
+    description: "the name that the CA's certificate must carry, where it is not the host of address",
+  },
+  clusterId: {
+    type: 'string',
+    problem: textProblem,
+    description: "sent as ClusterID: which cluster's tokens these are",
+  },
+  certSigner: {
+    type: 'string',
+    problem: textProblem,
+    description: 'sent as CertSigner: which signer the CA should use',
+  },
+  headers: { type: 'map', secret: true, description: 'sent with each call besides, by name' },
+  impersonate: {
+    type: 'boolean',
+    default: false,
+    description: "whether each request names its identity, as one node's agent for many workloads must",
+  },
+  timeout: {
+    type: 'duration',
+    min: '100ms',
+    max: '10m',
+    default: '10s',
+    description: 'how long one call may take',
+  },
+} as const satisfies PluginOptions
+
+export type CitadelConfig = ConfigOf<typeof citadelOptions>
 
 /** Where the CA is, as gRPC needs it. */
 export interface CitadelTarget {
@@ -39,22 +56,10 @@ const RESERVED_HEADERS = new Set(['authorization', 'clusterid', 'content-type', 
 
 /** Throws a `TypeError` that names the field, its value, the reason and the remedy. */
 export function checkConfig(config: CitadelConfig): CitadelTarget {
-  const at = parseHostPort('address', config.address.replace(/^https:\/\//, '').replace(/\/$/, ''))
-  if (at.port === 0) throw problem('address', config.address, 'port 0 is no port to call', 'Name the port of the CA')
-  const plaintext = at.port === PLAINTEXT_PORT
-  if (config.rootCert === undefined && !plaintext)
-    throw new TypeError(
-      'Cannot use rootCert: it is missing. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
-    )
-  if (config.rootCert === '') throw problem('rootCert', '', 'it is empty', 'Name a file, or "system"')
-  if (config.serverName !== undefined && !/^[A-Za-z0-9._-]+$/.test(config.serverName))
-    throw problem('serverName', config.serverName, 'it is no DNS name', 'Write it without scheme and port')
-  if (config.timeoutMs !== undefined && !(config.timeoutMs > 0))
-    throw problem('timeoutMs', config.timeoutMs, 'it is not greater than 0', 'Leave it out for 10000')
-  for (const field of ['clusterId', 'certSigner'] as const) checkText(field, config[field])
+  const at = parseHostPort('address', withoutScheme(config.address))
   for (const [name, value] of Object.entries(config.headers ?? {})) checkHeader(name, value)
   const address = formatHostPort(at)
-  return { address, host: at.host, uri: `dns:///${address}`, plaintext }
+  return { address, host: at.host, uri: `dns:///${address}`, plaintext: at.port === PLAINTEXT_PORT }
 }
 
 /** What an operator should know of a configuration that works. */
@@ -65,27 +70,25 @@ export function warningsOf({ address, host, plaintext }: CitadelTarget): readonl
   ]
 }
 
+function withoutScheme(address: string): string {
+  return address.replace(/^https:\/\//, '').replace(/\/$/, '')
+}
+
+function textProblem(text: string): string | undefined {
+  if (/^[\x21-\x7e]+$/.test(text)) return undefined
+  return 'is empty or has other than printable ASCII characters. Correct it or leave it out'
+}
+
 function checkHeader(name: string, value: string): void {
-  const field = `headers.${name}`
   if (!/^[A-Za-z0-9_.-]+$/.test(name))
-    throw problem(field, '…', 'its name is no header name', 'Use letters, digits, "-"')
+    throw headerProblem(name, 'its name is no header name', 'Use letters, digits, "-"')
   if (RESERVED_HEADERS.has(name.toLowerCase()) || /^grpc-/i.test(name))
-    throw problem(field, '…', 'this header is set by the plugin', 'Use tokenFile or clusterId, or leave it out')
-  if (/-bin$/i.test(name)) throw problem(field, '…', 'names in -bin are for binary values', 'Use another name')
-  // The value may be a secret.
-  if (!/^[\x20-\x7e]*$/.test(value)) throw problem(field, '…', 'its value is not printable ASCII', 'Remove the rest')
+    throw headerProblem(name, 'this header is set by the plugin', 'Use tokenFile or clusterId, or leave it out')
+  if (/-bin$/i.test(name)) throw headerProblem(name, 'names in -bin are for binary values', 'Use another name')
+  if (!/^[\x20-\x7e]*$/.test(value)) throw headerProblem(name, 'its value is not printable ASCII', 'Remove the rest')
 }
 
-function checkText(field: string, value: string | undefined): void {
-  if (value !== undefined && !/^[\x21-\x7e]+$/.test(value))
-    throw problem(
-      field,
-      value,
-      'it is empty or has other than printable ASCII characters',
-      'Correct it or leave it out',
-    )
-}
-
-function problem(field: string, value: unknown, reason: string, remedy: string): TypeError {
-  return new TypeError(`Cannot use ${field} ${JSON.stringify(value)}: ${reason}. ${remedy}.`)
+/** Without the value, which may be a secret. */
+function headerProblem(name: string, reason: string, remedy: string): TypeError {
+  return new TypeError(`Cannot use headers.${name} "…": ${reason}. ${remedy}.`)
 }

@@ -11,6 +11,7 @@ import { SystemClock } from '@livery/core'
 import {
   API,
   caError,
+  createCitadel,
   provisionClientCertificate,
   replaceFile,
   setUpCitadel,
@@ -19,8 +20,8 @@ import {
 } from '../../test/citadel-setup.ts'
 import { CertificateAuthority } from '../embedded/certificate-authority.ts'
 import { FaultyCaServer } from '../testing/faulty-ca-server.ts'
+import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
-import { createCitadel } from './citadel.ts'
 
 const withClientCertificate = {
   config: (directory: string) => ({
@@ -49,9 +50,9 @@ test('without a token file no authorization header is sent', async t => {
   const server = await FaultyCaServer.start()
   t.after(() => server[Symbol.asyncDispose]())
   const rootCert = server.authority.trustBundle().join('')
-  await using client = createCitadel(
+  await using client = await createCitadel(
     { address: server.address, rootCert },
-    { clock: new SystemClock(), warn: assert.fail },
+    pluginContext({ clock: new SystemClock() }),
   )
   await client.issue(await workloadRequest(WEB))
   assert.equal(server.calls[0]?.headers['authorization'], undefined)
@@ -109,12 +110,12 @@ test('with a client certificate and a token, both are shown', async t => {
 
 test('client certificate files that come after a failed call are used at the next one', async t => {
   const setup = await setUpCitadel(t, { ...withClientCertificate, server: { requireClientCertificate: true } })
-  const { client, server, warnings } = setup
+  const { client, server, context } = setup
   await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable'))
   await provisionClientCertificate(setup)
   await client.issue(await workloadRequest(WEB))
   assert.equal(server.calls.length, 1)
-  assert.deepEqual(warnings, [])
+  assert.deepEqual(warningsOf(context), [])
 })
 
 test('client certificate files that never come leave the call to fail', async t => {
@@ -124,15 +125,18 @@ test('client certificate files that never come leave the call to fail', async t 
 
 test('a renewed client certificate is shown on a new connection, and a half-renewed pair is not used', async t => {
   const setup = await setUpCitadel(t, withClientCertificate)
-  const { client, server, directory, warnings } = setup
+  const { client, server, directory, context } = setup
   await provisionClientCertificate(setup)
   await client.issue(await workloadRequest(WEB))
   await writeFile(join(directory, 'key.pem'), (await workloadRequest(WEB)).privateKeyPem)
   await client.issue(await workloadRequest(WEB))
   await client.issue(await workloadRequest(WEB))
   assert.equal(server.connections, 1)
-  assert.equal(warnings.length, 1)
-  assert.match(warnings[0] ?? '', /cert\.pem and .*key\.pem are no certificate with its key.*old one is used meanwhile/)
+  assert.equal(warningsOf(context).length, 1)
+  assert.match(
+    warningsOf(context)[0] ?? '',
+    /cert\.pem and .*key\.pem are no certificate with its key.*old one is used meanwhile/,
+  )
   await provisionClientCertificate(setup)
   await client.issue(await workloadRequest(WEB))
   assert.equal(server.connections, 2)
@@ -233,23 +237,23 @@ test('a root file that is missing or broken is unavailable with its path; once i
 })
 
 test('a root file that breaks later is warned of once, and the old root goes on', async t => {
-  const { client, server, directory, warnings } = await setUpCitadel(t)
+  const { client, server, directory, context } = await setUpCitadel(t)
   await client.issue(await workloadRequest(WEB))
   writeFileSync(join(directory, 'root.pem'), 'nothing')
   await client.issue(await workloadRequest(WEB))
   await client.issue(await workloadRequest(WEB))
   assert.equal(server.connections, 1)
-  assert.equal(warnings.length, 1)
-  assert.match(warnings[0] ?? '', /root\.pem holds no certificate.*The old one is used meanwhile/)
+  assert.equal(warningsOf(context).length, 1)
+  assert.match(warningsOf(context)[0] ?? '', /root\.pem holds no certificate.*The old one is used meanwhile/)
 })
 
 test('a server with another name is refused, unless that name is configured', async t => {
   const server = { dnsNames: ['istiod.example'] }
   const host = (address: string) => address.replace('127.0.0.1', 'localhost')
   const refused = await setUpCitadel(t, { server })
-  const wrong = createCitadel(
+  const wrong = await createCitadel(
     { address: host(refused.server.address), rootCert: refused.server.authority.trustBundle().join('') },
-    { clock: new SystemClock(), warn: assert.fail },
+    pluginContext({ clock: new SystemClock() }),
   )
   t.after(() => wrong[Symbol.asyncDispose]())
   await assert.rejects(wrong.issue(await workloadRequest(WEB)), caError('unavailable', /altnames.*serverName/))
@@ -270,16 +274,15 @@ test('port 15010 means no TLS, silently on loopback', async t => {
     return
   }
   t.after(() => server[Symbol.asyncDispose]())
-  const context = { clock: new SystemClock(), warn: assert.fail }
-  await using client = createCitadel({ address: server.address, tokenFile: join(directory, 'token') }, context)
+  const context = pluginContext({ clock: new SystemClock() })
+  await using client = await createCitadel({ address: server.address, tokenFile: join(directory, 'token') }, context)
   await client.issue(await workloadRequest(WEB))
   assert.equal(server.calls[0]?.headers['authorization'], 'Bearer token-1')
 })
 
 test('port 15010 of another machine is warned of', async () => {
-  const warnings: string[] = []
-  const context = { clock: new SystemClock(), warn: (message: string) => warnings.push(message) }
-  await using _ = createCitadel({ address: 'istiod.istio-system.svc:15010' }, context)
-  assert.equal(warnings.length, 1)
-  assert.match(warnings[0] ?? '', /istiod\.istio-system\.svc:15010 is not encrypted.*15012/)
+  const context = pluginContext({ clock: new SystemClock() })
+  await using _ = await createCitadel({ address: 'istiod.istio-system.svc:15010' }, context)
+  assert.equal(warningsOf(context).length, 1)
+  assert.match(warningsOf(context)[0] ?? '', /istiod\.istio-system\.svc:15010 is not encrypted.*15012/)
 })

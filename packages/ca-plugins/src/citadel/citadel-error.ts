@@ -2,6 +2,9 @@
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { CAError, type CAErrorCode } from '@livery/core'
 import { RetryInfo, Status } from '../gen/google/rpc/status.ts'
+import { scrub } from '../scrub.ts'
+
+export { scrub }
 
 export interface FailedCall {
   /** What was asked of whom: `a certificate for … from the CA at …`. */
@@ -20,8 +23,6 @@ const CODES: Readonly<Partial<Record<status, CAErrorCode>>> = {
   [status.DEADLINE_EXCEEDED]: 'timeout',
 }
 
-const MAX_TEXT = 300
-
 /** The error of a call that ended with a gRPC status. */
 export function errorOfStatus(error: ServiceError, call: FailedCall): CAError {
   const code = codeOf(error)
@@ -34,26 +35,6 @@ export function errorOfStatus(error: ServiceError, call: FailedCall): CAError {
       ...(error.code === status.UNIMPLEMENTED && { retryable: false }),
       ...(retryAfterMs !== undefined && { retryAfterMs }),
     },
-  )
-}
-
-/**
- * A text of the CA, fit for a log: one line of at most 300 characters, in which nothing looks like a credential. The
- * error itself never becomes a `cause`, since it has the text unscrubbed.
- */
-export function scrub(text: string, secrets: readonly string[]): string {
-  let scrubbed = text
-  for (const secret of secrets) if (secret !== '') scrubbed = scrubbed.replaceAll(secret, '[secret]')
-  return (
-    scrubbed
-      .replace(/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)/g, '[private key]')
-      .replace(/\bbearer\s+\S+/gi, 'bearer [token]')
-      .replace(/\beyJ[\w.-]{8,}/g, '[token]')
-      .replace(/[\s\p{C}]+/gu, ' ')
-      // What grpc-js adds to a failed connection when it has nothing to add.
-      .replace(/(\. Resolution note:)?[. ]*$/, '')
-      .trimStart()
-      .slice(0, MAX_TEXT)
   )
 }
 

@@ -4,10 +4,10 @@ import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { API, caError, setUpCitadel, WEB } from '../../test/citadel-setup.ts'
+import { API, caError, createCitadel, setUpCitadel, WEB } from '../../test/citadel-setup.ts'
 import { FaultyCaServer } from '../testing/faulty-ca-server.ts'
+import { pluginContext } from '../testing/plugin-context.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
-import { createCitadel } from './citadel.ts'
 
 test('a connection that is reset in a call is unavailable, and the next call has a new one', async t => {
   const { client, server } = await setUpCitadel(t)
@@ -23,8 +23,8 @@ test('a CA that is down is unavailable at once; when it is up again, so is the p
   const first = await FaultyCaServer.start()
   const { address, authority } = first
   const [host = '', port = ''] = address.split(':')
-  const context = { clock: new SystemClock(), warn: assert.fail }
-  await using client = createCitadel({ address, rootCert: authority.trustBundle().join('') }, context)
+  const context = pluginContext({ clock: new SystemClock() })
+  await using client = await createCitadel({ address, rootCert: authority.trustBundle().join('') }, context)
   await client.issue(await workloadRequest(WEB))
   await first[Symbol.asyncDispose]()
   for (let i = 0; i < 3; i++)
@@ -93,7 +93,7 @@ test('a server that accepts and stays silent is a timeout', async t => {
   const bound = silent.address()
   const address = `127.0.0.1:${typeof bound === 'object' && bound ? bound.port : 0}`
   const clock = new FakeClock()
-  await using client = createCitadel({ address, rootCert: 'system' }, { clock, warn: assert.fail })
+  await using client = await createCitadel({ address, rootCert: 'system' }, pluginContext({ clock }))
   const issuing = assert.rejects(
     client.issue(await workloadRequest(WEB)),
     caError('timeout', /no answer within 10000 ms/),
@@ -109,7 +109,7 @@ test('a server without TLS is unavailable, and the remedy says so', async t => {
 })
 
 test('a name that cannot be resolved is unavailable with the address', async () => {
-  const context = { clock: new SystemClock(), warn: assert.fail }
-  await using client = createCitadel({ address: 'no-such-host.invalid:15012', rootCert: 'system' }, context)
+  const context = pluginContext({ clock: new SystemClock() })
+  await using client = await createCitadel({ address: 'no-such-host.invalid:15012', rootCert: 'system' }, context)
   await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /no-such-host\.invalid:15012/))
 })

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
-import type { CAErrorCode } from '@livery/core'
-import { FakeClock } from '@livery/core/testing'
-import { API, caError, setUpCitadel, WEB } from '../../test/citadel-setup.ts'
+import type { CAErrorCode, PluginOption } from '@livery/core'
+import { API, caError, createCitadel, setUpCitadel, WEB } from '../../test/citadel-setup.ts'
 import { encodeResponse } from '../istio-certificate-service.ts'
 import type { CaBehaviour } from '../testing/faulty-ca-server.ts'
+import { pluginContext } from '../testing/plugin-context.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
-import { createCitadel } from './citadel.ts'
+import { citadel } from './citadel.ts'
+import type { CitadelConfig } from './citadel-config.ts'
 
 test('the chain is passed on unchanged, with the root apart', async t => {
   const { client, server } = await setUpCitadel(t)
@@ -178,7 +179,7 @@ test('a token that the CA sends back is not in the error', async t => {
 })
 
 test('a CA that does not answer is a timeout, and the call is given up', async t => {
-  const { client, server, clock } = await setUpCitadel(t, { config: () => ({ timeoutMs: 4000 }) })
+  const { client, server, clock } = await setUpCitadel(t, { config: () => ({ timeout: 4000 }) })
   server.behaviour = { kind: 'hang' }
   const arrived = server.nextCall()
   const issuing = assert.rejects(client.issue(await workloadRequest(WEB)), caError('timeout', /within 4000 ms/))
@@ -239,37 +240,48 @@ test('a closed client leaves no connection and no timer', async t => {
   assert.deepEqual(clock.deadlines(), [])
 })
 
+const unacceptable: readonly (readonly [keyof CitadelConfig, string, RegExp])[] = [
+  ['address', 'istiod', /^is not of the form "host:port"/],
+  ['address', 'http://istiod:15012', /^is not of the form/],
+  ['address', 'istiod:0', /^has port 0/],
+  ['address', 'istiod:70000', /^is not of the form/],
+  ['serverName', 'https://istiod', /^is no DNS name/],
+  ['clusterId', 'two words', /^is empty or has other/],
+  ['certSigner', '', /^is empty/],
+]
+for (const [name, value, reason] of unacceptable)
+  test(`the option ${name} has a problem with ${JSON.stringify(value)}`, () => {
+    const option: PluginOption = citadel.options[name]
+    assert.ok(option.type === 'string')
+    assert.match(option.problem?.(value) ?? '', reason)
+  })
+
+test('the options have no problem with what Istio writes', () => {
+  const { address, serverName, clusterId } = citadel.options
+  for (const value of ['istiod.istio-system.svc:15012', 'https://istiod:15012/', '[::1]:15010'])
+    assert.equal(address.problem(value), undefined)
+  assert.equal(serverName.problem('istiod.istio-system.svc'), undefined)
+  assert.equal(clusterId.problem('Kubernetes'), undefined)
+})
+
 const misconfigured: readonly (readonly [object, RegExp])[] = [
   [{ address: 'istiod' }, /address "istiod": it is not of the form "host:port"/],
-  [{ address: 'http://istiod:15012' }, /address/],
-  [{ address: 'istiod:0' }, /address "istiod:0": port 0/],
-  [{ address: 'istiod:70000' }, /address "istiod:70000"/],
   [{ rootCert: undefined }, /rootCert: it is missing.*"system"/],
-  [{ rootCert: '' }, /rootCert "": it is empty/],
-  [{ rootCert: '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----' }, /rootCert holds a certificate that/],
-  [{ rootCert: '-----BEGIN NOTHING-----' }, /rootCert holds no certificate/],
-  [{ serverName: 'https://istiod' }, /serverName "https:\/\/istiod"/],
-  [{ timeoutMs: 0 }, /timeoutMs 0: it is not greater than 0/],
-  [{ clusterId: 'two words' }, /clusterId "two words"/],
-  [{ certSigner: '' }, /certSigner ""/],
   [{ headers: { Authorization: 'x' } }, /headers\.Authorization "…": this header is set by the plugin/],
   [{ headers: { 'bad name': 'x' } }, /headers\.bad name "…": its name/],
   [{ headers: { 'x-secret': 'hush\n' } }, /headers\.x-secret "…": its value is not printable/],
 ]
 for (const [changed, reason] of misconfigured)
-  test(`a configuration that cannot work is a TypeError with the field and a remedy: ${JSON.stringify(changed)}`, () => {
-    const config = { address: 'istiod:15012', rootCert: 'system', ...changed }
-    const context = { clock: new FakeClock(), warn: assert.fail }
-    assert.throws(
-      () => createCitadel(config, context),
+  test(`a configuration that cannot work is a TypeError with the field and a remedy: ${JSON.stringify(changed)}`, () =>
+    assert.rejects(
+      createCitadel({ address: 'istiod:15012', rootCert: 'system', ...changed }, pluginContext()),
       (error: Error) => {
         assert.ok(error instanceof TypeError)
         assert.match(error.message, reason)
         assert.doesNotMatch(error.message, /hush/)
         return true
       },
-    )
-  })
+    ))
 
 function garbagePem(): string {
   return '-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n'

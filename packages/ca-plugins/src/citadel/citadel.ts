@@ -5,59 +5,64 @@
 import { Metadata } from '@grpc/grpc-js'
 import {
   type CAClient,
+  type CAContext,
   CAError,
   type CertificateRequest,
-  type Clock,
+  defineCAPlugin,
   type IssuedCertificate,
+  KEY_TYPES,
+  type TlsMaterial,
   untilAborted,
 } from '@livery/core'
 import type { MetadataValue } from '../gen/istio/v1/auth/ca.ts'
 import { CERT_SIGNER, encodeRequest, IMPERSONATED_IDENTITY } from '../istio-certificate-service.ts'
-import type { PluginContext } from '../plugin-context.ts'
-import { readToken, type TokenReading } from './bearer-token.ts'
 import { AnswerReader, UnusableAnswer } from './certificate-chain.ts'
-import { MaterialReader } from './channel-material.ts'
 import { CitadelChannel } from './citadel-channel.ts'
-import { type CitadelConfig, type CitadelTarget, checkConfig, warningsOf } from './citadel-config.ts'
+import { type CitadelConfig, type CitadelTarget, checkConfig, citadelOptions, warningsOf } from './citadel-config.ts'
 import { errorOfStatus, type FailedCall } from './citadel-error.ts'
 
-/** Opens no connection yet. Throws a `TypeError` for a value that cannot work. */
-export function createCitadel(config: CitadelConfig, context: PluginContext): CAClient {
-  const target = checkConfig(config)
-  const client = new CitadelClient(config, target, context)
-  for (const warning of warningsOf(target)) context.warn(warning)
-  return client
-}
+/** Istio's CA, or another that speaks its protocol: istiod, istio-csr. */
+export const citadel = defineCAPlugin({
+  apiVersion: 1,
+  name: 'citadel',
+  capabilities: { roots: 'none', ttl: 'honoured', san: 'caller', keyTypes: KEY_TYPES },
+  needs: ['tls', 'credentials'],
+  options: citadelOptions,
+  create(context, config) {
+    const target = checkConfig(config)
+    if (!target.plaintext && context.tls === undefined)
+      throw new TypeError(
+        'Cannot use rootCert: it is missing. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
+      )
+    for (const warning of warningsOf(target)) context.log.warn(warning)
+    return new CitadelClient(config, target, context)
+  },
+})
+
+const NO_TLS: TlsMaterial = {}
 
 class CitadelClient implements CAClient {
   readonly #config: CitadelConfig
   readonly #target: CitadelTarget
-  readonly #clock: Clock
-  readonly #material: MaterialReader
+  readonly #context: CAContext
   readonly #answers = new AnswerReader()
   readonly #closing = new AbortController()
   #channel: CitadelChannel | undefined
 
-  constructor(config: CitadelConfig, target: CitadelTarget, { clock, warn }: PluginContext) {
+  constructor(config: CitadelConfig, target: CitadelTarget, context: CAContext) {
     this.#config = config
     this.#target = target
-    this.#clock = clock
-    this.#material = new MaterialReader({
-      rootCert: target.plaintext ? undefined : config.rootCert,
-      clientCertificate: target.plaintext ? undefined : config.clientCertificate,
-      warn,
-    })
+    this.#context = context
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const signal = AbortSignal.any([request.signal, this.#closing.signal])
     signal.throwIfAborted()
     const { pem } = await untilAborted(request.csr(), signal)
-    const { tokenFile = this.#config.tokenFile } = request
-    const reading = tokenFile === undefined ? undefined : await untilAborted(readToken(tokenFile), signal)
+    const reading = await this.#readToken(request.tokenFile, signal)
     // Nothing is awaited between getting the channel and calling on it, since another call may replace it.
     const channel = await untilAborted(this.#currentChannel(), signal)
-    const { token, credentialsRemedy } = this.#credentials(reading, tokenFile, channel)
+    const { token, remedy: credentialsRemedy } = this.#proof(reading, channel)
     const result = await channel.createCertificate(this.#encode(request, pem), this.#headers(token), signal)
     const call: FailedCall = {
       what: `a certificate for ${request.identity} from the CA at ${this.#target.address}`,
@@ -72,7 +77,7 @@ class CitadelClient implements CAClient {
       case 'timeout':
         throw new CAError(
           'timeout',
-          `Cannot get ${call.what}: it gave no answer within ${this.#timeoutMs} ms. Check the address and that the CA runs; it is asked again.`,
+          `Cannot get ${call.what}: it gave no answer within ${this.#config.timeout} ms. Check the address and that the CA runs; it is asked again.`,
         )
     }
   }
@@ -89,45 +94,48 @@ class CitadelClient implements CAClient {
     this.#channel = undefined
   }
 
-  get #timeoutMs(): number {
-    return this.#config.timeoutMs ?? 10_000
-  }
-
   /** The open channel, or a new one if its files have changed since or it keeps failing. */
   async #currentChannel(): Promise<CitadelChannel> {
-    const material = await this.#material.read()
+    const { clock, tls } = this.#context
+    const material = this.#target.plaintext || !tls ? NO_TLS : await tls()
     this.#closing.signal.throwIfAborted()
     if (this.#channel?.material === material && !this.#channel.isWorn) return this.#channel
-    const channel = new CitadelChannel({
-      target: this.#target,
-      serverName: this.#config.serverName,
-      material,
-      clock: this.#clock,
-      timeoutMs: this.#timeoutMs,
-    })
+    const { serverName, timeout: timeoutMs } = this.#config
+    const channel = new CitadelChannel({ target: this.#target, serverName, material, clock, timeoutMs })
     this.#channel?.retire()
     this.#channel = channel
     return channel
   }
 
-  /** Without a token the client certificate has to do; without that, the CA need not be asked. */
-  #credentials(
-    reading: TokenReading | undefined,
-    tokenFile: string | undefined,
-    { material }: CitadelChannel,
-  ): { readonly token?: string; readonly credentialsRemedy: string } {
-    if (reading?.kind === 'token')
+  async #readToken(tokenFile: string | undefined, signal: AbortSignal): Promise<TokenReading> {
+    const { credentials } = this.#context
+    const own = tokenFile === undefined ? {} : { tokenFile }
+    if (!credentials || credentials.isConfigured?.(own) === false) return { kind: 'unset' }
+    try {
+      const { token } = await untilAborted(credentials.get({ ...own, signal }), signal)
+      const what = tokenFile === undefined ? credentials.description : `the token in ${tokenFile}`
+      return { kind: 'token', token, what }
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof CAError) return { kind: 'unusable', error }
+      throw error
+    }
+  }
+
+  /** Without a usable token the client certificate has to do; without that, the CA need not be asked. */
+  #proof(reading: TokenReading, { material }: CitadelChannel): { readonly token?: string; readonly remedy: string } {
+    if (reading.kind === 'token')
       return {
         token: reading.token,
-        credentialsRemedy: `Check the expiry, the audience and the cluster of the token in ${tokenFile}.`,
+        remedy: `Check the expiry, the audience and the cluster of ${reading.what}.`,
       }
-    if (material.client)
-      return { credentialsRemedy: `Check the client certificate ${this.#config.clientCertificate?.certFile}.` }
-    if (reading === undefined) return { credentialsRemedy: 'Set tokenFile: the call was sent without a token.' }
-    throw new CAError(
-      'unauthenticated',
-      `Cannot use the token in ${tokenFile}: ${reading.reason}. Mount a token there for the CA at ${this.#target.address}, or correct tokenFile.`,
-    )
+    if (!material.clientCertificate) {
+      if (reading.kind === 'unusable') throw reading.error
+      return { remedy: 'Set tokenFile: the call was sent without a token.' }
+    }
+    if (reading.kind === 'unusable')
+      this.#context.log.debug(`${reading.error.message} The client certificate is shown without it.`)
+    return { remedy: 'Check the client certificate: the call was sent without a token.' }
   }
 
   #headers(token: string | undefined): Metadata {
@@ -140,7 +148,7 @@ class CitadelClient implements CAClient {
   }
 
   #encode({ identity, ttlSeconds }: CertificateRequest, csr: string): Buffer {
-    const { certSigner, impersonate = false } = this.#config
+    const { certSigner, impersonate } = this.#config
     const fields = new Map<string, MetadataValue>()
     if (certSigner !== undefined) fields.set(CERT_SIGNER, { kind: { $case: 'stringValue', value: certSigner } })
     if (impersonate) fields.set(IMPERSONATED_IDENTITY, { kind: { $case: 'stringValue', value: identity } })
@@ -164,3 +172,8 @@ class CitadelClient implements CAClient {
     }
   }
 }
+
+type TokenReading =
+  | { readonly kind: 'token'; readonly token: string; readonly what: string }
+  | { readonly kind: 'unusable'; readonly error: CAError }
+  | { readonly kind: 'unset' }

@@ -1,5 +1,4 @@
 /** The public names of `@livery/ca-plugins/citadel`. */
 
-export type { PluginContext } from '../plugin-context.ts'
-export { createCitadel } from './citadel.ts'
+export { citadel, citadel as plugin } from './citadel.ts'
 export type { CitadelConfig } from './citadel-config.ts'

@@ -4,23 +4,50 @@ import {
   type CAClient,
   CAError,
   type CertificateRequest,
+  defineCAPlugin,
   type IssuedCertificate,
+  KEY_TYPES,
   untilAborted,
 } from '@livery/core'
-import type { PluginContext } from '../plugin-context.ts'
-import { CertificateAuthority, type CertificateAuthorityOptions } from './certificate-authority.ts'
+import { CertificateAuthority } from './certificate-authority.ts'
 
-/** As {@link CertificateAuthorityOptions}; the clock comes with the context. */
-export type EmbeddedConfig = Omit<CertificateAuthorityOptions, 'clock'>
-
-/** Opens the CA of `config` (as {@link CertificateAuthority.open} does) and says that it is not for production. */
-export async function createEmbedded(config: EmbeddedConfig, context: PluginContext): Promise<EmbeddedClient> {
-  const authority = await CertificateAuthority.open({ ...config, clock: context.clock })
-  const place = config.directory === undefined ? 'in memory' : `in ${config.directory}`
-  const root = authority.isNew ? 'has made a new root' : 'has the root that it had before'
-  context.warn(`The embedded CA ${root}, and keeps its key ${place}: it is for trying things out, not for production.`)
-  return new EmbeddedClient(authority)
-}
+/** A CA of the agent's own, which is told not to be for production. */
+export const embedded = defineCAPlugin({
+  apiVersion: 1,
+  name: 'embedded',
+  capabilities: { roots: 'push', ttl: 'honoured', san: 'caller', keyTypes: KEY_TYPES },
+  options: {
+    directory: {
+      type: 'path',
+      description: 'where the CA is kept, so that a restart has the same root; in memory without it',
+    },
+    keyType: {
+      type: 'string',
+      choices: KEY_TYPES,
+      default: 'ecdsa-p256',
+      description: 'key type of the roots and intermediates made from now on',
+    },
+    intermediate: {
+      type: 'boolean',
+      default: false,
+      description: 'whether roots made from now on sign through an intermediate',
+    },
+    maxTtl: {
+      type: 'duration',
+      min: '1s',
+      max: '3650d',
+      default: '90d',
+      description: 'a longer lifetime is refused',
+    },
+  },
+  async create({ clock, trustDomain, log }, { maxTtl, ...options }) {
+    const authority = await CertificateAuthority.open({ ...options, clock, trustDomain, maxTtlSeconds: maxTtl / 1000 })
+    const place = options.directory === undefined ? 'in memory' : `in ${options.directory}`
+    const root = authority.isNew ? 'has made a new root' : 'has the root that it had before'
+    log.warn(`The embedded CA ${root}, and keeps its key ${place}: it is for trying things out, not for production.`)
+    return new EmbeddedClient(authority)
+  },
+})
 
 /** Any number of clients may share one authority; closing one leaves the authority as it is. */
 export class EmbeddedClient implements CAClient {

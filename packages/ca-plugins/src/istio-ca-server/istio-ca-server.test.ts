@@ -7,9 +7,9 @@ import { connect } from 'node:tls'
 import { ChannelCredentials, status } from '@grpc/grpc-js'
 import { type SpiffeId, SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { API, temporaryDirectory, WEB } from '../../test/citadel-setup.ts'
+import { API, createCitadel, temporaryDirectory, WEB } from '../../test/citadel-setup.ts'
 import { ask, askAt, type CaServerSetup, setUpCaServer } from '../../test/istio-ca-server-setup.ts'
-import { createCitadel } from '../citadel/citadel.ts'
+import { pluginContext } from '../testing/plugin-context.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
 import { clientCertificates, staticTokens } from './authenticators.ts'
 import type { IstioCaServerEvent } from './istio-ca-server.ts'
@@ -235,9 +235,9 @@ test('the citadel plugin and this server do the whole way: token, impersonation,
   const directory = await temporaryDirectory(t)
   const tokenFile = `${directory}/token`
   await writeFile(tokenFile, 'node-token')
-  await using client = createCitadel(
+  await using client = await createCitadel(
     { address: server.address, rootCert: authority.trustBundle().join(''), tokenFile, impersonate: true },
-    { clock: new SystemClock(), warn: assert.fail },
+    pluginContext({ clock: new SystemClock() }),
   )
   const { chain, roots } = await client.issue(await workloadRequest(API))
   assert.equal(nameOf(chain), `URI:${API}`)

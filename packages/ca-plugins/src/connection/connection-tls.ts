@@ -1,54 +1,57 @@
-/** What a TLS connection to the CA is made of, as its files have it now. */
+/** What a TLS connection to a CA is made of, as its files have it now: `tls()` of a plugin's context. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'
-import { CAError, splitCertificates } from '@livery/core'
+import { CAError, type ClientCertificate, type PluginLog, splitCertificates, type TlsMaterial } from '@livery/core'
 import { ChangingFile } from '../changing-file.ts'
 
-export interface ChannelMaterial {
-  /** PEM; `undefined` without TLS. */
-  readonly roots: Buffer | undefined
-  /** PEM; `undefined` while there is none. */
-  readonly client: { readonly certificate: Buffer; readonly key: Buffer } | undefined
+export interface ConnectionTlsOptions {
+  /** A file, `system` for the operating system's, or PEM itself; absent: no roots are named. */
+  readonly rootCert?: string
+  /** Paths of a PEM chain and its key, used as soon as both are there. */
+  readonly clientCertificate?: { readonly certFile: string; readonly keyFile: string }
+  readonly log: Pick<PluginLog, 'warn'>
 }
 
-export interface MaterialSources {
-  /** A file, `system`, or PEM itself; `undefined` without TLS. */
-  readonly rootCert: string | undefined
-  readonly clientCertificate: { readonly certFile: string; readonly keyFile: string } | undefined
-  warn(message: string): void
+/**
+ * Reads the files each time that it is called, and resolves with the same object while nothing has changed. What has
+ * become unreadable stays as it was, after one warning. Rejects with a `CAError` `unavailable` while the root was never
+ * readable. Throws a `TypeError` for a `rootCert` that is empty, or PEM without a certificate.
+ */
+export function connectionTls(options: ConnectionTlsOptions): () => Promise<TlsMaterial> {
+  const reader = new MaterialReader(options)
+  return () => reader.read()
 }
 
 const MAX_BYTES = 1_048_576
 
-/** Reads the files when asked. What has become unreadable stays as it was, after a warning. */
-export class MaterialReader {
+class MaterialReader {
   readonly #roots: RootSource
   readonly #client: ClientCertificateFiles | undefined
-  readonly #warn: (message: string) => void
+  readonly #log: Pick<PluginLog, 'warn'>
   readonly #warned = new Map<string, string>()
-  #current: ChannelMaterial | undefined
-  #reading: Promise<ChannelMaterial> | undefined
+  #current: TlsMaterial | undefined
+  #reading: Promise<TlsMaterial> | undefined
 
-  constructor({ rootCert, clientCertificate, warn }: MaterialSources) {
+  constructor({ rootCert, clientCertificate, log }: ConnectionTlsOptions) {
     this.#roots = rootSource(rootCert)
     this.#client = clientCertificate && new ClientCertificateFiles(clientCertificate)
-    this.#warn = warn
+    this.#log = log
   }
 
-  /** The same object as before while nothing has changed. Rejects with a `CAError` if there never was a root. */
-  read(): Promise<ChannelMaterial> {
+  read(): Promise<TlsMaterial> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined
     })
     return this.#reading
   }
 
-  async #read(): Promise<ChannelMaterial> {
-    const roots = await this.#keepingOld('rootCert', this.#roots, this.#current?.roots)
-    const client =
-      this.#client && (await this.#keepingOld('clientCertificate', this.#client.read, this.#current?.client))
-    if (!this.#current || this.#current.roots !== roots || this.#current.client !== client)
-      this.#current = { roots, client }
+  async #read(): Promise<TlsMaterial> {
+    const old = this.#current
+    const roots = await this.#keepingOld('rootCert', this.#roots, old?.roots)
+    const clientCertificate =
+      this.#client && (await this.#keepingOld('clientCertificate', this.#client.read, old?.clientCertificate))
+    if (old && old.roots === roots && old.clientCertificate === clientCertificate) return old
+    this.#current = { ...(roots && { roots }), ...(clientCertificate && { clientCertificate }) }
     return this.#current
   }
 
@@ -62,7 +65,7 @@ export class MaterialReader {
       const reason = error instanceof Error ? error.message : String(error)
       if (old === undefined && field === 'rootCert') throw new CAError('unavailable', reason, { cause: error })
       const message = old === undefined ? reason : `${reason} The old one is used meanwhile.`
-      if (this.#warned.get(field) !== message) this.#warn(message)
+      if (this.#warned.get(field) !== message) this.#log.warn(message)
       this.#warned.set(field, message)
       return old
     }
@@ -73,6 +76,7 @@ type RootSource = () => Promise<Buffer | undefined>
 
 function rootSource(rootCert: string | undefined): RootSource {
   if (rootCert === undefined) return async () => undefined
+  if (rootCert === '') throw new TypeError('Cannot use rootCert "": it is empty. Name a file, or "system".')
   if (rootCert === 'system') {
     const roots = once(systemRoots)
     return async () => roots()
@@ -95,7 +99,7 @@ function rootSource(rootCert: string | undefined): RootSource {
 class ClientCertificateFiles {
   readonly #certificate: ChangingFile
   readonly #key: ChangingFile
-  #pair: { readonly certificate: Buffer; readonly key: Buffer } | undefined
+  #pair: ClientCertificate | undefined
 
   constructor({ certFile, keyFile }: { readonly certFile: string; readonly keyFile: string }) {
     this.#certificate = new ChangingFile(certFile, MAX_BYTES)
@@ -103,7 +107,7 @@ class ClientCertificateFiles {
   }
 
   /** `undefined` while neither file is there; rejects if they are no pair. */
-  readonly read = async () => {
+  readonly read = async (): Promise<ClientCertificate | undefined> => {
     const [certificate, key] = await Promise.all([readIfThere(this.#certificate), readIfThere(this.#key)])
     if (!certificate && !key) return undefined
     if (!certificate || !key)

@@ -1,0 +1,3 @@
+/** The public names of `@livery/ca-plugins/credentials`. */
+
+export { tokenFile } from './token-file.ts'

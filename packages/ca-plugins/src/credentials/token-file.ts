@@ -1,0 +1,79 @@
+/** The `token-file` source: a token in a file, such as a projected Kubernetes service account token. */
+import {
+  CAError,
+  type Clock,
+  type Credential,
+  type CredentialRequest,
+  type CredentialSource,
+  defineCredentialPlugin,
+  untilAborted,
+} from '@livery/core'
+import { readSmallFile } from '../changing-file.ts'
+import { unexpired } from './token-expiry.ts'
+
+export const tokenFile = defineCredentialPlugin({
+  apiVersion: 1,
+  name: 'token-file',
+  options: {
+    file: { type: 'path', description: 'the file with the token; without it, tokenFile under ca' },
+  },
+  create: ({ clock, tokenFile: common }, { file = common }) => new TokenFile(file, clock),
+})
+
+/** A token has a few kB. */
+const MAX_BYTES = 65_536
+
+class TokenFile implements CredentialSource {
+  readonly #file: string | undefined
+  readonly #clock: Clock
+
+  constructor(file: string | undefined, clock: Clock) {
+    this.#file = file
+    this.#clock = clock
+  }
+
+  get description(): string {
+    return this.#file === undefined ? 'the token of the identity' : `the token in ${this.#file}`
+  }
+
+  isConfigured({ tokenFile: own }: Pick<CredentialRequest, 'tokenFile'>): boolean {
+    return (own ?? this.#file) !== undefined
+  }
+
+  async get({ tokenFile: own, signal }: CredentialRequest): Promise<Credential> {
+    const file = own ?? this.#file
+    if (file !== undefined) return readTokenFile(file, this.#clock, signal)
+    throw new CAError(
+      'unauthenticated',
+      'Cannot read a token: no file is named. Set tokenFile under ca or for the identity.',
+    )
+  }
+}
+
+/** The token in `path` now, without the white space around it; rejects as {@link CredentialSource.get} does. */
+export async function readTokenFile(path: string, clock: Clock, signal: AbortSignal): Promise<Credential> {
+  const token = (await untilAborted(readFile(path), signal)).toString().trim()
+  if (token === '') throw unusable(path, 'it is empty')
+  if (!/^[\x21-\x7e]+$/.test(token)) throw unusable(path, 'it holds other characters than those of a token')
+  return unexpired(
+    token,
+    `the token in ${path}`,
+    'See that what renews it still runs (for a projected token: kubelet), and that the clock of this machine is right.',
+    clock,
+  )
+}
+
+async function readFile(path: string): Promise<Buffer> {
+  try {
+    return await readSmallFile(path, MAX_BYTES)
+  } catch (error) {
+    throw unusable(path, error instanceof Error ? error.message : String(error))
+  }
+}
+
+function unusable(path: string, reason: string): CAError {
+  return new CAError(
+    'unauthenticated',
+    `Cannot use the token in ${path}: ${reason}. Mount a token there, or correct tokenFile.`,
+  )
+}

@@ -1,0 +1,12 @@
+/** The public names of `@livery/ca-plugins/embedded`. */
+
+export type {
+  AuthorityRoot,
+  CertificateAuthorityOptions,
+  IssuedServerCertificate,
+  SignedCertificate,
+  SigningRequest,
+} from './certificate-authority.ts'
+export { CertificateAuthority } from './certificate-authority.ts'
+export { EmbeddedClient, embedded, embedded as plugin } from './embedded.ts'
+export type { ServerNames } from './server-names.ts'
