@@ -16,8 +16,9 @@ export function toMarkdown(
 ): string {
   const medians = rounds === 1 ? 'one round' : `medians of ${rounds}`
   const lines = [`${tellMachine(machine)}; ${medians}`, '']
-  lines.push(markdownTable(['work', 'ours', 'peer', 'ratio', 'target', 'met'], comparisons.map(toCells)))
-  if (skipped.length > 0) lines.push('', ...skipped.map(tellSkipped))
+  if (comparisons.length > 0)
+    lines.push(markdownTable(['work', 'ours', 'peer', 'ratio', 'target', 'met'], comparisons.map(toCells)))
+  if (skipped.length > 0) lines.push('', skipped.map(tellSkipped).join('\n\n'))
   return `${lines.join('\n')}\n`
 }
 

@@ -29,6 +29,8 @@ export interface Growth {
   readonly title: string
   readonly over: 'identities' | 'streams'
   readonly measure: string
+  /** Where values spread over powers of ten. A straight line of slope 1 is linear growth. */
+  readonly logarithmic: boolean
   readonly series: readonly { readonly name: string; readonly points: readonly GrowthPoint[] }[]
 }
 
@@ -47,16 +49,16 @@ export async function savePlots(growths: readonly Growth[]): Promise<void> {
   for (const growth of growths) await writeFile(new URL(growth.file, folder), draw(growth))
 }
 
-/** Both axes are logarithmic where the values are: straight lines of slope 1 are linear growth. */
-export function draw({ title, over, measure, series }: Growth): string {
+/** What the kernel saw no CPU of is left out. */
+export function draw({ title, over, measure, logarithmic, series }: Growth): string {
   const lines = series.map(
     ({ name, points }): PlotSeries => ({
       name,
-      points: points.map(({ at, samples }) => [at, median(samples)] as const),
+      points: points.map(({ at, samples }) => [at, median(samples)] as const).filter(([, value]) => value > 0),
       dashed: name !== 'Livery',
     }),
   )
-  return linePlot({ title, x: { name: over, log: true }, y: { name: measure }, series: lines })
+  return linePlot({ title, x: { name: over, log: true }, y: { name: measure, log: logarithmic }, series: lines })
 }
 
 async function overIdentities(bench: Bench): Promise<Growth[]> {
@@ -72,15 +74,16 @@ async function overIdentities(bench: Bench): Promise<Growth[]> {
   }
   const sides = IDENTITIES.map((at): Side => ({ name: sideName('Livery', at), measure: () => measure(at) }))
   const measured = await inRounds(bench.rounds, sides, bench.say)
-  const growth = (file: string, title: string, name: string): Growth => ({
+  const growth = (file: string, title: string, name: string, logarithmic = false): Growth => ({
     file,
     title,
     over: 'identities',
     measure: name,
+    logarithmic,
     series: [{ name: 'Livery', points: pointsOf(measured, 'Livery', IDENTITIES, name) }],
   })
   return [
-    growth('cold-start-by-identities.svg', 'Start of the agent to the last secret, a client each', COLD_START),
+    growth('cold-start-by-identities.svg', 'Start of the agent to the last secret, a client each', COLD_START, true),
     growth('memory-by-identities.svg', 'Resident memory, 100 streams open', MEMORY),
     growth('response-by-identities.svg', 'CPU of an SDS response, 100 streams', RESPONSE),
   ]
@@ -92,17 +95,18 @@ async function overStreams(bench: Bench): Promise<Growth[]> {
     programs.map((name): Side => ({ name: sideName(name, at), measure: () => measureStreams(bench, name, at) })),
   )
   const measured = await inRounds(bench.rounds, sides, bench.say)
-  const growth = (file: string, title: string, measure: string): Growth => ({
+  const growth = (file: string, title: string, measure: string, logarithmic = false): Growth => ({
     file,
     title,
     over: 'streams',
     measure,
+    logarithmic,
     series: programs.map(name => ({ name, points: pointsOf(measured, name, STREAMS, measure) })),
   })
   return [
     growth('response-by-streams.svg', 'CPU of an SDS response', RESPONSE),
-    growth('push-last-by-streams.svg', 'Push of a renewed secret, time to the last stream', LAST),
-    growth('push-cpu-by-streams.svg', 'Push of a renewed secret, CPU of each', PUSH),
+    growth('push-last-by-streams.svg', 'Push of a renewed secret, time to the last stream', LAST, true),
+    growth('push-cpu-by-streams.svg', 'Push of a renewed secret, CPU of each', PUSH, true),
     growth('memory-by-streams.svg', 'Resident memory with open streams', MEMORY),
   ]
 }

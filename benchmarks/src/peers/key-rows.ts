@@ -169,8 +169,10 @@ async function measurePortable(bench: Bench): Promise<Comparison[]> {
 
 async function noCargo(): Promise<string | undefined> {
   await using workshop = new Workshop()
-  return workshop.run('cargo', ['--version']).then(
-    () => undefined,
-    () => 'there is no cargo here to build the portable path with',
-  )
+  try {
+    await workshop.run('cargo', ['--version'])
+    return undefined
+  } catch (error) {
+    return `cargo, which builds the portable path, does not run here: ${error instanceof Error ? error.message : error}`
+  }
 }

@@ -50,7 +50,7 @@ async function main(): Promise<void> {
   const { comparisons, skipped } = await measureRows(bench, options.rows)
   const growths = options.rows.includes(GROWTH) ? await measureGrowthUnlessSkipped(bench, skipped) : []
   const table = toMarkdown(machine, options.rounds, comparisons, skipped)
-  if (comparisons.length > 0 || skipped.length > 0) process.stdout.write(table)
+  process.stdout.write(table)
   if (!options.save) return
   const versions = { peers: await digests(programs) }
   await save('peers.json', { machine, versions, rounds: options.rounds, comparisons, skipped, growths })

@@ -12,7 +12,6 @@ export interface Distribution {
 export interface LoadPhase {
   /** Clients answered, fetches or pushes. */
   readonly count: number
-  readonly server_cpu_s?: number
   readonly server_cpu_us_each?: number
   readonly server_mem_kb?: { readonly rss: number }
   /** Pushes of one content, in the order of their coming. */
@@ -46,6 +45,12 @@ export function clientsOf({ server, socket, secret, san, identities }: SdsProces
     san,
     'server-pid': server.pid,
   }
+}
+
+/** Microseconds of the server for each of what the phase counted; left out by the client where the kernel saw none. */
+export function cpuEach(phase: LoadPhase | undefined): number {
+  if (!phase) throw new Error('sdsload left out a phase that it was asked for')
+  return phase.server_cpu_us_each ?? 0
 }
 
 /** A figure that the client tells for every server that runs on this machine. */

@@ -82,9 +82,15 @@ export async function writeLiveryFiles(workshop: Workshop, ca: CA, identities: n
 /** `livery run`, ready when it holds a certificate for each identity. */
 export async function startLivery(workshop: Workshop, ca: CA, identities: number): Promise<SdsProcess> {
   const { config, socket, admin } = await writeLiveryFiles(workshop, ca, identities)
-  const { server } = await workshop.start('./livery', ['run', '--config', config], () => isReady(admin))
+  const { server } = await workshop.start('./livery', ['run', '--config', config], () => isReady(admin), {
+    // Each time it looks at every identity.
+    pollMs: 500,
+  })
   return { server, socket, secret: LOAD_IDENTITY, san: LOAD_IDENTITY, identities }
 }
+
+/** Those that packages/agent/bin/livery.js gives to Node, so that the parts run as the agent does. */
+const NODE_OPTIONS = ['--conditions=@livery/source', '--disable-sigusr1', '--max-semi-space-size=8']
 
 /** How a process of Livery's parts is set up: see `prompted-server.ts`. */
 export interface Prompts {
@@ -105,7 +111,7 @@ export async function startPromptedLivery(
   const args = Object.entries(options).map(([name, value]) => `--${name}=${value}`)
   const { server } = await workshop.start(
     process.execPath,
-    ['--conditions=@livery/source', '--expose-gc', program, ...args],
+    [...NODE_OPTIONS, '--expose-gc', program, ...args],
     ({ output }) => output().includes('READY') || undefined,
   )
   return { server, socket, secret: LOAD_IDENTITY, san: LOAD_IDENTITY, identities }

@@ -2,7 +2,7 @@
 import { type Bench, ifPresent, type Row } from './bench.ts'
 import type { Comparison } from './comparison.ts'
 import { inRounds, type Side } from './rounds.ts'
-import { clientsOf, reported, sdsload } from './sdsload.ts'
+import { clientsOf, cpuEach, sdsload } from './sdsload.ts'
 import { type SdsProcess, startCA, startIstioAgent, startLivery } from './servers.ts'
 import { Workshop } from './workshop.ts'
 
@@ -28,7 +28,7 @@ export async function cpuPerResponse(
 ): Promise<number> {
   const options = { ...clientsOf(server, streams), fetch: 'resub', refetch: Math.ceil(responses / streams) }
   const { warm } = await sdsload(bench, workshop, options)
-  return reported(warm?.server_cpu_us_each, 'the CPU of the server')
+  return cpuEach(warm)
 }
 
 async function measureServing(bench: Bench): Promise<Comparison[]> {

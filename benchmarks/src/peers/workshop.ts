@@ -22,6 +22,8 @@ export interface Ended {
 interface StartOptions {
   /** Default: the workshop's folder. */
   readonly cwd?: string
+  /** How often to ask whether it is ready. Default: 100. */
+  readonly pollMs?: number
 }
 
 interface Child {
@@ -35,7 +37,6 @@ interface Child {
 
 /** Slow machines need a while to fetch ten thousand certificates. */
 const READY_WITHIN_MS = 120_000
-const POLL_MS = 100
 const END_WITHIN_MS = 2_000
 /** Of stderr, for messages. */
 const KEPT_CHARACTERS = 2_000
@@ -70,7 +71,7 @@ export class Workshop implements AsyncDisposable {
       if (answer !== undefined) return { server, answer }
       if (performance.now() > deadline)
         throw new Error(`${command} was not ready within ${READY_WITHIN_MS / 1000} s: ${child.stderr.trim()}`)
-      await sleep(POLL_MS)
+      await sleep(options.pollMs ?? 100)
     }
   }
 
@@ -148,6 +149,21 @@ export function cleanUpOnExit(): void {
   })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.on(signal, () => process.exit(128 + constants.signals[signal]))
+}
+
+/** Only what programs need to run: CA_ADDR would configure the agent, GODEBUG and NODE_OPTIONS change the figures. */
+function environment(): NodeJS.ProcessEnv {
+  const { HOME, PATH, TMPDIR, CARGO_HOME, CARGO_TARGET_DIR, RUSTUP_HOME } = process.env
+  return {
+    HOME,
+    TMPDIR,
+    CARGO_HOME,
+    CARGO_TARGET_DIR,
+    RUSTUP_HOME,
+    PATH: `${dirname(process.execPath)}:${PATH}`,
+    // As packages/agent/bin/livery.js sets it; no other program that is measured uses glibc's malloc.
+    MALLOC_ARENA_MAX: '2',
+  }
 }
 
 /** A program that starts others in process groups of their own does not take them along when it is killed. */
