@@ -109,17 +109,7 @@ export class Workshop implements AsyncDisposable {
   }
 
   #spawn(command: string, args: readonly string[], { cwd = this.folder }: StartOptions): Child {
-    // Variables such as CA_ADDR would configure the agent, and GODEBUG or NODE_OPTIONS the figures.
-    const { HOME, PATH, TMPDIR, CARGO_HOME, CARGO_TARGET_DIR, RUSTUP_HOME } = process.env
-    const env = {
-      HOME,
-      TMPDIR,
-      CARGO_HOME,
-      CARGO_TARGET_DIR,
-      RUSTUP_HOME,
-      PATH: `${dirname(process.execPath)}:${PATH}`,
-    }
-    const started = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const started = spawn(command, args, { cwd, env: environment(), stdio: ['ignore', 'pipe', 'pipe'] })
     const closed = new Promise<void>(resolve => started.once('close', () => resolve()))
     const child: Child = { process: started, closed, stdout: '', stderr: '' }
     started.stdout.setEncoding('utf8').on('data', text => {
