@@ -1,0 +1,78 @@
+/** One case's surroundings: a fake CA, the author's stand-in server around it, and a client of the plugin. */
+import type { CACapabilities, CAClient, CAContext, SpiffeId } from '@livery/core'
+import { isSpiffeId } from '@livery/core'
+import type { Bench } from './conformance-case.ts'
+import { FakeCA } from './fake-ca.ts'
+import { inTime } from './in-time.ts'
+import { createKitContext } from './kit-context.ts'
+import { firstOf } from './kit-request.ts'
+import { MovableClock } from './movable-clock.ts'
+
+/** What a case hands to the author's `create`. */
+export interface ConformanceSetup {
+  /** The CA to serve. It outlives the server: a second `create` with it is a restart. */
+  readonly ca: FakeCA
+  /** For the plugin's `create`, as the agent would hand it over; `tls` is added by the author, who knows his server. */
+  readonly context: CAContext
+  /** Those that will be asked for, so that a source that brings its own keys can have them ready (`ca.bring`). */
+  readonly identities: readonly SpiffeId[]
+  /** Runs `close` when the case is over, the last one first. */
+  after(close: () => unknown): void
+}
+
+export interface BenchOptions {
+  readonly create: (setup: ConformanceSetup) => CAClient | Promise<CAClient>
+  readonly capabilities: CACapabilities
+  readonly trustDomain: string
+  readonly patienceMs: number
+  readonly slow: boolean
+}
+
+const IDENTITIES = 8
+const PARALLEL = 64
+const TTL_SECONDS = 7_200
+
+/** Runs `use` on a new bench, and takes everything down. */
+export async function withBench(options: BenchOptions, use: (bench: Bench) => Promise<void>): Promise<void> {
+  using clock = new MovableClock()
+  const { create, capabilities, trustDomain, patienceMs, slow } = options
+  using ca = await FakeCA.create({ clock, trustDomain })
+  const context = createKitContext(clock, trustDomain)
+  const identities = identitiesOf(trustDomain)
+  const closers: (() => unknown)[] = []
+  const open = async () => {
+    const setup = { ca, context, identities, after: (close: () => unknown) => void closers.push(close) }
+    const client = await inTime(Promise.resolve(create(setup)), patienceMs, 'create()')
+    // Whether closing works is for the cases of the group `close` to say.
+    closers.push(() => client[Symbol.asyncDispose]().then(undefined, () => {}))
+    return client
+  }
+  try {
+    await use({
+      client: await open(),
+      capabilities,
+      clock,
+      identities,
+      keyType: firstOf(capabilities.keyTypes),
+      ttlSeconds: TTL_SECONDS,
+      parallel: PARALLEL,
+      patienceMs,
+      roots: () => ca.trustBundle(),
+      ca,
+      context,
+      slow,
+      reopen: open,
+    })
+  } finally {
+    ca.release()
+    for (const close of closers.reverse()) await inTime(Promise.resolve(close()), patienceMs, 'the end of the case')
+  }
+}
+
+function identitiesOf(trustDomain: string): readonly SpiffeId[] {
+  return Array.from({ length: IDENTITIES }, (_, index) => {
+    const identity = `spiffe://${trustDomain}/ns/conformance/sa/sa-${index}`
+    if (isSpiffeId(identity)) return identity
+    throw new TypeError(`Cannot run the conformance kit: trustDomain ${JSON.stringify(trustDomain)} is none`)
+  })
+}

@@ -1,0 +1,117 @@
+/** Answers that cannot be used, and those that can be put right. */
+import assert from 'node:assert/strict'
+import { CAError, type CAErrorCode, type IssuedCertificate } from '@livery/core'
+import type { Bench, BenchCase } from '../conformance-case.ts'
+import {
+  expectCAError,
+  expectNoRoot,
+  expectPem,
+  expectWell,
+  issueBadly,
+  issueWell,
+  verifyAsCore,
+} from '../expectations.ts'
+import type { CAFault } from '../fake-ca-fault.ts'
+import { inTime } from '../in-time.ts'
+import { type KitRequest, kitRequest } from '../kit-request.ts'
+
+const group = 'answers'
+
+type Named = CAFault & { readonly kind: NonNullable<BenchCase['needs']>[number] }
+
+/** What came for a request while the CA does wrong, or the plugin's error if it refused by itself. */
+async function askWith(
+  on: Bench,
+  fault: CAFault,
+): Promise<{ readonly request: KitRequest; readonly issued?: IssuedCertificate }> {
+  on.ca.fault = fault
+  const request = await kitRequest(on)
+  try {
+    return { request, issued: await inTime(on.client.issue(request), on.patienceMs, 'issue()') }
+  } catch (error) {
+    expectCAError(error, ['bad-response'], 'issue()')
+    return { request }
+  }
+}
+
+function unusable(fault: Named, codes: readonly CAErrorCode[]): BenchCase {
+  return {
+    group,
+    name: `${fault.kind}: rejected as ${codes.join(' or ')}, and the next call works`,
+    needs: [fault.kind],
+    async run(on) {
+      on.ca.fault = fault
+      await issueBadly(on, codes)
+      on.ca.fault = { kind: 'none' }
+      await issueWell(on)
+    },
+  }
+}
+
+/** Core is the judge of what a certificate says: a plugin passes it on as it is, or refuses as core would. */
+function forCoreToRefuse(name: string, fault: (on: Bench) => Named, kind: Named['kind']): BenchCase {
+  return {
+    group,
+    name: `${kind}: ${name} is passed on for core to refuse, or rejected as bad-response`,
+    needs: [kind],
+    async run(on) {
+      await issueWell(on)
+      const { request, issued } = await askWith(on, fault(on))
+      if (!issued) return
+      await assert.rejects(
+        verifyAsCore(on, request, issued),
+        error => error instanceof CAError,
+        'what the plugin answered is not what the CA did, and core would use it',
+      )
+    },
+  }
+}
+
+/** The contract asks for a form that the CA's answer does not have. */
+function toPutRight(name: string, fault: Named): BenchCase {
+  return {
+    group,
+    name: `${fault.kind}: ${name}`,
+    needs: [fault.kind],
+    async run(on) {
+      const { request, issued } = await askWith(on, fault)
+      if (!issued) return
+      expectNoRoot(issued.chain)
+      for (const [index, element] of issued.chain.entries()) expectPem(element, `chain[${index}]`)
+      const refused = await verifyAsCore(on, request, issued).then(
+        () => false,
+        () => true,
+      )
+      if (!refused) await expectWell(on, request, issued)
+    },
+  }
+}
+
+const wrongSan = (on: Bench): Named => ({
+  kind: 'wrong-san',
+  identity: `spiffe://${on.ca.trustDomain}/ns/conformance/sa/somebody-else`,
+})
+
+export const answerCases: readonly BenchCase[] = [
+  unusable({ kind: 'garbage' }, ['bad-response']),
+  unusable({ kind: 'truncated' }, ['bad-response', 'unavailable']),
+  unusable({ kind: 'empty-chain' }, ['bad-response']),
+  forCoreToRefuse('a certificate for another identity', wrongSan, 'wrong-san'),
+  forCoreToRefuse('a certificate for another key', () => ({ kind: 'wrong-key' }), 'wrong-key'),
+  forCoreToRefuse('a certificate that ended yesterday', () => ({ kind: 'expired' }), 'expired'),
+  forCoreToRefuse('a certificate that begins tomorrow', () => ({ kind: 'not-yet-valid' }), 'not-yet-valid'),
+  toPutRight('the order is put right, left for core to refuse, or rejected as bad-response', { kind: 'reversed' }),
+  toPutRight('the root is left out, or the answer rejected as bad-response', { kind: 'root-in-chain' }),
+  toPutRight('the leaf alone is left for core to judge, or rejected as bad-response', {
+    kind: 'missing-intermediates',
+  }),
+  {
+    group,
+    name: 'backdated: a certificate that began an hour ago is passed on',
+    needs: ['backdated'],
+    async run(on) {
+      on.ca.fault = { kind: 'backdated' }
+      await issueWell(on)
+    },
+  },
+]

@@ -1,0 +1,79 @@
+/** What every answer has to be. */
+import assert from 'node:assert/strict'
+import type { CACapabilities } from '@livery/core'
+import { type BenchCase, type LiveCase, unlessBringsKey } from '../conformance-case.ts'
+import { expectWell, issueWell, leafOf } from '../expectations.ts'
+import { inTime } from '../in-time.ts'
+import { kitRequest } from '../kit-request.ts'
+
+const group = 'contract'
+
+/** RSA keys of more bits take seconds to make. */
+const QUICK_KEY_TYPES = new Set(['ecdsa-p256', 'ecdsa-p384', 'rsa-2048'])
+
+export const contractCases: readonly LiveCase[] = [
+  {
+    group,
+    name: 'a certificate is for the identity and the key asked for: leaf first, PEM, no root, no key of its own',
+    run: async on => void (await issueWell(on)),
+  },
+  {
+    group,
+    name: 'the client has the methods that its capabilities declare, and no others',
+    async run({ client, capabilities }) {
+      const { roots, batch } = capabilities
+      assert.equal(client.trustBundle !== undefined, roots !== 'none', `trustBundle does not fit roots: ${roots}`)
+      assert.equal(client.subscribe !== undefined, roots === 'push', `subscribe does not fit roots: ${roots}`)
+      assert.equal(client.issueBatch !== undefined, batch !== undefined, `issueBatch does not fit batch: ${batch}`)
+    },
+  },
+  {
+    group,
+    name: 'it answers each request anew: no cache',
+    skip: unlessBringsKey,
+    async run(on) {
+      const serials = [leafOf(await issueWell(on)).serialNumber, leafOf(await issueWell(on)).serialNumber]
+      assert.notEqual(serials[0], serials[1], 'two requests were answered with the same certificate')
+    },
+  },
+  {
+    group,
+    name: 'the request and its CSR are left as they were',
+    skip: unlessBringsKey,
+    async run(on) {
+      const request = await kitRequest(on)
+      const { der, pem } = request.material.csr
+      const before = { ...request, der: Buffer.from(der).toString('hex'), pem }
+      await inTime(on.client.issue(request), on.patienceMs, 'issue()')
+      const after = { ...request, der: Buffer.from(der).toString('hex'), pem: request.material.csr.pem }
+      assert.deepEqual(after, before, 'the plugin changed the request')
+    },
+  },
+  {
+    group,
+    name: 'every key type that it declares is signed',
+    skip: unlessBringsKey,
+    async run(on) {
+      const keyTypes = on.capabilities.keyTypes.filter(keyType => QUICK_KEY_TYPES.has(keyType))
+      for (const keyType of keyTypes) {
+        const request = await kitRequest(on, { keyType })
+        await expectWell(on, request, await inTime(on.client.issue(request), on.patienceMs, `issue() for ${keyType}`))
+      }
+    },
+  },
+]
+
+export const slowContractCases: readonly BenchCase[] = [
+  {
+    group,
+    name: 'the long key types that it declares are signed as well',
+    slow: true,
+    skip: (capabilities: CACapabilities) =>
+      unlessBringsKey(capabilities) ??
+      (capabilities.keyTypes.every(keyType => QUICK_KEY_TYPES.has(keyType)) ? 'it declares none' : undefined),
+    async run(on) {
+      for (const keyType of on.capabilities.keyTypes.filter(each => !QUICK_KEY_TYPES.has(each)))
+        await issueWell(on, { keyType })
+    },
+  },
+]

@@ -1,0 +1,94 @@
+/** How refusals and broken connections are told. */
+import assert from 'node:assert/strict'
+import type { BenchCase } from '../conformance-case.ts'
+import { expectCAError, issueBadly, issueWell } from '../expectations.ts'
+import type { RefusalCode } from '../fake-ca-fault.ts'
+import { rejection } from '../in-time.ts'
+import { kitRequest } from '../kit-request.ts'
+
+const group = 'errors'
+
+const REFUSALS: readonly RefusalCode[] = [
+  'unauthenticated',
+  'denied',
+  'invalid-csr',
+  'ttl-too-long',
+  'rate-limited',
+  'unavailable',
+]
+const RETRY_AFTER_MS = 7_000
+/** Longer than any plugin waits. */
+const LONG_MS = 24 * 3_600_000
+
+export const errorCases: readonly BenchCase[] = [
+  ...REFUSALS.map(
+    (code): BenchCase => ({
+      group,
+      name: `"${code}" of the CA is told as "${code}", is not retried, and the next call works`,
+      needs: [code],
+      async run(on) {
+        on.ca.fault = { kind: 'refuse', code }
+        await issueBadly(on, [code])
+        assert.equal(on.ca.requests, 1, `the CA was asked ${on.ca.requests} times: core retries, plugins do not`)
+        on.ca.fault = { kind: 'none' }
+        await issueWell(on)
+      },
+    }),
+  ),
+  {
+    group,
+    name: 'retryAfterMs is how long the CA asked to wait',
+    needs: ['rate-limited', 'retry-after'],
+    async run(on) {
+      on.ca.fault = { kind: 'refuse', code: 'rate-limited', retryAfterMs: RETRY_AFTER_MS }
+      const { retryAfterMs } = await issueBadly(on, ['rate-limited'])
+      assert.ok(
+        retryAfterMs !== undefined && Math.abs(retryAfterMs - RETRY_AFTER_MS) <= 1_000,
+        `the CA asked for ${RETRY_AFTER_MS} ms, retryAfterMs is ${retryAfterMs}`,
+      )
+    },
+  },
+  {
+    group,
+    name: 'a broken connection is "unavailable", tried again at most once, and the next call works',
+    needs: ['reset'],
+    async run(on) {
+      on.ca.fault = { kind: 'reset' }
+      await issueBadly(on, ['unavailable'])
+      assert.ok(on.ca.requests <= 2, `the CA was asked ${on.ca.requests} times`)
+      on.ca.fault = { kind: 'none' }
+      await issueWell(on)
+    },
+  },
+  {
+    group,
+    name: 'a CA that never answers ends in "timeout", or when the signal is aborted',
+    needs: ['hang'],
+    async run(on) {
+      on.ca.fault = { kind: 'hang' }
+      const controller = new AbortController()
+      const asked = rejection(
+        on.client.issue(await kitRequest(on, { signal: controller.signal })),
+        on.patienceMs,
+        'issue() at a CA that never answers',
+      )
+      await on.ca.arrived(1)
+      await on.context.clock.advance(LONG_MS)
+      controller.abort(new Error('nobody waits any more'))
+      const error = await asked
+      if (error !== controller.signal.reason) expectCAError(error, ['timeout'], 'issue() at a CA that never answers')
+    },
+  },
+  {
+    group,
+    name: 'an answer that takes a second is waited for',
+    needs: ['delay'],
+    async run(on) {
+      on.ca.fault = { kind: 'delay', ms: 1_000 }
+      const answered = issueWell(on)
+      await Promise.race([on.ca.arrived(1), answered])
+      await on.context.clock.advance(1_000)
+      await answered
+    },
+  },
+]

@@ -1,0 +1,49 @@
+/** Every case of the kit, in the order in which they run. */
+import type { BenchCase, LiveCase } from '../conformance-case.ts'
+import { answerCases } from './answers.ts'
+import { batchCases, partialBatchCases } from './batch.ts'
+import { cancellationCases, inFlightCases } from './cancellation.ts'
+import { closeCases, closingCases } from './close.ts'
+import { contractCases, slowContractCases } from './contract.ts'
+import { errorCases } from './errors.ts'
+import { memoryCases } from './memory.ts'
+import { inFlightTogetherCases, parallelCases } from './parallel.ts'
+import { rootCases, rotationCases } from './roots.ts'
+import { skewCases } from './skew.ts'
+import { ticketCases } from './tickets.ts'
+import { tokenCases } from './token.ts'
+import { limitedTtlCases, ttlCases } from './ttl.ts'
+
+/** Those that need no switches. The last of them closes the client. */
+export const LIVE_CASES: readonly LiveCase[] = [
+  ...contractCases,
+  ...ttlCases,
+  ...cancellationCases,
+  ...parallelCases,
+  ...rootCases,
+  ...batchCases,
+  ...closeCases,
+]
+
+export const BENCH_CASES: readonly BenchCase[] = [
+  ...contractCases,
+  ...slowContractCases,
+  ...ttlCases,
+  ...limitedTtlCases,
+  ...errorCases,
+  ...answerCases,
+  ...cancellationCases,
+  ...inFlightCases,
+  ...parallelCases,
+  ...inFlightTogetherCases,
+  ...tokenCases,
+  ...rootCases,
+  ...rotationCases,
+  ...skewCases,
+  ...memoryCases,
+  ...batchCases,
+  ...partialBatchCases,
+  ...ticketCases,
+  ...closeCases,
+  ...closingCases,
+]

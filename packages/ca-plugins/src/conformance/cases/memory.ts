@@ -1,0 +1,122 @@
+/** A client keeps nothing of the requests that it has answered. */
+import assert from 'node:assert/strict'
+import { setImmediate } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { isSpiffeId, type SpiffeId } from '@livery/core'
+import type { Bench, BenchCase } from '../conformance-case.ts'
+import { inTime } from '../in-time.ts'
+import { createKeyMaterial, type KeyMaterial } from '../key-material.ts'
+import { type KitRequest, kitRequest } from '../kit-request.ts'
+
+const group = 'memory'
+
+const SIGNS = 500
+const SIGNS_SLOW = 10_000
+const AT_ONCE = 16
+/** As many identities as a node has pods; requests repeat them, as renewals do. */
+const IDENTITIES = 50
+/** Of a SPIFFE ID: so long that one kept certificate weighs 4 kB. */
+const PATH_LENGTH = 1_500
+/** What a pool or the last answers may hold on to. */
+const MAX_SURVIVORS = 48
+/** A chain that is kept weighs over four times as much, the noise of a heap under load a tenth. */
+const MAX_BYTES_A_SIGN = 1_000
+/** What leaks does so each time; what is noise does not. */
+const MEASUREMENTS = 3
+
+interface Worker {
+  readonly identity: SpiffeId
+  readonly material: KeyMaterial
+}
+
+export const memoryCases: readonly BenchCase[] = [
+  {
+    group,
+    name: 'requests and answers are let go of, by the hundred and, with `slow`, by the ten thousand',
+    async run(on) {
+      const workers = await createWorkers(on)
+      const collect = exposeGc()
+      await signMany(on, workers, AT_ONCE * 4)
+      let survivors = 0
+      const growths: number[] = []
+      for (let round = 0; round < MEASUREMENTS; round++) {
+        const before = await heapAfter(collect)
+        const references = await signMany(on, workers, on.slow ? SIGNS_SLOW : SIGNS)
+        growths.push(Math.round(((await heapAfter(collect)) - before) / references.length))
+        survivors = await countSurvivors(references, collect)
+        if (survivors <= MAX_SURVIVORS && (growths.at(-1) ?? 0) <= MAX_BYTES_A_SIGN) return
+      }
+      assert.ok(survivors <= MAX_SURVIVORS, `${survivors} requests or answers were kept after they were answered`)
+      assert.fail(`memory grew by ${growths.join(', then ')} bytes with each certificate`)
+    },
+  },
+]
+
+async function createWorkers(on: Bench): Promise<readonly Worker[]> {
+  const identities = on.capabilities.bringsKey
+    ? on.identities
+    : Array.from({ length: IDENTITIES }, (_, index) => longIdentity(on.ca.trustDomain, index))
+  const workers: Worker[] = []
+  for (const identity of identities)
+    workers.push({ identity, material: await createKeyMaterial(identity, 'ecdsa-p256') })
+  return workers
+}
+
+function longIdentity(trustDomain: string, index: number): SpiffeId {
+  const identity = `spiffe://${trustDomain}/ns/conformance/sa/${`sa-${index}-`.padEnd(PATH_LENGTH, 'x')}`
+  if (!isSpiffeId(identity)) throw new TypeError(`Cannot use the trust domain ${trustDomain}: it is too long`)
+  return identity
+}
+
+/** Weak references to the requests and the answers, two a sign. */
+async function signMany(on: Bench, workers: readonly Worker[], signs: number): Promise<readonly WeakRef<object>[]> {
+  const references: WeakRef<object>[] = []
+  let next = 0
+  const work = async () => {
+    while (next < signs) {
+      const worker = workers[next++ % workers.length]
+      if (!worker) return
+      references.push(...(await signOnce(on, worker)))
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, work))
+  return references
+}
+
+async function signOnce(on: Bench, worker: Worker): Promise<readonly WeakRef<object>[]> {
+  const request: KitRequest = await kitRequest(on, worker)
+  const issued = await inTime(on.client.issue(request), on.patienceMs, 'issue()')
+  return [new WeakRef(request), new WeakRef(issued)]
+}
+
+async function countSurvivors(references: readonly WeakRef<object>[], collect: () => void): Promise<number> {
+  let survivors = references.length
+  // What only a finaliser holds takes more than one collection.
+  for (let attempt = 0; attempt < 5 && survivors > MAX_SURVIVORS; attempt++) {
+    await settle(collect)
+    survivors = references.filter(reference => reference.deref() !== undefined).length
+  }
+  return survivors
+}
+
+async function heapAfter(collect: () => void): Promise<number> {
+  for (let attempt = 0; attempt < 3; attempt++) await settle(collect)
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
+
+async function settle(collect: () => void): Promise<void> {
+  // A WeakRef that was looked at lives until the end of its turn.
+  await setImmediate()
+  collect()
+  await setImmediate()
+}
+
+/** The collector, in a process that was started without `--expose-gc` too. */
+function exposeGc(): () => void {
+  setFlagsFromString('--expose-gc')
+  const collect: unknown = runInNewContext('gc')
+  assert.ok(typeof collect === 'function', 'this runtime lets nobody collect garbage')
+  return () => void collect()
+}

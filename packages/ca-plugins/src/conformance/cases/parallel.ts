@@ -1,0 +1,72 @@
+/** Many calls at once: none waits for another, and none gets another's answer. */
+import assert from 'node:assert/strict'
+import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../conformance-case.ts'
+import { expectWell } from '../expectations.ts'
+import { inTime } from '../in-time.ts'
+import { type KitRequest, kitRequest } from '../kit-request.ts'
+
+const group = 'parallel'
+
+async function manyRequests(on: Subject): Promise<readonly KitRequest[]> {
+  const { identities } = on
+  return Promise.all(
+    Array.from({ length: on.parallel }, (_, index) => {
+      const identity = identities[index % identities.length]
+      return kitRequest(on, identity === undefined ? {} : { identity })
+    }),
+  )
+}
+
+export const parallelCases: readonly LiveCase[] = [
+  {
+    group,
+    name: 'requests made at once each get their own answer',
+    async run(on) {
+      const requests = await manyRequests(on)
+      const all = Promise.all(requests.map(request => on.client.issue(request)))
+      const answers = await inTime(all, on.patienceMs, `${requests.length} calls at once`)
+      for (const [index, request] of requests.entries()) {
+        const issued = answers[index]
+        assert.ok(issued, `call ${index} has no answer`)
+        await expectWell(on, request, issued)
+      }
+    },
+  },
+]
+
+export const inFlightTogetherCases: readonly BenchCase[] = [
+  {
+    group,
+    name: 'requests made at once are all at the CA at once',
+    needs: ['hang'],
+    skip: unlessBringsKey,
+    async run(on) {
+      on.ca.fault = { kind: 'hang' }
+      const requests = await manyRequests(on)
+      const all = Promise.all(requests.map(request => on.client.issue(request)))
+      // Its own failure is seen below; here it only ends the wait.
+      const arrived = Promise.race([on.ca.arrived(requests.length), all])
+      await inTime(arrived, on.patienceMs, `the arrival of ${requests.length} requests at the CA, none answered yet`)
+      on.ca.release()
+      await inTime(all, on.patienceMs, `${requests.length} calls at once`)
+    },
+  },
+  {
+    group,
+    name: 'one request that hangs delays no other',
+    needs: ['hang'],
+    skip: unlessBringsKey,
+    async run(on) {
+      const [slow, ...others] = await manyRequests(on)
+      assert.ok(slow)
+      on.ca.fault = { kind: 'hang' }
+      const stuck = on.client.issue(slow)
+      await inTime(Promise.race([on.ca.arrived(1), stuck]), on.patienceMs, 'the first request at the CA')
+      on.ca.fault = { kind: 'none' }
+      const all = Promise.all(others.map(request => on.client.issue(request)))
+      await inTime(all, on.patienceMs, `${others.length} calls behind one that hangs`)
+      on.ca.release()
+      await expectWell(on, slow, await inTime(stuck, on.patienceMs, 'the call that hung'))
+    },
+  },
+]

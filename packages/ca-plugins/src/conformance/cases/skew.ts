@@ -1,0 +1,43 @@
+/** Clocks that differ: what a CA says about time is judged by core, not by the plugin. */
+import type { BenchCase } from '../conformance-case.ts'
+import { expectCAError, issueWell } from '../expectations.ts'
+import { inTime } from '../in-time.ts'
+import { kitRequest } from '../kit-request.ts'
+
+const group = 'skew'
+const MINUTE_MS = 60_000
+
+export const skewCases: readonly BenchCase[] = [
+  {
+    group,
+    name: 'a CA whose clock is 10 minutes behind is used',
+    needs: ['skew'],
+    async run(on) {
+      on.ca.skewMs = -10 * MINUTE_MS
+      await issueWell(on)
+    },
+  },
+  {
+    group,
+    name: 'a certificate that begins within 5 minutes is passed on',
+    needs: ['skew'],
+    async run(on) {
+      // Certificates of the fake CA begin 2 minutes back by its own clock.
+      on.ca.skewMs = 6 * MINUTE_MS
+      await issueWell(on)
+    },
+  },
+  {
+    group,
+    name: 'a CA whose clock is 10 minutes ahead is passed on for core to judge, or rejected as bad-response',
+    needs: ['skew'],
+    async run(on) {
+      on.ca.skewMs = 10 * MINUTE_MS
+      try {
+        await inTime(on.client.issue(await kitRequest(on)), on.patienceMs, 'issue()')
+      } catch (error) {
+        expectCAError(error, ['bad-response'], 'issue()')
+      }
+    },
+  },
+]

@@ -1,0 +1,90 @@
+/** Tokens are read when they are used, and are seen by nobody but the CA. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inspect } from 'node:util'
+import { CAError } from '@livery/core'
+import type { BenchCase } from '../conformance-case.ts'
+import { expectCAError, issueBadly, issueWell } from '../expectations.ts'
+import { rejection } from '../in-time.ts'
+import { kitRequest } from '../kit-request.ts'
+
+const group = 'token'
+
+export const tokenCases: readonly BenchCase[] = [
+  {
+    group,
+    name: 'each call sends the token that the credentials give at that call',
+    needs: ['token'],
+    async run(on) {
+      for (const token of ['conformance-token-1', 'conformance-token-2']) {
+        on.context.credentials.token = token
+        on.ca.token = token
+        await issueWell(on)
+      }
+    },
+  },
+  {
+    group,
+    name: 'an expired token is "unauthenticated", and the same client works with a new one',
+    needs: ['token', 'unauthenticated'],
+    async run(on) {
+      on.ca.token = 'conformance-token-2'
+      const { retryable } = await issueBadly(on, ['unauthenticated'])
+      assert.ok(retryable, 'the error says that asking again is of no use, but tokens get renewed')
+      on.context.credentials.token = on.ca.token
+      await issueWell(on)
+    },
+  },
+  {
+    group,
+    name: 'the token of a request with a tokenFile is in that file',
+    needs: ['token', 'token-file'],
+    async run(on) {
+      const folder = await mkdtemp(join(tmpdir(), 'livery-conformance-'))
+      try {
+        const tokenFile = join(folder, 'token')
+        for (const token of ['conformance-file-token-1', 'conformance-file-token-2']) {
+          await writeFile(tokenFile, `${token}\n`, { mode: 0o600 })
+          on.ca.token = token
+          await issueWell(on, { tokenFile })
+        }
+      } finally {
+        await rm(folder, { recursive: true })
+      }
+    },
+  },
+  {
+    group,
+    name: 'an error of the credentials comes through, and the CA is not asked',
+    needs: ['token'],
+    async run(on) {
+      const failure = new CAError('unauthenticated', 'Cannot use the token: it is empty. Write one.')
+      on.context.credentials.failure = failure
+      const asked = on.client.issue(await kitRequest(on))
+      const error = expectCAError(
+        await rejection(asked, on.patienceMs, 'issue() without credentials'),
+        ['unauthenticated'],
+        'issue() without credentials',
+      )
+      assert.ok(
+        error === failure || error.message.includes('it is empty'),
+        `the reason of the credentials is lost in: ${error.message}`,
+      )
+      assert.equal(on.ca.requests, 0)
+    },
+  },
+  {
+    group,
+    name: 'no error and no log line holds the token, though the CA sends it back',
+    needs: ['token', 'unauthenticated'],
+    async run(on) {
+      const { token } = on.context.credentials
+      on.ca.token = 'another-token'
+      const error = await issueBadly(on, ['unauthenticated'])
+      assert.ok(!inspect(error, { depth: 10, showHidden: true }).includes(token), 'the error holds the token')
+      assert.ok(!on.context.lines.some(line => line.includes(token)), 'a log line holds the token')
+    },
+  },
+]

@@ -1,0 +1,87 @@
+/** What becomes of the lifetime asked for. */
+import assert from 'node:assert/strict'
+import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../conformance-case.ts'
+import { issueBadly, issueWell, lifetimeOf } from '../expectations.ts'
+
+const group = 'ttl'
+
+/** Clocks apart, whole seconds, and a CA that counts from its back-dated notBefore. */
+const TOLERANCE_SECONDS = 150
+const SHORT_SECONDS = 600
+const LONG_SECONDS = 86_400
+
+/** Of a certificate asked for `ttlSeconds`. */
+async function lifetime(on: Subject, ttlSeconds: number): Promise<number> {
+  return lifetimeOf(await issueWell(on, { ttlSeconds }), on.clock.now())
+}
+
+export const ttlCases: readonly LiveCase[] = [
+  {
+    group,
+    name: 'a certificate lives no longer than was asked for',
+    skip: ({ ttl }) => (ttl === 'ignored' ? 'the CA has its own lifetime' : undefined),
+    async run(on) {
+      for (const ttlSeconds of [SHORT_SECONDS, on.ttlSeconds]) {
+        const seconds = await lifetime(on, ttlSeconds)
+        assert.ok(seconds <= ttlSeconds + TOLERANCE_SECONDS, `asked for ${ttlSeconds} s, it lives ${seconds} s`)
+      }
+    },
+  },
+  {
+    group,
+    name: 'a certificate lives as long as was asked for',
+    skip: ({ ttl }) => (ttl === 'honoured' ? undefined : `the CA says that lifetimes are ${ttl}`),
+    async run(on) {
+      for (const ttlSeconds of [SHORT_SECONDS, on.ttlSeconds]) {
+        const seconds = await lifetime(on, ttlSeconds)
+        assert.ok(seconds >= ttlSeconds - TOLERANCE_SECONDS, `asked for ${ttlSeconds} s, it lives ${seconds} s`)
+      }
+    },
+  },
+  {
+    group,
+    name: 'a certificate of a CA with a lifetime of its own is valid now',
+    skip: ({ ttl }) => (ttl === 'ignored' ? undefined : `the CA says that lifetimes are ${ttl}`),
+    run: async on => void (await lifetime(on, on.ttlSeconds)),
+  },
+]
+
+export const limitedTtlCases: readonly BenchCase[] = [
+  {
+    group,
+    name: 'a short and a long wish reach the CA as they are',
+    skip: capabilities =>
+      unlessBringsKey(capabilities) ?? (capabilities.ttl === 'ignored' ? 'the CA has its own lifetime' : undefined),
+    async run(on) {
+      for (const ttlSeconds of [60, LONG_SECONDS]) {
+        const seconds = await lifetime(on, ttlSeconds)
+        assert.ok(
+          Math.abs(seconds - ttlSeconds) < TOLERANCE_SECONDS,
+          `the CA gave what it was asked for, and it lives ${seconds} s instead of ${ttlSeconds}`,
+        )
+      }
+    },
+  },
+  {
+    group,
+    name: 'a certificate that the CA cut shorter is passed on',
+    needs: ['clamp'],
+    skip: unlessBringsKey,
+    async run(on) {
+      on.ca.longest = { seconds: SHORT_SECONDS, beyond: 'clamp' }
+      const seconds = await lifetime(on, LONG_SECONDS)
+      assert.ok(seconds <= SHORT_SECONDS + TOLERANCE_SECONDS, `the CA gave ${SHORT_SECONDS} s, it lives ${seconds} s`)
+    },
+  },
+  {
+    group,
+    name: 'a wish that the CA refuses is told as "ttl-too-long", and a shorter one works',
+    needs: ['ttl-too-long'],
+    skip: unlessBringsKey,
+    async run(on) {
+      on.ca.longest = { seconds: SHORT_SECONDS, beyond: 'refuse' }
+      await issueBadly(on, ['ttl-too-long'], { ttlSeconds: LONG_SECONDS })
+      await issueWell(on, { ttlSeconds: SHORT_SECONDS })
+    },
+  },
+]

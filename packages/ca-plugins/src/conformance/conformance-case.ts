@@ -1,0 +1,74 @@
+/** One case of the kit, and what it works on: a client at a live CA, or one at a fake CA with switches. */
+import type { CACapabilities, CAClient, Clock, KeyType, SpiffeId } from '@livery/core'
+import type { FakeCA } from './fake-ca.ts'
+import type { CASwitch } from './fake-ca-fault.ts'
+import type { KitContext } from './kit-context.ts'
+
+export const GROUPS = [
+  'contract',
+  'ttl',
+  'errors',
+  'answers',
+  'cancellation',
+  'parallel',
+  'token',
+  'roots',
+  'skew',
+  'memory',
+  'batch',
+  'tickets',
+  'handles',
+  'close',
+] as const
+export type ConformanceGroup = (typeof GROUPS)[number]
+
+/** What every case has. */
+export interface Subject {
+  readonly client: CAClient
+  readonly capabilities: CACapabilities
+  readonly clock: Clock
+  /** At least one. */
+  readonly identities: readonly SpiffeId[]
+  readonly keyType: KeyType
+  readonly ttlSeconds: number
+  /** How many requests are made at once. */
+  readonly parallel: number
+  /** Longer than this nothing may take that has no reason to wait. */
+  readonly patienceMs: number
+  /** Roots (PEM) that are known beside those that the client tells. */
+  readonly roots: () => readonly string[]
+}
+
+/** A subject whose CA is in our hands. */
+export interface Bench extends Subject {
+  readonly ca: FakeCA
+  readonly context: KitContext
+  /** Whether there is time for 10,000 requests. */
+  readonly slow: boolean
+  /** Another client of the same CA, as after a restart. It is closed with the bench. */
+  reopen(): Promise<CAClient>
+}
+
+interface Case<On> {
+  readonly group: ConformanceGroup
+  /** A sentence that states what holds. */
+  readonly name: string
+  /** Why it does not apply to such a CA; `undefined` if it does. */
+  readonly skip?: (capabilities: CACapabilities) => string | undefined
+  run(on: On): Promise<void>
+}
+
+/** Works at any CA. */
+export type LiveCase = Case<Subject>
+
+/** Needs a CA that does as it is told. */
+export interface BenchCase extends Case<Bench> {
+  /** What the harness has to pass on. */
+  readonly needs?: readonly CASwitch[]
+  /** Whether it runs only where there is time. */
+  readonly slow?: boolean
+}
+
+export function unlessBringsKey({ bringsKey = false }: CACapabilities): string | undefined {
+  return bringsKey ? 'the source brings its own key' : undefined
+}

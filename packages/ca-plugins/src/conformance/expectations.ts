@@ -1,0 +1,123 @@
+/** What a good answer and a good error look like. Each function throws an `AssertionError` that says what is wrong with this one. */
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { inspect } from 'node:util'
+import {
+  CAError,
+  type CAErrorCode,
+  type IssuedCertificate,
+  nodeCertificateVerifier,
+  type VerifiedChain,
+} from '@livery/core'
+import type { Subject } from './conformance-case.ts'
+import { inTime, rejection } from './in-time.ts'
+import { firstOf, type KitRequest, type KitRequestOptions, kitRequest } from './kit-request.ts'
+
+const PEM = /^-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/=]{1,76}\n)+-----END CERTIFICATE-----\n$/
+
+/** Asks for a certificate and checks it. */
+export async function issueWell(on: Subject, options: KitRequestOptions = {}): Promise<IssuedCertificate> {
+  const request = await kitRequest(on, options)
+  const issued = await inTime(on.client.issue(request), on.patienceMs, 'issue()')
+  await expectWell(on, request, issued)
+  return issued
+}
+
+/** `issued` is what `request` asked for, in the form of the contract. */
+export async function expectWell(on: Subject, request: KitRequest, issued: IssuedCertificate): Promise<void> {
+  expectForm(issued)
+  expectOrder(issued)
+  expectKeyHandling(on, request, issued)
+  await verifyAsCore(on, request, issued)
+}
+
+/** What core will say of it. Rejects with a `CAError` where core refuses. */
+export async function verifyAsCore(
+  on: Subject,
+  { identity, material }: KitRequest,
+  { chain, roots = [], privateKey }: IssuedCertificate,
+): Promise<VerifiedChain> {
+  const anchors = [...on.roots(), ...roots, ...(await trustBundleOf(on))].map(pem => new X509Certificate(pem))
+  const key = privateKey ? { privateKeyPem: privateKey } : { publicKeyDer: material.publicKeyDer }
+  return nodeCertificateVerifier.verify(chain, { identity, key, anchors, now: on.clock.now() })
+}
+
+export async function trustBundleOf({ client, patienceMs }: Subject): Promise<readonly string[]> {
+  if (!client.trustBundle) return []
+  return inTime(client.trustBundle({ signal: new AbortController().signal }), patienceMs, 'trustBundle()')
+}
+
+/** PEM, one certificate an element, newline at the end. */
+export function expectPem(element: unknown, where: string): void {
+  assert.equal(typeof element, 'string', `${where} is no text`)
+  assert.match(String(element), PEM, `${where} is not one PEM certificate with a newline at its end`)
+}
+
+export function leafOf({ chain }: IssuedCertificate): X509Certificate {
+  return new X509Certificate(firstOf(chain))
+}
+
+/** In seconds, from notBefore or from `now`, whichever is later. */
+export function lifetimeOf(issued: IssuedCertificate, now: number): number {
+  const leaf = leafOf(issued)
+  return (leaf.validToDate.getTime() - Math.max(now, leaf.validFromDate.getTime())) / 1000
+}
+
+export function expectCAError(error: unknown, codes: readonly CAErrorCode[], what: string): CAError {
+  assert.ok(
+    error instanceof CAError,
+    `${what} was rejected with ${inspect(error, { depth: 0 })}, which is no CAError of the @livery/core that the kit uses (if there are two copies, make it a peerDependency)`,
+  )
+  assert.ok(
+    codes.includes(error.code),
+    `${what} was rejected as "${error.code}" instead of ${codes.join(' or ')}: ${error.message}`,
+  )
+  assert.ok(error.message.trim() !== '', `the CAError of ${what} has no message`)
+  return error
+}
+
+/** Asks for a certificate and expects a `CAError` with one of these codes. */
+export async function issueBadly(
+  on: Subject,
+  codes: readonly CAErrorCode[],
+  options: KitRequestOptions = {},
+): Promise<CAError> {
+  const asked = on.client.issue(await kitRequest(on, options))
+  return expectCAError(await rejection(asked, on.patienceMs, 'issue()'), codes, 'issue()')
+}
+
+function expectForm({ chain, roots }: IssuedCertificate): void {
+  assert.ok(Array.isArray(chain) && chain.length > 0, 'the chain is no list of certificates')
+  for (const [index, element] of chain.entries()) expectPem(element, `chain[${index}]`)
+  for (const [index, element] of (roots ?? []).entries()) expectPem(element, `roots[${index}]`)
+  expectNoRoot(chain)
+}
+
+/** Whether or not the CA sends it along: a peer that trusts it has it, and one that does not must not be given it. */
+export function expectNoRoot(chain: readonly string[]): void {
+  for (const [index, pem] of chain.entries()) {
+    const certificate = new X509Certificate(pem)
+    assert.ok(!certificate.checkIssued(certificate), `chain[${index}] is a root; the chain goes without it`)
+  }
+}
+
+function expectOrder({ chain }: IssuedCertificate): void {
+  const certificates = chain.map(pem => new X509Certificate(pem))
+  assert.equal(certificates[0]?.ca, false, 'chain[0] is a CA certificate: the leaf comes first')
+  for (const [index, certificate] of certificates.entries()) {
+    const issuer = certificates[index + 1]
+    if (!issuer) continue
+    assert.ok(certificate.checkIssued(issuer), `chain[${index}] is not issued by chain[${index + 1}]`)
+    assert.ok(certificate.validToDate <= issuer.validToDate, `chain[${index}] outlives its issuer`)
+  }
+}
+
+function expectKeyHandling({ capabilities }: Subject, request: KitRequest, { privateKey }: IssuedCertificate): void {
+  if (capabilities.bringsKey) {
+    assert.ok(privateKey, 'the source brings its own key, but no privateKey came')
+    assert.equal(request.csrCalls(), 0, 'csr() was called though the source brings its own key')
+    return
+  }
+  assert.equal(privateKey, undefined, 'a privateKey came from a CA that signs (capabilities.bringsKey is not set)')
+  assert.ok(request.csrCalls() > 0, 'csr() was never called, so what was signed is not the key asked for')
+}

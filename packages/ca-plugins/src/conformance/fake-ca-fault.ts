@@ -1,0 +1,68 @@
+/** What {@link FakeCA} can do wrong, and the names by which a harness says what it cannot pass on. */
+import type { CAErrorCode, SpiffeId } from '@livery/core'
+
+/** The codes that a CA itself can refuse with; the others arise on the way. */
+export type RefusalCode = Exclude<CAErrorCode, 'timeout' | 'bad-response'>
+
+/** What the CA does with a request. */
+export type CAFault =
+  /** It signs as it should. */
+  | { readonly kind: 'none' }
+  /** It answers after so long, by its clock. */
+  | { readonly kind: 'delay'; readonly ms: number }
+  /** It answers when `release()` is called. */
+  | { readonly kind: 'hang' }
+  | { readonly kind: 'refuse'; readonly code: RefusalCode; readonly retryAfterMs?: number }
+  /** Somebody has to approve it: `decide()`. For CAs that answer with a ticket. */
+  | { readonly kind: 'pending' }
+  | { readonly kind: 'wrong-san'; readonly identity: SpiffeId }
+  /** Signed for the key of somebody else. */
+  | { readonly kind: 'wrong-key' }
+  /** Ended yesterday. */
+  | { readonly kind: 'expired' }
+  /** Begins tomorrow. */
+  | { readonly kind: 'not-yet-valid' }
+  /** Began an hour ago, and ends when it should. */
+  | { readonly kind: 'backdated' }
+  /** Intermediate first, leaf last. */
+  | { readonly kind: 'reversed' }
+  | { readonly kind: 'root-in-chain' }
+  | { readonly kind: 'missing-intermediates' }
+  | { readonly kind: 'empty-chain' }
+  /** A page of HTML in place of an answer, as from a proxy. */
+  | { readonly kind: 'garbage' }
+  /** Half of a good answer. */
+  | { readonly kind: 'truncated' }
+  /** The connection breaks. */
+  | { readonly kind: 'reset' }
+
+/** Refusals, faults, and other powers of the CA that groups of the kit need a harness to pass on. */
+export const CA_SWITCHES = [
+  'unauthenticated',
+  'denied',
+  'invalid-csr',
+  'ttl-too-long',
+  'rate-limited',
+  'unavailable',
+  'retry-after',
+  'delay',
+  'hang',
+  'reset',
+  'garbage',
+  'truncated',
+  'empty-chain',
+  'wrong-san',
+  'wrong-key',
+  'expired',
+  'not-yet-valid',
+  'backdated',
+  'reversed',
+  'root-in-chain',
+  'missing-intermediates',
+  'clamp',
+  'skew',
+  'root-rotation',
+  'token',
+  'token-file',
+] as const
+export type CASwitch = (typeof CA_SWITCHES)[number]

@@ -1,0 +1,67 @@
+/** Requests as the SecretManager makes them, which notice what a plugin does with them. */
+import type { CertificateRequest, CertificateSigningRequest, KeyType, RequestTicket, SpiffeId } from '@livery/core'
+import type { Subject } from './conformance-case.ts'
+import { createKeyMaterial, type KeyMaterial } from './key-material.ts'
+
+export interface KitRequest extends CertificateRequest {
+  readonly material: KeyMaterial
+  /** How often the CSR was asked for. */
+  csrCalls(): number
+}
+
+export interface KitRequestOptions {
+  readonly identity?: SpiffeId
+  readonly ttlSeconds?: number
+  readonly signal?: AbortSignal
+  readonly tokenFile?: string
+  readonly ticket?: RequestTicket
+  readonly keyType?: KeyType
+  /** Default: a new key. */
+  readonly material?: KeyMaterial
+  /** In place of the key's CSR. */
+  readonly csr?: () => Promise<CertificateSigningRequest>
+}
+
+/** Of the first identity, unless told otherwise. */
+export async function kitRequest(on: Subject, options: KitRequestOptions = {}): Promise<KitRequest> {
+  const identity = options.identity ?? firstOf(on.identities)
+  const material = options.material ?? (await createKeyMaterial(identity, options.keyType ?? on.keyType))
+  const { csr = async () => material.csr, tokenFile, ticket } = options
+  let calls = 0
+  return {
+    identity,
+    ttlSeconds: options.ttlSeconds ?? on.ttlSeconds,
+    signal: options.signal ?? new AbortController().signal,
+    ...(tokenFile !== undefined && { tokenFile }),
+    ...(ticket !== undefined && { ticket }),
+    csr: () => {
+      calls++
+      return csr()
+    },
+    material,
+    csrCalls: () => calls,
+  }
+}
+
+/** A ticket whose note can be read. */
+export class KitTicket implements RequestTicket {
+  kept: string | undefined
+  readonly #listeners: (() => void)[] = []
+
+  async keep(value: string | undefined): Promise<void> {
+    this.kept = value
+    for (const wake of this.#listeners.splice(0)) wake()
+  }
+
+  /** Resolves once a note is kept. */
+  async noted(): Promise<string> {
+    while (this.kept === undefined) await new Promise<void>(resolve => this.#listeners.push(resolve))
+    return this.kept
+  }
+}
+
+export function firstOf<T>(list: readonly T[]): T {
+  const [first] = list
+  if (first === undefined) throw new TypeError('Cannot run the conformance kit: identities is empty. Give one.')
+  return first
+}

@@ -1,0 +1,99 @@
+/** The cases that need no switches, run at a live CA; their outcome is data, for a report. */
+import { inspect } from 'node:util'
+import { type CACapabilities, type CAClient, type KeyType, type SpiffeId, SystemClock } from '@livery/core'
+import { LIVE_CASES } from './cases/every-case.ts'
+import type { ConformanceGroup, LiveCase, Subject } from './conformance-case.ts'
+import { close } from './in-time.ts'
+import { firstOf } from './kit-request.ts'
+
+export interface ConformanceResult {
+  readonly group: ConformanceGroup
+  /** A sentence that states what holds, or should. */
+  readonly name: string
+  readonly outcome: 'passed' | 'failed' | 'skipped'
+  /** Why it failed or was skipped; empty if it passed. */
+  readonly detail: string
+  /** How long it took. */
+  readonly ms: number
+}
+
+export interface ConformanceReport {
+  readonly results: readonly ConformanceResult[]
+  readonly passed: number
+  readonly failed: number
+  readonly skipped: number
+}
+
+export interface RunAgainstOptions {
+  readonly capabilities: CACapabilities
+  /** Those that the CA issues to this caller; at least one. */
+  readonly identities: readonly SpiffeId[]
+  /** Default: the first of `capabilities.keyTypes`. */
+  readonly keyType?: KeyType
+  /** The wish of most requests; default 3,600. */
+  readonly ttlSeconds?: number
+  /** How many requests are made at once; default 64. Less for a CA with a quota. */
+  readonly parallel?: number
+  /** Roots (PEM, one certificate an element) to verify against, where neither certificates nor the CA bring them. */
+  readonly roots?: readonly string[]
+  /** After so many milliseconds a call hangs, and its case fails; default 30,000. */
+  readonly patienceMs?: number
+  /** Called after each case. */
+  readonly report?: (result: ConformanceResult) => void
+  /** Once aborted, the cases that are left are skipped. */
+  readonly signal?: AbortSignal
+}
+
+/**
+ * Runs the groups contract, ttl, cancellation, parallel, roots, batch and close with `client`, which is closed then.
+ * About 100 certificates are issued. Never rejects because a case failed; throws a `TypeError` without an identity.
+ */
+export async function runAgainst(client: CAClient, options: RunAgainstOptions): Promise<ConformanceReport> {
+  using clock = new SystemClock()
+  firstOf(options.identities)
+  const subject: Subject = {
+    client,
+    clock,
+    capabilities: options.capabilities,
+    identities: options.identities,
+    keyType: options.keyType ?? firstOf(options.capabilities.keyTypes),
+    ttlSeconds: options.ttlSeconds ?? 3_600,
+    parallel: options.parallel ?? 64,
+    patienceMs: options.patienceMs ?? 30_000,
+    roots: () => options.roots ?? [],
+  }
+  const results: ConformanceResult[] = []
+  for (const each of LIVE_CASES) {
+    const result = await runOne(each, subject, options.signal)
+    results.push(result)
+    options.report?.(result)
+  }
+  // The last case does it, unless it was skipped; whether closing works is what it says.
+  await close(client, subject.patienceMs).catch(() => {})
+  const count = (outcome: ConformanceResult['outcome']) => results.filter(each => each.outcome === outcome).length
+  return { results, passed: count('passed'), failed: count('failed'), skipped: count('skipped') }
+}
+
+async function runOne(
+  { group, name, skip, run }: LiveCase,
+  subject: Subject,
+  signal: AbortSignal | undefined,
+): Promise<ConformanceResult> {
+  const reason = skip?.(subject.capabilities) ?? (signal?.aborted ? 'the run was aborted' : undefined)
+  if (reason !== undefined) return { group, name, outcome: 'skipped', detail: reason, ms: 0 }
+  const { clock } = subject
+  const start = clock.now()
+  const result = (outcome: ConformanceResult['outcome'], detail: string): ConformanceResult => ({
+    group,
+    name,
+    outcome,
+    detail,
+    ms: clock.now() - start,
+  })
+  try {
+    await run(subject)
+    return result('passed', '')
+  } catch (error) {
+    return result('failed', error instanceof Error ? error.message : inspect(error, { depth: 0 }))
+  }
+}

@@ -1,0 +1,52 @@
+/** The suite, on a plugin that does all that the contract knows; and what it says of options that it cannot use. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../test/reference-plugin.ts'
+import { CA_SWITCHES } from './fake-ca-fault.ts'
+import { type SuiteOptions, suite } from './suite.ts'
+
+const reference: Omit<SuiteOptions, 'test'> = {
+  create: ({ ca, context }) => new ReferenceClient(ca, context),
+  capabilities: REFERENCE_CAPABILITIES,
+  slow: process.env['LIVERY_SLOW'] === '1',
+}
+
+suite({ test, ...reference })
+
+test('the suite runs by a runner with the shape of vitest', async () => {
+  const cases: { readonly name: string; readonly run: (context: object) => unknown }[] = []
+  const vitest = (name: string, run: (context: object) => unknown, _timeout?: number) => void cases.push({ name, run })
+  suite({ test: vitest, ...reference })
+  assert.ok(cases.length > 50, `${cases.length} cases`)
+  for (const { run } of cases.filter(({ name }) => /^(contract|errors|close)/.test(name))) await run({ skip() {} })
+})
+
+test('what the harness cannot pass on is skipped aloud: by name, and by the runner where it can', async () => {
+  const skipped: string[] = []
+  const reasons: unknown[] = []
+  const running: Promise<void>[] = []
+  const without = Object.fromEntries(CA_SWITCHES.map(name => [name, 'not here']))
+  suite({
+    ...reference,
+    capabilities: { roots: 'none', ttl: 'ignored', san: 'csr', keyTypes: ['ecdsa-p256'], bringsKey: true },
+    without,
+    test: (name, run) => {
+      if (!name.includes('(skipped: ')) return
+      skipped.push(name)
+      running.push(run({ skip: (reason: unknown) => reasons.push(reason) }))
+    },
+  })
+  await Promise.all(running)
+  assert.equal(reasons.length, skipped.length)
+  assert.ok(
+    skipped.some(name => name.endsWith('(skipped: errors without denied: not here)')),
+    skipped.join('\n'),
+  )
+})
+
+test('a switch without a reason, or one that does not exist, is a TypeError that names it', () => {
+  const withNothing = { ...reference, test: () => {} }
+  assert.throws(() => suite({ ...withNothing, without: { hang: ' ' } }), /TypeError: .*without\.hang is empty/)
+  const without: Record<string, string> = { hangs: 'it does' }
+  assert.throws(() => suite({ ...withNothing, without }), /TypeError: .*without\.hangs is no switch/)
+})

@@ -1,0 +1,101 @@
+/** The suite that proves a CA plugin, for any test runner. */
+import type { CACapabilities, CAClient } from '@livery/core'
+import { type BenchOptions, type ConformanceSetup, withBench } from './bench.ts'
+import { BENCH_CASES } from './cases/every-case.ts'
+import { expectNoMoreOpen, openResources } from './cases/handles.ts'
+import type { BenchCase } from './conformance-case.ts'
+import { issueWell } from './expectations.ts'
+import { CA_SWITCHES, type CASwitch } from './fake-ca-fault.ts'
+
+/**
+ * Registers one test: `test` of `node:test`, `test` or `it` of vitest. If the runner calls `run` with a context that has
+ * `skip(reason)`, tests that do not apply are skipped by it; by their name they say so everywhere.
+ */
+export type RegisterTest = (name: string, run: (...context: readonly unknown[]) => Promise<void>) => unknown
+
+export interface SuiteOptions {
+  readonly test: RegisterTest
+  /**
+   * A client of the plugin at `ca`, and whatever stands in between: a server that reads requests, asks `ca.answer()`, and
+   * writes the answer in the CA's protocol. Called once a test, twice where a restart is tried.
+   */
+  readonly create: (setup: ConformanceSetup) => CAClient | Promise<CAClient>
+  /** Those of the plugin: they tell which cases apply. */
+  readonly capabilities: CACapabilities
+  /**
+   * What the harness cannot pass on, each with the reason: `{ reset: 'the client is in this process' }`. The cases that
+   * need it are skipped aloud. Default: nothing.
+   */
+  readonly without?: Partial<Readonly<Record<CASwitch, string>>>
+  /** Default `cluster.local`. */
+  readonly trustDomain?: string
+  /** After so many milliseconds a call hangs, and its case fails; default 10,000. */
+  readonly patienceMs?: number
+  /** Whether 10,000 certificates are issued where 500 are, and long keys are tried; default `false`. */
+  readonly slow?: boolean
+}
+
+/**
+ * Registers the cases with `test`. Their names begin with their group: `errors: …`. They share this process with the
+ * handles that the group `handles` counts: let the runner run them one after the other.
+ */
+export function suite(options: SuiteOptions): void {
+  const { test, without = {}, slow = false } = options
+  checkWithout(without)
+  const bench: BenchOptions = {
+    create: options.create,
+    capabilities: options.capabilities,
+    trustDomain: options.trustDomain ?? 'cluster.local',
+    patienceMs: options.patienceMs ?? 10_000,
+    slow,
+  }
+  for (const each of BENCH_CASES) {
+    const reason = reasonToSkip(each, bench, without)
+    const name = `${each.group}: ${each.name}`
+    if (reason === undefined) test(name, () => withBench(bench, on => each.run(on)))
+    else test(`${name} (skipped: ${reason})`, async (...context) => skipBy(context[0], reason))
+  }
+  test('handles: no socket, timer or watcher is left open after close', () => leaveNothingOpen(bench))
+}
+
+function reasonToSkip(
+  { group, needs = [], skip, slow: isSlow = false }: BenchCase,
+  { capabilities, slow }: BenchOptions,
+  without: Partial<Readonly<Record<CASwitch, string>>>,
+): string | undefined {
+  const reason = skip?.(capabilities)
+  if (reason !== undefined) return reason
+  if (isSlow && !slow) return 'takes long: set `slow`'
+  for (const need of needs) if (without[need] !== undefined) return `${group} without ${need}: ${without[need]}`
+  return undefined
+}
+
+function skipBy(context: unknown, reason: string): void {
+  if (typeof context !== 'object' || context === null || !('skip' in context)) return
+  if (typeof context.skip === 'function') context.skip(reason)
+}
+
+/** The client is used, and closed with its server, before what is open is counted. */
+async function leaveNothingOpen(bench: BenchOptions): Promise<void> {
+  // Once before it counts: what a library opens for good at first use is no leak.
+  await withBench(bench, async on => void (await issueWell(on)))
+  const before = openResources()
+  await withBench(bench, async on => {
+    await issueWell(on)
+    await issueWell(on)
+    on.client.subscribe?.(() => {})
+  })
+  await expectNoMoreOpen(before, bench.patienceMs)
+}
+
+function checkWithout(without: Partial<Readonly<Record<string, string>>>): void {
+  const known: readonly string[] = CA_SWITCHES
+  for (const [name, reason] of Object.entries(without)) {
+    if (!known.includes(name))
+      throw new TypeError(
+        `Cannot run the conformance kit: without.${name} is no switch. There are ${known.join(', ')}.`,
+      )
+    if (!reason?.trim())
+      throw new TypeError(`Cannot run the conformance kit: without.${name} is empty. Say why it cannot be passed on.`)
+  }
+}
