@@ -29,8 +29,8 @@ export interface CredentialSource {
   isConfigured?(request: Pick<CredentialRequest, 'tokenFile'>): boolean
   /**
    * A token that has not expired. Rejects with a `CAError` `unauthenticated` that says what is wrong with the token and
-   * what to do, with `unavailable`, `timeout` or `bad-response` if the source itself cannot be asked or understood, or
-   * with the signal's reason.
+   * what to do, with `unavailable`, `timeout`, `rate-limited` or `bad-response` if the source itself cannot be asked or
+   * understood, or with the signal's reason.
    */
   get(request: CredentialRequest): Promise<Credential>
 }

@@ -89,9 +89,8 @@ function rootSource(rootCert: string | undefined): RootSource {
   let checked: Buffer | undefined
   return async () => {
     const bytes = await named(`Cannot read the CA's root ${rootCert}`, file.read())
-    if (bytes !== checked) checkRoots(`The CA's root ${rootCert}`, bytes)
-    checked = bytes
-    return bytes
+    if (!checked?.equals(bytes)) checked = checkRoots(`The CA's root ${rootCert}`, bytes)
+    return checked
   }
 }
 
@@ -112,7 +111,7 @@ class ClientCertificateFiles {
     if (!certificate && !key) return undefined
     if (!certificate || !key)
       throw new Error(`${certificate ? this.#key.path : this.#certificate.path} is missing: put it beside the other.`)
-    if (this.#pair?.certificate !== certificate || this.#pair.key !== key) {
+    if (!this.#pair?.certificate.equals(certificate) || !this.#pair.key.equals(key)) {
       if (!isPair(certificate, key))
         throw new Error(`${this.#certificate.path} and ${this.#key.path} are no certificate with its key: renew both.`)
       this.#pair = { certificate, key }

@@ -1,0 +1,116 @@
+/**
+ * The `gce-metadata` source: tokens of the service account of a Google Cloud machine or, on GKE, of the pod.
+ * https://cloud.google.com/compute/docs/instances/verifying-instance-identity
+ */
+import {
+  CAError,
+  type Clock,
+  type ConfigOf,
+  type Credential,
+  type CredentialContext,
+  type CredentialRequest,
+  type CredentialSource,
+  defineCredentialPlugin,
+  type PluginOptions,
+} from '@livery/core'
+import { scrub } from '../scrub.ts'
+import { exchange } from './http-exchange.ts'
+import { accessTokenOf } from './token-answer.ts'
+import { TokenCache } from './token-cache.ts'
+import { unexpired } from './token-expiry.ts'
+import { readTokenFile } from './token-file.ts'
+
+export const gceMetadataOptions = {
+  token: {
+    type: 'string',
+    choices: ['identity', 'access'],
+    default: 'identity',
+    description: 'identity: a JWT for one audience, signed by Google; access: an OAuth token for the APIs of Google',
+  },
+  audience: {
+    type: 'string',
+    description: 'of the identity token, where the plugin that uses it names none',
+  },
+  serviceAccount: {
+    type: 'string',
+    default: 'default',
+    problem: name =>
+      /^[\w.@-]+$/.test(name) ? undefined : 'is no service account. Write its email address, or default',
+    description: 'whose token, by email address',
+  },
+  address: {
+    type: 'string',
+    default: 'http://metadata.google.internal',
+    problem: address => (/^http:\/\/[^/?#@\s]+$/.test(address) ? undefined : 'is no address. Write http://host:port'),
+    description: 'of the metadata server',
+  },
+} as const satisfies PluginOptions
+
+export const gceMetadata = defineCredentialPlugin({
+  apiVersion: 1,
+  name: 'gce-metadata',
+  options: gceMetadataOptions,
+  create: (context, config) => new GceMetadata(context, config),
+})
+
+/** As Istio's agent: looked at every five minutes, and then renewed. */
+const REFRESH = { refreshBeforeMs: 25 * 60_000, intervalMs: 5 * 60_000 }
+
+class GceMetadata implements CredentialSource {
+  readonly description: string
+  readonly #config: ConfigOf<typeof gceMetadataOptions>
+  readonly #clock: Clock
+  readonly #cache: TokenCache
+
+  constructor({ clock, log }: CredentialContext, config: ConfigOf<typeof gceMetadataOptions>) {
+    this.description = `the ${config.token} token of ${config.serviceAccount} from the metadata server ${config.address}`
+    this.#config = config
+    this.#clock = clock
+    this.#cache = new TokenCache({ clock, log, ...REFRESH })
+  }
+
+  async get({ audience = this.#config.audience, tokenFile, signal }: CredentialRequest): Promise<Credential> {
+    if (tokenFile !== undefined) return readTokenFile(tokenFile, this.#clock, signal)
+    if (this.#config.token === 'access') return this.#cache.get('', signal, aborted => this.#accessToken(aborted))
+    if (audience === undefined)
+      throw new CAError(
+        'unauthenticated',
+        `Cannot get ${this.description}: no audience is named. Set audience under credentials.`,
+      )
+    return this.#cache.get(audience, signal, aborted => this.#identityToken(audience, aborted))
+  }
+
+  async #accessToken(signal: AbortSignal): Promise<Credential> {
+    const askedAt = this.#clock.now()
+    return accessTokenOf(await this.#ask('token', {}, signal), `get ${this.description}`, askedAt)
+  }
+
+  async #identityToken(audience: string, signal: AbortSignal): Promise<Credential> {
+    const token = (await this.#ask('identity', { audience, format: 'full' }, signal)).trim()
+    if (!/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token))
+      throw new CAError('bad-response', `Cannot get ${this.description}: its answer is no JWT. Check address.`)
+    return unexpired(token, this.description, 'Check that the clock of this machine is right.', this.#clock)
+  }
+
+  async #ask(name: string, query: Readonly<Record<string, string>>, signal: AbortSignal): Promise<string> {
+    const { address, serviceAccount } = this.#config
+    const url = new URL(`/computeMetadata/v1/instance/service-accounts/${serviceAccount}/${name}`, address)
+    url.search = new URLSearchParams(query).toString()
+    const what = `get ${this.description}`
+    const headers = { 'metadata-flavor': 'Google' }
+    const answer = await exchange({ what, url, headers, clock: this.#clock, signal })
+    if (answer.headers.get('metadata-flavor') !== 'Google')
+      throw new CAError(
+        'bad-response',
+        `Cannot ${what}: what answers there is not Google's metadata server. Check address, and that this machine is one of Google Cloud.`,
+      )
+    if (answer.status === 200) return answer.body
+    const text = `HTTP ${answer.status} ${scrub(answer.body, [])}`.trim()
+    if (answer.status >= 500 || answer.status === 429)
+      throw new CAError('unavailable', `Cannot ${what}: ${text}. It is asked again.`)
+    throw new CAError(
+      'unauthenticated',
+      `Cannot ${what}: ${text}. Check that this machine has the service account, and may use it.`,
+    )
+  }
+}

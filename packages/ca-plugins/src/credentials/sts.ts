@@ -1,0 +1,198 @@
+/**
+ * The `sts` source: a token that a security token service gives for another one (RFC 8693), as Google's does for
+ * Kubernetes service account tokens (workload identity federation).
+ */
+import {
+  CAError,
+  type Clock,
+  type ConfigOf,
+  type Credential,
+  type CredentialContext,
+  type CredentialRequest,
+  type CredentialSource,
+  defineCredentialPlugin,
+  type PluginOptions,
+  untilAborted,
+} from '@livery/core'
+import { isLoopback } from '../host-port.ts'
+import { scrub } from '../scrub.ts'
+import { gceMetadata, gceMetadataOptions } from './gce-metadata.ts'
+import { exchange, type HttpAnswer } from './http-exchange.ts'
+import { accessTokenOf, jsonObject } from './token-answer.ts'
+import { TokenCache } from './token-cache.ts'
+import { tokenFile } from './token-file.ts'
+
+const exchangeOptions = {
+  endpoint: {
+    type: 'string',
+    default: 'https://sts.googleapis.com/v1/token',
+    problem: endpointProblem,
+    description: 'the URL that exchanges tokens',
+  },
+  audience: {
+    type: 'string',
+    required: true,
+    description: 'whom the token is asked for: with Google the full name of the workload identity provider or pool',
+  },
+  scope: {
+    type: 'string',
+    default: 'https://www.googleapis.com/auth/cloud-platform',
+    description: 'what the token is good for; several with spaces between',
+  },
+  subjectTokenType: {
+    type: 'string',
+    default: 'urn:ietf:params:oauth:token-type:jwt',
+    description: 'what the token to exchange is',
+  },
+} as const satisfies PluginOptions
+
+export type ExchangeConfig = ConfigOf<typeof exchangeOptions>
+
+const { token: _, ...metadataOptions } = gceMetadataOptions
+
+export const sts = defineCredentialPlugin({
+  apiVersion: 1,
+  name: 'sts',
+  options: {
+    ...exchangeOptions,
+    gceMetadata: {
+      type: 'object',
+      options: metadataOptions,
+      description: 'exchange the identity token of the metadata server; without it, the token in tokenFile under ca',
+    },
+  },
+  async create(context, { gceMetadata: metadata, ...config }) {
+    const subject = metadata
+      ? await gceMetadata.create(context, { ...metadata, token: 'identity' })
+      : await tokenFile.create(context, {})
+    return exchangeTokens(context, config, subject)
+  },
+})
+
+/** A source of tokens that are exchanged for those of `subject`, whichever that is. */
+export function exchangeTokens(
+  context: Pick<CredentialContext, 'clock' | 'log'>,
+  config: ExchangeConfig,
+  subject: CredentialSource,
+): CredentialSource {
+  return new TokenExchange(context, config, subject)
+}
+
+const REFRESH = { refreshBeforeMs: 5 * 60_000, intervalMs: 60_000 }
+const TRIES = 5
+const PAUSE_MS = 50
+/** Answers of the 5xx kind that another try does not change. */
+const FINAL_STATUSES: ReadonlySet<number> = new Set([501, 505, 511])
+
+class TokenExchange implements CredentialSource {
+  readonly #config: ExchangeConfig
+  readonly #clock: Clock
+  readonly #subject: CredentialSource
+  readonly #cache: TokenCache
+
+  constructor(
+    { clock, log }: Pick<CredentialContext, 'clock' | 'log'>,
+    config: ExchangeConfig,
+    subject: CredentialSource,
+  ) {
+    this.#config = config
+    this.#clock = clock
+    this.#subject = subject
+    this.#cache = new TokenCache({ clock, log, ...REFRESH })
+  }
+
+  get description(): string {
+    return `the token that ${this.#config.endpoint} gives for ${this.#subject.description}`
+  }
+
+  isConfigured(request: Pick<CredentialRequest, 'tokenFile'>): boolean {
+    return this.#subject.isConfigured?.(request) ?? true
+  }
+
+  /** The audience is the configured one: that of the request is not the service's. */
+  async get({ tokenFile: own, signal }: CredentialRequest): Promise<Credential> {
+    return this.#cache.get(own ?? '', signal, aborted => this.#exchange(own, aborted))
+  }
+
+  async #exchange(own: string | undefined, signal: AbortSignal): Promise<Credential> {
+    const { token } = await this.#subject.get({ ...(own !== undefined && { tokenFile: own }), signal })
+    const what = `exchange ${own === undefined ? this.#subject.description : `the token in ${own}`} at ${this.#config.endpoint}`
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#attempt(token, what, signal)
+      } catch (error) {
+        if (attempt === TRIES || !mayPass(error)) throw error
+        await this.#pause(signal)
+      }
+    }
+  }
+
+  async #attempt(token: string, what: string, signal: AbortSignal): Promise<Credential> {
+    const { endpoint, audience, scope, subjectTokenType } = this.#config
+    const askedAt = this.#clock.now()
+    const answer = await exchange({
+      what,
+      url: new URL(endpoint),
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
+      body: new URLSearchParams({
+        grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+        audience,
+        scope,
+        requested_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+        subject_token: token,
+        subject_token_type: subjectTokenType,
+      }).toString(),
+      clock: this.#clock,
+      signal,
+    })
+    if (answer.status === 200) return accessTokenOf(answer.body, what, askedAt)
+    throw refusal(answer, what, token)
+  }
+
+  async #pause(signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    using _timer = this.#clock.at(this.#clock.now() + PAUSE_MS, resolve)
+    await untilAborted(promise, signal)
+  }
+}
+
+function refusal({ status, headers, body }: HttpAnswer, what: string, token: string): CAError {
+  const text = `HTTP ${status} ${scrub(errorText(body), [token])}`.trim()
+  if (status === 429) {
+    const seconds = Number(headers.get('retry-after') ?? Number.NaN)
+    return new CAError(
+      'rate-limited',
+      `Cannot ${what}: ${text}. It is asked again later.`,
+      seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {},
+    )
+  }
+  if (status >= 500)
+    return new CAError('unavailable', `Cannot ${what}: ${text}. Check endpoint, and that the service runs.`, {
+      retryable: !FINAL_STATUSES.has(status),
+    })
+  return new CAError(
+    'unauthenticated',
+    `Cannot ${what}: ${text}. Check audience and subjectTokenType, and that the service trusts the issuer of the token.`,
+  )
+}
+
+/** The OAuth form (RFC 6749, section 5.2), that of Google's APIs, or the text as it is. */
+function errorText(body: string): string {
+  const answer = jsonObject(body)
+  const { error, error_description: description } = answer ?? {}
+  if (typeof error === 'string') return typeof description === 'string' ? `${error}: ${description}` : error
+  if (typeof error === 'object' && error !== null && 'message' in error) return String(error.message)
+  return body
+}
+
+function mayPass(error: unknown): boolean {
+  return error instanceof CAError && error.retryable && (error.code === 'unavailable' || error.code === 'timeout')
+}
+
+function endpointProblem(endpoint: string): string | undefined {
+  if (!URL.canParse(endpoint)) return 'is no URL. Write it like https://sts.googleapis.com/v1/token'
+  const { protocol, hostname } = new URL(endpoint)
+  if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname.replace(/[[\]]/g, '')))) return undefined
+  return 'would send the token unencrypted. Use https'
+}

@@ -1,0 +1,30 @@
+/** The JSON answer of whoever issues access tokens (RFC 6749, section 5.1). */
+import { CAError, type Credential } from '@livery/core'
+import { expiryOf } from './token-expiry.ts'
+
+/** `what` goes after "Cannot", for messages; `askedAt` is when the lifetime began, in milliseconds since the epoch. */
+export function accessTokenOf(body: string, what: string, askedAt: number): Credential {
+  const answer = jsonObject(body)
+  const token = answer?.['access_token']
+  if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))
+    throw new CAError('bad-response', `Cannot ${what}: its answer has no access_token. Check the address.`)
+  const lifetime = Number(answer?.['expires_in'])
+  const expiresAt = lifetime > 0 && lifetime < MAX_SECONDS ? askedAt + lifetime * 1000 : expiryOf(token)
+  return { token, ...(expiresAt !== undefined && { expiresAt }) }
+}
+
+/** A hundred years. */
+const MAX_SECONDS = 3_153_600_000
+
+export function jsonObject(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRecord(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+}

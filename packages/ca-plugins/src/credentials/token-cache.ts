@@ -1,0 +1,117 @@
+/** Tokens that cost a request, held while they are good: one request in flight each, whoever asks. */
+import { type Clock, type Credential, type PluginLog, untilAborted } from '@livery/core'
+
+export interface TokenCacheOptions {
+  readonly clock: Clock
+  readonly log: Pick<PluginLog, 'warn'>
+  /** A token with less left than this is asked for again. */
+  readonly refreshBeforeMs: number
+  /** But no sooner than this after the last time, while it is still good: a source may have no newer one. */
+  readonly intervalMs: number
+}
+
+/** Resolves with a new token; rejects with a `CAError`, or the reason of `signal`. */
+export type FetchToken = (signal: AbortSignal) => Promise<Credential>
+
+interface Held {
+  readonly credential: Credential
+  readonly expiresAt: number
+  /** When a newer one may be asked for. */
+  readonly refreshAt: number
+}
+
+interface Flight {
+  readonly result: Promise<Credential>
+  readonly abort: AbortController
+  waiting: number
+}
+
+/** Below this a token might end on its way to the CA. */
+const MARGIN_MS = 10_000
+
+/** A token without an expiry is not held. Has no timer: what is stale is seen when somebody asks. */
+export class TokenCache {
+  readonly #options: TokenCacheOptions
+  readonly #held = new Map<string, Held>()
+  readonly #flights = new Map<string, Flight>()
+
+  constructor(options: TokenCacheOptions) {
+    this.#options = options
+  }
+
+  /** The token of `key`; while the old one is good, a failed `fetch` is a warning. */
+  async get(key: string, signal: AbortSignal, fetch: FetchToken): Promise<Credential> {
+    signal.throwIfAborted()
+    const held = this.#good(key)
+    if (held && this.#options.clock.now() < held.refreshAt) return held.credential
+    try {
+      return await this.#shared(key, signal, fetch)
+    } catch (error) {
+      signal.throwIfAborted()
+      const old = this.#good(key)
+      if (!old) throw error
+      return old.credential
+    }
+  }
+
+  #good(key: string): Held | undefined {
+    const held = this.#held.get(key)
+    return held && held.expiresAt - MARGIN_MS > this.#options.clock.now() ? held : undefined
+  }
+
+  async #shared(key: string, signal: AbortSignal, fetch: FetchToken): Promise<Credential> {
+    const flight = this.#flights.get(key) ?? this.#start(key, fetch)
+    flight.waiting++
+    try {
+      return await untilAborted(flight.result, signal)
+    } finally {
+      flight.waiting--
+      if (flight.waiting === 0) this.#end(key, flight)
+    }
+  }
+
+  #start(key: string, fetch: FetchToken): Flight {
+    const abort = new AbortController()
+    const flight = { result: this.#fetch(key, fetch, abort.signal), abort, waiting: 0 }
+    this.#flights.set(key, flight)
+    return flight
+  }
+
+  /** Nobody waits any more: whoever comes next gets a flight of its own. */
+  #end(key: string, flight: Flight): void {
+    flight.abort.abort(new Error('Nobody waits for the token any more'))
+    if (this.#flights.get(key) === flight) this.#flights.delete(key)
+  }
+
+  async #fetch(key: string, fetch: FetchToken, signal: AbortSignal): Promise<Credential> {
+    const askedAt = this.#options.clock.now()
+    try {
+      const credential = await fetch(signal)
+      this.#hold(key, credential, askedAt)
+      return credential
+    } catch (error) {
+      const old = this.#good(key)
+      if (old && !signal.aborted) {
+        this.#held.set(key, { ...old, refreshAt: askedAt + this.#options.intervalMs })
+        this.#options.log.warn(`${messageOf(error)} The old token is used meanwhile.`)
+      }
+      throw error
+    }
+  }
+
+  #hold(key: string, credential: Credential, askedAt: number): void {
+    for (const [other, { expiresAt }] of this.#held) if (expiresAt <= askedAt) this.#held.delete(other)
+    const { expiresAt } = credential
+    if (expiresAt === undefined) return
+    const { refreshBeforeMs, intervalMs } = this.#options
+    this.#held.set(key, {
+      credential,
+      expiresAt,
+      refreshAt: Math.max(expiresAt - refreshBeforeMs, askedAt + intervalMs),
+    })
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { FakeClock } from '@livery/core/testing'
+import { caError, replaceFile, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { jwt } from '../../test/token-server.ts'
+import { pluginContext } from '../testing/plugin-context.ts'
+import { tokenFile } from './token-file.ts'
+
+const { signal } = new AbortController()
+/** The start of the fake clock, in seconds since the epoch. */
+const NOW = Date.UTC(2026, 0, 1) / 1000
+
+test('the file is read at each call, without the white space around the token', async t => {
+  const file = join(await temporaryDirectory(t), 'token')
+  const source = await tokenFile.create(pluginContext(), { file })
+  await writeFile(file, 'token-1\n')
+  assert.deepEqual(await source.get({ signal }), { token: 'token-1' })
+  await replaceFile(file, '  token-2\r\n')
+  assert.deepEqual(await source.get({ signal }), { token: 'token-2' })
+})
+
+test('the file is the one of the option, else that of the context; an own file goes before both', async t => {
+  const directory = await temporaryDirectory(t)
+  const files = { common: join(directory, 'common'), option: join(directory, 'option'), own: join(directory, 'own') }
+  for (const [name, file] of Object.entries(files)) await writeFile(file, `token-${name}`)
+  const context = { ...pluginContext(), tokenFile: files.common }
+  const common = await tokenFile.create(context, {})
+  const option = await tokenFile.create(context, { file: files.option })
+  assert.equal((await common.get({ signal })).token, 'token-common')
+  assert.equal((await option.get({ signal })).token, 'token-option')
+  assert.equal((await option.get({ signal, tokenFile: files.own })).token, 'token-own')
+  assert.equal(common.description, `the token in ${files.common}`)
+})
+
+test('without a file it is configured only for identities that have one of their own', async () => {
+  const source = await tokenFile.create(pluginContext(), {})
+  assert.equal(source.isConfigured?.({}), false)
+  assert.equal(source.isConfigured?.({ tokenFile: '/own' }), true)
+  await assert.rejects(source.get({ signal }), caError('unauthenticated', /no file is named\. Set tokenFile/))
+})
+
+test('a JWT comes with its expiry, and is refused from that instant on, before anybody gets it', async t => {
+  const file = join(await temporaryDirectory(t), 'token')
+  const clock = new FakeClock()
+  const source = await tokenFile.create(pluginContext({ clock }), { file })
+  const token = jwt({ exp: NOW + 600, sub: 'hush' })
+  await writeFile(file, token)
+  assert.deepEqual(await source.get({ signal }), { token, expiresAt: (NOW + 600) * 1000 })
+  clock.jump(599_999)
+  assert.equal((await source.get({ signal })).token, token)
+  clock.jump(1)
+  await assert.rejects(source.get({ signal }), (error: Error) => {
+    assert.ok(!error.message.includes(token))
+    return caError(
+      'unauthenticated',
+      /the token in .*token: it expired at 2026-01-01T00:10:00\.000Z, and now is 2026-01-01T00:10:00\.000Z\. See that .*kubelet/,
+    )(error)
+  })
+  await replaceFile(file, jwt({ exp: NOW + 1200 }))
+  await source.get({ signal })
+})
+
+const opaque: readonly (readonly [string, string])[] = [
+  ['of one word', 'opaque'],
+  ['of three parts that are no JWT', 'a.b.c'],
+  ['a JWT without an expiry', jwt({})],
+  ['a JWT whose expiry is no number', jwt({ exp: 'soon' })],
+  ['a JWT whose expiry no date can name', jwt({ exp: 1e300 })],
+]
+for (const [what, token] of opaque)
+  test(`a token that is ${what} is passed on`, async t => {
+    const file = join(await temporaryDirectory(t), 'token')
+    await writeFile(file, token)
+    const source = await tokenFile.create(pluginContext(), { file })
+    assert.deepEqual(await source.get({ signal }), { token })
+  })
+
+const unusable: readonly (readonly [string, string | undefined, RegExp])[] = [
+  ['missing', undefined, /ENOENT/],
+  ['empty', ' \n', /it is empty/],
+  ['over 64 kB', 'x'.repeat(65_537), /65537 bytes, more than 65536/],
+  ['of two lines', 'hush-one\nhush-two', /other characters/],
+]
+for (const [what, text, reason] of unusable)
+  test(`a file that is ${what} is unauthenticated, named, and its content stays secret`, async t => {
+    const file = join(await temporaryDirectory(t), 'token')
+    if (text !== undefined) await writeFile(file, text)
+    const source = await tokenFile.create(pluginContext(), { file })
+    await assert.rejects(source.get({ signal }), (error: Error) => {
+      assert.match(error.message, reason)
+      assert.doesNotMatch(error.message, /hush/)
+      return caError('unauthenticated', /Cannot use the token in .*token: .*Mount a token there/)(error)
+    })
+    await rm(file, { force: true })
+    await writeFile(file, 'token-1')
+    assert.equal((await source.get({ signal })).token, 'token-1')
+  })
+
+test('a directory or a FIFO is refused without blocking', async t => {
+  const directory = await temporaryDirectory(t)
+  execFileSync('mkfifo', [join(directory, 'fifo')])
+  const source = await tokenFile.create(pluginContext(), {})
+  for (const file of [directory, join(directory, 'fifo')])
+    await assert.rejects(source.get({ signal, tokenFile: file }), caError('unauthenticated', /not a regular file/))
+})
+
+test('an aborted request rejects with the reason of its signal', async t => {
+  const file = join(await temporaryDirectory(t), 'token')
+  await writeFile(file, 'token-1')
+  const source = await tokenFile.create(pluginContext(), { file })
+  const reason = new Error('nobody waits')
+  await assert.rejects(source.get({ signal: AbortSignal.abort(reason) }), reason)
+})
