@@ -9,7 +9,8 @@ export interface Bench {
   readonly say: (message: string) => void
 }
 
-export interface Row {
+/** `T`: what it measures. */
+export interface Row<T = Comparison> {
   /** For `--only`. */
   readonly name: string
   /** Without these programs the row is skipped. */
@@ -18,7 +19,7 @@ export interface Row {
   readonly against?: Program
   /** Anything else that this machine may lack: why the row is skipped, or `undefined`. */
   readonly obstacle?: () => Promise<string | undefined>
-  measure(bench: Bench): Promise<readonly Comparison[]>
+  measure(bench: Bench): Promise<readonly T[]>
 }
 
 /** `side` where the program that it measures is there, else nothing. */

@@ -29,6 +29,8 @@ test('a missed target says no, and one whose peer was not measured neither yes n
 test('what was skipped is listed under the table with its reason', () => {
   const skipped = [{ row: 'push', what: 'row', reason: 'LIVERY_PEERS is not set' }] as const
   assert.match(toMarkdown(machine, 1, [], skipped), /^Skipped: push, since LIVERY_PEERS is not set\.$/m)
+  const failed = [{ row: 'push', what: 'failure', reason: 'no answer' }] as const
+  assert.match(toMarkdown(machine, 1, [], failed), /^Failed: push: no answer$/m)
 })
 
 test('a table replaces what stands between the markers of a README, and nothing else', () => {

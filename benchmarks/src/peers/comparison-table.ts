@@ -15,14 +15,13 @@ export function toMarkdown(
   skipped: readonly Skipped[],
 ): string {
   const medians = rounds === 1 ? 'one round' : `medians of ${rounds}`
-  const lines = [`${tellMachine(machine)}; ${medians}`, '']
-  if (comparisons.length > 0)
-    lines.push(markdownTable(['work', 'ours', 'peer', 'ratio', 'target', 'met'], comparisons.map(toCells)))
-  if (skipped.length > 0) lines.push('', skipped.map(tellSkipped).join('\n\n'))
-  return `${lines.join('\n')}\n`
+  const header = ['work', 'ours', 'peer', 'ratio', 'target', 'met']
+  const table = comparisons.length > 0 ? [markdownTable(header, comparisons.map(toCells))] : []
+  return `${[`${tellMachine(machine)}; ${medians}`, ...table, ...skipped.map(tellSkipped)].join('\n\n')}\n`
 }
 
 export function tellSkipped({ row, what, reason }: Skipped): string {
+  if (what === 'failure') return `Failed: ${row}: ${reason}`
   return `Skipped: ${what === 'row' ? row : `the peer of ${row}`}, since ${reason}.`
 }
 

@@ -20,10 +20,10 @@ export interface Comparison {
   readonly target?: Target
 }
 
-/** A row, or the peer of one, that was not measured. */
+/** A row, or the peer of one, that was not measured: something was not there (`row`, `peer`), or went wrong. */
 export interface Skipped {
   readonly row: string
-  readonly what: 'row' | 'peer'
+  readonly what: 'row' | 'peer' | 'failure'
   readonly reason: string
 }
 

@@ -20,7 +20,12 @@ import { servingRows } from './serving-rows.ts'
 import { cleanUpOnExit } from './workshop.ts'
 
 const ROWS: readonly Row[] = [...keyRows, ...servingRows, ...pushRows, coldStartRow, ...memoryRows]
-const GROWTH = 'growth'
+const GROWTH: Row<Growth> = {
+  name: 'growth',
+  needs: ['neutralca', 'sdsload'],
+  against: 'sdspeer',
+  measure: measureGrowth,
+}
 const ROUNDS = 5
 const READMES = ['../../README.md', '../../../README.md']
 
@@ -47,12 +52,18 @@ async function main(): Promise<void> {
   cleanUpOnExit()
   const machine = describeMachine(new Date())
   const bench: Bench = { programs, rounds: options.rounds, say }
-  const { comparisons, skipped } = await measureRows(bench, options.rows)
-  const growths = options.rows.includes(GROWTH) ? await measureGrowthUnlessSkipped(bench, skipped) : []
+  const skipped: Skipped[] = []
+  const skip = (entry: Skipped): void => {
+    skipped.push(entry)
+    say(tellSkipped(entry))
+    if (entry.what === 'failure') process.exitCode = 1
+  }
+  const comparisons = await measureRows(bench, options.rows, skip)
+  const growths = options.rows.includes(GROWTH.name) ? await measureUnlessSkipped(bench, GROWTH, skip) : []
   const table = toMarkdown(machine, options.rounds, comparisons, skipped)
   process.stdout.write(table)
   if (!options.save) return
-  const versions = { peers: await digests(programs) }
+  const versions = { livery: await liveryVersion(), peers: await digests(programs) }
   await save('peers.json', { machine, versions, rounds: options.rounds, comparisons, skipped, growths })
   await savePlots(growths)
   if (comparisons.length > 0) await updateReadmes(table)
@@ -66,7 +77,7 @@ function readOptions(): { readonly rows: readonly string[]; readonly rounds: num
       save: { type: 'boolean' },
     },
   })
-  const names = [...ROWS.map(({ name }) => name), GROWTH]
+  const names = [...ROWS, GROWTH].map(({ name }) => name)
   const rows = values.only?.flatMap(list => list.split(',')) ?? names
   for (const name of rows)
     if (!names.includes(name)) throw new Error(`--only ${name} is none of the rows ${names.join(', ')}`)
@@ -79,37 +90,41 @@ function readOptions(): { readonly rows: readonly string[]; readonly rounds: num
 async function measureRows(
   bench: Bench,
   wanted: readonly string[],
-): Promise<{ readonly comparisons: Comparison[]; readonly skipped: Skipped[] }> {
+  skip: (entry: Skipped) => void,
+): Promise<readonly Comparison[]> {
   const comparisons: Comparison[] = []
-  const skipped: Skipped[] = []
-  const skip = (entry: Skipped) => {
-    skipped.push(entry)
-    say(tellSkipped(entry))
-  }
-  for (const row of ROWS.filter(({ name }) => wanted.includes(name))) {
-    const reason = whatIsAbsent(bench.programs, row.needs) ?? (await row.obstacle?.())
-    if (reason !== undefined) {
-      skip({ row: row.name, what: 'row', reason })
-      continue
-    }
-    const lacking = row.against && whatIsAbsent(bench.programs, [row.against])
-    if (lacking !== undefined) skip({ row: row.name, what: 'peer', reason: lacking })
-    say(`row ${row.name}`)
-    comparisons.push(...(await row.measure(bench)))
-  }
-  return { comparisons, skipped }
+  for (const row of ROWS.filter(({ name }) => wanted.includes(name)))
+    comparisons.push(...(await measureUnlessSkipped(bench, row, skip)))
+  return comparisons
 }
 
-async function measureGrowthUnlessSkipped(bench: Bench, skipped: Skipped[]): Promise<Growth[]> {
-  const reason = whatIsAbsent(bench.programs, ['neutralca', 'sdsload'])
-  if (reason === undefined) {
-    say(GROWTH)
-    return measureGrowth(bench)
+/** A row that fails is told of, and the others are measured: a whole run takes half an hour. */
+async function measureUnlessSkipped<T>(
+  bench: Bench,
+  { name, needs, against, obstacle, measure }: Row<T>,
+  skip: (entry: Skipped) => void,
+): Promise<readonly T[]> {
+  const reason = whatIsAbsent(bench.programs, needs) ?? (await obstacle?.())
+  if (reason !== undefined) {
+    skip({ row: name, what: 'row', reason })
+    return []
   }
-  const entry: Skipped = { row: GROWTH, what: 'row', reason }
-  skipped.push(entry)
-  say(tellSkipped(entry))
-  return []
+  const lacking = against && whatIsAbsent(bench.programs, [against])
+  if (lacking !== undefined) skip({ row: name, what: 'peer', reason: lacking })
+  say(name)
+  try {
+    return await measure(bench)
+  } catch (error) {
+    skip({ row: name, what: 'failure', reason: error instanceof Error ? error.message : String(error) })
+    return []
+  }
+}
+
+async function liveryVersion(): Promise<string> {
+  const { version } = JSON.parse(
+    await readFile(new URL('../../../packages/agent/package.json', import.meta.url), 'utf8'),
+  )
+  return version
 }
 
 /** The peers tell no version: the SHA-256 of each program, in hexadecimal, stands for it. */
