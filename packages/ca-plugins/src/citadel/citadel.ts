@@ -14,9 +14,9 @@ import {
   type TlsMaterial,
   untilAborted,
 } from '@livery/core'
-import type { MetadataValue } from '../gen/istio/v1/auth/ca.ts'
+import { IstioCertificateResponse, type MetadataValue } from '../gen/istio/v1/auth/ca.ts'
 import { CERT_SIGNER, encodeRequest, IMPERSONATED_IDENTITY } from '../istio-certificate-service.ts'
-import { AnswerReader, UnusableAnswer } from './certificate-chain.ts'
+import { RootedChainReader, UnusableAnswer } from '../rooted-chain.ts'
 import { CitadelChannel } from './citadel-channel.ts'
 import { type CitadelConfig, type CitadelTarget, checkConfig, citadelOptions, warningsOf } from './citadel-config.ts'
 import { errorOfStatus, type FailedCall } from './citadel-error.ts'
@@ -45,7 +45,7 @@ class CitadelClient implements CAClient {
   readonly #config: CitadelConfig
   readonly #target: CitadelTarget
   readonly #context: CAContext
-  readonly #answers = new AnswerReader()
+  readonly #answers = new RootedChainReader()
   readonly #closing = new AbortController()
   #channel: CitadelChannel | undefined
 
@@ -161,7 +161,7 @@ class CitadelClient implements CAClient {
 
   #issued(bytes: Buffer, { what }: FailedCall): IssuedCertificate {
     try {
-      return this.#answers.read(bytes)
+      return this.#answers.read(certChainOf(bytes))
     } catch (error) {
       if (!(error instanceof UnusableAnswer)) throw error
       throw new CAError(
@@ -177,3 +177,11 @@ type TokenReading =
   | { readonly kind: 'token'; readonly token: string; readonly what: string }
   | { readonly kind: 'unusable'; readonly error: CAError }
   | { readonly kind: 'unset' }
+
+function certChainOf(bytes: Buffer): readonly string[] {
+  try {
+    return IstioCertificateResponse.decode(bytes).certChain
+  } catch (error) {
+    throw new UnusableAnswer('is no IstioCertificateResponse', { cause: error })
+  }
+}

@@ -1,7 +1,6 @@
-/** The answer of an Istio CA, taken apart: which certificates are the chain, and which the roots. */
+/** A chain with its root last, as Istio's CAs answer, taken apart: which certificates are the chain, and which the roots. */
 import { X509Certificate } from 'node:crypto'
 import { type IssuedCertificate, splitCertificates } from '@livery/core'
-import { IstioCertificateResponse } from '../gen/istio/v1/auth/ca.ts'
 
 /** Well under what Envoy would take: it accepts chains of any length. */
 const MAX_CERTIFICATES = 10
@@ -13,18 +12,19 @@ export class UnusableAnswer extends Error {
   override readonly name = 'UnusableAnswer'
 }
 
-/** Takes answers apart, and remembers the issuers in them: they are the same in nearly every answer. */
-export class AnswerReader {
+/** Takes chains apart, and remembers the issuers in them: they are the same in nearly every answer. */
+export class RootedChainReader {
   readonly #known = new Map<string, Issuer>()
 
   /**
-   * The chain, leaf first, and the roots of an `IstioCertificateResponse` (bytes); throws {@link UnusableAnswer} if
-   * they are not there. Self-signed certificates are roots wherever they stand; if there is none, the last element is
+   * The chain, leaf first, and the roots of what the CA answered (PEM, in elements of one certificate or more); throws
+   * {@link UnusableAnswer} if they are not there. Self-signed certificates are roots wherever they stand; if there is none, the last element is
    * taken for the roots, as Istio's agent does. The leaf is not looked at: core checks it, and parsing it twice would
    * be a tenth of a cold start.
    */
-  read(bytes: Uint8Array): IssuedCertificate {
-    const elements = decode(bytes).map(splitElement)
+  read(answer: readonly string[]): IssuedCertificate {
+    checkSize(answer)
+    const elements = answer.map(splitElement)
     const [first, ...others] = elements
     const leaf = first?.[0]
     if (first === undefined || leaf === undefined || others.length === 0)
@@ -54,19 +54,12 @@ interface Issuer {
   readonly isSelfSigned: boolean
 }
 
-function decode(bytes: Uint8Array): readonly string[] {
-  let elements: readonly string[]
-  try {
-    elements = IstioCertificateResponse.decode(bytes).certChain
-  } catch (error) {
-    throw new UnusableAnswer('is no IstioCertificateResponse', { cause: error })
-  }
+function checkSize(elements: readonly string[]): void {
   if (elements.length > MAX_CERTIFICATES)
     throw new UnusableAnswer(`has ${elements.length} elements, more than ${MAX_CERTIFICATES}`)
   const longest = Math.max(0, ...elements.map(element => element.length))
   if (longest > MAX_ELEMENT_CHARACTERS)
     throw new UnusableAnswer(`has an element of ${longest} characters, more than ${MAX_ELEMENT_CHARACTERS}`)
-  return elements
 }
 
 function splitElement(element: string, index: number): readonly string[] {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { SystemClock } from '@livery/core'
-import { CertificateAuthority } from '../embedded/certificate-authority.ts'
-import { encodeResponse } from '../istio-certificate-service.ts'
-import { workloadRequest } from '../testing/workload-request.ts'
-import { AnswerReader, UnusableAnswer } from './certificate-chain.ts'
+import { CertificateAuthority } from './embedded/certificate-authority.ts'
+import { RootedChainReader, UnusableAnswer } from './rooted-chain.ts'
+import { workloadRequest } from './testing/workload-request.ts'
 
 let leaf: string
 let intermediate: string
@@ -25,10 +24,10 @@ before(async () => {
   otherRoot = authority.trustBundle()[1] ?? ''
 })
 
-const reader = new AnswerReader()
+const reader = new RootedChainReader()
 
 function split(...certChain: string[]) {
-  return reader.read(encodeResponse({ certChain }))
+  return reader.read(certChain)
 }
 
 test('leaf, intermediate and root are told apart', () => {
