@@ -136,3 +136,12 @@ test('a caller gets what one of its rules and the socket allow', () => {
   assert.deepEqual(allowed({ identity: API, callers: [{ uid }] }), ['api'])
   assert.deepEqual(allowed({ identity: API, callers: [{ uid, allow: [WEB] }] }), [])
 })
+
+test('what default means on the socket of one identity is known without a look at the others', async () => {
+  const many = await MemorySource.create(WEB)
+  many.identities = () => {
+    throw new Error('ten thousand of them')
+  }
+  const permission = new AccessPolicy({ identity: WEB }, many, names).admit(caller)
+  assert.deepEqual(permission?.resolve('default'), { kind: 'granted', secret: { kind: 'identity', identity: WEB } })
+})

@@ -43,6 +43,8 @@ export class AccessPolicy {
   readonly #socket: readonly IdentityPattern[]
   readonly #callers: readonly { readonly rule: CallerRule; readonly allow: readonly IdentityPattern[] | undefined }[]
   readonly #grants: GrantContext
+  /** What callers may have where they are not told apart. */
+  readonly #everybody: Permission
 
   /** Throws an `SdsServerError` (`invalid-config`) that names the pattern or rule that cannot work. */
   constructor(access: SocketAccess, source: SecretSource, names: WellKnownNames) {
@@ -58,12 +60,13 @@ export class AccessPolicy {
       rule: checkRule(rule),
       allow: rule.allow?.map(parsePattern),
     }))
+    this.#everybody = new Permission(this.#grants, [this.#socket])
     this.needsCredentials = access.callers !== undefined
   }
 
   /** What a caller may have, or `undefined` for one that no rule lets in. */
   admit(caller: PeerCredentials | undefined): Permission | undefined {
-    if (!this.needsCredentials) return new Permission(this.#grants, [this.#socket])
+    if (!this.needsCredentials) return this.#everybody
     const rules = this.#callers.filter(({ rule }) => caller && isCaller(rule, caller))
     if (rules.length === 0) return undefined
     const own = rules.flatMap(({ allow }) => allow ?? this.#socket)
@@ -159,7 +162,9 @@ export class Permission implements SecretView {
     for (const pattern of this.#layers.flat()) {
       if (pattern.kind === 'literal' && this.#allows(pattern.identity)) allowed.add(pattern.identity)
     }
-    for (const identity of source.identities()) {
+    // A layer that only names identities allows no others, however many there are.
+    const isNamed = this.#layers.some(patterns => patterns.every(pattern => pattern.kind === 'literal'))
+    for (const identity of isNamed ? [] : source.identities()) {
       if (allowed.size > 1) break
       if (this.#allows(identity)) allowed.add(identity)
     }

@@ -39,7 +39,7 @@ export class ConnectionGate {
   /** Lets a fresh connection in, or destroys it before any byte of it was read. */
   accept(socket: Socket): void {
     // A peer that leaves at once would otherwise be an uncaught exception.
-    socket.on('error', () => {})
+    socket.on('error', ignore)
     const info = { id: this.#options.nextId(), socket: this.#options.path, caller: this.#readCaller(socket) }
     const decision = this.#decide(info.caller)
     if (typeof decision !== 'string') {
@@ -93,3 +93,5 @@ export class ConnectionGate {
     }
   }
 }
+
+function ignore(): void {}

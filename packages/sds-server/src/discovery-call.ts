@@ -92,7 +92,7 @@ export class DiscoveryCall<Request extends Answer> implements StreamContext, Tur
 
   /** A push waits for its turn; one that meets a message on its way goes when that has gone. */
   wake(): void {
-    if (this.#state === 'idle') this.#options.context.turns.add(this)
+    if (this.#state === 'idle') this.#options.context.pushes.add(this)
   }
 
   takeTurn(): void {
@@ -186,7 +186,7 @@ export class DiscoveryCall<Request extends Answer> implements StreamContext, Tur
   #stop(): void {
     this.#state = 'ended'
     this.#held = undefined
-    this.#options.context.turns.delete(this)
+    this.#options.context.pushes.delete(this)
     this.#stream[Symbol.dispose]()
   }
 

@@ -16,8 +16,8 @@ export interface SdsContext {
   readonly connectionIdleMs: number
   readonly sotw: ResponseEncoder
   readonly delta: ResponseEncoder
-  /** Pushes, and connections that were just let in. */
-  readonly turns: TurnQueue
+  /** Streams that have something to push. */
+  readonly pushes: TurnQueue
   nextId(): number
   nextNonce(): string
   observe(event: SdsEvent): void

@@ -160,7 +160,7 @@ function createContext(options: SdsServerOptions): SdsContext {
     connectionIdleMs: options.connectionIdleMs ?? 300_000,
     sotw: sotwEncoder(),
     delta: deltaEncoder(),
-    turns: new TurnQueue(options.clock),
+    pushes: new TurnQueue(options.clock),
     nextId: () => ++ids,
     nextNonce: () => `${epoch}-${(++nonces).toString(36)}`,
     observe: options.observe ?? (() => {}),
