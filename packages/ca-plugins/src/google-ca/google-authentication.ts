@@ -22,6 +22,8 @@ export interface CallCredentials {
 
 const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
 const MAX_FILE_BYTES = 65_536
+/** Codes of the operating system, and of TLS. */
+const NETWORK_ERROR = /^(?!ERR_)E[A-Z_]+$|(^|_)CERT(_|$)|^ERR_(SSL|TLS)_/
 
 /** Tokens from `credentials`, asked at each call: an identity may have its own. */
 export function sourceAuthentication(credentials: CredentialSource, audience: string | undefined): Authentication {
@@ -92,7 +94,8 @@ export class LibraryAuthentication implements Authentication {
     const client = await this.#client()
     const headers = Object.fromEntries(await client.getRequestHeaders(this.#options.url))
     const token = headers['authorization']?.replace(/^Bearer /i, '')
-    if (!token) throw this.#problem('it gives no token', 'Use other credentials')
+    // An answer without a token becomes this word in the library.
+    if (!token || token === 'undefined') throw this.#problem('it gives no token', 'Use other credentials')
     return { headers, secrets: [token] }
   }
 
@@ -155,7 +158,7 @@ export class LibraryAuthentication implements Authentication {
         `${Object(error).path ?? 'a file'} cannot be read (${code})`,
         'Mount it, or correct the path',
       )
-    if (typeof code === 'string')
+    if (NETWORK_ERROR.test(String(code)))
       return this.#problem(`the token service cannot be reached (${code})`, 'Check the network', 'unavailable')
     if (/default credentials/.test(text))
       return this.#problem('there are none on this machine', 'Set credentialsFile or credentials')
