@@ -4,8 +4,6 @@ import { CAError, type CAErrorCode } from '@livery/core'
 import { RetryInfo, Status } from '../gen/google/rpc/status.ts'
 import { scrub } from '../scrub.ts'
 
-export { scrub }
-
 export interface FailedCall {
   /** What was asked of whom: `a certificate for … from the CA at …`. */
   readonly what: string
