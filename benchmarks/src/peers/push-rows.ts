@@ -38,7 +38,9 @@ export async function push(
   // A push that comes before the one ahead of it is out takes its place: what then came is no measure of one push.
   const whole = (watch.waves ?? []).filter(({ deliveries }) => deliveries === streams)
   if (whole.length < pushes / 2)
-    throw new Error(`${whole.length} of ${pushes} pushes came to all ${streams} streams: the machine is too busy`)
+    throw new Error(
+      `${whole.length} of ${pushes} pushes came to all ${streams} streams (${watch.count} deliveries): either the machine is too busy, or the server did not push`,
+    )
   const last = whole.map(({ from_trigger_ms: time }) => reported(time?.max, 'the time of a push'))
   return {
     [LAST]: median(last.slice(WARMUP_PUSHES)),

@@ -89,8 +89,8 @@ export async function startLivery(workshop: Workshop, ca: CA, identities: number
   return { server, socket, secret: LOAD_IDENTITY, san: LOAD_IDENTITY, identities }
 }
 
-/** Those that packages/agent/bin/livery.js gives to Node, so that the parts run as the agent does. */
-const NODE_OPTIONS = ['--conditions=@livery/source', '--disable-sigusr1', '--max-semi-space-size=8']
+/** As packages/agent/bin/livery.js sets them; --disable-sigusr1 would keep the prompt away too. */
+const NODE_OPTIONS = ['--conditions=@livery/source', '--max-semi-space-size=8']
 
 /** How a process of Livery's parts is set up: see `prompted-server.ts`. */
 export interface Prompts {
