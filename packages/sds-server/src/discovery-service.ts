@@ -1,5 +1,12 @@
 /** The three methods of `envoy.service.secret.v3.SecretDiscoveryService` on one socket. */
-import type { Server, ServerDuplexStream, ServerUnaryCall, sendUnaryData } from '@grpc/grpc-js'
+import {
+  type Server,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+  type ServerUnaryCall,
+  type sendUnaryData,
+} from '@grpc/grpc-js'
 import type { Connection } from './connection-gate.ts'
 import { DeltaStream } from './delta-stream.ts'
 import { type Answer, DiscoveryCall, type DiscoveryCallOptions } from './discovery-call.ts'
@@ -17,6 +24,9 @@ import { SotwStream } from './sotw-stream.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 
 export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
+
+const STREAM_SECRETS = `/${SDS_SERVICE}/StreamSecrets`
+const DELTA_SECRETS = `/${SDS_SERVICE}/DeltaSecrets`
 
 export interface DiscoveryServiceOptions {
   readonly context: SdsContext
@@ -43,14 +53,24 @@ export class DiscoveryService {
   }
 
   register(server: Server): void {
-    const { sotw, delta } = this.#options.context
     const asIs = (bytes: Buffer) => bytes
-    const stream = this.#streamHandler('StreamSecrets', sotw, context => new SotwStream(context))
-    const deltaStream = this.#streamHandler('DeltaSecrets', delta, context => new DeltaStream(context))
     const fetch = this.#fetch.bind(this)
-    server.register(`/${SDS_SERVICE}/StreamSecrets`, stream, asIs, decodeDiscoveryRequest, 'bidi')
-    server.register(`/${SDS_SERVICE}/DeltaSecrets`, deltaStream, asIs, decodeDeltaRequest, 'bidi')
+    server.register(STREAM_SECRETS, neverCalled, asIs, decodeDiscoveryRequest, 'bidi')
+    server.register(DELTA_SECRETS, neverCalled, asIs, decodeDeltaRequest, 'bidi')
     server.register(`/${SDS_SERVICE}/FetchSecrets`, fetch, asIs, decodeDiscoveryRequest, 'unary')
+  }
+
+  /** The server has to be made with it: it takes the streams, and lets other calls through to their handlers. */
+  interceptor(): ServerInterceptor {
+    const { sotw, delta } = this.#options.context
+    const openers = new Map([
+      [STREAM_SECRETS, this.#opener('StreamSecrets', sotw, context => new SotwStream(context))],
+      [DELTA_SECRETS, this.#opener('DeltaSecrets', delta, context => new DeltaStream(context))],
+    ])
+    return ({ path }, call) => {
+      const open = openers.get(path)
+      return open ? new TakenCall(call, open) : new ServerInterceptingCall(call)
+    }
   }
 
   streams(): readonly StreamInfo[] {
@@ -62,11 +82,11 @@ export class DiscoveryService {
     for (const stream of [...this.#open]) stream.refuse(new StreamRefusal('unavailable', 'the agent is shutting down'))
   }
 
-  #streamHandler<Request extends Answer>(
+  #opener<Request extends Answer>(
     method: SdsMethod,
     encoder: ResponseEncoder,
     createStream: (context: StreamContext) => DiscoveryStream<Request>,
-  ) {
+  ): Opener {
     const { context, maxNames } = this.#options
     const options: DiscoveryCallOptions<Request> = {
       method,
@@ -77,10 +97,15 @@ export class DiscoveryService {
       report: (report, info, peer) => this.#report(report, info, peer),
       onClose: call => void this.#open.delete(call),
     }
-    return (call: ServerDuplexStream<Decoded<Request>, Buffer>): void => {
+    return call => {
       const connection = this.#admit(call.getPeer(), method)
-      if (connection instanceof StreamRefusal) call.emit('error', toStatusError(connection))
-      else this.#open.add(new DiscoveryCall(call, connection, options))
+      if (connection instanceof StreamRefusal) {
+        call.sendStatus(toStatusError(connection))
+        return
+      }
+      const stream = new DiscoveryCall(call, connection, options)
+      this.#open.add(stream)
+      call.start(stream)
     }
   }
 
@@ -160,3 +185,24 @@ export class DiscoveryService {
     observe({ kind: 'stream-report', stream, report })
   }
 }
+
+type Opener = (call: ServerInterceptingCallInterface) => void
+
+/** A call that its opener listens to, in place of the handler that is registered for its method. */
+class TakenCall extends ServerInterceptingCall {
+  readonly #call: ServerInterceptingCallInterface
+  readonly #open: Opener
+
+  constructor(call: ServerInterceptingCallInterface, open: Opener) {
+    super(call)
+    this.#call = call
+    this.#open = open
+  }
+
+  override start(): void {
+    this.#open(this.#call)
+  }
+}
+
+/** grpc-js needs a handler to know a method. */
+function neverCalled(): void {}

@@ -73,8 +73,6 @@ export class SdsSocket {
     }
     this.#config = config
     this.#context = context
-    this.#server = new Server(serverOptions(limits, context.connectionIdleMs))
-    this.#injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure())
     this.#gate = new ConnectionGate({
       path: config.path,
       policy,
@@ -91,6 +89,8 @@ export class SdsSocket {
       maxNames: limits.names,
       connectionOf: peer => this.#gate.find(peer),
     })
+    this.#server = new Server(serverOptions(limits, context.connectionIdleMs, this.#service))
+    this.#injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure())
     this.#service.register(this.#server)
     this.#health.register(this.#server)
   }
@@ -165,8 +165,9 @@ function readLimits(config: SocketConfig): SocketLimits {
   return limits
 }
 
-function serverOptions(limits: SocketLimits, connectionIdleMs: number): ServerOptions {
+function serverOptions(limits: SocketLimits, connectionIdleMs: number, service: DiscoveryService): ServerOptions {
   return {
+    interceptors: [service.interceptor()],
     'grpc.max_receive_message_length': limits.messageBytes,
     'grpc.max_concurrent_streams': limits.streams,
     'grpc.max_connection_idle_ms': connectionIdleMs,
