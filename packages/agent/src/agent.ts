@@ -9,13 +9,21 @@ import { chooseKeyGenerator } from './choose-key-generator.ts'
 import type { Config, LoadedConfig } from './config/load.ts'
 import { configJson } from './config/print.ts'
 import { formatHostPort } from './config/values.ts'
+import { ConfigReloader } from './config-reloader.ts'
 import { createCAClient, describeCA } from './create-ca-client.ts'
+import { LiveConfig } from './live-config.ts'
 import { EventLog } from './observe/event-log.ts'
 import { FloodLimit } from './observe/flood-limit.ts'
 import type { Logger, LogSink } from './observe/logger.ts'
 import { Metrics } from './observe/metrics.ts'
-import { sdsSockets } from './sds-sockets.ts'
 import { VERSION } from './version.ts'
+
+export interface AgentOptions {
+  /** Gives the start up. */
+  readonly signal?: AbortSignal
+  /** Loads the configuration again, from where it came from. With it the file is watched. Default: it stays as it is. */
+  readonly load?: () => LoadedConfig
+}
 
 /** A running agent. Disposing it drains: not ready, streams told to end, sockets removed, then all the rest. */
 export class Agent implements AsyncDisposable {
@@ -29,6 +37,8 @@ export class Agent implements AsyncDisposable {
   readonly #parts: AsyncDisposableStack
   #phase: Phase = 'starting'
   #sds: SdsServer | undefined
+  #live: LiveConfig | undefined
+  #reloader: ConfigReloader | undefined
   #closing: Promise<void> | undefined
 
   private constructor(
@@ -67,7 +77,7 @@ export class Agent implements AsyncDisposable {
    * Resolves when every socket is bound; certificates may come later. Rejects with a `ConfigError`, or an `Error` that
    * says what could not be done; nothing is left open then.
    */
-  static async start(loaded: LoadedConfig, sink: LogSink, signal?: AbortSignal): Promise<Agent> {
+  static async start(loaded: LoadedConfig, sink: LogSink, options: AgentOptions = {}): Promise<Agent> {
     const { config, warnings } = loaded
     const { logger } = sink
     for (const warning of warnings) logger.warn(warning)
@@ -78,12 +88,22 @@ export class Agent implements AsyncDisposable {
     const ca = parts.use(await createCAClient(loaded, { clock, warn: message => logger.warn(message) }))
     const agent = new Agent(loaded, sink, { clock, keyGenerator, ca }, parts.move())
     try {
-      await agent.#serve(signal)
+      await agent.#serve(options)
     } catch (error) {
       await agent[Symbol.asyncDispose]()
       throw error
     }
     return agent
+  }
+
+  /**
+   * Reads the configuration again and puts in force what can change at run time: identities, their sockets, shared
+   * sockets that come and go, the log level. Resolves when that is done, or the log says why it cannot be. Throws a
+   * `TypeError` if the agent was started without `load`.
+   */
+  async reload(): Promise<void> {
+    if (!this.#reloader) throw new TypeError('Cannot reload: the agent was started without a way to load')
+    await this.#reloader.reload()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -92,14 +112,13 @@ export class Agent implements AsyncDisposable {
     return this.#closing
   }
 
-  async #serve(signal: AbortSignal | undefined): Promise<void> {
+  async #serve({ signal, load }: AgentOptions): Promise<void> {
     const { config } = this.#loaded
     const admin = await this.#listen('admin', config.admin.address)
     const health = config.health && (await this.#listen('health', config.health.address))
-    for (const { id, tokenFile } of config.identities)
-      this.#secrets.add(id, tokenFile === undefined ? {} : { tokenFile })
-    const sockets = sdsSockets(config)
-    this.#sds = this.#parts.use(
+    this.#live = this.#createLiveConfig()
+    const sockets = this.#live.sockets()
+    const sds = this.#parts.use(
       await createSdsServer({
         sockets,
         source: this.#secrets,
@@ -114,6 +133,9 @@ export class Agent implements AsyncDisposable {
         },
       }),
     )
+    this.#sds = sds
+    this.#live.serve(sds)
+    if (load) this.#reloader = this.#parts.use(this.#createReloader(this.#live, load))
     this.#phase = 'serving'
     this.#warnOfOpenSockets(sockets)
     this.#tellStart(sockets, admin, health)
@@ -163,9 +185,10 @@ export class Agent implements AsyncDisposable {
       trustDomain: config.trustDomain,
       names: config.names,
       clock: this.#clock,
-      config: configJson(this.#loaded),
+      config: () => this.#reloader?.json() ?? configJson(this.#loaded),
       phase: () => this.#phase,
-      sockets: () => this.#sds?.sockets() ?? [],
+      // While it serves, one that is closed is a configured one no more.
+      sockets: () => (this.#sds?.sockets() ?? []).filter(({ state }) => state !== 'closed'),
       entries: () => this.#secrets.entries(),
       bundles: () => this.#secrets.bundles(),
       explain: name => this.#secrets.explain(name),
@@ -194,7 +217,26 @@ export class Agent implements AsyncDisposable {
         // Closing forgets every identity, which is no news then.
         if (this.#phase !== 'draining' || entry.event.kind !== 'withdrawn') this.#eventLog.ledger(name, entry)
         this.#metrics.record(name, entry)
+        if (entry.event.kind === 'withdrawn' && entry.event.reason !== 'expired') this.#live?.onForgotten(name)
       },
+    })
+  }
+
+  #createLiveConfig(): LiveConfig {
+    return new LiveConfig(this.#loaded.config, {
+      secrets: this.#secrets,
+      onError: (err, path) => this.#logger.error({ err }, `socket ${path} did not follow the configuration`),
+    })
+  }
+
+  #createReloader(live: LiveConfig, load: () => LoadedConfig): ConfigReloader {
+    return new ConfigReloader({
+      started: this.#loaded,
+      load,
+      live,
+      clock: this.#clock,
+      logger: this.#logger,
+      metrics: this.#metrics.reloads,
     })
   }
 }

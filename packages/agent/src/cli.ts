@@ -5,7 +5,7 @@ import { showCertificates } from './commands/certs.ts'
 import { checkConfig } from './commands/check-config.ts'
 import { explainName } from './commands/explain.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
-import { ConfigError } from './config/config-error.ts'
+import { ConfigError, describeConfigError } from './config/config-error.ts'
 import type { ConfigSources } from './config/layers.ts'
 import { EXIT, exitCodeOf } from './exit-code.ts'
 import { VERSION } from './version.ts'
@@ -91,7 +91,7 @@ function addCA(program: Command, action: (options: CAOptions) => Promise<void>):
 }
 
 function describe(error: unknown): string {
-  if (error instanceof ConfigError) return `the configuration cannot be used.\n${error.message.replace(/^/gm, '  ')}`
+  if (error instanceof ConfigError) return describeConfigError(error)
   return error instanceof Error ? error.message : String(error)
 }
 

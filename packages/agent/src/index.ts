@@ -1,5 +1,6 @@
 /** The public names of `@livery/agent`: what it takes to run an agent inside another program. */
 
+export type { AgentOptions } from './agent.ts'
 export { Agent } from './agent.ts'
 export type { ConfigProblem, Origin } from './config/config-error.ts'
 export { ConfigError } from './config/config-error.ts'

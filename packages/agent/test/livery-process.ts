@@ -49,11 +49,17 @@ export class LiveryProcess implements AsyncDisposable {
   }
 
   /** The first line on standard error that matches, come or to come; rejects if the process ends before. */
-  line(pattern: RegExp): Promise<string> {
-    const { promise, resolve, reject } = Promise.withResolvers<string>()
+  async line(pattern: RegExp): Promise<string> {
+    const [first = ''] = await this.lines(pattern, 1)
+    return first
+  }
+
+  /** The lines on standard error that match, as soon as there are so many; rejects if the process ends before. */
+  lines(pattern: RegExp, count: number): Promise<readonly string[]> {
+    const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>()
     const look = (): void => {
-      const found = this.stderr.split('\n').find(line => pattern.test(line))
-      if (found !== undefined) resolve(found)
+      const found = this.stderr.split('\n').filter(line => pattern.test(line))
+      if (found.length >= count) resolve(found)
     }
     this.#waiting.add(look)
     look()

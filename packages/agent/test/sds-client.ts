@@ -26,6 +26,8 @@ export async function fetchSecrets(socket: string, names: readonly string[]): Pr
 /** An open stream with its first answer. */
 export interface OpenStream extends Disposable {
   readonly secrets: readonly ReceivedSecret[]
+  /** Every answer so far, the first included. */
+  readonly answers: readonly (readonly ReceivedSecret[])[]
   /** gRPC status code when the server ends it. */
   readonly ended: Promise<number>
 }
@@ -41,9 +43,11 @@ export async function openStream(socket: string, names: readonly string[]): Prom
     stream.on('status', ({ code }: { readonly code: number }) => resolve(code))
   })
   stream.on('error', () => {})
+  const answers: (readonly ReceivedSecret[])[] = []
   const first = new Promise<readonly ReceivedSecret[]>(resolve => stream.once('data', resolve))
+  stream.on('data', (secrets: readonly ReceivedSecret[]) => answers.push(secrets))
   stream.write(names)
-  return { secrets: await first, ended, [Symbol.dispose]: () => client[Symbol.dispose]() }
+  return { secrets: await first, answers, ended, [Symbol.dispose]: () => client[Symbol.dispose]() }
 }
 
 function connect(socket: string): { readonly grpc: Client } & Disposable {

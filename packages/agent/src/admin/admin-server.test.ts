@@ -45,7 +45,7 @@ class Bench implements AsyncDisposable {
       trustDomain: 'cluster.local',
       names: { default: 'default', root: 'ROOTCA' },
       clock,
-      config: { config: { ttl: '24h' } },
+      config: () => ({ config: { ttl: '24h' } }),
       phase: () => 'serving',
       sockets: () => [{ path: '/run/a.sock', state: 'listening' }],
       entries: () => this.secrets.entries(),

@@ -27,7 +27,7 @@ export interface ConfigDump {
   readonly version: string
   /** Sorted by identity. */
   readonly certificates: readonly DumpedIdentity[]
-  /** The effective configuration, as `livery check-config --json` prints it. */
+  /** The configuration, as `livery check-config --json` prints it, and the keys that need a restart. */
   readonly config: object
 }
 

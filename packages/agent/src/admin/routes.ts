@@ -13,7 +13,7 @@ export interface AdminSource {
   readonly names: WellKnownNames
   readonly clock: Clock
   /** The effective configuration, without secrets. */
-  readonly config: object
+  config(): object
   phase(): Phase
   sockets(): readonly SocketStatus[]
   entries(): readonly IdentityEntry[]
@@ -119,7 +119,7 @@ async function configDump(source: AdminSource): Promise<Answer> {
   const dump: ConfigDump = {
     version: source.version,
     certificates: await dumpCertificates(source.entries(), source.bundles()),
-    config: source.config,
+    config: source.config(),
   }
   return json(200, dump)
 }

@@ -6,10 +6,26 @@ import { createLogger } from '../observe/logger.ts'
 import { serveUntilSignal } from './shutdown.ts'
 import type { GlobalOptions } from './terminal.ts'
 
-/** Resolves with the exit code when a signal has ended it; rejects if it cannot start. */
+/**
+ * Resolves with the exit code when a signal has ended it; rejects if it cannot start. SIGHUP makes it read its
+ * configuration again.
+ */
 export async function runAgent(sources: ConfigSources, { json }: GlobalOptions): Promise<number> {
   const loaded = loadConfig(sources)
+  // Always the same file: one that has vanished is a fault, and not sidecar mode.
+  const load = () => loadConfig({ ...sources, file: loaded.file })
   const { level, format } = loaded.config.log
   using sink = createLogger({ level, format: json ? 'json' : format })
-  return await serveUntilSignal(sink.logger, signal => Agent.start(loaded, sink, signal))
+  const running = Promise.withResolvers<Agent>()
+  const onHangup = () => void running.promise.then(agent => agent.reload())
+  process.on('SIGHUP', onHangup)
+  try {
+    return await serveUntilSignal(sink.logger, async signal => {
+      const agent = await Agent.start(loaded, sink, { signal, load })
+      running.resolve(agent)
+      return agent
+    })
+  } finally {
+    process.off('SIGHUP', onHangup)
+  }
 }

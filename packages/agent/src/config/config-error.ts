@@ -27,6 +27,11 @@ export class ConfigError extends Error {
   }
 }
 
+/** As `check-config` and a start that fails tell it: the sentence, then a line a fault. */
+export function describeConfigError({ message }: ConfigError): string {
+  return `the configuration cannot be used.\n${message.replace(/^/gm, '  ')}`
+}
+
 /** `livery.yaml:12`, `environment CA_ADDR`, `flag --admin` or `default`. */
 export function formatOrigin(origin: Origin): string {
   switch (origin.kind) {

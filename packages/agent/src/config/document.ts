@@ -1,5 +1,6 @@
 /** Reads a configuration file (YAML 1.2, and so JSON) into plain data that knows its lines and has no prototypes. */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
 import { ConfigError } from './config-error.ts'
 
@@ -15,14 +16,34 @@ export interface ConfigDocument {
   readonly lines: ReadonlyMap<string, number>
 }
 
+/** A document with what tells its content from another. */
+export interface ReadConfigDocument extends ConfigDocument {
+  /** SHA-256 of the file's bytes, hex. */
+  readonly digest: string
+}
+
 const MAX_BYTES = 4 * 1024 * 1024
 /** Aliases multiply: nine lines of YAML can mean a billion values. */
 const MAX_VALUES = 200_000
 const MAX_DEPTH = 16
 
 /** Reads and parses `file`; throws a {@link ConfigError} that names file and line. */
-export function readDocument(file: string): ConfigDocument {
-  return parseConfigDocument(readText(file), file)
+export function readDocument(file: string): ReadConfigDocument {
+  const bytes = readBytes(file)
+  return { ...parseConfigDocument(decode(bytes, file), file), digest: digestOf(bytes) }
+}
+
+/** The digest of what `file` holds now; of a file that cannot be read, one of the reason. */
+export function contentDigest(file: string): string {
+  try {
+    return digestOf(readBytes(file))
+  } catch (error) {
+    return digestOf(String(error))
+  }
+}
+
+function digestOf(content: Uint8Array | string): string {
+  return createHash('sha256').update(content).digest('hex')
 }
 
 /** Parses the text of a configuration file; `file` is its name in errors. */
@@ -94,8 +115,7 @@ function describeFault(code: string, message: string): string {
   return `${message.split('\n', 1)[0]}. Check indentation, quotes and brackets there.`
 }
 
-function readText(file: string): string {
-  const bytes = readBytes(file)
+function decode(bytes: Uint8Array, file: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (cause) {
@@ -123,7 +143,8 @@ function readBytes(file: string): Uint8Array {
 
 function openConfig(file: string): number {
   try {
-    return openSync(file, 'r')
+    // Opening a FIFO would otherwise wait for its writer, and everything else with it.
+    return openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch (cause) {
     const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
     const reason = missing ? 'does not exist. Check the path.' : `cannot be opened: ${(cause as Error).message}.`

@@ -22,6 +22,8 @@ export interface ConfigSources {
 export interface Layers {
   /** The file that was read, absolute. */
   readonly file: string | undefined
+  /** SHA-256 of its bytes, hex. */
+  readonly digest: string | undefined
   /** Every key with its value in the file's own form; paths are absolute. */
   readonly tree: TreeObject
   /** Where the value at a path (`rotation.ratio`) comes from. */
@@ -43,7 +45,8 @@ export function readLayers(sources: ConfigSources): Layers {
   const origins = new Map<string, Origin>()
   const lowest = defaults(sources)
   noteDefaults(lowest, '', origins)
-  let tree = overlay(lowest, readFile(file, origins)) as TreeObject
+  const { value, digest } = readFile(file, origins)
+  let tree = overlay(lowest, value) as TreeObject
   const apply = (setting: Setting): void => {
     tree = overlay(tree, nest(setting.path, setting.value)) as TreeObject
     origins.set(pathText(setting.path), { kind: 'environment', variable: setting.variable, text: setting.text })
@@ -65,14 +68,18 @@ export function readLayers(sources: ConfigSources): Layers {
     origins.set('admin.address', { kind: 'flag', flag: '--admin' })
   }
   const origin = (path: string): Origin => originOf(origins, path)
-  return { file, tree: resolvePaths(fillSockets(tree, origins), origin, sources.workingDirectory), origin, warnings }
+  const complete = resolvePaths(fillSockets(tree, origins), origin, sources.workingDirectory)
+  return { file, digest, tree: complete, origin, warnings }
 }
 
-function readFile(file: string | undefined, origins: Map<string, Origin>): TreeObject {
-  if (file === undefined) return {}
-  const { value, lines } = readDocument(file)
+function readFile(
+  file: string | undefined,
+  origins: Map<string, Origin>,
+): { readonly value: TreeObject; readonly digest: string | undefined } {
+  if (file === undefined) return { value: {}, digest: undefined }
+  const { value, lines, digest } = readDocument(file)
   for (const [path, line] of lines) if (path !== '') origins.set(path, { kind: 'file', file, line })
-  if (isTreeObject(value)) return value
+  if (isTreeObject(value)) return { value, digest }
   const text = 'holds no mapping. Write keys such as "trustDomain: cluster.local".'
   throw new ConfigError([{ origin: { kind: 'file', file, line: 1 }, path: '', text }])
 }

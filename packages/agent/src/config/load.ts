@@ -17,6 +17,8 @@ export interface LoadedConfig {
   readonly config: Config
   /** The file that was read, absolute; `undefined` in sidecar mode. */
   readonly file: string | undefined
+  /** SHA-256 of its bytes, hex. */
+  readonly digest: string | undefined
   /** The effective configuration in the file's own form, paths absolute. */
   readonly tree: TreeObject
   /** Where the value at a path (`rotation.ratio`) comes from. */
@@ -27,7 +29,7 @@ export interface LoadedConfig {
 
 /** Loads the configuration; throws a {@link ConfigError} with every fault that it finds. */
 export function loadConfig(sources: ConfigSources): LoadedConfig {
-  const { file, tree, origin, warnings } = readLayers(sources)
+  const { file, digest, tree, origin, warnings } = readLayers(sources)
   const switches = environmentSwitches(sources.environment)
   const result = v.safeParse(settingsSchema, tree)
   if (!result.success) throw new ConfigError(result.issues.map(issue => toProblem(issue, origin)))
@@ -44,6 +46,7 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
   return {
     config: { ...settings, identities, ...switches },
     file,
+    digest,
     tree,
     origin,
     warnings: [...warnings, ...environmentWarnings(sources.environment), ...exposures(settings)],

@@ -5,6 +5,7 @@ import { CaMetrics } from './ca-metrics.ts'
 import { type IdentitySource, registerIdentityMetrics } from './identity-metrics.ts'
 import { type KeyPoolSource, registerKeyPoolMetrics } from './key-pool-metrics.ts'
 import { type ProcessSource, registerProcessMetrics } from './process-metrics.ts'
+import { ReloadMetrics } from './reload-metrics.ts'
 import { SdsMetrics, type SdsSource } from './sds-metrics.ts'
 
 /** What the metrics are read from at each scrape. */
@@ -13,6 +14,7 @@ export type MetricsSource = IdentitySource & KeyPoolSource & ProcessSource & Sds
 /** The metrics of one agent, in a registry of their own. */
 export class Metrics implements Disposable {
   readonly sds: SdsMetrics
+  readonly reloads: ReloadMetrics
   readonly #registry = new Registry()
   readonly #ca: CaMetrics
   readonly #process: Disposable
@@ -20,6 +22,7 @@ export class Metrics implements Disposable {
   constructor(source: MetricsSource) {
     this.#ca = new CaMetrics(this.#registry)
     this.sds = new SdsMetrics(this.#registry, source)
+    this.reloads = new ReloadMetrics(this.#registry, source.clock)
     registerIdentityMetrics(this.#registry, source)
     registerKeyPoolMetrics(this.#registry, source)
     this.#process = registerProcessMetrics(this.#registry, source)

@@ -58,7 +58,8 @@ function gauge(registry: Registry, source: SdsSource, what: 'connections' | 'str
     registers: [registry],
     collect() {
       this.reset()
-      for (const socket of source.sockets()) this.set({ socket: socket.path }, socket[what])
+      // A path may have two: one that drains, and the one that took its place.
+      for (const socket of source.sockets()) this.inc({ socket: socket.path }, socket[what])
     },
   })
 }

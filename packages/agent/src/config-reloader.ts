@@ -1,0 +1,139 @@
+/** Reads the configuration again when it is told to or the file has changed, and puts in force what can change while the agent runs. */
+import type { Clock } from '@livery/core'
+import { changedKeys } from './config/changes.ts'
+import { ConfigError, describeConfigError } from './config/config-error.ts'
+import { contentDigest, type TreeObject } from './config/document.ts'
+import { FileWatch } from './config/file-watch.ts'
+import type { LoadedConfig } from './config/load.ts'
+import { configJson } from './config/print.ts'
+import type { LiveChanges, LiveConfig } from './live-config.ts'
+import type { Logger } from './observe/logger.ts'
+import type { ReloadMetrics } from './observe/reload-metrics.ts'
+
+export interface ConfigReloaderOptions {
+  /** What the agent was started with. */
+  readonly started: LoadedConfig
+  /** Loads it as at the start: the same file, flags and environment. */
+  readonly load: () => LoadedConfig
+  readonly live: LiveConfig
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly metrics: ReloadMetrics
+}
+
+/** Watches the file, if there is one, until it is disposed. */
+export class ConfigReloader implements AsyncDisposable {
+  readonly #options: ConfigReloaderOptions
+  readonly #watch: FileWatch | undefined
+  readonly #closing = new AbortController()
+  #last: LoadedConfig
+  #needsRestart: readonly string[] = []
+  /** Of what was read last, in force or refused. */
+  #digest: string | undefined
+  #reloading: Promise<void> = Promise.resolve()
+
+  constructor(options: ConfigReloaderOptions) {
+    const { started, clock, logger } = options
+    this.#options = options
+    this.#last = started
+    this.#digest = started.digest
+    const { file } = started
+    if (file === undefined) return
+    this.#watch = new FileWatch({
+      file,
+      clock,
+      look: () => this.#look(file),
+      onError: err => logger.warn({ err }, `${file} cannot be watched: it is looked at once a minute`),
+    })
+  }
+
+  /** The configuration as it was read last, and which of its keys are not in force. */
+  json(): object {
+    return { ...configJson(this.#last), needsRestart: this.#needsRestart }
+  }
+
+  /** Never rejects: what cannot be used changes nothing, which is logged and counted. */
+  reload(): Promise<void> {
+    this.#reloading = this.#reloading.then(() => this.#reload())
+    return this.#reloading
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new Error('the agent is shutting down'))
+    await this.#watch?.[Symbol.asyncDispose]()
+    await this.#reloading
+  }
+
+  #look(file: string): void {
+    if (contentDigest(file) !== this.#digest) void this.reload()
+  }
+
+  async #reload(): Promise<void> {
+    const { load, live, logger, metrics, started } = this.#options
+    if (this.#closing.signal.aborted) return
+    // Before it is loaded: if it changes in between, the next look finds another digest and loads it once more.
+    if (started.file !== undefined) this.#digest = contentDigest(started.file)
+    try {
+      const loaded = load()
+      refuseOtherTrustDomain(started, loaded)
+      const changes = await live.apply(loaded.config, this.#closing.signal)
+      this.#takeOver(loaded, changes)
+      metrics.count('success')
+    } catch (error) {
+      if (this.#closing.signal.aborted) return
+      metrics.count('failure')
+      logger.error(`not reloaded, all stays as it was: ${describe(error)}`)
+    }
+  }
+
+  #takeOver(loaded: LoadedConfig, changes: LiveChanges): void {
+    const { started, logger } = this.#options
+    const before = this.#last
+    this.#last = loaded
+    this.#needsRestart = [...changedKeys(fixed(started.tree), fixed(loaded.tree)), ...changes.needsRestart]
+    const { level } = loaded.config.log
+    // Only a change of the file: what was set through the admin endpoint is not undone by another one.
+    if (level !== before.config.log.level) logger.level = level
+    for (const warning of loaded.warnings) if (!before.warnings.includes(warning)) logger.warn(warning)
+    if (this.#needsRestart.length > 0)
+      logger.warn({ keys: this.#needsRestart }, `needs a restart to take effect: ${this.#needsRestart.join(', ')}`)
+    const { needsRestart: _, ...counts } = changes
+    logger.info(counts, `reloaded: ${describeChanges(changes)}`)
+  }
+}
+
+function describe(error: unknown): string {
+  if (error instanceof ConfigError) return describeConfigError(error)
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** `3 identities added, 1 removed, 1 socket opened`. */
+export function describeChanges(changes: LiveChanges): string {
+  const parts: string[] = []
+  let last = ''
+  const tell = (count: number, noun: string, plural: string, verb: string): void => {
+    if (count === 0) return
+    parts.push(last === noun ? `${count} ${verb}` : `${count} ${count === 1 ? noun : plural} ${verb}`)
+    last = noun
+  }
+  tell(changes.identitiesAdded, 'identity', 'identities', 'added')
+  tell(changes.identitiesRemoved, 'identity', 'identities', 'removed')
+  tell(changes.socketsOpened, 'socket', 'sockets', 'opened')
+  tell(changes.socketsClosed, 'socket', 'sockets', 'closed')
+  return parts.length === 0 ? 'identities and sockets are the same' : parts.join(', ')
+}
+
+/** Without what changes while the agent runs. */
+function fixed({ identities: _, sockets: _sockets, log, ...rest }: TreeObject): TreeObject {
+  const { level: _level, ...fixedLog } = log as TreeObject
+  return { ...rest, log: fixedLog }
+}
+
+/** All that the agent holds and serves is of its trust domain. */
+function refuseOtherTrustDomain(started: LoadedConfig, { config, origin }: LoadedConfig): void {
+  const { trustDomain } = started.config
+  if (config.trustDomain === trustDomain) return
+  const path = 'trustDomain'
+  const text = `${JSON.stringify(config.trustDomain)} cannot replace ${trustDomain} while the agent runs. Restart it.`
+  throw new ConfigError([{ origin: origin(path), path, text }])
+}

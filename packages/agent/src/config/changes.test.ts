@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { changedKeys } from './changes.ts'
+
+test('keys that differ are named by their paths, however deep, and lists as a whole', () => {
+  const before = { ttl: '24h', rotation: { ratio: 0.5, jitter: 0.1 }, allow: ['a'], gone: 1, same: { a: [{ b: 1 }] } }
+  const after = {
+    ttl: '1h',
+    rotation: { ratio: 0.6, jitter: 0.1 },
+    allow: ['a', 'b'],
+    come: 1,
+    same: { a: [{ b: 1 }] },
+  }
+  assert.deepEqual(changedKeys(before, after), ['ttl', 'rotation.ratio', 'allow', 'gone', 'come'])
+  assert.deepEqual(changedKeys({ x: 1 }, { x: 2 }, 'sockets[0]'), ['sockets[0].x'])
+  assert.deepEqual(changedKeys({ a: 'off' }, { a: { cpu: 1 } }), ['a'])
+})
+
+test('the same has no changes, with and without a prototype', () => {
+  const bare: object = Object.assign(Object.create(null), { a: { b: 1 } })
+  assert.deepEqual(changedKeys({ a: { b: 1 } }, bare), [])
+})

@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import type { SpiffeId } from '@livery/core'
+import type { SocketConfig } from '@livery/sds-server'
+import { type Config, loadConfig } from './config/load.ts'
+import { describeChanges } from './config-reloader.ts'
+import { type LiveChanges, LiveConfig } from './live-config.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'livery-live-'))
+after(() => rmSync(directory, { recursive: true }))
+const signal = new AbortController().signal
+
+const WEB = 'spiffe://cluster.local/web'
+const API = 'spiffe://cluster.local/api'
+
+function configWith(settings: object): Config {
+  const file = join(directory, 'livery.yaml')
+  writeFileSync(file, JSON.stringify({ ca: { plugin: 'embedded' }, sockets: [{ path: '/sds' }], ...settings }))
+  return loadConfig({ file, environment: {}, workingDirectory: directory, terminal: false }).config
+}
+
+/** Keeps what is held and listened on; paths in `refused` cannot be listened on. */
+class Bench {
+  readonly held = new Map<SpiffeId, string | undefined>()
+  readonly listening = new Set<string>()
+  readonly refused = new Set<string>()
+  readonly failed: string[] = []
+  readonly live: LiveConfig
+
+  constructor(config: Config) {
+    this.live = new LiveConfig(config, {
+      secrets: {
+        add: (identity, options = {}) => void this.held.set(identity, options.tokenFile),
+        remove: identity => void this.held.delete(identity),
+      },
+      onError: (_, path) => this.failed.push(path),
+    })
+    for (const { path } of this.live.sockets()) this.listening.add(path)
+    this.live.serve({
+      listen: socket => this.#listen([socket]),
+      listenAll: sockets => this.#listen(sockets),
+      stopListening: async path => void this.listening.delete(path),
+    })
+  }
+
+  async #listen(sockets: readonly SocketConfig[]): Promise<void> {
+    for (const { path } of sockets) if (this.refused.has(path)) throw new Error(`Cannot listen on ${path}`)
+    for (const { path } of sockets) this.listening.add(path)
+  }
+}
+
+test('a token file that changes reaches the manager, and an identity that does not is not touched', async () => {
+  const bench = new Bench(configWith({ identities: [WEB, { id: API, tokenFile: '/a' }] }))
+  bench.held.set(WEB, 'untouched')
+  const changes = await bench.live.apply(configWith({ identities: [WEB, { id: API, tokenFile: '/b' }] }), signal)
+  assert.deepEqual(
+    [...bench.held.entries()],
+    [
+      [WEB, 'untouched'],
+      [API, '/b'],
+    ],
+  )
+  assert.deepEqual([changes.identitiesAdded, changes.identitiesRemoved], [0, 0])
+})
+
+test('a socket that cannot be opened undoes what was begun', async () => {
+  const bench = new Bench(configWith({ identities: [WEB, { id: API, tokenFile: '/a' }] }))
+  bench.refused.add('/x')
+  const wanted = configWith({ identities: [{ id: API, socket: '/api' }], sockets: [{ path: '/x' }] })
+  await assert.rejects(bench.live.apply(wanted, signal), /Cannot listen on \/x/)
+  assert.deepEqual([...bench.held.entries()].toSorted(), [
+    [API, '/a'],
+    [WEB, undefined],
+  ])
+  assert.deepEqual([...bench.listening], ['/sds'])
+})
+
+test('a socket that cannot take the place of another is told of, and tried again the next time', async () => {
+  const bench = new Bench(configWith({ identities: [{ id: WEB, socket: '/own' }, API] }))
+  const wanted = configWith({ identities: [WEB, { id: API, socket: '/own' }] })
+  bench.refused.add('/own')
+  const changes = await bench.live.apply(wanted, signal)
+  assert.deepEqual([changes.socketsOpened, changes.socketsClosed, bench.failed], [0, 1, ['/own']])
+  bench.refused.clear()
+  assert.equal((await bench.live.apply(wanted, signal)).socketsOpened, 1)
+  assert.deepEqual([...bench.listening].toSorted(), ['/own', '/sds'])
+})
+
+test('the own socket of a removed identity stays until that is forgotten, and goes at once when it gets another', async () => {
+  const bench = new Bench(configWith({ identities: [{ id: WEB, socket: '/web' }, API] }))
+  await bench.live.apply(configWith({ identities: [API] }), signal)
+  bench.live.onForgotten(API)
+  assert.deepEqual([...bench.listening], ['/sds', '/web'])
+  bench.live.onForgotten(WEB)
+  assert.deepEqual([...bench.listening], ['/sds'])
+
+  await bench.live.apply(configWith({ identities: [{ id: API, socket: '/a' }] }), signal)
+  const moved = await bench.live.apply(configWith({ identities: [{ id: API, socket: '/b' }] }), signal)
+  assert.deepEqual([moved.socketsOpened, moved.socketsClosed], [1, 1])
+  assert.deepEqual([...bench.listening], ['/sds', '/b'])
+})
+
+test('an identity that comes back keeps its socket, though it was forgotten in between', async () => {
+  const bench = new Bench(configWith({ identities: [{ id: WEB, socket: '/web' }, API] }))
+  await bench.live.apply(configWith({ identities: [API] }), signal)
+  await bench.live.apply(configWith({ identities: [API, { id: WEB, socket: '/web' }] }), signal)
+  bench.live.onForgotten(WEB)
+  assert.ok(bench.listening.has('/web'))
+})
+
+test('changes are told in one line', () => {
+  const none: LiveChanges = {
+    identitiesAdded: 0,
+    identitiesRemoved: 0,
+    socketsOpened: 0,
+    socketsClosed: 0,
+    needsRestart: [],
+  }
+  const cases: readonly [Partial<LiveChanges>, string][] = [
+    [{}, 'identities and sockets are the same'],
+    [{ identitiesAdded: 3, identitiesRemoved: 1, socketsOpened: 1 }, '3 identities added, 1 removed, 1 socket opened'],
+    [{ identitiesRemoved: 1, socketsClosed: 2 }, '1 identity removed, 2 sockets closed'],
+    [{ socketsOpened: 2, socketsClosed: 1 }, '2 sockets opened, 1 closed'],
+  ]
+  for (const [changes, text] of cases) assert.equal(describeChanges({ ...none, ...changes }), text)
+})

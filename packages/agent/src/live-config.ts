@@ -1,0 +1,147 @@
+/** The part of the configuration that changes while the agent runs: its identities and its sockets, as they are now. */
+import { isDeepStrictEqual } from 'node:util'
+import type { SecretManager } from '@livery/core'
+import type { SdsServer, SocketConfig } from '@livery/sds-server'
+import { changedKeys } from './config/changes.ts'
+import { childPath } from './config/document.ts'
+import type { ConfiguredIdentity } from './config/identities.ts'
+import type { Config } from './config/load.ts'
+import { sdsSockets } from './sds-sockets.ts'
+
+/** What a new configuration made different. */
+export interface LiveChanges {
+  readonly identitiesAdded: number
+  readonly identitiesRemoved: number
+  readonly socketsOpened: number
+  readonly socketsClosed: number
+  /** Changes of shared sockets that go on as they are, by the path of the key. */
+  readonly needsRestart: readonly string[]
+}
+
+export interface LiveConfigOptions {
+  readonly secrets: Pick<SecretManager, 'add' | 'remove'>
+  /** Called when a socket could not be closed, or not be opened in the place of another. */
+  readonly onError: (error: unknown, path: string) => void
+}
+
+type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'stopListening'>
+
+/** Holds the configured identities from the start; `serve` has to be called before anything changes. */
+export class LiveConfig {
+  readonly #options: LiveConfigOptions
+  #identities: ReadonlyMap<string, ConfiguredIdentity> = new Map()
+  /** Removed identities that may have a socket of their own. */
+  readonly #leaving = new Set<string>()
+  #sds: Sockets | undefined
+  /** Those that listen, by path. The own socket of a removed identity is among them until it is forgotten. */
+  readonly #sockets: Map<string, SocketConfig>
+
+  constructor(config: Config, options: LiveConfigOptions) {
+    this.#options = options
+    this.#sockets = byPath(sdsSockets(config))
+    this.#hold(byId(config))
+  }
+
+  sockets(): SocketConfig[] {
+    return [...this.#sockets.values()]
+  }
+
+  /** `sds` listens on `sockets()`. */
+  serve(sds: Sockets): void {
+    this.#sds = sds
+  }
+
+  /**
+   * Makes it so; what is the same in both is not touched. Rejects with an `SdsServerError` if a new socket cannot be
+   * opened, and then all stays as it was. One that should take the path of another is tried again the next time.
+   */
+  async apply(config: Config, signal: AbortSignal): Promise<LiveChanges> {
+    const wanted = byPath(sdsSockets(config))
+    const opened = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
+    const different = [...wanted.values()].filter(socket => {
+      const present = this.#sockets.get(socket.path)
+      return present !== undefined && !isDeepStrictEqual(socket, present)
+    })
+    const replaced = different.filter(socket => isOwn(socket) || isOwn(this.#sockets.get(socket.path)))
+    const needsRestart = different.flatMap(socket => (replaced.includes(socket) ? [] : this.#keys(socket, config)))
+
+    const before = this.#identities
+    const counts = this.#hold(byId(config))
+    try {
+      await this.#sds?.listenAll(opened, signal)
+    } catch (error) {
+      this.#hold(before)
+      throw error
+    }
+    for (const socket of opened) this.#sockets.set(socket.path, socket)
+    const closed = this.sockets().filter(socket => !wanted.has(socket.path) && !this.#isLeaving(socket))
+    for (const { path } of [...closed, ...replaced]) this.#stop(path)
+    for (const socket of replaced) await this.#open(socket, signal)
+    const socketsOpened = opened.length + replaced.filter(({ path }) => this.#sockets.has(path)).length
+    return { ...counts, socketsOpened, socketsClosed: closed.length + replaced.length, needsRestart }
+  }
+
+  /** An identity is no longer held: its own socket goes with it, unless it is configured. */
+  onForgotten(name: string): void {
+    if (!this.#leaving.delete(name)) return
+    for (const socket of this.sockets())
+      if (socket.identity === name && this.#isLeaving(socket)) this.#stop(socket.path)
+  }
+
+  #hold(
+    identities: ReadonlyMap<string, ConfiguredIdentity>,
+  ): Pick<LiveChanges, 'identitiesAdded' | 'identitiesRemoved'> {
+    const { secrets } = this.#options
+    const before = this.#identities
+    this.#identities = identities
+    const removed = [...before.values()].filter(({ id }) => !identities.has(id))
+    const added = [...identities.values()].filter(({ id }) => !before.has(id))
+    const changed = [...identities.values()].filter(
+      ({ id, tokenFile }) => before.has(id) && before.get(id)?.tokenFile !== tokenFile,
+    )
+    for (const { id } of added) this.#leaving.delete(id)
+    for (const { id, socket } of removed) {
+      if (socket !== undefined) this.#leaving.add(id)
+      secrets.remove(id)
+    }
+    for (const { id, tokenFile } of [...added, ...changed])
+      secrets.add(id, tokenFile === undefined ? {} : { tokenFile })
+    return { identitiesAdded: added.length, identitiesRemoved: removed.length }
+  }
+
+  #isLeaving({ identity }: SocketConfig): boolean {
+    return identity !== undefined && !this.#identities.has(identity)
+  }
+
+  /** Not waited for: its streams may go on for the drain time. */
+  #stop(path: string): void {
+    this.#sockets.delete(path)
+    this.#sds?.stopListening(path).catch((error: unknown) => this.#options.onError(error, path))
+  }
+
+  async #open(socket: SocketConfig, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#sds?.listen(socket, signal)
+      this.#sockets.set(socket.path, socket)
+    } catch (error) {
+      this.#options.onError(error, socket.path)
+    }
+  }
+
+  #keys(socket: SocketConfig, config: Config): string[] {
+    const index = config.sockets.findIndex(({ path }) => path === socket.path)
+    return changedKeys(this.#sockets.get(socket.path) ?? {}, socket, childPath('sockets', index))
+  }
+}
+
+function isOwn(socket: SocketConfig | undefined): boolean {
+  return socket?.identity !== undefined
+}
+
+function byPath(sockets: readonly SocketConfig[]): Map<string, SocketConfig> {
+  return new Map(sockets.map(socket => [socket.path, socket]))
+}
+
+function byId({ identities }: Config): Map<string, ConfiguredIdentity> {
+  return new Map(identities.map(identity => [identity.id, identity]))
+}
