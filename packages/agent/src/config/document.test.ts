@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { ConfigError } from './config-error.ts'
-import { isTreeObject, parseConfigDocument, readDocument } from './document.ts'
+import { contentDigest, isTreeObject, parseConfigDocument, readDocument } from './document.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-document-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -104,6 +105,20 @@ test('a file that is missing, a directory, too big or not text is refused with t
     /is 10485760 bytes, more than the 4194304 allowed/,
   )
   assert.throws(() => readDocument(write('latin1', Buffer.from([0x61, 0x3a, 0x20, 0xff]))), /is not UTF-8 text/)
+})
+
+test('a FIFO is refused, and not waited for', () => {
+  const fifo = join(directory, 'fifo')
+  assert.equal(spawnSync('mkfifo', [fifo]).status, 0)
+  assert.throws(() => readDocument(fifo), /is not a regular file/)
+  assert.match(contentDigest(fifo), /^[0-9a-f]{64}$/)
+})
+
+test('the digest tells one content from another, and a file that is there from one that is not', () => {
+  const [a, b] = [write('a.yaml', 'x: 1'), write('b.yaml', 'x: 1 ')]
+  assert.equal(readDocument(a).digest, contentDigest(a))
+  assert.equal(contentDigest(write('c.yaml', 'x: 1')), contentDigest(a))
+  assert.equal(new Set([a, b, join(directory, 'none')].map(contentDigest)).size, 3)
 })
 
 test('whatever the text, it is read or refused with a ConfigError', () => {
