@@ -37,8 +37,12 @@ export interface StandInOptions {
   readonly tls?: { readonly cert: string; readonly key: string }
 }
 
+/** A stand-in that kept all would look like a leak of the plugin. */
+const MAX_CALLS = 100
+
 export class GoogleStandIn implements AsyncDisposable {
   readonly address: string
+  /** The latest hundred. */
   readonly calls: StandInCall[] = []
   /** How many connections there have been. */
   connections = 0
@@ -115,6 +119,7 @@ export class GoogleStandIn implements AsyncDisposable {
     call.on('cancelled', () => resolve())
     const arrived: StandInCall = { method, request: call.request, headers, cancelled }
     this.calls.push(arrived)
+    if (this.calls.length > MAX_CALLS) this.calls.shift()
     for (const wake of this.#waiting.splice(0)) wake(arrived)
     return Buffer.from(await handler(arrived))
   }

@@ -84,8 +84,11 @@ export class CasClient implements CAClient {
     asked: { readonly what: string; readonly signal: AbortSignal; readonly tokenFile?: string },
     send: (connection: CasConnection, call: { headers: Record<string, string>; signal: AbortSignal }) => Promise<T>,
   ): Promise<T> {
-    const { what, signal } = asked
-    const { headers, secrets } = await this.#authentication.authenticate(asked)
+    const { what, signal, tokenFile } = asked
+    const { headers, secrets } = await this.#authentication.authenticate({
+      signal,
+      ...(tokenFile !== undefined && { tokenFile }),
+    })
     try {
       return await untilAborted(
         this.#connection.use(connection => send(connection, { headers: { ...headers }, signal })),

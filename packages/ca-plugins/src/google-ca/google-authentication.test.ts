@@ -4,10 +4,12 @@ import { type TestContext, test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { CAError } from '@livery/core'
 import { caError, replaceFile, temporaryDirectory } from '../../test/citadel-setup.ts'
-import { setUpGoogle, WEB } from '../../test/google-ca-setup.ts'
+import { IdentityTokens, setUpGoogle, WEB } from '../../test/google-ca-setup.ts'
 import { Refusal } from '../../test/google-stand-in.ts'
 import { GoogleTokenServer, type TokenAnswer } from '../../test/google-token-server.ts'
+import { pluginContext } from '../testing/plugin-context.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
+import { createGoogleCa } from './google-ca.ts'
 
 const PROVIDER = '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/cluster'
 const SUBJECT_TOKEN = 'opaque-subject-token'
@@ -46,9 +48,10 @@ async function setUpFederation(t: TestContext) {
 
 test('a workload identity federation file is exchanged for an access token, once for many calls', async t => {
   const { client, server, tokens } = await setUpFederation(t)
+  const requests = await Promise.all(Array.from({ length: 16 }, () => workloadRequest(WEB)))
+  await Promise.all(requests.map(request => client.issue(request)))
   await client.issue(await workloadRequest(WEB))
-  await client.issue(await workloadRequest(WEB))
-  assert.equal(server.calls[1]?.headers['authorization'], `Bearer access-token.${WEB}`)
+  assert.equal(server.calls.at(-1)?.headers['authorization'], `Bearer access-token.${WEB}`)
   const [exchange] = tokens.requests
   assert.equal(tokens.requests.length, 1)
   assert.equal(exchange?.path, '/v1/token')
@@ -139,6 +142,16 @@ test('a credentials file that is not there is named', async t => {
     setup.client.issue(await workloadRequest(WEB)),
     caError('unauthenticated', /\/absent\/wif\.json cannot be read \(ENOENT\)\. Mount it/),
   )
+})
+
+test('credentials for which nothing is configured leave it to Google’s library', async t => {
+  const { server, tokens, config } = await setUpFederation(t)
+  const credentials = Object.assign(new IdentityTokens(), { isConfigured: () => false })
+  await using client = await createGoogleCa(pluginContext({ credentials }), config)
+  await client.issue(await workloadRequest(WEB))
+  assert.equal(server.calls[0]?.headers['authorization'], `Bearer access-token.${WEB}`)
+  assert.equal(tokens.requests.length, 1)
+  assert.equal(credentials.requests.length, 0)
 })
 
 test('an identity with a token file of its own needs configured credentials', async t => {

@@ -26,14 +26,11 @@ const MAX_FILE_BYTES = 65_536
 const NETWORK_ERROR = /^(?!ERR_)E[A-Z_]+$|(^|_)CERT(_|$)|^ERR_(SSL|TLS)_/
 
 /** Tokens from `credentials`, asked at each call: an identity may have its own. */
-export function sourceAuthentication(credentials: CredentialSource, audience: string | undefined): Authentication {
+export function sourceAuthentication(credentials: CredentialSource): Authentication {
   return {
     remedy: `Check the audience and the grants of ${credentials.description}.`,
     async authenticate(call) {
-      const { token } = await untilAborted(
-        credentials.get({ ...call, ...(audience !== undefined && { audience }) }),
-        call.signal,
-      )
+      const { token } = await untilAborted(credentials.get(call), call.signal)
       return { headers: { authorization: `Bearer ${token}` }, secrets: [token] }
     },
     forget() {},

@@ -47,7 +47,6 @@ export const googleCaOptions = {
     description:
       'A workload identity federation file, or a key of a service account; default: what Google’s library finds',
   },
-  audience: { type: 'string', description: 'Whom the tokens of the configured credentials are for' },
   clusterUrl: {
     type: 'string',
     description: 'The GKE cluster, for Mesh CA: https://container.googleapis.com/v1/projects/…/locations/…/clusters/…',

@@ -43,7 +43,7 @@ for (const service of SERVICES) {
   })
 
   test(`${service}: each call has the token of its identity, read when it is made`, async t => {
-    const { client, server, credentials } = await setUpGoogle(t, { service, config: { audience: 'them' } })
+    const { client, server, credentials } = await setUpGoogle(t, { service })
     await client.issue(await workloadRequest(WEB))
     credentials.token = `secret-token.${API}`
     await client.issue(await workloadRequest(API))
@@ -52,7 +52,6 @@ for (const service of SERVICES) {
       server.calls.map(({ headers }) => headers['authorization']),
       [`Bearer secret-token.${WEB}`, `Bearer secret-token.${API}`, `Bearer own-token.${WEB}`],
     )
-    assert.deepEqual(new Set(credentials.requests.map(({ audience }) => audience)), new Set(['them']))
   })
 
   test(`${service}: a SecretManager serves what was issued, and renews it`, async t => {

@@ -39,37 +39,28 @@ export async function createGoogleCa(
   }
   if (!credentials)
     throw new TypeError('Cannot use service "mesh-ca": credentials is missing. Set credentials to an STS exchange.')
-  return new MeshCaClient({
-    target,
-    tls,
-    authentication: sourceAuthentication(credentials, meshAudience(context, config)),
-  })
+  const authentication = sourceAuthentication(credentials)
+  return new MeshCaClient({ target, tls, authentication })
 }
 
+/** The configured credentials; where there are none, those of Google's library. */
 async function casAuthentication(
   { credentials }: CAContext,
-  { credentialsFile, audience }: GoogleCaConfig,
+  { credentialsFile }: GoogleCaConfig,
   { pool, endpoint }: CasTarget,
   packages: GooglePackages,
 ): Promise<Authentication> {
-  if (credentials && credentialsFile !== undefined)
+  const source = credentials && sourceAuthentication(credentials)
+  const isConfigured = source && credentials.isConfigured?.({}) !== false
+  if (isConfigured && credentialsFile !== undefined)
     throw new TypeError(
       `Cannot use credentialsFile "${credentialsFile}": credentials are configured as well. Leave one of them out.`,
     )
-  if (credentials) return sourceAuthentication(credentials, audience)
-  if (audience !== undefined)
-    throw new TypeError(
-      `Cannot use audience "${audience}": no credentials are configured. Set credentials, or leave it out.`,
-    )
+  if (isConfigured) return source
   return new LibraryAuthentication({
     auth: await packages.auth(),
     ...(credentialsFile !== undefined && { credentialsFile }),
     projectId: pool.split('/')[1] ?? '',
     url: `https://${endpoint.host}/`,
   })
-}
-
-/** As the token exchange of Istio's agent had it: the trust domain of a GKE fleet is its workload identity pool. */
-function meshAudience({ trustDomain }: CAContext, { audience, clusterUrl }: GoogleCaConfig): string | undefined {
-  return audience ?? (clusterUrl && `identitynamespace:${trustDomain}:${clusterUrl}`)
 }

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { caError } from '../../test/citadel-setup.ts'
+import { caError, replaceFile, temporaryDirectory } from '../../test/citadel-setup.ts'
 import { CLUSTER, decodeMesh, setUpGoogle, WEB } from '../../test/google-ca-setup.ts'
+import { GoogleTokenServer } from '../../test/google-token-server.ts'
+import { sts } from '../credentials/sts.ts'
 import { MeshCertificateResponse } from '../gen/google/security/meshca/v1/meshca.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
+import { createGoogleCa } from './google-ca.ts'
 
 test('a request has the CSR, the lifetime and the region of the cluster, as Istio’s agent sent them', async t => {
-  const { client, server, credentials } = await setUpGoogle(t, { service: 'mesh-ca' })
+  const { client, server } = await setUpGoogle(t, { service: 'mesh-ca' })
   const request = await workloadRequest(WEB, { ttlSeconds: 1234 })
   await client.issue(request)
   const [call] = server.calls
@@ -16,13 +20,31 @@ test('a request has the CSR, the lifetime and the region of the cluster, as Isti
   assert.deepEqual(validity, { seconds: 1234n, nanos: 0 })
   assert.equal(call.headers['authorization'], `Bearer secret-token.${WEB}`)
   assert.equal(call.headers['x-goog-request-params'], 'location=locations/europe-west1-b')
-  assert.equal(credentials.requests[0]?.audience, `identitynamespace:cluster.local:${CLUSTER}`)
 })
 
-test('a configured audience goes before that of the cluster', async t => {
-  const { client, credentials } = await setUpGoogle(t, { service: 'mesh-ca', config: { audience: 'them' } })
+test('the token of a pod is exchanged for that of the call, for the cluster, as Istio’s agent did', async t => {
+  const tokens = await GoogleTokenServer.start()
+  t.after(() => tokens[Symbol.asyncDispose]())
+  tokens.answer = ({ body }) => ({
+    status: 200,
+    json: { access_token: `exchanged-token.${body.get('subject_token')}`, expires_in: 3600, token_type: 'Bearer' },
+  })
+  const { server, context, config } = await setUpGoogle(t, { service: 'mesh-ca' })
+  const tokenFile = join(await temporaryDirectory(t), 'token')
+  await replaceFile(tokenFile, WEB)
+  const credentials = await sts.create(
+    { ...context, tokenFile },
+    {
+      audience: `identitynamespace:cluster.local:${CLUSTER}`,
+      endpoint: `http://${tokens.address}/v1/token`,
+      scope: 'https://www.googleapis.com/auth/cloud-platform',
+      subjectTokenType: 'urn:ietf:params:oauth:token-type:jwt',
+    },
+  )
+  await using client = await createGoogleCa({ ...context, credentials }, config)
   await client.issue(await workloadRequest(WEB))
-  assert.equal(credentials.requests[0]?.audience, 'them')
+  assert.equal(server.calls[0]?.headers['authorization'], `Bearer exchanged-token.${WEB}`)
+  assert.equal(tokens.requests[0]?.body.get('audience'), `identitynamespace:cluster.local:${CLUSTER}`)
 })
 
 test('its roots are known by its chains only', async t => {
