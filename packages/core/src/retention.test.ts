@@ -66,6 +66,20 @@ test('an identity that comes back within the grace period keeps its certificate 
   assert.deepEqual(story(bench, WEB), ['csr-sent', 'issued', 'removed', 'kept'])
 })
 
+test('being idle does not shorten the grace period, and only where no other can go a removed identity makes room', async () => {
+  await using bench = await Bench.create({ maxIdentities: 2, idle: { afterMs: 1_000, action: 'drop' } })
+  const item = await bench.add(WEB)
+  bench.manager.remove(WEB)
+  await bench.clock.advance(4 * MINUTE)
+  assert.equal(bench.served(WEB), item)
+  bench.manager.add(workload(1), { onDemand: true })
+  bench.manager.add(workload(2), { onDemand: true })
+  assert.deepEqual(held(bench.manager), [WEB, workload(2)])
+  using _ = subscribe(bench, workload(2))
+  bench.manager.add(workload(3), { onDemand: true })
+  assert.deepEqual(held(bench.manager), [workload(2), workload(3)])
+})
+
 test('removing wins over a request in flight, at the end of the grace period', async () => {
   await using bench = await Bench.create({ removalGraceMs: 1_000 })
   bench.ca.answer = () => new Promise(() => {})

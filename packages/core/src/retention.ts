@@ -25,8 +25,10 @@ export interface RetentionOptions {
 
 export class Retention implements Disposable {
   readonly #options: RetentionOptions
-  /** Not used and not pinned: since when, longest first. */
+  /** Not used, held on demand: since when, longest first. */
   readonly #evictable = new Map<Managed, number>()
+  /** Not used, removed: they end by timers of their own, or are evicted when no other can be. */
+  readonly #leaving = new Set<Managed>()
   /** Not used and pinned, to be dropped when idle. */
   readonly #droppable = new Map<Managed, number>()
   /** There was no room for them. */
@@ -48,7 +50,8 @@ export class Retention implements Disposable {
     this.#unfile(managed)
     this.#turnedAway.delete(managed.identity)
     if (isUsed(managed.identity)) return
-    if (managed.hold.kind !== 'pinned') this.#evictable.set(managed, clock.now())
+    if (managed.hold.kind === 'removed') this.#leaving.add(managed)
+    else if (managed.hold.kind === 'on-demand') this.#evictable.set(managed, clock.now())
     else if (idle.action === 'drop') this.#droppable.set(managed, clock.now())
     this.#arm()
   }
@@ -98,6 +101,7 @@ export class Retention implements Disposable {
     this.#sweep?.[Symbol.dispose]()
     this.#turnedAway.clear()
     this.#evictable.clear()
+    this.#leaving.clear()
     this.#droppable.clear()
   }
 
@@ -109,12 +113,13 @@ export class Retention implements Disposable {
 
   #unfile(managed: Managed): void {
     this.#evictable.delete(managed)
+    this.#leaving.delete(managed)
     this.#droppable.delete(managed)
   }
 
   #evictTo(most: number): boolean {
     while (this.#options.held() > most) {
-      const [longestUnused] = this.#evictable.keys()
+      const [longestUnused] = this.#evictable.size > 0 ? this.#evictable.keys() : this.#leaving
       if (!longestUnused) return false
       this.#end(longestUnused, 'evicted')
     }
