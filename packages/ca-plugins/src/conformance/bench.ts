@@ -28,7 +28,7 @@ export interface BenchOptions {
   readonly slow: boolean
 }
 
-const IDENTITIES = 8
+const IDENTITIES = 64
 const PARALLEL = 64
 const TTL_SECONDS = 7_200
 

@@ -6,16 +6,23 @@ import {
   CAError,
   type CAErrorCode,
   type IssuedCertificate,
+  isSpiffeId,
   nodeCertificateVerifier,
+  splitCertificates,
   type VerifiedChain,
 } from '@livery/core'
 import type { Subject } from './conformance-case.ts'
 import { inTime, rejection } from './in-time.ts'
-import { firstOf, type KitRequest, type KitRequestOptions, kitRequest } from './kit-request.ts'
+import { type KitRequest, type KitRequestOptions, kitRequest } from './kit-request.ts'
 
 const PEM = /^-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/=]{1,76}\n)+-----END CERTIFICATE-----\n$/
 
-/** Asks for a certificate and checks it. */
+/** Asks for a certificate. What it is like is left to the group `contract`, so that one fault fails one group. */
+export async function issue(on: Subject, options: KitRequestOptions = {}): Promise<IssuedCertificate> {
+  return inTime(on.client.issue(await kitRequest(on, options)), on.patienceMs, 'issue()')
+}
+
+/** Asks for a certificate and checks all of it. */
 export async function issueWell(on: Subject, options: KitRequestOptions = {}): Promise<IssuedCertificate> {
   const request = await kitRequest(on, options)
   const issued = await inTime(on.client.issue(request), on.patienceMs, 'issue()')
@@ -53,8 +60,35 @@ export function expectPem(element: unknown, where: string): void {
   assert.match(String(element), PEM, `${where} is not one PEM certificate with a newline at its end`)
 }
 
+/** Wherever it stands: the order is for the group `contract` to judge. */
 export function leafOf({ chain }: IssuedCertificate): X509Certificate {
-  return new X509Certificate(firstOf(chain))
+  const certificates = splitCertificates(chain.join('\n')).map(pem => new X509Certificate(pem))
+  const leaf = certificates.find(({ ca }) => !ca)
+  assert.ok(leaf, 'there is no leaf in the chain')
+  return leaf
+}
+
+/** `issued` is the answer to `request`, and not to another one. */
+export function expectOwn({ capabilities }: Subject, request: KitRequest, issued: IssuedCertificate): void {
+  const leaf = leafOf(issued)
+  const uris = leaf.subjectAltName?.split(', ').filter(name => name.startsWith('URI:'))
+  assert.deepEqual(uris, [`URI:${request.identity}`], 'a request was answered with a certificate for another identity')
+  if (capabilities.bringsKey) return
+  const key = leaf.publicKey.export({ type: 'spki', format: 'der' })
+  assert.ok(key.equals(request.material.publicKeyDer), 'a request was answered with a certificate for another key')
+}
+
+/** The chain of `issued` leads to one of `anchors` (PEM). */
+export function expectPath(on: Subject, issued: IssuedCertificate, anchors: readonly string[]): void {
+  const leaf = leafOf(issued)
+  const identity = leaf.subjectAltName?.replace('URI:', '') ?? ''
+  assert.ok(isSpiffeId(identity), `the leaf is for ${identity}, which is no SPIFFE ID`)
+  nodeCertificateVerifier.verify([leaf.toString(), ...splitCertificates(issued.chain.join('\n'))], {
+    identity,
+    key: { publicKeyDer: leaf.publicKey.export({ type: 'spki', format: 'der' }) },
+    anchors: anchors.map(pem => new X509Certificate(pem)),
+    now: on.clock.now(),
+  })
 }
 
 /** In seconds, from notBefore or from `now`, whichever is later. */
@@ -101,7 +135,7 @@ export function expectNoRoot(chain: readonly string[]): void {
   }
 }
 
-function expectOrder({ chain }: IssuedCertificate): void {
+export function expectOrder({ chain }: IssuedCertificate): void {
   const certificates = chain.map(pem => new X509Certificate(pem))
   assert.equal(certificates[0]?.ca, false, 'chain[0] is a CA certificate: the leaf comes first')
   for (const [index, certificate] of certificates.entries()) {

@@ -12,6 +12,12 @@ export async function inTime<T>(promise: Promise<T>, patienceMs: number, what: s
   return await Promise.race([promise, late])
 }
 
+/** `promise`, which may fail unseen: its case goes on, and may fail before it comes back to it. */
+export function started<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {})
+  return promise
+}
+
 /** The reason that `promise` rejects with, in time; an `AssertionError` if it resolves. */
 export async function rejection(promise: Promise<unknown>, patienceMs: number, what: string): Promise<unknown> {
   const outcome = promise.then(

@@ -4,7 +4,7 @@ import { type BenchOptions, type ConformanceSetup, withBench } from './bench.ts'
 import { BENCH_CASES } from './cases/every-case.ts'
 import { expectNoMoreOpen, openResources } from './cases/handles.ts'
 import type { BenchCase } from './conformance-case.ts'
-import { issueWell } from './expectations.ts'
+import { issue } from './expectations.ts'
 import { CA_SWITCHES, type CASwitch } from './fake-ca-fault.ts'
 
 /**
@@ -78,11 +78,11 @@ function skipBy(context: unknown, reason: string): void {
 /** The client is used, and closed with its server, before what is open is counted. */
 async function leaveNothingOpen(bench: BenchOptions): Promise<void> {
   // Once before it counts: what a library opens for good at first use is no leak.
-  await withBench(bench, async on => void (await issueWell(on)))
+  await withBench(bench, async on => void (await issue(on)))
   const before = openResources()
   await withBench(bench, async on => {
-    await issueWell(on)
-    await issueWell(on)
+    await issue(on)
+    await issue(on)
     on.client.subscribe?.(() => {})
   })
   await expectNoMoreOpen(before, bench.patienceMs)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { CACapabilities, IssuedCertificate } from '@livery/core'
 import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../conformance-case.ts'
-import { expectCAError, expectWell } from '../expectations.ts'
+import { expectCAError, expectOwn } from '../expectations.ts'
 import { inTime } from '../in-time.ts'
 import { type KitRequest, kitRequest } from '../kit-request.ts'
 
@@ -30,13 +30,9 @@ async function issueBatch(on: Subject, requests: readonly KitRequest[]) {
   return answers
 }
 
-async function expectGood(
-  on: Subject,
-  request: KitRequest,
-  answer: IssuedCertificate | Error | undefined,
-): Promise<void> {
+function expectGood(on: Subject, request: KitRequest, answer: IssuedCertificate | Error | undefined): void {
   assert.ok(answer && !(answer instanceof Error), `a request of the batch failed: ${answer}`)
-  await expectWell(on, request, answer)
+  expectOwn(on, request, answer)
 }
 
 export const batchCases: readonly LiveCase[] = [
@@ -47,7 +43,7 @@ export const batchCases: readonly LiveCase[] = [
     async run(on) {
       const requests = await manyRequests(on)
       const answers = await issueBatch(on, requests)
-      for (const [index, request] of requests.entries()) await expectGood(on, request, answers[index])
+      for (const [index, request] of requests.entries()) expectGood(on, request, answers[index])
     },
   },
 ]
@@ -66,7 +62,7 @@ export const partialBatchCases: readonly BenchCase[] = [
       const answers = await issueBatch(on, requests)
       for (const [index, request] of requests.entries()) {
         if (request === refused) expectCAError(answers[index], ['denied'], `request ${index} of the batch`)
-        else await expectGood(on, request, answers[index])
+        else expectGood(on, request, answers[index])
       }
     },
   },
@@ -79,7 +75,7 @@ export const partialBatchCases: readonly BenchCase[] = [
       assert.ok(first)
       const signal = AbortSignal.abort(new Error('nobody waits any more'))
       const answers = await issueBatch(on, [{ ...first, signal }, ...others])
-      for (const [index, request] of others.entries()) await expectGood(on, request, answers[index + 1])
+      for (const [index, request] of others.entries()) expectGood(on, request, answers[index + 1])
     },
   },
 ]

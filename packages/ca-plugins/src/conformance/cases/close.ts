@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import type { BenchCase, LiveCase } from '../conformance-case.ts'
-import { close, inTime, rejection } from '../in-time.ts'
+import { close, inTime, rejection, started } from '../in-time.ts'
 import { kitRequest } from '../kit-request.ts'
 
 const group = 'close'
@@ -35,7 +35,8 @@ export const closingCases: readonly BenchCase[] = [
     needs: ['hang'],
     async run(on) {
       on.ca.fault = { kind: 'hang' }
-      const asked = rejection(on.client.issue(await kitRequest(on)), on.patienceMs, 'the call that was open at close')
+      const request = await kitRequest(on)
+      const asked = started(rejection(on.client.issue(request), on.patienceMs, 'the call that was open at close'))
       await inTime(Promise.race([on.ca.arrived(1), asked]), on.patienceMs, 'the request at the CA')
       await close(on.client, on.patienceMs)
       await asked

@@ -1,9 +1,9 @@
 /** How refusals and broken connections are told. */
 import assert from 'node:assert/strict'
 import type { BenchCase } from '../conformance-case.ts'
-import { expectCAError, issueBadly, issueWell } from '../expectations.ts'
+import { expectCAError, issue, issueBadly } from '../expectations.ts'
 import type { RefusalCode } from '../fake-ca-fault.ts'
-import { rejection } from '../in-time.ts'
+import { rejection, started } from '../in-time.ts'
 import { kitRequest } from '../kit-request.ts'
 
 const group = 'errors'
@@ -31,7 +31,7 @@ export const errorCases: readonly BenchCase[] = [
         await issueBadly(on, [code])
         assert.equal(on.ca.requests, 1, `the CA was asked ${on.ca.requests} times: core retries, plugins do not`)
         on.ca.fault = { kind: 'none' }
-        await issueWell(on)
+        await issue(on)
       },
     }),
   ),
@@ -57,7 +57,7 @@ export const errorCases: readonly BenchCase[] = [
       await issueBadly(on, ['unavailable'])
       assert.ok(on.ca.requests <= 2, `the CA was asked ${on.ca.requests} times`)
       on.ca.fault = { kind: 'none' }
-      await issueWell(on)
+      await issue(on)
     },
   },
   {
@@ -67,12 +67,9 @@ export const errorCases: readonly BenchCase[] = [
     async run(on) {
       on.ca.fault = { kind: 'hang' }
       const controller = new AbortController()
-      const asked = rejection(
-        on.client.issue(await kitRequest(on, { signal: controller.signal })),
-        on.patienceMs,
-        'issue() at a CA that never answers',
-      )
-      await on.ca.arrived(1)
+      const request = await kitRequest(on, { signal: controller.signal })
+      const asked = started(rejection(on.client.issue(request), on.patienceMs, 'issue() at a CA that never answers'))
+      await Promise.race([on.ca.arrived(1), asked])
       await on.context.clock.advance(LONG_MS)
       controller.abort(new Error('nobody waits any more'))
       const error = await asked
@@ -85,7 +82,7 @@ export const errorCases: readonly BenchCase[] = [
     needs: ['delay'],
     async run(on) {
       on.ca.fault = { kind: 'delay', ms: 1_000 }
-      const answered = issueWell(on)
+      const answered = started(issue(on))
       await Promise.race([on.ca.arrived(1), answered])
       await on.context.clock.advance(1_000)
       await answered

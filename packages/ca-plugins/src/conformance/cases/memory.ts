@@ -95,7 +95,7 @@ async function countSurvivors(references: readonly WeakRef<object>[], collect: (
   // What only a finaliser holds takes more than one collection.
   for (let attempt = 0; attempt < 5 && survivors > MAX_SURVIVORS; attempt++) {
     await settle(collect)
-    survivors = references.filter(reference => reference.deref() !== undefined).length
+    survivors = new Set(references.map(reference => reference.deref())).size - 1
   }
   return survivors
 }

@@ -1,8 +1,6 @@
 /** Clocks that differ: what a CA says about time is judged by core, not by the plugin. */
 import type { BenchCase } from '../conformance-case.ts'
-import { expectCAError, issueWell } from '../expectations.ts'
-import { inTime } from '../in-time.ts'
-import { kitRequest } from '../kit-request.ts'
+import { expectCAError, issue } from '../expectations.ts'
 
 const group = 'skew'
 const MINUTE_MS = 60_000
@@ -14,7 +12,7 @@ export const skewCases: readonly BenchCase[] = [
     needs: ['skew'],
     async run(on) {
       on.ca.skewMs = -10 * MINUTE_MS
-      await issueWell(on)
+      await issue(on)
     },
   },
   {
@@ -24,7 +22,7 @@ export const skewCases: readonly BenchCase[] = [
     async run(on) {
       // Certificates of the fake CA begin 2 minutes back by its own clock.
       on.ca.skewMs = 6 * MINUTE_MS
-      await issueWell(on)
+      await issue(on)
     },
   },
   {
@@ -34,7 +32,7 @@ export const skewCases: readonly BenchCase[] = [
     async run(on) {
       on.ca.skewMs = 10 * MINUTE_MS
       try {
-        await inTime(on.client.issue(await kitRequest(on)), on.patienceMs, 'issue()')
+        await issue(on)
       } catch (error) {
         expectCAError(error, ['bad-response'], 'issue()')
       }

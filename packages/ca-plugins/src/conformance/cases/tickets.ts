@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { type CACapabilities, type CAClient, CAError, type IssuedCertificate } from '@livery/core'
 import type { Bench, BenchCase } from '../conformance-case.ts'
-import { expectCAError, expectWell } from '../expectations.ts'
-import { close, inTime, rejection } from '../in-time.ts'
+import { expectCAError, expectOwn } from '../expectations.ts'
+import { close, inTime, rejection, started } from '../in-time.ts'
 import { createKeyMaterial, type KeyMaterial } from '../key-material.ts'
 import { firstOf, type KitRequest, type KitRequestOptions, KitTicket, kitRequest } from '../kit-request.ts'
 
@@ -19,7 +19,7 @@ async function submitAndStop(on: Bench, material: KeyMaterial, ticket: KitTicket
   on.ca.fault = { kind: 'pending' }
   const controller = new AbortController()
   const request = await kitRequest(on, { material, ticket, signal: controller.signal })
-  const asked = rejection(on.client.issue(request), on.patienceMs, 'issue() of a pending request')
+  const asked = started(rejection(on.client.issue(request), on.patienceMs, 'issue() of a pending request'))
   await inTime(Promise.race([ticket.noted(), asked]), on.patienceMs, 'the note on the ticket')
   controller.abort(new Error('the process ends'))
   await asked
@@ -47,7 +47,7 @@ async function decided(on: Bench, client: CAClient, options: KitRequestOptions):
     const issued = await inTime(issueUntilDecided(client, request), on.patienceMs, 'issue() of a request with a ticket')
     // The plugin may find the certificate by its ticket alone, and need no CSR.
     await request.csr()
-    await expectWell({ ...on, client }, request, issued)
+    expectOwn(on, request, issued)
     return issued
   } finally {
     controller.abort(new Error('the case is over'))
@@ -62,7 +62,7 @@ export const ticketCases: readonly BenchCase[] = [
     async run(on) {
       on.ca.fault = { kind: 'pending' }
       const ticket = new KitTicket()
-      const answered = decided(on, on.client, { ticket })
+      const answered = started(decided(on, on.client, { ticket }))
       await Promise.race([ticket.noted(), answered])
       on.ca.decide('approve')
       await answered

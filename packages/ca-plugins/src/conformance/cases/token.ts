@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { CAError } from '@livery/core'
 import type { BenchCase } from '../conformance-case.ts'
-import { expectCAError, issueBadly, issueWell } from '../expectations.ts'
+import { expectCAError, issue, issueBadly } from '../expectations.ts'
 import { rejection } from '../in-time.ts'
 import { kitRequest } from '../kit-request.ts'
 
@@ -21,7 +21,7 @@ export const tokenCases: readonly BenchCase[] = [
       for (const token of ['conformance-token-1', 'conformance-token-2']) {
         on.context.credentials.token = token
         on.ca.token = token
-        await issueWell(on)
+        await issue(on)
       }
     },
   },
@@ -34,7 +34,7 @@ export const tokenCases: readonly BenchCase[] = [
       const { retryable } = await issueBadly(on, ['unauthenticated'])
       assert.ok(retryable, 'the error says that asking again is of no use, but tokens get renewed')
       on.context.credentials.token = on.ca.token
-      await issueWell(on)
+      await issue(on)
     },
   },
   {
@@ -48,7 +48,7 @@ export const tokenCases: readonly BenchCase[] = [
         for (const token of ['conformance-file-token-1', 'conformance-file-token-2']) {
           await writeFile(tokenFile, `${token}\n`, { mode: 0o600 })
           on.ca.token = token
-          await issueWell(on, { tokenFile })
+          await issue(on, { tokenFile })
         }
       } finally {
         await rm(folder, { recursive: true })

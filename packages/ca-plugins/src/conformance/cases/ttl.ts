@@ -1,7 +1,7 @@
 /** What becomes of the lifetime asked for. */
 import assert from 'node:assert/strict'
 import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../conformance-case.ts'
-import { issueBadly, issueWell, lifetimeOf } from '../expectations.ts'
+import { issue, issueBadly, lifetimeOf } from '../expectations.ts'
 
 const group = 'ttl'
 
@@ -12,7 +12,7 @@ const LONG_SECONDS = 86_400
 
 /** Of a certificate asked for `ttlSeconds`. */
 async function lifetime(on: Subject, ttlSeconds: number): Promise<number> {
-  return lifetimeOf(await issueWell(on, { ttlSeconds }), on.clock.now())
+  return lifetimeOf(await issue(on, { ttlSeconds }), on.clock.now())
 }
 
 export const ttlCases: readonly LiveCase[] = [
@@ -81,7 +81,7 @@ export const limitedTtlCases: readonly BenchCase[] = [
     async run(on) {
       on.ca.longest = { seconds: SHORT_SECONDS, beyond: 'refuse' }
       await issueBadly(on, ['ttl-too-long'], { ttlSeconds: LONG_SECONDS })
-      await issueWell(on, { ttlSeconds: SHORT_SECONDS })
+      await issue(on, { ttlSeconds: SHORT_SECONDS })
     },
   },
 ]

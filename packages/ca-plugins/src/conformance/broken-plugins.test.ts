@@ -1,0 +1,42 @@
+/** The suite finds each plugin that is broken on purpose, in the group that it is broken in, and in no other. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { brokenPlugins, leakedTimers } from '../../test/broken-plugins.ts'
+import { REFERENCE_CAPABILITIES } from '../../test/reference-plugin.ts'
+import { GROUPS } from './conformance-case.ts'
+import { suite } from './suite.ts'
+
+/** Only what hangs is waited for so long. */
+const PATIENCE_MS = 30_000
+const SHORT_PATIENCE_MS = 5_000
+const isSlow = process.env['LIVERY_SLOW'] === '1'
+
+for (const { that, fails, client: Client, claims = {}, hangs = false } of brokenPlugins)
+  test(`a plugin that ${that} fails ${fails.join(', ')}, and nothing else`, async t => {
+    t.after(() => {
+      for (const timer of leakedTimers.splice(0)) clearInterval(timer)
+    })
+    const cases: { readonly name: string; readonly run: () => Promise<void> }[] = []
+    suite({
+      test: (name, run) => {
+        // It takes half of the time of all.
+        if (isSlow || fails.includes('memory') || !name.startsWith('memory:')) cases.push({ name, run })
+      },
+      create: ({ ca, context }) => new Client(ca, context),
+      capabilities: { ...REFERENCE_CAPABILITIES, ...claims },
+      patienceMs: hangs ? SHORT_PATIENCE_MS : PATIENCE_MS,
+    })
+    const failures = new Map<string, string>()
+    for (const { name, run } of cases)
+      await run().catch((error: unknown) => failures.set(name, error instanceof Error ? error.message : String(error)))
+    const groups = new Set([...failures.keys()].map(name => name.split(':')[0]))
+    assert.deepEqual([...groups].sort(), [...fails].sort(), [...failures].map(each => each.join('\n  ')).join('\n'))
+  })
+
+test('there is a broken plugin for each group', () => {
+  const failed = new Set(brokenPlugins.flatMap(({ fails }) => fails))
+  assert.deepEqual(
+    GROUPS.filter(group => !failed.has(group)),
+    [],
+  )
+})

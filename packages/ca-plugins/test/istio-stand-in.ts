@@ -1,0 +1,109 @@
+/** The kit's fake CA behind Istio's protocol: real TLS, real gRPC. */
+import { once } from 'node:events'
+import { createServer, type Socket } from 'node:net'
+import {
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServiceDefinition,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
+import type { FakeCA, FakeCAAnswer, RefusalCode } from '../src/conformance/index.ts'
+import { RetryInfo, Status } from '../src/gen/google/rpc/status.ts'
+import type { IstioCertificateRequest } from '../src/gen/istio/v1/auth/ca.ts'
+import { encodeResponse, istioCertificateService } from '../src/istio-certificate-service.ts'
+
+type Call = ServerUnaryCall<IstioCertificateRequest, Buffer>
+
+export interface IstioStandIn extends AsyncDisposable {
+  readonly address: string
+}
+
+/** The same service, whose answers are bytes, so that they can be wrong. */
+const service = {
+  createCertificate: {
+    ...istioCertificateService.createCertificate,
+    responseSerialize: (bytes: Buffer) => bytes,
+    responseDeserialize: (bytes: Buffer) => bytes,
+  },
+} satisfies ServiceDefinition
+
+const STATUS: Readonly<Record<RefusalCode, status>> = {
+  unauthenticated: status.UNAUTHENTICATED,
+  denied: status.PERMISSION_DENIED,
+  'invalid-csr': status.INVALID_ARGUMENT,
+  'ttl-too-long': status.INVALID_ARGUMENT,
+  'rate-limited': status.RESOURCE_EXHAUSTED,
+  unavailable: status.UNAVAILABLE,
+}
+
+export async function startIstioStandIn(ca: FakeCA): Promise<IstioStandIn> {
+  const { cert, key } = await ca.serverCertificate()
+  const pair = { cert_chain: Buffer.from(cert), private_key: Buffer.from(key) }
+  const grpc = new Server()
+  grpc.addService(service, {
+    createCertificate: (call: Call, callback: sendUnaryData<Buffer>) =>
+      void answer(ca, call, callback, () => {
+        for (const socket of sockets) socket.resetAndDestroy()
+      }),
+  })
+  const injector = grpc.createConnectionInjector(ServerCredentials.createSsl(null, [pair]))
+  const sockets = new Set<Socket>()
+  const net = createServer(socket => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+    injector.injectConnection(socket)
+  })
+  net.listen(0, '127.0.0.1')
+  await once(net, 'listening')
+  const bound = net.address()
+  return {
+    address: `localhost:${typeof bound === 'object' && bound ? bound.port : 0}`,
+    async [Symbol.asyncDispose]() {
+      const closed = once(net, 'close')
+      net.close()
+      grpc.forceShutdown()
+      for (const socket of sockets) socket.destroy()
+      await closed
+    },
+  }
+}
+
+async function answer(ca: FakeCA, call: Call, callback: sendUnaryData<Buffer>, reset: () => void): Promise<void> {
+  const { csr, validityDuration } = call.request
+  const [, token] = /^Bearer (.*)$/.exec(String(call.metadata.get('authorization')[0] ?? '')) ?? []
+  const result = await ca.answer({ csr, ttlSeconds: Number(validityDuration), ...(token !== undefined && { token }) })
+  switch (result.kind) {
+    case 'issued':
+      callback(null, encodeIssued(result))
+      return
+    case 'refused':
+      callback(toServiceError(result))
+      return
+    case 'garbage':
+      callback(null, Buffer.from(result.text))
+      return
+    default:
+      reset()
+  }
+}
+
+/** As istiod: the root last. */
+function encodeIssued({ chain, root, truncated }: Extract<FakeCAAnswer, { kind: 'issued' }>): Buffer {
+  const bytes = encodeResponse({ certChain: chain.length > 0 ? [...chain, root] : [] })
+  return truncated ? bytes.subarray(0, bytes.length / 2) : bytes
+}
+
+function toServiceError({ code, message, retryAfterMs }: Extract<FakeCAAnswer, { kind: 'refused' }>) {
+  const metadata = new Metadata()
+  if (retryAfterMs !== undefined) {
+    const retryDelay = { seconds: BigInt(Math.floor(retryAfterMs / 1000)), nanos: (retryAfterMs % 1000) * 1e6 }
+    const value = Buffer.from(RetryInfo.encode({ retryDelay }).finish())
+    const info = { typeUrl: 'type.googleapis.com/google.rpc.RetryInfo', value }
+    metadata.set('grpc-status-details-bin', Buffer.from(Status.encode({ details: [info] }).finish()))
+  }
+  const details = code === 'ttl-too-long' ? 'the requested TTL is too long' : message
+  return { code: STATUS[code], details, metadata }
+}
