@@ -99,6 +99,7 @@ async function measureHolder(bench: Bench, identities: number): Promise<Sample> 
   await sleep(SETTLE_MS)
   const resident = await residentBytes(agent.server.pid)
   const { server } = await startPromptedLivery(workshop, ca, { identities, renew: 0 })
+  await sleep(SETTLE_MS / 3)
   process.kill(server.pid, 'SIGHUP')
   for (;;) {
     const heap = /^HEAP (\d+)$/m.exec(server.output())?.[1]

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { Workshop } from './workshop.ts'
 
@@ -25,16 +24,12 @@ test('closing ends what was started and removes the folder', { skip: linux }, as
 })
 
 test('a child that a server started in a group of its own ends with it', { skip: linux }, async () => {
-  const parent = `
-    const child = require('node:child_process').spawn(process.execPath, ['-e', ${JSON.stringify(stays)}], { detached: true })
-    child.stdout.once('data', () => process.stdout.write('CHILD ' + child.pid + '\\n'))
-  `
+  const options = "{ detached: true, stdio: ['ignore', 'inherit', 'inherit'] }"
+  const parent = `require('node:child_process').spawn(process.execPath, ['-e', ${JSON.stringify(stays)}], ${options})`
   const workshop = new Workshop()
-  const { answer } = await workshop.start(node, ['-e', parent], ({ output }) => /CHILD (\d+)\n/.exec(output())?.[1])
-  assert.ok(isRunning(Number(answer)))
+  await workshop.start(node, ['-e', parent], ({ output }) => output().includes('READY') || undefined)
+  // The child holds the parent's stdout open: this never resolves while it runs.
   await workshop[Symbol.asyncDispose]()
-  // It is a zombie until whoever adopts it has waited for it.
-  assert.ok(!isRunning(Number(answer)) || (await isZombie(Number(answer))))
 })
 
 test('a server that ends before it is ready is told with its stderr', { skip: linux }, async () => {
@@ -59,8 +54,3 @@ test('a run that fails is told with its exit code and output', { skip: linux }, 
   await assert.rejects(workshop.run(node, ['-e', 'console.error("bad"); process.exit(7)']), /exit code 7\): bad/)
   await assert.rejects(workshop.run('/nowhere/program', []), /ENOENT/)
 })
-
-async function isZombie(pid: number): Promise<boolean> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => 'State: Z')
-  return /^State:\s+Z/m.test(status)
-}
