@@ -1,0 +1,88 @@
+/** `npm run simulate`: what many nodes do to a CA, and what that does to them. `--help` tells the options. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { findCapacity } from './simulate/capacity.ts'
+import { HELP, parseOptions, type ScenarioName } from './simulate/options.ts'
+import { plotLoad, time, toJson, toTable } from './simulate/report.ts'
+import {
+  boot,
+  outage,
+  rotation,
+  type Scenario,
+  type ScenarioSettings,
+  scaled,
+  skew,
+  steady,
+} from './simulate/scenarios.ts'
+
+const TITLES: Readonly<Record<Exclude<ScenarioName, 'capacity'>, readonly [title: string, run: Scenario]>> = {
+  boot: ['All nodes start at once', boot],
+  steady: ['Renewals after everything was fetched in one second', steady],
+  rotation: ['A new root', rotation],
+  outage: ['The CA is away at the worst time', outage],
+  skew: ['Wrong clocks', skew],
+}
+const RESULTS = new URL('../results/simulate.json', import.meta.url)
+const PLOTS = new URL('../plots/', import.meta.url)
+/** So that each takes about a minute. */
+const OWN_SCALE: Readonly<Partial<Record<ScenarioName, number>>> = { outage: 0.25, capacity: 0.2 }
+/** Between two lines of progress, milliseconds of real time. */
+const PROGRESS_EVERY_MS = 2_000
+
+async function main(args: readonly string[]): Promise<void> {
+  const options = parseOptions(args)
+  if (!options) {
+    process.stdout.write(HELP)
+    return
+  }
+  for (const name of options.scenarios) {
+    const settings = scaled(options.settings, options.scale ?? OWN_SCALE[name] ?? 1)
+    const rows =
+      name === 'capacity' ? await runCapacity(settings, options.bootGoalMs) : await runScenario(name, settings)
+    await keep(name, { settings, rows })
+  }
+}
+
+async function runScenario(name: Exclude<ScenarioName, 'capacity'>, settings: ScenarioSettings): Promise<unknown> {
+  const [title, run] = TITLES[name]
+  const rows = await run(settings, showProgress(name))
+  const { nodes, identities, replicas, rate } = settings
+  const fleet = `${nodes} nodes × ${identities} identities, ${replicas} × ${rate} signatures/s`
+  process.stdout.write(`## ${title} (${fleet})\n\n${toTable(rows)}\n`)
+  await mkdir(PLOTS, { recursive: true })
+  await writeFile(new URL(`simulate-${name}.svg`, PLOTS), plotLoad(`${title}: ${fleet}`, rows))
+  return toJson(rows)
+}
+
+async function runCapacity(settings: ScenarioSettings, bootGoalMs: number): Promise<unknown> {
+  const { table, rows } = await findCapacity(settings, bootGoalMs, showProgress('capacity'))
+  process.stdout.write(`## What one replica carries (${settings.rate} signatures/s)\n\n${table}\n`)
+  return rows
+}
+
+function showProgress(scenario: string): (variant: string, simulatedMs: number) => void {
+  let shownAt = performance.now()
+  return (variant, simulatedMs) => {
+    if (performance.now() - shownAt < PROGRESS_EVERY_MS) return
+    shownAt = performance.now()
+    const { rss } = process.memoryUsage()
+    process.stderr.write(
+      `${scenario}, ${variant}: ${time(simulatedMs / 1_000)} simulated, ${Math.round(rss / 1e6)} MB\n`,
+    )
+  }
+}
+
+/** The results of the other scenarios stay as they are. */
+async function keep(name: ScenarioName, result: unknown): Promise<void> {
+  await mkdir(new URL('.', RESULTS), { recursive: true })
+  const before: unknown = JSON.parse(await readFile(RESULTS, 'utf8').catch(() => '{}'))
+  const all = { ...(before instanceof Object ? before : {}), [name]: result }
+  await writeFile(RESULTS, `${JSON.stringify(all, undefined, 2)}\n`)
+}
+
+try {
+  await main(process.argv.slice(2))
+} catch (error) {
+  if (!(error instanceof TypeError)) throw error
+  process.stderr.write(`simulate: ${error.message}\n(npm run simulate -- --help tells more)\n`)
+  process.exitCode = 2
+}

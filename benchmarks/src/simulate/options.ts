@@ -1,0 +1,133 @@
+/** The command line of `npm run simulate`. */
+import { parseArgs } from 'node:util'
+import type { ScenarioSettings } from './scenarios.ts'
+
+export const SCENARIOS = ['boot', 'steady', 'rotation', 'outage', 'skew', 'capacity'] as const
+export type ScenarioName = (typeof SCENARIOS)[number]
+
+export interface SimulateOptions {
+  readonly scenarios: readonly ScenarioName[]
+  readonly settings: ScenarioSettings
+  /** By which nodes, rate and queue are multiplied; `undefined`: the scenario's own. */
+  readonly scale: number | undefined
+  /** For `capacity`: everything has to be there within so long after a start of all nodes. */
+  readonly bootGoalMs: number
+}
+
+export const HELP = `Usage: npm run simulate -- [options]
+
+Runs nodes with Livery's real scheduling code on a virtual clock against a modelled CA, and prints what the CA and the
+workloads see. Results go to benchmarks/results/simulate.json, plots to benchmarks/plots/simulate-<scenario>.svg.
+
+  --scenario <name>     boot, steady, rotation, outage, skew, capacity, or all (default: all)
+  --scale <x>           nodes, rate and queue times x (default: 1, and 0.25 in outage: an hour away is a million failed calls)
+  --nodes <n>           nodes (default: 1000)
+  --identities <n>      identities of each node (default: 100)
+  --names own|shared    every identity on one node only, or the same ones on every node (default: own)
+  --ttl <duration>      lifetime of a certificate (default: by scenario)
+  --replicas <n>        replicas of the CA (default: 2)
+  --rate <n>            signatures a second of a replica (default: 500)
+  --queue <n>           requests that may wait at a replica; more are refused (default: 1000)
+  --retry-after <d>     what a refusal tells to wait (default: nothing; boot also tries 1s)
+  --round-trip <d>      from a node to the CA and back (default: 2ms)
+  --call-timeout <d>    after which a client gives up a call (default: 10s)
+  --boot-within <d>     the nodes start within so long (default: 1s)
+  --boot-goal <d>       capacity: all have a certificate so long after that (default: 10m)
+  --outage <duration>   how long the CA is away in outage and capacity (default: 1h)
+  --skew <duration>     how far clocks are off at most in skew (default: 10m)
+  --seed <n>            another course of chance (default: 1)
+  --help                print this
+
+A duration is a number and ms, s, m or h, such as 90s. The same options give the same numbers.
+`
+
+/** Reads the options, or `undefined` where the help is wanted. Throws a `TypeError` that names option, value and remedy. */
+export function parseOptions(args: readonly string[]): SimulateOptions | undefined {
+  const { values } = parseArgs({ args: [...args], options: OPTIONS, strict: true })
+  if (values.help) return undefined
+  return {
+    scenarios: readScenarios(values.scenario),
+    scale: values.scale === undefined ? undefined : scaleOf(values.scale),
+    bootGoalMs: duration('boot-goal', values['boot-goal']),
+    settings: {
+      nodes: count('nodes', values.nodes, 100_000),
+      identities: count('identities', values.identities, 100_000),
+      names: oneOf('names', values.names, ['own', 'shared']),
+      ttlMs: values.ttl === undefined ? undefined : atLeast('ttl', values.ttl, 10_000),
+      replicas: count('replicas', values.replicas, 1_000),
+      rate: count('rate', values.rate, 1_000_000),
+      queue: count('queue', values.queue, 1_000_000_000),
+      retryAfterMs: values['retry-after'] === undefined ? undefined : duration('retry-after', values['retry-after']),
+      roundTripMs: duration('round-trip', values['round-trip']),
+      callTimeoutMs: atLeast('call-timeout', values['call-timeout'], 1),
+      bootWithinMs: duration('boot-within', values['boot-within']),
+      outageMs: atLeast('outage', values.outage, 1_000),
+      skewMs: duration('skew', values.skew),
+      seed: count('seed', values.seed, 1_000_000),
+    },
+  }
+}
+
+const OPTIONS = {
+  scenario: { type: 'string', default: 'all' },
+  scale: { type: 'string' },
+  nodes: { type: 'string', default: '1000' },
+  identities: { type: 'string', default: '100' },
+  names: { type: 'string', default: 'own' },
+  ttl: { type: 'string' },
+  replicas: { type: 'string', default: '2' },
+  rate: { type: 'string', default: '500' },
+  queue: { type: 'string', default: '1000' },
+  'retry-after': { type: 'string' },
+  'round-trip': { type: 'string', default: '2ms' },
+  'call-timeout': { type: 'string', default: '10s' },
+  'boot-within': { type: 'string', default: '1s' },
+  'boot-goal': { type: 'string', default: '10m' },
+  outage: { type: 'string', default: '1h' },
+  skew: { type: 'string', default: '10m' },
+  seed: { type: 'string', default: '1' },
+  help: { type: 'boolean', default: false },
+} as const
+
+function readScenarios(text: string): readonly ScenarioName[] {
+  return text === 'all' ? SCENARIOS : [oneOf('scenario', text, SCENARIOS)]
+}
+
+function oneOf<Choice extends string>(option: string, text: string, choices: readonly Choice[]): Choice {
+  const choice = choices.find(each => each === text)
+  if (choice === undefined) throw refuse(option, text, `is none of ${choices.join(', ')}`, 'Write one of them')
+  return choice
+}
+
+/** A whole number from 1 to `most`. */
+export function count(option: string, text: string, most: number): number {
+  const value = /^\d+$/.test(text) ? Number(text) : 0
+  if (value >= 1 && value <= most) return value
+  throw refuse(option, text, `is no whole number from 1 to ${most}`, 'Write digits only')
+}
+
+function scaleOf(text: string): number {
+  const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : 0
+  if (value >= 0.001 && value <= 100) return value
+  throw refuse('scale', text, 'is no number from 0.001 to 100', 'Write 0.1 for a tenth')
+}
+
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
+
+/** Milliseconds. */
+export function duration(option: string, text: string): number {
+  const [, amount = '', unit = ''] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? []
+  const factor = UNITS[unit]
+  if (factor !== undefined) return Number(amount) * factor
+  throw refuse(option, text, 'is no duration', 'Write a number and a unit, such as 500ms, 90s, 10m or 24h')
+}
+
+function atLeast(option: string, text: string, leastMs: number): number {
+  const value = duration(option, text)
+  if (value < leastMs) throw refuse(option, text, `is less than ${leastMs} ms`, 'Write a longer one')
+  return value
+}
+
+function refuse(option: string, text: string, reason: string, remedy: string): TypeError {
+  return new TypeError(`--${option} ${JSON.stringify(text.slice(0, 100))} ${reason}. ${remedy}.`)
+}

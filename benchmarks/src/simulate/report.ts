@@ -1,0 +1,102 @@
+/** How a simulation is shown: a table with notes, the same as JSON, and a plot of the load with the capacity in it. */
+import { linePlot } from '../plot.ts'
+import { peaks } from './rates.ts'
+import type { Row } from './scenarios.ts'
+
+const HEADER = [
+  'variant',
+  'calls/s: peak',
+  'mean',
+  'p99',
+  'refused',
+  'wait at the CA: p99',
+  'max',
+  'all served after',
+  'least lifetime left',
+  'identities that lapsed',
+  'identity-seconds lapsed',
+  'recovered after',
+]
+
+export function toTable(rows: readonly Row[]): string {
+  const cells = rows.map(({ variant, measured, recoveredAfterS }) => {
+    const { calls, refused, latencyS, service } = measured
+    return [
+      variant,
+      whole(calls.peak),
+      short(calls.mean),
+      whole(calls.p99),
+      `${whole(refused)} (${short((100 * refused) / Math.max(calls.total, 1))} %)`,
+      time(latencyS.p99),
+      time(latencyS.max),
+      service.neverServed > 0 ? `never: ${whole(service.neverServed)} without` : time(service.allServedAfterS),
+      service.worstRemainingS < 0 ? 'none' : time(service.worstRemainingS),
+      whole(service.lapsed),
+      whole(service.lapsedIdentitySeconds),
+      recoveredAfterS === undefined ? '' : time(recoveredAfterS),
+    ]
+  })
+  const notes = rows.flatMap(({ variant, notes }) => notes.map(note => `- ${variant}: ${note}`))
+  return [markdown(HEADER, cells), ...notes, ''].join('\n')
+}
+
+export function markdown(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  return [line(header), line(header.map(() => '---')), ...rows.map(line), ''].join('\n')
+}
+
+/** For the file of results: rounded, since the last digits of a sum say nothing. */
+export function toJson(rows: readonly Row[]): unknown {
+  return rows.map(({ variant, measured: { callsBySecond: _, ...measured }, ...more }) => ({
+    variant,
+    ...roundAll(measured),
+    ...more,
+  }))
+}
+
+function roundAll(value: object): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(value).map(([name, one]: [string, unknown]) => {
+      if (typeof one === 'number') return [name, Math.round(one * 1_000) / 1_000]
+      return [name, one instanceof Object ? roundAll(one) : one]
+    }),
+  )
+}
+
+const MOST_POINTS = 300
+const HOUR_S = 3_600
+
+/** Calls by the second; of each stretch that is one point the highest second. */
+export function plotLoad(title: string, rows: readonly Row[]): string {
+  const longest = Math.max(...rows.map(({ measured }) => measured.callsBySecond.length))
+  const [unit, perUnit] = longest > 2 * HOUR_S ? ['hours', HOUR_S] : ['seconds', 1]
+  const capacity = rows[0]?.measured.capacity ?? 0
+  return linePlot({
+    title,
+    x: { name: `${unit} since the start of the measurement` },
+    y: { name: 'calls to the CA in the highest second (none: 0.1)', log: true },
+    series: rows.map(({ variant, measured }) => ({
+      name: variant,
+      points: peaks(measured.callsBySecond, MOST_POINTS).map(
+        ({ second, peak }) => [second / perUnit, Math.max(peak, 0.1)] as const,
+      ),
+    })),
+    marks: [{ name: `the CA signs ${whole(capacity)}/s`, y: capacity }],
+  })
+}
+
+export function whole(value: number): string {
+  return Math.round(value).toLocaleString('en-US')
+}
+
+export function short(value: number): string {
+  return value.toLocaleString('en-US', { maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0 })
+}
+
+/** Seconds as people say them. */
+export function time(seconds: number): string {
+  if (seconds < 1) return `${short(seconds * 1_000)} ms`
+  if (seconds < 600) return `${short(seconds)} s`
+  if (seconds < HOUR_S) return `${short(seconds / 60)} min`
+  return `${short(seconds / HOUR_S)} h`
+}

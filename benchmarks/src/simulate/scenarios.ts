@@ -1,0 +1,239 @@
+/** The scenarios: each makes its worlds, lets them run, and tells what happened. */
+import { BACKDATE_MS } from './model-ca.ts'
+import { peaks, summarise } from './rates.ts'
+import { type Measured, World, type WorldSettings } from './world.ts'
+import { worstOutageStart } from './worst-outage.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+
+/** One world of a scenario. */
+export interface Row {
+  readonly variant: string
+  readonly measured: Measured
+  /** Seconds from the disturbance until all was well again, where there was one. */
+  readonly recoveredAfterS?: number
+  /** Further figures, as sentences. */
+  readonly notes: readonly string[]
+}
+
+/** `settings`: of the command line; a scenario sets the rest itself. */
+export type Scenario = (
+  settings: ScenarioSettings,
+  progress: (variant: string, simulatedMs: number) => void,
+) => Promise<readonly Row[]>
+
+export interface ScenarioSettings extends Omit<WorldSettings, 'ttlMs' | 'skewMs' | 'outage' | 'rootsAnnounced'> {
+  /** `undefined`: the scenario's own. */
+  readonly ttlMs: number | undefined
+  readonly skewMs: number
+  readonly outageMs: number
+}
+
+/** The same world in small or large: a node and its share of the CA stay what they are. */
+export function scaled(settings: ScenarioSettings, scale: number): ScenarioSettings {
+  const times = (value: number) => Math.max(1, Math.round(value * scale))
+  return { ...settings, nodes: times(settings.nodes), rate: times(settings.rate), queue: times(settings.queue) }
+}
+
+const CALM = { ttlMs: 24 * HOUR_MS, skewMs: 0, outage: undefined, rootsAnnounced: false } as const
+
+/** Every node starts, and every identity wants its first certificate. */
+export const boot: Scenario = async (settings, progress) => {
+  const rows: Row[] = []
+  const { queue, retryAfterMs = 1_000, nodes, identities } = settings
+  const variants = [
+    { variant: 'a refusal says nothing', queue, retryAfterMs: undefined },
+    { variant: `a refusal says: in ${seconds(retryAfterMs / 1_000)}`, queue, retryAfterMs },
+    { variant: 'nothing is refused', queue: Number.POSITIVE_INFINITY, retryAfterMs },
+  ]
+  for (const { variant, ...more } of variants) {
+    const ttlMs = settings.ttlMs ?? CALM.ttlMs
+    const wanted = { ...CALM, ...settings, ...more, ttlMs, skewMs: 0 }
+    await using world = await World.create(wanted, ms => progress(variant, ms))
+    await bootAll(world)
+    const measured = world.measure()
+    const ideal = (nodes * identities) / measured.capacity
+    rows.push({
+      variant,
+      measured,
+      recoveredAfterS: measured.service.allServedAfterS,
+      notes: [`${ratio(measured.service.allServedAfterS, ideal)} of the ${seconds(ideal)} that signing alone takes`],
+    })
+  }
+  return rows
+}
+
+/** Renewals over several lifetimes after everything was fetched in one second. */
+export const steady: Scenario = async (settings, progress) => {
+  const rows: Row[] = []
+  const ttlMs = settings.ttlMs ?? HOUR_MS
+  const names = settings.names === 'own' ? 'every identity on one node' : 'the same identities on every node'
+  const sizes = `${settings.nodes} × ${settings.identities}`
+  const variants = [
+    { variant: `${sizes}, ${names}`, ...settings, ttlMs },
+    { variant: `${sizes}, the same identities on every node`, ...settings, ttlMs, names: 'shared' as const },
+    { variant: '1 × 10,000, lifetime 60 s', ...settings, nodes: 1, identities: 10_000, ttlMs: MINUTE_MS, rate: 10_000 },
+  ]
+  for (const { variant, ...more } of variants) {
+    await using world = await World.create({ ...CALM, ...more, skewMs: 0 }, ms => progress(variant, ms))
+    await world.runUntil(0.4 * more.ttlMs)
+    world.startMeasuring()
+    await world.runUntil(4 * more.ttlMs)
+    rows.push({ variant, measured: world.measure(), notes: spreading(world, more.ttlMs) })
+  }
+  return rows
+}
+
+/** How far the highest second lies above the mean, while the first renewals come and afterwards. */
+function spreading({ ca, time: { start } }: World, ttlMs: number): string[] {
+  const spans = [
+    { name: 'first window', from: 0.4 * ttlMs, until: 0.6 * ttlMs },
+    { name: 'afterwards', from: 0.8 * ttlMs, until: 4 * ttlMs },
+  ]
+  return spans.map(({ name, from, until }) => {
+    const { peak, mean } = summarise(ca.signed.between(start + from, start + until))
+    return `${name}: at most ${peak} renewals in a second, ${ratio(peak, mean)} of the mean (${mean.toFixed(1)}/s)`
+  })
+}
+
+/** A new root for all, once the first certificates are there. */
+export const rotation: Scenario = async (settings, progress) => {
+  const rows: Row[] = []
+  const ttlMs = settings.ttlMs ?? CALM.ttlMs
+  for (const rootsAnnounced of [true, false]) {
+    const variant = rootsAnnounced ? 'the CA announces its roots' : 'roots come with certificates (Istio)'
+    await using world = await World.create({ ...CALM, ...settings, ttlMs, skewMs: 0, rootsAnnounced }, ms =>
+      progress(variant, ms),
+    )
+    await world.runUntil(Math.min(HOUR_MS, 0.2 * ttlMs))
+    const followed = followRotation(world)
+    world.startMeasuring()
+    const rotatedAt = world.elapsedMs
+    await world.rotateRoot()
+    await world.runUntil(rotatedAt + ttlMs, () => followed.leaves === world.fleet.identities)
+    const measured = world.measure()
+    world.ca.dropOldRoots()
+    await world.runUntil(world.elapsedMs + 5 * MINUTE_MS)
+    rows.push({
+      variant,
+      measured,
+      recoveredAfterS: (followed.lastLeafAt - world.time.start - rotatedAt) / 1_000,
+      notes: [
+        `the last node knew the new root ${seconds((followed.lastNodeAt - world.time.start - rotatedAt) / 1_000)} after the rotation`,
+        followed.firstLeafAt >= followed.lastNodeAt
+          ? 'no certificate under it was served before that'
+          : `certificates under it were served ${seconds((followed.lastNodeAt - followed.firstLeafAt) / 1_000)} before that`,
+      ],
+    })
+  }
+  return rows
+}
+
+/** Watches who follows a root that is rotated now; times are milliseconds since the epoch. */
+function followRotation({ fleet, time, settings }: World) {
+  const rotatedAt = time.now()
+  const hasFollowed = new Uint8Array(fleet.identities)
+  const knows = new Uint8Array(settings.nodes)
+  const followed = { leaves: 0, firstLeafAt: Number.POSITIVE_INFINITY, lastLeafAt: rotatedAt, lastNodeAt: rotatedAt }
+  fleet.onRoots = node => {
+    if (knows[node] === 1) return
+    knows[node] = 1
+    followed.lastNodeAt = time.now()
+  }
+  fleet.onServed = (identity, { notBefore }) => {
+    if (notBefore + BACKDATE_MS < rotatedAt || hasFollowed[identity] === 1) return
+    hasFollowed[identity] = 1
+    followed.leaves++
+    followed.firstLeafAt = Math.min(followed.firstLeafAt, time.now())
+    followed.lastLeafAt = time.now()
+  }
+  return followed
+}
+
+/** The CA is away at the worst time of the first renewals. */
+export const outage: Scenario = async (settings, progress) => {
+  const rows: Row[] = []
+  const { outageMs } = settings
+  const lifetimes = settings.ttlMs === undefined ? [24 * HOUR_MS, 2 * HOUR_MS, HOUR_MS] : [settings.ttlMs]
+  const variants = lifetimes.map(ttlMs => ({ ttlMs, manner: 'refuse' as const }))
+  const [longest = CALM.ttlMs] = lifetimes
+  for (const { ttlMs, manner } of [...variants, { ttlMs: longest, manner: 'silent' as const }]) {
+    const variant = `lifetime ${hours(ttlMs)}${manner === 'silent' ? ', calls time out' : ''}`
+    const { world, afterMs } = await throughOutage(
+      { ...CALM, ...settings, ttlMs, skewMs: 0 },
+      { outageMs, manner },
+      ms => progress(variant, ms),
+    )
+    await using _ = world
+    const recoveredAfterS = (world.fleet.allWellSince - world.time.start - afterMs - outageMs) / 1_000
+    const { start } = world.time
+    const after = summarise(world.ca.calls.between(start + afterMs + outageMs, world.time.now()))
+    rows.push({
+      variant,
+      measured: world.measure(),
+      recoveredAfterS,
+      notes: [
+        `away from ${hours(afterMs)} to ${hours(afterMs + outageMs)}; highest load after it ${after.peak} calls/s`,
+      ],
+    })
+  }
+  return rows
+}
+
+/** A world that has booted, gone through its outage and recovered; measured from the outage on. */
+export async function throughOutage(
+  settings: Omit<WorldSettings, 'outage'>,
+  { outageMs, manner }: { readonly outageMs: number; readonly manner: 'refuse' | 'silent' },
+  progress: (simulatedMs: number) => void,
+): Promise<{ readonly world: World; readonly afterMs: number }> {
+  const afterMs = worstOutageStart(settings.ttlMs, outageMs)
+  const world = await World.create({ ...settings, outage: { afterMs, forMs: outageMs, manner } }, progress)
+  await world.runUntil(afterMs)
+  world.startMeasuring()
+  await world.runUntil(afterMs + outageMs)
+  await world.runUntil(world.elapsedMs + HOUR_MS, () => world.fleet.failing === 0)
+  return { world, afterMs }
+}
+
+/** Clocks that are wrong, from the boot through the first renewals. */
+export const skew: Scenario = async (settings, progress) => {
+  const rows: Row[] = []
+  const ttlMs = settings.ttlMs ?? HOUR_MS
+  for (const skewMs of [...new Set([4 * MINUTE_MS, settings.skewMs])]) {
+    const variant = `clocks off by up to ${skewMs / MINUTE_MS} min, lifetime ${hours(ttlMs)}`
+    await using world = await World.create({ ...CALM, ...settings, ttlMs, skewMs }, ms => progress(variant, ms))
+    await world.runUntil(ttlMs)
+    const late = summarise(world.ca.calls.between(world.time.now() - 10 * MINUTE_MS, world.time.now()))
+    rows.push({
+      variant,
+      measured: world.measure(),
+      notes: [
+        `${world.fleet.failing} identities fail at the end; the last 10 minutes had ${late.mean.toFixed(0)} calls/s`,
+      ],
+    })
+  }
+  return rows
+}
+
+/** Until everybody has a first certificate, for an hour at most. */
+export async function bootAll(world: World): Promise<void> {
+  await world.runUntil(HOUR_MS, () => world.fleet.service.waiting === 0, 1_000)
+}
+
+/** Calls by the second of a row, fit for a plot: [seconds, highest]. */
+export function plotPoints({ measured }: Row): readonly (readonly [number, number])[] {
+  return peaks(measured.callsBySecond, 300).map(({ second, peak }) => [second, peak] as const)
+}
+
+function ratio(value: number, of: number): string {
+  return `${(value / of).toFixed(2)} times`
+}
+
+function seconds(value: number): string {
+  return `${value.toFixed(1)} s`
+}
+
+function hours(ms: number): string {
+  return `${+(ms / HOUR_MS).toFixed(2)} h`
+}

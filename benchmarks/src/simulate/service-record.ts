@@ -1,0 +1,75 @@
+/** What the workloads had, seen with the true time: from when on, with how much life left, and for how long nothing valid. */
+
+const NEVER = Number.NaN
+
+export interface ServiceSummary {
+  /** Identities that got no certificate at all. */
+  readonly neverServed: number
+  /** From the start until the last first certificate, seconds; of those that got one. */
+  readonly allServedAfterS: number
+  /** The least time that a certificate in use had left when its successor came, or at the end, seconds. Negative: none. */
+  readonly worstRemainingS: number
+  /** Identities that once had a certificate and then for some time none that was valid. */
+  readonly lapsed: number
+  /** Identities without a valid certificate × seconds, after the first one of each. */
+  readonly lapsedIdentitySeconds: number
+}
+
+/** Identities are numbers from 0; times are milliseconds since the epoch. */
+export class ServiceRecord {
+  readonly #start: number
+  readonly #firstAt: Float64Array
+  /** Of the certificate in use: when it ends, or when it was withdrawn before that. */
+  readonly #validUntil: Float64Array
+  readonly #hasLapsed: Uint8Array
+  #waiting: number
+  #lapsedMs = 0
+  #worstRemainingMs = Number.POSITIVE_INFINITY
+
+  constructor(identities: number, start: number) {
+    this.#start = start
+    this.#waiting = identities
+    this.#firstAt = new Float64Array(identities).fill(NEVER)
+    this.#validUntil = new Float64Array(identities).fill(NEVER)
+    this.#hasLapsed = new Uint8Array(identities)
+  }
+
+  /** Identities that have had no certificate yet. */
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  served(identity: number, at: number, notAfter: number): void {
+    if (Number.isNaN(this.#firstAt[identity])) {
+      this.#firstAt[identity] = at
+      this.#waiting--
+    } else this.#replace(identity, at)
+    this.#validUntil[identity] = notAfter
+  }
+
+  withdrawn(identity: number, at: number): void {
+    const until = this.#validUntil[identity] ?? NEVER
+    this.#validUntil[identity] = Math.min(until, at)
+  }
+
+  /** Takes in what is in use at the end. */
+  finish(at: number): ServiceSummary {
+    for (const [identity, first] of this.#firstAt.entries()) if (!Number.isNaN(first)) this.#replace(identity, at)
+    const served = this.#firstAt.filter(first => !Number.isNaN(first))
+    return {
+      neverServed: this.#waiting,
+      allServedAfterS: served.reduce((last, first) => Math.max(last, first - this.#start), 0) / 1_000,
+      worstRemainingS: this.#worstRemainingMs / 1_000,
+      lapsed: this.#hasLapsed.reduce((sum, one) => sum + one, 0),
+      lapsedIdentitySeconds: this.#lapsedMs / 1_000,
+    }
+  }
+
+  #replace(identity: number, at: number): void {
+    const remaining = (this.#validUntil[identity] ?? NEVER) - at
+    this.#worstRemainingMs = Math.min(this.#worstRemainingMs, remaining)
+    if (remaining >= 0) return
+    this.#lapsedMs -= remaining
+    this.#hasLapsed[identity] = 1
+  }
+}

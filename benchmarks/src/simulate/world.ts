@@ -1,0 +1,138 @@
+/** One simulated world: time, CA and fleet, and what is read off them in the end. */
+import { createHash, X509Certificate } from 'node:crypto'
+import { makeIssuer } from '@livery/core/testing'
+import { Fleet } from './fleet.ts'
+import { ModelCA, type ModelRoot, type Outage } from './model-ca.ts'
+import { quantile, type RateSummary, summarise } from './rates.ts'
+import { seededRandom } from './seeded-random.ts'
+import type { ServiceSummary } from './service-record.ts'
+import { VirtualTime } from './virtual-time.ts'
+
+/** What can be set for a world; durations are milliseconds. */
+export interface WorldSettings {
+  readonly nodes: number
+  /** Of each node. */
+  readonly identities: number
+  readonly ttlMs: number
+  readonly replicas: number
+  /** Signatures a second, of each replica. */
+  readonly rate: number
+  /** Requests that may wait at a replica. */
+  readonly queue: number
+  /** What a refusal tells to wait; `undefined`: nothing. */
+  readonly retryAfterMs: number | undefined
+  readonly roundTripMs: number
+  readonly callTimeoutMs: number
+  readonly bootWithinMs: number
+  readonly skewMs: number
+  readonly names: 'own' | 'shared'
+  readonly rootsAnnounced: boolean
+  /** From the start of the world. */
+  readonly outage: { readonly afterMs: number; readonly forMs: number; readonly manner: Outage['manner'] } | undefined
+  readonly seed: number
+}
+
+/** What a scenario reports of a span of time. */
+export interface Measured {
+  /** Calls a second that reached for the CA, whatever became of them. */
+  readonly calls: RateSummary
+  readonly signed: RateSummary
+  /** Signatures a second of all replicas together. */
+  readonly capacity: number
+  /** Calls that the CA refused because its queue was full. */
+  readonly refused: number
+  /** From a call's arrival to its signature, seconds. */
+  readonly latencyS: { readonly p50: number; readonly p99: number; readonly max: number }
+  readonly service: ServiceSummary
+  /** Calls by the second, for the plot. */
+  readonly callsBySecond: Float64Array
+}
+
+export class World implements AsyncDisposable {
+  readonly time: VirtualTime
+  readonly ca: ModelCA
+  readonly fleet: Fleet
+  readonly settings: WorldSettings
+  readonly #progress: (simulatedMs: number) => void
+  #measuredFrom: number
+
+  private constructor(settings: WorldSettings, root: ModelRoot, progress: (simulatedMs: number) => void) {
+    const { outage, ttlMs } = settings
+    this.settings = settings
+    this.#progress = progress
+    this.time = new VirtualTime()
+    const { start } = this.time
+    this.#measuredFrom = start
+    this.ca = new ModelCA(
+      {
+        ...settings,
+        time: this.time,
+        random: seededRandom(settings.seed),
+        timeoutMs: settings.callTimeoutMs,
+        outage: outage && {
+          from: start + outage.afterMs,
+          until: start + outage.afterMs + outage.forMs,
+          manner: outage.manner,
+        },
+      },
+      root,
+    )
+    this.fleet = new Fleet({ ...settings, time: this.time, ca: this.ca, ttlSeconds: ttlMs / 1_000 })
+  }
+
+  /** `progress` hears how far the world has come, milliseconds. */
+  static async create(settings: WorldSettings, progress: (simulatedMs: number) => void): Promise<World> {
+    return new World(settings, await makeRoot(1), progress)
+  }
+
+  /** Milliseconds since the start of the world. */
+  get elapsedMs(): number {
+    return this.time.now() - this.time.start
+  }
+
+  /** Goes on until `elapsedMs` is `until`, or `isDone` says so; it is asked every `stepMs`. */
+  async runUntil(until: number, isDone: () => boolean = () => false, stepMs = 10_000): Promise<void> {
+    while (this.elapsedMs < until && !isDone()) {
+      await this.time.runUntil(this.time.start + Math.min(this.elapsedMs + stepMs, until))
+      this.#progress(this.elapsedMs)
+    }
+  }
+
+  /** Signs under a new root from now on. */
+  async rotateRoot(): Promise<void> {
+    this.ca.addRoot(await makeRoot(2))
+  }
+
+  /** The load before this moment is left out of what `measure` tells. */
+  startMeasuring(): void {
+    this.#measuredFrom = this.time.now()
+    this.ca.latencies.length = 0
+  }
+
+  /** The load until now, or until `untilMs` since the start; what the workloads had, of the whole run. Call it once. */
+  measure(untilMs: number = this.elapsedMs): Measured {
+    const { ca, time, settings } = this
+    const [from, until] = [this.#measuredFrom, time.start + untilMs]
+    const callsBySecond = ca.calls.between(from, until)
+    const seconds = (fraction: number) => quantile(ca.latencies, fraction) / 1_000
+    return {
+      calls: summarise(callsBySecond),
+      signed: summarise(ca.signed.between(from, until)),
+      capacity: settings.rate * settings.replicas,
+      refused: summarise(ca.refused.between(from, until)).total,
+      latencyS: { p50: seconds(0.5), p99: seconds(0.99), max: seconds(1) },
+      service: this.fleet.service.finish(time.now()),
+      callsBySecond,
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.fleet[Symbol.asyncDispose]()
+  }
+}
+
+async function makeRoot(number: number): Promise<ModelRoot> {
+  // Valid from the real today on would be too late for a world that starts in the past.
+  const { pem } = await makeIssuer(`CN=root ${number}`, new VirtualTime().start)
+  return { pem, fingerprint: createHash('sha256').update(new X509Certificate(pem).raw).digest('hex') }
+}
