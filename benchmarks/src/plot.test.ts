@@ -45,6 +45,12 @@ test('every clip path that is used is defined', () => {
   for (const id of used) assert.ok(svg.includes(`id="${id}"`), id)
 })
 
+test('a plot has its title as text for those who do not see it, and no styles', () => {
+  const svg = linePlot({ ...growth, title: 'A < B & C' })
+  assert.match(svg, /^<svg [^>]*>\n<title>A &lt; B &amp; C<\/title>/)
+  assert.doesNotMatch(svg, /<style|class=/)
+})
+
 test('what cannot be drawn is refused by series, axis and value', () => {
   const zero: LinePlot = { ...growth, series: [{ name: 'bad', points: [[0, 1]] }] }
   assert.throws(() => linePlot(zero), /"bad" has identities = 0, but a logarithmic axis/)

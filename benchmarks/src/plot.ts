@@ -57,7 +57,7 @@ export function linePlot(plot: LinePlot): string {
       yAxis: { ...axis(plot.y), nameLocation: 'end', nameTextStyle: { color: TEXT, align: 'left' } },
       series: plot.series.map((one, index) => series(one, index === 0 ? (plot.marks ?? []) : [])),
     })
-    return `${withStableIds(chart.renderToSVGString())}\n`
+    return `${withTitle(withStableIds(withoutHover(chart.renderToSVGString())), plot.title)}\n`
   } finally {
     chart.dispose()
   }
@@ -110,7 +110,12 @@ function series({ name, points, dashed = false }: PlotSeries, marks: readonly Pl
   }
 }
 
-/** The renderer numbers its ids and classes over the life of the process: number them by their place in this plot. */
+/** A picture in a page has no use for the rules of what is under the mouse, nor for the classes that they name. */
+function withoutHover(svg: string): string {
+  return svg.replace(/<style[^>]*>.*?<\/style>\n?/s, '').replaceAll(/ class="[^"]*"/g, '')
+}
+
+/** The renderer numbers its ids over the life of the process: number them by their place in this plot. */
 function withStableIds(svg: string): string {
   const renamed = new Map<string, string>()
   return svg.replaceAll(/\bzr\d+-[\w-]+/g, id => {
@@ -118,4 +123,10 @@ function withStableIds(svg: string): string {
     renamed.set(id, known)
     return known
   })
+}
+
+/** For those who cannot see the picture. */
+function withTitle(svg: string, title: string): string {
+  const escaped = title.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+  return svg.replace('>', () => `>\n<title>${escaped}</title>`)
 }
