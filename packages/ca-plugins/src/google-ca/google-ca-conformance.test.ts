@@ -6,7 +6,8 @@ import { configFor, decodeCas, decodeMesh, startStandIn } from '../../test/googl
 import { type GoogleStandIn, type Handler, Refusal, type StandInCall } from '../../test/google-stand-in.ts'
 import { type ConformanceSetup, type FakeCA, type FakeCAAnswer, type RefusalCode, suite } from '../conformance/index.ts'
 import { MeshCertificateResponse } from '../gen/google/security/meshca/v1/meshca.ts'
-import { casCapabilities, createGoogleCa, meshCaCapabilities } from './google-ca.ts'
+import { createGoogleCa } from './create-google-ca.ts'
+import { casCapabilities, meshCaCapabilities } from './google-ca.ts'
 
 const { Certificate, FetchCaCertsResponse } = protos.google.cloud.security.privateca.v1
 
