@@ -132,7 +132,7 @@ test('over TLS the server is verified with rootCert, and a new connection is mad
   assert.equal(server.connections, before + 1)
 })
 
-test('with configured credentials Google’s libraries look for none, on the machine or at its metadata server', async t => {
+test("with configured credentials Google's libraries look for none, on the machine or at its metadata server", async t => {
   let lookups = 0
   const metadata = createServer((_, response) => {
     lookups++

@@ -144,7 +144,7 @@ test('a credentials file that is not there is named', async t => {
   )
 })
 
-test('credentials for which nothing is configured leave it to Google’s library', async t => {
+test("credentials for which nothing is configured leave it to Google's library", async t => {
   const { server, tokens, config } = await setUpFederation(t)
   const credentials = Object.assign(new IdentityTokens(), { isConfigured: () => false })
   await using client = await createGoogleCa(pluginContext({ credentials }), config)
@@ -162,7 +162,7 @@ test('an identity with a token file of its own needs configured credentials', as
   )
 })
 
-test('without a file the metadata server of the machine is asked, as Google’s library finds it', async t => {
+test("without a file the metadata server of the machine is asked, as Google's library finds it", async t => {
   const metadata = await GoogleTokenServer.start()
   t.after(() => metadata[Symbol.asyncDispose]())
   metadata.answer = ({ path }) =>

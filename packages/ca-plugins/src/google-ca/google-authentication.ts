@@ -63,7 +63,7 @@ export class LibraryAuthentication implements Authentication {
     this.#file = credentialsFile === undefined ? undefined : new ChangingFile(credentialsFile, MAX_FILE_BYTES)
     this.remedy = credentialsFile
       ? `Check the provider and the grants of ${credentialsFile}.`
-      : 'Check the grants of the credentials that Google’s library found, or set credentialsFile.'
+      : "Check the grants of the credentials that Google's library found, or set credentialsFile."
   }
 
   async authenticate(call: { readonly tokenFile?: string; readonly signal: AbortSignal }): Promise<CallCredentials> {
@@ -159,12 +159,12 @@ export class LibraryAuthentication implements Authentication {
       return this.#problem(`the token service cannot be reached (${code})`, 'Check the network', 'unavailable')
     if (/default credentials/.test(text))
       return this.#problem('there are none on this machine', 'Set credentialsFile or credentials')
-    return this.#problem('Google’s library cannot use them', 'Check the file against the documentation of Google')
+    return this.#problem("Google's library cannot use them", 'Check the file against the documentation of Google')
   }
 
   #problem(reason: string, remedy: string, code: 'unauthenticated' | 'unavailable' = 'unauthenticated'): CAError {
     const { credentialsFile } = this.#options
-    const which = credentialsFile ? `the credentials in ${credentialsFile}` : 'Google’s default credentials'
+    const which = credentialsFile ? `the credentials in ${credentialsFile}` : "Google's default credentials"
     return new CAError(code, `Cannot use ${which}: ${reason}. ${remedy}.`)
   }
 }

@@ -34,7 +34,7 @@ export const googleCaOptions = {
     type: 'string',
     choices: ['reflected-spiffe', 'csr'],
     default: 'reflected-spiffe',
-    description: 'Where the identity comes from: the caller’s credentials, or the CSR',
+    description: "Where the identity comes from: the caller's credentials, or the CSR",
   },
   endpoint: {
     type: 'string',
@@ -45,7 +45,7 @@ export const googleCaOptions = {
   credentialsFile: {
     type: 'path',
     description:
-      'A workload identity federation file, or a key of a service account; default: what Google’s library finds',
+      "A workload identity federation file, or a key of a service account; default: what Google's library finds",
   },
   clusterUrl: {
     type: 'string',

@@ -88,7 +88,7 @@ function unavailableRemedy({ code, details }: ServiceError, remedies: Remedies):
     case status.ALREADY_EXISTS:
       return 'It is asked again, with a new key.'
     case status.UNIMPLEMENTED:
-      return 'Check the endpoint: this server is no CA of Google’s.'
+      return "Check the endpoint: this server is no CA of Google's."
     default:
       return /certificate|altname|self-signed|unable to verify/i.test(details)
         ? 'Check rootCert against the certificate of the endpoint.'

@@ -9,7 +9,7 @@ import { MeshCertificateResponse } from '../gen/google/security/meshca/v1/meshca
 import { workloadRequest } from '../testing/workload-request.ts'
 import { createGoogleCa } from './create-google-ca.ts'
 
-test('a request has the CSR, the lifetime and the region of the cluster, as Istio’s agent sent them', async t => {
+test("a request has the CSR, the lifetime and the region of the cluster, as Istio's agent sent them", async t => {
   const { client, server } = await setUpGoogle(t, { service: 'mesh-ca' })
   const request = await workloadRequest(WEB, { ttlSeconds: 1234 })
   await client.issue(request)
@@ -22,7 +22,7 @@ test('a request has the CSR, the lifetime and the region of the cluster, as Isti
   assert.equal(call.headers['x-goog-request-params'], 'location=locations/europe-west1-b')
 })
 
-test('the token of a pod is exchanged for that of the call, for the cluster, as Istio’s agent did', async t => {
+test("the token of a pod is exchanged for that of the call, for the cluster, as Istio's agent did", async t => {
   const tokens = await GoogleTokenServer.start()
   t.after(() => tokens[Symbol.asyncDispose]())
   tokens.answer = ({ body }) => ({

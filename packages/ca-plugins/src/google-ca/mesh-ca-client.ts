@@ -78,7 +78,7 @@ export class MeshCaClient implements CAClient {
         secrets: credentials.secrets,
         remedies: {
           unauthenticated: this.#authentication.remedy,
-          denied: 'Let the caller use Mesh CA: it must be a member of the project’s workload identity pool.',
+          denied: "Let the caller use Mesh CA: it must be a member of the project's workload identity pool.",
           notFound: 'Check clusterUrl, and that the project has Mesh CA.',
         },
       })
