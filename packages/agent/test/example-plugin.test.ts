@@ -1,0 +1,57 @@
+/** A stranger's plugin: the example is installed from packed tarballs in an empty folder, outside the workspace, and proves itself. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { cp, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+const LEFT_OUT = new Set(['dist', 'node_modules', 'test'])
+
+test('the example plugin passes the conformance suite in an empty folder, with packed packages', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'livery-example-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
+  const tarballs = await packPackages(join(folder, 'source'), folder)
+  const example = join(folder, 'example')
+  await cp(join(root, 'examples', 'ca-plugin'), example, { recursive: true })
+  await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs], { cwd: example })
+
+  // Run by a test, node would take itself for one of its parts, and print for that.
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env
+  const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap'], { cwd: example, env })
+  const count = (what: string) => Number(new RegExp(`^# ${what} (\\d+)$`, 'm').exec(stdout)?.[1])
+  assert.equal(count('fail'), 0, stdout)
+  assert.ok(count('pass') > 50, stdout)
+})
+
+/** Built apart, since another test file may be building in the workspace at this moment. */
+async function packPackages(source: string, destination: string): Promise<readonly string[]> {
+  await mkdir(join(source, 'packages'), { recursive: true })
+  await symlink(join(root, 'node_modules'), join(source, 'node_modules'))
+  for (const file of ['tsconfig.base.json', 'webcrypto-globals.d.ts']) await cp(join(root, file), join(source, file))
+  for (const name of ['core', 'ca-plugins']) {
+    const cwd = join(source, 'packages', name)
+    await cp(join(root, 'packages', name), cwd, {
+      recursive: true,
+      filter: path => !LEFT_OUT.has(basename(path)) && !path.endsWith('.test.ts'),
+    })
+    await linkModules(join(root, 'packages', name, 'node_modules'), join(cwd, 'node_modules'))
+    await symlink(join(source, 'packages', 'core'), join(cwd, 'node_modules', '@livery', 'core'))
+    await run(join(root, 'node_modules', '.bin', 'tsc'), ['-p', 'tsconfig.build.json'], { cwd })
+    await run('npm', ['pack', '--pack-destination', destination], { cwd })
+  }
+  const files = await readdir(destination)
+  return files.filter(file => file.endsWith('.tgz')).map(file => join(destination, file))
+}
+
+/** What the package has for itself; its neighbour is put beside it, not the workspace's. */
+async function linkModules(from: string, to: string): Promise<void> {
+  await mkdir(join(to, '@livery'), { recursive: true })
+  const own = existsSync(from) ? await readdir(from) : []
+  for (const name of own.filter(name => name !== '@livery')) await symlink(join(from, name), join(to, name))
+}
