@@ -47,7 +47,11 @@ export async function openStream(socket: string, names: readonly string[]): Prom
   const first = new Promise<readonly ReceivedSecret[]>(resolve => stream.once('data', resolve))
   stream.on('data', (secrets: readonly ReceivedSecret[]) => answers.push(secrets))
   stream.write(names)
-  return { secrets: await first, answers, ended, [Symbol.dispose]: () => client[Symbol.dispose]() }
+  const close = (): void => {
+    stream.cancel()
+    client[Symbol.dispose]()
+  }
+  return { secrets: await first, answers, ended, [Symbol.dispose]: close }
 }
 
 function connect(socket: string): { readonly grpc: Client } & Disposable {
