@@ -84,7 +84,7 @@ export class Agent implements AsyncDisposable {
     await using parts = new AsyncDisposableStack()
     keepOutOfCoreFiles(logger)
     const clock = parts.use(new SystemClock())
-    const keyGenerator = chooseKeyGenerator(config.keyGenerator, message => logger.warn(message))
+    const keyGenerator = chooseKeyGenerator(config, message => logger.warn(message))
     const ca = parts.use(await createCAClient(loaded, { clock, warn: message => logger.warn(message) }))
     const agent = new Agent(loaded, sink, { clock, keyGenerator, ca }, parts.move())
     try {

@@ -2,14 +2,18 @@
 import type { KeyGenerator } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
 import { ConfigError } from './config/config-error.ts'
-import type { EnvironmentSwitches } from './config/environment.ts'
+import type { Config } from './config/load.ts'
 
 /** Throws a {@link ConfigError} if `LIVERY_KEYGEN` insists on the addon and there is none. */
 export function chooseKeyGenerator(
-  choice: EnvironmentSwitches['keyGenerator'],
+  { keyGenerator: choice, keyPool }: Pick<Config, 'keyGenerator' | 'keyPool'>,
   warn: (message: string) => void,
 ): KeyGenerator {
-  const { generator, reason } = createKeyGenerator({ prefer: choice === 'webcrypto' ? 'webcrypto' : 'native' })
+  const options = {
+    prefer: choice === 'webcrypto' ? 'webcrypto' : 'native',
+    pool: keyPool === 'off' ? false : keyPool,
+  } as const
+  const { generator, reason } = createKeyGenerator(options)
   if (reason === undefined || choice === 'webcrypto') return generator
   if (choice === 'native') {
     const origin = { kind: 'environment', variable: 'LIVERY_KEYGEN', text: choice } as const
