@@ -30,6 +30,9 @@ export interface Answer {
   readonly errorDetail: { readonly message: string } | undefined
 }
 
+/** What a stream needs of its gRPC call. */
+export type StreamTransport = Pick<ServerInterceptingCallInterface, 'startRead' | 'sendMessage' | 'sendStatus'>
+
 /** What grpc-js tells of a call; it has no public name for it. */
 type CallListener = Parameters<ServerInterceptingCallInterface['start']>[0]
 
@@ -48,7 +51,7 @@ interface LiveInfo extends StreamInfo {
  */
 export class DiscoveryCall<Request extends Answer> implements CallListener, StreamContext, TurnTaker {
   readonly view: SecretView
-  readonly #call: ServerInterceptingCallInterface
+  readonly #call: StreamTransport
   readonly #options: DiscoveryCallOptions<Request>
   readonly #stream: DiscoveryStream<Request>
   readonly #info: LiveInfo
@@ -61,7 +64,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   #nacks: NackLimit | undefined
   #peer = ''
 
-  constructor(call: ServerInterceptingCallInterface, connection: Connection, options: DiscoveryCallOptions<Request>) {
+  constructor(call: StreamTransport, connection: Connection, options: DiscoveryCallOptions<Request>) {
     const { method, context } = options
     this.view = connection.permission
     this.#call = call

@@ -14,6 +14,8 @@ export interface SdsContext {
   readonly nacksPerMinute: number
   readonly fetchWaitMs: number
   readonly connectionIdleMs: number
+  readonly keepaliveMs: number
+  readonly keepaliveTimeoutMs: number
   readonly sotw: ResponseEncoder
   readonly delta: ResponseEncoder
   /** Streams that have something to push. */

@@ -1,5 +1,6 @@
 /** What the server tells of itself. It logs nothing: the agent makes logs and metrics of these. */
 import type { PeerCredentials } from '@livery/core'
+import type { DescriptorShortage } from './descriptor-limit.ts'
 import type { StreamReport } from './discovery-protocol.ts'
 import type { SocketFileEvent } from './socket-file.ts'
 
@@ -43,4 +44,6 @@ export type SdsEvent =
   | { readonly kind: 'stream-report'; readonly stream: StreamInfo; readonly report: StreamReport }
   /** A bug: the stream ended with INTERNAL. */
   | { readonly kind: 'stream-failed'; readonly stream: StreamInfo; readonly error: unknown }
+  /** The limits of a socket are more than the process can have. Told when the socket opens. */
+  | ({ readonly kind: 'few-descriptors' } & DescriptorShortage)
   | SocketFileEvent

@@ -1,5 +1,6 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
 import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
+import { descriptorShortage, readDescriptorLimit } from './descriptor-limit.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsEvent, StreamInfo } from './sds-event.ts'
 import { SdsServerError } from './sds-server-error.ts'
@@ -26,6 +27,10 @@ export interface SdsServerOptions {
   readonly fetchWaitMs?: number
   /** How long a connection without streams is kept, milliseconds. Default: 300,000. */
   readonly connectionIdleMs?: number
+  /** How often a connection is asked whether its peer is there, milliseconds. Default: 30,000. */
+  readonly keepaliveMs?: number
+  /** How long the peer may take to say so before the connection is closed, milliseconds. Default: 10,000. */
+  readonly keepaliveTimeoutMs?: number
   /** Gives up binding, which may be tried for 15 s. */
   readonly signal?: AbortSignal
   /** Called with everything that happens, inside the server's own work: it must be quick and must not throw. */
@@ -39,6 +44,8 @@ export class SdsServer implements AsyncDisposable {
   readonly #sockets = new Map<string, SdsSocket>()
   /** Sockets whose file is gone and whose peers may still be leaving. */
   readonly #leaving = new Map<SdsSocket, Promise<void>>()
+  /** The highest `limits.connections` that was told to be out of reach. */
+  #outOfReach = 0
   #closing: Promise<void> | undefined
 
   constructor(context: SdsContext, drainMs: number) {
@@ -80,6 +87,7 @@ export class SdsServer implements AsyncDisposable {
       await Promise.all([...added.keys()].map(path => this.stopListening(path)))
       throw error
     }
+    this.#tellOfFewDescriptors()
   }
 
   /**
@@ -109,6 +117,14 @@ export class SdsServer implements AsyncDisposable {
   async #close(): Promise<void> {
     const sockets = [...this.#sockets.values()]
     await Promise.all([...sockets.map(socket => socket.close(this.#drainMs)), ...this.#leaving.values()])
+  }
+
+  #tellOfFewDescriptors(): void {
+    const connections = Math.max(0, ...[...this.#sockets.values()].map(socket => socket.maxConnections))
+    const shortage = descriptorShortage(readDescriptorLimit(), this.#sockets.size, connections)
+    if (!shortage || connections <= this.#outOfReach) return
+    this.#outOfReach = connections
+    this.#context.observe({ kind: 'few-descriptors', ...shortage })
   }
 
   #all(): SdsSocket[] {
@@ -158,6 +174,8 @@ function createContext(options: SdsServerOptions): SdsContext {
     nacksPerMinute: options.nacksPerMinute ?? 60,
     fetchWaitMs: options.fetchWaitMs ?? 5_000,
     connectionIdleMs: options.connectionIdleMs ?? 300_000,
+    keepaliveMs: options.keepaliveMs ?? 30_000,
+    keepaliveTimeoutMs: options.keepaliveTimeoutMs ?? 10_000,
     sotw: sotwEncoder(),
     delta: deltaEncoder(),
     pushes: new TurnQueue(options.clock),

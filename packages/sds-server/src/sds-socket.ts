@@ -42,12 +42,16 @@ export interface SocketStatus {
 }
 
 const DEFAULT_LIMITS: SocketLimits = { connections: 10_000, streams: 20_000, names: 1_000, messageBytes: 262_144 }
-const KEEPALIVE_MS = 30_000
-const KEEPALIVE_TIMEOUT_MS = 10_000
+/** Of one connection, beyond its streams: what is queued for it, and header tables. */
+const SESSION_MEMORY_MB = 16
+/** Of one stream in HTTP/2, with a response on its way. */
+const STREAM_MEMORY_KB = 8
 /** How long a connection may take to close by itself after its streams were ended. */
 const CLOSE_GRACE_MS = 1_000
 
 export class SdsSocket {
+  /** How many connections it may have at once. */
+  readonly maxConnections: number
   readonly #config: SocketConfig
   readonly #context: SdsContext
   readonly #gate: ConnectionGate
@@ -71,6 +75,7 @@ export class SdsSocket {
           'build it (npm run native), or give each workload a socket of its own with a mode and owner',
       )
     }
+    this.maxConnections = limits.connections
     this.#config = config
     this.#context = context
     this.#gate = new ConnectionGate({
@@ -89,7 +94,7 @@ export class SdsSocket {
       maxNames: limits.names,
       connectionOf: peer => this.#gate.find(peer),
     })
-    this.#server = new Server(serverOptions(limits, context.connectionIdleMs, this.#service))
+    this.#server = new Server(serverOptions(limits, context, this.#service))
     this.#injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure())
     this.#service.register(this.#server)
     this.#health.register(this.#server)
@@ -165,14 +170,16 @@ function readLimits(config: SocketConfig): SocketLimits {
   return limits
 }
 
-function serverOptions(limits: SocketLimits, connectionIdleMs: number, service: DiscoveryService): ServerOptions {
+function serverOptions(limits: SocketLimits, context: SdsContext, service: DiscoveryService): ServerOptions {
   return {
     interceptors: [service.interceptor()],
     'grpc.max_receive_message_length': limits.messageBytes,
     'grpc.max_concurrent_streams': limits.streams,
-    'grpc.max_connection_idle_ms': connectionIdleMs,
-    'grpc.keepalive_time_ms': KEEPALIVE_MS,
-    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    // Beyond it a connection gets no new streams.
+    'grpc-node.max_session_memory': SESSION_MEMORY_MB + Math.ceil((limits.streams * STREAM_MEMORY_KB) / 1024),
+    'grpc.max_connection_idle_ms': context.connectionIdleMs,
+    'grpc.keepalive_time_ms': context.keepaliveMs,
+    'grpc.keepalive_timeout_ms': context.keepaliveTimeoutMs,
     'grpc.enable_channelz': 0,
   }
 }

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { FakeClock } from '@livery/core/testing'
+import { RawPeer } from '../test/raw-peer.ts'
+import { startServer } from '../test/running-server.ts'
 import { TurnQueue, type TurnTaker } from './turn-queue.ts'
 
 function recorder(log: number[], id: number, then = () => {}): TurnTaker {
@@ -81,4 +83,16 @@ test('a taker that asks for another turn does not hold up the loop', async () =>
   await nextTurn()
   assert.ok(log.length <= 256)
   queue.delete(again)
+})
+
+test('a stream that waits for its turn gets the newest of what has changed meanwhile, once', async () => {
+  await using running = await startServer()
+  using peer = new RawPeer(running.path)
+  const streams = Array.from({ length: 600 }, () => peer.open())
+  for (const stream of streams) stream.ask('ROOTCA')
+  for (const stream of streams) await stream.next()
+  for (const version of ['one', 'two', 'three']) running.source.setBundle('cluster.local', { version })
+  for (const stream of streams) assert.equal((await stream.next()).versionInfo, 'three')
+  const pushed = running.events.filter(event => event.kind === 'stream-report' && event.report.kind === 'pushed')
+  assert.equal(pushed.length, 1_200)
 })
