@@ -1,174 +1,256 @@
-//! All that JavaScript sees: plain data in, plain data out, no defaults. `src/native-key-generator.ts` is the other
-//! side.
+//! What JavaScript sees of keys: plain data in, plain data out, no defaults. `src/key-queue.ts` and
+//! `src/native-key-generator.ts` are the other side.
 
-use std::io;
-use std::sync::Arc;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use napi::bindgen_prelude::{AsyncTask, Buffer, Object};
-use napi::{Env, Error, Result, Status, Task};
+use napi::bindgen_prelude::{Function, Uint8ArraySlice};
+use napi::threadsafe_function::{
+    ThreadsafeFunction, ThreadsafeFunctionCallMode, UnknownReturnValue,
+};
+use napi::{Env, Error, Result, Status};
 use napi_derive::napi;
 
-use crate::batch::{generate_batch, generate_unless, guarded};
-use crate::key::{self, KeyError};
-use crate::process;
+use crate::key::{KeyError, KeyRequest, KeyType, PrivateKey, PrivateKeyFormat};
+use crate::key_job::{KeyJob, THREADS, guarded};
+use crate::outbox::Outbox;
+use crate::pool::{Pool, Source};
 
-#[napi(object, object_to_js = false)]
-pub struct KeyRequest {
-    /// `ecdsa-p256`, `ecdsa-p384`, `rsa-2048`, `rsa-3072` or `rsa-4096`.
-    #[napi(js_name = "type")]
-    pub key_type: String,
-    /// A URI of printable ASCII.
-    pub identity: String,
-    /// `pkcs8` or `traditional`.
-    pub format: String,
+/// Calls a JavaScript function without arguments from any thread, and does not keep the event loop alive unless told to.
+type Waker = ThreadsafeFunction<(), UnknownReturnValue, (), Status, false, true>;
+
+/// What an environment has to give up when it ends.
+struct Holdings {
+    outbox: Arc<Outbox>,
+    pools: Mutex<Vec<Weak<Pool<PrivateKey>>>>,
+    is_closed: AtomicBool,
 }
 
-#[napi(object, object_from_js = false)]
-pub struct GeneratedKey {
-    pub private_key_pem: Buffer,
-    pub csr_der: Buffer,
-    pub public_key_der: Buffer,
-}
-
-/// Stops the work that it was given to: before the next key, and within milliseconds in the search for an RSA key.
-/// (napi's own AbortSignal takes over the signal's `onabort`, and does not reach threads of our own.)
-#[napi]
-#[derive(Default)]
-pub struct Cancellation {
-    cancelled: Arc<AtomicBool>,
-}
-
-#[napi]
-impl Cancellation {
-    #[napi(constructor)]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    #[napi]
-    pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-    }
-}
-
-pub struct GenerateKey {
-    cancelled: Arc<AtomicBool>,
-    request: key::KeyRequest,
-}
-
-impl Task for GenerateKey {
-    type Output = key::GeneratedKey;
-    type JsValue = GeneratedKey;
-
-    fn compute(&mut self) -> Result<Self::Output> {
-        Ok(guarded(|| generate_unless(&self.cancelled, &self.request))?)
-    }
-
-    fn resolve(&mut self, _env: Env, key: Self::Output) -> Result<Self::JsValue> {
-        Ok(key.into())
-    }
-}
-
-/// One key, on libuv's thread pool. Rejects with the code `InvalidArg`, `Cancelled` or `GenericFailure`.
-#[napi(catch_unwind, ts_return_type = "Promise<GeneratedKey>")]
-pub fn generate_key(
-    request: KeyRequest,
-    cancellation: Option<&Cancellation>,
-) -> Result<AsyncTask<GenerateKey>> {
-    Ok(AsyncTask::new(GenerateKey {
-        cancelled: flag_of(cancellation),
-        request: request.try_into()?,
-    }))
-}
-
-/// One key a request, all or none, on threads of their own. Rejects as `generateKey` does.
-#[napi(catch_unwind, ts_return_type = "Promise<Array<GeneratedKey>>")]
-pub fn generate_keys<'env>(
-    env: &'env Env,
-    requests: Vec<KeyRequest>,
-    cancellation: Option<&Cancellation>,
-) -> Result<Object<'env>> {
-    let requests = requests
-        .into_iter()
-        .map(key::KeyRequest::try_from)
-        .collect::<std::result::Result<Vec<_>, _>>()?;
-    let cancelled = flag_of(cancellation);
-    let (deferred, promise) = env.create_deferred()?;
-    thread::Builder::new()
-        .name("livery-keys".into())
-        .spawn(
-            move || match guarded(|| generate_batch(&cancelled, &requests)) {
-                Ok(keys) => deferred
-                    .resolve(|_| Ok(keys.into_iter().map(GeneratedKey::from).collect::<Vec<_>>())),
-                Err(error) => deferred.reject(error.into()),
-            },
-        )
-        .map_err(|error| Error::from_reason(format!("Cannot start a thread for keys: {error}")))?;
-    Ok(promise)
-}
-
-#[napi(object, object_from_js = false)]
-pub struct PeerCredentials {
-    pub pid: i32,
-    pub uid: u32,
-    pub gid: u32,
-}
-
-/// The peer of a connected UNIX socket; throws with the code `EBADF`, `ENOTSOCK`, `ENOTCONN` (not a UNIX socket, or
-/// without a peer) or `ENOTSUP` (this is not Linux).
-#[napi(catch_unwind)]
-pub fn peer_credentials(fd: i32) -> Result<PeerCredentials, String> {
-    let peer = process::peer_credentials(fd)
-        .map_err(|error| system_error(&format!("read the peer of file descriptor {fd}"), &error))?;
-    Ok(PeerCredentials {
-        pid: peer.pid,
-        uid: peer.uid,
-        gid: peer.gid,
-    })
-}
-
-/// No core file of this process from now on; on Linux its memory is closed to others of its user as well.
-#[napi(catch_unwind)]
-pub fn disable_core_dumps() -> Result<(), String> {
-    process::disable_core_dumps().map_err(|error| system_error("disable core dumps", &error))
-}
-
-fn flag_of(cancellation: Option<&Cancellation>) -> Arc<AtomicBool> {
-    cancellation.map_or_else(Arc::default, |cancellation| {
-        Arc::clone(&cancellation.cancelled)
-    })
-}
-
-fn system_error(action: &str, error: &io::Error) -> Error<String> {
-    let code = match error.raw_os_error() {
-        Some(libc::EBADF) => "EBADF",
-        Some(libc::ENOTSOCK) => "ENOTSOCK",
-        Some(libc::ENOTCONN) => "ENOTCONN",
-        Some(libc::ENOTSUP) => "ENOTSUP",
-        Some(libc::EPERM) => "EPERM",
-        _ => "EUNKNOWN",
-    };
-    Error::new(code.into(), format!("Cannot {action}: {error}"))
-}
-
-impl TryFrom<KeyRequest> for key::KeyRequest {
-    type Error = KeyError;
-
-    fn try_from(request: KeyRequest) -> std::result::Result<Self, KeyError> {
-        Self::parse(&request.key_type, request.identity, &request.format)
-    }
-}
-
-impl From<key::GeneratedKey> for GeneratedKey {
-    /// Hands the private key over as it lies: JavaScript owns these bytes now, and no copy stays behind.
-    fn from(mut key: key::GeneratedKey) -> Self {
-        Self {
-            private_key_pem: std::mem::take(&mut *key.private_key_pem).into(),
-            csr_der: key.csr_der.into(),
-            public_key_der: key.public_key_der.into(),
+impl Holdings {
+    fn close(&self) {
+        if self.is_closed.swap(true, Ordering::Relaxed) {
+            return;
         }
+        self.outbox.close();
+        let pools = mem::take(&mut *self.pools.lock().unwrap_or_else(PoisonError::into_inner));
+        for pool in pools.iter().filter_map(Weak::upgrade) {
+            pool.stop();
+        }
+        THREADS.leave();
+    }
+
+    fn add(&self, pool: &Arc<Pool<PrivateKey>>) {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|pool| pool.strong_count() > 0);
+        pools.push(Arc::downgrade(pool));
+        drop(pools);
+        if self.is_closed.load(Ordering::Relaxed) {
+            pool.stop();
+        }
+    }
+}
+
+/// The way to the threads that make keys, and back: one an environment.
+#[napi]
+pub struct KeyQueue {
+    holdings: Arc<Holdings>,
+    waker: Arc<Mutex<Waker>>,
+}
+
+#[napi]
+impl KeyQueue {
+    /// `wake` is called without arguments when keys have come: `drain` has to fetch them all before it is called again.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(env: &Env, wake: Function<'_, (), UnknownReturnValue>) -> Result<Self> {
+        let waker = wake
+            .build_threadsafe_function::<()>()
+            .weak::<true>()
+            .build()?;
+        let waker = Arc::new(Mutex::new(waker));
+        let caller = Arc::clone(&waker);
+        let outbox = Arc::new(Outbox::new(Box::new(move || {
+            let caller = caller.lock().unwrap_or_else(PoisonError::into_inner);
+            caller.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        })));
+        let holdings = Arc::new(Holdings {
+            outbox,
+            pools: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+        });
+        THREADS.enter();
+        env.add_env_cleanup_hook(Arc::clone(&holdings), |holdings| holdings.close())
+            .inspect_err(|_| holdings.close())?;
+        Ok(Self { holdings, waker })
+    }
+
+    /// Drops all work, wipes all pools of this environment and waits for the threads if it is the last one. The end of the
+    /// environment does it as well, but Node exits without ending the main thread's.
+    #[napi(catch_unwind)]
+    pub fn close(&self) {
+        self.holdings.close();
+    }
+
+    /// Keys for identities that are separated by line feeds. For each there is a code: twice the type's place in core's
+    /// `KEY_TYPES`, plus one for the traditional form. `job` is a number that no unfinished job has. Throws with the code
+    /// `InvalidArg` or `GenericFailure`.
+    #[napi(catch_unwind)]
+    pub fn submit(
+        &self,
+        job: u32,
+        codes: Uint8ArraySlice<'_>,
+        identities: String,
+        pool: Option<&KeyPool>,
+    ) -> Result<()> {
+        self.start(job, requests(&codes, &identities)?, pool)
+    }
+
+    /// The same for one key.
+    #[napi(catch_unwind)]
+    pub fn submit_one(
+        &self,
+        job: u32,
+        code: u8,
+        identity: String,
+        pool: Option<&KeyPool>,
+    ) -> Result<()> {
+        self.start(job, vec![request(code, identity)?], pool)
+    }
+
+    /// Drops what is queued of a job; the search for an RSA key stops within milliseconds. Nothing of it comes any more,
+    /// but for what has come already.
+    #[napi(catch_unwind)]
+    pub fn cancel(&self, job: u32) {
+        self.holdings.outbox.cancel(job);
+    }
+
+    /// Fills `page` (at least 16 KiB) with 32-bit words: the number of records; for each its job, the place of its request
+    /// in it, its status (0 done, 1 wrong input, 2 failed) and the lengths in bytes of three parts, which follow, each padded to
+    /// whole words: private key (PEM) or message, CSR, public key. `true` if there is more to fetch.
+    #[napi(catch_unwind)]
+    pub fn drain(&self, mut page: Uint8ArraySlice<'_>) -> bool {
+        // SAFETY: JavaScript does not run before this returns, so nobody else reads or writes these bytes.
+        self.holdings.outbox.drain(unsafe { page.as_mut() })
+    }
+
+    /// Whether the event loop stays alive for what is to come.
+    #[napi(catch_unwind)]
+    pub fn keep_alive(&self, env: &Env, is_kept: bool) -> Result<()> {
+        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        // Deprecated for those who count references with it. There is no other way to change it later.
+        #[allow(deprecated)]
+        if is_kept {
+            waker.refer(env)
+        } else {
+            waker.unref(env)
+        }
+    }
+}
+
+impl KeyQueue {
+    fn start(&self, job: u32, requests: Vec<KeyRequest>, pool: Option<&KeyPool>) -> Result<()> {
+        let cancelled = Arc::<AtomicBool>::default();
+        self.holdings.outbox.expect(job, requests.len(), &cancelled);
+        let key_job = Arc::new(KeyJob {
+            id: job,
+            requests,
+            pool: pool.map(|pool| Arc::clone(&pool.keys)),
+            outbox: Arc::clone(&self.holdings.outbox),
+            cancelled,
+        });
+        THREADS.add(key_job).map_err(|error| {
+            self.holdings.outbox.cancel(job);
+            Error::from_reason(format!("Cannot start a thread for keys: {error}"))
+        })
+    }
+}
+
+fn requests(codes: &[u8], identities: &str) -> Result<Vec<KeyRequest>> {
+    let mut identities = identities.split('\n');
+    let requests = codes.iter().map(|code| {
+        let identity = identities.next().unwrap_or_default();
+        request(*code, identity.into())
+    });
+    requests.collect()
+}
+
+fn request(code: u8, identity: String) -> Result<KeyRequest> {
+    let key_type = type_at(u32::from(code / 2))?;
+    let format = match code % 2 {
+        0 => PrivateKeyFormat::Pkcs8,
+        _ => PrivateKeyFormat::Traditional,
+    };
+    Ok(KeyRequest::new(key_type, identity, format)?)
+}
+
+fn type_at(place: u32) -> Result<KeyType> {
+    let key_type = KeyType::ALL.get(place as usize).copied();
+    Ok(key_type.ok_or_else(|| KeyError::Input(format!("no key type has the number {place}")))?)
+}
+
+#[napi(object, object_from_js = false)]
+pub struct KeyPoolStatus {
+    pub depth: u32,
+    pub hits: f64,
+    pub misses: f64,
+    pub oldest_age_ms: Option<f64>,
+}
+
+/// Keys made ahead. They are wiped when it is stopped, when it is garbage, and when the environment ends.
+#[napi]
+pub struct KeyPool {
+    keys: Arc<Pool<PrivateKey>>,
+}
+
+#[napi]
+impl KeyPool {
+    /// `cpu` is the share of one core that making keys ahead may use: above 0, at most 1.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(queue: &KeyQueue, cpu: f64) -> Result<Self> {
+        if !(cpu > 0.0 && cpu <= 1.0) {
+            return Err(Error::new(
+                Status::InvalidArg,
+                "cpu must be above 0 and at most 1",
+            ));
+        }
+        let keys = Arc::new(Pool::new(Source {
+            make: |key_type, cancelled| guarded(|| PrivateKey::generate(key_type, cancelled)),
+            is_busy: || THREADS.is_busy(),
+            cpu,
+        }));
+        queue.holdings.add(&keys);
+        Ok(Self { keys })
+    }
+
+    /// Keeps `count` keys ready of the type that has this place in core's `KEY_TYPES`; 0 wipes those that are there.
+    #[napi(catch_unwind)]
+    pub fn prepare(&self, key_type: u32, count: u32) -> Result<()> {
+        self.keys.prepare(type_at(key_type)?, count as usize);
+        Ok(())
+    }
+
+    /// `null` for a type that was neither prepared nor asked for.
+    #[napi(catch_unwind)]
+    pub fn status(&self, key_type: u32) -> Result<Option<KeyPoolStatus>> {
+        let status = self.keys.status(type_at(key_type)?);
+        Ok(status.map(|status| KeyPoolStatus {
+            depth: status.depth as u32,
+            hits: status.hits as f64,
+            misses: status.misses as f64,
+            oldest_age_ms: status.oldest_age.map(|age| age.as_secs_f64() * 1000.0),
+        }))
+    }
+
+    /// Wipes all keys; none is made ahead any more.
+    #[napi(catch_unwind)]
+    pub fn stop(&self) {
+        self.keys.stop();
+    }
+}
+
+impl Drop for KeyPool {
+    fn drop(&mut self) {
+        self.keys.stop();
     }
 }
 

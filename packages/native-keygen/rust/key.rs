@@ -55,19 +55,63 @@ pub enum KeyError {
     Panicked,
 }
 
+/// Of an identity: SPIFFE-ID, section 2.3.
+const MAX_IDENTITY: usize = 2048;
+
 impl KeyRequest {
     pub fn parse(key_type: &str, identity: String, format: &str) -> Result<Self, KeyError> {
+        Self::new(key_type.parse()?, identity, format.parse()?)
+    }
+
+    pub fn new(
+        key_type: KeyType,
+        identity: String,
+        format: PrivateKeyFormat,
+    ) -> Result<Self, KeyError> {
         // Other bytes cannot stand in an IA5String. The rules of SPIFFE IDs are checked on the other side.
-        if identity.is_empty() || !identity.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(KeyError::Input(
-                "identity must be a URI of printable ASCII".into(),
-            ));
+        let is_printable = identity.bytes().all(|byte| byte.is_ascii_graphic());
+        if identity.is_empty() || identity.len() > MAX_IDENTITY || !is_printable {
+            return Err(KeyError::Input(format!(
+                "identity must be a URI of printable ASCII of at most {MAX_IDENTITY} bytes"
+            )));
         }
         Ok(Self {
-            key_type: key_type.parse()?,
+            key_type,
             identity,
-            format: format.parse()?,
+            format,
         })
+    }
+}
+
+impl KeyType {
+    /// In the order of core's `KEY_TYPES`.
+    pub const ALL: [Self; 5] = [
+        Self::EcdsaP256,
+        Self::EcdsaP384,
+        Self::Rsa(RsaSize::Rsa2048),
+        Self::Rsa(RsaSize::Rsa3072),
+        Self::Rsa(RsaSize::Rsa4096),
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EcdsaP256 => "ecdsa-p256",
+            Self::EcdsaP384 => "ecdsa-p384",
+            Self::Rsa(RsaSize::Rsa2048) => "rsa-2048",
+            Self::Rsa(RsaSize::Rsa3072) => "rsa-3072",
+            Self::Rsa(RsaSize::Rsa4096) => "rsa-4096",
+        }
+    }
+
+    /// Its place in `ALL`.
+    pub fn index(self) -> usize {
+        match self {
+            Self::EcdsaP256 => 0,
+            Self::EcdsaP384 => 1,
+            Self::Rsa(RsaSize::Rsa2048) => 2,
+            Self::Rsa(RsaSize::Rsa3072) => 3,
+            Self::Rsa(RsaSize::Rsa4096) => 4,
+        }
     }
 }
 
@@ -82,27 +126,24 @@ pub fn generate_on(
     request: &KeyRequest,
     cancelled: &AtomicBool,
 ) -> Result<GeneratedKey, KeyError> {
-    let key = PrivateKey::generate(request.key_type, engine, cancelled)?;
-    let public_key_der = key.public_key_der()?;
-    let info = request_info(&request.identity, &public_key_der);
-    let csr_der = signed_request(&info, key.signature_algorithm(), &key.sign(&info)?);
-    Ok(GeneratedKey {
-        private_key_pem: key.to_pem(request.format)?,
-        csr_der,
-        public_key_der,
-    })
+    PrivateKey::generate_on(engine, request.key_type, cancelled)?.answer(request)
 }
 
-/// Both kinds wipe their secret when they are freed (`OPENSSL_free`).
-enum PrivateKey {
+/// A key without an identity. Both kinds wipe their secret when they are freed (`OPENSSL_free`).
+pub enum PrivateKey {
     Ecdsa(Box<EcdsaKeyPair>),
     Rsa(RsaKey),
 }
 
 impl PrivateKey {
-    fn generate(
-        key_type: KeyType,
+    /// `cancelled` as in `generate`.
+    pub fn generate(key_type: KeyType, cancelled: &AtomicBool) -> Result<Self, KeyError> {
+        Self::generate_on(engine::fastest(), key_type, cancelled)
+    }
+
+    fn generate_on(
         engine: &dyn Engine,
+        key_type: KeyType,
         cancelled: &AtomicBool,
     ) -> Result<Self, KeyError> {
         let ecdsa = |algorithm| {
@@ -115,6 +156,18 @@ impl PrivateKey {
             KeyType::EcdsaP384 => ecdsa(&ECDSA_P384_SHA384_ASN1_SIGNING),
             KeyType::Rsa(size) => rsa::generate(size, engine, cancelled).map(Self::Rsa),
         }
+    }
+
+    /// The key as `request`, which is for a key of this type, wants it, with a CSR for its identity.
+    pub fn answer(&self, request: &KeyRequest) -> Result<GeneratedKey, KeyError> {
+        let public_key_der = self.public_key_der()?;
+        let info = request_info(&request.identity, &public_key_der);
+        let csr_der = signed_request(&info, self.signature_algorithm(), &self.sign(&info)?);
+        Ok(GeneratedKey {
+            private_key_pem: self.to_pem(request.format)?,
+            csr_der,
+            public_key_der,
+        })
     }
 
     /// SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7).
@@ -209,14 +262,10 @@ impl FromStr for KeyType {
     type Err = KeyError;
 
     fn from_str(name: &str) -> Result<Self, KeyError> {
-        match name {
-            "ecdsa-p256" => Ok(Self::EcdsaP256),
-            "ecdsa-p384" => Ok(Self::EcdsaP384),
-            "rsa-2048" => Ok(Self::Rsa(RsaSize::Rsa2048)),
-            "rsa-3072" => Ok(Self::Rsa(RsaSize::Rsa3072)),
-            "rsa-4096" => Ok(Self::Rsa(RsaSize::Rsa4096)),
-            _ => Err(KeyError::Input(format!("type {name:?} is no key type"))),
-        }
+        Self::ALL
+            .into_iter()
+            .find(|key_type| key_type.name() == name)
+            .ok_or_else(|| KeyError::Input(format!("type {name:?} is no key type")))
     }
 }
 
@@ -309,6 +358,14 @@ mod tests {
     }
 
     #[test]
+    fn every_type_has_its_place_and_its_name() {
+        for (place, key_type) in KeyType::ALL.into_iter().enumerate() {
+            assert_eq!(key_type.index(), place);
+            assert_eq!(key_type.name().parse(), Ok(key_type));
+        }
+    }
+
+    #[test]
     fn wrong_input_is_named() {
         let reason_of = |key_type, identity: &str, format| match KeyRequest::parse(
             key_type,
@@ -321,7 +378,8 @@ mod tests {
         };
         assert!(reason_of("dsa", "spiffe://a/b", "pkcs8").starts_with("type \"dsa\""));
         assert!(reason_of("rsa-2048", "spiffe://a/b", "der").starts_with("format \"der\""));
-        for identity in ["", "spiffe://a/é", "spiffe://a/\0", "spiffe://a/b c"] {
+        let long = format!("spiffe://a/{}", "b".repeat(MAX_IDENTITY));
+        for identity in ["", "spiffe://a/é", "spiffe://a/\0", "spiffe://a/b c", &long] {
             assert!(reason_of("rsa-2048", identity, "pkcs8").starts_with("identity"));
         }
     }

@@ -1,13 +1,17 @@
 //! Private keys and certificate signing requests off Node's event loop, and two things that Node cannot ask the
-//! kernel. `bridge` is all that JavaScript sees; the rest knows nothing of it.
+//! kernel. `bridge` and the modules of that name are all that JavaScript sees; the rest knows nothing of them.
 #![deny(clippy::all)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
-mod batch;
+mod background;
 pub mod bridge;
 pub mod certificate;
 mod csr;
 mod der;
 pub mod key;
-mod process;
+mod key_job;
+mod outbox;
+mod pool;
+pub mod process;
 pub mod rsa;
+mod work_queue;

@@ -1,5 +1,7 @@
 //! What Node cannot ask the kernel: who is on a UNIX socket, and that keys stay out of core files.
 
+pub mod bridge;
+
 use std::io;
 
 pub struct PeerCredentials {

@@ -42,15 +42,7 @@ test('a build that does not load is a reason, and no crash', async context => {
 
 test('the package of the platform is taken where there is no local build', async context => {
   const folder = await emptyFolder(context)
-  const names = [
-    'Cancellation',
-    'disableCoreDumps',
-    'generateKey',
-    'generateKeys',
-    'peerCredentials',
-    'readChain',
-    'TrustAnchor',
-  ]
+  const names = ['disableCoreDumps', 'KeyPool', 'KeyQueue', 'peerCredentials', 'readChain', 'TrustAnchor']
   await installPlatformPackage(folder, names.map(name => `exports.${name} = () => '${name}'`).join('\n'))
   const { addon } = findAddon(folder)
   assert.equal(String(addon?.peerCredentials), "() => 'peerCredentials'")
@@ -58,7 +50,7 @@ test('the package of the platform is taken where there is no local build', async
 
 test('an addon of another version is refused with the reason', async context => {
   const folder = await emptyFolder(context)
-  await installPlatformPackage(folder, 'exports.generateKey = () => {}')
+  await installPlatformPackage(folder, 'exports.KeyQueue = class {}')
   assert.match(reasonIn(folder), /is of another version/)
 })
 

@@ -2,20 +2,12 @@
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
-/** What `rust/bridge.rs` exports. */
+/** What `rust/bridge.rs` and the other bridges export. */
 export type Addon = typeof import('./gen/binding.ts')
 
 export type AddonLookup = { readonly addon: Addon } | { readonly addon: undefined; readonly reason: string }
 
-const EXPORTS = [
-  'Cancellation',
-  'disableCoreDumps',
-  'generateKey',
-  'generateKeys',
-  'peerCredentials',
-  'readChain',
-  'TrustAnchor',
-]
+const EXPORTS = ['disableCoreDumps', 'KeyPool', 'KeyQueue', 'peerCredentials', 'readChain', 'TrustAnchor']
 
 /** Never throws: `reason` says why there is no addon and what to do. `folder` is that of this package. */
 export function findAddon(folder: string = fileURLToPath(new URL('..', import.meta.url))): AddonLookup {

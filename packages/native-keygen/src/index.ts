@@ -4,3 +4,4 @@ export type { KeyGeneratorChoice, KeyGeneratorOptions } from './create-key-gener
 export { createKeyGenerator } from './create-key-generator.ts'
 export { disableCoreDumps, readPeerCredentials } from './kernel.ts'
 export { nativeCertificateVerifier } from './native-certificate-verifier.ts'
+export type { KeyPoolOptions } from './native-key-generator.ts'

@@ -1,4 +1,5 @@
 /** The check of key requests that every generator makes at its door. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { KEY_TYPES, type KeyRequest, type KeyType, type PrivateKeyFormat, spiffeIdProblem } from '@livery/core'
 
 const FORMATS: readonly PrivateKeyFormat[] = ['pkcs8', 'traditional']
@@ -15,10 +16,18 @@ export function checkKeyRequest(request: KeyRequest, path = 'request'): Required
   return { type, identity, format }
 }
 
+/** Requests that are checked in one turn of the event loop: some milliseconds. */
+const SLICE = 1000
+
 /** The same for a batch: `requests[3].type` is what a message names. */
-export function checkKeyRequests(requests: readonly KeyRequest[]): readonly Required<KeyRequest>[] {
+export async function checkKeyRequests(requests: readonly KeyRequest[]): Promise<readonly Required<KeyRequest>[]> {
   if (!Array.isArray(requests)) throw wrong('requests', requests, 'it must be an array')
-  return Array.from(requests, (request, index) => checkKeyRequest(request, `requests[${index}]`))
+  const checked: Required<KeyRequest>[] = []
+  for (const [index, request] of Array.from<KeyRequest>(requests).entries()) {
+    if (index > 0 && index % SLICE === 0) await nextTurn()
+    checked.push(checkKeyRequest(request, `requests[${index}]`))
+  }
+  return checked
 }
 
 function isOneOf<T extends string>(allowed: readonly T[], value: unknown): value is T {

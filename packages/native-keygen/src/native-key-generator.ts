@@ -1,47 +1,82 @@
-/** The key generator in Rust: `rust/bridge.rs` is the other side. */
-import type { GeneratedKey, KeyGenerator, KeyRequest } from '@livery/core'
-import { unlessAborted } from './abandon.ts'
+/** The key generator in Rust, and its pool of keys made ahead. */
+import type { GeneratedKey, KeyGenerator, KeyPoolStatus, KeyRequest, KeyType } from '@livery/core'
+import { KEY_TYPES } from '@livery/core'
 import type { Addon } from './addon.ts'
+import { type KeyQueue, keyQueueOf, type NativePool } from './key-queue.ts'
 import { checkKeyRequest, checkKeyRequests } from './key-request.ts'
-import { wipe, wipeAll } from './wipe.ts'
+
+export interface KeyPoolOptions {
+  /** Share of one core that making keys ahead may use, above 0 and at most 1. Default: 0.25. */
+  readonly cpu?: number
+}
+
+const DEFAULT_CPU = 0.25
 
 /**
- * A single key is made on libuv's thread pool, a batch on threads of its own, one a core. An abort is answered at
- * once, and its work stops within milliseconds.
+ * Keys are made on threads of their own, as many as there are cores for the whole process, in turns: a single key does
+ * not wait behind a batch. An abort is answered at once, and its work stops within milliseconds.
  */
-export class NativeKeyGenerator implements KeyGenerator {
+export class NativeKeyGenerator implements KeyGenerator, Disposable {
   readonly name = 'native'
-  readonly #addon: Addon
+  /** Absent without a pool, as `pool` is. `count` above 1,024 counts as 1,024; 0 wipes what is there. */
+  readonly prepare?: (type: KeyType, count: number) => void
+  readonly pool?: () => readonly KeyPoolStatus[]
+  readonly #queue: KeyQueue
+  readonly #pool: NativePool | undefined
 
-  constructor(addon: Addon) {
-    this.#addon = addon
+  /** Throws a `TypeError` for options it does not understand. */
+  constructor(addon: Addon, { pool: options = {} }: { readonly pool?: KeyPoolOptions | false } = {}) {
+    this.#queue = keyQueueOf(addon)
+    if (!options) return
+    const pool = this.#queue.createPool(checkCpu(options.cpu ?? DEFAULT_CPU))
+    this.#pool = pool
+    this.prepare = (type, count) => pool.prepare(placeOf(type), checkCount(count))
+    this.pool = () => statusOf(pool)
   }
 
   async generate(request: KeyRequest, { signal }: { readonly signal?: AbortSignal } = {}): Promise<GeneratedKey> {
     const checked = checkKeyRequest(request)
     signal?.throwIfAborted()
-    const cancellation = this.#cancellationFor(signal)
-    return unlessAborted(signal, this.#addon.generateKey(checked, cancellation), {
-      stop: () => cancellation?.cancel(),
-      discard: wipe,
-    })
+    return this.#queue.generate(checked, { signal, pool: this.#pool })
   }
 
   async generateBatch(
     requests: readonly KeyRequest[],
     { signal }: { readonly signal?: AbortSignal } = {},
   ): Promise<readonly GeneratedKey[]> {
-    const checked = checkKeyRequests(requests)
+    const checked = await checkKeyRequests(requests)
     signal?.throwIfAborted()
     if (checked.length === 0) return []
-    const cancellation = this.#cancellationFor(signal)
-    return unlessAborted(signal, this.#addon.generateKeys([...checked], cancellation), {
-      stop: () => cancellation?.cancel(),
-      discard: wipeAll,
-    })
+    return this.#queue.generateBatch(checked, { signal, pool: this.#pool })
   }
 
-  #cancellationFor(signal: AbortSignal | undefined) {
-    return signal ? new this.#addon.Cancellation() : null
+  /** Wipes the keys of the pool and ends its thread. Keys are made when they are asked for from then on. */
+  [Symbol.dispose](): void {
+    this.#pool?.stop()
   }
+}
+
+function statusOf(pool: NativePool): readonly KeyPoolStatus[] {
+  return KEY_TYPES.flatMap((type, place) => {
+    const status = pool.status(place)
+    return status ? [{ type, ...status, oldestAgeMs: status.oldestAgeMs }] : []
+  })
+}
+
+function checkCpu(cpu: number): number {
+  if (typeof cpu === 'number' && cpu > 0 && cpu <= 1) return cpu
+  throw new TypeError(
+    `Cannot make a key pool: pool.cpu is ${cpu}; it must be a share of one core, above 0 and at most 1`,
+  )
+}
+
+function placeOf(type: KeyType): number {
+  const place = KEY_TYPES.indexOf(type)
+  if (place !== -1) return place
+  throw new TypeError(`Cannot prepare keys: type is ${JSON.stringify(type)}; it must be one of ${KEY_TYPES.join(', ')}`)
+}
+
+function checkCount(count: number): number {
+  if (Number.isSafeInteger(count) && count >= 0) return Math.min(count, 2 ** 32 - 1)
+  throw new TypeError(`Cannot prepare keys: count is ${count}; it must be a whole number, 0 or above`)
 }

@@ -14,7 +14,7 @@ import { wipe, wipeAll } from './wipe.ts'
  * libuv's thread pool. An abort is answered at once; a key that has begun is finished and wiped. OpenSSL's own copy of
  * a key stays in memory until the garbage collector frees it.
  */
-export class WebCryptoKeyGenerator implements KeyGenerator {
+export class WebCryptoKeyGenerator implements KeyGenerator, Disposable {
   readonly name = 'webcrypto'
 
   async generate(request: KeyRequest, { signal }: { readonly signal?: AbortSignal } = {}): Promise<GeneratedKey> {
@@ -27,10 +27,13 @@ export class WebCryptoKeyGenerator implements KeyGenerator {
     requests: readonly KeyRequest[],
     { signal }: { readonly signal?: AbortSignal } = {},
   ): Promise<readonly GeneratedKey[]> {
-    const checked = checkKeyRequests(requests)
+    const checked = await checkKeyRequests(requests)
     signal?.throwIfAborted()
     return unlessAborted(signal, makeKeys(checked, signal), { discard: wipeAll })
   }
+
+  /** It holds nothing between calls. */
+  [Symbol.dispose](): void {}
 }
 
 interface KeyKind {

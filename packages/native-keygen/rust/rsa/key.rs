@@ -21,6 +21,9 @@ pub struct RsaKey {
     modulus_bytes: usize,
 }
 
+// SAFETY: nobody else has this RSA; aws-lc ties it to no thread, and locks what its parts share (RSA_BLINDING).
+unsafe impl Send for RsaKey {}
+
 impl RsaKey {
     /// RSA_new_private_key checks the parts (RSA_check_key): n = p q, d e = 1 modulo p - 1 and q - 1, the exponents and the
     /// coefficient. It does so on the numbers in memory: to load the key back from PKCS#8 would check no more.

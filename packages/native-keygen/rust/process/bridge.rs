@@ -1,0 +1,44 @@
+//! What JavaScript sees of the kernel; `src/kernel.ts` is the other side.
+
+use std::io;
+
+use napi::{Error, Result};
+use napi_derive::napi;
+
+#[napi(object, object_from_js = false)]
+pub struct PeerCredentials {
+    pub pid: i32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// The peer of a connected UNIX socket; throws with the code `EBADF`, `ENOTSOCK`, `ENOTCONN` (not a UNIX socket, or
+/// without a peer) or `ENOTSUP` (this is not Linux).
+#[napi(catch_unwind)]
+pub fn peer_credentials(fd: i32) -> Result<PeerCredentials, String> {
+    let peer = super::peer_credentials(fd)
+        .map_err(|error| system_error(&format!("read the peer of file descriptor {fd}"), &error))?;
+    Ok(PeerCredentials {
+        pid: peer.pid,
+        uid: peer.uid,
+        gid: peer.gid,
+    })
+}
+
+/// No core file of this process from now on; on Linux its memory is closed to others of its user as well.
+#[napi(catch_unwind)]
+pub fn disable_core_dumps() -> Result<(), String> {
+    super::disable_core_dumps().map_err(|error| system_error("disable core dumps", &error))
+}
+
+fn system_error(action: &str, error: &io::Error) -> Error<String> {
+    let code = match error.raw_os_error() {
+        Some(libc::EBADF) => "EBADF",
+        Some(libc::ENOTSOCK) => "ENOTSOCK",
+        Some(libc::ENOTCONN) => "ENOTCONN",
+        Some(libc::ENOTSUP) => "ENOTSUP",
+        Some(libc::EPERM) => "EPERM",
+        _ => "EUNKNOWN",
+    };
+    Error::new(code.into(), format!("Cannot {action}: {error}"))
+}

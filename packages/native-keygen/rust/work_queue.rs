@@ -1,0 +1,237 @@
+//! Threads that do the work of all, at most one a core however much there is, in turns: each job gives one piece of its
+//! work at a time, so that a short one does not wait behind a long one. A thread starts with the first work that finds
+//! no other free, and ends when nobody is left who could bring more.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// So long may quick work that is finished wait for more of its kind, to be delivered together.
+const GATHERING: Duration = Duration::from_micros(500);
+
+/// Pieces of work that belong together, numbered from 0.
+pub trait Job: Send + Sync + 'static {
+    type Output: Send;
+
+    fn pieces(&self) -> usize;
+
+    /// Whether the pieces that are still queued are to be dropped.
+    fn is_cancelled(&self) -> bool;
+
+    /// Whether a piece takes microseconds, so that what is finished can wait for it.
+    fn is_quick(&self, piece: usize) -> bool;
+
+    /// Must not panic.
+    fn run(&self, piece: usize) -> Self::Output;
+
+    /// Takes all that a thread has finished since the last time. Called on that thread; must not panic.
+    fn deliver(finished: Vec<Finished<Self>>);
+}
+
+/// A job, one of its pieces, and what came out of it.
+pub struct Finished<J: Job + ?Sized> {
+    pub job: Arc<J>,
+    pub piece: usize,
+    pub output: J::Output,
+}
+
+pub struct WorkQueue<J: Job> {
+    state: Mutex<State<J>>,
+    ready: Condvar,
+    /// Threads that are at work.
+    busy: AtomicUsize,
+}
+
+struct State<J> {
+    turns: VecDeque<Turn<J>>,
+    threads: Vec<JoinHandle<()>>,
+    /// Threads that wait and were not called yet.
+    waiting: usize,
+    /// Calls that no thread has answered yet.
+    calls: usize,
+    users: usize,
+    is_closing: bool,
+}
+
+/// A job and the next of its pieces.
+struct Turn<J> {
+    job: Arc<J>,
+    piece: usize,
+}
+
+impl<J: Job> WorkQueue<J> {
+    pub const fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                turns: VecDeque::new(),
+                threads: Vec::new(),
+                waiting: 0,
+                calls: 0,
+                users: 0,
+                is_closing: false,
+            }),
+            ready: Condvar::new(),
+            busy: AtomicUsize::new(0),
+        }
+    }
+
+    /// To be called by everybody who adds work, before the first.
+    pub fn enter(&self) {
+        self.lock().users += 1;
+    }
+
+    /// To be called once for each `enter`, with all own jobs cancelled. The last one waits for the threads to end.
+    pub fn leave(&'static self) {
+        let mut state = self.lock();
+        state.users -= 1;
+        if state.users > 0 || state.is_closing {
+            return;
+        }
+        state.is_closing = true;
+        let threads = mem::take(&mut state.threads);
+        drop(state);
+        self.ready.notify_all();
+        for thread in threads {
+            // A panic was reported by the thread itself.
+            let _ = thread.join();
+        }
+        let mut state = self.lock();
+        state.is_closing = false;
+        (state.waiting, state.calls) = (0, 0);
+        self.busy.store(0, Ordering::Relaxed);
+        // Somebody may have come meanwhile. If no thread starts now, it does with the next work.
+        let queued = state.turns.len();
+        let _ = self.engage(queued, &mut state);
+    }
+
+    /// Fails if there is no thread and the system refuses one; the job is not taken then.
+    pub fn add(&'static self, job: Arc<J>) -> io::Result<()> {
+        let pieces = job.pieces();
+        if pieces == 0 {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        state.turns.push_back(Turn { job, piece: 0 });
+        let called = self.engage(pieces, &mut state).inspect_err(|_| {
+            state.turns.pop_back();
+        })?;
+        drop(state);
+        for _ in 0..called {
+            self.ready.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Whether every core has a thread at work. Takes no lock, so that nobody ever waits for the thread that asks.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) >= cores()
+    }
+
+    /// Finds threads for `pieces` more pieces: how many of those that wait are to be woken.
+    fn engage(&'static self, pieces: usize, state: &mut State<J>) -> io::Result<usize> {
+        if state.is_closing {
+            return Ok(0);
+        }
+        let called = pieces.min(state.waiting);
+        state.waiting -= called;
+        state.calls += called;
+        for _ in called..pieces.min(cores()) {
+            if state.threads.len() == cores() {
+                break;
+            }
+            let thread = thread::Builder::new().name("livery-keys".into());
+            match thread.spawn(|| self.work()) {
+                Ok(thread) => state.threads.push(thread),
+                Err(error) if state.threads.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        self.count_busy(state);
+        Ok(called)
+    }
+
+    fn work(&self) {
+        let mut finished: Vec<Finished<J>> = Vec::new();
+        let mut oldest = Instant::now();
+        loop {
+            let next = self.next(finished.is_empty());
+            if next.is_none() && finished.is_empty() {
+                return;
+            }
+            let is_quick = |turn: &Turn<J>| turn.job.is_quick(turn.piece);
+            if !next.as_ref().is_some_and(is_quick) || oldest.elapsed() >= GATHERING {
+                J::deliver(mem::take(&mut finished));
+            }
+            if let Some(Turn { job, piece }) = next {
+                let output = job.run(piece);
+                if finished.is_empty() {
+                    oldest = Instant::now();
+                }
+                finished.push(Finished { job, piece, output });
+            }
+        }
+    }
+
+    /// The next piece. If it `may_wait`, `None` is the end of the thread, otherwise that there is none now.
+    fn next(&self, may_wait: bool) -> Option<Turn<J>> {
+        let mut state = self.lock();
+        loop {
+            if state.is_closing {
+                return None;
+            }
+            let next = state.next();
+            if next.is_some() || !may_wait {
+                return next;
+            }
+            state.waiting += 1;
+            self.count_busy(&state);
+            while state.calls == 0 && !state.is_closing {
+                state = self
+                    .ready
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+            state.calls = state.calls.saturating_sub(1);
+        }
+    }
+
+    fn count_busy(&self, state: &State<J>) {
+        let busy = state.threads.len().saturating_sub(state.waiting);
+        self.busy.store(busy, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<J>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<J: Job> State<J> {
+    /// One piece of the job whose turn it is, which then queues behind all others.
+    fn next(&mut self) -> Option<Turn<J>> {
+        while let Some(Turn { job, piece }) = self.turns.pop_front() {
+            if job.is_cancelled() {
+                continue;
+            }
+            if piece + 1 < job.pieces() {
+                self.turns.push_back(Turn {
+                    job: Arc::clone(&job),
+                    piece: piece + 1,
+                });
+            }
+            return Some(Turn { job, piece });
+        }
+        None
+    }
+}
+
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
+}

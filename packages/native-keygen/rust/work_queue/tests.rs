@@ -1,0 +1,207 @@
+//! The queue with jobs that the test holds and lets go.
+
+use std::iter;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+
+/// The name of its job and its number.
+type Piece = (&'static str, usize);
+
+/// A job whose pieces tell when they start, and wait until they may end.
+struct TestJob {
+    name: &'static str,
+    pieces: usize,
+    is_quick: bool,
+    is_cancelled: AtomicBool,
+    started: Sender<Piece>,
+    gate: Mutex<Receiver<()>>,
+    delivered: Sender<Piece>,
+}
+
+impl Job for TestJob {
+    type Output = ();
+
+    fn pieces(&self) -> usize {
+        self.pieces
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    fn is_quick(&self, _piece: usize) -> bool {
+        self.is_quick
+    }
+
+    fn run(&self, piece: usize) {
+        let _ = self.started.send((self.name, piece));
+        // A closed gate's sender, dropped, lets everybody through.
+        let _ = self.gate.lock().expect("no panic").recv();
+    }
+
+    fn deliver(finished: Vec<Finished<Self>>) {
+        for Finished { job, piece, .. } in finished {
+            let _ = job.delivered.send((job.name, piece));
+        }
+    }
+}
+
+fn next(pieces: &Receiver<Piece>) -> Piece {
+    let piece = pieces.recv_timeout(Duration::from_secs(60));
+    piece.expect("something happens")
+}
+
+/// A queue of its own, as long-lived as the one of the process.
+struct Bench {
+    queue: &'static WorkQueue<TestJob>,
+    started: (Sender<Piece>, Receiver<Piece>),
+    delivered: (Sender<Piece>, Receiver<Piece>),
+}
+
+impl Bench {
+    fn new() -> Self {
+        let queue: &WorkQueue<TestJob> = Box::leak(Box::new(WorkQueue::new()));
+        queue.enter();
+        Self {
+            queue,
+            started: channel(),
+            delivered: channel(),
+        }
+    }
+
+    /// A job, queued. Each message through the gate ends one piece; without the gate all end at once.
+    fn add(&self, name: &'static str, pieces: usize) -> (Arc<TestJob>, Sender<()>) {
+        let (open, gate) = channel();
+        let job = Arc::new(TestJob {
+            name,
+            pieces,
+            is_quick: name != "slow",
+            is_cancelled: AtomicBool::new(false),
+            started: self.started.0.clone(),
+            gate: Mutex::new(gate),
+            delivered: self.delivered.0.clone(),
+        });
+        self.queue.add(Arc::clone(&job)).expect("a thread");
+        (job, open)
+    }
+
+    /// Every thread has a piece to hold it.
+    fn occupy(&self) -> (Arc<TestJob>, Sender<()>) {
+        let held = self.add("hold", cores());
+        for _ in 0..cores() {
+            assert_eq!(next(&self.started.1).0, "hold");
+        }
+        held
+    }
+}
+
+#[test]
+fn all_pieces_are_done_and_delivered_once() {
+    let bench = Bench::new();
+    drop(bench.add("a", 1000).1);
+    let mut done: Vec<_> = (0..1000).map(|_| next(&bench.delivered.1).1).collect();
+    done.sort_unstable();
+    assert_eq!(done, (0..1000).collect::<Vec<_>>());
+    bench.queue.leave();
+    assert!(bench.delivered.1.try_recv().is_err());
+}
+
+#[test]
+fn jobs_take_turns_so_that_a_single_piece_does_not_wait_behind_ten_thousand() {
+    let bench = Bench::new();
+    let (_, hold) = bench.occupy();
+    drop(bench.add("batch", 10_000).1);
+    drop(bench.add("single", 1).1);
+    drop(bench.add("pair", 2).1);
+    let mut state = bench.queue.lock();
+    let order: Vec<_> = iter::from_fn(|| state.next().map(|turn| (turn.job.name, turn.piece)))
+        .take(6)
+        .collect();
+    drop(state);
+    assert_eq!(
+        order,
+        [
+            ("batch", 0),
+            ("single", 0),
+            ("pair", 0),
+            ("batch", 1),
+            ("pair", 1),
+            ("batch", 2)
+        ]
+    );
+    drop(hold);
+    bench.queue.leave();
+}
+
+#[test]
+fn there_are_never_more_threads_than_cores() {
+    let bench = Bench::new();
+    let (_, hold) = bench.occupy();
+    assert!(bench.queue.is_busy());
+    let more: Vec<_> = (0..20).map(|_| bench.add("more", 20)).collect();
+    assert_eq!(bench.queue.lock().threads.len(), cores());
+    assert!(bench.started.1.try_recv().is_err());
+    drop((hold, more));
+    bench.queue.leave();
+}
+
+#[test]
+fn what_is_cancelled_before_its_turn_is_dropped() {
+    let bench = Bench::new();
+    let (_, hold) = bench.occupy();
+    let (cancelled, gate) = bench.add("cancelled", 100);
+    drop((gate, bench.add("next", 1).1));
+    cancelled.is_cancelled.store(true, Ordering::Relaxed);
+    drop(hold);
+    assert_eq!(next(&bench.started.1).0, "next");
+    bench.queue.leave();
+    assert_eq!(Arc::strong_count(&cancelled), 1);
+}
+
+#[test]
+fn the_threads_end_with_the_last_user_and_start_again_with_the_next() {
+    let bench = Bench::new();
+    bench.queue.enter();
+    drop(bench.add("first", 2).1);
+    for _ in 0..2 {
+        next(&bench.delivered.1);
+    }
+    bench.queue.leave();
+    assert!(!bench.queue.lock().threads.is_empty());
+    bench.queue.leave();
+    assert_eq!(bench.queue.lock().threads.len(), 0);
+    assert!(!bench.queue.is_busy());
+    bench.queue.enter();
+    drop(bench.add("second", 1).1);
+    while next(&bench.delivered.1).0 != "second" {}
+    bench.queue.leave();
+}
+
+#[test]
+fn work_that_comes_while_the_threads_end_is_done() {
+    for _ in 0..50 {
+        let bench = Bench::new();
+        drop(bench.add("first", 1).1);
+        let queue = bench.queue;
+        let leaving = thread::spawn(|| queue.leave());
+        bench.queue.enter();
+        drop(bench.add("second", 1).1);
+        while next(&bench.delivered.1).0 != "second" {}
+        leaving.join().expect("no panic");
+        bench.queue.leave();
+    }
+}
+
+#[test]
+fn a_quick_piece_is_delivered_before_a_slow_one_begins() {
+    let bench = Bench::new();
+    let (_, hold) = bench.occupy();
+    drop(bench.add("quick", 1).1);
+    let slow: Vec<_> = (0..cores()).map(|_| bench.add("slow", 1)).collect();
+    drop(hold);
+    while next(&bench.delivered.1).0 != "quick" {}
+    drop(slow);
+    bench.queue.leave();
+}

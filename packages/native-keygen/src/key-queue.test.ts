@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { Worker } from 'node:worker_threads'
+import type { KeyRequest } from '@livery/core'
+import { lookup } from './addon.ts'
+import { createKeyGenerator } from './create-key-generator.ts'
+
+const skip = lookup.addon ? false : lookup.reason
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const RSA: KeyRequest = { type: 'rsa-4096', identity: WEB }
+const ECDSA: KeyRequest = { type: 'ecdsa-p256', identity: WEB }
+const HERE = fileURLToPath(import.meta.url)
+
+/** What a program has in common: `generator`, with a pool that is being filled. */
+const PREAMBLE = `
+  import { createKeyGenerator } from ${JSON.stringify(new URL('./create-key-generator.ts', import.meta.url).href)}
+  const { generator } = createKeyGenerator({ pool: { cpu: 1 } })
+  generator.prepare('rsa-4096', 1000)
+  const ask = type => generator.generate({ type, identity: '${WEB}' })
+  const askForMany = () => generator.generateBatch(Array(100).fill({ type: 'rsa-4096', identity: '${WEB}' }))
+`
+
+function run(program: string) {
+  const options = ['--conditions=@livery/source', '--input-type=module', '--eval', PREAMBLE + program]
+  return promisify(execFile)(process.execPath, options, { timeout: 60_000 })
+}
+
+test('files are read while more RSA keys are made than libuv has threads', { skip }, async () => {
+  const controller = new AbortController()
+  let made = 0
+  const keys = Array.from({ length: 8 }, async () => {
+    await createKeyGenerator({ pool: false }).generator.generate(RSA, controller)
+    made += 1
+  })
+  const all = Promise.allSettled(keys)
+  await readFile(HERE)
+  assert.ok(made < 8, 'the file came first')
+  controller.abort()
+  await all
+})
+
+test('a single key does not wait behind a batch of RSA keys', { skip }, async () => {
+  const { generator } = createKeyGenerator({ pool: false })
+  const controller = new AbortController()
+  const batch = generator.generateBatch(
+    Array.from({ length: 500 }, () => RSA),
+    controller,
+  )
+  const winner = await Promise.race([batch.then(() => 'batch'), generator.generate(ECDSA).then(() => 'single')])
+  assert.equal(winner, 'single')
+  controller.abort()
+  await assert.rejects(batch, { name: 'AbortError' })
+})
+
+test('ten thousand keys of one batch are all different and come in slices', { skip }, async () => {
+  const { generator } = createKeyGenerator({ pool: false })
+  let turns = 0
+  let running = true
+  const count = () => {
+    turns += 1
+    if (running) setImmediate(count)
+  }
+  count()
+  const keys = await generator.generateBatch(Array.from({ length: 10_000 }, () => ECDSA))
+  running = false
+  assert.equal(new Set(keys.map(key => Buffer.from(key.publicKeyDer).toString('hex'))).size, 10_000)
+  assert.ok(turns > 100, `${turns} turns of the event loop`)
+})
+
+test('a program ends when its keys are there, though the pool is being filled', { skip }, async () => {
+  const { stdout } = await run(`console.log((await ask('ecdsa-p256')).csrDer.length > 0)`)
+  assert.equal(stdout, 'true\n')
+})
+
+test('a program that nothing else keeps alive gets its keys', { skip }, async () => {
+  const { stdout } = await run(`
+    ask('rsa-2048').then(() => console.log('first')).then(() => ask('ecdsa-p256')).then(() => console.log('second'))
+  `)
+  assert.equal(stdout, 'first\nsecond\n')
+})
+
+test('a program can exit in the middle of its keys', { skip }, async () => {
+  const { stdout } = await run(`
+    askForMany()
+    await ask('ecdsa-p256')
+    console.log('done')
+    process.exit(0)
+  `)
+  assert.equal(stdout, 'done\n')
+})
+
+test('a worker thread can end in the middle of its keys, and others get theirs', { skip }, async () => {
+  const program = `${PREAMBLE}
+    import { parentPort } from 'node:worker_threads'
+    askForMany()
+    await ask('ecdsa-p256')
+    parentPort.postMessage('at work')
+    setInterval(() => {}, 1000)
+  `
+  const url = new URL(`data:text/javascript,${encodeURIComponent(program)}`)
+  const workers = [0, 1].map(() => new Worker(url, { execArgv: ['--conditions=@livery/source'] }))
+  await Promise.all(workers.map(worker => once(worker, 'message')))
+  await Promise.all(workers.map(worker => worker.terminate()))
+  const key = await createKeyGenerator({ pool: false }).generator.generate(ECDSA)
+  assert.ok(key.privateKeyPem.length > 0)
+})
+
+test('a key has its memory for itself: no other key is behind it', { skip }, async () => {
+  const { generator } = createKeyGenerator({ pool: false })
+  for (const key of await generator.generateBatch([ECDSA, ECDSA, ECDSA]))
+    assert.equal(key.privateKeyPem.buffer.byteLength, key.privateKeyPem.length)
+})

@@ -1,0 +1,169 @@
+/** Brings key requests to the addon's threads and their keys back: `rust/bridge.rs` is the other side. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type GeneratedKey, KEY_TYPES, type KeyRequest } from '@livery/core'
+import { unlessAborted } from './abandon.ts'
+import type { Addon } from './addon.ts'
+import { wipe, wipeAll } from './wipe.ts'
+
+export type NativePool = InstanceType<Addon['KeyPool']>
+
+/** What a call wants: its keys are made with those of `pool` where some lie ready. */
+interface Options {
+  readonly signal: AbortSignal | undefined
+  readonly pool: NativePool | undefined
+}
+
+/** Whoever waits for a job. */
+interface Waiting {
+  /** Takes the key of the request at `index`; `true` if it was the last one. */
+  readonly receive: (index: number, key: GeneratedKey) => boolean
+  readonly fail: (error: Error) => void
+}
+
+/** 32-bit words: the number of records at the start of the page, and the header of each. */
+const WORD = 4
+const HEADER_WORDS = 6
+const PAGE_BYTES = 64 * 1024
+const STATUS = { done: 0, wrongInput: 1 }
+
+/**
+ * One an environment: the threads under it are those of the whole process. Keys come many at a time, and at most as many
+ * in one turn of the event loop as fit on a page; the page is wiped at once.
+ */
+export class KeyQueue {
+  readonly #addon: Addon
+  readonly #native: InstanceType<Addon['KeyQueue']>
+  readonly #jobs = new Map<number, Waiting>()
+  readonly #page = new Uint8Array(PAGE_BYTES)
+  readonly #words = new Uint32Array(this.#page.buffer)
+  #lastJob = 0
+
+  constructor(addon: Addon) {
+    this.#addon = addon
+    this.#native = new addon.KeyQueue(() => this.#receive())
+    process.once('exit', () => this.#native.close())
+  }
+
+  /** `cpu` as in `KeyPoolOptions`. */
+  createPool(cpu: number): NativePool {
+    return new this.#addon.KeyPool(this.#native, cpu)
+  }
+
+  generate(request: Required<KeyRequest>, { signal, pool }: Options): Promise<GeneratedKey> {
+    const { promise, resolve, reject } = Promise.withResolvers<GeneratedKey>()
+    const receive = (_: number, key: GeneratedKey) => {
+      resolve(key)
+      return true
+    }
+    const job = this.#start({ receive, fail: reject }, job =>
+      this.#native.submitOne(job, codeOf(request), request.identity, pool),
+    )
+    return unlessAborted(signal, promise, { stop: () => this.#cancel(job), discard: wipe })
+  }
+
+  generateBatch(
+    requests: readonly Required<KeyRequest>[],
+    { signal, pool }: Options,
+  ): Promise<readonly GeneratedKey[]> {
+    const { promise, resolve, reject } = Promise.withResolvers<readonly GeneratedKey[]>()
+    const keys: GeneratedKey[] = []
+    let missing = requests.length
+    const receive = (index: number, key: GeneratedKey) => {
+      keys[index] = key
+      missing -= 1
+      if (missing === 0) resolve(keys)
+      return missing === 0
+    }
+    const fail = (error: Error) => {
+      wipeAll(keys)
+      reject(error)
+    }
+    const identities = requests.map(({ identity }) => identity).join('\n')
+    const job = this.#start({ receive, fail }, job =>
+      this.#native.submit(job, Uint8Array.from(requests, codeOf), identities, pool),
+    )
+    return unlessAborted(signal, promise, { stop: () => this.#cancel(job), discard: wipeAll })
+  }
+
+  #start(waiting: Waiting, submit: (job: number) => void): number {
+    do this.#lastJob = (this.#lastJob + 1) >>> 0
+    while (this.#jobs.has(this.#lastJob))
+    submit(this.#lastJob)
+    if (this.#jobs.size === 0) this.#native.keepAlive(true)
+    this.#jobs.set(this.#lastJob, waiting)
+    return this.#lastJob
+  }
+
+  #cancel(job: number): void {
+    const waiting = this.#end(job)
+    if (!waiting) return
+    this.#native.cancel(job)
+    waiting.fail(new Error('Cancelled'))
+  }
+
+  #end(job: number): Waiting | undefined {
+    const waiting = this.#jobs.get(job)
+    if (this.#jobs.delete(job) && this.#jobs.size === 0) this.#native.keepAlive(false)
+    return waiting
+  }
+
+  /** Takes in all that is finished, a page in each turn of the event loop. */
+  async #receive(): Promise<void> {
+    while (this.#receivePage()) await nextTurn()
+  }
+
+  /** Whether there is more. */
+  #receivePage(): boolean {
+    const hasMore = this.#native.drain(this.#page)
+    let word = 1
+    for (let left = this.#words[0] ?? 0; left > 0; left--) word = this.#receiveRecord(word)
+    this.#page.fill(0, 0, word * WORD)
+    return hasMore
+  }
+
+  /** Where the next record starts. A job that is not here any more was cancelled. */
+  #receiveRecord(start: number): number {
+    const [job = 0, index = 0, status, secret = 0, csr = 0, publicKey = 0] = this.#words.subarray(
+      start,
+      start + HEADER_WORDS,
+    )
+    const secretStart = (start + HEADER_WORDS) * WORD
+    const csrStart = secretStart + wholeWords(secret)
+    const publicKeyStart = csrStart + wholeWords(csr)
+    const waiting = this.#jobs.get(job)
+    if (waiting) {
+      // One allocation for what is public, and one for what its owner will wipe.
+      const privateKeyPem = this.#page.slice(secretStart, secretStart + secret)
+      const publicParts = this.#page.slice(csrStart, publicKeyStart + publicKey)
+      const csrDer = publicParts.subarray(0, csr)
+      const publicKeyDer = publicParts.subarray(publicKeyStart - csrStart)
+      if (status !== STATUS.done) this.#end(job)?.fail(problem(privateKeyPem, status))
+      else if (waiting.receive(index, { privateKeyPem, csrDer, publicKeyDer })) this.#end(job)
+    }
+    return (publicKeyStart + wholeWords(publicKey)) / WORD
+  }
+}
+
+function wholeWords(bytes: number): number {
+  return Math.ceil(bytes / WORD) * WORD
+}
+
+const queues = new WeakMap<Addon, KeyQueue>()
+
+/** The queue of this environment. */
+export function keyQueueOf(addon: Addon): KeyQueue {
+  const known = queues.get(addon)
+  if (known) return known
+  const queue = new KeyQueue(addon)
+  queues.set(addon, queue)
+  return queue
+}
+
+function codeOf({ type, format }: Required<KeyRequest>): number {
+  return 2 * KEY_TYPES.indexOf(type) + (format === 'traditional' ? 1 : 0)
+}
+
+function problem(message: Uint8Array, status: number | undefined): Error {
+  const code = status === STATUS.wrongInput ? 'InvalidArg' : 'GenericFailure'
+  return Object.assign(new Error(new TextDecoder().decode(message)), { code })
+}
