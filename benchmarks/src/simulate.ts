@@ -1,5 +1,6 @@
 /** `npm run simulate`: what many nodes do to a CA, and what that does to them. `--help` tells the options. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { readOptions } from './option-values.ts'
 import { findCapacity } from './simulate/capacity.ts'
 import { HELP, parseOptions, type ScenarioName } from './simulate/options.ts'
 import { plotLoad, time, toJson, toTable } from './simulate/report.ts'
@@ -28,18 +29,20 @@ const OWN_SCALE: Readonly<Partial<Record<ScenarioName, number>>> = { outage: 0.2
 /** Between two lines of progress, milliseconds of real time. */
 const PROGRESS_EVERY_MS = 2_000
 
-async function main(args: readonly string[]): Promise<void> {
-  const options = parseOptions(args)
-  if (!options) {
+async function main(args: readonly string[]): Promise<number> {
+  const options = readOptions(args, parseOptions, 'simulate')
+  if (options === 'help') {
     process.stdout.write(HELP)
-    return
+    return 0
   }
+  if (options === 'wrong') return 2
   for (const name of options.scenarios) {
     const settings = scaled(options.settings, options.scale ?? OWN_SCALE[name] ?? 1)
     const rows =
       name === 'capacity' ? await runCapacity(settings, options.bootGoalMs) : await runScenario(name, settings)
     await keep(name, { settings, rows })
   }
+  return 0
 }
 
 async function runScenario(name: Exclude<ScenarioName, 'capacity'>, settings: ScenarioSettings): Promise<unknown> {
@@ -79,10 +82,4 @@ async function keep(name: ScenarioName, result: unknown): Promise<void> {
   await writeFile(RESULTS, `${JSON.stringify(all, undefined, 2)}\n`)
 }
 
-try {
-  await main(process.argv.slice(2))
-} catch (error) {
-  if (!(error instanceof TypeError)) throw error
-  process.stderr.write(`simulate: ${error.message}\n(npm run simulate -- --help tells more)\n`)
-  process.exitCode = 2
-}
+process.exitCode = await main(process.argv.slice(2))

@@ -1,5 +1,6 @@
 /** The command line of `npm run simulate`. */
 import { parseArgs } from 'node:util'
+import { atLeast, count, duration, oneOf, refuse } from '../option-values.ts'
 import type { ScenarioSettings } from './scenarios.ts'
 
 export const SCENARIOS = ['boot', 'steady', 'rotation', 'outage', 'skew', 'capacity'] as const
@@ -93,41 +94,8 @@ function readScenarios(text: string): readonly ScenarioName[] {
   return text === 'all' ? SCENARIOS : [oneOf('scenario', text, SCENARIOS)]
 }
 
-function oneOf<Choice extends string>(option: string, text: string, choices: readonly Choice[]): Choice {
-  const choice = choices.find(each => each === text)
-  if (choice === undefined) throw refuse(option, text, `is none of ${choices.join(', ')}`, 'Write one of them')
-  return choice
-}
-
-/** A whole number from 1 to `most`. */
-export function count(option: string, text: string, most: number): number {
-  const value = /^\d+$/.test(text) ? Number(text) : 0
-  if (value >= 1 && value <= most) return value
-  throw refuse(option, text, `is no whole number from 1 to ${most}`, 'Write digits only')
-}
-
 function scaleOf(text: string): number {
   const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : 0
   if (value >= 0.001 && value <= 100) return value
   throw refuse('scale', text, 'is no number from 0.001 to 100', 'Write 0.1 for a tenth')
-}
-
-const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
-
-/** Milliseconds. */
-export function duration(option: string, text: string): number {
-  const [, amount = '', unit = ''] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? []
-  const factor = UNITS[unit]
-  if (factor !== undefined) return Number(amount) * factor
-  throw refuse(option, text, 'is no duration', 'Write a number and a unit, such as 500ms, 90s, 10m or 24h')
-}
-
-function atLeast(option: string, text: string, leastMs: number): number {
-  const value = duration(option, text)
-  if (value < leastMs) throw refuse(option, text, `is less than ${leastMs} ms`, 'Write a longer one')
-  return value
-}
-
-function refuse(option: string, text: string, reason: string, remedy: string): TypeError {
-  return new TypeError(`--${option} ${JSON.stringify(text.slice(0, 100))} ${reason}. ${remedy}.`)
 }

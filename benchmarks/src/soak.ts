@@ -1,0 +1,59 @@
+/** `npm run soak`: many identities with short lives, for long, and a client that looks at every secret. `--help` tells the options. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { readOptions } from './option-values.ts'
+import { cleanUpOnExit } from './peers/workshop.ts'
+import { linePlot } from './plot.ts'
+import { describeMachine } from './report.ts'
+import { HELP, parseOptions, type SoakOptions } from './soak/options.ts'
+import { soak } from './soak/run.ts'
+import { type Check, judge, type Observed, passes } from './soak/verdict.ts'
+
+const RESULTS = new URL('../results/', import.meta.url)
+const PLOTS = new URL('../plots/', import.meta.url)
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = readOptions(args, parseOptions, 'soak')
+  if (options === 'help') {
+    process.stdout.write(HELP)
+    return 0
+  }
+  if (options === 'wrong') return 2
+  cleanUpOnExit()
+  const observed = await soak(options, line => process.stderr.write(`soak: ${line}\n`))
+  const checks = judge(observed)
+  await keep(options, observed, checks)
+  for (const { name, holds, found } of checks) {
+    const verdict = holds === undefined ? 'not told' : holds ? 'ok' : 'FAILED'
+    process.stdout.write(`${verdict}: ${name} (${found})\n`)
+  }
+  return passes(checks) ? 0 : 1
+}
+
+async function keep(options: SoakOptions, { samples, ...observed }: Observed, checks: readonly Check[]): Promise<void> {
+  await mkdir(RESULTS, { recursive: true })
+  await mkdir(PLOTS, { recursive: true })
+  const { renewals: _, ...told } = observed
+  const results = { machine: describeMachine(new Date()), options, checks, ...told, samples: samples.map(rounded) }
+  await writeFile(new URL('soak.json', RESULTS), `${JSON.stringify(results, undefined, 2)}\n`)
+  await writeFile(new URL('soak.svg', PLOTS), plot(options, samples))
+}
+
+function plot({ identities, ttlMs }: SoakOptions, samples: Observed['samples']): string {
+  return linePlot({
+    title: `${identities} identities with certificates of ${ttlMs / 1_000} s`,
+    x: { name: 'minutes since all had a certificate' },
+    y: { name: 'MB; renewals a second' },
+    series: [
+      { name: 'resident memory of the agent, MB', points: samples.map(one => [one.second / 60, one.residentMB]) },
+      { name: 'its heap in use, MB', points: samples.map(one => [one.second / 60, one.heapMB]), dashed: true },
+      { name: 'renewals a second', points: samples.map(one => [one.second / 60, one.renewalsPerSecond]) },
+    ],
+  })
+}
+
+function rounded(sample: Observed['samples'][number]): unknown {
+  const round = (_: string, value: unknown) => (typeof value === 'number' ? Math.round(value * 1_000) / 1_000 : value)
+  return JSON.parse(JSON.stringify(sample, round))
+}
+
+process.exitCode = await main(process.argv.slice(2))

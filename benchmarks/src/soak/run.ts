@@ -1,0 +1,181 @@
+/** One soak: starts everything, samples every ten seconds, and gathers what the client tells. */
+import { type ChildProcess, fork } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Workshop } from '../peers/workshop.ts'
+import type { ClientOrder, ClientReport } from './client.ts'
+import type { SoakOptions } from './options.ts'
+import {
+  type AgentProcess,
+  type CAProcess,
+  heapBytes,
+  identityNames,
+  startAgent,
+  startCA,
+  usageOf,
+} from './processes.ts'
+import type { Observed, Sample } from './verdict.ts'
+
+const SAMPLE_EVERY_MS = 10_000
+/** A machine that has other things to do needs a while for ten thousand certificates. */
+const ALL_SERVED_WITHIN_MS = 300_000
+const MOST_FAILURES_KEPT = 20
+
+/** `say` hears a line of progress now and then. */
+export async function soak(options: SoakOptions, say: (line: string) => void): Promise<Observed> {
+  await using workshop = new Workshop()
+  const ca = await startCA(workshop, options)
+  const agent = await startAgent(workshop, ca, options)
+  const startedAt = performance.now()
+  const client = fork(new URL('client.ts', import.meta.url), { execArgv: process.execArgv })
+  using gathered = new Gathered(client, options)
+  client.send({
+    socket: agent.socket,
+    names: identityNames(options.identities),
+    connections: options.connections,
+  } satisfies ClientOrder)
+  say(`agent ${agent.pid}, CA ${ca.pid}, client ${client.pid}`)
+
+  const allServed = await gathered.waitForAll()
+  if (allServed) {
+    gathered.allServedAfterS = (performance.now() - startedAt) / 1_000
+    say(`all ${options.identities} have a certificate after ${gathered.allServedAfterS.toFixed(1)} s`)
+    const away = takeCAAway(ca, options, say)
+    await sample(agent, ca, gathered, options, say)
+    await away
+  }
+  return gathered.observed()
+}
+
+/** What the client has told so far. */
+class Gathered implements Disposable {
+  allServedAfterS: number | undefined
+  readonly samples: Sample[] = []
+  readonly renewals: number[] = []
+  readonly #client: ChildProcess
+  readonly #options: SoakOptions
+  readonly #failures: string[] = []
+  #ended: string | undefined
+  #last: ClientReport | undefined
+  #leastLeftMs: number | undefined
+  #wake: () => void = () => {}
+
+  constructor(client: ChildProcess, options: SoakOptions) {
+    this.#client = client
+    this.#options = options
+    client.on('message', (report: ClientReport) => this.#take(report))
+    client.once('exit', code => {
+      this.#ended = `the client ended with exit code ${code}`
+      this.#wake()
+    })
+  }
+
+  get client(): { readonly seen: number; readonly failureCount: number; readonly cpuSeconds: number } {
+    return this.#last ?? { seen: 0, failureCount: 0, cpuSeconds: 0 }
+  }
+
+  get leastLeftMs(): number | undefined {
+    return this.#leastLeftMs
+  }
+
+  /** Whether all have a certificate, waiting for it. */
+  async waitForAll(): Promise<boolean> {
+    const deadline = performance.now() + ALL_SERVED_WITHIN_MS
+    while ((this.#last?.served ?? 0) < this.#options.identities) {
+      if (this.#ended !== undefined || performance.now() > deadline) return false
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#wake = resolve
+      await promise
+    }
+    return true
+  }
+
+  observed(): Observed {
+    const { seen, failureCount } = this.client
+    const ended = this.#ended === undefined ? [] : [this.#ended]
+    return {
+      ...this.#options,
+      seen,
+      failureCount: failureCount + ended.length,
+      failures: [...this.#failures, ...ended],
+      allServedAfterS: this.allServedAfterS,
+      renewals: this.renewals,
+      leastLeftMs: this.#leastLeftMs,
+      samples: this.samples,
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#client.removeAllListeners()
+    this.#client.kill()
+  }
+
+  #take(report: ClientReport): void {
+    this.#last = report
+    if (this.allServedAfterS !== undefined) this.renewals.push(report.renewals)
+    if (report.leastLeftMs !== undefined)
+      this.#leastLeftMs = Math.min(report.leastLeftMs, this.#leastLeftMs ?? report.leastLeftMs)
+    this.#failures.push(...report.failures.slice(0, MOST_FAILURES_KEPT - this.#failures.length))
+    this.#wake()
+  }
+}
+
+async function sample(
+  agent: AgentProcess,
+  ca: CAProcess,
+  gathered: Gathered,
+  { forMs }: SoakOptions,
+  say: (line: string) => void,
+): Promise<void> {
+  const startedAt = performance.now()
+  let before = await readCpu(agent, ca, gathered)
+  for (let due = SAMPLE_EVERY_MS; due <= forMs; due += SAMPLE_EVERY_MS) {
+    await sleep(startedAt + due - performance.now())
+    const [usage, heap, now] = [await usageOf(agent), await heapBytes(agent), await readCpu(agent, ca, gathered)]
+    const share = (name: 'agent' | 'ca' | 'client') => (now[name] - before[name]) / ((now.at - before.at) / 1_000)
+    const lately = gathered.renewals.slice(-SAMPLE_EVERY_MS / 1_000)
+    const one: Sample = {
+      second: Math.round((now.at - startedAt) / 1_000),
+      residentMB: usage.residentBytes / 1e6,
+      heapMB: heap / 1e6,
+      renewalsPerSecond: lately.reduce((a, b) => a + b, 0) / Math.max(1, lately.length),
+      cpu: { agent: share('agent'), ca: share('ca'), client: share('client') },
+    }
+    gathered.samples.push(one)
+    say(describe(one, gathered))
+    before = now
+  }
+}
+
+async function readCpu(agent: AgentProcess, ca: CAProcess, { client }: Gathered) {
+  const [ofAgent, ofCA] = [await usageOf(agent), await usageOf(ca)]
+  return { at: performance.now(), agent: ofAgent.cpuSeconds, ca: ofCA.cpuSeconds, client: client.cpuSeconds }
+}
+
+function describe({ second, residentMB, heapMB, renewalsPerSecond, cpu }: Sample, gathered: Gathered): string {
+  const percent = (share: number) => `${(100 * share).toFixed(0)} %`
+  const { seen, failureCount } = gathered.client
+  const peak = gathered.renewals.reduce((a, b) => Math.max(a, b), 0)
+  const left = gathered.leastLeftMs === undefined ? '–' : `${(gathered.leastLeftMs / 1_000).toFixed(1)} s`
+  return [
+    `${second} s: ${seen} secrets, ${failureCount} failures`,
+    `${renewalsPerSecond.toFixed(0)} renewals/s (highest ${peak})`,
+    `least left ${left}`,
+    `agent ${residentMB.toFixed(0)} MB, heap ${heapMB.toFixed(0)} MB`,
+    `CPU: agent ${percent(cpu.agent)}, CA ${percent(cpu.ca)}, client ${percent(cpu.client)}`,
+  ].join('; ')
+}
+
+/** A stopped process answers nothing, and its connections stay open: the worst kind of outage. */
+async function takeCAAway(
+  { pid }: CAProcess,
+  { caAwayMs, ttlMs }: SoakOptions,
+  say: (line: string) => void,
+): Promise<void> {
+  if (caAwayMs === 0) return
+  await sleep(2 * ttlMs)
+  process.kill(pid, 'SIGSTOP')
+  say(`the CA is stopped for ${caAwayMs / 1_000} s`)
+  await sleep(caAwayMs)
+  process.kill(pid, 'SIGCONT')
+  say('the CA goes on')
+}

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { judge, judgeMemory, judgeSpread, type Observed, passes, type Sample } from './verdict.ts'
+
+const cpu = { agent: 0.5, ca: 0.4, client: 0.1 }
+
+/** Ten seconds apart. */
+function memory(count: number, residentMB: (index: number) => number): Sample[] {
+  return Array.from({ length: count }, (_, index) => ({
+    second: index * 10,
+    residentMB: residentMB(index),
+    heapMB: 50,
+    renewalsPerSecond: 10,
+    cpu,
+  }))
+}
+
+const good: Observed = {
+  identities: 100,
+  ttlMs: 10_000,
+  seen: 1_000,
+  failureCount: 0,
+  failures: [],
+  allServedAfterS: 2,
+  renewals: new Array<number>(60).fill(20),
+  leastLeftMs: 4_000,
+  samples: memory(180, () => 300),
+}
+
+test('a soak in which everything went well passes', () => {
+  const checks = judge(good)
+  assert.ok(checks.every(({ holds }) => holds === true))
+  assert.ok(passes(checks))
+})
+
+for (const [what, change] of [
+  ['one bad secret', { failureCount: 1, failures: ['sa-7: bad'] }],
+  ['no secret at all', { seen: 0 }],
+  ['a name that never got one', { allServedAfterS: undefined }],
+  ['a certificate that came late', { leastLeftMs: -1 }],
+  ['a burst of renewals', { renewals: [...good.renewals, 200] }],
+  ['memory that grows', { samples: memory(180, index => 200 + index) }],
+] as const) {
+  test(`${what} fails it`, () => {
+    assert.equal(passes(judge({ ...good, ...change })), false)
+  })
+}
+
+test('the first lifetime, with its one window, is left out of the spread', () => {
+  const renewals = [...new Array<number>(10).fill(500), ...new Array<number>(20).fill(20)]
+  assert.equal(judgeSpread({ renewals, ttlMs: 10_000 }).holds, true)
+})
+
+test('before two lifetimes have passed the spread cannot be told', () => {
+  assert.equal(judgeSpread({ renewals: new Array<number>(15).fill(20), ttlMs: 10_000 }).holds, undefined)
+})
+
+test('memory that grew while warming up is flat', () => {
+  const { holds, found } = judgeMemory(memory(180, index => Math.min(200 + index * 3, 350)))
+  assert.equal(holds, true)
+  assert.match(found, /350 MB, then 350 MB; .* rises by 0\.0 MB an hour/)
+})
+
+test('the growth is told by the hour', () => {
+  assert.match(judgeMemory(memory(180, index => 300 + index / 6)).found, /rises by 60\.0 MB an hour/)
+})
+
+test('a short soak says nothing of memory, and does not fail by it', () => {
+  const checks = judge({ ...good, samples: memory(12, index => 100 + 50 * index) })
+  assert.equal(checks.at(-1)?.holds, undefined)
+  assert.ok(passes(checks))
+})

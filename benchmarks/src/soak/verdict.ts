@@ -1,0 +1,113 @@
+/** What a soak comes to: each demand with what was found. */
+
+/** One line of the log of a soak, every ten seconds. */
+export interface Sample {
+  /** Since all had a certificate, seconds. */
+  readonly second: number
+  readonly residentMB: number
+  readonly heapMB: number
+  readonly renewalsPerSecond: number
+  /** Of one core, 0 to 1 and above. */
+  readonly cpu: { readonly agent: number; readonly ca: number; readonly client: number }
+}
+
+export interface Observed {
+  readonly identities: number
+  readonly ttlMs: number
+  readonly seen: number
+  readonly failureCount: number
+  readonly failures: readonly string[]
+  /** The first certificate of the last name, seconds after the start of the agent; `undefined`: never. */
+  readonly allServedAfterS: number | undefined
+  /** Renewals of each second since then. */
+  readonly renewals: readonly number[]
+  readonly leastLeftMs: number | undefined
+  readonly samples: readonly Sample[]
+}
+
+export interface Check {
+  readonly name: string
+  /** `undefined`: it cannot be told. */
+  readonly holds: boolean | undefined
+  readonly found: string
+}
+
+/** The highest second over the mean. */
+const MOST_UNEVEN = 3
+/** The last third's memory over the second third's. */
+const MOST_GROWTH = 1.1
+/** Five minutes: a heap that fills up for the first time looks like a leak until then. */
+const LEAST_IN_A_THIRD = 30
+
+export function judge(observed: Observed): readonly Check[] {
+  const { identities, seen, failureCount, failures, allServedAfterS, leastLeftMs } = observed
+  return [
+    {
+      name: 'every name has a certificate',
+      holds: allServedAfterS !== undefined,
+      found: allServedAfterS === undefined ? 'not all did' : `${identities} after ${allServedAfterS.toFixed(1)} s`,
+    },
+    {
+      name: 'every secret is good, and each name always has one',
+      holds: failureCount === 0 && seen > 0,
+      found: [`${seen} secrets, ${failureCount} failures`, ...failures].join('; '),
+    },
+    {
+      name: 'each comes before the last one ends',
+      holds: leastLeftMs === undefined ? undefined : leastLeftMs > 0,
+      found:
+        leastLeftMs === undefined ? 'nothing was renewed' : `at least ${(leastLeftMs / 1_000).toFixed(1)} s before`,
+    },
+    judgeSpread(observed),
+    judgeMemory(observed.samples),
+  ]
+}
+
+/** Renewals after the first lifetime: the very first ones all fall into one window. */
+export function judgeSpread({ renewals, ttlMs }: Pick<Observed, 'renewals' | 'ttlMs'>): Check {
+  const name = `the highest second has at most ${MOST_UNEVEN} times the mean of renewals`
+  const later = renewals.slice(Math.ceil(ttlMs / 1_000))
+  const total = later.reduce((a, b) => a + b, 0)
+  if (later.length < ttlMs / 1_000 || total === 0)
+    return { name, holds: undefined, found: 'too short: it takes two lifetimes' }
+  const peak = later.reduce((a, b) => Math.max(a, b))
+  const mean = total / later.length
+  return {
+    name,
+    holds: peak <= MOST_UNEVEN * mean,
+    found: `${peak} in a second, ${(peak / mean).toFixed(2)} times the mean of ${mean.toFixed(1)}`,
+  }
+}
+
+/** Resident memory of the agent: the last third beside the second. The first is for warming up. */
+export function judgeMemory(samples: readonly Sample[]): Check {
+  const name = `resident memory of the last third is at most ${MOST_GROWTH} times that of the second`
+  const third = Math.floor(samples.length / 3)
+  if (third < LEAST_IN_A_THIRD) return { name, holds: undefined, found: `too short: ${samples.length} samples` }
+  const [before, after] = [samples.slice(-2 * third, -third), samples.slice(-third)].map(part =>
+    median(part.map(({ residentMB }) => residentMB)),
+  ) as [number, number]
+  const perHour = slope(samples.slice(-2 * third)) * 3_600
+  return {
+    name,
+    holds: after <= MOST_GROWTH * before,
+    found: `${before.toFixed(0)} MB, then ${after.toFixed(0)} MB; a line through both thirds rises by ${perHour.toFixed(1)} MB an hour`,
+  }
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
+}
+
+/** Least squares, MB a second. */
+function slope(samples: readonly Sample[]): number {
+  const mean = (read: (sample: Sample) => number) => samples.reduce((sum, one) => sum + read(one), 0) / samples.length
+  const [x, y] = [mean(({ second }) => second), mean(({ residentMB }) => residentMB)]
+  const covariance = mean(({ second, residentMB }) => (second - x) * (residentMB - y))
+  return covariance / mean(({ second }) => (second - x) ** 2)
+}
+
+/** One failed check fails the soak; one that cannot be told does not. */
+export function passes(checks: readonly Check[]): boolean {
+  return checks.every(({ holds }) => holds !== false)
+}
