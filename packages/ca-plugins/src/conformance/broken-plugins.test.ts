@@ -3,12 +3,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { brokenPlugins, leakedTimers } from '../../test/broken-plugins.ts'
 import { REFERENCE_CAPABILITIES } from '../../test/reference-plugin.ts'
-import { GROUPS } from './conformance-case.ts'
+import { type ConformanceGroup, GROUPS } from './conformance-case.ts'
 import { suite } from './suite.ts'
 
 /** Only what hangs is waited for so long. */
 const PATIENCE_MS = 30_000
 const SHORT_PATIENCE_MS = 5_000
+/** They take the longest: run where they are to fail, and everywhere with LIVERY_SLOW. */
+const EXPENSIVE: readonly (ConformanceGroup | undefined)[] = ['memory', 'parallel']
 const isSlow = process.env['LIVERY_SLOW'] === '1'
 
 for (const { that, fails, client: Client, claims = {}, hangs = false } of brokenPlugins)
@@ -19,8 +21,9 @@ for (const { that, fails, client: Client, claims = {}, hangs = false } of broken
     const cases: { readonly name: string; readonly run: () => Promise<void> }[] = []
     suite({
       test: (name, run) => {
-        // It takes half of the time of all.
-        if (isSlow || fails.includes('memory') || !name.startsWith('memory:')) cases.push({ name, run })
+        const group = GROUPS.find(each => name.startsWith(`${each}: `))
+        const isExpected = group !== undefined && fails.includes(group)
+        if (isSlow || isExpected || !EXPENSIVE.includes(group)) cases.push({ name, run })
       },
       create: ({ ca, context }) => new Client(ca, context),
       capabilities: { ...REFERENCE_CAPABILITIES, ...claims },
