@@ -184,9 +184,9 @@ export class SecretManager implements AsyncDisposable {
     return this.#ledger.entries(name)
   }
 
-  /** Every identity, sorted. */
+  /** Every identity, in the order in which they came. */
   entries(): readonly IdentityEntry[] {
-    return [...this.#identities.values()].map(toEntry).sort((a, b) => (a.identity < b.identity ? -1 : 1))
+    return Array.from(this.#identities.values(), toEntry)
   }
 
   bundles(): readonly BundleEntry[] {

@@ -34,7 +34,7 @@ export interface ConfigDump {
 /** Identities between two turns of the event loop: parsing ten thousand certificates takes a while. */
 const BATCH = 100
 
-/** Entries are sorted by identity already; the roots are those of the identity's trust domain. */
+/** Sorted by identity; the roots are those of the identity's trust domain. */
 export async function dumpCertificates(
   entries: readonly IdentityEntry[],
   bundles: readonly BundleEntry[],
@@ -43,7 +43,7 @@ export async function dumpCertificates(
     bundles.map(bundle => [bundle.trustDomain, bundle.roots.map(({ pem }) => dumpCertificate(pem))]),
   )
   const dumped: DumpedIdentity[] = []
-  for (const entry of entries) {
+  for (const entry of entries.toSorted((a, b) => (a.identity < b.identity ? -1 : 1))) {
     dumped.push(dumpIdentity(entry, roots.get(trustDomainOf(entry.identity)) ?? []))
     if (dumped.length % BATCH === 0) await setImmediate()
   }

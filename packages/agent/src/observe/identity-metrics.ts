@@ -66,8 +66,9 @@ function registerSummaries(registry: Registry, source: IdentitySource): void {
     labelNames: ['state'],
     registers: [registry],
     collect() {
-      for (const state of ['initializing', 'available', 'unavailable', 'idle']) this.set({ state }, 0)
-      for (const { state } of source.entries()) this.inc({ state })
+      const counts = { initializing: 0, available: 0, unavailable: 0, idle: 0 }
+      for (const { state } of source.entries()) counts[state]++
+      for (const [state, count] of Object.entries(counts)) this.set({ state }, count)
     },
   })
   new Gauge({
@@ -76,8 +77,9 @@ function registerSummaries(registry: Registry, source: IdentitySource): void {
     labelNames: ['hold'],
     registers: [registry],
     collect() {
-      for (const hold of ['pinned', 'on-demand', 'removed']) this.set({ hold }, 0)
-      for (const { hold } of source.entries()) this.inc({ hold })
+      const counts = { pinned: 0, 'on-demand': 0, removed: 0 }
+      for (const { hold } of source.entries()) counts[hold]++
+      for (const [hold, count] of Object.entries(counts)) this.set({ hold }, count)
     },
   })
   new Gauge({
