@@ -1,7 +1,8 @@
 /** The suite finds each plugin that is broken on purpose, in the group that it is broken in, and in no other. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { brokenPlugins, leakedTimers } from '../../test/broken-plugins.ts'
+import { brokenAnswers } from '../../test/broken-answers.ts'
+import { brokenConduct, leakedTimers } from '../../test/broken-conduct.ts'
 import { REFERENCE_CAPABILITIES } from '../../test/reference-plugin.ts'
 import { type ConformanceGroup, GROUPS } from './conformance-case.ts'
 import { suite } from './suite.ts'
@@ -12,6 +13,8 @@ const SHORT_PATIENCE_MS = 5_000
 /** They take the longest: run where they are to fail, and everywhere with LIVERY_SLOW. */
 const EXPENSIVE: readonly (ConformanceGroup | undefined)[] = ['memory', 'parallel']
 const isSlow = process.env['LIVERY_SLOW'] === '1'
+
+const brokenPlugins = [...brokenAnswers, ...brokenConduct]
 
 for (const { that, fails, client: Client, claims = {}, hangs = false } of brokenPlugins)
   test(`a plugin that ${that} fails ${fails.join(', ')}, and nothing else`, async t => {

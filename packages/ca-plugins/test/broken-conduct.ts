@@ -1,209 +1,17 @@
-/** Plugins that are wrong on purpose, each in one way: the suite must find it, and blame nothing else. */
-import { generateKeyPairSync } from 'node:crypto'
-import {
-  type CACapabilities,
-  type CAChange,
-  type CAClient,
-  type CAContext,
-  CAError,
-  type CertificateRequest,
-  type CertificateSigningRequest,
-  type IssuedCertificate,
+/** Plugins whose answers are right, but who wait, keep or forget what they should not. */
+import type {
+  CAChange,
+  CAContext,
+  CertificateRequest,
+  CertificateSigningRequest,
+  IssuedCertificate,
 } from '@livery/core'
-import type { ConformanceGroup } from '../src/conformance/conformance-case.ts'
 import type { FakeCA, FakeCAAnswer } from '../src/conformance/fake-ca.ts'
-import { createKeyMaterial } from '../src/conformance/key-material.ts'
+import { type BrokenPlugin, newError, refusing } from './broken-plugin.ts'
 import { ReferenceClient } from './reference-plugin.ts'
-
-type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>
-type NewClient = new (ca: FakeCA, context: CAContext) => CAClient
-
-export interface BrokenPlugin {
-  /** As in "a plugin that …". */
-  readonly that: string
-  /** The groups that must go red; no other may. */
-  readonly fails: readonly ConformanceGroup[]
-  readonly client: NewClient
-  /** Its calls hang where they should not. */
-  readonly hangs?: true
-  /** What it claims beside the reference's. */
-  readonly claims?: Partial<CACapabilities>
-}
-
-/** What the reference would answer, changed. */
-function answering(
-  change: (issued: IssuedCertificate, request: CertificateRequest, ca: FakeCA) => IssuedCertificate,
-): NewClient {
-  return class extends ReferenceClient {
-    protected override async toIssued(answer: FakeCAAnswer, request: CertificateRequest): Promise<IssuedCertificate> {
-      return change(await super.toIssued(answer, request), request, this.ca)
-    }
-  }
-}
-
-/** What the reference would tell of a refusal, changed. */
-function refusing(change: (answer: Refused) => Error): NewClient {
-  return class extends ReferenceClient {
-    protected override refusal(answer: Refused): Error {
-      return change(answer)
-    }
-  }
-}
 
 /** Timers that a broken plugin left running; its test clears them. */
 export const leakedTimers: NodeJS.Timeout[] = []
-
-const inContract: readonly BrokenPlugin[] = [
-  {
-    that: 'cuts the newline off',
-    fails: ['contract'],
-    client: answering(({ chain, ...rest }) => ({ ...rest, chain: chain.map(pem => pem.trimEnd()) })),
-  },
-  {
-    that: 'answers with the whole chain in one element',
-    fails: ['contract'],
-    client: answering(({ chain, ...rest }) => ({ ...rest, chain: [chain.join('')] })),
-  },
-  {
-    that: 'answers with the leaf last',
-    fails: ['contract'],
-    client: answering(({ chain, ...rest }) => ({ ...rest, chain: chain.toReversed() })),
-  },
-  {
-    that: 'leaves the root in the chain',
-    fails: ['contract', 'answers'],
-    client: answering(({ chain, roots }) => ({ chain: [...chain, ...(roots?.slice(-1) ?? [])] })),
-  },
-  {
-    that: 'brings a key of its own beside the certificate',
-    fails: ['contract'],
-    client: answering(issued => ({ ...issued, privateKey: newPrivateKey() })),
-  },
-  {
-    that: 'has a key of its own signed in place of the CSR',
-    fails: ['contract', 'cancellation', 'parallel', 'batch', 'tickets'],
-    client: class extends ReferenceClient {
-      protected override async csr({ identity }: CertificateRequest): Promise<CertificateSigningRequest> {
-        return (await createKeyMaterial(identity, 'ecdsa-p256')).csr
-      }
-    },
-  },
-  {
-    that: 'wipes the CSR after use',
-    fails: ['contract'],
-    client: class extends ReferenceClient {
-      protected override async submit(request: CertificateRequest, signal: AbortSignal): Promise<FakeCAAnswer> {
-        const answer = await super.submit(request, signal)
-        const { der } = await request.csr()
-        der.fill(0)
-        return answer
-      }
-    },
-  },
-  {
-    that: 'answers all with its first certificate',
-    fails: ['contract', 'ttl', 'roots'],
-    client: class extends ReferenceClient {
-      #last: IssuedCertificate | undefined
-      override async issue(request: CertificateRequest): Promise<IssuedCertificate> {
-        this.#last ??= await super.issue(request)
-        return this.#last
-      }
-    },
-  },
-  {
-    that: 'has a method that it does not claim',
-    fails: ['contract'],
-    client: class extends ReferenceClient {},
-    claims: { roots: 'poll' },
-  },
-]
-
-const inTtl: readonly BrokenPlugin[] = [
-  {
-    that: 'asks for an hour whatever is wished',
-    fails: ['ttl'],
-    client: class extends ReferenceClient {
-      protected override send(csr: CertificateSigningRequest, _ttl: number, token: string): Promise<FakeCAAnswer> {
-        return super.send(csr, 3600, token)
-      }
-    },
-  },
-  {
-    that: 'rejects what the CA cut shorter',
-    fails: ['ttl'],
-    client: class extends ReferenceClient {
-      protected override async send(csr: CertificateSigningRequest, ttl: number, token: string): Promise<FakeCAAnswer> {
-        const clamps = this.ca.longest?.beyond === 'clamp' && ttl > this.ca.longest.seconds
-        return clamps ? { kind: 'garbage', text: '' } : super.send(csr, ttl, token)
-      }
-    },
-  },
-]
-
-const inErrors: readonly BrokenPlugin[] = [
-  {
-    that: 'tells a quota as an outage',
-    fails: ['errors'],
-    client: refusing(({ code, message: _message, ...rest }) =>
-      newError(code === 'rate-limited' ? 'unavailable' : code, rest),
-    ),
-  },
-  {
-    that: 'throws its own errors',
-    fails: ['ttl', 'errors', 'token', 'batch', 'tickets'],
-    client: refusing(({ code }) => new Error(`HTTP error: ${code}`)),
-  },
-  {
-    that: 'loses how long the CA asked to wait',
-    fails: ['errors'],
-    client: refusing(({ code }) => newError(code)),
-  },
-  {
-    that: 'asks again by itself',
-    fails: ['errors'],
-    client: class extends ReferenceClient {
-      protected override async send(csr: CertificateSigningRequest, ttl: number, token: string): Promise<FakeCAAnswer> {
-        const answer = await super.send(csr, ttl, token)
-        return answer.kind === 'refused' && answer.code === 'unavailable' ? super.send(csr, ttl, token) : answer
-      }
-    },
-  },
-]
-
-const inAnswers: readonly BrokenPlugin[] = [
-  {
-    that: 'chokes on what it cannot parse',
-    fails: ['answers'],
-    client: class extends ReferenceClient {
-      protected override async toIssued(answer: FakeCAAnswer, request: CertificateRequest): Promise<IssuedCertificate> {
-        if (answer.kind === 'garbage') JSON.parse(answer.text)
-        return super.toIssued(answer, request)
-      }
-    },
-  },
-  {
-    that: 'passes an empty chain on',
-    fails: ['answers'],
-    client: class extends ReferenceClient {
-      protected override async toIssued(answer: FakeCAAnswer, request: CertificateRequest): Promise<IssuedCertificate> {
-        return answer.kind === 'issued' && answer.chain.length === 0 ? { chain: [] } : super.toIssued(answer, request)
-      }
-    },
-  },
-  {
-    that: 'asks the CA again, kindly, for a certificate that it likes better',
-    fails: ['answers'],
-    client: class extends ReferenceClient {
-      protected override async send(csr: CertificateSigningRequest, ttl: number, token: string): Promise<FakeCAAnswer> {
-        const { fault } = this.ca
-        if (typeof fault === 'function' || fault.kind !== 'expired') return super.send(csr, ttl, token)
-        this.ca.fault = { kind: 'none' }
-        return super.send(csr, ttl, token)
-      }
-    },
-  },
-]
 
 const inCancellation: readonly BrokenPlugin[] = [
   {
@@ -462,11 +270,7 @@ const inHandlesAndClose: readonly BrokenPlugin[] = [
   },
 ]
 
-export const brokenPlugins: readonly BrokenPlugin[] = [
-  ...inContract,
-  ...inTtl,
-  ...inErrors,
-  ...inAnswers,
+export const brokenConduct: readonly BrokenPlugin[] = [
   ...inCancellation,
   ...inParallel,
   ...inToken,
@@ -477,16 +281,3 @@ export const brokenPlugins: readonly BrokenPlugin[] = [
   ...inTickets,
   ...inHandlesAndClose,
 ]
-
-function newError(
-  code: CAError['code'],
-  { retryAfterMs }: { readonly retryAfterMs?: number } = {},
-  message = 'The CA refused.',
-): CAError {
-  return new CAError(code, message, retryAfterMs === undefined ? {} : { retryAfterMs })
-}
-
-function newPrivateKey(): Uint8Array {
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  return Buffer.from(privateKey.export({ type: 'pkcs8', format: 'pem' }))
-}

@@ -1,0 +1,55 @@
+/** What a plugin that is broken on purpose is, and ways to break the reference. */
+import {
+  type CACapabilities,
+  type CAClient,
+  type CAContext,
+  CAError,
+  type CertificateRequest,
+  type IssuedCertificate,
+} from '@livery/core'
+import type { ConformanceGroup } from '../src/conformance/conformance-case.ts'
+import type { FakeCA, FakeCAAnswer } from '../src/conformance/fake-ca.ts'
+import { ReferenceClient } from './reference-plugin.ts'
+
+export type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>
+type NewClient = new (ca: FakeCA, context: CAContext) => CAClient
+
+export interface BrokenPlugin {
+  /** As in "a plugin that …". */
+  readonly that: string
+  /** The groups that must go red; no other may. */
+  readonly fails: readonly ConformanceGroup[]
+  readonly client: NewClient
+  /** Its calls hang where they should not. */
+  readonly hangs?: true
+  /** What it claims beside the reference's. */
+  readonly claims?: Partial<CACapabilities>
+}
+
+/** What the reference would answer, changed. */
+export function answering(
+  change: (issued: IssuedCertificate, request: CertificateRequest, ca: FakeCA) => IssuedCertificate,
+): NewClient {
+  return class extends ReferenceClient {
+    protected override async toIssued(answer: FakeCAAnswer, request: CertificateRequest): Promise<IssuedCertificate> {
+      return change(await super.toIssued(answer, request), request, this.ca)
+    }
+  }
+}
+
+/** What the reference would tell of a refusal, changed. */
+export function refusing(change: (answer: Refused) => Error): NewClient {
+  return class extends ReferenceClient {
+    protected override refusal(answer: Refused): Error {
+      return change(answer)
+    }
+  }
+}
+
+export function newError(
+  code: CAError['code'],
+  { retryAfterMs }: { readonly retryAfterMs?: number } = {},
+  message = 'The CA refused.',
+): CAError {
+  return new CAError(code, message, retryAfterMs === undefined ? {} : { retryAfterMs })
+}
