@@ -5,12 +5,13 @@ import { createSdsServer, type SdsServer, type SocketConfig } from '@livery/sds-
 import { AdminServer } from './admin/admin-server.ts'
 import type { Phase } from './admin/readiness.ts'
 import type { AdminSource } from './admin/routes.ts'
+import { createCAClient, describeCA } from './ca/create-ca-client.ts'
+import { PluginCounters } from './ca/plugin-counters.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
 import type { Config, LoadedConfig } from './config/load.ts'
 import { configJson } from './config/print.ts'
 import { formatHostPort } from './config/values.ts'
 import { ConfigReloader } from './config-reloader.ts'
-import { createCAClient, describeCA } from './create-ca-client.ts'
 import { LiveConfig } from './live-config.ts'
 import { EventLog } from './observe/event-log.ts'
 import { FloodLimit } from './observe/flood-limit.ts'
@@ -22,7 +23,7 @@ export interface AgentOptions {
   /** Gives the start up. */
   readonly signal?: AbortSignal
   /** Loads the configuration again, from where it came from. With it the file is watched. Default: it stays as it is. */
-  readonly load?: () => LoadedConfig
+  readonly load?: () => Promise<LoadedConfig>
 }
 
 /** A running agent. Disposing it drains: not ready, streams told to end, sockets removed, then all the rest. */
@@ -44,7 +45,12 @@ export class Agent implements AsyncDisposable {
   private constructor(
     loaded: LoadedConfig,
     sink: LogSink,
-    made: { readonly clock: Clock; readonly keyGenerator: KeyGenerator; readonly ca: CAClient },
+    made: {
+      readonly clock: Clock
+      readonly keyGenerator: KeyGenerator
+      readonly counters: PluginCounters
+      readonly ca: CAClient
+    },
     parts: AsyncDisposableStack,
   ) {
     this.#loaded = loaded
@@ -67,6 +73,7 @@ export class Agent implements AsyncDisposable {
         droppedLogLines: sink.dropped,
         keyGenerator: made.keyGenerator.name,
         keyPool: () => made.keyGenerator.pool?.() ?? [],
+        pluginCounters: made.counters,
         version: VERSION,
       }),
     )
@@ -85,8 +92,9 @@ export class Agent implements AsyncDisposable {
     keepOutOfCoreFiles(logger)
     const clock = parts.use(new SystemClock())
     const keyGenerator = chooseKeyGenerator(config, message => logger.warn(message))
-    const ca = parts.use(await createCAClient(loaded, { clock, warn: message => logger.warn(message) }))
-    const agent = new Agent(loaded, sink, { clock, keyGenerator, ca }, parts.move())
+    const counters = new PluginCounters()
+    const ca = parts.use(await createCAClient(loaded, { clock, logger, counters }))
+    const agent = new Agent(loaded, sink, { clock, keyGenerator, counters, ca }, parts.move())
     try {
       await agent.#serve(options)
     } catch (error) {
@@ -155,7 +163,7 @@ export class Agent implements AsyncDisposable {
     const { config } = this.#loaded
     for (const socket of sockets.slice(0, SOCKET_LINES)) this.#logger.info(describeSocket(socket))
     if (sockets.length > SOCKET_LINES) this.#logger.info(`and ${sockets.length - SOCKET_LINES} more sockets`)
-    const ca = describeCA(config)
+    const ca = describeCA(config.ca)
     const address = formatHostPort(admin.address)
     this.#logger.info(
       {
@@ -229,7 +237,7 @@ export class Agent implements AsyncDisposable {
     })
   }
 
-  #createReloader(live: LiveConfig, load: () => LoadedConfig): ConfigReloader {
+  #createReloader(live: LiveConfig, load: () => Promise<LoadedConfig>): ConfigReloader {
     return new ConfigReloader({
       started: this.#loaded,
       load,

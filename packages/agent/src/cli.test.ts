@@ -111,12 +111,22 @@ test('bad YAML, a missing file and no configuration at all are exit 78', async (
 })
 
 test('what only a CA plugin can tell of a configuration is exit 78 too', async () => {
-  const citadel = 'ca: { plugin: citadel, address: "ca:15012", rootCert: system, serverName: "https://ca" }\n'
-  const { code, stderr } = await inDirectory(['run', '--admin', '127.0.0.1:0'], {
-    'livery.yaml': CONFIG.replace(/^ca: .*\n/, citadel),
-  })
-  assert.equal(code, 78)
-  assert.match(stderr, /livery\.yaml:1: ca: .*serverName/)
+  const refusals: readonly [string, RegExp][] = [
+    ['serverName: "https://ca"', /livery\.yaml:1: ca\.serverName: "https:\/\/ca" is no DNS name\. Write it without/],
+    [
+      'headers: { Authorization: s3cret }',
+      /livery\.yaml:1: ca: Cannot use headers\.Authorization "…": .*Use tokenFile/,
+    ],
+  ]
+  for (const [key, message] of refusals) {
+    const citadel = `ca: { plugin: citadel, address: "ca:15012", rootCert: system, ${key} }\n`
+    const { code, stderr } = await inDirectory(['run', '--admin', '127.0.0.1:0'], {
+      'livery.yaml': CONFIG.replace(/^ca: .*\n/, citadel),
+    })
+    assert.equal(code, 78)
+    assert.match(stderr, message)
+    assert.doesNotMatch(stderr, /s3cret/)
+  }
 })
 
 test('check-config prints the outcome on standard output and warnings on standard error', async () => {

@@ -56,7 +56,7 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
   program
     .command('check-config')
     .description('print the effective configuration and where each value comes from')
-    .action(() => checkConfig(sourcesOf(globals(), terminal), globals(), terminal))
+    .action(async () => await checkConfig(sourcesOf(globals(), terminal), globals(), terminal))
   program
     .command('certs')
     .description('list the identities of the running agent: state, serial, expiry, next rotation')

@@ -14,7 +14,7 @@ export interface ConfigReloaderOptions {
   /** What the agent was started with. */
   readonly started: LoadedConfig
   /** Loads it as at the start: the same file, flags and environment. */
-  readonly load: () => LoadedConfig
+  readonly load: () => Promise<LoadedConfig>
   readonly live: LiveConfig
   readonly clock: Clock
   readonly logger: Logger
@@ -74,7 +74,7 @@ export class ConfigReloader implements AsyncDisposable {
     // Before it is loaded: if it changes in between, the next look finds another digest and loads it once more.
     if (started.file !== undefined) this.#digest = contentDigest(started.file)
     try {
-      const loaded = load()
+      const loaded = await load()
       refuseOtherTrustDomain(started, loaded)
       const changes = await live.apply(loaded.config, this.#closing.signal)
       this.#takeOver(loaded, changes)

@@ -16,10 +16,11 @@ const signal = new AbortController().signal
 const WEB = 'spiffe://cluster.local/web'
 const API = 'spiffe://cluster.local/api'
 
-function configWith(settings: object): Config {
+async function configWith(settings: object): Promise<Config> {
   const file = join(directory, 'livery.yaml')
   writeFileSync(file, JSON.stringify({ ca: { plugin: 'embedded' }, sockets: [{ path: '/sds' }], ...settings }))
-  return loadConfig({ file, environment: {}, workingDirectory: directory, terminal: false }).config
+  const { config } = await loadConfig({ file, environment: {}, workingDirectory: directory, terminal: false })
+  return config
 }
 
 /** Keeps what is held and listened on; paths in `refused` cannot be listened on. */
@@ -53,9 +54,9 @@ class Bench {
 }
 
 test('a token file that changes reaches the manager, and an identity that does not is not touched', async () => {
-  const bench = new Bench(configWith({ identities: [WEB, { id: API, tokenFile: '/a' }] }))
+  const bench = new Bench(await configWith({ identities: [WEB, { id: API, tokenFile: '/a' }] }))
   bench.held.set(WEB, 'untouched')
-  const changes = await bench.live.apply(configWith({ identities: [WEB, { id: API, tokenFile: '/b' }] }), signal)
+  const changes = await bench.live.apply(await configWith({ identities: [WEB, { id: API, tokenFile: '/b' }] }), signal)
   assert.deepEqual(
     [...bench.held.entries()],
     [
@@ -67,9 +68,9 @@ test('a token file that changes reaches the manager, and an identity that does n
 })
 
 test('a socket that cannot be opened undoes what was begun', async () => {
-  const bench = new Bench(configWith({ identities: [WEB, { id: API, tokenFile: '/a' }] }))
+  const bench = new Bench(await configWith({ identities: [WEB, { id: API, tokenFile: '/a' }] }))
   bench.refused.add('/x')
-  const wanted = configWith({ identities: [{ id: API, socket: '/api' }], sockets: [{ path: '/x' }] })
+  const wanted = await configWith({ identities: [{ id: API, socket: '/api' }], sockets: [{ path: '/x' }] })
   await assert.rejects(bench.live.apply(wanted, signal), /Cannot listen on \/x/)
   assert.deepEqual([...bench.held.entries()].toSorted(), [
     [API, '/a'],
@@ -79,8 +80,8 @@ test('a socket that cannot be opened undoes what was begun', async () => {
 })
 
 test('a socket that cannot take the place of another is told of, and tried again the next time', async () => {
-  const bench = new Bench(configWith({ identities: [{ id: WEB, socket: '/own' }, API] }))
-  const wanted = configWith({ identities: [WEB, { id: API, socket: '/own' }] })
+  const bench = new Bench(await configWith({ identities: [{ id: WEB, socket: '/own' }, API] }))
+  const wanted = await configWith({ identities: [WEB, { id: API, socket: '/own' }] })
   bench.refused.add('/own')
   const changes = await bench.live.apply(wanted, signal)
   assert.deepEqual([changes.socketsOpened, changes.socketsClosed, bench.failed], [0, 1, ['/own']])
@@ -90,23 +91,23 @@ test('a socket that cannot take the place of another is told of, and tried again
 })
 
 test('the own socket of a removed identity stays until that is forgotten, and goes at once when it gets another', async () => {
-  const bench = new Bench(configWith({ identities: [{ id: WEB, socket: '/web' }, API] }))
-  await bench.live.apply(configWith({ identities: [API] }), signal)
+  const bench = new Bench(await configWith({ identities: [{ id: WEB, socket: '/web' }, API] }))
+  await bench.live.apply(await configWith({ identities: [API] }), signal)
   bench.live.onForgotten(API)
   assert.deepEqual([...bench.listening], ['/sds', '/web'])
   bench.live.onForgotten(WEB)
   assert.deepEqual([...bench.listening], ['/sds'])
 
-  await bench.live.apply(configWith({ identities: [{ id: API, socket: '/a' }] }), signal)
-  const moved = await bench.live.apply(configWith({ identities: [{ id: API, socket: '/b' }] }), signal)
+  await bench.live.apply(await configWith({ identities: [{ id: API, socket: '/a' }] }), signal)
+  const moved = await bench.live.apply(await configWith({ identities: [{ id: API, socket: '/b' }] }), signal)
   assert.deepEqual([moved.socketsOpened, moved.socketsClosed], [1, 1])
   assert.deepEqual([...bench.listening], ['/sds', '/b'])
 })
 
 test('an identity that comes back keeps its socket, though it was forgotten in between', async () => {
-  const bench = new Bench(configWith({ identities: [{ id: WEB, socket: '/web' }, API] }))
-  await bench.live.apply(configWith({ identities: [API] }), signal)
-  await bench.live.apply(configWith({ identities: [API, { id: WEB, socket: '/web' }] }), signal)
+  const bench = new Bench(await configWith({ identities: [{ id: WEB, socket: '/web' }, API] }))
+  await bench.live.apply(await configWith({ identities: [API] }), signal)
+  await bench.live.apply(await configWith({ identities: [API, { id: WEB, socket: '/web' }] }), signal)
   bench.live.onForgotten(WEB)
   assert.ok(bench.listening.has('/web'))
 })

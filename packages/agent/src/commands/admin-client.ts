@@ -1,7 +1,7 @@
 /** Asks the admin endpoint of the agent that runs on this machine. */
 import type { ConfigSources } from '../config/layers.ts'
 import { configFile } from '../config/layers.ts'
-import { loadConfig } from '../config/load.ts'
+import { loadAdminAddress } from '../config/load.ts'
 import { formatHostPort, parseHostPort } from '../config/values.ts'
 import { UsageError } from '../exit-code.ts'
 
@@ -39,7 +39,7 @@ function adminAddress(sources: ConfigSources): string {
     )
   }
   if (configFile(sources) === undefined) return DEFAULT_ADDRESS
-  const { host, port } = loadConfig(sources).config.admin.address
+  const { host, port } = loadAdminAddress(sources)
   const wildcard = host === '0.0.0.0' || host === '::'
   return formatHostPort({ host: wildcard ? '127.0.0.1' : host, port })
 }

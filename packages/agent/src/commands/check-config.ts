@@ -1,12 +1,11 @@
 /** `livery check-config`: what the agent would run with. */
-
 import type { ConfigSources } from '../config/layers.ts'
 import { loadConfig } from '../config/load.ts'
 import { configJson, printConfig } from '../config/print.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
-export function checkConfig(sources: ConfigSources, { json }: GlobalOptions, terminal: Terminal): void {
-  const loaded = loadConfig(sources)
+export async function checkConfig(sources: ConfigSources, { json }: GlobalOptions, terminal: Terminal): Promise<void> {
+  const loaded = await loadConfig(sources)
   for (const warning of loaded.warnings) terminal.err(`livery: warning: ${warning}\n`)
   terminal.out(json ? `${JSON.stringify(configJson(loaded), undefined, 2)}\n` : printConfig(loaded))
 }

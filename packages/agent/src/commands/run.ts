@@ -11,7 +11,7 @@ import type { GlobalOptions } from './terminal.ts'
  * configuration again.
  */
 export async function runAgent(sources: ConfigSources, { json }: GlobalOptions): Promise<number> {
-  const loaded = loadConfig(sources)
+  const loaded = await loadConfig(sources)
   // Always the same file: one that has vanished is a fault, and not sidecar mode.
   const load = () => loadConfig({ ...sources, file: loaded.file })
   const { level, format } = loaded.config.log

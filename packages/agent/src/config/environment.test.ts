@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { type Environment, environmentSettings, environmentSwitches } from './environment.ts'
 import { configFile } from './layers.ts'
-import { loadConfig } from './load.ts'
+import { type Config, loadConfig } from './load.ts'
 import { configJson, printConfig } from './print.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-environment-'))
@@ -20,9 +20,14 @@ identities: [spiffe://cluster.local/a]
 sockets: [{ path: s.sock }]
 `
 
-function load(environment: Environment, text: string = CITADEL, admin?: string) {
+async function load(environment: Environment, text: string = CITADEL, admin?: string) {
   writeFileSync(file, text)
-  return loadConfig({ file, admin, environment, workingDirectory: directory, terminal: false })
+  return await loadConfig({ file, admin, environment, workingDirectory: directory, terminal: false })
+}
+
+/** The section by the keys that were written: those of the plugin beside those of the agent. */
+function caOf({ ca: { plugin, options, credentials: _, ...common } }: Config): object {
+  return { plugin: plugin.name, ...options, ...common }
 }
 
 /** Each variable that Istio's users know, a value, and what it makes of which key. */
@@ -57,58 +62,59 @@ const VARIABLES: readonly [name: string, value: string, path: string, expected: 
 const SWITCHES: ReadonlySet<string> = new Set(['keyFormat', 'keyGenerator'])
 
 for (const [name, value, path, expected] of VARIABLES) {
-  test(`${name}=${value} sets ${path}`, () => {
-    const { config, origin } = load({ [name]: value })
-    const found = path.split('.').reduce<unknown>((at, key) => Reflect.get(Object(at), key), config)
+  test(`${name}=${value} sets ${path}`, async () => {
+    const { config, origin } = await load({ [name]: value })
+    const values = { ...config, ca: caOf(config) }
+    const found = path.split('.').reduce<unknown>((at, key) => Reflect.get(Object(at), key), values)
     assert.equal(found, expected)
     if (!SWITCHES.has(path)) assert.equal(origin(path).kind, 'environment')
   })
 }
 
-test('TRUST_DOMAIN sets the trust domain', () => {
-  assert.equal(load({ TRUST_DOMAIN: 'td2' }, CITADEL.replaceAll('cluster.local', 'td2')).config.trustDomain, 'td2')
+test('TRUST_DOMAIN sets the trust domain', async () => {
+  const { config } = await load({ TRUST_DOMAIN: 'td2' }, CITADEL.replaceAll('cluster.local', 'td2'))
+  assert.equal(config.trustDomain, 'td2')
 })
 
-test('flag comes before environment, environment before file, file before default', () => {
+test('flag comes before environment, environment before file, file before default', async () => {
   const text = `${CITADEL}admin: { address: "127.0.0.1:1" }\n`
-  const { config, origin } = load({ SECRET_TTL: '6h' }, text, '127.0.0.1:2')
+  const { config, origin } = await load({ SECRET_TTL: '6h' }, text, '127.0.0.1:2')
   assert.deepEqual([config.admin.address.port, origin('admin.address')], [2, { kind: 'flag', flag: '--admin' }])
   assert.deepEqual([config.ttl, origin('ttl').kind], [21_600_000, 'environment'])
-  assert.deepEqual(
-    [load({}, text).config.ttl, load({}, text).origin('ttl')],
-    [43_200_000, { kind: 'file', file, line: 1 }],
-  )
-  assert.equal(load({}, text).config.admin.address.port, 1)
-  assert.deepEqual([load({}).config.admin.address.port, load({}).origin('admin.address').kind], [15_100, 'default'])
+  const plain = await load({}, text)
+  assert.deepEqual([plain.config.ttl, plain.origin('ttl')], [43_200_000, { kind: 'file', file, line: 1 }])
+  assert.equal(plain.config.admin.address.port, 1)
+  const bare = await load({})
+  assert.deepEqual([bare.config.admin.address.port, bare.origin('admin.address').kind], [15_100, 'default'])
 })
 
-test('paths of the file start at the file, those of the environment at the working directory', () => {
-  const { config } = load({ AUTH_TOKEN: 'token' })
-  assert.equal(config.ca.plugin === 'citadel' && config.ca.rootCert, join(directory, 'conf', 'root.pem'))
-  assert.equal(config.ca.plugin === 'citadel' && config.ca.tokenFile, join(directory, 'token'))
+test('paths of the file start at the file, those of the environment at the working directory', async () => {
+  const { config } = await load({ AUTH_TOKEN: 'token' })
+  assert.equal(config.ca.rootCert, join(directory, 'conf', 'root.pem'))
+  assert.equal(config.ca.tokenFile, join(directory, 'token'))
 })
 
-test('an empty variable is an unset one', () => {
+test('an empty variable is an unset one', async () => {
   assert.deepEqual(environmentSettings({ CA_ADDR: '', SECRET_TTL: '', WORKLOAD_RSA_KEY_SIZE: '' }), [])
 })
 
-test('a wrong value is told with the name of its variable and as it was written', () => {
-  assert.throws(() => load({ SECRET_TTL: 'soon' }), /environment SECRET_TTL: ttl: "soon" is no duration/)
-  assert.throws(
-    () => load({ SECRET_GRACE_PERIOD_RATIO: '2' }),
+test('a wrong value is told with the name of its variable and as it was written', async () => {
+  await assert.rejects(load({ SECRET_TTL: 'soon' }), /environment SECRET_TTL: ttl: "soon" is no duration/)
+  await assert.rejects(
+    load({ SECRET_GRACE_PERIOD_RATIO: '2' }),
     /environment SECRET_GRACE_PERIOD_RATIO: rotation\.ratio: "2" is no number/,
   )
-  assert.throws(
-    () => load({ WORKLOAD_RSA_KEY_SIZE: '1024' }),
+  await assert.rejects(
+    load({ WORKLOAD_RSA_KEY_SIZE: '1024' }),
     /environment WORKLOAD_RSA_KEY_SIZE: keyType: "1024" is none of/,
   )
-  assert.throws(
-    () => load({ ECC_SIGNATURE_ALGORITHM: 'EdDSA' }),
+  await assert.rejects(
+    load({ ECC_SIGNATURE_ALGORITHM: 'EdDSA' }),
     /environment ECC_SIGNATURE_ALGORITHM: keyType: "EdDSA"/,
   )
-  assert.throws(
-    () => load({ CA_PROVIDER: 'GoogleCA' }),
-    /environment CA_PROVIDER: ca\.plugin: "GoogleCA" is none of the plugins/,
+  await assert.rejects(
+    load({ CA_PROVIDER: 'GoogleCA' }),
+    /environment CA_PROVIDER: ca\.plugin: "GoogleCA" is none of the built-in/,
   )
   assert.throws(() => environmentSwitches({ PKCS8_KEY: 'yes' }), /environment PKCS8_KEY: "yes" is none of true, false/)
   assert.throws(
@@ -117,36 +123,37 @@ test('a wrong value is told with the name of its variable and as it was written'
   )
 })
 
-test('a token that stands in AUTH_TOKEN itself is refused and not shown', () => {
-  assert.throws(
-    () => load({ AUTH_TOKEN: 'eyJhbGciOi.eyJzdWIi.c2ln' }),
+test('a token that stands in AUTH_TOKEN itself is refused and not shown', async () => {
+  await assert.rejects(
+    load({ AUTH_TOKEN: 'eyJhbGciOi.eyJzdWIi.c2ln' }),
     (error: Error) =>
       /AUTH_TOKEN: ca\.tokenFile: holds a token itself/.test(error.message) && !/eyJ/.test(error.message),
   )
 })
 
-test('a CA address in the environment makes citadel the plugin only where none is written', () => {
+test('a CA address in the environment makes citadel the plugin only where none is written', async () => {
   const bare = CITADEL.replace(/^ca: .*\n/m, '')
-  const { config, origin } = load({ CA_ADDR: 'istiod:15012', CA_ROOT_CA: 'SYSTEM' }, bare)
-  assert.deepEqual([config.ca.plugin, origin('ca.plugin').kind], ['citadel', 'environment'])
-  const embedded = load({ CA_ADDR: 'istiod:15012' }, CITADEL.replace(/^ca: .*$/m, 'ca: { plugin: embedded }'))
-  assert.equal(embedded.config.ca.plugin, 'embedded')
+  const { config, origin } = await load({ CA_ADDR: 'istiod:15012', CA_ROOT_CA: 'SYSTEM' }, bare)
+  assert.deepEqual([config.ca.plugin.name, origin('ca.plugin').kind], ['citadel', 'environment'])
+  const embedded = await load({ CA_ADDR: 'istiod:15012' }, CITADEL.replace(/^ca: .*$/m, 'ca: { plugin: embedded }'))
+  assert.equal(embedded.config.ca.plugin.name, 'embedded')
   assert.match(
     embedded.warnings.join(),
     /CA_ADDR is set, but ca\.plugin is embedded \(.*livery\.yaml:2\): it has no effect/,
   )
-  assert.equal(load({ CA_PROVIDER: 'Citadel', CA_ADDR: 'a:1', CA_ROOT_CA: 'SYSTEM' }, bare).config.ca.plugin, 'citadel')
+  const named = await load({ CA_PROVIDER: 'Citadel', CA_ADDR: 'a:1', CA_ROOT_CA: 'SYSTEM' }, bare)
+  assert.equal(named.config.ca.plugin.name, 'citadel')
 })
 
-test("what Istio's agent does by other variables is told to have no effect", () => {
-  const { warnings } = load({ OUTPUT_CERTS: '/out', FILE_MOUNTED_CERTS: 'false', CREDENTIAL_FETCHER_TYPE: 'JWT' })
+test("what Istio's agent does by other variables is told to have no effect", async () => {
+  const { warnings } = await load({ OUTPUT_CERTS: '/out', FILE_MOUNTED_CERTS: 'false', CREDENTIAL_FETCHER_TYPE: 'JWT' })
   assert.deepEqual(warnings, ['OUTPUT_CERTS=/out is set, which this version does not support: it has no effect.'])
 })
 
-test("SERVICE_ACCOUNT and POD_NAMESPACE without a file mean Istio's sidecar", () => {
+test("SERVICE_ACCOUNT and POD_NAMESPACE without a file mean Istio's sidecar", async () => {
   const workingDirectory = join(directory, 'empty')
   const environment = { SERVICE_ACCOUNT: 'web', POD_NAMESPACE: 'shop', TRUST_DOMAIN: 'td', CA_ADDR: 'ca:15012' }
-  const { config, file } = loadConfig({ environment, workingDirectory, terminal: false })
+  const { config, file } = await loadConfig({ environment, workingDirectory, terminal: false })
   assert.equal(file, undefined)
   assert.deepEqual(config.identities, [
     {
@@ -155,27 +162,29 @@ test("SERVICE_ACCOUNT and POD_NAMESPACE without a file mean Istio's sidecar", ()
       tokenFile: undefined,
     },
   ])
-  assert.deepEqual(config.ca, {
+  assert.deepEqual(caOf(config), {
     plugin: 'citadel',
     address: 'ca:15012',
+    impersonate: false,
+    timeout: 10_000,
     rootCert: join(workingDirectory, 'var/run/secrets/istio/root-cert.pem'),
     tokenFile: join(workingDirectory, 'var/run/secrets/tokens/istio-token'),
   })
 })
 
-test('without a file and without both variables there is nothing to run, and the message says how', () => {
+test('without a file and without both variables there is nothing to run, and the message says how', async () => {
   const sources = {
     environment: { SERVICE_ACCOUNT: 'web' },
     workingDirectory: join(directory, 'empty'),
     terminal: false,
   }
-  assert.throws(
-    () => loadConfig(sources),
+  await assert.rejects(
+    loadConfig(sources),
     /no --config, no LIVERY_CONFIG, no livery\.yaml in .*empty, and SERVICE_ACCOUNT and POD_NAMESPACE are not both set/,
   )
 })
 
-test('the file is that of --config, of LIVERY_CONFIG, or livery.yaml in the working directory', () => {
+test('the file is that of --config, of LIVERY_CONFIG, or livery.yaml in the working directory', async () => {
   const sources = { workingDirectory: join(directory, 'conf'), terminal: false }
   assert.equal(
     configFile({ ...sources, file: 'a.yaml', environment: { LIVERY_CONFIG: '/b.yaml' } }),
@@ -185,8 +194,8 @@ test('the file is that of --config, of LIVERY_CONFIG, or livery.yaml in the work
   assert.equal(configFile({ ...sources, environment: {} }), file)
 })
 
-test('the printed configuration says where each value comes from, masks headers, and can be read back', () => {
-  const loaded = load({ SECRET_TTL: '6h', CA_HEADER_KEY: 's3cret' })
+test('the printed configuration says where each value comes from, masks headers, and can be read back', async () => {
+  const loaded = await load({ SECRET_TTL: '6h', CA_HEADER_KEY: 's3cret' })
   const printed = printConfig(loaded)
   assert.match(printed, /^ttl: 6h # environment SECRET_TTL$/m)
   assert.match(printed, /^ {2}plugin: citadel # .*livery\.yaml:2$/m)
@@ -194,7 +203,7 @@ test('the printed configuration says where each value comes from, masks headers,
   assert.match(printed, /^ {4}mode: "0660" # default$/m)
   assert.match(printed, /^ {4}KEY: "\*\*\*"/m)
   assert.doesNotMatch(printed + JSON.stringify(configJson(loaded)), /s3cret/)
-  const again = load({}, printed)
-  assert.deepEqual(again.config.ca, { ...loaded.config.ca, headers: { KEY: '***' } })
+  const again = await load({}, printed)
+  assert.deepEqual(caOf(again.config), { ...caOf(loaded.config), headers: { KEY: '***' } })
   assert.deepEqual({ ...again.config, ca: undefined }, { ...loaded.config, ca: undefined })
 })

@@ -1,10 +1,12 @@
 /** Lays flag over environment over file over default, and remembers for every key which of them it came from. */
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import type { PluginOptions } from '@livery/core'
 import { ConfigError, formatOrigin, type Origin } from './config-error.ts'
 import { defaults, overlay, SOCKET_DEFAULTS } from './defaults.ts'
 import { childPath, isTreeObject, readDocument, type Tree, type TreeObject } from './document.ts'
 import { type Environment, environmentSettings, type Setting, sidecarSettings } from './environment.ts'
+import { pathsOf, withOptionDefaults } from './plugin-schema.ts'
 
 /** Where a configuration is looked for. */
 export interface ConfigSources {
@@ -24,8 +26,10 @@ export interface Layers {
   readonly file: string | undefined
   /** SHA-256 of its bytes, hex. */
   readonly digest: string | undefined
-  /** Every key with its value in the file's own form; paths are absolute. */
+  /** Every key with its value in the file's own form; paths are absolute, but those under `ca`. */
   readonly tree: TreeObject
+  /** `tree` with the defaults and the absolute paths of the keys that `ca` has by its plugin. */
+  withKeysOfCA(keys: PluginOptions): TreeObject
   /** Where the value at a path (`rotation.ratio`) comes from. */
   origin(path: string): Origin
   readonly warnings: readonly string[]
@@ -68,8 +72,14 @@ export function readLayers(sources: ConfigSources): Layers {
     origins.set('admin.address', { kind: 'flag', flag: '--admin' })
   }
   const origin = (path: string): Origin => originOf(origins, path)
-  const complete = resolvePaths(fillSockets(tree, origins), origin, sources.workingDirectory)
-  return { file, digest, tree: complete, origin, warnings }
+  const complete = resolvePaths(fillSockets(tree, origins), PATH_KEYS, origin, sources.workingDirectory)
+  const withKeysOfCA = (keys: PluginOptions): TreeObject => {
+    const note = (path: string): void => void origins.set(path, { kind: 'default' })
+    const filled = { ...complete, ca: withOptionDefaults(keys, complete['ca'] ?? {}, 'ca', note) }
+    const paths = new Set(pathsOf(keys, 'ca', option => option.type === 'path'))
+    return resolvePaths(filled, paths, origin, sources.workingDirectory)
+  }
+  return { file, digest, tree: complete, withKeysOfCA, origin, warnings }
 }
 
 function readFile(
@@ -123,19 +133,15 @@ function noteDefaults(value: Tree, path: string, origins: Map<string, Origin>): 
   }
 }
 
-const PATH_KEYS: ReadonlySet<string> = new Set([
-  'ca.directory',
-  'ca.rootCert',
-  'ca.tokenFile',
-  'ca.clientCertificate.certFile',
-  'ca.clientCertificate.keyFile',
-  'identities[].socket',
-  'identities[].tokenFile',
-  'sockets[].path',
-])
+const PATH_KEYS: ReadonlySet<string> = new Set(['identities[].socket', 'identities[].tokenFile', 'sockets[].path'])
 
 /** Paths of the file start at the file, those of flags and variables at the working directory. */
-function resolvePaths(tree: TreeObject, origin: (path: string) => Origin, workingDirectory: string): TreeObject {
+function resolvePaths(
+  tree: TreeObject,
+  keys: ReadonlySet<string>,
+  origin: (path: string) => Origin,
+  workingDirectory: string,
+): TreeObject {
   const visit = (value: Tree, path: string): Tree => {
     if (Array.isArray(value)) return value.map((item, index) => visit(item, childPath(path, index)))
     if (isTreeObject(value)) {
@@ -143,7 +149,7 @@ function resolvePaths(tree: TreeObject, origin: (path: string) => Origin, workin
       for (const [key, child] of Object.entries(value)) copy[key] = visit(child, childPath(path, key))
       return copy
     }
-    if (typeof value !== 'string' || value === '' || !PATH_KEYS.has(path.replace(/\[\d+\]/g, '[]'))) return value
+    if (typeof value !== 'string' || value === '' || !keys.has(path.replace(/\[\d+\]/g, '[]'))) return value
     if (path === 'ca.rootCert' && (value === 'system' || value.startsWith('-----BEGIN '))) return value
     const from = origin(path)
     return resolve(from.kind === 'file' ? dirname(from.file) : workingDirectory, value)

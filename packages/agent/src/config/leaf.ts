@@ -32,12 +32,15 @@ export function text<T>(parse: (input: string) => T | Fault, remedy: string): Sc
   return leaf(input => (typeof input === 'string' ? parse(input) : new Fault(`is ${kindOf(input)}, no string`, remedy)))
 }
 
-/** An object with these keys and no others. */
-export function object<const Entries extends v.ObjectEntries>(entries: Entries) {
+/** An object with these keys and no others; `explainUnknown` may know better why another one is refused. */
+export function object<const Entries extends v.ObjectEntries>(
+  entries: Entries,
+  explainUnknown: (key: string) => string | undefined = () => undefined,
+) {
   const known = Object.keys(entries)
   return v.strictObject(entries, issue => {
     const key = issue.path?.at(-1)?.key
-    if (issue.expected === 'never') return unknownKeyText(String(key), known)
+    if (issue.expected === 'never') return explainUnknown(String(key)) ?? unknownKeyText(String(key), known)
     if (issue.received === 'undefined') return `is missing. Add the key "${String(key)}".`
     return `is ${kindOf(issue.input)}, no mapping. Write ${known.slice(0, 3).join(', ')}${known.length > 3 ? ', …' : ''} under it.`
   })

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { type LoadedConfig, loadConfig } from './load.ts'
+import { type Config, type LoadedConfig, loadConfig } from './load.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -14,13 +14,19 @@ identities: [spiffe://cluster.local/ns/default/sa/web]
 sockets: [{ path: run/sds.sock }]
 `
 
-function load(text: string): LoadedConfig {
+async function load(text: string): Promise<LoadedConfig> {
   writeFileSync(file, text)
-  return loadConfig({ file, environment: {}, workingDirectory: '/elsewhere', terminal: false })
+  return await loadConfig({ file, environment: {}, workingDirectory: '/elsewhere', terminal: false })
 }
 
-test('every key of the file arrives, in milliseconds, numbers and absolute paths', () => {
-  const { config } = load(`
+/** The section by the keys that were written: those of the plugin beside those of the agent. */
+function caOf({ ca: { plugin, options, credentials, ...common } }: Config): object {
+  const source = credentials && { plugin: credentials.plugin.name, options: credentials.options }
+  return { plugin: plugin.name, ...options, ...common, ...(source && { credentials: source }) }
+}
+
+test('every key of the file arrives, in milliseconds, numbers and absolute paths', async () => {
+  const { config } = await load(`
 trustDomain: example.org
 keyType: rsa-3072
 ttl: 90d
@@ -63,7 +69,7 @@ drain: 0s
 log: { level: debug, format: pretty }
 `)
   const at = (path: string): string => join(directory, path)
-  assert.deepEqual(JSON.parse(JSON.stringify(config)), {
+  assert.deepEqual(JSON.parse(JSON.stringify({ ...config, ca: caOf(config) })), {
     trustDomain: 'example.org',
     keyType: 'rsa-3072',
     ttl: 7_776_000_000,
@@ -73,6 +79,7 @@ log: { level: debug, format: pretty }
     keyPool: { cpu: 0.5 },
     ca: {
       plugin: 'citadel',
+      credentials: { plugin: 'token-file', options: {} },
       address: 'ca.example.org:15012',
       rootCert: at('ca/root.pem'),
       tokenFile: '/var/token',
@@ -116,13 +123,14 @@ log: { level: debug, format: pretty }
   })
 })
 
-test('the key pool can be turned off', () => {
-  assert.equal(load(`${MINIMAL}keyPool: off\n`).config.keyPool, 'off')
+test('the key pool can be turned off', async () => {
+  const { config } = await load(`${MINIMAL}keyPool: off\n`)
+  assert.equal(config.keyPool, 'off')
 })
 
-test('what is not written has the documented defaults', () => {
-  const { config, warnings } = load(MINIMAL)
-  assert.deepEqual(JSON.parse(JSON.stringify(config)), {
+test('what is not written has the documented defaults', async () => {
+  const { config, warnings } = await load(MINIMAL)
+  assert.deepEqual(JSON.parse(JSON.stringify({ ...config, ca: caOf(config) })), {
     trustDomain: 'cluster.local',
     keyType: 'ecdsa-p256',
     ttl: 86_400_000,
@@ -130,7 +138,7 @@ test('what is not written has the documented defaults', () => {
     retry: { min: 500, max: 150_000 },
     concurrency: 64,
     keyPool: { cpu: 0.25 },
-    ca: { plugin: 'embedded' },
+    ca: { plugin: 'embedded', keyType: 'ecdsa-p256', intermediate: false, maxTtl: 7_776_000_000 },
     identities: [{ id: 'spiffe://cluster.local/ns/default/sa/web' }],
     removal: { grace: 300_000 },
     idle: { after: 3_600_000, action: 'renew' },
@@ -154,20 +162,21 @@ test('what is not written has the documented defaults', () => {
   assert.deepEqual(warnings, [])
 })
 
-test('logs are pretty by default where they go to a terminal', () => {
+test('logs are pretty by default where they go to a terminal', async () => {
   writeFileSync(file, MINIMAL)
   const sources = { file, environment: {}, workingDirectory: '/elsewhere', terminal: true }
-  assert.equal(loadConfig(sources).config.log.format, 'pretty')
+  const { config } = await loadConfig(sources)
+  assert.equal(config.log.format, 'pretty')
 })
 
-test('an embedded CA may have a directory, a key type, an intermediate and a longest lifetime', () => {
-  const { config } = load(
+test('an embedded CA may have a directory, a key type, an intermediate and a longest lifetime', async () => {
+  const { config } = await load(
     MINIMAL.replace(
       '{ plugin: embedded }',
       '{ plugin: embedded, directory: ca, keyType: rsa-2048, intermediate: true, maxTtl: 1h }',
     ),
   )
-  assert.deepEqual(config.ca, {
+  assert.deepEqual(caOf(config), {
     plugin: 'embedded',
     directory: join(directory, 'ca'),
     keyType: 'rsa-2048',
@@ -176,9 +185,7 @@ test('an embedded CA may have a directory, a key type, an intermediate and a lon
   })
 })
 
-test('an admin endpoint that others can reach is warned about', () => {
-  assert.match(
-    load(`${MINIMAL}admin: { address: "0.0.0.0:1" }`).warnings.join(),
-    /admin\.address 0\.0\.0\.0:1 is reachable from other machines/,
-  )
+test('an admin endpoint that others can reach is warned about', async () => {
+  const { warnings } = await load(`${MINIMAL}admin: { address: "0.0.0.0:1" }`)
+  assert.match(warnings.join(), /admin\.address 0\.0\.0\.0:1 is reachable from other machines/)
 })

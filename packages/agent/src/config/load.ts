@@ -1,16 +1,21 @@
 /** The one way to a checked configuration. */
+import { join } from 'node:path'
 import * as v from 'valibot'
+import type { PluginPlace } from '../ca/load-plugin.ts'
+import { type CASection, caSchema, loadCAForm } from './ca-section.ts'
 import { ConfigError, type ConfigProblem, type Origin } from './config-error.ts'
 import { childPath, type TreeObject } from './document.ts'
 import { type EnvironmentSwitches, environmentSwitches, environmentWarnings } from './environment.ts'
 import { type ConfiguredIdentity, expandIdentities, type Finding } from './identities.ts'
-import { type ConfigSources, readLayers } from './layers.ts'
+import { type ConfigSources, type Layers, readLayers } from './layers.ts'
+import { isSecretPath } from './plugin-schema.ts'
 import { type Settings, settingsSchema } from './schema.ts'
-import { formatHostPort } from './values.ts'
+import { formatHostPort, type HostPort } from './values.ts'
 
 /** The configuration that the agent runs with. Everything is checked and every path is absolute. */
-export interface Config extends Omit<Settings, 'identities' | 'files'>, EnvironmentSwitches {
+export interface Config extends Omit<Settings, 'identities' | 'files' | 'ca'>, EnvironmentSwitches {
   readonly identities: readonly ConfiguredIdentity[]
+  readonly ca: CASection
 }
 
 export interface LoadedConfig {
@@ -23,40 +28,106 @@ export interface LoadedConfig {
   readonly tree: TreeObject
   /** Where the value at a path (`rotation.ratio`) comes from. */
   origin(path: string): Origin
+  /** Whether what stands at a path is not to be shown. */
+  isSecret(path: string): boolean
   /** What the operator should know, a line each. */
   readonly warnings: readonly string[]
 }
 
-/** Loads the configuration; throws a {@link ConfigError} with every fault that it finds. */
-export function loadConfig(sources: ConfigSources): LoadedConfig {
-  const { file, digest, tree, origin, warnings } = readLayers(sources)
-  const switches = environmentSwitches(sources.environment)
-  const result = v.safeParse(settingsSchema, tree)
-  if (!result.success) throw new ConfigError(result.issues.map(issue => toProblem(issue, origin)))
-  const { files: _, ...settings } = result.output
+/**
+ * Loads the configuration, and the plugin that it names; rejects with a {@link ConfigError} with every fault that it
+ * finds.
+ */
+export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
+  const { layers, settings, problems } = readSettings(sources)
+  const { ca, tree, isSecret } = await readCA(layers, sources, problems)
+  if (!settings || !ca) throw new ConfigError(problems)
   const { identities, findings } = expandIdentities(settings.identities, settings.trustDomain)
   const faults = [
     ...findings,
     ...checkCeiling(identities, settings),
     ...checkSockets(settings),
     ...checkPairs(settings),
-    ...checkCa(settings),
   ]
-  if (faults.length > 0) throw new ConfigError(faults.map(fault => ({ ...fault, origin: origin(fault.path) })))
+  const { origin } = layers
+  problems.push(...faults.map(fault => ({ ...fault, origin: origin(fault.path) })))
+  if (problems.length > 0) throw new ConfigError(problems)
+  const { file, digest, warnings } = layers
+  const { files: _, ...rest } = settings
   return {
-    config: { ...settings, identities, ...switches },
+    config: { ...rest, ca, identities, ...environmentSwitches(sources.environment) },
     file,
     digest,
     tree,
     origin,
+    isSecret,
     warnings: [...warnings, ...environmentWarnings(sources.environment), ...exposures(settings)],
   }
 }
 
-function toProblem(issue: v.BaseIssue<unknown>, origin: (path: string) => Origin): ConfigProblem {
-  const path = (issue.path ?? []).reduce((parent, item) => childPath(parent, item.key as string | number), '')
+/** The address of the admin endpoint, without a look at what the plugin makes of `ca`; throws a {@link ConfigError}. */
+export function loadAdminAddress(sources: ConfigSources): HostPort {
+  const { settings, problems } = readSettings(sources)
+  if (!settings) throw new ConfigError(problems)
+  return settings.admin.address
+}
+
+interface ReadSettings {
+  readonly layers: Layers
+  /** `undefined` if there are problems. */
+  readonly settings: Settings | undefined
+  readonly problems: ConfigProblem[]
+}
+
+function readSettings(sources: ConfigSources): ReadSettings {
+  const layers = readLayers(sources)
+  environmentSwitches(sources.environment)
+  const result = v.safeParse(settingsSchema, layers.tree)
+  if (result.success) return { layers, settings: result.output, problems: [] }
+  const problems = result.issues.map(issue => toProblem(issue, '', layers.origin))
+  return { layers, settings: undefined, problems }
+}
+
+interface ReadCA {
+  /** `undefined` if there are problems. */
+  readonly ca: CASection | undefined
+  readonly tree: TreeObject
+  isSecret(path: string): boolean
+}
+
+async function readCA(layers: Layers, sources: ConfigSources, problems: ConfigProblem[]): Promise<ReadCA> {
+  const { origin } = layers
+  const refuse = (finding: Finding): void => void problems.push({ ...finding, origin: origin(finding.path) })
+  const form = await loadCAForm(layers.tree['ca'], path => placeOf(origin(path), sources))
+  if ('findings' in form) {
+    form.findings.forEach(refuse)
+    return { ca: undefined, tree: layers.tree, isSecret: () => true }
+  }
+  const isSecret = (path: string): boolean => isSecretPath(form.secrets, path)
+  const tree = layers.withKeysOfCA(form.keys)
+  const result = v.safeParse(caSchema(form), tree['ca'])
+  if (!result.success) {
+    problems.push(...result.issues.map(issue => toProblem(issue, 'ca', origin, isSecret)))
+    return { ca: undefined, tree, isSecret }
+  }
+  checkCa(result.output).forEach(refuse)
+  return { ca: result.output, tree, isSecret }
+}
+
+/** Modules are looked for from the file that names them; those of flags and variables from the working directory. */
+function placeOf(origin: Origin, { workingDirectory }: ConfigSources): PluginPlace {
+  return { file: origin.kind === 'file' ? origin.file : join(workingDirectory, 'livery.yaml') }
+}
+
+function toProblem(
+  issue: v.BaseIssue<unknown>,
+  at: string,
+  origin: (path: string) => Origin,
+  isSecret: (path: string) => boolean = () => false,
+): ConfigProblem {
+  const path = (issue.path ?? []).reduce((parent, item) => childPath(parent, item.key as string | number), at)
   const from = origin(path)
-  const value = path.startsWith('ca.headers.') ? undefined : shownValue(issue.input, from)
+  const value = isSecret(path) ? undefined : shownValue(issue.input, from)
   const leads = value === undefined || issue.message.startsWith('unknown key') || issue.message.startsWith('is missing')
   return { origin: from, path, text: leads ? issue.message : `${value} ${issue.message}` }
 }
@@ -69,10 +140,7 @@ function shownValue(input: unknown, from: Origin): string | undefined {
   return json.length > 120 ? `${json.slice(0, 120)}…` : json
 }
 
-function checkCeiling(
-  identities: readonly ConfiguredIdentity[],
-  { maxIdentities }: Omit<Settings, 'files'>,
-): Finding[] {
+function checkCeiling(identities: readonly ConfiguredIdentity[], { maxIdentities }: Settings): Finding[] {
   if (identities.length <= maxIdentities) return []
   const text = `${maxIdentities} is fewer than the ${identities.length} under identities. Write ${identities.length} or more, at about 12 KB of memory each.`
   return [{ path: 'maxIdentities', text }]
@@ -81,7 +149,7 @@ function checkCeiling(
 /** sun_path of unix(7) holds 108 bytes with the final NUL; Node would cut a longer one silently. */
 const MAX_SOCKET_PATH = 107
 
-function checkSockets(settings: Omit<Settings, 'files'>): Finding[] {
+function checkSockets(settings: Settings): Finding[] {
   const findings: Finding[] = []
   const places = [
     ...settings.sockets.map(({ path }, index) => ({ socket: path, path: `sockets[${index}].path` })),
@@ -113,7 +181,7 @@ function checkSockets(settings: Omit<Settings, 'files'>): Finding[] {
   return findings
 }
 
-function checkPairs({ retry, rotation, names }: Omit<Settings, 'files'>): Finding[] {
+function checkPairs({ retry, rotation, names }: Settings): Finding[] {
   const findings: Finding[] = []
   if (names.default === names.root)
     findings.push({ path: 'names.root', text: 'is the same as names.default. Choose another.' })
@@ -128,15 +196,17 @@ function checkPairs({ retry, rotation, names }: Omit<Settings, 'files'>): Findin
 /** Istio's port without TLS. */
 const PLAINTEXT_ADDRESS = /:15010\/?$/
 
-function checkCa({ ca }: Omit<Settings, 'files'>): Finding[] {
-  if (ca.plugin !== 'citadel' || ca.rootCert !== undefined || PLAINTEXT_ADDRESS.test(ca.address)) return []
+/** The one plugin that cannot do without; that it also refuses itself is too late for check-config. */
+function checkCa({ plugin, options, rootCert }: CASection): Finding[] {
+  if (plugin.name !== 'citadel' || rootCert !== undefined || PLAINTEXT_ADDRESS.test(String(options['address'])))
+    return []
   const text = 'is missing. Name the file with the root of the CA, or "system" for a CA with a public certificate.'
   return [{ path: 'ca.rootCert', text }]
 }
 
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '::1'])
 
-function exposures({ admin }: Omit<Settings, 'files'>): string[] {
+function exposures({ admin }: Settings): string[] {
   if (LOOPBACK.has(admin.address.host)) return []
   const address = formatHostPort(admin.address)
   return [

@@ -1,19 +1,21 @@
 /** The effective configuration as YAML, each value with where it came from. */
 import { Document, isMap, isScalar, isSeq } from 'yaml'
 import { formatOrigin, type Origin } from './config-error.ts'
-import { childPath, isTreeObject, type Tree, type TreeObject } from './document.ts'
+import { childPath, isTreeObject, type Tree } from './document.ts'
 import type { LoadedConfig } from './load.ts'
 
-/** YAML that the agent would read back; values of headers are masked, since they may be credentials. */
-export function printConfig({ tree, origin, config }: LoadedConfig): string {
-  const document = new Document(maskHeaders(tree))
+/** YAML that the agent would read back, but for secrets, which are masked. */
+export function printConfig(loaded: LoadedConfig): string {
+  const { origin, config } = loaded
+  const document = new Document(masked(loaded))
   comment(document.contents, '', origin)
   const switches = `# keys as ${config.keyFormat} (PKCS8_KEY), generator ${config.keyGenerator} (LIVERY_KEYGEN)\n`
   return document.toString({ lineWidth: 0, flowCollectionPadding: true }) + switches
 }
 
 /** The same for programs. */
-export function configJson({ tree, origin, config, file }: LoadedConfig): object {
+export function configJson(loaded: LoadedConfig): object {
+  const { tree, origin, config, file } = loaded
   const origins: Record<string, string> = {}
   const visit = (value: Tree, path: string): void => {
     if (isTreeObject(value)) for (const [key, child] of Object.entries(value)) visit(child, childPath(path, key))
@@ -24,7 +26,7 @@ export function configJson({ tree, origin, config, file }: LoadedConfig): object
   const { keyFormat, keyGenerator } = config
   return {
     file: file ?? null,
-    config: maskHeaders(tree),
+    config: masked(loaded),
     origins,
     keyFormat,
     keyGenerator,
@@ -42,9 +44,11 @@ function comment(node: unknown, path: string, origin: (path: string) => Origin):
   }
 }
 
-function maskHeaders(tree: TreeObject): TreeObject {
-  const { ca } = tree
-  if (!isTreeObject(ca) || !isTreeObject(ca['headers'])) return tree
-  const headers = Object.fromEntries(Object.keys(ca['headers']).map(name => [name, '***']))
-  return { ...tree, ca: { ...ca, headers } }
+function masked({ tree, isSecret }: LoadedConfig): Tree {
+  const visit = (value: Tree, path: string): Tree => {
+    if (Array.isArray(value)) return value.map((item, index) => visit(item, childPath(path, index)))
+    if (!isTreeObject(value)) return isSecret(path) ? '***' : value
+    return Object.fromEntries(Object.entries(value).map(([key, child]) => [key, visit(child, childPath(path, key))]))
+  }
+  return visit(tree, '')
 }

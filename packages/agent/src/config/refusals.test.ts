@@ -17,15 +17,15 @@ identities: [spiffe://cluster.local/ns/default/sa/web]
 sockets: [{ path: run/sds.sock }]
 `
 
-function load(text: string): void {
+async function load(text: string): Promise<void> {
   writeFileSync(file, text)
-  loadConfig({ file, environment: {}, workingDirectory: '/elsewhere', terminal: false })
+  await loadConfig({ file, environment: {}, workingDirectory: '/elsewhere', terminal: false })
 }
 
 /** The message without the directory of the file. */
-function refusal(text: string): string {
+async function refusal(text: string): Promise<string> {
   try {
-    load(text)
+    await load(text)
   } catch (error) {
     assert.ok(error instanceof ConfigError, String(error))
     return error.message.replaceAll(`${directory}/`, '')
@@ -154,22 +154,72 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: citadel, address: ca, rootCert: system',
-    says: 'livery.yaml:1: ca.address: "ca" is no address. Write host:port.',
+    says: 'livery.yaml:1: ca.address: "ca" is not of the form "host:port". Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: "ca:15012", rootCert: system, tokenfile: x',
+    says: 'livery.yaml:1: ca.tokenfile: unknown key. Did you mean "tokenFile"? Known here: plugin, rootCert, clientCertificate, tokenFile, credentials, address, serverName, clusterId, certSigner, headers, impersonate, timeout.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: "ca:15012", rootCert: system, impersonate: "true"',
+    says: 'livery.yaml:1: ca.impersonate: "true" is a string, not true or false. Write true or false, without quotes.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: "ca:15012", rootCert: system, clientCertificate: { certFile: a }',
+    says: 'livery.yaml:1: ca.clientCertificate.keyFile: is missing. Add the key "keyFile".',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { source: stss }',
+    says: 'livery.yaml:1: ca.credentials.source: "stss" is none of the built-in token-file, gce-metadata, sts, static. Did you mean sts?',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { file: x }',
+    says: 'livery.yaml:1: ca.credentials.source: is missing. Add the key "source".',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { source: sts }',
+    says: 'livery.yaml:1: ca.credentials.audience: is missing. Add the key "audience".',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { source: static, token: "s3 cret" }',
+    says: 'livery.yaml:1: ca.credentials.token: is empty or has other characters than a token. Write the token alone.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: s3cret',
+    says: 'livery.yaml:1: ca.credentials: is a string, no mapping. Write source, file under it.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: embedded, tokenFile: x',
+    says: 'livery.yaml:1: ca.tokenFile: unknown key. The plugin embedded uses no credentials. Remove it.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: embedded, rootCert: system',
+    says: 'livery.yaml:1: ca.rootCert: unknown key. The plugin embedded makes no TLS connection of its own. Remove it.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: embedded, maxTtl: 1',
+    says: 'livery.yaml:1: ca.maxTtl: 1 is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: google-ca, service: cass',
+    says: 'livery.yaml:1: ca.service: "cass" is none of cas, mesh-ca. Did you mean cas?',
   },
   {
     replaces: 'plugin: embedded',
     text: 'plugin: embeded',
-    says: 'livery.yaml:1: ca.plugin: "embeded" is none of the plugins embedded, citadel. Did you mean embedded?',
-  },
-  {
-    replaces: 'plugin: embedded',
-    text: 'plugin: kubernetes-csr',
-    says: 'livery.yaml:1: ca.plugin: "kubernetes-csr" is not supported yet. Write citadel for a CA such as that of istiod, or embedded to try things out.',
-  },
-  {
-    replaces: 'plugin: embedded',
-    text: 'plugin: "@acme/ca"',
-    says: 'livery.yaml:1: ca.plugin: "@acme/ca" is a module, and this version loads no plugins from modules yet. Write citadel for a CA such as that of istiod, or embedded to try things out.',
+    says: 'livery.yaml:1: ca.plugin: "embeded" is none of the built-in citadel, embedded, google-ca. Did you mean embedded?',
   },
   {
     replaces: '{ plugin: embedded }',
@@ -279,36 +329,38 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
 ]
 
 for (const { text, replaces, says } of REFUSALS) {
-  test(`refused: ${replaces === undefined ? text : `${text} for ${replaces}`}`, () => {
-    assert.equal(refusal(replaces === undefined ? `${MINIMAL}${text}\n` : MINIMAL.replace(replaces, text)), says)
+  test(`refused: ${replaces === undefined ? text : `${text} for ${replaces}`}`, async () => {
+    const written = replaces === undefined ? `${MINIMAL}${text}\n` : MINIMAL.replace(replaces, text)
+    assert.equal(await refusal(written), says)
   })
 }
 
-test('a socket path that the kernel would cut is refused with its length', () => {
+test('a socket path that the kernel would cut is refused with its length', async () => {
   const path = `/${'x'.repeat(120)}`
   assert.equal(
-    refusal(MINIMAL.replace('run/sds.sock', path)),
+    await refusal(MINIMAL.replace('run/sds.sock', path)),
     `livery.yaml:3: sockets[0].path: ${path} is 121 bytes long, and the kernel allows 107. Choose a shorter path.`,
   )
 })
 
-test('all faults are told at once, each with its own line', () => {
-  const lines = refusal(`${MINIMAL}ttl: 1\nretry: { min: x }\nlog: { levle: info }\n`).split('\n')
+test('all faults are told at once, each with its own line', async () => {
+  const text = await refusal(`${MINIMAL}ttl: 1\nretry: { min: x }\nlog: { levle: info }\n`)
+  const lines = text.split('\n')
   assert.deepEqual(
     lines.map(line => line.split(': ', 2).join(': ')),
     ['livery.yaml:4: ttl', 'livery.yaml:5: retry.min', 'livery.yaml:6: log.levle'],
   )
 })
 
-test('a value of a header is never shown', () => {
-  const message = refusal(
+test('a value of a header is never shown', async () => {
+  const message = await refusal(
     MINIMAL.replace('plugin: embedded', 'plugin: citadel, address: "a:1", rootCert: r, headers: { X-Key: [s3cret] }'),
   )
   assert.match(message, /livery\.yaml:1: ca\.headers\.X-Key: /)
   assert.doesNotMatch(message, /s3cret/)
 })
 
-test('whatever the values, a configuration is accepted or refused with a ConfigError that names a path', () => {
+test('whatever the values, a configuration is accepted or refused with a ConfigError that names a path', async () => {
   const value = fc.oneof(
     fc.string(),
     fc.integer(),
@@ -338,10 +390,10 @@ test('whatever the values, a configuration is accepted or refused with a ConfigE
     'drain',
     'log',
   )
-  fc.assert(
-    fc.property(fc.dictionary(key, value), settings => {
+  await fc.assert(
+    fc.asyncProperty(fc.dictionary(key, value), async settings => {
       try {
-        load(JSON.stringify(settings))
+        await load(JSON.stringify(settings))
       } catch (error) {
         assert.ok(error instanceof ConfigError, `${JSON.stringify(settings)}: ${error}`)
       }

@@ -1,7 +1,7 @@
 /** The keys of the configuration file: names, forms and bounds. A new knob is one line here and one in `defaults.ts`. */
 import * as v from 'valibot'
 import { isTreeObject } from './document.ts'
-import { Fault, kindOf, leaf, list, nearest, object, type Schema, text } from './leaf.ts'
+import { Fault, leaf, list, object, type Schema, text } from './leaf.ts'
 import {
   account,
   checkSpiffeId,
@@ -22,60 +22,6 @@ import {
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
-
-export const CA_PLUGINS = ['embedded', 'citadel'] as const
-/** Names that the design has given away and this version does not have. */
-const LATER_PLUGINS: readonly string[] = ['google-ca', 'file-mount', 'kubernetes-csr']
-
-const embedded = object({
-  plugin: v.literal('embedded'),
-  directory: v.optional(path),
-  keyType: v.optional(keyType),
-  intermediate: v.optional(flag),
-  maxTtl: v.optional(duration({ min: '1s', max: '3650d' })),
-})
-
-const citadel = object({
-  plugin: v.literal('citadel'),
-  address: text(
-    input => (/^(?:https:\/\/)?\S+:\d{1,5}\/?$/.test(input) ? input : new Fault('is no address', 'Write host:port')),
-    'Write host:port, such as istiod.istio-system.svc:15012',
-  ),
-  rootCert: v.optional(path),
-  tokenFile: v.optional(path),
-  serverName: v.optional(nonEmpty),
-  clusterId: v.optional(nonEmpty),
-  certSigner: v.optional(nonEmpty),
-  headers: v.optional(
-    v.record(v.string(), nonEmpty, issue => `is ${kindOf(issue.input)}, no mapping of names to values.`),
-  ),
-  clientCertificate: v.optional(object({ certFile: path, keyFile: path })),
-  impersonate: v.optional(flag),
-  timeout: v.optional(duration({ min: '100ms', max: '10m' })),
-})
-
-const ca = v.lazy(input => {
-  if (!isTreeObject(input)) return object({ plugin: oneOf(CA_PLUGINS) })
-  switch (input['plugin']) {
-    case 'embedded':
-      return embedded
-    case 'citadel':
-      return citadel
-    default:
-      return v.looseObject({ plugin: leaf(refusePlugin) }, `is missing. ${CHOOSE_PLUGIN}.`)
-  }
-}) as Schema<v.InferOutput<typeof embedded> | v.InferOutput<typeof citadel>>
-
-const CHOOSE_PLUGIN = 'Write citadel for a CA such as that of istiod, or embedded to try things out'
-
-function refusePlugin(input: unknown): Fault {
-  if (typeof input !== 'string') return new Fault(`is ${kindOf(input)}, no name of a plugin`, CHOOSE_PLUGIN)
-  if (LATER_PLUGINS.includes(input)) return new Fault('is not supported yet', CHOOSE_PLUGIN)
-  if (/[/.@:]/.test(input))
-    return new Fault('is a module, and this version loads no plugins from modules yet', CHOOSE_PLUGIN)
-  const near = nearest(input, CA_PLUGINS)
-  return new Fault(`is none of the plugins ${CA_PLUGINS.join(', ')}`, near ? `Did you mean ${near}?` : CHOOSE_PLUGIN)
-}
 
 /** One entry of `identities`. */
 export type IdentitySetting =
@@ -134,7 +80,7 @@ const keyPool = v.lazy(input =>
 
 const listener = object({ address: hostPort })
 
-/** The whole file, with every default filled in and every path absolute. */
+/** The whole file but `ca`, whose form its plugin tells, with every default filled in and every path absolute. */
 export const settingsSchema = object({
   trustDomain,
   keyType,
@@ -150,7 +96,7 @@ export const settingsSchema = object({
   }),
   concurrency: wholeNumber(1, 10_000),
   keyPool,
-  ca,
+  ca: v.unknown(),
   identities: list(identity),
   removal: object({ grace: duration({ min: '0s', max: '30d' }) }),
   idle: object({ after: duration({ min: '1s', max: '3650d' }), action: oneOf(['renew', 'drop']) }),

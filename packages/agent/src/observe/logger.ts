@@ -45,8 +45,8 @@ export function createLogger(options: { readonly level: LogLevel; readonly forma
   return jsonSink(settings)
 }
 
-/** For people the sentence is enough, with the resource before it and an error's stack after it. */
-function sentence({ resource, msg, err }: Record<string, unknown>): string {
+/** For people the sentence is enough, with the resource or plugin before it and an error's stack after it. */
+function sentence({ plugin, resource = plugin, msg, err }: Record<string, unknown>): string {
   const stack = typeof err === 'object' && err !== null && 'stack' in err ? `\n${err.stack}` : ''
   return `${resource === undefined ? '' : `${resource}: `}${msg}${stack}`
 }

@@ -1,6 +1,7 @@
 /** Prometheus metrics: Istio's names where they mean the same, so that its dashboards work, and `livery_*` for the rest. */
 import type { LedgerEntry } from '@livery/core'
 import { Registry } from 'prom-client'
+import type { PluginCounters } from '../ca/plugin-counters.ts'
 import { CaMetrics } from './ca-metrics.ts'
 import { type IdentitySource, registerIdentityMetrics } from './identity-metrics.ts'
 import { type KeyPoolSource, registerKeyPoolMetrics } from './key-pool-metrics.ts'
@@ -9,7 +10,10 @@ import { ReloadMetrics } from './reload-metrics.ts'
 import { SdsMetrics, type SdsSource } from './sds-metrics.ts'
 
 /** What the metrics are read from at each scrape. */
-export type MetricsSource = IdentitySource & KeyPoolSource & ProcessSource & SdsSource
+export type MetricsSource = IdentitySource &
+  KeyPoolSource &
+  ProcessSource &
+  SdsSource & { readonly pluginCounters?: PluginCounters }
 
 /** The metrics of one agent, in a registry of their own. */
 export class Metrics implements Disposable {
@@ -26,6 +30,7 @@ export class Metrics implements Disposable {
     registerIdentityMetrics(this.#registry, source)
     registerKeyPoolMetrics(this.#registry, source)
     this.#process = registerProcessMetrics(this.#registry, source)
+    source.pluginCounters?.showIn(this.#registry)
   }
 
   /** Counts one entry of the ledger. */

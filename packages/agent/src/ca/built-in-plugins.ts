@@ -1,0 +1,20 @@
+/** The plugins that come with the agent, by their names in the configuration. Only the one that is used is loaded. */
+import type { CAPlugin, CredentialPlugin } from '@livery/core'
+
+export const BUILT_IN_CA_PLUGINS: Readonly<Record<string, () => Promise<{ readonly plugin: CAPlugin }>>> = {
+  citadel: () => import('@livery/ca-plugins/citadel'),
+  embedded: () => import('@livery/ca-plugins/embedded'),
+  'google-ca': () => import('@livery/ca-plugins/google-ca'),
+}
+
+/** Under `credentials: { source: … }`. */
+export const BUILT_IN_CREDENTIALS: Readonly<Record<string, () => Promise<{ readonly plugin: CredentialPlugin }>>> = {
+  'token-file': async () => ({ plugin: (await credentials()).tokenFile }),
+  'gce-metadata': async () => ({ plugin: (await credentials()).gceMetadata }),
+  sts: async () => ({ plugin: (await credentials()).sts }),
+  static: async () => ({ plugin: (await credentials()).staticToken }),
+}
+
+function credentials() {
+  return import('@livery/ca-plugins/credentials')
+}

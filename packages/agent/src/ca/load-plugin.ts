@@ -1,0 +1,67 @@
+/** From what the configuration names to a plugin: one that is built in, or a module. */
+import type { CAPlugin, CredentialPlugin } from '@livery/core'
+import type { Tree, TreeObject } from '../config/document.ts'
+import { kindOf, nearest } from '../config/leaf.ts'
+import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from './built-in-plugins.ts'
+
+/** Where a module is looked for. */
+export interface PluginPlace {
+  /** Absolute path of the file that names it, which need not be there: relative ones start beside it. */
+  readonly file: string
+}
+
+/** Why there is no plugin, a sentence each: `"embeded" is none of …`. */
+export interface NoPlugin {
+  readonly faults: readonly string[]
+}
+
+interface Kind<Plugin> {
+  /** `plugin` or `source of credentials`. */
+  readonly noun: string
+  readonly builtIn: Readonly<Record<string, () => Promise<{ readonly plugin: Plugin }>>>
+  readonly choose: string
+}
+
+const CA: Kind<CAPlugin> = {
+  noun: 'plugin',
+  builtIn: BUILT_IN_CA_PLUGINS,
+  choose: 'Write citadel for a CA such as that of istiod, or embedded to try things out',
+}
+const CREDENTIALS: Kind<CredentialPlugin> = {
+  noun: 'source of credentials',
+  builtIn: BUILT_IN_CREDENTIALS,
+  choose: 'Write token-file for a token in a file',
+}
+
+/** `given` are the keys that stand beside the name, for what only the plugin can tell of their values. */
+export function loadCAPlugin(
+  name: Tree | undefined,
+  place: PluginPlace,
+  given: TreeObject,
+): Promise<CAPlugin | NoPlugin> {
+  return load(CA, name, place, given)
+}
+
+export function loadCredentialPlugin(
+  name: Tree | undefined,
+  place: PluginPlace,
+  given: TreeObject,
+): Promise<CredentialPlugin | NoPlugin> {
+  return load(CREDENTIALS, name, place, given)
+}
+
+async function load<Plugin>(
+  { noun, builtIn, choose }: Kind<Plugin>,
+  name: Tree | undefined,
+  _place: PluginPlace,
+  _given: TreeObject,
+): Promise<Plugin | NoPlugin> {
+  if (name === undefined) return { faults: [`is missing. ${choose}.`] }
+  if (typeof name !== 'string' || name === '')
+    return { faults: [`is ${name === '' ? 'empty' : kindOf(name)}, no name of a ${noun}. ${choose}.`] }
+  const loadBuiltIn = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined
+  if (loadBuiltIn) return (await loadBuiltIn()).plugin
+  const near = nearest(name, Object.keys(builtIn))
+  const remedy = near === undefined ? `${choose}.` : `Did you mean ${near}?`
+  return { faults: [`${JSON.stringify(name)} is none of the built-in ${Object.keys(builtIn).join(', ')}. ${remedy}`] }
+}
