@@ -1,9 +1,20 @@
-//! Work that uses only what others leave: the lowest priority that the system has for a thread, and a share of one core.
+//! Work that stands back: behind the event loop of its own process, or behind everything, with a share of one core.
 
 use std::time::{Duration, Instant};
 
 /// Shorter rests are put together: below this a sleep costs more than it gives.
 const LEAST_REST: Duration = Duration::from_millis(5);
+
+/// From now on this thread gets a third of the time of one of usual priority, where both want the same core: so the event
+/// loop goes first. Outside Linux it does nothing.
+#[cfg(target_os = "linux")]
+pub fn stand_back() {
+    // SAFETY: takes numbers alone. On Linux "process 0" is the calling thread; lowering is always allowed.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) };
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn stand_back() {}
 
 /// From now on this thread runs when no other thread of the machine wants its core (SCHED_IDLE, sched(7)), or as "nice"
 /// as can be where that is not allowed. There is no way back without privilege. Outside Linux it does nothing, since

@@ -13,6 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::background::stand_back;
+
 /// So long may quick work that is finished wait for more of its kind, to be delivered together.
 const GATHERING: Duration = Duration::from_micros(500);
 
@@ -147,7 +149,10 @@ impl<J: Job> WorkQueue<J> {
                 break;
             }
             let thread = thread::Builder::new().name("livery-keys".into());
-            match thread.spawn(|| self.work()) {
+            match thread.spawn(|| {
+                stand_back();
+                self.work();
+            }) {
                 Ok(thread) => state.threads.push(thread),
                 Err(error) if state.threads.is_empty() => return Err(error),
                 Err(_) => break,
