@@ -206,8 +206,10 @@ export class Agent implements AsyncDisposable {
   }
 
   #createSecretManager(config: Config, ca: CAClient): SecretManager {
+    const { batch } = config.ca.plugin.capabilities
     return new SecretManager({
       ca,
+      ...(batch !== undefined && { batch }),
       keyGenerator: this.#keyGenerator,
       ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
       clock: this.#clock,

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Bench } from '../test/manager-bench.ts'
 import { gatherIntoBatches } from './batching-client.ts'
-import { CAError, type CertificateRequest, type IssuedCertificate } from './ca-client.ts'
+import { type CAClient, CAError, type CertificateRequest, type IssuedCertificate } from './ca-client.ts'
+import type { SpiffeId } from './spiffe-id.ts'
+
+const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
 
 const request = (name: string): CertificateRequest => ({
   identity: `spiffe://cluster.local/${name}`,
@@ -50,4 +54,41 @@ test('an answer that is missing is a bad-response of that request', async () => 
   const issue = gatherIntoBatches(async batch => batch.slice(1).map(answerTo), 10)
   const [, last] = await Promise.allSettled(['a', 'b'].map(name => issue(request(name))))
   assert.ok(last?.status === 'rejected' && last.reason instanceof CAError && last.reason.code === 'bad-response')
+})
+
+test('the manager sends requests in batches where the CA takes them, and one that fails leaves the others their certificates', async () => {
+  const sizes: number[] = []
+  const issueBatch: CAClient['issueBatch'] = async requests => {
+    sizes.push(requests.length)
+    const answer = (request: CertificateRequest) =>
+      request.identity === API ? new CAError('denied', 'not this one') : bench.ca.sign(request)
+    return await Promise.all(requests.map(answer))
+  }
+  await using bench = await Bench.create({ batch: 4 }, ca =>
+    Object.assign(ca, { issue: () => assert.fail('it has a batch'), issueBatch }),
+  )
+  const others = Array.from({ length: 9 }, (_, i): SpiffeId => `spiffe://cluster.local/ns/load/sa/sa-${i}`)
+  const identities = [API, ...others]
+  for (const identity of identities) bench.manager.add(identity)
+  await bench.until('issued', 9)
+  await bench.until('ca-error', 1)
+  assert.deepEqual(sizes, [4, 4, 2])
+  assert.equal(bench.last('ca-error').code, 'denied')
+  assert.deepEqual(
+    identities.filter(identity => bench.served(identity) === undefined),
+    [API],
+  )
+})
+
+test('a CA client with batches is asked one by one where the plugin has declared none', async () => {
+  let issued = 0
+  await using bench = await Bench.create({}, ca => {
+    Object.assign(ca, { issueBatch: () => assert.fail('not declared') })
+    ca.answer = (request, sign) => {
+      issued++
+      return sign(request)
+    }
+  })
+  await bench.add(API)
+  assert.equal(issued, 1)
 })

@@ -63,12 +63,13 @@ export class FetchSchedule implements AsyncDisposable {
     if (managed.activity.kind === 'waiting' && !managed.served.current) this.#enqueue(managed, 'first')
   }
 
-  /** Plans nothing more for it; a request in flight is aborted. */
+  /** Plans nothing more for it; a request in flight is aborted, one that waits for an approval given up. */
   stop(managed: Managed, activity: Extract<Activity, { kind: 'idle' | 'forgotten' }>): void {
     const before = managed.activity
     this.#become(managed, activity)
     this.#queue.delete(managed)
     if (before.kind === 'fetching') before.controller.abort(new Error(`${managed.identity} is not wanted any more`))
+    this.#options.issuance.pending.drop(managed.identity)
   }
 
   /** What the CA tells by itself. */

@@ -1,9 +1,16 @@
 /** One certificate from asking to checked: key, CSR, the CA's answer, all under one deadline. */
-import { type CAClient, CAError, type CertificateSigningRequest, type IssuedCertificate } from './ca-client.ts'
+import {
+  type CAClient,
+  CAError,
+  type CertificateSigningRequest,
+  type IssuedCertificate,
+  type RequestTicket,
+} from './ca-client.ts'
 import type { CertificateVerifier, Expectation, VerifiedChain } from './certificate-verifier.ts'
 import type { Clock } from './clock.ts'
 import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
 import { derToPem } from './pem.ts'
+import type { PendingRequest, PendingRequests } from './pending-requests.ts'
 import { CertificateSecret } from './secret-item.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import type { TrustAnchor } from './trust-bundle.ts'
@@ -11,7 +18,9 @@ import type { TrustStore } from './trust-store.ts'
 import { untilAborted } from './until-aborted.ts'
 
 export interface IssuanceOptions {
-  readonly ca: CAClient
+  /** That of the CA, or what gathers requests for its `issueBatch`. */
+  readonly issueAt: CAClient['issue']
+  readonly pending: PendingRequests
   readonly keyGenerator: KeyGenerator
   readonly verifier: CertificateVerifier
   readonly clock: Clock
@@ -37,8 +46,8 @@ export interface Issued {
 }
 
 /**
- * Asks the CA once. Rejects with a {@link CAError}, or with the signal's reason when aborted; then no key is left. A
- * plugin that throws something else, never answers or ignores its signal costs no more than the deadline.
+ * Asks the CA once. Rejects with a {@link CAError}, or with the signal's reason when aborted; then no key is left but
+ * that of a pending request. A plugin that throws something else, never answers or ignores its signal costs no more than the deadline.
  */
 export async function issue(options: IssuanceOptions, request: IssuanceRequest): Promise<Issued> {
   const { signal } = request.controller
@@ -47,18 +56,24 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
       new CAError('timeout', `The CA did not answer for ${request.identity} within ${options.timeoutMs} ms`),
     ),
   )
-  const key = new LazyKey(options, request.identity, signal)
+  const pending = await untilAborted(options.pending.get(request.identity), signal)
+  const key = new LazyKey(options, request.identity, signal, pending?.key)
+  using ticket = new Ticket(options.pending, request, key, pending)
   try {
     const answer = await untilAborted(
-      options.ca.issue({
+      options.issueAt({
         identity: request.identity,
         ttlSeconds: options.ttlSeconds,
         ...(request.tokenFile === undefined ? {} : { tokenFile: request.tokenFile }),
         signal,
         csr: () => key.csr(),
+        ticket,
       }),
       signal,
     )
+    // Whatever it is worth: asked for once more, the same request would have the same answer.
+    options.pending.drop(request.identity)
+    checkForm(answer, request.identity)
     const privateKey = await key.privateKey(answer)
     const verified = await untilAborted(verify(options, request, answer, privateKey), signal)
     return toIssued(request, verified, privateKey.pem)
@@ -66,6 +81,15 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     key.wipe()
     throw asCAError(error, signal, request.identity)
   }
+}
+
+/** A plugin may answer anything. */
+function checkForm(answer: IssuedCertificate, identity: SpiffeId): void {
+  const isText = (list: unknown) => Array.isArray(list) && list.every(element => typeof element === 'string')
+  const { chain, roots = [], privateKey = new Uint8Array() } = answer ?? {}
+  if (isText(chain) && isText(roots) && privateKey instanceof Uint8Array) return
+  const what = chain === undefined ? 'without a chain' : 'with other than PEM'
+  throw new CAError('bad-response', `The CA plugin answered ${what} for ${identity}. Install a version that works`)
 }
 
 async function verify(
@@ -120,18 +144,28 @@ interface PrivateKey {
   readonly key: Expectation['key']
 }
 
-/** The key and CSR of one request, made when a plugin first asks for the CSR. */
+/** The key and CSR of one request, made when a plugin first asks for the CSR, or those of the try before. */
 class LazyKey {
   readonly #make: () => Promise<GeneratedKey>
   #pending: Promise<GeneratedKey> | undefined
 
-  constructor({ keyGenerator, keyType, keyFormat }: IssuanceOptions, identity: SpiffeId, signal: AbortSignal) {
+  constructor(
+    { keyGenerator, keyType, keyFormat }: IssuanceOptions,
+    identity: SpiffeId,
+    signal: AbortSignal,
+    present: GeneratedKey | undefined,
+  ) {
     this.#make = () => keyGenerator.generate({ type: keyType, identity, format: keyFormat }, { signal })
+    if (present) this.#pending = Promise.resolve(present)
+  }
+
+  generated(): Promise<GeneratedKey> {
+    this.#pending ??= this.#make()
+    return this.#pending
   }
 
   async csr(): Promise<CertificateSigningRequest> {
-    this.#pending ??= this.#make()
-    const { csrDer } = await this.#pending
+    const { csrDer } = await this.generated()
     return { der: csrDer, pem: derToPem(csrDer, 'CERTIFICATE REQUEST') }
   }
 
@@ -150,6 +184,40 @@ class LazyKey {
       generated => generated.privateKeyPem.fill(0),
       () => {}, // whoever awaited the CSR has the error
     )
+  }
+}
+
+/** The note of one request, which keeps its key with it; not once the request has ended or is given up. */
+class Ticket implements RequestTicket, Disposable {
+  kept: string | undefined
+  readonly #pending: PendingRequests
+  readonly #request: IssuanceRequest
+  readonly #key: LazyKey
+  #hasEnded = false
+
+  constructor(pending: PendingRequests, request: IssuanceRequest, key: LazyKey, before: PendingRequest | undefined) {
+    this.#pending = pending
+    this.#request = request
+    this.#key = key
+    this.kept = before?.note
+  }
+
+  async keep(note: string | undefined): Promise<void> {
+    const { identity } = this.#request
+    if (this.#isOver()) return
+    const key = note === undefined ? undefined : await this.#key.generated()
+    if (this.#isOver()) return
+    this.kept = note
+    if (note === undefined || key === undefined) this.#pending.drop(identity)
+    else await this.#pending.keep(identity, { note, key })
+  }
+
+  #isOver(): boolean {
+    return this.#hasEnded || this.#request.controller.signal.aborted
+  }
+
+  [Symbol.dispose](): void {
+    this.#hasEnded = true
   }
 }
 

@@ -1,5 +1,5 @@
 /** When to renew and when to try again: pure arithmetic, with time and chance as arguments. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { SpiffeId } from './spiffe-id.ts'
 
 /** Two renewals of one identity are at least this far apart, whatever lifetime a CA gives: no hot loop. */
@@ -34,7 +34,7 @@ export function renewalTime(
 
 /** A stable number in [0, 1) for an identity: its place among the renewals of a node. */
 export function phaseOf(identity: SpiffeId): number {
-  return createHash('sha256').update(identity).digest().readUInt32BE(0) / 2 ** 32
+  return hash('sha256', identity, 'buffer').readUInt32BE(0) / 2 ** 32
 }
 
 export interface RetryPolicy {

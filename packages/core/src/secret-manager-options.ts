@@ -1,14 +1,21 @@
 /** What a SecretManager is made of, and the default of everything that can be left out. */
+import { gatherIntoBatches } from './batching-client.ts'
 import type { CAClient } from './ca-client.ts'
 import { type CertificateVerifier, nodeCertificateVerifier } from './certificate-verifier.ts'
 import type { Clock } from './clock.ts'
 import type { IssuanceOptions } from './issuance.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
 import type { LedgerEntry } from './ledger.ts'
+import { PendingRequestsInMemory } from './pending-requests.ts'
 import type { RetryPolicy } from './rotation.ts'
 
 export interface SecretManagerOptions {
   readonly ca: CAClient
+  /**
+   * The most requests that go together in one `issueBatch` of the CA, where its client has one: `capabilities.batch` of
+   * the plugin. They are counted one by one in `concurrency`. Default: 1.
+   */
+  readonly batch?: number
   readonly keyGenerator: KeyGenerator
   readonly clock: Clock
   readonly trustDomain: string
@@ -75,7 +82,8 @@ export interface SecretManagerSettings {
 export function withDefaults(options: SecretManagerOptions): SecretManagerSettings {
   return {
     issuance: {
-      ca: options.ca,
+      issueAt: issueAt(options),
+      pending: new PendingRequestsInMemory(),
       keyGenerator: options.keyGenerator,
       verifier: options.verifier ?? nodeCertificateVerifier,
       clock: options.clock,
@@ -92,4 +100,9 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
     idle: { afterMs: 3_600_000, action: 'renew', ...options.idle },
     maxIdentities: options.maxIdentities ?? 20_000,
   }
+}
+
+function issueAt({ ca, batch = 1 }: SecretManagerOptions): CAClient['issue'] {
+  const issueBatch = batch > 1 ? ca.issueBatch?.bind(ca) : undefined
+  return issueBatch ? gatherIntoBatches(issueBatch, batch) : request => ca.issue(request)
 }

@@ -264,9 +264,11 @@ test('one identity that fails does not hold up another', async () => {
 
 test('forgetting wins over a request in flight: its late answer is dropped and its key wiped', async () => {
   await using bench = await Bench.create()
+  const asked = Promise.withResolvers<void>()
   const late = Promise.withResolvers<void>()
   const answered = Promise.withResolvers<void>()
   bench.ca.answer = async (request, sign) => {
+    asked.resolve()
     const answer = await sign(request)
     await late.promise
     answered.resolve()
@@ -275,7 +277,7 @@ test('forgetting wins over a request in flight: its late answer is dropped and i
   bench.manager.add(WEB)
   const items = subscribe(bench, WEB)
   const waiting = bench.manager.get({ kind: 'identity', identity: WEB }, { signal: never })
-  await bench.until('csr-sent', 1)
+  await asked.promise
   bench.manager.forget(WEB)
   await assert.rejects(waiting, /was forgotten/)
   late.resolve()

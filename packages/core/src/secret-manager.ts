@@ -3,6 +3,7 @@ import type { Clock } from './clock.ts'
 import { FetchSchedule } from './fetch-schedule.ts'
 import { Ledger, type LedgerEntry, type LedgerEvent } from './ledger.ts'
 import { type Hold, type IdentityEntry, type Managed, toEntry } from './managed-identity.ts'
+import type { PendingRequests } from './pending-requests.ts'
 import { type End, Retention } from './retention.ts'
 import { phaseOf } from './rotation.ts'
 import type { SecretItem, TrustBundleSecret } from './secret-item.ts'
@@ -41,14 +42,17 @@ export class SecretManager implements AsyncDisposable {
   readonly #trust: TrustStore
   readonly #schedule: FetchSchedule
   readonly #retention: Retention
+  readonly #pending: PendingRequests
   readonly #caChanges: Disposable | undefined
 
   constructor(options: SecretManagerOptions) {
     const { issuance, random, rotation, retry, concurrency, ...retention } = withDefaults(options)
-    const { ca, clock, timeoutMs } = issuance
+    const { clock, timeoutMs, pending } = issuance
+    const { ca } = options
     const record = (name: string, event: LedgerEvent) => this.record(name, event)
     this.trustDomain = options.trustDomain
     this.#clock = clock
+    this.#pending = pending
     this.#observe = options.observe
     this.#maxIdentities = retention.maxIdentities
     this.#trust = new TrustStore({
@@ -198,6 +202,7 @@ export class SecretManager implements AsyncDisposable {
   /** Forgets everything; resolves when no request is in flight. The CA client stays open: its creator closes it. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#caChanges?.[Symbol.dispose]()
+    this.#pending[Symbol.dispose]()
     this.#retention[Symbol.dispose]()
     for (const identity of [...this.#identities.keys()]) this.forget(identity)
     this.#trust[Symbol.dispose]()

@@ -1,0 +1,53 @@
+/** Requests that wait for somebody's approval: the key, the CSR and the plugin's note, from one try to the next. */
+import type { GeneratedKey } from './key-generator.ts'
+import type { SpiffeId } from './spiffe-id.ts'
+
+/** What the next request of an identity goes on with. */
+export interface PendingRequest {
+  /** What the plugin kept to find its request again. */
+  readonly note: string
+  /** Whoever gets it owns its bytes. */
+  readonly key: GeneratedKey
+}
+
+/** Where pending requests lie: in memory, or in a store that outlives the process. */
+export interface PendingRequests extends Disposable {
+  /** A copy of what was kept last. */
+  get(identity: SpiffeId): Promise<PendingRequest | undefined>
+  /** Keeps a copy, in the place of what was there; resolves when it is safe. */
+  keep(identity: SpiffeId, request: PendingRequest): Promise<void>
+  /** Wipes what is kept. Never throws. */
+  drop(identity: SpiffeId): void
+  /** Wipes what is in memory. Nothing is kept or dropped from then on: what outlives the process stays. */
+  [Symbol.dispose](): void
+}
+
+export class PendingRequestsInMemory implements PendingRequests {
+  readonly #requests = new Map<SpiffeId, PendingRequest>()
+  #isClosed = false
+
+  async get(identity: SpiffeId): Promise<PendingRequest | undefined> {
+    const request = this.#requests.get(identity)
+    return request && copyOf(request)
+  }
+
+  async keep(identity: SpiffeId, request: PendingRequest): Promise<void> {
+    if (this.#isClosed) return
+    this.drop(identity)
+    this.#requests.set(identity, copyOf(request))
+  }
+
+  drop(identity: SpiffeId): void {
+    this.#requests.get(identity)?.key.privateKeyPem.fill(0)
+    this.#requests.delete(identity)
+  }
+
+  [Symbol.dispose](): void {
+    this.#isClosed = true
+    for (const identity of [...this.#requests.keys()]) this.drop(identity)
+  }
+}
+
+function copyOf({ note, key }: PendingRequest): PendingRequest {
+  return { note, key: { ...key, privateKeyPem: Uint8Array.from(key.privateKeyPem) } }
+}
