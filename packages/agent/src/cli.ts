@@ -1,6 +1,7 @@
 /** The command line: which command with which options, and the exit code. */
 import { Command, CommanderError, Option } from 'commander'
 import type { CAOptions } from './commands/ca.ts'
+import type { CATestOptions } from './commands/ca-test.ts'
 import { showCertificates } from './commands/certs.ts'
 import { checkConfig } from './commands/check-config.ts'
 import { explainName } from './commands/explain.ts'
@@ -68,15 +69,34 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .action(async (name: string) =>
       finish(await explainName(name, sourcesOf(globals(), terminal), globals(), terminal)),
     )
-  addCA(program, async options => {
+  const ca = addCA(program, async options => {
     const { serveCA } = await import('./commands/ca.ts')
     finish(await serveCA(options, globals(), terminal))
+  })
+  addCATest(ca, async (plugin, options) => {
+    const { testCA } = await import('./commands/ca-test.ts')
+    finish(await testCA(options, { ...sourcesOf(globals(), terminal), plugin }, globals(), terminal))
   })
   return program
 }
 
-function addCA(program: Command, action: (options: CAOptions) => Promise<void>): void {
-  program
+function addCATest(ca: Command, action: (plugin: string, options: CATestOptions) => Promise<void>): void {
+  ca.command('test')
+    // Not those of `ca`, which are of the server.
+    .configureHelp({ visibleGlobalOptions: test => [...(test.parent?.parent?.options ?? [])] })
+    .argument('<plugin>', 'a built-in name, or a module: ./my-ca.mjs, @acme/ca')
+    .summary('prove a CA plugin at its live CA')
+    .description(
+      'Prove a CA plugin at its live CA: loads the plugin with the other keys of "ca" in the configuration, has about 100 certificates issued, and reports case by case.',
+    )
+    .option('--identity <id>', 'what to ask for (default: the first of the configuration)')
+    .option('--parallel <count>', 'how many requests to make at once; fewer for a CA with a quota', '64')
+    .addHelpText('after', '\nExit codes: 0 all passed, 1 a case failed, 2 wrong usage, 78 wrong configuration.')
+    .action(action)
+}
+
+function addCA(program: Command, action: (options: CAOptions) => Promise<void>): Command {
+  return program
     .command('ca')
     .description("serve the embedded CA to other agents as Istio's certificate service (not for production)")
     .option('--listen <address>', 'host:port with TLS', '127.0.0.1:15012')

@@ -14,6 +14,8 @@ export interface ConfigSources {
   readonly file?: string | undefined
   /** `--admin`. */
   readonly admin?: string | undefined
+  /** The argument of `ca test`, which goes before `ca.plugin`. With it there need not be a file. */
+  readonly plugin?: string | undefined
   readonly environment: Environment
   /** Where relative paths of flags and variables start, and where `livery.yaml` is looked for. */
   readonly workingDirectory: string
@@ -56,11 +58,16 @@ export function readLayers(sources: ConfigSources): Layers {
     origins.set(pathText(setting.path), { kind: 'environment', variable: setting.variable, text: setting.text })
   }
   if (file === undefined) for (const setting of sidecar(sources)) apply(setting)
+  if (sources.plugin !== undefined) {
+    tree = overlay(tree, { ca: { plugin: sources.plugin } }) as TreeObject
+    origins.set('ca.plugin', { kind: 'flag', flag: '<plugin>' })
+  }
 
   const warnings: string[] = []
   for (const setting of withPlugin(tree, environmentSettings(sources.environment))) {
     const plugin = pluginOf(tree)
     const [section, key] = setting.path
+    if (sources.plugin !== undefined && section === 'ca' && key === 'plugin') continue
     // CA_PROVIDER comes before the other variables of the CA, so the plugin is settled when they do.
     if (section === 'ca' && key !== 'plugin' && plugin !== undefined && plugin !== 'citadel') {
       const place = formatOrigin(originOf(origins, 'ca.plugin'))
@@ -94,9 +101,10 @@ function readFile(
   throw new ConfigError([{ origin: { kind: 'file', file, line: 1 }, path: '', text }])
 }
 
-function sidecar({ environment, workingDirectory }: ConfigSources): Setting[] {
+function sidecar({ environment, workingDirectory, plugin }: ConfigSources): Setting[] {
   const settings = sidecarSettings(environment)
   if (settings) return settings
+  if (plugin !== undefined) return []
   const text = `there is none: no --config, no LIVERY_CONFIG, no livery.yaml in ${workingDirectory}, and SERVICE_ACCOUNT and POD_NAMESPACE are not both set. Name a file with --config.`
   throw new ConfigError([{ origin: { kind: 'default' }, path: '', text }])
 }

@@ -1,0 +1,128 @@
+/** `livery ca test`: proves a CA plugin at its live CA, with the conformance kit. */
+import { type ConformanceReport, type ConformanceResult, runAgainst } from '@livery/ca-plugins/conformance'
+import { type CAClient, isSpiffeId, type KeyType, type SpiffeId, SystemClock, spiffeIdProblem } from '@livery/core'
+import { createCAClient } from '../ca/create-ca-client.ts'
+import { PluginCounters } from '../ca/plugin-counters.ts'
+import type { ConfiguredIdentity } from '../config/identities.ts'
+import type { ConfigSources } from '../config/layers.ts'
+import { type LoadedCA, loadCA } from '../config/load.ts'
+import { EXIT, UsageError } from '../exit-code.ts'
+import { createLogger } from '../observe/logger.ts'
+import type { GlobalOptions, Terminal } from './terminal.ts'
+
+export interface CATestOptions {
+  readonly identity?: string
+  readonly parallel: string
+}
+
+/** Resolves with the exit code; rejects with a `ConfigError` or `UsageError`. SIGINT ends the run after the case at hand. */
+export async function testCA(
+  options: CATestOptions,
+  sources: ConfigSources,
+  { json }: GlobalOptions,
+  terminal: Terminal,
+): Promise<number> {
+  const parallel = parseParallel(options.parallel)
+  if (options.identity !== undefined) checkIdentity(options.identity)
+  const loaded = await loadCA(sources)
+  for (const warning of loaded.warnings) terminal.err(`livery: warning: ${warning}\n`)
+  const identity = identityFor(options.identity, loaded)
+  using sink = createLogger({ level: 'warn', format: json || !terminal.terminal ? 'json' : 'pretty' })
+  using clock = new SystemClock()
+  const client = await createCAClient(loaded, { clock, logger: sink.logger, counters: new PluginCounters() })
+  const { capabilities, name } = loaded.config.ca.plugin
+  terminal.err(`livery: asking the CA of ${name} for ${identity.id}\n`)
+  const report = await untilInterrupted(signal =>
+    runAgainst(withTokenFile(client, identity.tokenFile), {
+      capabilities,
+      identities: [identity.id],
+      keyType: keyTypeFor(loaded),
+      parallel,
+      signal,
+      report: ({ outcome }) => terminal.err(SIGNS[outcome]),
+    }),
+  )
+  terminal.err('\n')
+  const about = { plugin: name, identity: identity.id, capabilities }
+  terminal.out(json ? `${JSON.stringify({ ...about, ...report }, undefined, 2)}\n` : reportText(report))
+  return report.failed > 0 || report.passed === 0 ? EXIT.failed : EXIT.ok
+}
+
+const SIGNS: Readonly<Record<ConformanceResult['outcome'], string>> = { passed: '.', failed: 'F', skipped: '-' }
+
+function parseParallel(text: string): number {
+  const count = Number(text)
+  if (Number.isInteger(count) && count >= 1 && count <= 1_000) return count
+  throw new UsageError(`--parallel ${JSON.stringify(text)} is no whole number from 1 to 1000.`)
+}
+
+function checkIdentity(text: string): asserts text is SpiffeId {
+  const problem = spiffeIdProblem(text)
+  if (problem !== undefined)
+    throw new UsageError(
+      `--identity ${JSON.stringify(text)} is no SPIFFE ID: ${problem.startsWith('its') ? problem : `it ${problem}`}.`,
+    )
+}
+
+function identityFor(
+  wanted: string | undefined,
+  { config: { identities } }: LoadedCA,
+): Pick<ConfiguredIdentity, 'id' | 'tokenFile'> {
+  const [first] = identities
+  if (wanted !== undefined && isSpiffeId(wanted))
+    return identities.find(({ id }) => id === wanted) ?? { id: wanted, tokenFile: undefined }
+  if (first) return first
+  throw new UsageError('there is no identity to ask for: name one with --identity, or under identities.')
+}
+
+/** That of the configuration, where the CA signs it. */
+function keyTypeFor({ config: { ca, keyType } }: LoadedCA): KeyType {
+  const { keyTypes } = ca.plugin.capabilities
+  return keyTypes.includes(keyType) ? keyType : (keyTypes[0] ?? keyType)
+}
+
+/** The identity has a token of its own: each request names it, as the agent's do. */
+function withTokenFile(client: CAClient, tokenFile: string | undefined): CAClient {
+  if (tokenFile === undefined) return client
+  return {
+    issue: request => client.issue({ tokenFile, ...request }),
+    ...(client.issueBatch && {
+      issueBatch: requests =>
+        client.issueBatch?.(requests.map(each => ({ tokenFile, ...each }))) ?? Promise.resolve([]),
+    }),
+    ...(client.trustBundle && { trustBundle: client.trustBundle.bind(client) }),
+    ...(client.subscribe && { subscribe: client.subscribe.bind(client) }),
+    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
+  }
+}
+
+async function untilInterrupted<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController()
+  const onInterrupt = (): void => controller.abort(new Error('interrupted'))
+  process.once('SIGINT', onInterrupt)
+  try {
+    return await run(controller.signal)
+  } finally {
+    process.off('SIGINT', onInterrupt)
+  }
+}
+
+/** A line a case, by group; under one that failed the reason. */
+export function reportText({ results, passed, failed, skipped }: ConformanceReport): string {
+  const lines: string[] = []
+  let group = ''
+  for (const result of results) {
+    if (result.group !== group) lines.push(result.group)
+    group = result.group
+    lines.push(...caseLines(result))
+  }
+  const ms = results.reduce((sum, result) => sum + result.ms, 0)
+  lines.push('', `${passed} passed, ${failed} failed, ${skipped} skipped in ${(ms / 1000).toFixed(1)} s`)
+  return `${lines.join('\n')}\n`
+}
+
+function caseLines({ name, outcome, detail, ms }: ConformanceResult): string[] {
+  if (outcome === 'skipped') return [`  skipped           ${name}: ${detail}`]
+  const line = `  ${outcome === 'failed' ? 'FAILED' : 'passed'} ${`${ms} ms`.padStart(9)}  ${name}`
+  return detail === '' ? [line] : [line, ...detail.split('\n').map(text => `                    ${text}`)]
+}
