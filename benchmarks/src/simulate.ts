@@ -25,7 +25,7 @@ const TITLES: Readonly<Record<Exclude<ScenarioName, 'capacity'>, readonly [title
 const RESULTS = new URL('../results/simulate.json', import.meta.url)
 const PLOTS = new URL('../plots/', import.meta.url)
 /** So that each takes about a minute. */
-const OWN_SCALE: Readonly<Partial<Record<ScenarioName, number>>> = { outage: 0.25, capacity: 0.2 }
+const OWN_SCALE: Readonly<Partial<Record<ScenarioName, number>>> = { outage: 0.25, capacity: 0.1 }
 /** Between two lines of progress, milliseconds of real time. */
 const PROGRESS_EVERY_MS = 2_000
 

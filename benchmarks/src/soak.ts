@@ -56,4 +56,11 @@ function rounded(sample: Observed['samples'][number]): unknown {
   return JSON.parse(JSON.stringify(sample, round))
 }
 
-process.exitCode = await main(process.argv.slice(2))
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  // What could not be started says why in its message; anything else is a fault of the program.
+  if (!(error instanceof Error) || error instanceof TypeError) throw error
+  process.stderr.write(`soak: ${error.message}\n`)
+  process.exitCode = 1
+}

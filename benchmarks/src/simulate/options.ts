@@ -21,7 +21,7 @@ Runs nodes with Livery's real scheduling code on a virtual clock against a model
 workloads see. Results go to benchmarks/results/simulate.json, plots to benchmarks/plots/simulate-<scenario>.svg.
 
   --scenario <name>     boot, steady, rotation, outage, skew, capacity, or all (default: all)
-  --scale <x>           nodes, rate and queue times x (default: 1, and 0.25 in outage: an hour away is a million failed calls)
+  --scale <x>           nodes, rate and queue times x (default: 1; outage 0.25, capacity 0.1, to end soon)
   --nodes <n>           nodes (default: 1000)
   --identities <n>      identities of each node (default: 100)
   --names own|shared    every identity on one node only, or the same ones on every node (default: own)
