@@ -160,6 +160,14 @@ export function askAndReport(
   return false
 }
 
+/** A key that is put together for each response is hashed for each, too. */
+const bundleKeys = new WeakMap<SecretItem, string>()
+
 function itemKey(item: SecretItem): string {
-  return item.kind === 'certificate' ? item.identity : ledgerKey(item)
+  if (item.kind === 'certificate') return item.identity
+  const known = bundleKeys.get(item)
+  if (known !== undefined) return known
+  const key = ledgerKey(item)
+  bundleKeys.set(item, key)
+  return key
 }

@@ -32,7 +32,7 @@ test('a slice ends after 4 ms, and the event loop turns before the next', async 
   const clock = new FakeClock()
   const queue = new TurnQueue(clock)
   const log: number[] = []
-  for (const id of [1, 2, 3]) queue.add(recorder(log, id, () => clock.jump(3)))
+  for (const id of [1, 2, 3]) queue.add(recorder(log, id, () => clock.jump(2)))
   await nextTurn()
   assert.deepEqual(log, [1, 2])
   await nextTurn()

@@ -7,7 +7,10 @@ export interface TurnTaker {
   takeTurn(): void
 }
 
-/** How long the others wait for one slice, about: the kernel's part of what was written comes on top. */
+/**
+ * A turn of the event loop then takes about 10 ms: the kernel's part of what was written comes on top, and the ACKs of the
+ * slice before. Longer slices reach the last stream no sooner, shorter ones cost CPU.
+ */
 const SLICE_MS = 4
 /** Bounds a slice whatever the clock says. */
 const MAX_TURNS = 256
