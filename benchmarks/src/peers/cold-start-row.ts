@@ -16,8 +16,8 @@ const TARGETS = new Map([
 
 export const coldStartRow: Row = { name: 'cold-start', needs: ['neutralca', 'sdsload'], measure: measureColdStart }
 
-/** The client starts the agent, waits for its socket, and asks for every identity on a connection of its own. */
-export async function coldStart(bench: Bench, identities: number): Promise<Sample> {
+/** The client starts the agent, waits for its socket, and asks for every identity on a stream of its own. */
+export async function coldStart(bench: Bench, identities: number, perConnection = 1): Promise<Sample> {
   await using workshop = new Workshop()
   const ca = await startCA(bench, workshop)
   const { config, socket } = await writeLiveryFiles(workshop, ca, identities)
@@ -25,6 +25,7 @@ export async function coldStart(bench: Bench, identities: number): Promise<Sampl
     spawn: `./livery run --config ${config}`,
     uds: socket,
     clients: identities,
+    'per-conn': perConnection,
     names: LOAD_IDENTITY,
     san: LOAD_IDENTITY,
   })
@@ -34,23 +35,33 @@ export async function coldStart(bench: Bench, identities: number): Promise<Sampl
   }
 }
 
+/** As Envoys come, and as a single client for the whole node would. */
+const CONNECTIONS = [
+  { perConnection: 1, how: 'a client and connection each' },
+  { perConnection: 100, how: 'a stream each, 100 a connection' },
+]
+
 async function measureColdStart(bench: Bench): Promise<Comparison[]> {
-  const sides = [...TARGETS.keys()].map(
-    (identities): Side => ({
-      name: nameOf(identities),
-      measure: () => coldStart(bench, identities),
+  const cases = [...TARGETS].flatMap(([identities, seconds]) =>
+    CONNECTIONS.map(({ perConnection, how }) => ({
+      name: `${identities.toLocaleString('en-US')} identities, ${how}`,
+      identities,
+      perConnection,
+      seconds,
+    })),
+  )
+  const sides = cases.map(
+    ({ name, identities, perConnection }): Side => ({
+      name,
+      measure: () => coldStart(bench, identities, perConnection),
     }),
   )
   const measured = await inRounds(bench.rounds, sides, bench.say)
-  return [...TARGETS].map(([identities, seconds]) => ({
+  return cases.map(({ name, seconds }) => ({
     row: 'cold-start',
-    work: `cold start, ${nameOf(identities)}: start of the agent to the last secret`,
+    work: `cold start, ${name}: start of the agent to the last secret`,
     unit: 's',
-    ours: measured(nameOf(identities), LAST_SECRET),
+    ours: measured(name, LAST_SECRET),
     target: { of: 'ours', is: 'at most', value: seconds },
   }))
-}
-
-function nameOf(identities: number): string {
-  return `${identities.toLocaleString('en-US')} identities`
 }

@@ -16,6 +16,8 @@ const HELD = 100
 /** Half of them are enough for a plot; one stream alone is slow. */
 const responsesOf = (streams: number) => (streams === 1 ? 4_000 : 24_000)
 const SETTLE_MS = 3_000
+/** Three show the shape; five would be half of a whole run's time. */
+const MAX_ROUNDS = 3
 
 const COLD_START = 'cold start, s'
 const MEMORY = 'resident memory, MB'
@@ -73,7 +75,7 @@ async function overIdentities(bench: Bench): Promise<Growth[]> {
     return { [COLD_START]: start[LAST_SECRET] ?? Number.NaN, [MEMORY]: megabytes, [RESPONSE]: cpu }
   }
   const sides = IDENTITIES.map((at): Side => ({ name: sideName('Livery', at), measure: () => measure(at) }))
-  const measured = await inRounds(bench.rounds, sides, bench.say)
+  const measured = await inRounds(Math.min(bench.rounds, MAX_ROUNDS), sides, bench.say)
   const growth = (file: string, title: string, name: string, logarithmic = false): Growth => ({
     file,
     title,
@@ -94,7 +96,7 @@ async function overStreams(bench: Bench): Promise<Growth[]> {
   const sides = STREAMS.flatMap(at =>
     programs.map((name): Side => ({ name: sideName(name, at), measure: () => measureStreams(bench, name, at) })),
   )
-  const measured = await inRounds(bench.rounds, sides, bench.say)
+  const measured = await inRounds(Math.min(bench.rounds, MAX_ROUNDS), sides, bench.say)
   const growth = (file: string, title: string, measure: string, logarithmic = false): Growth => ({
     file,
     title,
