@@ -9,7 +9,7 @@ export interface TurnTaker {
 
 /**
  * A turn of the event loop then takes about 10 ms: the kernel's part of what was written comes on top, and the ACKs of the
- * slice before. Longer slices reach the last stream no sooner, shorter ones cost CPU.
+ * slice before. Slices twice as long reach the last stream no sooner.
  */
 const SLICE_MS = 4
 /** Bounds a slice whatever the clock says. */
