@@ -8,7 +8,7 @@ import type { Config } from './config/load.ts'
 export function chooseKeyGenerator(
   { keyGenerator: choice, keyPool }: Pick<Config, 'keyGenerator' | 'keyPool'>,
   warn: (message: string) => void,
-): KeyGenerator {
+): KeyGenerator & Disposable {
   const options = {
     prefer: choice === 'webcrypto' ? 'webcrypto' : 'native',
     pool: keyPool === 'off' ? false : keyPool,

@@ -33,6 +33,8 @@ export interface BundleEntry {
  */
 export class SecretManager implements AsyncDisposable {
   readonly trustDomain: string
+  /** The name under which the bundle has its ledger. */
+  readonly #bundleName: string
   readonly #clock: Clock
   readonly #observe: SecretManagerOptions['observe']
   readonly #maxIdentities: number
@@ -51,6 +53,7 @@ export class SecretManager implements AsyncDisposable {
     const { ca } = options
     const record = (name: string, event: LedgerEvent) => this.record(name, event)
     this.trustDomain = options.trustDomain
+    this.#bundleName = `spiffe://${options.trustDomain}`
     this.#clock = clock
     this.#pending = pending
     this.#observe = options.observe
@@ -180,7 +183,7 @@ export class SecretManager implements AsyncDisposable {
   }
 
   #holds(name: string): boolean {
-    return (this.#identities as ReadonlyMap<string, Managed>).has(name) || name === `spiffe://${this.trustDomain}`
+    return (this.#identities as ReadonlyMap<string, Managed>).has(name) || name === this.#bundleName
   }
 
   /** The ledger of a name, oldest first. */

@@ -95,3 +95,16 @@ test('a refused connection is told with who it was and why', () => {
   assert.deepEqual([line?.level, line?.['uid'], line?.['socket']], [40, 8, '/run/a.sock'])
   assert.equal(line?.msg, 'connection refused: no rule under callers lets this caller in')
 })
+
+test('too few file descriptors, and a connection that was not accepted, are warnings with what to do', () => {
+  using at = bench()
+  at.log.sds({ kind: 'few-descriptors', available: 200, wanted: 10_000, message: 'Raise the limit with ulimit -n.' })
+  at.log.sds({ kind: 'accept-failed', path: '/run/sds.sock', error: new Error('EMFILE') })
+  assert.deepEqual(
+    at.lines.map(({ level, msg }) => [level, msg]),
+    [
+      [40, 'Raise the limit with ulimit -n.'],
+      [40, 'a connection was not accepted'],
+    ],
+  )
+})

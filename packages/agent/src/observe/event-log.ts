@@ -95,6 +95,10 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
         fields: { stream: event.stream.id, err: event.error },
         message: 'a stream failed: a bug',
       }
+    case 'few-descriptors':
+      return { level: 'warn', fields: { available: event.available, wanted: event.wanted }, message: event.message }
+    case 'accept-failed':
+      return { level: 'warn', fields: { path: event.path, err: event.error }, message: 'a connection was not accepted' }
     case 'socket-recreated':
       return { level: 'warn', fields: { path: event.path }, message: 'the socket file had vanished and is there again' }
     case 'socket-superseded':
