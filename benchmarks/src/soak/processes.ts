@@ -80,7 +80,9 @@ export async function startAgent(workshop: Workshop, ca: CAProcess, options: Soa
 
 /** Of a process that runs. */
 export async function usageOf({ pid }: Pick<Running, 'pid'>): Promise<{ residentBytes: number; cpuSeconds: number }> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(cause => {
+    throw new Error(`Cannot read the CPU time of process ${pid}: it has ended, the agent or the CA`, { cause })
+  })
   // Fields 14 and 15 of proc(5), in hundredths; the name before them may hold spaces.
   const [user = 0, system = 0] = stat
     .slice(stat.lastIndexOf(')') + 2)
