@@ -91,9 +91,9 @@ export class Agent implements AsyncDisposable {
     await using parts = new AsyncDisposableStack()
     keepOutOfCoreFiles(logger)
     const clock = parts.use(new SystemClock())
-    const keyGenerator = chooseKeyGenerator(config, message => logger.warn(message))
+    const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
     const counters = new PluginCounters()
-    const ca = parts.use(await createCAClient(loaded, { clock, logger, counters }))
+    const ca = await createCAClient(loaded, { clock, logger, counters }, parts)
     const agent = new Agent(loaded, sink, { clock, keyGenerator, counters, ca }, parts.move())
     try {
       await agent.#serve(options)

@@ -20,11 +20,19 @@ export interface CAConfig {
   origin(path: string): Origin
 }
 
-/** Rejects with a {@link ConfigError} for what the plugin cannot use, or with the plugin's own error. */
-export async function createCAClient({ config, origin }: CAConfig, parts: PluginParts): Promise<CAClient> {
+/**
+ * Rejects with a {@link ConfigError} for what the plugin cannot use, or with the plugin's own error. What has to be closed
+ * is added to `stack`, the client too.
+ */
+export async function createCAClient(
+  { config, origin }: CAConfig,
+  parts: PluginParts,
+  stack: AsyncDisposableStack,
+): Promise<CAClient> {
   const { ca, trustDomain } = config
   try {
-    return await ca.plugin.create(await contextOf(ca, trustDomain, parts), ca.options as ConfigOf<PluginOptions>)
+    const context = await contextOf(ca, trustDomain, parts, stack)
+    return stack.use(await ca.plugin.create(context, ca.options as ConfigOf<PluginOptions>))
   } catch (error) {
     if (error instanceof TypeError)
       throw new ConfigError([{ origin: origin('ca'), path: 'ca', text: error.message }], { cause: error })
@@ -32,10 +40,15 @@ export async function createCAClient({ config, origin }: CAConfig, parts: Plugin
   }
 }
 
-async function contextOf(ca: CASection, trustDomain: string, parts: PluginParts): Promise<CAContext> {
+async function contextOf(
+  ca: CASection,
+  trustDomain: string,
+  parts: PluginParts,
+  stack: AsyncDisposableStack,
+): Promise<CAContext> {
   const log = pluginLog(parts.logger, ca.plugin.name)
   const tls = await connectionOf(ca, log)
-  const credentials = await credentialsOf(ca, parts)
+  const credentials = await credentialsOf(ca, parts, stack)
   return {
     clock: parts.clock,
     trustDomain,
@@ -59,11 +72,18 @@ async function connectionOf({ rootCert, clientCertificate }: CASection, log: Plu
 async function credentialsOf(
   { credentials, tokenFile }: CASection,
   { clock, logger }: PluginParts,
+  stack: AsyncDisposableStack,
 ): Promise<CredentialSource | undefined> {
   if (!credentials) return undefined
   const { plugin, options } = credentials
   const context = { clock, log: pluginLog(logger, plugin.name), ...(tokenFile !== undefined && { tokenFile }) }
-  return await plugin.create(context, options as ConfigOf<PluginOptions>)
+  const source: CredentialSource & Partial<AsyncDisposable> = await plugin.create(
+    context,
+    options as ConfigOf<PluginOptions>,
+  )
+  // One from a module has a thread to end.
+  stack.defer(async () => await source[Symbol.asyncDispose]?.())
+  return source
 }
 
 /** No child logger: it would keep the level of now when that of the agent changes. */

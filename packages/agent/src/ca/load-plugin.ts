@@ -2,6 +2,8 @@
 import type { CAPlugin, CredentialPlugin } from '@livery/core'
 import type { Tree, TreeObject } from '../config/document.ts'
 import { kindOf, nearest } from '../config/leaf.ts'
+import { loadIsolatedCAPlugin, loadIsolatedCredentials } from '../plugin-worker/isolated-plugin.ts'
+import type { PluginKind, PluginModule } from '../plugin-worker/messages.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from './built-in-plugins.ts'
 
 /** Where a module is looked for. */
@@ -16,21 +18,27 @@ export interface NoPlugin {
 }
 
 interface Kind<Plugin> {
+  readonly kind: PluginKind
   /** `plugin` or `source of credentials`. */
   readonly noun: string
   readonly builtIn: Readonly<Record<string, () => Promise<{ readonly plugin: Plugin }>>>
   readonly choose: string
+  readonly loadModule: (module: PluginModule, given: TreeObject) => Promise<Plugin | NoPlugin>
 }
 
 const CA: Kind<CAPlugin> = {
+  kind: 'ca',
   noun: 'plugin',
   builtIn: BUILT_IN_CA_PLUGINS,
   choose: 'Write citadel for a CA such as that of istiod, or embedded to try things out',
+  loadModule: loadIsolatedCAPlugin,
 }
 const CREDENTIALS: Kind<CredentialPlugin> = {
+  kind: 'credentials',
   noun: 'source of credentials',
   builtIn: BUILT_IN_CREDENTIALS,
   choose: 'Write token-file for a token in a file',
+  loadModule: loadIsolatedCredentials,
 }
 
 /** `given` are the keys that stand beside the name, for what only the plugin can tell of their values. */
@@ -50,18 +58,25 @@ export function loadCredentialPlugin(
   return load(CREDENTIALS, name, place, given)
 }
 
-async function load<Plugin>(
-  { noun, builtIn, choose }: Kind<Plugin>,
+async function load<Plugin extends object>(
+  { kind, noun, builtIn, choose, loadModule }: Kind<Plugin>,
   name: Tree | undefined,
-  _place: PluginPlace,
-  _given: TreeObject,
+  { file }: PluginPlace,
+  given: TreeObject,
 ): Promise<Plugin | NoPlugin> {
   if (name === undefined) return { faults: [`is missing. ${choose}.`] }
   if (typeof name !== 'string' || name === '')
     return { faults: [`is ${name === '' ? 'empty' : kindOf(name)}, no name of a ${noun}. ${choose}.`] }
   const loadBuiltIn = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined
   if (loadBuiltIn) return (await loadBuiltIn()).plugin
-  const near = nearest(name, Object.keys(builtIn))
-  const remedy = near === undefined ? `${choose}.` : `Did you mean ${near}?`
-  return { faults: [`${JSON.stringify(name)} is none of the built-in ${Object.keys(builtIn).join(', ')}. ${remedy}`] }
+  const loaded = await loadModule({ kind, specifier: name, parent: file }, given)
+  if (!('faults' in loaded)) return loaded
+  const names = Object.keys(builtIn)
+  const near = nearest(name, names)
+  const hint = near === undefined ? '' : ` Did you mean the built-in ${near}?`
+  const isBare = /^[A-Za-z0-9_-]+$/.test(name)
+  const start = isBare
+    ? `${JSON.stringify(name)} is none of the built-in ${names.join(', ')}, and`
+    : JSON.stringify(name)
+  return { faults: loaded.faults.map(fault => `${start} ${fault}${hint}`) }
 }

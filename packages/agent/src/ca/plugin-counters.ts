@@ -1,6 +1,7 @@
 /** Counters of CA plugins: made when a plugin asks for them, shown once there is a registry. */
 import type { PluginMetrics } from '@livery/core'
 import { Counter, type Registry } from 'prom-client'
+import { checkCounterName } from './counter-name.ts'
 
 export class PluginCounters implements PluginMetrics {
   readonly #counters = new Map<string, Counter>()
@@ -25,12 +26,4 @@ export class PluginCounters implements PluginMetrics {
     this.#registry?.registerMetric(counter)
     return counter
   }
-}
-
-/** Throws a `TypeError` that says how counters are named. */
-export function checkCounterName(name: string): void {
-  if (/^[a-z][a-z0-9_]*$/.test(name)) return
-  throw new TypeError(
-    `Cannot count ${JSON.stringify(name)}: it is no name in snake_case. Write such as calls_repeated.`,
-  )
 }

@@ -87,7 +87,7 @@ test('what cannot be asked is exit 2, what cannot be loaded exit 78', async () =
     [['citadel'], 2, /there is no identity to ask for: name one with --identity/],
     [['citadel', '--identity', 'web'], 2, /--identity "web" is no SPIFFE ID: it does not start with "spiffe:\/\/"\./],
     [['citadel', '--identity', WEB, '--parallel', '0'], 2, /--parallel "0" is no whole number/],
-    [['citadle', '--identity', WEB], 78, /flag <plugin>: ca\.plugin: "citadle" .* Did you mean citadel\?/],
+    [['citadle', '--identity', WEB], 78, /flag <plugin>: ca\.plugin: "citadle" .* Did you mean the built-in citadel\?/],
     [['embedded', '--identity', WEB], 78, /livery\.yaml:1: ca\.address: unknown key/],
     [['citadel', '--config', 'none.yaml'], 78, /none\.yaml: the file does not exist/],
   ]

@@ -28,8 +28,10 @@ export async function testCA(
   for (const warning of loaded.warnings) terminal.err(`livery: warning: ${warning}\n`)
   const identity = identityFor(options.identity, loaded)
   using sink = createLogger({ level: 'warn', format: json || !terminal.terminal ? 'json' : 'pretty' })
-  using clock = new SystemClock()
-  const client = await createCAClient(loaded, { clock, logger: sink.logger, counters: new PluginCounters() })
+  await using stack = new AsyncDisposableStack()
+  const clock = stack.use(new SystemClock())
+  const parts = { clock, logger: sink.logger, counters: new PluginCounters() }
+  const client = await createCAClient(loaded, parts, stack)
   const { capabilities, name } = loaded.config.ca.plugin
   terminal.err(`livery: asking the CA of ${name} for ${identity.id}\n`)
   const report = await untilInterrupted(signal =>

@@ -1,7 +1,8 @@
 /** The section `ca`: its plugins are loaded, and what they tell of their options is the form of the section. */
-import type { CAPlugin, CredentialPlugin, PluginNeed, PluginOptions } from '@livery/core'
+import type { CAPlugin, CredentialPlugin, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../ca/load-plugin.ts'
+import { credentialKeys, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from './common-ca-keys.ts'
 import { isTreeObject, type Tree } from './document.ts'
 import type { Finding } from './identities.ts'
 import { kindOf, type Schema } from './leaf.ts'
@@ -31,42 +32,6 @@ export interface CAForm {
   readonly keys: PluginOptions
   /** Which paths show a secret. */
   readonly secrets: ReadonlySet<string>
-}
-
-const TLS_KEYS = {
-  rootCert: { type: 'path', description: "what the CA's certificate is verified with: a file, or system" },
-  clientCertificate: {
-    type: 'object',
-    description: 'what this client shows: a PEM chain and its key',
-    options: {
-      certFile: { type: 'path', required: true, description: 'the chain' },
-      keyFile: { type: 'path', required: true, description: 'the key' },
-    },
-  },
-} as const satisfies PluginOptions
-
-const PLUGIN_KEY = {
-  plugin: { type: 'string', required: true, description: 'a built-in name, or a module' },
-} as const satisfies PluginOptions
-
-function credentialKeys(options: PluginOptions): PluginOptions {
-  return {
-    tokenFile: { type: 'path', description: 'the file with the token for the CA' },
-    credentials: {
-      type: 'object',
-      description: 'where tokens come from, other than tokenFile',
-      options: {
-        source: { type: 'string', required: true, description: 'a built-in name, or a module' },
-        ...options,
-      },
-    },
-  }
-}
-
-/** The keys that the agent takes to itself, by the need of a plugin that makes them known. */
-export const NEEDED_KEYS: Readonly<Record<PluginNeed, readonly string[]>> = {
-  tls: Object.keys(TLS_KEYS),
-  credentials: Object.keys(credentialKeys({})),
 }
 
 /** Loads what `ca` names. `placeOf` says where a module that is named at a path of the configuration is looked for. */

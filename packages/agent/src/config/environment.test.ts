@@ -114,7 +114,7 @@ test('a wrong value is told with the name of its variable and as it was written'
   )
   await assert.rejects(
     load({ CA_PROVIDER: 'GoogleCA' }),
-    /environment CA_PROVIDER: ca\.plugin: "GoogleCA" is none of the built-in/,
+    /environment CA_PROVIDER: ca\.plugin: "GoogleCA" is none of the built-in .* not found from .*Did you mean the built-in google-ca\?/,
   )
   assert.throws(() => environmentSwitches({ PKCS8_KEY: 'yes' }), /environment PKCS8_KEY: "yes" is none of true, false/)
   assert.throws(

@@ -51,6 +51,14 @@ export function list<T>(item: Schema<T>): Schema<T[]> {
   return v.array(item, issue => `is ${kindOf(issue.input)}, no list. Write "- " before each entry, or [ ] around them.`)
 }
 
+/** Names and their `value`; `text` says what is wrong with something else. */
+export function record<T>(value: Schema<T>, text: (input: unknown) => string): Schema<Readonly<Record<string, T>>> {
+  // To valibot a list is a record too.
+  return v.lazy(input =>
+    Array.isArray(input) ? v.never(text(input)) : v.record(v.string(), value, text(input)),
+  ) as Schema<Readonly<Record<string, T>>>
+}
+
 /** `is unknown. Did you mean "ratio"? …` */
 export function unknownKeyText(key: string, known: readonly string[]): string {
   const near = nearest(key, known)

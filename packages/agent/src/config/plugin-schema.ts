@@ -2,7 +2,7 @@
 import type { PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { childPath, isTreeObject, type Tree } from './document.ts'
-import { Fault, kindOf, leaf, list, object, type Schema, text } from './leaf.ts'
+import { Fault, kindOf, leaf, list, object, record, type Schema, text } from './leaf.ts'
 import { duration, flag, nonEmpty, oneOf, path } from './values.ts'
 
 /** The keys as they are written in, and what the plugin gets: durations in milliseconds, what is left out left out. */
@@ -41,11 +41,7 @@ export function valueSchema(option: PluginOption): Schema<unknown> {
   }
 }
 
-// To valibot a list is a record too.
-const mapOf = v.lazy(input => {
-  const text = `is ${kindOf(input)}, no mapping of names to values.`
-  return isTreeObject(input) ? v.record(v.string(), nonEmpty, text) : v.never(text)
-}) as Schema<Readonly<Record<string, string>>>
+const mapOf = record(nonEmpty, input => `is ${kindOf(input)}, no mapping of names to values.`)
 
 function textOf({ problem, secret }: Extract<PluginOption, { type: 'string' }>): Schema<string> {
   return text(input => {

@@ -28,7 +28,7 @@ async function refusal(text: string): Promise<string> {
     await load(text)
   } catch (error) {
     assert.ok(error instanceof ConfigError, String(error))
-    return error.message.replaceAll(`${directory}/`, '')
+    return error.message.replaceAll(`${directory}/`, '').replaceAll(directory, 'DIRECTORY')
   }
   return assert.fail('it was accepted')
 }
@@ -174,7 +174,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { source: stss }',
-    says: 'livery.yaml:1: ca.credentials.source: "stss" is none of the built-in token-file, gce-metadata, sts, static. Did you mean sts?',
+    says: 'livery.yaml:1: ca.credentials.source: "stss" is none of the built-in token-file, gce-metadata, sts, static, and is not found from DIRECTORY. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in sts?',
   },
   {
     replaces: 'plugin: embedded',
@@ -219,7 +219,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: embeded',
-    says: 'livery.yaml:1: ca.plugin: "embeded" is none of the built-in citadel, embedded, google-ca. Did you mean embedded?',
+    says: 'livery.yaml:1: ca.plugin: "embeded" is none of the built-in citadel, embedded, google-ca, and is not found from DIRECTORY. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in embedded?',
   },
   {
     replaces: '{ plugin: embedded }',

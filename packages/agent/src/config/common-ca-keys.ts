@@ -1,0 +1,39 @@
+/** The keys of the section `ca` that are the agent's, whatever the plugin. */
+import type { PluginNeed, PluginOptions } from '@livery/core'
+
+export const TLS_KEYS = {
+  rootCert: { type: 'path', description: "what the CA's certificate is verified with: a file, or system" },
+  clientCertificate: {
+    type: 'object',
+    description: 'what this client shows: a PEM chain and its key',
+    options: {
+      certFile: { type: 'path', required: true, description: 'the chain' },
+      keyFile: { type: 'path', required: true, description: 'the key' },
+    },
+  },
+} as const satisfies PluginOptions
+
+export const PLUGIN_KEY = {
+  plugin: { type: 'string', required: true, description: 'a built-in name, or a module' },
+} as const satisfies PluginOptions
+
+/** With `options`, those of the source, beside its name. */
+export function credentialKeys(options: PluginOptions): PluginOptions {
+  return {
+    tokenFile: { type: 'path', description: 'the file with the token for the CA' },
+    credentials: {
+      type: 'object',
+      description: 'where tokens come from, other than tokenFile',
+      options: {
+        source: { type: 'string', required: true, description: 'a built-in name, or a module' },
+        ...options,
+      },
+    },
+  }
+}
+
+/** The keys that the agent takes to itself, by the need of a plugin that makes them known. */
+export const NEEDED_KEYS: Readonly<Record<PluginNeed, readonly string[]>> = {
+  tls: Object.keys(TLS_KEYS),
+  credentials: Object.keys(credentialKeys({})),
+}

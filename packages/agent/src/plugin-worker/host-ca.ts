@@ -1,0 +1,170 @@
+/** In the thread: a CA plugin's client, answering the agent, and the context of the plugin, which asks the agent. */
+import {
+  type CAClient,
+  type CAContext,
+  type CAPlugin,
+  type CertificateRequest,
+  type CertificateSigningRequest,
+  type ConfigOf,
+  type CredentialSource,
+  type IssuedCertificate,
+  type PluginLog,
+  type PluginOptions,
+  SystemClock,
+  type TlsMaterial,
+} from '@livery/core'
+import { checkCounterName } from '../ca/counter-name.ts'
+import type { AgentMethods, BatchAnswer, Start, ThreadMethods, WireRequest, WireTls } from './messages.ts'
+import { ownBytes } from './messages.ts'
+import type { Peer } from './peer.ts'
+import { fromWire, toWire } from './wire-error.ts'
+
+type Agent = () => Peer<AgentMethods>
+
+/** Clients are made by `create`, once; every other method is called after it. */
+export function hostCA(
+  load: () => Promise<CAPlugin>,
+  agent: Agent,
+): Pick<ThreadMethods, 'create' | 'issue' | 'issueBatch' | 'abortRequest' | 'trustBundle' | 'close'> {
+  const made = Promise.withResolvers<CAClient>()
+  made.promise.catch(() => {}) // the agent has it as the answer to `create`
+  const inBatches = new Map<number, AbortController>()
+  return {
+    async create(start) {
+      try {
+        const plugin = await load()
+        const client = await plugin.create(contextOf(start, agent), start.config as ConfigOf<PluginOptions>)
+        checkClient(client)
+        client.subscribe?.(change => {
+          const identities = change.kind === 'certificates' && change.identities ? [...change.identities] : undefined
+          agent().tell('change', identities ? { kind: 'certificates', identities } : { kind: change.kind })
+        })
+        made.resolve(client)
+        return null
+      } catch (error) {
+        made.reject(error)
+        throw error
+      }
+    },
+    async issue(request, signal) {
+      const client = await made.promise
+      return certificateOf(await client.issue(requestOf(request, signal, agent)))
+    },
+    async issueBatch(requests) {
+      const client = await made.promise
+      const controllers = requests.map(({ id }) => {
+        const controller = new AbortController()
+        inBatches.set(id, controller)
+        return controller
+      })
+      try {
+        const batch = requests.map((each, index) =>
+          requestOf(each, controllers[index]?.signal ?? AbortSignal.abort(), agent),
+        )
+        return ((await client.issueBatch?.(batch)) ?? []).map(batchAnswerOf)
+      } finally {
+        for (const { id } of requests) inBatches.delete(id)
+      }
+    },
+    abortRequest({ id, reason }) {
+      inBatches.get(id)?.abort(fromWire(reason))
+    },
+    async trustBundle(_, signal) {
+      const client = await made.promise
+      if (!client.trustBundle) throw new TypeError('its capabilities declare a trustBundle, and its client has none')
+      return await client.trustBundle({ signal })
+    },
+    async close() {
+      const client = await made.promise
+      await client[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** What every plugin in a thread has of the agent. */
+export function logTo(agent: Agent): PluginLog {
+  const line = (level: keyof PluginLog) => (message: string) => agent().tell('log', { level, message: String(message) })
+  return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
+}
+
+function contextOf({ trustDomain = '', credentials, hasTls }: Start, agent: Agent): CAContext {
+  return {
+    clock: new SystemClock(),
+    trustDomain,
+    log: logTo(agent),
+    metrics: {
+      counter(name, help) {
+        checkCounterName(name)
+        return { add: (count = 1) => agent().tell('count', { name, help, count }) }
+      },
+    },
+    ...(credentials && { credentials: remoteCredentials(credentials, agent) }),
+    ...(hasTls && { tls: remoteTls(agent) }),
+  }
+}
+
+function remoteCredentials(
+  { description, isConfigured }: NonNullable<Start['credentials']>,
+  agent: Agent,
+): CredentialSource {
+  return {
+    description,
+    isConfigured: ({ tokenFile }) => isConfigured || tokenFile !== undefined,
+    get: ({ signal, ...request }) => agent().call('credential', request, signal),
+  }
+}
+
+/** The same object while the agent says that nothing has changed. */
+function remoteTls(agent: Agent): () => Promise<TlsMaterial> {
+  let known: { readonly version: number; readonly material: TlsMaterial } | undefined
+  return async () => {
+    const { version, material } = await agent().call('tls', known?.version ?? 0)
+    if (material) known = { version, material: materialOf(material) }
+    return known?.material ?? {}
+  }
+}
+
+function materialOf({ roots, clientCertificate }: NonNullable<WireTls['material']>): TlsMaterial {
+  return {
+    ...(roots && { roots: Buffer.from(roots) }),
+    ...(clientCertificate && {
+      clientCertificate: {
+        certificate: Buffer.from(clientCertificate.certificate),
+        key: Buffer.from(clientCertificate.key),
+      },
+    }),
+  }
+}
+
+function requestOf({ id, ticket, ...request }: WireRequest, signal: AbortSignal, agent: Agent): CertificateRequest {
+  let csr: Promise<CertificateSigningRequest> | undefined
+  return {
+    ...request,
+    signal,
+    csr() {
+      csr ??= agent().call('csr', id)
+      return csr
+    },
+    ...(ticket && { ticket: { kept: ticket.kept, keep: note => agent().call('keep', { id, note }) } }),
+  }
+}
+
+/** What the agent knows of it, and nothing that cannot be cloned. */
+function certificateOf(answer: IssuedCertificate): IssuedCertificate {
+  if (typeof answer !== 'object' || answer === null) return answer
+  const { chain, roots, privateKey } = answer
+  return {
+    chain,
+    ...(roots !== undefined && { roots }),
+    ...(privateKey !== undefined && { privateKey: ownBytes(privateKey) }),
+  }
+}
+
+function batchAnswerOf(answer: IssuedCertificate | Error): BatchAnswer {
+  return answer instanceof Error ? { error: toWire(answer) } : { issued: certificateOf(answer) }
+}
+
+function checkClient(client: Partial<CAClient> | undefined): void {
+  if (typeof client?.issue === 'function' && typeof client[Symbol.asyncDispose] === 'function') return
+  throw new Error('its create() gave no client with issue and Symbol.asyncDispose')
+}

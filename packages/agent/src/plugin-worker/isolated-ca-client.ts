@@ -1,0 +1,179 @@
+/** The client of a CA plugin that runs in a thread of its own: whatever the plugin does, a call ends, and the agent goes on. */
+import {
+  type CACapabilities,
+  type CAChange,
+  type CAClient,
+  type CAContext,
+  CAError,
+  type CertificateRequest,
+  type IssuedCertificate,
+  isSpiffeId,
+  type TlsMaterial,
+} from '@livery/core'
+import { type AgentMethods, ownBytes, type PluginModule, type WireRequest, type WireTls } from './messages.ts'
+import { PluginSupervisor } from './plugin-supervisor.ts'
+import { fromWire, toWire } from './wire-error.ts'
+
+export interface IsolatedPlugin {
+  readonly module: PluginModule
+  readonly name: string
+  readonly capabilities: CACapabilities
+}
+
+/** Rejects with a `TypeError` if the plugin refuses its configuration. Another failure shows in the calls, and heals. */
+export async function createIsolatedCAClient(
+  plugin: IsolatedPlugin,
+  context: CAContext,
+  config: unknown,
+): Promise<CAClient> {
+  const client = new IsolatedCAClient(plugin, context, config)
+  await client.start()
+  return client
+}
+
+class IsolatedCAClient implements CAClient {
+  readonly issueBatch?: NonNullable<CAClient['issueBatch']>
+  readonly trustBundle?: NonNullable<CAClient['trustBundle']>
+  readonly subscribe?: NonNullable<CAClient['subscribe']>
+  readonly #supervisor: PluginSupervisor
+  readonly #open = new Map<number, CertificateRequest>()
+  readonly #listeners = new Set<(change: CAChange) => void>()
+  #nextId = 1
+
+  constructor({ module, name, capabilities }: IsolatedPlugin, context: CAContext, config: unknown) {
+    const { credentials, tls, trustDomain, clock, log } = context
+    const own = credentials && {
+      description: credentials.description,
+      isConfigured: credentials.isConfigured?.({}) ?? true,
+    }
+    this.#supervisor = new PluginSupervisor({
+      module,
+      what: `The CA plugin ${name} (${module.specifier})`,
+      start: { config, trustDomain, ...(own && { credentials: own }), hasTls: tls !== undefined },
+      methods: this.#methods(context),
+      clock,
+      log,
+      onRestart: () => this.#tellOfAll(capabilities),
+    })
+    if (capabilities.roots !== 'none')
+      this.trustBundle = ({ signal }) => this.#supervisor.call('trustBundle', null, signal)
+    if (capabilities.batch !== undefined) this.issueBatch = requests => this.#issueBatch(requests)
+    if (capabilities.roots === 'push')
+      this.subscribe = listener => {
+        this.#listeners.add(listener)
+        return { [Symbol.dispose]: () => void this.#listeners.delete(listener) }
+      }
+  }
+
+  async start(): Promise<void> {
+    await this.#supervisor.start()
+  }
+
+  async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    const wire = this.#register(request)
+    try {
+      return await this.#supervisor.call('issue', wire, request.signal)
+    } finally {
+      this.#open.delete(wire.id)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listeners.clear()
+    await this.#supervisor[Symbol.asyncDispose]()
+  }
+
+  /** The thread has a number in place of what cannot be cloned. */
+  #register(request: CertificateRequest): WireRequest {
+    const { identity, ttlSeconds, tokenFile, ticket } = request
+    const id = this.#nextId++
+    this.#open.set(id, request)
+    const { kept } = ticket ?? {}
+    return {
+      id,
+      identity,
+      ttlSeconds,
+      ...(tokenFile !== undefined && { tokenFile }),
+      ...(ticket && { ticket: kept === undefined ? {} : { kept } }),
+    }
+  }
+
+  async #issueBatch(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]> {
+    const wire = requests.map(request => this.#register(request))
+    using aborts = new DisposableStack()
+    for (const [index, { signal }] of requests.entries()) {
+      const id = wire[index]?.id ?? 0
+      const onAbort = (): void => this.#supervisor.tell('abortRequest', { id, reason: toWire(signal.reason) })
+      signal.addEventListener('abort', onAbort, { once: true })
+      aborts.defer(() => signal.removeEventListener('abort', onAbort))
+    }
+    try {
+      const answers = await this.#supervisor.call('issueBatch', wire)
+      return answers.map(answer => ('issued' in answer ? answer.issued : asCAError(fromWire(answer.error))))
+    } finally {
+      for (const { id } of wire) this.#open.delete(id)
+    }
+  }
+
+  #requestOf(id: number): CertificateRequest {
+    const request = this.#open.get(id)
+    if (request) return request
+    throw new Error('Cannot go on with a request that has ended')
+  }
+
+  #methods({ log, metrics, credentials, tls }: CAContext): AgentMethods {
+    return {
+      log: ({ level, message }) => log[level](message),
+      count: ({ name, help, count }) => metrics.counter(name, help).add(count),
+      csr: async id => {
+        const { der, pem } = await this.#requestOf(id).csr()
+        return { der: ownBytes(der), pem }
+      },
+      keep: async ({ id, note }) => await this.#requestOf(id).ticket?.keep(note),
+      credential: async (request, signal) => {
+        if (!credentials) throw new CAError('unauthenticated', 'There are no credentials. Set credentials under ca.')
+        const { token, expiresAt } = await credentials.get({ ...request, signal })
+        return { token, ...(expiresAt !== undefined && { expiresAt }) }
+      },
+      tls: tellTls(tls ?? (async () => ({}))),
+      change: change => this.#tell(change),
+    }
+  }
+
+  #tell(change: CAChange): void {
+    const checked: CAChange =
+      change.kind === 'certificates' && change.identities
+        ? { kind: 'certificates', identities: change.identities.filter(isSpiffeId) }
+        : { kind: change.kind }
+    for (const listener of [...this.#listeners]) listener(checked)
+  }
+
+  /** What changed while the plugin did not run was not told. */
+  #tellOfAll({ bringsKey }: CACapabilities): void {
+    this.#tell({ kind: 'roots' })
+    if (bringsKey) this.#tell({ kind: 'certificates' })
+  }
+}
+
+function asCAError(error: Error): CAError {
+  return error instanceof CAError ? error : new CAError('unavailable', error.message)
+}
+
+function tellTls(tls: () => Promise<TlsMaterial>): (known: number) => Promise<WireTls> {
+  let version = 0
+  let last: TlsMaterial | undefined
+  return async known => {
+    const material = await tls()
+    if (material !== last) version++
+    last = material
+    if (known === version) return { version }
+    const { roots, clientCertificate: own } = material
+    return {
+      version,
+      material: {
+        ...(roots && { roots: ownBytes(roots) }),
+        ...(own && { clientCertificate: { certificate: ownBytes(own.certificate), key: ownBytes(own.key) } }),
+      },
+    }
+  }
+}

@@ -1,0 +1,38 @@
+/** A source of credentials that runs in a thread of its own. */
+import {
+  CAError,
+  type Credential,
+  type CredentialContext,
+  type CredentialRequest,
+  type CredentialSource,
+} from '@livery/core'
+import type { PluginModule } from './messages.ts'
+import { PluginSupervisor } from './plugin-supervisor.ts'
+
+/** Rejects with a `TypeError` if the plugin refuses its configuration. Whoever has it disposes it. */
+export async function createIsolatedCredentials(
+  { module, name }: { readonly module: PluginModule; readonly name: string },
+  { clock, log, tokenFile }: CredentialContext,
+  config: unknown,
+): Promise<CredentialSource & AsyncDisposable> {
+  const what = `The source of credentials ${name} (${module.specifier})`
+  const supervisor = new PluginSupervisor({
+    module,
+    what,
+    start: { config, hasTls: false, ...(tokenFile !== undefined && { tokenFile }) },
+    methods: { log: ({ level, message }) => log[level](message) },
+    clock,
+    log,
+    onRestart: () => {},
+  })
+  const description = (await supervisor.start()) ?? `the token of ${module.specifier}`
+  return {
+    description,
+    async get({ signal, ...request }: CredentialRequest): Promise<Credential> {
+      const credential = await supervisor.call('getCredential', request, signal)
+      if (typeof credential.token === 'string' && credential.token !== '') return credential
+      throw new CAError('bad-response', `${what} gave no token. Install a version that works.`)
+    },
+    [Symbol.asyncDispose]: () => supervisor[Symbol.asyncDispose](),
+  }
+}

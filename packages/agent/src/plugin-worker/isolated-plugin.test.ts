@@ -1,0 +1,290 @@
+/** Plugins from modules, as the configuration names them: what is found, what is refused and how. */
+import assert from 'node:assert/strict'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { pluginContext } from '@livery/ca-plugins/testing'
+import { type ConfigOf, type CredentialSource, type PluginOptions, SystemClock } from '@livery/core'
+import { makeDirectory } from '../../test/livery-process.ts'
+import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
+import { ConfigError } from '../config/config-error.ts'
+import { type LoadedConfig, loadConfig } from '../config/load.ts'
+import { configJson, printConfig } from '../config/print.ts'
+
+async function makeFolder(t: TestContext): Promise<string> {
+  const directory = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  return directory.path
+}
+
+async function load(folder: string, ca: object): Promise<LoadedConfig> {
+  const file = join(folder, 'livery.yaml')
+  await writeFile(file, JSON.stringify({ ca, identities: ['spiffe://cluster.local/a'], sockets: [{ path: '/s' }] }))
+  return await loadConfig({ file, environment: {}, workingDirectory: '/', terminal: false })
+}
+
+/** The lines without the folder, the file and its line. */
+async function refusal(folder: string, ca: object): Promise<readonly string[]> {
+  try {
+    await load(folder, ca)
+  } catch (error) {
+    assert.ok(error instanceof ConfigError, String(error))
+    return error.problems.map(({ path, text }) => `${path}: ${text.replaceAll(folder, '…')}`)
+  }
+  return assert.fail('it was accepted')
+}
+
+test('a module is found from the folder of the configuration: by path, by package, by default export, and as TypeScript', async t => {
+  const folder = await makeFolder(t)
+  await writePluginModule(folder)
+  const pack = join(folder, 'node_modules', '@acme', 'ca')
+  await mkdir(pack, { recursive: true })
+  // An export that require() would not find.
+  await writeFile(join(pack, 'package.json'), '{ "type": "module", "exports": { "import": "./index.js" } }')
+  await writePluginModule(pack, { fields: `name: 'packed',` }, 'index.js')
+  const plain = `apiVersion: 1, name: 'plain', capabilities: { roots: 'none', ttl: 'honoured', san: 'csr', keyTypes: ['rsa-2048'] }, options: {}, create() {}`
+  await writeFile(join(folder, 'default.mjs'), `export default { ${plain} }`)
+  await writeFile(
+    join(folder, 'typed.ts'),
+    `const text: string = 'typed'\nexport const plugin = { ${plain}, name: text }`,
+  )
+  const names: string[] = []
+  for (const plugin of ['./acme.mjs', join(folder, 'acme.mjs'), '@acme/ca', './default.mjs', './typed.ts'])
+    names.push((await load(folder, { plugin })).config.ca.plugin.name)
+  assert.deepEqual(names, ['acme', 'acme', 'packed', 'plain', 'typed'])
+})
+
+const OPTIONS = `options: {
+  mode: { type: 'string', default: 'a', problem: value => value === 'odd' ? 'is odd. Write a' : undefined, description: '' },
+  fails: { type: 'string', problem: () => { throw new Error('oops') }, description: '' },
+  pin: { type: 'string', required: true, secret: true, description: '' },
+  where: { type: 'path', description: '' },
+  each: { type: 'objects', description: '', options: {
+    at: { type: 'string', required: true, problem: value => /^\\d+$/.test(value) ? undefined : 'is no number', description: '' },
+  } },
+  wait: { type: 'duration', default: '2s', description: '' },
+},`
+
+test('its options are read as those of a built-in plugin are, and its secrets shown nowhere', async t => {
+  const folder = await makeFolder(t)
+  await writePluginModule(folder, { fields: `${OPTIONS} needs: ['credentials'],` })
+  const loaded = await load(folder, {
+    plugin: './acme.mjs',
+    pin: 's3cret',
+    where: 'here',
+    each: [{ at: '1' }],
+    tokenFile: 'token',
+  })
+  const { options, tokenFile } = loaded.config.ca
+  assert.deepEqual(options, {
+    mode: 'a',
+    pin: 's3cret',
+    where: join(folder, 'here'),
+    each: [{ at: '1' }],
+    wait: 2_000,
+  })
+  assert.equal(tokenFile, join(folder, 'token'))
+  assert.equal(loaded.origin('ca.wait').kind, 'default')
+  const shown = printConfig(loaded) + JSON.stringify(configJson(loaded))
+  assert.match(shown, /pin: "\*\*\*"/)
+  assert.doesNotMatch(shown, /s3cret/)
+})
+
+const MODULE_REFUSALS: readonly (readonly [
+  what: string,
+  ca: object,
+  module: PluginModuleOptions,
+  says: readonly string[],
+])[] = [
+  [
+    'no such file',
+    { plugin: './none.mjs' },
+    {},
+    ['ca.plugin: "./none.mjs" is not found: there is no …/none.mjs. Correct the path.'],
+  ],
+  [
+    'no such package',
+    { plugin: '@acme/none' },
+    {},
+    ['ca.plugin: "@acme/none" is not found from …. Install it there, or name a file such as ./my-ca.mjs.'],
+  ],
+  [
+    'nearly a built-in',
+    { plugin: 'citadle' },
+    {},
+    [
+      'ca.plugin: "citadle" is none of the built-in citadel, embedded, google-ca, and is not found from …. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in citadel?',
+    ],
+  ],
+  [
+    'what is no file',
+    { plugin: 'node:fs' },
+    {},
+    ['ca.plugin: "node:fs" is no file. Name a package, or a path such as ./my-ca.mjs.'],
+  ],
+  [
+    'throws while it is loaded',
+    {},
+    { onLoad: `throw new Error('no luck\\nat all')` },
+    ['failed while it was loaded: no luck. Mend the module, or install a version that works.'],
+  ],
+  [
+    'throws a string while it is loaded',
+    {},
+    { onLoad: `throw 'no luck'` },
+    ['failed while it was loaded: it threw "no luck". Mend the module, or install a version that works.'],
+  ],
+  [
+    'ends the process while it is loaded',
+    {},
+    { onLoad: `process.exit(4)` },
+    ['cannot be loaded: it ended its thread (exit code 4). Mend the module, or install a version that works.'],
+  ],
+  [
+    'crashes while it is loaded',
+    {},
+    { onLoad: `setImmediate(() => { throw new Error('late') }); await new Promise(() => {})` },
+    ['cannot be loaded: it crashed: late. Mend the module, or install a version that works.'],
+  ],
+  [
+    'has another apiVersion',
+    {},
+    { fields: 'apiVersion: 2,' },
+    [
+      'has a plugin that cannot be used: apiVersion is 2, and this version of Livery loads 1. Install a version of the plugin that fits.',
+    ],
+  ],
+  [
+    'has wrong fields',
+    {},
+    {
+      fields: `name: 'A B', capabilities: { roots: 'all', batch: 0, ttl: 'clamped', san: 'csr', keyTypes: ['dsa'] }, options: [], create: 1, needs: ['tsl'],`,
+    },
+    [
+      'has a plugin that cannot be used: name has other than a-z, 0-9 and -. Rename it.',
+      'has a plugin that cannot be used: options is a list, no mapping. See the documentation of defineCAPlugin.',
+      'has a plugin that cannot be used: create is a number, not a function. See the documentation of defineCAPlugin.',
+      'has a plugin that cannot be used: needs.0 is none of tls, credentials. Did you mean tls?',
+      'has a plugin that cannot be used: capabilities.roots is none of none, poll, push. Did you mean poll?',
+      'has a plugin that cannot be used: capabilities.batch is a number, not a whole number from 1 on. See the documentation of defineCAPlugin.',
+      'has a plugin that cannot be used: capabilities.keyTypes.0 is none of ecdsa-p256, ecdsa-p384, rsa-2048, rsa-3072, rsa-4096. Write one of these.',
+    ],
+  ],
+  [
+    'has no capabilities',
+    {},
+    { fields: 'capabilities: undefined,' },
+    ['has a plugin that cannot be used: capabilities is missing. See the documentation of defineCAPlugin.'],
+  ],
+  [
+    'has options that cannot be',
+    {},
+    {
+      fields: `options: { tokenFile: { type: 'path', description: '' }, wait: { type: 'duration', default: 5, description: '' } },`,
+    },
+    [
+      "has a plugin that cannot be used: options.tokenFile is a key of Livery's own. Rename it.",
+      'has a plugin that cannot be used: options.wait.default is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+    ],
+  ],
+  [
+    'has an option of no type',
+    {},
+    { fields: `options: { a: { type: 'text', description: '' } },` },
+    [
+      'has a plugin that cannot be used: options.a.type is none of string, path, duration, number, boolean, list, map, object, objects. Write one of these.',
+    ],
+  ],
+]
+
+for (const [what, ca, module, says] of MODULE_REFUSALS)
+  test(`refused: a module that ${what}`, async t => {
+    const folder = await makeFolder(t)
+    await writePluginModule(folder, module)
+    const lines = await refusal(folder, { plugin: './acme.mjs', ...ca })
+    const prefix = 'plugin' in ca ? '' : 'ca.plugin: "./acme.mjs" '
+    assert.deepEqual(
+      lines,
+      says.map(each => prefix + each),
+    )
+  })
+
+test('refused: a module without the export, or with another thing by its name', async t => {
+  const folder = await makeFolder(t)
+  await writeFile(join(folder, 'other.mjs'), 'export const a = 1, b = 2')
+  await writeFile(join(folder, 'text.mjs'), 'export const plugin = "text"')
+  assert.deepEqual(await refusal(folder, { plugin: './other.mjs' }), [
+    'ca.plugin: "./other.mjs" exports no plugin, but a, b. Export it by the name plugin, or as default.',
+  ])
+  assert.deepEqual(await refusal(folder, { plugin: './text.mjs' }), [
+    'ca.plugin: "./text.mjs" exports a string as its plugin. Make it by defineCAPlugin.',
+  ])
+})
+
+const VALUE_REFUSALS: readonly (readonly [given: object, says: string])[] = [
+  [{}, 'ca.pin: is missing. Add the key "pin".'],
+  [{ pin: 's3cret', mode: 'odd' }, 'ca.mode: "odd" is odd. Write a.'],
+  [{ pin: 's3cret', fails: 'x' }, 'ca.fails: "x" cannot be checked, since the plugin failed: oops. Mend the plugin.'],
+  [{ pin: 's3cret', each: [{ at: '1' }, { at: 'x' }] }, 'ca.each[1].at: "x" is no number. Correct it.'],
+  [
+    { pin: 's3cret', wait: 'long' },
+    'ca.wait: "long" is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+  ],
+  [{ pin: ['s3cret'] }, 'ca.pin: is a list, no string. Quote it.'],
+  [
+    { pin: 's3cret', mod: 'a' },
+    'ca.mod: unknown key. Did you mean "mode"? Known here: plugin, mode, fails, pin, where, each, wait.',
+  ],
+  [
+    { pin: 's3cret', rootCert: 'x' },
+    'ca.rootCert: unknown key. The plugin acme makes no TLS connection of its own. Remove it.',
+  ],
+]
+test('refused: each wrong value for the options of a module', async t => {
+  const folder = await makeFolder(t)
+  await writePluginModule(folder, { fields: OPTIONS })
+  for (const [given, says] of VALUE_REFUSALS)
+    assert.deepEqual(await refusal(folder, { plugin: './acme.mjs', ...given }), [says])
+})
+
+test('a source of credentials may be a module too: it is asked in a thread of its own, and refused as a plugin is', async t => {
+  const folder = await makeFolder(t)
+  await writeFile(
+    join(folder, 'source.mjs'),
+    `export const plugin = {
+      apiVersion: 1,
+      name: 'two-words',
+      options: { word: { type: 'string', required: true, description: '' } },
+      create: (context, { word }) => ({
+        description: 'the word ' + word,
+        async get({ audience, tokenFile }) {
+          if (audience === 'nobody') throw Object.assign(new Error('who?'), { name: 'CAError', code: 'unauthenticated' })
+          if (audience === 'nothing') return {}
+          return { token: [word, audience, tokenFile, context.tokenFile].join('-'), expiresAt: 7 }
+        },
+      }),
+    }`,
+  )
+  const ca = { plugin: 'citadel', address: 'ca:15012', rootCert: 'system', tokenFile: '/t' }
+  const { config } = await load(folder, { ...ca, credentials: { source: './source.mjs', word: 'open' } })
+  const { credentials } = config.ca
+  assert.ok(credentials)
+  const context = { ...pluginContext({ clock: new SystemClock() }), tokenFile: '/t' }
+  const source: CredentialSource & Partial<AsyncDisposable> = await credentials.plugin.create(
+    context,
+    credentials.options as ConfigOf<PluginOptions>,
+  )
+  t.after(() => source[Symbol.asyncDispose]?.())
+  const { signal } = new AbortController()
+  assert.equal(source.description, 'the word open')
+  const token = await source.get({ audience: 'a', tokenFile: '/own', signal })
+  assert.deepEqual(token, { token: 'open-a-/own-/t', expiresAt: 7 })
+  await assert.rejects(source.get({ audience: 'nobody', signal }), { code: 'unauthenticated', message: 'who?' })
+  await assert.rejects(source.get({ audience: 'nothing', signal }), { code: 'bad-response' })
+  assert.deepEqual(await refusal(folder, { ...ca, credentials: { source: './source.mjs' } }), [
+    'ca.credentials.word: is missing. Add the key "word".',
+  ])
+  assert.deepEqual(await refusal(folder, { ...ca, credentials: { source: './none.mjs' } }), [
+    'ca.credentials.source: "./none.mjs" is not found: there is no …/none.mjs. Correct the path.',
+  ])
+})

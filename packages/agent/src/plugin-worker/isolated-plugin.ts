@@ -1,0 +1,100 @@
+/** A plugin from a module: a short-lived thread tells what it is, and its clients run in threads of their own. */
+import { type CAPlugin, type CredentialPlugin, type PluginOption, type PluginOptions, SystemClock } from '@livery/core'
+import { isTreeObject, type Tree, type TreeObject } from '../config/document.ts'
+import { createIsolatedCAClient } from './isolated-ca-client.ts'
+import { createIsolatedCredentials } from './isolated-credentials.ts'
+import type { Manifest, PluginModule, Question } from './messages.ts'
+import { PluginThread } from './plugin-thread.ts'
+import { toWire } from './wire-error.ts'
+
+/** Why a module gives no plugin: sentences that follow its name. */
+export interface Faults {
+  readonly faults: readonly string[]
+}
+
+const LOAD_MS = 30_000
+
+/** `given` are the keys beside the module's name: what its options say of their values is asked for here. Never rejects. */
+export async function loadIsolatedCAPlugin(module: PluginModule, given: TreeObject): Promise<CAPlugin | Faults> {
+  const manifest = await describe(module, given)
+  if ('faults' in manifest) return manifest
+  const { name, options, needs = [], capabilities } = manifest
+  if (!capabilities) return { faults: ['has a plugin without capabilities.'] }
+  return {
+    apiVersion: 1,
+    name,
+    capabilities,
+    options,
+    needs,
+    create: (context, config) => createIsolatedCAClient({ module, name, capabilities }, context, config),
+  }
+}
+
+/** The same for a source of credentials, which has to be disposed. */
+export async function loadIsolatedCredentials(
+  module: PluginModule,
+  given: TreeObject,
+): Promise<CredentialPlugin | Faults> {
+  const manifest = await describe(module, given)
+  if ('faults' in manifest) return manifest
+  const { name, options } = manifest
+  return {
+    apiVersion: 1,
+    name,
+    options,
+    create: (context, config) => createIsolatedCredentials({ module, name }, context, config),
+  }
+}
+
+async function describe(module: PluginModule, given: TreeObject): Promise<Manifest | Faults> {
+  using clock = new SystemClock()
+  const deadline = new AbortController()
+  clock.at(clock.now() + LOAD_MS, () => deadline.abort(new Error(`it was not loaded within ${LOAD_MS / 1000} s`)))
+  await using thread = new PluginThread({ module, methods: {}, log: { debug() {} } })
+  const { peer } = thread
+  void thread.ended.then(reason => peer.close(new Error(`it ${reason}`)))
+  try {
+    const described = await peer.call('describe', null, deadline.signal)
+    if (described.kind === 'faults') return described
+    const { manifest } = described
+    const questions = questionsOf(manifest.options, given)
+    const answers = questions.length === 0 ? [] : await peer.call('problems', questions, deadline.signal)
+    const problems = new Map(questions.map((question, index) => [keyOf(question), answers[index] ?? undefined]))
+    return { ...manifest, options: withProblems(manifest.options, problems) }
+  } catch (error) {
+    return { faults: [`cannot be loaded: ${toWire(error).message}. Mend the module, or install a version that works.`] }
+  }
+}
+
+/** What is given for options that have something to say of it. */
+function questionsOf(options: PluginOptions, given: Tree, parent = ''): Question[] {
+  if (Array.isArray(given)) return given.flatMap(item => questionsOf(options, item, parent))
+  if (!isTreeObject(given)) return []
+  return Object.entries(options).flatMap(([name, option]) => {
+    const value = given[name]
+    const path = `${parent}${name}`
+    if (value === undefined) return []
+    if (option.type === 'object' || option.type === 'objects') return questionsOf(option.options, value, `${path}.`)
+    return option.type === 'string' && option.problem && typeof value === 'string' ? [{ option: path, value }] : []
+  })
+}
+
+/** The options with functions again, which know the answers. */
+function withProblems(
+  options: PluginOptions,
+  problems: ReadonlyMap<string, string | undefined>,
+  parent = '',
+): PluginOptions {
+  const revive = (name: string, option: PluginOption): PluginOption => {
+    const path = `${parent}${name}`
+    if (option.type === 'object' || option.type === 'objects')
+      return { ...option, options: withProblems(option.options, problems, `${path}.`) }
+    if (option.type !== 'string' || !option.problem) return option
+    return { ...option, problem: value => problems.get(keyOf({ option: path, value })) }
+  }
+  return Object.fromEntries(Object.entries(options).map(([name, option]) => [name, revive(name, option)]))
+}
+
+function keyOf({ option, value }: Question): string {
+  return `${option}\0${value}`
+}

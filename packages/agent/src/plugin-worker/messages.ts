@@ -1,0 +1,111 @@
+/** What the agent and the thread of a plugin say to each other: plain data, since nothing else can be cloned. */
+import type {
+  CACapabilities,
+  CAChange,
+  CertificateSigningRequest,
+  Credential,
+  CredentialRequest,
+  IssuedCertificate,
+  PluginLog,
+  PluginNeed,
+  PluginOptions,
+  SpiffeId,
+} from '@livery/core'
+import type { WireError } from './wire-error.ts'
+
+export type PluginKind = 'ca' | 'credentials'
+
+/** A module that is to be loaded in a thread of its own. */
+export interface PluginModule {
+  readonly kind: PluginKind
+  /** As it is written in the configuration. */
+  readonly specifier: string
+  /** Absolute path of the file that names it, which need not be there. */
+  readonly parent: string
+}
+
+/** A plugin as far as it is data. */
+export interface Manifest {
+  readonly name: string
+  /** Of a CA plugin. */
+  readonly capabilities?: CACapabilities
+  readonly needs?: readonly PluginNeed[]
+  /** In place of each `problem` stands `true`: it has to be asked for. */
+  readonly options: PluginOptions
+}
+
+export type Described =
+  | { readonly kind: 'plugin'; readonly manifest: Manifest }
+  /** A sentence each, without the specifier: `is not found …`. */
+  | { readonly kind: 'faults'; readonly faults: readonly string[] }
+
+/** Asks an option what is wrong with a value. */
+export interface Question {
+  /** The names of the options on the way to it, with dots between. */
+  readonly option: string
+  readonly value: string
+}
+
+/** What a client, or a source of credentials, is made of. */
+export interface Start {
+  readonly config: unknown
+  readonly trustDomain?: string
+  /** For a source of credentials. */
+  readonly tokenFile?: string
+  /** Whether there are credentials without an identity's own, and what they are. */
+  readonly credentials?: { readonly description: string; readonly isConfigured: boolean }
+  readonly hasTls: boolean
+}
+
+/** A certificate request without what cannot be cloned, which is asked for by its number. */
+export interface WireRequest {
+  readonly id: number
+  readonly identity: SpiffeId
+  readonly ttlSeconds: number
+  readonly tokenFile?: string
+  readonly ticket?: { readonly kept?: string }
+}
+
+export interface WireTls {
+  /** Grows when something has changed. */
+  readonly version: number
+  /** Absent if the version is the one that is known. */
+  readonly material?: {
+    readonly roots?: Uint8Array
+    readonly clientCertificate?: { readonly certificate: Uint8Array; readonly key: Uint8Array }
+  }
+}
+
+export type BatchAnswer = { readonly issued: IssuedCertificate } | { readonly error: WireError }
+
+/** What the thread answers. */
+export type ThreadMethods = {
+  describe(argument: null): Promise<Described>
+  /** `null` where nothing is wrong. */
+  problems(questions: readonly Question[]): Promise<readonly (string | null)[]>
+  /** Answers with the description of a source of credentials. */
+  create(start: Start): Promise<string | null>
+  issue(request: WireRequest, signal: AbortSignal): Promise<IssuedCertificate>
+  issueBatch(requests: readonly WireRequest[]): Promise<readonly BatchAnswer[]>
+  abortRequest(which: { readonly id: number; readonly reason: WireError }): void
+  trustBundle(argument: null, signal: AbortSignal): Promise<readonly string[]>
+  getCredential(request: Omit<CredentialRequest, 'signal'>, signal: AbortSignal): Promise<Credential>
+  close(argument: null): Promise<void>
+  ping(argument: null): void
+}
+
+/** What the agent answers. */
+export type AgentMethods = {
+  log(line: { readonly level: keyof PluginLog; readonly message: string }): void
+  count(counted: { readonly name: string; readonly help: string; readonly count: number }): void
+  csr(id: number): Promise<CertificateSigningRequest>
+  keep(kept: { readonly id: number; readonly note: string | undefined }): Promise<void>
+  credential(request: Omit<CredentialRequest, 'signal'>, signal: AbortSignal): Promise<Credential>
+  tls(known: number): Promise<WireTls>
+  change(change: CAChange): void
+}
+
+/** A copy in memory of its own: cloning a slice would take all of the pool that it lies in along, whatever is there. */
+export function ownBytes(bytes: Uint8Array): Uint8Array {
+  return Uint8Array.from(bytes)
+}

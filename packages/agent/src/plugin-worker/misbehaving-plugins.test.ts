@@ -1,0 +1,401 @@
+/** What a plugin in a thread of its own may do, and what becomes of it: the agent goes on, says why, and heals. */
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { pluginContext, type RecordingContext } from '@livery/ca-plugins/testing'
+import { type CAClient, type CAContext, CAError, type LedgerEvent, SecretManager, type SpiffeId } from '@livery/core'
+import { FakeClock, TestKeyGenerator } from '@livery/core/testing'
+import { makeDirectory } from '../../test/livery-process.ts'
+import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
+import { createIsolatedCAClient } from './isolated-ca-client.ts'
+
+const GOOD: SpiffeId = 'spiffe://cluster.local/good'
+const BAD: SpiffeId = 'spiffe://cluster.local/bad'
+const CAPABILITIES = { roots: 'none', ttl: 'honoured', san: 'csr', keyTypes: ['ecdsa-p256'] } as const
+const never = new AbortController().signal
+
+/** A client of a plugin in its thread, with everything that it says; the clock moves when told. */
+class Bench {
+  readonly folder: string
+  readonly clock: FakeClock
+  readonly context: RecordingContext
+  readonly events: { readonly name: string; readonly event: LedgerEvent }[] = []
+  #wake = Promise.withResolvers<void>()
+
+  constructor(folder: string) {
+    this.folder = folder
+    // The plugin's thread has the time of the machine.
+    this.clock = new FakeClock(Date.now())
+    const lines: { level: 'debug' | 'info' | 'warn' | 'error'; message: string }[] = []
+    const line = (level: 'debug' | 'info' | 'warn' | 'error') => (message: string) => {
+      lines.push({ level, message })
+      this.#stir()
+    }
+    const log = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
+    this.context = { ...pluginContext({ clock: this.clock }), log, lines }
+  }
+
+  async open(t: TestContext, module: PluginModuleOptions = {}, parts: Partial<CAContext> = {}): Promise<CAClient> {
+    const plugin = { module: await writePluginModule(this.folder, module), name: 'acme', capabilities: CAPABILITIES }
+    const client = await createIsolatedCAClient(plugin, { ...this.context, ...parts }, {})
+    t.after(async () => {
+      const closed = client[Symbol.asyncDispose]()
+      // If the test has failed, the plugin may hang: closing gives up on it then.
+      await this.clock.advance(5_000)
+      await closed
+    })
+    return client
+  }
+
+  manage(t: TestContext, ca: CAClient): SecretManager {
+    const manager = new SecretManager({
+      ca,
+      clock: this.clock,
+      keyGenerator: new TestKeyGenerator(),
+      trustDomain: 'cluster.local',
+      random: () => 0.5,
+      observe: (name, { event }) => {
+        this.events.push({ name, event })
+        this.#stir()
+      },
+    })
+    t.after(() => manager[Symbol.asyncDispose]())
+    return manager
+  }
+
+  /** The first line that matches. */
+  async line(pattern: RegExp): Promise<string> {
+    for (;;) {
+      const found = this.context.lines.find(({ message }) => pattern.test(message))
+      if (found) return found.message
+      await this.#wake.promise
+    }
+  }
+
+  /** The newest event of the kind, once there have been so many. */
+  async event<K extends LedgerEvent['kind']>(
+    name: SpiffeId,
+    kind: K,
+    count = 1,
+  ): Promise<Extract<LedgerEvent, { kind: K }>> {
+    for (;;) {
+      const found = this.events.filter(each => each.name === name && each.event.kind === kind)
+      if (found.length >= count) return found[count - 1]?.event as Extract<LedgerEvent, { kind: K }>
+      await this.#wake.promise
+    }
+  }
+
+  errors(): readonly string[] {
+    return this.context.lines.filter(({ level }) => level === 'error').map(({ message }) => message)
+  }
+
+  #stir(): void {
+    this.#wake.resolve()
+    this.#wake = Promise.withResolvers()
+  }
+}
+
+async function setUp(t: TestContext): Promise<Bench> {
+  const directory = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  return new Bench(directory.path)
+}
+
+/** What a plugin does when it is first asked for BAD, and what is told of it. `dies`: its thread is started again. */
+const MISDEEDS: readonly {
+  readonly what: string
+  readonly does: string
+  readonly says: RegExp
+  readonly dies: boolean
+}[] = [
+  {
+    what: 'throws a string',
+    does: `throw 'boom'`,
+    says: /unavailable: .*failed for .*bad: it threw "boom"/,
+    dies: false,
+  },
+  { what: 'throws undefined', does: `throw undefined`, says: /unavailable: .*it threw undefined/, dies: false },
+  {
+    what: 'throws an object whose message cannot be read',
+    does: `throw Object.defineProperty(new Error(), 'message', { get() { throw 1 } })`,
+    says: /unavailable: .*it threw something that cannot be read/,
+    dies: false,
+  },
+  {
+    what: 'answers undefined',
+    does: `return undefined`,
+    says: /bad-response: .*answered without a chain/,
+    dies: false,
+  },
+  {
+    what: 'answers what cannot be cloned',
+    does: `return { chain: [() => {}] }`,
+    says: /unavailable: .*could not be cloned/,
+    dies: false,
+  },
+  {
+    what: 'throws a CAError of a class of its own',
+    does: `throw Object.assign(new Error('no'), { name: 'CAError', code: 'denied', retryable: true, retryAfterMs: 1 })`,
+    says: /^denied: no$/,
+    dies: false,
+  },
+  {
+    what: 'throws in a timer',
+    does: `setTimeout(() => { throw new Error('late') }); await new Promise(() => {})`,
+    says: /unavailable: The CA plugin acme \(\.\/acme\.mjs\) crashed: late\. It is started again within 0\.5 s/,
+    dies: true,
+  },
+  {
+    what: 'throws undefined in a timer',
+    does: `setTimeout(() => { throw undefined }); await new Promise(() => {})`,
+    says: /unavailable: .* crashed: it threw undefined\./,
+    dies: true,
+  },
+  {
+    what: 'leaves a rejection unhandled',
+    does: `void Promise.reject(new Error('lost')); await new Promise(() => {})`,
+    says: /unavailable: .* crashed: lost\./,
+    dies: true,
+  },
+  {
+    what: 'ends the process',
+    does: `process.exit(3)`,
+    says: /unavailable: .* ended its thread \(exit code 3\)/,
+    dies: true,
+  },
+  {
+    what: 'takes all memory',
+    does: `const all = []; for (;;) all.push(new Array(1_000_000).fill(all.length))`,
+    says: /unavailable: .* used more than 256 MiB of memory/,
+    dies: true,
+  },
+]
+
+for (const { what, does, says, dies } of MISDEEDS)
+  test(`a plugin that ${what} fails that one request, and goes on`, async t => {
+    const bench = await setUp(t)
+    const onIssue = `if (request.identity.endsWith('bad') && once('done')) { ${does} }`
+    const manager = bench.manage(t, await bench.open(t, { onIssue }))
+    manager.add(GOOD)
+    await bench.event(GOOD, 'issued')
+    manager.add(BAD)
+    const { code, message } = await bench.event(BAD, 'ca-error')
+    assert.match(`${code}: ${message}`, says)
+    assert.deepEqual(bench.errors(), dies ? [message] : [])
+    assert.ok(manager.explain(BAD).some(({ event }) => event.kind === 'ca-error' && event.message === message))
+    assert.ok(manager.current({ kind: 'identity', identity: GOOD }))
+    await bench.clock.advance(700)
+    await bench.event(BAD, 'issued')
+    assert.equal(bench.context.counts.get('restarts') ?? 0, dies ? 1 : 0)
+  })
+
+test('a plugin that never answers costs the deadline of that request, and the others have their certificates', async t => {
+  const bench = await setUp(t)
+  const onIssue = `if (request.identity.endsWith('bad')) { context.log.info('hangs'); await new Promise(() => {}) }`
+  const ca = await bench.open(t, { onIssue })
+  const manager = bench.manage(t, ca)
+  manager.add(BAD)
+  await bench.line(/hangs/)
+  manager.add(GOOD)
+  await bench.event(GOOD, 'issued')
+  // The beats that fall due are answered in between.
+  while (bench.events.every(({ event }) => event.kind !== 'ca-error')) {
+    await bench.clock.advance(1_000)
+    await assert.rejects(
+      ca.issue({ identity: GOOD, ttlSeconds: 60, signal: never, csr: () => Promise.reject(new Error('round trip')) }),
+    )
+  }
+  assert.equal((await bench.event(BAD, 'ca-error')).code, 'timeout')
+  assert.deepEqual(bench.errors(), [])
+})
+
+test('an endless loop is noticed by its silence, and the thread is replaced', async t => {
+  const bench = await setUp(t)
+  const onIssue = `if (once('done')) { context.log.info('loops'); for (;;); }`
+  const manager = bench.manage(t, await bench.open(t, { onIssue }))
+  manager.add(BAD)
+  await bench.line(/loops/)
+  await bench.clock.advance(12_000)
+  const { code, message } = await bench.event(BAD, 'ca-error')
+  assert.equal(code, 'unavailable')
+  assert.match(
+    message,
+    /acme.* gave no sign of life for 10 s \(an endless loop\?\)\. It is started again within 0\.5 s/,
+  )
+  assert.deepEqual(bench.errors(), [message])
+  await bench.clock.advance(700)
+  await bench.event(BAD, 'issued')
+  assert.equal(await bench.line(/runs again/), 'The CA plugin acme (./acme.mjs) runs again.')
+})
+
+test('a thread that is busy for a while is let be', async t => {
+  const bench = await setUp(t)
+  const busy = `context.log.info('busy'); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300)`
+  const manager = bench.manage(t, await bench.open(t, { onIssue: busy }))
+  manager.add(BAD)
+  await bench.line(/busy/)
+  await bench.clock.advance(6_000)
+  await bench.event(BAD, 'issued')
+  assert.deepEqual(bench.errors(), [])
+})
+
+test('a plugin that crashes without a request is started again, and later each time', async t => {
+  const bench = await setUp(t)
+  const onCreate = `setTimeout(() => { throw new Error('crash ' + (once('first') ? 1 : 2)) })`
+  const client = await bench.open(t, { onCreate })
+  await bench.line(/crash 1.*within 0\.5 s/)
+  const asked = client.issue({ identity: BAD, ttlSeconds: 60, signal: never, csr: assert.fail })
+  await assert.rejects(asked, /CAError: The CA plugin acme \(\.\/acme\.mjs\) crashed: crash 1\. It is started again/)
+  await bench.clock.advance(500)
+  await bench.line(/crash 2.*within 1 s/)
+  await bench.clock.advance(999)
+  assert.equal(bench.errors().length, 2)
+})
+
+test('a plugin that throws in create, or fails to load when it is started again, heals when it can', async t => {
+  const bench = await setUp(t)
+  const client = await bench.open(t, {
+    onLoad: `if (existsSync(folder + '/broken')) throw new Error('broken module')`,
+    onCreate: `if (once('created')) throw new Error('not yet')`,
+    onIssue: `if (once('issued')) { writeFileSync(folder + '/broken', ''); process.exit(1) }`,
+  })
+  assert.match(bench.errors()[0] ?? '', /acme.* could not be started: not yet\. It is started again within 0\.5 s/)
+  const manager = bench.manage(t, client)
+  manager.add(BAD)
+  assert.match((await bench.event(BAD, 'ca-error')).message, /could not be started: not yet/)
+  await bench.clock.advance(700)
+  assert.match((await bench.event(BAD, 'ca-error', 2)).message, /ended its thread/)
+  await bench.clock.advance(1_500)
+  await bench.line(/could not be started: failed while it was loaded: broken module\./)
+  await unlink(join(bench.folder, 'broken'))
+  await bench.clock.advance(2_000)
+  await bench.line(/runs again/)
+  await bench.clock.advance(60_000)
+  await bench.event(BAD, 'issued')
+})
+
+test('a create that never ends is given up after 30 s', async t => {
+  const bench = await setUp(t)
+  const opening = bench.open(t, {
+    onCreate: `if (once('hung')) { context.log.info('hangs'); await new Promise(() => {}) }`,
+  })
+  await bench.line(/hangs/)
+  await bench.clock.advance(30_000)
+  const manager = bench.manage(t, await opening)
+  assert.match(bench.errors()[0] ?? '', /could not be started: it was not ready within 30 s/)
+  await bench.clock.advance(500)
+  manager.add(GOOD)
+  await bench.event(GOOD, 'issued')
+})
+
+test('a TypeError of create is that of the configuration, and nothing is tried again', async t => {
+  const bench = await setUp(t)
+  const opening = bench.open(t, { onCreate: `throw new TypeError('Cannot use mode: it is odd. Leave it out.')` })
+  await assert.rejects(opening, { name: 'TypeError', message: 'Cannot use mode: it is odd. Leave it out.' })
+  assert.deepEqual([bench.errors(), bench.clock.deadlines()], [[], []])
+})
+
+test('a plugin that gives no client is told so', async t => {
+  const bench = await setUp(t)
+  await bench.open(t, { onCreate: 'return {}' })
+  assert.match(bench.errors()[0] ?? '', /could not be started: its create\(\) gave no client with issue/)
+})
+
+test('what a plugin leaves on a signal is not left on the one of the agent', async t => {
+  const bench = await setUp(t)
+  const client = await bench.open(t, {
+    onIssue: `request.signal.addEventListener('abort', () => {}); throw new Error('no')`,
+  })
+  const { signal } = new AbortController()
+  for (let time = 0; time < 20; time++)
+    await assert.rejects(client.issue({ identity: BAD, ttlSeconds: 60, signal, csr: assert.fail }), /no/)
+  assert.deepEqual(getEventListeners(signal, 'abort'), [])
+})
+
+test('an abort reaches the plugin with its reason, and ends the call at once', async t => {
+  const bench = await setUp(t)
+  const onIssue = `request.signal.addEventListener('abort', () => context.log.info('aborted: ' + request.signal.reason.message)); context.log.info('asked'); await new Promise(() => {})`
+  const client = await bench.open(t, { onIssue })
+  const controller = new AbortController()
+  const asked = client.issue({ identity: BAD, ttlSeconds: 60, signal: controller.signal, csr: assert.fail })
+  await bench.line(/asked/)
+  controller.abort(new Error('enough'))
+  await assert.rejects(asked, error => error === controller.signal.reason)
+  await bench.line(/aborted: enough/)
+})
+
+test('tokens, connection, log and counters of the agent are there, and what it prints is a line of the log', async t => {
+  const bench = await setUp(t)
+  const onIssue = `
+    const { token } = await context.credentials.get({ tokenFile: request.tokenFile, signal: request.signal })
+    const [first, second] = [await context.tls(), await context.tls()]
+    const { description, isConfigured } = context.credentials
+    console.log('printed')
+    context.metrics.counter('calls', 'Calls.').add(2)
+    try { context.metrics.counter('Wrong name', '') } catch (error) { context.log.warn(error.message) }
+    throw new CAError('denied', [token, first === second, Buffer.isBuffer(first.roots), first.roots, description, isConfigured({})].join(), { retryAfterMs: 5 })`
+  let asked: unknown
+  const client = await bench.open(
+    t,
+    { onIssue },
+    {
+      credentials: {
+        description: 'a token',
+        isConfigured: () => false,
+        get: async ({ tokenFile }) => {
+          asked = tokenFile
+          return { token: 'secret' }
+        },
+      },
+      tls: (
+        material => async () =>
+          material
+      )({ roots: Buffer.from('roots') }),
+    },
+  )
+  await assert.rejects(
+    client.issue({ identity: BAD, ttlSeconds: 60, tokenFile: '/t', signal: never, csr: assert.fail }),
+    (error: unknown) => {
+      assert.ok(error instanceof CAError)
+      assert.deepEqual(
+        [error.code, error.message, error.retryable, error.retryAfterMs],
+        ['denied', 'secret,true,true,roots,a token,false', false, 5],
+      )
+      return true
+    },
+  )
+  await bench.line(/it printed: printed/)
+  await bench.line(/Cannot count "Wrong name"/)
+  assert.deepEqual([asked, bench.context.counts.get('calls')], ['/t', 2])
+})
+
+test('the note of a request that waits is kept by the agent, with the key', async t => {
+  const bench = await setUp(t)
+  const onIssue = `
+    const { pem } = await request.csr()
+    if (request.ticket.kept === undefined) { await request.ticket.keep('note ' + pem.length + pem); throw new CAError('unavailable', 'pending') }
+    if (request.ticket.kept !== 'note ' + pem.length + pem) throw new CAError('denied', 'another CSR')`
+  const manager = bench.manage(t, await bench.open(t, { onIssue }))
+  manager.add(GOOD)
+  assert.equal((await bench.event(GOOD, 'ca-error')).message, 'pending')
+  await bench.clock.advance(700)
+  await bench.event(GOOD, 'issued')
+})
+
+test('closing lets the plugin close, and then every call rejects', async t => {
+  const bench = await setUp(t)
+  const client = await bench.open(t, {
+    onIssue: `await new Promise(() => {})`,
+  })
+  const open = client.issue({ identity: BAD, ttlSeconds: 60, signal: never, csr: assert.fail })
+  const refused = assert.rejects(open, /is closed/)
+  await Promise.all([client[Symbol.asyncDispose](), client[Symbol.asyncDispose]()])
+  await refused
+  await assert.rejects(client.issue({ identity: BAD, ttlSeconds: 60, signal: never, csr: assert.fail }), {
+    code: 'unavailable',
+    retryable: false,
+  })
+  assert.deepEqual(bench.clock.deadlines(), [])
+})

@@ -1,0 +1,59 @@
+/** One life of a plugin's thread, from its start until it ends, by itself or because it is stopped. */
+import { extname } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import { Worker } from 'node:worker_threads'
+import type { PluginLog } from '@livery/core'
+import type { AgentMethods, PluginModule, ThreadMethods } from './messages.ts'
+import { Peer } from './peer.ts'
+import { toWire } from './wire-error.ts'
+
+/** MiB; what a plugin with a large client library needs, a few times. */
+const MAX_HEAP = 256
+
+export interface PluginThreadOptions {
+  readonly module: PluginModule
+  readonly methods: Partial<AgentMethods>
+  readonly log: Pick<PluginLog, 'debug'>
+}
+
+export class PluginThread implements AsyncDisposable {
+  readonly peer: Peer<ThreadMethods>
+  /** Resolves with what it did, as in "crashed: out of luck", once it is no more. Whoever listens closes `peer`. */
+  readonly ended: Promise<string>
+  readonly #worker: Worker
+
+  constructor({ module, methods, log }: PluginThreadOptions) {
+    // The name of this file tells whether it runs from source or from dist.
+    const entry = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
+    const resourceLimits = { maxOldGenerationSizeMb: MAX_HEAP }
+    this.#worker = new Worker(entry, { workerData: module, resourceLimits, stdout: true, stderr: true })
+    this.peer = new Peer(this.#worker, methods)
+    this.ended = this.#untilEnd()
+    for (const output of [this.#worker.stdout, this.#worker.stderr]) tellLines(output, log)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#worker.terminate()
+  }
+
+  #untilEnd(): Promise<string> {
+    const { promise, resolve } = Promise.withResolvers<string>()
+    this.#worker.on('error', error => resolve(crashText(error)))
+    this.#worker.on('exit', code => resolve(`ended its thread (exit code ${code})`))
+    return promise
+  }
+}
+
+function crashText(error: unknown): string {
+  const { message } = toWire(error)
+  const isMemory = error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
+  return isMemory ? `used more than ${MAX_HEAP} MiB of memory` : `crashed: ${message}`
+}
+
+/** Standard output belongs to the results of commands. */
+function tellLines(output: Readable, log: Pick<PluginLog, 'debug'>): void {
+  createInterface({ input: output }).on('line', line => log.debug(`it printed: ${line.slice(0, MAX_LINE)}`))
+}
+
+const MAX_LINE = 1_000

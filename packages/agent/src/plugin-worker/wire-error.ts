@@ -1,0 +1,56 @@
+/** Errors as they cross between threads: structured cloning would lose their class and code. */
+import { types } from 'node:util'
+import { CAError, type CAErrorCode } from '@livery/core'
+
+export interface WireError {
+  readonly name: string
+  readonly message: string
+  readonly code?: CAErrorCode
+  readonly retryable?: boolean
+  readonly retryAfterMs?: number
+}
+
+const CODES: Readonly<Record<CAErrorCode, true>> = {
+  unauthenticated: true,
+  denied: true,
+  'invalid-csr': true,
+  'ttl-too-long': true,
+  'rate-limited': true,
+  unavailable: true,
+  timeout: true,
+  'bad-response': true,
+}
+
+/** Whatever was thrown. Never throws. A `CAError` is known by its name, since a plugin may have a class of its own. */
+export function toWire(thrown: unknown): WireError {
+  try {
+    if (!isError(thrown)) return { name: 'Error', message: `it threw ${describe(thrown)}` }
+    const { name, message }: Error = thrown
+    const { code, retryable, retryAfterMs } = thrown as Error & Partial<Omit<CAError, 'name'>>
+    const plain = { name: String(name), message: String(message) }
+    if (name !== 'CAError' || code === undefined || !Object.hasOwn(CODES, code)) return plain
+    return {
+      ...plain,
+      code,
+      ...(typeof retryable === 'boolean' && { retryable }),
+      ...(typeof retryAfterMs === 'number' && Number.isFinite(retryAfterMs) && { retryAfterMs }),
+    }
+  } catch {
+    return { name: 'Error', message: 'it threw something that cannot be read' }
+  }
+}
+
+export function fromWire({ name, message, code, ...options }: WireError): Error {
+  if (code !== undefined) return new CAError(code, message, options)
+  return name === 'TypeError' ? new TypeError(message) : new Error(message)
+}
+
+/** One of another realm is no instance, and one that Node carried over from a thread no native error. */
+function isError(thrown: unknown): thrown is Error {
+  return thrown instanceof Error || types.isNativeError(thrown)
+}
+
+function describe(thrown: unknown): string {
+  if (typeof thrown === 'string') return JSON.stringify(thrown.slice(0, 200))
+  return typeof thrown === 'object' && thrown !== null ? 'an object that is no Error' : String(thrown)
+}
