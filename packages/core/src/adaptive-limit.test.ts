@@ -2,13 +2,22 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AdaptiveLimit } from './adaptive-limit.ts'
 
-test('a CA that keeps up gets more, one more a round, up to the bound', () => {
+test('it starts low, and a CA that keeps up gets one more for each answer, up to the bound', () => {
   const limit = new AdaptiveLimit(32)
-  assert.equal(limit.current, 8)
-  for (let answer = 0; answer < 9; answer++) limit.answered(0, 10)
+  assert.equal(limit.current, 4)
+  for (let answer = 0; answer < 5; answer++) limit.answered(0, 10)
   assert.equal(limit.current, 9)
-  for (let answer = 0; answer < 2_000; answer++) limit.answered(0, 10)
+  for (let answer = 0; answer < 100; answer++) limit.answered(0, 10)
   assert.equal(limit.current, 32)
+})
+
+test('after it was too much once, a CA that keeps up gets one more a round', () => {
+  const limit = new AdaptiveLimit(32)
+  for (let answer = 0; answer < 100; answer++) limit.answered(0, 10)
+  limit.overloaded(100, 200)
+  assert.equal(limit.current, 16)
+  for (let answer = 0; answer < 17; answer++) limit.answered(200, 210)
+  assert.equal(limit.current, 17)
 })
 
 test('a CA that says "too much" gets half, once for all that was under way', () => {

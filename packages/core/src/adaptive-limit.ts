@@ -7,17 +7,25 @@ const SLOW_FLOOR_MS = 100
 /** How much the remembered quickest answer drifts up with each answer, so that a CA that became slower is not throttled for ever. */
 const DRIFT = 0.02
 
-/** The bound on requests in flight, as TCP would have it (RFC 5681): one more a round, half when it was too much. */
+/** A thousand nodes may start in one second. */
+const START = 4
+
+/**
+ * The bound on requests in flight, as TCP would have it (RFC 5681): one more for each answer until it was too much once,
+ * then one more a round, half when it was too much.
+ */
 export class AdaptiveLimit {
   readonly #max: number
   #limit: number
   #quickestMs = Number.POSITIVE_INFINITY
   #lastDecreaseAt = Number.NEGATIVE_INFINITY
 
-  /** Starts at a quarter of `max`, and never goes above it or below one. */
+  #isStarting = true
+
+  /** Starts at 4, and never goes above `max` or below one. */
   constructor(max: number) {
     this.#max = max
-    this.#limit = Math.max(max / 4, 1)
+    this.#limit = Math.min(START, max)
   }
 
   get current(): number {
@@ -31,13 +39,14 @@ export class AdaptiveLimit {
     const drifted = this.#quickestMs === Number.POSITIVE_INFINITY ? latency : this.#quickestMs * (1 + DRIFT)
     this.#quickestMs = Math.min(drifted, latency)
     if (isSlow) this.overloaded(startedAt, now)
-    else this.#limit = Math.min(this.#limit + 1 / this.#limit, this.#max)
+    else this.#limit = Math.min(this.#limit + (this.#isStarting ? 1 : 1 / this.#limit), this.#max)
   }
 
   /** No answer, or one that says "too much". Requests sent before the last decrease tell nothing new. */
   overloaded(startedAt: number, now: number): void {
     if (startedAt <= this.#lastDecreaseAt) return
     this.#lastDecreaseAt = now
+    this.#isStarting = false
     this.#limit = Math.max(this.#limit / 2, 1)
   }
 }

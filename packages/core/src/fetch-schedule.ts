@@ -12,6 +12,10 @@ import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import type { Learned } from './trust-bundle.ts'
 import type { TrustStore } from './trust-store.ts'
 
+/** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
+const MIN_PAUSE_MS = 500
+const MAX_PAUSE_MS = 8_000
+
 export interface FetchScheduleOptions {
   readonly issuance: IssuanceOptions
   readonly random: () => number
@@ -32,7 +36,14 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #limit: AdaptiveLimit
   readonly #keyDemand: KeyDemand
   readonly #inFlight = new Set<Promise<void>>()
-  #pause: Disposable | undefined
+  /** The CA has asked for a rest, or needs one. */
+  #pause = {
+    since: Number.NEGATIVE_INFINITY,
+    until: Number.NEGATIVE_INFINITY,
+    timer: undefined as Disposable | undefined,
+  }
+  /** Refusals for want of room in a row. */
+  #refusals = 0
 
   constructor(options: FetchScheduleOptions) {
     const { clock, keyGenerator, keyType } = options.issuance
@@ -102,7 +113,7 @@ export class FetchSchedule implements AsyncDisposable {
   /** Resolves when no request is in flight. Every identity has to be stopped before. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#keyDemand[Symbol.dispose]()
-    this.#pause?.[Symbol.dispose]()
+    this.#pause.timer?.[Symbol.dispose]()
     await Promise.all(this.#inFlight)
   }
 
@@ -147,6 +158,7 @@ export class FetchSchedule implements AsyncDisposable {
         controller,
       })
       this.#limit.answered(startedAt, this.#clock.now())
+      this.#refusals = 0
       if (isCurrent()) this.#accept(managed, issued, startedAt)
       else issued.release()
     } catch (error) {
@@ -189,17 +201,23 @@ export class FetchSchedule implements AsyncDisposable {
   #adapt({ code, retryAfterMs }: CAError, startedAt: number): void {
     const now = this.#clock.now()
     if (code === 'rate-limited' || code === 'timeout' || code === 'unavailable') this.#limit.overloaded(startedAt, now)
-    if (code !== 'rate-limited' || retryAfterMs === undefined) return
+    // Requests that were sent before the pause tell nothing new.
+    if (code !== 'rate-limited' || startedAt <= this.#pause.since) return
+    const wait = retryAfterMs ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(this.#refusals++, 30), MAX_PAUSE_MS)
+    // Nodes that were refused together must not come back together.
+    this.#pauseUntil(now + wait * (1 + this.#options.random()))
+  }
+
+  #pauseUntil(until: number): void {
     this.#queue.pause()
-    this.#pause?.[Symbol.dispose]()
-    this.#pause = this.#clock.at(now + retryAfterMs, () => this.#queue.resume())
+    this.#pause.timer?.[Symbol.dispose]()
+    this.#pause = { since: this.#clock.now(), until, timer: this.#clock.at(until, () => this.#queue.resume()) }
   }
 
   #fail(managed: Managed, failure: CAError): void {
-    const { retry, random, record } = this.#options
+    const { retry, record } = this.#options
     const now = this.#clock.now()
-    const failures = failure.retryable ? ++managed.failures : Number.MAX_SAFE_INTEGER
-    const delay = Math.max(retryDelay(failures, retry, random()), failure.retryAfterMs ?? 0)
+    const delay = failure.code === 'rate-limited' ? this.#pause.until - now : this.#backoff(managed, failure)
     const end = managed.served.current?.secret.notAfter ?? Number.POSITIVE_INFINITY
     const due = Math.min(now + delay, Math.max(end, now + retry.minMs))
     const { code, message } = failure
@@ -207,6 +225,13 @@ export class FetchSchedule implements AsyncDisposable {
     record(managed.identity, { kind: 'ca-error', code, message })
     record(managed.identity, { kind: 'retry-planned', at: due })
     this.#wait(managed, due, managed.served.current ? 'renewal' : 'first')
+  }
+
+  /** A CA without room says nothing of this identity: with the others it comes back when the pause ends. */
+  #backoff(managed: Managed, failure: CAError): number {
+    const { retry, random } = this.#options
+    const failures = failure.retryable ? ++managed.failures : Number.MAX_SAFE_INTEGER
+    return Math.max(retryDelay(failures, retry, random()), failure.retryAfterMs ?? 0)
   }
 
   /** Brings a planned renewal forward; one that is due earlier anyway stays so. */

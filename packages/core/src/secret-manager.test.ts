@@ -175,16 +175,16 @@ test('the backoff is per identity, doubles to its limit and starts anew after a 
   assert.equal(bench.last('retry-planned').at - bench.clock.now(), 500)
 })
 
-test('a wait that the CA asks for is kept', async () => {
-  await using bench = await Bench.create()
+test('a wait that the CA asks for is kept, and up to twice as long, so that nodes do not come back together', async () => {
+  await using bench = await Bench.create({ random: () => 0.25 })
   bench.ca.answer = () => Promise.reject(new CAError('rate-limited', 'slow down', { retryAfterMs: 90_000 }))
   bench.manager.add(WEB)
   await bench.until('retry-planned', 1)
-  assert.equal(bench.last('retry-planned').at - bench.clock.now(), 90_000)
+  assert.equal(bench.last('retry-planned').at - bench.clock.now(), 112_500)
 })
 
 test('a CA that asks to wait is left alone by all, and then asked again', async () => {
-  await using bench = await Bench.create({ concurrency: 4 })
+  await using bench = await Bench.create({ random: () => 0 })
   bench.ca.answer = () => Promise.reject(new CAError('rate-limited', 'slow down', { retryAfterMs: 90_000 }))
   bench.manager.add(WEB)
   await bench.until('retry-planned', 1)
@@ -194,6 +194,35 @@ test('a CA that asks to wait is left alone by all, and then asked again', async 
   assert.equal(bench.ca.requests.length, 1)
   await bench.clock.advance(1_000)
   await bench.until('issued', 2)
+})
+
+test('a CA that has no room is left alone for longer each time, and its refusals count against no identity', async () => {
+  await using bench = await Bench.create({ random: () => 0 })
+  bench.ca.answer = () => Promise.reject(new CAError('rate-limited', 'no room'))
+  for (let index = 0; index < 20; index++) bench.manager.add(`spiffe://cluster.local/ns/default/sa/sa-${index}`)
+  await bench.until('retry-planned', 4)
+  assert.equal(bench.ca.requests.length, 4)
+  const waits: number[] = []
+  for (let round = 0; round < 6; round++) {
+    waits.push(bench.last('retry-planned').at - bench.clock.now())
+    await bench.clock.advance(waits.at(-1) ?? 0)
+    await bench.until('retry-planned', bench.count('csr-sent'))
+  }
+  assert.deepEqual(waits, [500, 1_000, 2_000, 4_000, 8_000, 8_000])
+  bench.ca.answer = (request, sign) => sign(request)
+  await bench.clock.advance(8_000)
+  await bench.until('issued', 20)
+})
+
+test('two nodes with the same identities renew them at different times', async () => {
+  const times = []
+  for (const random of [() => 0.1, () => 0.6]) {
+    await using bench = await Bench.create({ random })
+    bench.manager.add(WEB)
+    await bench.until('issued', 1)
+    times.push(bench.last('issued').renewAt)
+  }
+  assert.ok(Math.abs((times[0] ?? 0) - (times[1] ?? 0)) > 60_000)
 })
 
 test('a CA that fails gets half as many requests at once', async () => {

@@ -35,6 +35,8 @@ export class SecretManager implements AsyncDisposable {
   readonly trustDomain: string
   /** The name under which the bundle has its ledger. */
   readonly #bundleName: string
+  /** Nodes that hold the same identities, each started at its own time, renew them at different ones. */
+  readonly #phaseOffset: number
   readonly #clock: Clock
   readonly #observe: SecretManagerOptions['observe']
   readonly #maxIdentities: number
@@ -54,6 +56,7 @@ export class SecretManager implements AsyncDisposable {
     const record = (name: string, event: LedgerEvent) => this.record(name, event)
     this.trustDomain = options.trustDomain
     this.#bundleName = `spiffe://${options.trustDomain}`
+    this.#phaseOffset = random()
     this.#clock = clock
     this.#pending = pending
     this.#observe = options.observe
@@ -218,7 +221,7 @@ export class SecretManager implements AsyncDisposable {
       tokenFile,
       hold,
       addedAt: this.#clock.now(),
-      phase: phaseOf(identity),
+      phase: (phaseOf(identity) + this.#phaseOffset) % 1,
       served: new ServedCertificate(this.#clock, change => this.#onServed(managed, change)),
       activity: { kind: 'new' },
       failures: 0,
