@@ -126,5 +126,13 @@ export function reportText({ results, passed, failed, skipped }: ConformanceRepo
 function caseLines({ name, outcome, detail, ms }: ConformanceResult): string[] {
   if (outcome === 'skipped') return [`  skipped           ${name}: ${detail}`]
   const line = `  ${outcome === 'failed' ? 'FAILED' : 'passed'} ${`${ms} ms`.padStart(9)}  ${name}`
-  return detail === '' ? [line] : [line, ...detail.split('\n').map(text => `                    ${text}`)]
+  return detail === ''
+    ? [line]
+    : [
+        line,
+        ...detail
+          .trimEnd()
+          .split('\n')
+          .map(text => `                    ${text}`),
+      ]
 }

@@ -100,7 +100,7 @@ const MODULE_REFUSALS: readonly (readonly [
     'no such file',
     { plugin: './none.mjs' },
     {},
-    ['ca.plugin: "./none.mjs" is not found: there is no …/none.mjs. Correct the path.'],
+    ['ca.plugin: "./none.mjs" is not found: there is no file …/none.mjs. Correct the path.'],
   ],
   [
     'no such package',
@@ -285,6 +285,6 @@ test('a source of credentials may be a module too: it is asked in a thread of it
     'ca.credentials.word: is missing. Add the key "word".',
   ])
   assert.deepEqual(await refusal(folder, { ...ca, credentials: { source: './none.mjs' } }), [
-    'ca.credentials.source: "./none.mjs" is not found: there is no …/none.mjs. Correct the path.',
+    'ca.credentials.source: "./none.mjs" is not found: there is no file …/none.mjs. Correct the path.',
   ])
 })

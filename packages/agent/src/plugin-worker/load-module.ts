@@ -1,5 +1,5 @@
 /** In the thread: finds a plugin's module from the configuration's folder, and looks at what it exports. */
-import { existsSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -50,7 +50,8 @@ function resolveFrom({ specifier, parent }: PluginModule): { readonly href: stri
     const href = import.meta.resolve(PLACEHOLDER)
     if (!href.startsWith('file:')) return { fault: 'is no file. Name a package, or a path such as ./my-ca.mjs.' }
     const file = fileURLToPath(href)
-    return existsSync(file) ? { href } : { fault: `is not found: there is no ${file}. Correct the path.` }
+    if (statSync(file, { throwIfNoEntry: false })?.isFile()) return { href }
+    return { fault: `is not found: there is no file ${file}. Correct the path.` }
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND')
       return { fault: `is not found from ${folder}. Install it there, or name a file such as ./my-ca.mjs.` }

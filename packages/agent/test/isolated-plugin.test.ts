@@ -1,0 +1,71 @@
+/** `livery run` with a plugin from a module that misbehaves: the process stays up, serves what it has, and tells why. */
+import assert from 'node:assert/strict'
+import { unlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { writePluginModule } from './plugin-module.ts'
+import { fetchSecrets } from './sds-client.ts'
+
+const GOOD = 'spiffe://cluster.local/good'
+const BAD = 'spiffe://cluster.local/bad'
+
+test('a plugin that crashes for one identity leaves the agent up and the others served; explain says why; it heals', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  await writePluginModule(cwd, {
+    onIssue: `if (request.identity.endsWith('bad') && existsSync(folder + '/broken')) process.exit(9)`,
+  })
+  await writeFile(join(cwd, 'broken'), '')
+  const config = {
+    ca: { plugin: './acme.mjs' },
+    identities: [
+      { id: GOOD, socket: 'good.sock' },
+      { id: BAD, socket: 'bad.sock' },
+    ],
+    admin: { address: '127.0.0.1:0' },
+    retry: { max: '2s' },
+    drain: '200ms',
+  }
+  await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
+  await using agent = new LiveryProcess(['run'], { cwd })
+  const admin = await agent.admin()
+  await agent.line(
+    /"level":"error".*"plugin":"acme".*The CA plugin acme \(\.\/acme\.mjs\) ended its thread \(exit code 9\)/,
+  )
+  const [served] = await fetchSecrets(join(cwd, 'good.sock'), ['default'])
+  assert.match(served?.certificateChain ?? '', /BEGIN CERTIFICATE/)
+  const { stdout } = await livery(['explain', BAD, '--admin', admin], { cwd })
+  assert.match(stdout, /the CA did not issue \(unavailable\): The CA plugin acme \(\.\/acme\.mjs\) ended its thread/)
+  const metrics = await (await fetch(`http://${admin}/metrics`)).text()
+  assert.match(metrics, /^livery_ca_plugin_restarts_total [1-9]/m)
+
+  await unlink(join(cwd, 'broken'))
+  const [healed] = await fetchSecrets(join(cwd, 'bad.sock'), ['default'])
+  assert.match(healed?.certificateChain ?? '', /BEGIN CERTIFICATE/)
+  agent.kill('SIGTERM')
+  assert.deepEqual(await agent.ended, { code: 0, signal: null })
+})
+
+test('a module that ends the process while it is loaded is exit 78', async () => {
+  await using directory = await makeDirectory()
+  await writePluginModule(directory.path, { onLoad: 'process.exit(0)' })
+  const config = { ca: { plugin: './acme.mjs' }, identities: [GOOD], sockets: [{ path: 's' }] }
+  await writeFile(join(directory.path, 'livery.yaml'), JSON.stringify(config))
+  const { code, stderr } = await livery(['run'], { cwd: directory.path })
+  assert.equal(code, 78)
+  assert.match(
+    stderr,
+    /livery\.yaml:1: ca\.plugin: "\.\/acme\.mjs" cannot be loaded: it ended its thread \(exit code 0\)/,
+  )
+})
+
+test('livery ca test runs a module, relative to where it is called', async () => {
+  await using directory = await makeDirectory()
+  await writePluginModule(directory.path)
+  const { code, stdout } = await livery(['ca', 'test', './acme.mjs', '--identity', GOOD, '--parallel', '8'], {
+    cwd: directory.path,
+  })
+  assert.equal(code, 0, stdout)
+  assert.match(stdout, /0 failed/)
+})
