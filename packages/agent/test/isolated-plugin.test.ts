@@ -10,6 +10,8 @@ import { fetchSecrets } from './sds-client.ts'
 const GOOD = 'spiffe://cluster.local/good'
 const BAD = 'spiffe://cluster.local/bad'
 
+const issued = (identity: string) => new RegExp(`"event":"issued","resource":"${identity}"`)
+
 test('a plugin that crashes for one identity leaves the agent up and the others served; explain says why; it heals', async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path
@@ -26,6 +28,7 @@ test('a plugin that crashes for one identity leaves the agent up and the others 
     admin: { address: '127.0.0.1:0' },
     retry: { max: '2s' },
     drain: '200ms',
+    log: { level: 'debug' },
   }
   await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
   await using agent = new LiveryProcess(['run'], { cwd })
@@ -33,6 +36,7 @@ test('a plugin that crashes for one identity leaves the agent up and the others 
   await agent.line(
     /"level":"error".*"plugin":"acme".*The CA plugin acme \(\.\/acme\.mjs\) ended its thread \(exit code 9\)/,
   )
+  await agent.line(issued(GOOD))
   const [served] = await fetchSecrets(join(cwd, 'good.sock'), ['default'])
   assert.match(served?.certificateChain ?? '', /BEGIN CERTIFICATE/)
   const { stdout } = await livery(['explain', BAD, '--admin', admin], { cwd })
@@ -41,6 +45,7 @@ test('a plugin that crashes for one identity leaves the agent up and the others 
   assert.match(metrics, /^livery_ca_plugin_restarts_total [1-9]/m)
 
   await unlink(join(cwd, 'broken'))
+  await agent.line(issued(BAD))
   const [healed] = await fetchSecrets(join(cwd, 'bad.sock'), ['default'])
   assert.match(healed?.certificateChain ?? '', /BEGIN CERTIFICATE/)
   agent.kill('SIGTERM')
