@@ -5,7 +5,15 @@ import { unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { pluginContext, type RecordingContext } from '@livery/ca-plugins/testing'
-import { type CAClient, type CAContext, CAError, type LedgerEvent, SecretManager, type SpiffeId } from '@livery/core'
+import {
+  type CAClient,
+  type CAContext,
+  CAError,
+  type LedgerEvent,
+  type PluginLog,
+  SecretManager,
+  type SpiffeId,
+} from '@livery/core'
 import { FakeClock, TestKeyGenerator } from '@livery/core/testing'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
@@ -28,8 +36,8 @@ class Bench {
     this.folder = folder
     // The plugin's thread has the time of the machine.
     this.clock = new FakeClock(Date.now())
-    const lines: { level: 'debug' | 'info' | 'warn' | 'error'; message: string }[] = []
-    const line = (level: 'debug' | 'info' | 'warn' | 'error') => (message: string) => {
+    const lines: { level: keyof PluginLog; message: string }[] = []
+    const line = (level: keyof PluginLog) => (message: string) => {
       lines.push({ level, message })
       this.#stir()
     }
@@ -296,13 +304,11 @@ test('a TypeError of create is that of the configuration, and nothing is tried a
   await assert.rejects(opening, { name: 'TypeError', message: 'Cannot use mode: it is odd. Leave it out.' })
   assert.deepEqual([bench.errors(), bench.clock.deadlines()], [[], []])
 })
-
 test('a plugin that gives no client is told so', async t => {
   const bench = await setUp(t)
   await bench.open(t, { onCreate: 'return {}' })
   assert.match(bench.errors()[0] ?? '', /could not be started: its create\(\) gave no client with issue/)
 })
-
 test('what a plugin leaves on a signal is not left on the one of the agent', async t => {
   const bench = await setUp(t)
   const client = await bench.open(t, {
