@@ -11,6 +11,12 @@ export async function endedChildrenCpuSeconds(): Promise<number> {
   return (childrenUser + childrenSystem) / TICKS_PER_SECOND
 }
 
+/** CPU seconds (user and system, every thread) of a process that runs. */
+export async function cpuSeconds(pid: number): Promise<number> {
+  const [user = 0, system = 0] = cpuTicks(await readFile(`/proc/${pid}/stat`, 'utf8'))
+  return (user + system) / TICKS_PER_SECOND
+}
+
 /** Resident memory (VmRSS) in bytes. */
 export async function residentBytes(pid: number): Promise<number> {
   const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1]

@@ -1,15 +1,15 @@
 /** Starts what is measured: the test CA, Livery as its users start it, Livery's parts with a prompt, and Istio's agent. */
 
-import { once } from 'node:events'
 import { symlink, writeFile } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Bench } from './bench.ts'
+import { accepts, freePort } from './listeners.ts'
 import { pathOf } from './programs.ts'
 import type { Running, Workshop } from './workshop.ts'
 
 export interface CA {
+  readonly server: Running
   readonly address: string
   /** File with its root. */
   readonly root: string
@@ -28,15 +28,15 @@ export interface SdsProcess {
 export const LOAD_IDENTITY = 'spiffe://cluster.local/ns/load/sa/sa-{i}'
 const ALL_IDENTITIES = 'spiffe://cluster.local/ns/load/sa/*'
 
-export async function startCA({ programs }: Bench, workshop: Workshop): Promise<CA> {
+export async function startCA({ programs }: Pick<Bench, 'programs'>, workshop: Workshop): Promise<CA> {
   const folder = join(workshop.folder, 'ca')
   const args = ['--listen', '127.0.0.1:0', '--tls-dir', folder]
-  const { answer: address } = await workshop.start(
+  const { server, answer: address } = await workshop.start(
     pathOf(programs, 'neutralca'),
     args,
-    server => /^READY (\S+)$/m.exec(server.output())?.[1],
+    ({ output }) => /^READY (\S+)$/m.exec(output())?.[1],
   )
-  return { address, root: join(folder, 'root.pem') }
+  return { server, address, root: join(folder, 'root.pem') }
 }
 
 /** Istio's agent, with one identity; a connection to its socket tells that it serves. */
@@ -121,25 +121,6 @@ async function isReady(admin: string): Promise<true | undefined> {
   const response = await fetch(`http://${admin}/healthz/ready?strict`).catch(() => undefined)
   await response?.arrayBuffer()
   return response?.ok || undefined
-}
-
-async function accepts(socket: string): Promise<true | undefined> {
-  const connection = connect(socket)
-  const { promise, resolve } = Promise.withResolvers<true | undefined>()
-  connection.once('connect', () => resolve(true)).once('error', () => resolve(undefined))
-  const answer = await promise
-  connection.destroy()
-  return answer
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('the listener has no port')
-  return address.port
 }
 
 function ignoreExisting(error: NodeJS.ErrnoException): void {

@@ -1,11 +1,11 @@
 /** The agent as its users start it, and a CA in another process. */
-import { once } from 'node:events'
-import { readFile, writeFile } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { residentBytes } from '../peers/proc.ts'
-import { findPrograms, pathOf } from '../peers/programs.ts'
+import { accepts, freePort } from '../peers/listeners.ts'
+import { cpuSeconds, residentBytes } from '../peers/proc.ts'
+import { findPrograms } from '../peers/programs.ts'
+import { startCA as startNeutralCA } from '../peers/servers.ts'
 import type { Running, Workshop } from '../peers/workshop.ts'
 import type { SoakOptions } from './options.ts'
 
@@ -47,13 +47,9 @@ async function startLiveryCA(workshop: Workshop, identities: number): Promise<CA
 }
 
 async function startPeerCA(workshop: Workshop): Promise<CAProcess> {
-  const program = pathOf(await findPrograms(process.env['LIVERY_PEERS']), 'neutralca')
-  const { server, answer: address } = await workshop.start(
-    program,
-    ['--listen', '127.0.0.1:0', '--tls-dir', 'ca'],
-    ({ output }) => /^READY (\S+)$/m.exec(output())?.[1],
-  )
-  return { pid: server.pid, config: { plugin: 'citadel', address, rootCert: 'ca/root.pem' } }
+  const programs = await findPrograms(process.env['LIVERY_PEERS'])
+  const { server, address, root } = await startNeutralCA({ programs }, workshop)
+  return { pid: server.pid, config: { plugin: 'citadel', address, rootCert: root } }
 }
 
 /** Resolves when its admin endpoint answers; the certificates may come later. */
@@ -80,16 +76,10 @@ export async function startAgent(workshop: Workshop, ca: CAProcess, options: Soa
 
 /** Of a process that runs. */
 export async function usageOf({ pid }: Pick<Running, 'pid'>): Promise<{ residentBytes: number; cpuSeconds: number }> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(cause => {
+  const cpu = await cpuSeconds(pid).catch(cause => {
     throw new Error(`Cannot read the CPU time of process ${pid}: it has ended, the agent or the CA`, { cause })
   })
-  // Fields 14 and 15 of proc(5), in hundredths; the name before them may hold spaces.
-  const [user = 0, system = 0] = stat
-    .slice(stat.lastIndexOf(')') + 2)
-    .split(' ')
-    .slice(11, 13)
-    .map(Number)
-  return { residentBytes: await residentBytes(pid), cpuSeconds: (user + system) / 100 }
+  return { residentBytes: await residentBytes(pid), cpuSeconds: cpu }
 }
 
 /** What the agent's own metrics say of its heap. */
@@ -101,24 +91,4 @@ export async function heapBytes({ admin }: AgentProcess): Promise<number> {
 
 function range(identities: number): string {
   return `${NAMESPACE}/sa-{0..${identities - 1}}`
-}
-
-/** A port of this machine, or the path of a socket. */
-async function accepts(at: number | string): Promise<true | undefined> {
-  const connection = typeof at === 'number' ? connect(at, '127.0.0.1') : connect(at)
-  const { promise, resolve } = Promise.withResolvers<true | undefined>()
-  connection.once('connect', () => resolve(true)).once('error', () => resolve(undefined))
-  const answer = await promise
-  connection.destroy()
-  return answer
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('the listener has no port')
-  return address.port
 }

@@ -1,7 +1,7 @@
 /** What went wrong between the plugin and Google, as a {@link CAError} that says what to do and carries no secret. */
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { CAError, type CAErrorCode } from '@livery/core'
-import { RetryInfo, Status } from '../gen/google/rpc/status.ts'
+import { retryDelayOf } from '../retry-info.ts'
 import { scrub } from '../scrub.ts'
 
 export interface FailedCall {
@@ -93,19 +93,5 @@ function unavailableRemedy({ code, details }: ServiceError, remedies: Remedies):
       return /certificate|altname|self-signed|unable to verify/i.test(details)
         ? 'Check rootCert against the certificate of the endpoint.'
         : 'Check the endpoint and the network; it is asked again.'
-  }
-}
-
-/** How long the service asked to wait (google.rpc.RetryInfo), in milliseconds. */
-function retryDelayOf({ metadata }: ServiceError): number | undefined {
-  const [bytes] = metadata?.get('grpc-status-details-bin') ?? []
-  if (!Buffer.isBuffer(bytes)) return undefined
-  try {
-    const info = Status.decode(bytes).details.find(({ typeUrl }) => typeUrl.endsWith('/google.rpc.RetryInfo'))
-    const delay = info && RetryInfo.decode(info.value).retryDelay
-    return delay && Math.max(0, Number(delay.seconds) * 1000 + delay.nanos / 1e6)
-  } catch {
-    // A detail that cannot be read is none: the status itself has been understood.
-    return undefined
   }
 }
