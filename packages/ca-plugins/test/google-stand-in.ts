@@ -1,8 +1,7 @@
 /** A gRPC server that stands in for one of Google's: real sockets, raw bytes, and whatever fault a test asks for. */
-import { once } from 'node:events'
-import { createServer, type Server as NetServer, type Socket } from 'node:net'
-import { Metadata, Server, ServerCredentials, type ServerUnaryCall, status } from '@grpc/grpc-js'
-import { RetryInfo, Status } from '../src/gen/google/rpc/status.ts'
+import { Server, ServerCredentials, type ServerUnaryCall, status } from '@grpc/grpc-js'
+import { GrpcListener } from '../src/testing/grpc-listener.ts'
+import { refusalMetadata } from '../src/testing/refusal-metadata.ts'
 
 /** A call as it arrived. */
 export interface StandInCall {
@@ -44,17 +43,13 @@ export class GoogleStandIn implements AsyncDisposable {
   readonly address: string
   /** The latest hundred. */
   readonly calls: StandInCall[] = []
-  /** How many connections there have been. */
-  connections = 0
   readonly #grpc: Server
-  readonly #net: NetServer
-  readonly #sockets: ReadonlySet<Socket>
+  readonly #listener: GrpcListener
   readonly #waiting: ((call: StandInCall) => void)[] = []
 
-  private constructor(grpc: Server, net: NetServer, sockets: ReadonlySet<Socket>, address: string) {
+  private constructor(grpc: Server, listener: GrpcListener, address: string) {
     this.#grpc = grpc
-    this.#net = net
-    this.#sockets = sockets
+    this.#listener = listener
     this.address = address
   }
 
@@ -63,21 +58,16 @@ export class GoogleStandIn implements AsyncDisposable {
     const credentials = tls
       ? ServerCredentials.createSsl(null, [{ cert_chain: Buffer.from(tls.cert), private_key: Buffer.from(tls.key) }])
       : ServerCredentials.createInsecure()
-    const injector = grpc.createConnectionInjector(credentials)
-    const sockets = new Set<Socket>()
-    const net = createServer(socket => {
-      standIn.connections++
-      sockets.add(socket)
-      socket.on('close', () => sockets.delete(socket))
-      injector.injectConnection(socket)
-    })
-    await new Promise<void>((resolve, reject) => net.once('error', reject).listen(0, '127.0.0.1', resolve))
-    const bound = net.address()
-    const host = tls ? 'localhost' : '127.0.0.1'
-    const address = `${host}:${typeof bound === 'object' && bound ? bound.port : 0}`
-    const standIn = new GoogleStandIn(grpc, net, sockets, address)
+    const listener = await GrpcListener.listen(grpc, credentials, '127.0.0.1', 0)
+    const address = `${tls ? 'localhost' : '127.0.0.1'}:${listener.port}`
+    const standIn = new GoogleStandIn(grpc, listener, address)
     for (const method of methods) standIn.#serve(service, method, handler)
     return standIn
+  }
+
+  /** How many connections there have been. */
+  get connections(): number {
+    return this.#listener.connections
   }
 
   /** Resolves with the next call that arrives. */
@@ -86,20 +76,17 @@ export class GoogleStandIn implements AsyncDisposable {
   }
 
   /** Resolves once no client is connected. */
-  async disconnected(): Promise<void> {
-    for (const socket of this.#sockets) await once(socket, 'close')
+  disconnected(): Promise<void> {
+    return this.#listener.disconnected()
   }
 
   /** Cuts every connection. */
   reset(): void {
-    for (const socket of this.#sockets) socket.resetAndDestroy()
+    this.#listener.reset()
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    const closed = new Promise<void>(resolve => this.#net.close(() => resolve()))
-    this.#grpc.forceShutdown()
-    for (const socket of this.#sockets) socket.destroy()
-    await closed
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#listener[Symbol.asyncDispose]()
   }
 
   #serve(service: string, method: string, handler: Handler): void {
@@ -127,13 +114,5 @@ export class GoogleStandIn implements AsyncDisposable {
 
 function refusal(error: unknown): object {
   if (!(error instanceof Refusal)) return { code: status.INTERNAL, details: String(error) }
-  const metadata = new Metadata()
-  if (error.retryAfterMs !== undefined) {
-    const { retryAfterMs } = error
-    const retryDelay = { seconds: BigInt(Math.floor(retryAfterMs / 1000)), nanos: (retryAfterMs % 1000) * 1e6 }
-    const value = Buffer.from(RetryInfo.encode({ retryDelay }).finish())
-    const info = { typeUrl: 'type.googleapis.com/google.rpc.RetryInfo', value }
-    metadata.set('grpc-status-details-bin', Buffer.from(Status.encode({ details: [info] }).finish()))
-  }
-  return { code: error.code, details: error.message, metadata }
+  return { code: error.code, details: error.message, metadata: refusalMetadata(error.retryAfterMs) }
 }

@@ -1,8 +1,5 @@
 /** The kit's fake CA behind Istio's protocol: real TLS, real gRPC. */
-import { once } from 'node:events'
-import { createServer, type Socket } from 'node:net'
 import {
-  Metadata,
   Server,
   ServerCredentials,
   type ServerUnaryCall,
@@ -11,9 +8,10 @@ import {
   status,
 } from '@grpc/grpc-js'
 import type { FakeCA, FakeCAAnswer, RefusalCode } from '../src/conformance/index.ts'
-import { RetryInfo, Status } from '../src/gen/google/rpc/status.ts'
 import type { IstioCertificateRequest } from '../src/gen/istio/v1/auth/ca.ts'
 import { encodeResponse, istioCertificateService } from '../src/istio-certificate-service.ts'
+import { GrpcListener } from '../src/testing/grpc-listener.ts'
+import { refusalMetadata } from '../src/testing/refusal-metadata.ts'
 
 type Call = ServerUnaryCall<IstioCertificateRequest, Buffer>
 
@@ -43,32 +41,12 @@ export async function startIstioStandIn(ca: FakeCA): Promise<IstioStandIn> {
   const { cert, key } = await ca.serverCertificate()
   const pair = { cert_chain: Buffer.from(cert), private_key: Buffer.from(key) }
   const grpc = new Server()
+  const listener = await GrpcListener.listen(grpc, ServerCredentials.createSsl(null, [pair]), '127.0.0.1', 0)
   grpc.addService(service, {
     createCertificate: (call: Call, callback: sendUnaryData<Buffer>) =>
-      void answer(ca, call, callback, () => {
-        for (const socket of sockets) socket.resetAndDestroy()
-      }),
+      void answer(ca, call, callback, () => listener.reset()),
   })
-  const injector = grpc.createConnectionInjector(ServerCredentials.createSsl(null, [pair]))
-  const sockets = new Set<Socket>()
-  const net = createServer(socket => {
-    sockets.add(socket)
-    socket.on('close', () => sockets.delete(socket))
-    injector.injectConnection(socket)
-  })
-  net.listen(0, '127.0.0.1')
-  await once(net, 'listening')
-  const bound = net.address()
-  return {
-    address: `localhost:${typeof bound === 'object' && bound ? bound.port : 0}`,
-    async [Symbol.asyncDispose]() {
-      const closed = once(net, 'close')
-      net.close()
-      grpc.forceShutdown()
-      for (const socket of sockets) socket.destroy()
-      await closed
-    },
-  }
+  return { address: `localhost:${listener.port}`, [Symbol.asyncDispose]: () => listener[Symbol.asyncDispose]() }
 }
 
 async function answer(ca: FakeCA, call: Call, callback: sendUnaryData<Buffer>, reset: () => void): Promise<void> {
@@ -97,13 +75,6 @@ function encodeIssued({ chain, root, truncated }: Extract<FakeCAAnswer, { kind: 
 }
 
 function toServiceError({ code, message, retryAfterMs }: Extract<FakeCAAnswer, { kind: 'refused' }>) {
-  const metadata = new Metadata()
-  if (retryAfterMs !== undefined) {
-    const retryDelay = { seconds: BigInt(Math.floor(retryAfterMs / 1000)), nanos: (retryAfterMs % 1000) * 1e6 }
-    const value = Buffer.from(RetryInfo.encode({ retryDelay }).finish())
-    const info = { typeUrl: 'type.googleapis.com/google.rpc.RetryInfo', value }
-    metadata.set('grpc-status-details-bin', Buffer.from(Status.encode({ details: [info] }).finish()))
-  }
   const details = code === 'ttl-too-long' ? 'the requested TTL is too long' : message
-  return { code: STATUS[code], details, metadata }
+  return { code: STATUS[code], details, metadata: refusalMetadata(retryAfterMs) }
 }

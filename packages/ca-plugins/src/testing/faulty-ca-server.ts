@@ -1,9 +1,6 @@
 /** A CA server for tests: real TLS, real gRPC, real certificates, and whatever fault a test asks for. */
 import 'reflect-metadata'
-import { once } from 'node:events'
-import { createServer, type Server as NetServer, type Socket } from 'node:net'
 import {
-  Metadata,
   Server,
   ServerCredentials,
   type ServerUnaryCall,
@@ -14,7 +11,6 @@ import {
 import { isSpiffeId, pemToDer, type SpiffeId, SystemClock } from '@livery/core'
 import * as x509 from '@peculiar/x509'
 import { CertificateAuthority } from '../embedded/certificate-authority.ts'
-import { RetryInfo, Status } from '../gen/google/rpc/status.ts'
 import type { IstioCertificateRequest } from '../gen/istio/v1/auth/ca.ts'
 import {
   encodeResponse,
@@ -22,6 +18,8 @@ import {
   istioCertificateService,
   metadataText,
 } from '../istio-certificate-service.ts'
+import { GrpcListener } from './grpc-listener.ts'
+import { refusalMetadata } from './refusal-metadata.ts'
 import { workloadRequest } from './workload-request.ts'
 
 /** What the server does with a call. */
@@ -88,28 +86,20 @@ export class FaultyCaServer implements AsyncDisposable {
   /** What it does with each call from now on. */
   behaviour: CaBehaviour = { kind: 'sign' }
   readonly calls: RecordedCall[] = []
-  /** How many connections there have been. */
-  connections = 0
   readonly #clock: ShiftableClock
-  readonly #grpc: Server
-  readonly #net: NetServer
-  readonly #sockets: ReadonlySet<Socket>
+  readonly #listener: GrpcListener
   readonly #waiting: ((call: RecordedCall) => void)[] = []
 
   private constructor(parts: {
     readonly authority: CertificateAuthority
     readonly clock: ShiftableClock
-    readonly grpc: Server
-    readonly net: NetServer
-    readonly sockets: ReadonlySet<Socket>
+    readonly listener: GrpcListener
     readonly address: string
   }) {
     this.authority = parts.authority
     this.address = parts.address
     this.#clock = parts.clock
-    this.#grpc = parts.grpc
-    this.#net = parts.net
-    this.#sockets = parts.sockets
+    this.#listener = parts.listener
   }
 
   static async start(options: FaultyCaServerOptions = {}): Promise<FaultyCaServer> {
@@ -118,22 +108,18 @@ export class FaultyCaServer implements AsyncDisposable {
     const authority =
       options.authority ?? (await CertificateAuthority.open({ clock, trustDomain: 'cluster.local', intermediate }))
     const grpc = new Server()
-    const injector = grpc.createConnectionInjector(await serverCredentials(authority, options))
-    const sockets = new Set<Socket>()
-    const net = createServer(socket => {
-      server.connections++
-      sockets.add(socket)
-      socket.on('close', () => sockets.delete(socket))
-      injector.injectConnection(socket)
-    })
-    await new Promise<void>((resolve, reject) => net.once('error', reject).listen(port, host, resolve))
-    const bound = net.address()
-    const address = `${host}:${typeof bound === 'object' && bound ? bound.port : port}`
-    const server = new FaultyCaServer({ authority, clock, grpc, net, sockets, address })
+    const listener = await GrpcListener.listen(grpc, await serverCredentials(authority, options), host, port)
+    const address = `${host}:${listener.port}`
+    const server = new FaultyCaServer({ authority, clock, listener, address })
     grpc.addService(service, {
       createCertificate: (call: Call, callback: sendUnaryData<Buffer>) => server.#handle(call, callback),
     })
     return server
+  }
+
+  /** How many connections there have been. */
+  get connections(): number {
+    return this.#listener.connections
   }
 
   /** Resolves with the next call that arrives. */
@@ -142,20 +128,17 @@ export class FaultyCaServer implements AsyncDisposable {
   }
 
   /** Resolves once no client is connected. */
-  async disconnected(): Promise<void> {
-    for (const socket of this.#sockets) await once(socket, 'close')
+  disconnected(): Promise<void> {
+    return this.#listener.disconnected()
   }
 
   /** Cuts every connection. */
   reset(): void {
-    for (const socket of this.#sockets) socket.resetAndDestroy()
+    this.#listener.reset()
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    const closed = new Promise<void>(resolve => this.#net.close(() => resolve()))
-    this.#grpc.forceShutdown()
-    for (const socket of this.#sockets) socket.destroy()
-    await closed
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#listener[Symbol.asyncDispose]()
   }
 
   #handle(call: Call, callback: sendUnaryData<Buffer>): void {
@@ -241,12 +224,5 @@ function identityOf({ request, headers }: RecordedCall): SpiffeId {
 }
 
 function refusal({ code, details = 'refused', retryAfterMs }: Extract<CaBehaviour, { kind: 'refuse' }>) {
-  const metadata = new Metadata()
-  if (retryAfterMs !== undefined) {
-    const retryDelay = { seconds: BigInt(Math.floor(retryAfterMs / 1000)), nanos: (retryAfterMs % 1000) * 1e6 }
-    const value = Buffer.from(RetryInfo.encode({ retryDelay }).finish())
-    const info = { typeUrl: 'type.googleapis.com/google.rpc.RetryInfo', value }
-    metadata.set('grpc-status-details-bin', Buffer.from(Status.encode({ details: [info] }).finish()))
-  }
-  return { code, details, metadata }
+  return { code, details, metadata: refusalMetadata(retryAfterMs) }
 }
