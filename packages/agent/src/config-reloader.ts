@@ -1,9 +1,8 @@
 /** Reads the configuration again when it is told to or the file has changed, and puts in force what can change while the agent runs. */
-import type { Clock } from '@livery/core'
+import { type Clock, WatchedFiles } from '@livery/core'
 import { changedKeys } from './config/changes.ts'
 import { ConfigError, describeConfigError } from './config/config-error.ts'
 import { contentDigest, type TreeObject } from './config/document.ts'
-import { FileWatch } from './config/file-watch.ts'
 import type { LoadedConfig } from './config/load.ts'
 import { configJson } from './config/print.ts'
 import type { LiveChanges, LiveConfig } from './live-config.ts'
@@ -24,7 +23,7 @@ export interface ConfigReloaderOptions {
 /** Watches the file, if there is one, until it is disposed. */
 export class ConfigReloader implements AsyncDisposable {
   readonly #options: ConfigReloaderOptions
-  readonly #watch: FileWatch | undefined
+  readonly #watched: WatchedFiles | undefined
   readonly #closing = new AbortController()
   #last: LoadedConfig
   #needsRestart: readonly string[] = []
@@ -39,12 +38,13 @@ export class ConfigReloader implements AsyncDisposable {
     this.#digest = started.digest
     const { file } = started
     if (file === undefined) return
-    this.#watch = new FileWatch({
-      file,
+    this.#watched = new WatchedFiles({
       clock,
-      look: () => this.#look(file),
       onError: err => logger.warn({ err }, `${file} cannot be watched: it is looked at once a minute`),
     })
+    this.#watched.add([file], () => this.#look(file))
+    // It may have changed since it was loaded.
+    this.#look(file)
   }
 
   /** The configuration as it was read last, and which of its keys are not in force. */
@@ -60,7 +60,7 @@ export class ConfigReloader implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error('the agent is shutting down'))
-    await this.#watch?.[Symbol.asyncDispose]()
+    this.#watched?.[Symbol.dispose]()
     await this.#reloading
   }
 
