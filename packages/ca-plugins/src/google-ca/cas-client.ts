@@ -8,9 +8,9 @@ import {
   type IssuedCertificate,
   untilAborted,
 } from '@livery/core'
+import { rootsOf, splitChain, unusable } from '../certificate-chain.ts'
+import { CurrentConnection } from '../current-connection.ts'
 import { CasConnection, type Certificate, type CreateCertificateRequest } from './cas-connection.ts'
-import { rootsOf, splitChain, unusable } from './certificate-chain.ts'
-import { CurrentConnection } from './current-connection.ts'
 import type { Authentication } from './google-authentication.ts'
 import type { CasTarget } from './google-ca-config.ts'
 import { errorOfStatus, isStatus, type Remedies } from './google-error.ts'

@@ -2,7 +2,7 @@
 import type { CertificateAuthorityServiceClient, protos } from '@google-cloud/security-private-ca'
 import * as grpc from '@grpc/grpc-js'
 import { type TlsMaterial, untilAborted } from '@livery/core'
-import type { Connection } from './current-connection.ts'
+import type { Connection } from '../current-connection.ts'
 import type { GoogleEndpoint } from './google-ca-config.ts'
 import { CHANNEL_OPTIONS, channelCredentials } from './google-channel.ts'
 import type { GooglePackages } from './google-packages.ts'

@@ -9,9 +9,9 @@ import {
   type IssuedCertificate,
   untilAborted,
 } from '@livery/core'
+import { splitChain, unusable } from '../certificate-chain.ts'
+import { CurrentConnection } from '../current-connection.ts'
 import { MeshCertificateRequest, MeshCertificateResponse } from '../gen/google/security/meshca/v1/meshca.ts'
-import { splitChain, unusable } from './certificate-chain.ts'
-import { CurrentConnection } from './current-connection.ts'
 import type { Authentication, CallCredentials } from './google-authentication.ts'
 import type { MeshCaTarget } from './google-ca-config.ts'
 import { errorOfStatus, isStatus } from './google-error.ts'

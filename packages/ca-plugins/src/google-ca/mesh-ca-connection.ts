@@ -1,7 +1,7 @@
 /** One connection to Mesh CA (`google.security.meshca.v1`). */
 import { Client, type ClientUnaryCall, type Metadata } from '@grpc/grpc-js'
 import type { TlsMaterial } from '@livery/core'
-import type { Connection } from './current-connection.ts'
+import type { Connection } from '../current-connection.ts'
 import type { GoogleEndpoint } from './google-ca-config.ts'
 import { CHANNEL_OPTIONS, channelCredentials } from './google-channel.ts'
 

@@ -1,4 +1,4 @@
-/** The certificates in an answer of Google's CAs, taken apart: which are the chain, and which the roots. */
+/** The certificates in an answer of a CA, taken apart: which are the chain, and which the roots. */
 import { X509Certificate } from 'node:crypto'
 import { CAError, splitCertificates } from '@livery/core'
 
