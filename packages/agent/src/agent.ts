@@ -1,5 +1,13 @@
 /** The agent: everything wired together, from the configuration to the open sockets and back down again. */
-import { type CAClient, type Clock, type KeyGenerator, SecretManager, SystemClock } from '@livery/core'
+import {
+  type CAClient,
+  type Clock,
+  FileStore,
+  type KeyGenerator,
+  SecretManager,
+  type Store,
+  SystemClock,
+} from '@livery/core'
 import { disableCoreDumps, nativeCertificateVerifier, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsServer, type SocketConfig } from '@livery/sds-server'
 import { AdminServer } from './admin/admin-server.ts'
@@ -50,6 +58,7 @@ export class Agent implements AsyncDisposable {
       readonly keyGenerator: KeyGenerator
       readonly counters: PluginCounters
       readonly ca: CAClient
+      readonly store: Store | undefined
     },
     parts: AsyncDisposableStack,
   ) {
@@ -77,7 +86,7 @@ export class Agent implements AsyncDisposable {
         version: VERSION,
       }),
     )
-    this.#secrets = parts.use(this.#createSecretManager(loaded.config, made.ca))
+    this.#secrets = parts.use(this.#createSecretManager(loaded.config, made.ca, made.store))
   }
 
   /**
@@ -94,7 +103,9 @@ export class Agent implements AsyncDisposable {
     const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
     const counters = new PluginCounters()
     const ca = await createCAClient(loaded, { clock, logger, counters }, parts)
-    const agent = new Agent(loaded, sink, { clock, keyGenerator, counters, ca }, parts.move())
+    // Before the SecretManager, which fills it until it is closed.
+    const store = await openStore(config, { clock, logger }, parts)
+    const agent = new Agent(loaded, sink, { clock, keyGenerator, counters, ca, store }, parts.move())
     try {
       await agent.#serve(options)
     } catch (error) {
@@ -205,11 +216,12 @@ export class Agent implements AsyncDisposable {
     }
   }
 
-  #createSecretManager(config: Config, ca: CAClient): SecretManager {
+  #createSecretManager(config: Config, ca: CAClient, store: Store | undefined): SecretManager {
     const { batch } = config.ca.plugin.capabilities
     return new SecretManager({
       ca,
       ...(batch !== undefined && { batch }),
+      ...(store && { store }),
       keyGenerator: this.#keyGenerator,
       ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
       clock: this.#clock,
@@ -249,6 +261,19 @@ export class Agent implements AsyncDisposable {
       metrics: this.#metrics.reloads,
     })
   }
+}
+
+async function openStore(
+  { store, trustDomain }: Config,
+  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+  parts: AsyncDisposableStack,
+): Promise<Store | undefined> {
+  if (!store) return undefined
+  const { directory, bootstrap } = store
+  const options = { directory, trustDomain, clock, ...(bootstrap !== undefined && { bootstrap }) }
+  const opened = parts.use(await FileStore.open(options))
+  for (const warning of opened.warnings) logger.warn(warning)
+  return opened
 }
 
 function keepOutOfCoreFiles(logger: Logger): void {

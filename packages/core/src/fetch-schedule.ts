@@ -7,14 +7,26 @@ import { type IssuanceOptions, type Issued, issue } from './issuance.ts'
 import { KeyDemand } from './key-demand.ts'
 import type { LedgerEvent } from './ledger.ts'
 import type { Activity, Managed, Reason } from './managed-identity.ts'
-import { followTime, MIN_RENEWAL_INTERVAL_MS, type RetryPolicy, renewalTime, retryDelay } from './rotation.ts'
+import { type Restored, restore } from './restoration.ts'
+import {
+  followTime,
+  MIN_RENEWAL_INTERVAL_MS,
+  overdueTime,
+  placeInWindow,
+  type RetryPolicy,
+  renewalTime,
+  retryDelay,
+} from './rotation.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
+import type { Store } from './store.ts'
 import type { Learned } from './trust-bundle.ts'
 import type { TrustStore } from './trust-store.ts'
 
 /** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
 const MIN_PAUSE_MS = 500
 const MAX_PAUSE_MS = 8_000
+/** So many are read from the store at once: libuv has four threads. */
+const MAX_RESTORING = 8
 
 export interface FetchScheduleOptions {
   readonly issuance: IssuanceOptions
@@ -23,6 +35,8 @@ export interface FetchScheduleOptions {
   readonly retry: RetryPolicy
   readonly concurrency: number
   readonly trust: TrustStore
+  /** What the process before has left. */
+  readonly store?: Store | undefined
   /** Every identity that is held. */
   readonly identities: ReadonlyMap<SpiffeId, Managed>
   readonly record: (name: string, event: LedgerEvent) => void
@@ -34,6 +48,7 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #clock: Clock
   readonly #queue: FetchQueue<Managed>
   readonly #limit: AdaptiveLimit
+  readonly #restoring: FetchQueue<Managed>
   readonly #keyDemand: KeyDemand
   readonly #inFlight = new Set<Promise<void>>()
   /** The CA has asked for a rest, or needs one. */
@@ -55,18 +70,30 @@ export class FetchSchedule implements AsyncDisposable {
       () => limit.current,
       managed => this.#track(this.#fetch(managed)),
     )
+    this.#restoring = new FetchQueue(
+      () => MAX_RESTORING,
+      managed => this.#track(this.#restore(managed)),
+    )
     this.#keyDemand = new KeyDemand({ clock, keyGenerator, keyType, countUntil: time => this.#countDue(time) })
   }
 
-  /** Fetches a certificate for an identity that is new. */
+  /** Finds a certificate for an identity that is new: in the store, else at the CA. */
   start(managed: Managed): void {
-    this.#enqueue(managed, managed.hold.kind === 'on-demand' ? 'on-demand' : 'first')
+    const urgency = managed.hold.kind === 'on-demand' ? 'on-demand' : 'first'
+    if (this.#options.store?.claim(managed.identity)) {
+      this.#become(managed, { kind: 'restoring', urgency, isOutdated: false })
+      this.#restoring.push(managed, urgency)
+    } else this.#enqueue(managed, urgency)
   }
 
   /** Somebody waits for it. */
   hurry(managed: Managed): void {
     if (managed.activity.kind === 'queued') this.#queue.push(managed, 'on-demand')
     else if (managed.activity.kind === 'idle') this.#enqueue(managed, 'on-demand')
+    else if (managed.activity.kind === 'restoring' && managed.activity.urgency !== 'on-demand') {
+      managed.activity.urgency = 'on-demand'
+      this.#restoring.push(managed, 'on-demand')
+    }
   }
 
   /** What made the CA refuse it may have changed. */
@@ -79,6 +106,7 @@ export class FetchSchedule implements AsyncDisposable {
     const before = managed.activity
     this.#become(managed, activity)
     this.#queue.delete(managed)
+    this.#restoring.delete(managed)
     if (before.kind === 'fetching') before.controller.abort(new Error(`${managed.identity} is not wanted any more`))
     this.#options.issuance.pending.drop(managed.identity)
   }
@@ -92,10 +120,12 @@ export class FetchSchedule implements AsyncDisposable {
     for (const identity of change.identities ?? []) {
       const managed = this.#options.identities.get(identity)
       if (managed?.activity.kind === 'waiting') this.#enqueue(managed, 'renewal')
+      else if (managed?.activity.kind === 'restoring') managed.activity.isOutdated = true
     }
     if (change.identities) return
     for (const managed of this.#options.identities.values()) {
       if (managed.activity.kind === 'waiting') this.#renewBy(managed, this.#followTime(managed), 'renewal')
+      else if (managed.activity.kind === 'restoring') managed.activity.isOutdated = true
     }
   }
 
@@ -154,6 +184,7 @@ export class FetchSchedule implements AsyncDisposable {
       const issued = await issue(this.#options.issuance, {
         identity,
         ...(tokenFile === undefined ? {} : { tokenFile }),
+        place: placeInWindow(managed.phase, this.#options.random()),
         trustStore: this.#options.trust,
         controller,
       })
@@ -177,12 +208,7 @@ export class FetchSchedule implements AsyncDisposable {
     const settled = inUse ? Math.min(root.settlesAt, inUse.notAfter) : now
     const from = Math.max(secret.notBefore, settled)
     const usableFrom = Math.max(now, secret.notBefore)
-    const planned = renewalTime(
-      { usableFrom, notAfter: secret.notAfter },
-      this.#options.rotation,
-      managed.phase,
-      this.#options.random(),
-    )
+    const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.place)
     const renewAt = this.#isOutrun(managed, issued, startedAt) ? Math.min(planned, this.#followTime(managed)) : planned
 
     managed.failures = 0
@@ -195,6 +221,35 @@ export class FetchSchedule implements AsyncDisposable {
     }
     this.#wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
     managed.served.offer(issued, from)
+  }
+
+  async #restore(managed: Managed): Promise<void> {
+    const { activity } = managed
+    const { issuance, trust, store, record } = this.#options
+    if (activity.kind !== 'restoring' || !store) return
+    const issued = await restore({ ...issuance, trust, store, record }, managed.identity)
+    if (managed.activity !== activity) issued?.release()
+    else if (!issued) this.#enqueue(managed, activity.urgency)
+    else {
+      this.#acceptRestored(managed, issued)
+      if (issued.isProvisional) this.#enqueue(managed, 'first')
+      else if (activity.isOutdated) this.#renewBy(managed, this.#followTime(managed), 'renewal')
+    }
+  }
+
+  /** It is renewed when it would have been without the restart; what fell due meanwhile soon, but spread out. */
+  #acceptRestored(managed: Managed, issued: Restored): void {
+    const now = this.#clock.now()
+    const { source, receivedAt, place } = issued
+    const { serialNumber, notBefore, notAfter } = issued.secret
+    const usableFrom = Math.max(receivedAt, notBefore)
+    const planned = renewalTime({ usableFrom, notAfter }, this.#options.rotation, place)
+    managed.served.offer(issued, notBefore)
+    const due = planned > now ? planned : overdueTime({ now, notAfter }, managed.phase)
+    const renewAt = this.#isOutrun(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due
+    if (source === 'store') managed.lastSuccessAt = receivedAt
+    this.#options.record(managed.identity, { kind: 'restored', from: source, serialNumber, notAfter, renewAt })
+    this.#wait(managed, renewAt, 'renewal')
   }
 
   /** What a failure says of the CA itself, for all that wait for it. */

@@ -40,6 +40,8 @@ export type {
   CredentialSource,
 } from './credentials.ts'
 export { CREDENTIAL_PLUGIN_API_VERSION, defineCredentialPlugin } from './credentials.ts'
+export type { FileStoreOptions } from './file-store.ts'
+export { FileStore } from './file-store.ts'
 export type {
   GeneratedKey,
   KeyGenerator,
@@ -53,6 +55,7 @@ export type { LedgerEntry, LedgerEvent } from './ledger.ts'
 export type { IdentityEntry } from './managed-identity.ts'
 export type { PeerCredentials, ReadPeerCredentials } from './peer-credentials.ts'
 export { derToPem, pemToDer, splitCertificates } from './pem.ts'
+export type { PendingRequest, PendingRequests } from './pending-requests.ts'
 export type { ConfigOf, PluginOption, PluginOptions } from './plugin-options.ts'
 export type { ResourceName, WellKnownNames } from './resource-name.ts'
 export { parseResourceName } from './resource-name.ts'
@@ -63,6 +66,8 @@ export { SecretManager } from './secret-manager.ts'
 export type { IdleAction, SecretManagerOptions } from './secret-manager-options.ts'
 export type { SpiffeId } from './spiffe-id.ts'
 export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainProblem } from './spiffe-id.ts'
-export type { TrustAnchor } from './trust-bundle.ts'
+export type { BootstrapCertificate, Store, StoredCertificate, StoreErrorCode } from './store.ts'
+export { StoreError } from './store.ts'
+export type { StoredRoot, TrustAnchor } from './trust-bundle.ts'
 export { untilAborted } from './until-aborted.ts'
 export { WatchedFiles, type WatchedFilesOptions } from './watched-files.ts'

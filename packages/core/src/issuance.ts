@@ -33,12 +33,25 @@ export interface IssuanceOptions {
 export interface IssuanceRequest {
   readonly identity: SpiffeId
   readonly tokenFile?: string
+  /** Of its renewal in the window: see {@link Issued.place}. */
+  readonly place: number
   readonly trustStore: TrustStore
   readonly controller: AbortController
 }
 
+/**
+ * Where a certificate comes from: a CA that signed or, with the key, a source that `brought` it; the process before; an
+ * operator, until there is another.
+ */
+export type Source = 'signed' | 'brought' | 'store' | 'bootstrap'
+
 /** A checked certificate, which keeps its root in the bundle until it is released. */
 export interface Issued {
+  readonly source: Source
+  /** When it came from the CA, milliseconds since the epoch. */
+  readonly receivedAt: number
+  /** Its place in the window of renewal, in [0, 1). */
+  readonly place: number
   readonly secret: CertificateSecret
   readonly root: TrustAnchor
   /** Wipes the key and lets go of the root. */
@@ -76,7 +89,13 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     checkForm(answer, request.identity)
     const privateKey = await key.privateKey(answer)
     const verified = await untilAborted(verify(options, request, answer, privateKey), signal)
-    return toIssued(request, verified, privateKey.pem)
+    return toIssued(request.trustStore, verified, {
+      identity: request.identity,
+      privateKey: privateKey.pem,
+      source: answer.privateKey ? 'brought' : 'signed',
+      receivedAt: options.clock.now(),
+      place: request.place,
+    })
   } catch (error) {
     key.wipe()
     throw asCAError(error, signal, request.identity)
@@ -112,7 +131,16 @@ async function verify(
   }
 }
 
-function toIssued({ identity, trustStore }: IssuanceRequest, verified: VerifiedChain, privateKey: Uint8Array): Issued {
+/** What was verified, as it is served. */
+export function toIssued(
+  trustStore: TrustStore,
+  verified: VerifiedChain,
+  {
+    identity,
+    privateKey,
+    ...origin
+  }: Pick<Issued, 'source' | 'receivedAt' | 'place'> & { readonly identity: SpiffeId; readonly privateKey: Uint8Array },
+): Issued {
   const bundle = trustStore.bundle(trustDomainOf(identity))
   const root = bundle?.anchor(verified.rootFingerprint)
   if (!bundle || !root) throw new CAError('bad-response', `The root of ${identity} went away while it was issued`)
@@ -128,6 +156,7 @@ function toIssued({ identity, trustStore }: IssuanceRequest, verified: VerifiedC
     serialNumber: verified.serialNumber,
   })
   return {
+    ...origin,
     secret,
     root,
     release() {

@@ -10,6 +10,16 @@ export type LedgerEvent =
   | { readonly kind: 'retry-planned'; readonly at: number }
   | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-settling' }
   | { readonly kind: 'issued'; readonly serialNumber: string; readonly notAfter: number; readonly renewAt: number }
+  | {
+      readonly kind: 'restored'
+      /** A certificate of the process before, or one that an operator has placed. */
+      readonly from: 'store' | 'bootstrap'
+      readonly serialNumber: string
+      readonly notAfter: number
+      readonly renewAt: number
+    }
+  | { readonly kind: 'not-restored'; readonly reason: string }
+  | { readonly kind: 'not-stored'; readonly reason: string }
   | { readonly kind: 'roots-changed'; readonly version: string; readonly roots: number }
   | { readonly kind: 'removed'; readonly until: number }
   | { readonly kind: 'kept' }
@@ -97,6 +107,9 @@ function repeats(earlier: LedgerEvent, later: LedgerEvent): boolean {
   switch (later.kind) {
     case 'asked':
       return earlier.kind === 'asked'
+    case 'not-stored':
+    case 'not-restored':
+      return earlier.kind === later.kind && earlier.reason === later.reason
     case 'refused':
       return earlier.kind === 'refused' && earlier.reason === later.reason
     case 'ca-error':

@@ -1,5 +1,6 @@
 /** One identity in the SecretManager: what it has, and what is going on for it. */
 import type { CAErrorCode } from './ca-client.ts'
+import type { Urgency } from './fetch-queue.ts'
 import type { LedgerEvent } from './ledger.ts'
 import type { CertificateSecret } from './secret-item.ts'
 import type { ServedCertificate } from './served-certificate.ts'
@@ -35,6 +36,8 @@ export type Hold =
 /** What is going on for an identity, beside serving what it has. */
 export type Activity =
   | { readonly kind: 'new' }
+  /** `urgency`: of the request, if nothing is found. `isOutdated`: the CA has meanwhile told of a newer one. */
+  | { readonly kind: 'restoring'; urgency: Urgency; isOutdated: boolean }
   | { readonly kind: 'waiting'; readonly due: number; readonly timer: Disposable }
   | { readonly kind: 'queued'; readonly reason: Reason }
   | { readonly kind: 'fetching'; readonly controller: AbortController }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { phaseOf, renewalTime, retryDelay } from './rotation.ts'
+import { overdueTime, phaseOf, placeInWindow, renewalTime, retryDelay } from './rotation.ts'
 
 const policy = { ratio: 0.5, jitter: 0.1 }
 const HOUR = 3_600_000
@@ -12,7 +12,8 @@ test('a certificate is renewed between 40 and 60 % of what was left when it arri
       fc.double({ min: 0, max: 0.999, noNaN: true }),
       fc.double({ min: 0, max: 0.999, noNaN: true }),
       (phase, random) => {
-        const time = renewalTime({ usableFrom: 1_000_000, notAfter: 1_000_000 + 24 * HOUR }, policy, phase, random)
+        const place = placeInWindow(phase, random)
+        const time = renewalTime({ usableFrom: 1_000_000, notAfter: 1_000_000 + 24 * HOUR }, policy, place)
         const fraction = (time - 1_000_000) / (24 * HOUR)
         assert.ok(fraction >= 0.4 && fraction <= 0.6, `at ${fraction}`)
       },
@@ -22,13 +23,13 @@ test('a certificate is renewed between 40 and 60 % of what was left when it arri
 
 test('back-dating by the CA does not make a short-lived certificate due at once', () => {
   const received = 10_000_000
-  const time = renewalTime({ usableFrom: received, notAfter: received + 60_000 }, policy, 0, 0)
+  const time = renewalTime({ usableFrom: received, notAfter: received + 60_000 }, policy, 0)
   assert.equal(time - received, 24_000)
 })
 
 test('two renewals are at least a second apart, whatever the lifetime', () => {
   for (const lifetime of [-5_000, 0, 1, 500]) {
-    assert.equal(renewalTime({ usableFrom: 0, notAfter: lifetime }, policy, 0, 0), 1_000)
+    assert.equal(renewalTime({ usableFrom: 0, notAfter: lifetime }, policy, 0), 1_000)
   }
 })
 
@@ -37,7 +38,11 @@ test('ten thousand identities fetched in one second come back spread: no second 
   const perBucket = new Map<number, number>()
   for (let index = 0; index < 10_000; index++) {
     const phase = phaseOf(`spiffe://cluster.local/ns/load/sa/sa-${index}`)
-    const time = renewalTime({ usableFrom: 0, notAfter: lifetime }, policy, phase, ((index * 37) % 100) / 100)
+    const time = renewalTime(
+      { usableFrom: 0, notAfter: lifetime },
+      policy,
+      placeInWindow(phase, ((index * 37) % 100) / 100),
+    )
     const bucket = Math.floor((time / lifetime - 0.4) * 500)
     perBucket.set(bucket, (perBucket.get(bucket) ?? 0) + 1)
   }
@@ -59,4 +64,10 @@ test('the wait doubles from half a second to 150 s, each ±20 %', () => {
   )
   assert.equal(retryDelay(1, retry, 0), 400)
   assert.ok(retryDelay(1, retry, 0.999) <= 600)
+})
+
+test('what is overdue is spread over a tenth of what is left of it, at most ten minutes, and ends before it', () => {
+  assert.equal(overdueTime({ now: 0, notAfter: 10_000 }, 0.5), 500)
+  assert.equal(overdueTime({ now: 0, notAfter: 24 * HOUR }, 0.5), 300_000)
+  assert.equal(overdueTime({ now: 0, notAfter: 24 * HOUR }, 0), 0)
 })

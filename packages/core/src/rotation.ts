@@ -16,18 +16,23 @@ export interface RotationPolicy {
 }
 
 /**
+ * A place in the window of renewal, in [0, 1). The identity's phase spreads a node's renewals evenly over the window,
+ * though all were issued in one second; a little chance keeps two nodes with the same identities apart.
+ */
+export function placeInWindow(phase: number, random: number): number {
+  return (phase + DRAWN_SHARE * random) % 1
+}
+
+/**
  * The time to renew a certificate: a fraction of what was left of it when it arrived (CAs back-date notBefore by
- * minutes, so a short-lived one would be due at once otherwise). The identity's phase spreads a node's renewals evenly
- * over the window, though all were issued in one second; a little chance keeps two nodes with the same identities apart.
+ * minutes, so a short-lived one would be due at once otherwise).
  */
 export function renewalTime(
   certificate: { readonly usableFrom: number; readonly notAfter: number },
   policy: RotationPolicy,
-  phase: number,
-  random: number,
+  place: number,
 ): number {
   const lifetime = Math.max(certificate.notAfter - certificate.usableFrom, 0)
-  const place = (phase + DRAWN_SHARE * random) % 1
   const fraction = Math.min(Math.max(policy.ratio + policy.jitter * (2 * place - 1), 0), 1)
   return certificate.usableFrom + Math.max(lifetime * fraction, MIN_RENEWAL_INTERVAL_MS)
 }
@@ -48,6 +53,14 @@ export interface RetryPolicy {
 export function retryDelay(failures: number, policy: RetryPolicy, random: number): number {
   const base = Math.min(policy.minMs * 2 ** Math.min(failures - 1, 30), policy.maxMs)
   return base * (0.8 + 0.4 * random)
+}
+
+/** When a renewal that fell due while nothing ran is made: spread out, over a part of what is left, at most ten minutes. */
+export function overdueTime(
+  { now, notAfter }: { readonly now: number; readonly notAfter: number },
+  phase: number,
+): number {
+  return now + phase * Math.min((notAfter - now) * 0.1, 600_000)
 }
 
 /** When a leaf follows roots that moved: after they settled, spread out over a part of what is left of it, at most ten minutes. */

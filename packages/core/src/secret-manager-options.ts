@@ -8,6 +8,7 @@ import type { KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts
 import type { LedgerEntry } from './ledger.ts'
 import { PendingRequestsInMemory } from './pending-requests.ts'
 import type { RetryPolicy } from './rotation.ts'
+import type { Store } from './store.ts'
 
 export interface SecretManagerOptions {
   readonly ca: CAClient
@@ -19,6 +20,8 @@ export interface SecretManagerOptions {
   readonly keyGenerator: KeyGenerator
   readonly clock: Clock
   readonly trustDomain: string
+  /** Keeps certificates, roots and pending requests for the next process. Its creator closes it. Default: nothing is kept. */
+  readonly store?: Store
   /** In [0, 1). Default: `Math.random`. */
   readonly random?: () => number
   /** Default: on node:crypto. */
@@ -83,7 +86,7 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
   return {
     issuance: {
       issueAt: issueAt(options),
-      pending: new PendingRequestsInMemory(),
+      pending: options.store?.pending ?? new PendingRequestsInMemory(),
       keyGenerator: options.keyGenerator,
       verifier: options.verifier ?? nodeCertificateVerifier,
       clock: options.clock,

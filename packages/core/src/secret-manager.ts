@@ -10,6 +10,7 @@ import type { SecretItem, TrustBundleSecret } from './secret-item.ts'
 import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
 import { ServedCertificate } from './served-certificate.ts'
 import type { SpiffeId } from './spiffe-id.ts'
+import type { Store } from './store.ts'
 import { type Listener, Subscribers } from './subscribers.ts'
 import type { TrustAnchor } from './trust-bundle.ts'
 import { TrustStore } from './trust-store.ts'
@@ -47,18 +48,23 @@ export class SecretManager implements AsyncDisposable {
   readonly #schedule: FetchSchedule
   readonly #retention: Retention
   readonly #pending: PendingRequests
+  /** Until the manager is closed: what is forgotten then is there for the next process. */
+  #store: Store | undefined
+  readonly #clearing: Disposable | undefined
   readonly #caChanges: Disposable | undefined
 
   constructor(options: SecretManagerOptions) {
     const { issuance, random, rotation, retry, concurrency, ...retention } = withDefaults(options)
     const { clock, timeoutMs, pending } = issuance
-    const { ca } = options
+    const { ca, store } = options
     const record = (name: string, event: LedgerEvent) => this.record(name, event)
     this.trustDomain = options.trustDomain
     this.#bundleName = `spiffe://${options.trustDomain}`
     this.#phaseOffset = random()
     this.#clock = clock
     this.#pending = pending
+    this.#store = store
+    store?.onFailure((name, reason) => this.record(name, { kind: 'not-stored', reason }))
     this.#observe = options.observe
     this.#maxIdentities = retention.maxIdentities
     this.#trust = new TrustStore({
@@ -69,6 +75,7 @@ export class SecretManager implements AsyncDisposable {
       settleMs: rotation.settleMs,
       timeoutMs,
       retry,
+      store,
       record,
       onRootsMoved: (trustDomain, learned) => this.#schedule.followRoots(trustDomain, learned),
     })
@@ -79,6 +86,7 @@ export class SecretManager implements AsyncDisposable {
       retry,
       concurrency,
       trust: this.#trust,
+      store,
       identities: this.#identities,
       record,
     })
@@ -89,6 +97,9 @@ export class SecretManager implements AsyncDisposable {
       isUsed: identity => this.#subscribers.has(identity),
       onEnd: (managed, end) => this.#onEnd(managed, end),
     })
+    // By then whoever is configured is held, and who is used on demand has been asked for.
+    const clearAt = clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
+    this.#clearing = store && clock.at(clearAt, () => store.forgetUnclaimed())
     this.#caChanges = ca.subscribe?.(change => this.#schedule.onCAChange(change))
   }
 
@@ -209,6 +220,8 @@ export class SecretManager implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#caChanges?.[Symbol.dispose]()
     this.#pending[Symbol.dispose]()
+    this.#clearing?.[Symbol.dispose]()
+    this.#store = undefined
     this.#retention[Symbol.dispose]()
     for (const identity of [...this.#identities.keys()]) this.forget(identity)
     this.#trust[Symbol.dispose]()
@@ -244,6 +257,20 @@ export class SecretManager implements AsyncDisposable {
   #onServed(managed: Managed, change: 'served' | 'expired'): void {
     if (change === 'expired') this.record(managed.identity, { kind: 'withdrawn', reason: 'expired' })
     this.#subscribers.tell(managed.identity, managed.served.current?.secret)
+    if (change === 'served') this.#keepInStore(managed)
+  }
+
+  /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
+  #keepInStore({ identity, served: { current } }: Managed): void {
+    if (!current || current.source === 'store' || current.source === 'bootstrap') return
+    const { secret, source, receivedAt, place } = current
+    this.#store?.keep(identity, {
+      chain: secret.certificateChain,
+      privateKey: secret.privateKey(),
+      receivedAt,
+      place,
+      isProvisional: source === 'brought',
+    })
   }
 
   #onUnused(identity: SpiffeId): void {
@@ -263,6 +290,7 @@ export class SecretManager implements AsyncDisposable {
   /** Keeps nothing but the name of it until somebody subscribes. */
   #rest(managed: Managed): void {
     this.#schedule.stop(managed, { kind: 'idle' })
+    this.#store?.forget(managed.identity)
     managed.served[Symbol.dispose]()
     managed.served = new ServedCertificate(this.#clock, change => this.#onServed(managed, change))
   }
@@ -270,6 +298,7 @@ export class SecretManager implements AsyncDisposable {
   #forget(managed: Managed): void {
     const { identity } = managed
     this.#schedule.stop(managed, { kind: 'forgotten' })
+    this.#store?.forget(identity)
     this.#retention.release(managed)
     this.#identities.delete(identity)
     this.#ledger.release(identity)

@@ -16,10 +16,19 @@ export interface TrustAnchor {
   readonly settlesAt: number
 }
 
+/** `given-up`: missing from the CA's last complete list. `inferred`: only ever seen beside a certificate. */
+type Standing = 'listed' | 'inferred' | 'given-up'
+
+/** A root as it is kept from one process to the next. */
+export interface StoredRoot extends Pick<TrustAnchor, 'pem' | 'learnedAt' | 'settlesAt'> {
+  readonly standing: Standing
+  /** The latest notAfter of a leaf seen under it. */
+  readonly leavesUntil: number
+}
+
 interface Held {
   readonly anchor: TrustAnchor
-  /** `given-up`: missing from the CA's last complete list. `inferred`: only ever seen beside a certificate. */
-  standing: 'listed' | 'inferred' | 'given-up'
+  standing: Standing
   /** Leaves in use or waiting that chain to it. */
   leases: number
   /** The latest notAfter of a leaf seen under it. */
@@ -94,6 +103,37 @@ export class TrustBundle {
     const givenUp = complete && good.length > 0 ? this.#giveUpAllBut(new Set(good.map(root => root.fingerprint))) : []
     if (added.length > 0) this.#rebuild()
     return { added, givenUp, rejected }
+  }
+
+  /** Takes up the roots of the process before, as they were. Gives why some were left out. */
+  restore(roots: readonly StoredRoot[], now: number): readonly string[] {
+    const rejected: string[] = []
+    for (const { pem, learnedAt, settlesAt, standing, leavesUntil } of roots) {
+      const root = parseAnchor(pem, now)
+      if (typeof root === 'string') {
+        rejected.push(root)
+        continue
+      }
+      const anchor = {
+        ...root,
+        learnedAt: Math.min(learnedAt, now),
+        settlesAt: Math.min(settlesAt, now + this.#settleMs),
+      }
+      this.#held.set(root.fingerprint, { anchor, standing, leases: 0, leavesUntil })
+    }
+    if (this.#held.size > 0) this.#rebuild()
+    return rejected
+  }
+
+  /** What `restore` takes up. */
+  stored(): readonly StoredRoot[] {
+    return [...this.#held.values()].map(({ anchor: { pem, learnedAt, settlesAt }, standing, leavesUntil }) => ({
+      pem,
+      learnedAt,
+      settlesAt,
+      standing,
+      leavesUntil,
+    }))
   }
 
   /** Keeps a root while a leaf under it, valid until `notAfter`, is in use or waits; dispose it when the leaf goes. */

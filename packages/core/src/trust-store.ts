@@ -5,6 +5,7 @@ import type { LedgerEvent } from './ledger.ts'
 import { type RetryPolicy, retryDelay } from './rotation.ts'
 import type { TrustBundleSecret } from './secret-item.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
+import type { Store } from './store.ts'
 import { type Learned, type TrustAnchor, TrustBundle } from './trust-bundle.ts'
 import { untilAborted } from './until-aborted.ts'
 
@@ -19,6 +20,8 @@ export interface TrustStoreOptions {
   readonly settleMs: number
   readonly timeoutMs: number
   readonly retry: RetryPolicy
+  /** Has the roots of the trust domain from the process before, and keeps them for the next. */
+  readonly store?: Store | undefined
   readonly record: (name: string, event: LedgerEvent) => void
   /** Called when roots came or were given up: leaves should follow. */
   readonly onRootsMoved: (trustDomain: string, learned: Learned) => void
@@ -38,6 +41,7 @@ export class TrustStore implements Disposable {
 
   constructor(options: TrustStoreOptions) {
     this.#options = options
+    if (options.store) this.#restore(options.store)
     void this.refresh()
   }
 
@@ -78,7 +82,9 @@ export class TrustStore implements Disposable {
     if (!bundle || this.#prunes.has(trustDomain)) return
     const timer = clock.at(clock.now() + settleMs, () => {
       this.#prunes.delete(trustDomain)
-      if (bundle.prune(clock.now())) this.#publish(bundle)
+      if (!bundle.prune(clock.now())) return
+      this.#publish(bundle)
+      this.#keep(bundle)
     })
     this.#prunes.set(trustDomain, timer)
   }
@@ -88,6 +94,20 @@ export class TrustStore implements Disposable {
     this.#nextRefresh?.[Symbol.dispose]()
     for (const timer of this.#prunes.values()) timer[Symbol.dispose]()
     this.#listeners.clear()
+  }
+
+  #restore({ roots }: Store): void {
+    const { trustDomain, settleMs, clock } = this.#options
+    const bundle = new TrustBundle(trustDomain, settleMs)
+    for (const reason of bundle.restore(roots, clock.now()))
+      this.#options.record(`spiffe://${trustDomain}`, { kind: 'not-restored', reason })
+    if (!bundle.secret) return
+    this.#bundles.set(trustDomain, bundle)
+    this.#publish(bundle)
+  }
+
+  #keep(bundle: TrustBundle): void {
+    if (bundle.trustDomain === this.#options.trustDomain) this.#options.store?.keepRoots(bundle.stored())
   }
 
   async #refresh(): Promise<void> {
@@ -138,6 +158,7 @@ export class TrustStore implements Disposable {
     if (bundle.anchors().length > 0) this.#bundles.set(trustDomain, bundle)
     if (learned.added.length > 0) this.#publish(bundle)
     if (learned.added.length > 0 || learned.givenUp.length > 0) {
+      this.#keep(bundle)
       onRootsMoved(trustDomain, learned)
       this.schedulePrune(trustDomain)
     }

@@ -141,7 +141,13 @@ function noteDefaults(value: Tree, path: string, origins: Map<string, Origin>): 
   }
 }
 
-const PATH_KEYS: ReadonlySet<string> = new Set(['identities[].socket', 'identities[].tokenFile', 'sockets[].path'])
+const PATH_KEYS: ReadonlySet<string> = new Set([
+  'identities[].socket',
+  'identities[].tokenFile',
+  'sockets[].path',
+  'store.bootstrap',
+  'store.directory',
+])
 
 /** Paths of the file start at the file, those of flags and variables at the working directory. */
 function resolvePaths(

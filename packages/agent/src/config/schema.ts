@@ -101,6 +101,7 @@ export const settingsSchema = object({
   removal: object({ grace: duration({ min: '0s', max: '30d' }) }),
   idle: object({ after: duration({ min: '1s', max: '3650d' }), action: oneOf(['renew', 'drop']) }),
   maxIdentities: wholeNumber(1, 1_000_000),
+  store: v.optional(object({ directory: path, bootstrap: v.optional(path) })),
   sockets: list(socket),
   names: object({ default: nonEmpty, root: nonEmpty }),
   files: v.optional(

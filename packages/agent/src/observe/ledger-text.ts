@@ -18,6 +18,12 @@ export function describeEvent(event: LedgerEvent): string {
       return `held back until ${iso(event.until)}: ${HELD[event.reason]}`
     case 'issued':
       return `issued: serial ${event.serialNumber}, valid until ${iso(event.notAfter)}, renewal planned for ${iso(event.renewAt)}`
+    case 'restored':
+      return `${RESTORED[event.from]}: serial ${event.serialNumber}, valid until ${iso(event.notAfter)}, renewal planned for ${iso(event.renewAt)}`
+    case 'not-restored':
+      return `not taken from the disk, the CA is asked: ${event.reason}`
+    case 'not-stored':
+      return `the store failed, which will be tried again; what is served is not affected: ${event.reason}`
     case 'roots-changed':
       return `trust bundle changed: ${event.roots} ${event.roots === 1 ? 'root' : 'roots'}, version ${short(event.version)}`
     case 'removed':
@@ -64,6 +70,11 @@ const REASONS = {
   renewal: 'renewal is due',
   'on-demand': 'asked for on demand',
   'new-root': 'the CA has a new root',
+} as const
+
+const RESTORED = {
+  store: 'taken from the store, as the process before has left it',
+  bootstrap: 'the bootstrap pair is served until the CA answers',
 } as const
 
 const WITHDRAWN = {

@@ -8,6 +8,7 @@ import { type KeyPoolSource, registerKeyPoolMetrics } from './key-pool-metrics.t
 import { type ProcessSource, registerProcessMetrics } from './process-metrics.ts'
 import { ReloadMetrics } from './reload-metrics.ts'
 import { SdsMetrics, type SdsSource } from './sds-metrics.ts'
+import { StoreMetrics } from './store-metrics.ts'
 
 /** What the metrics are read from at each scrape. */
 export type MetricsSource = IdentitySource &
@@ -21,10 +22,12 @@ export class Metrics implements Disposable {
   readonly reloads: ReloadMetrics
   readonly #registry = new Registry()
   readonly #ca: CaMetrics
+  readonly #store: StoreMetrics
   readonly #process: Disposable
 
   constructor(source: MetricsSource) {
     this.#ca = new CaMetrics(this.#registry)
+    this.#store = new StoreMetrics(this.#registry)
     this.sds = new SdsMetrics(this.#registry, source)
     this.reloads = new ReloadMetrics(this.#registry, source.clock)
     registerIdentityMetrics(this.#registry, source)
@@ -36,6 +39,7 @@ export class Metrics implements Disposable {
   /** Counts one entry of the ledger. */
   record(name: string, entry: LedgerEntry): void {
     this.#ca.record(name, entry)
+    this.#store.record(entry.event)
     this.sds.record(entry.event)
   }
 

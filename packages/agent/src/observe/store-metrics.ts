@@ -1,0 +1,30 @@
+/** Metrics of the store on disk, counted from the ledger. */
+import type { LedgerEvent } from '@livery/core'
+import { Counter, type Registry } from 'prom-client'
+
+export class StoreMetrics {
+  readonly #restored: Counter<'result'>
+  readonly #failures: Counter
+
+  constructor(registry: Registry) {
+    const registers = [registry]
+    this.#restored = new Counter({
+      name: 'livery_store_restored_total',
+      help: 'Certificates found on disk at the start, by result: store or bootstrap (served), or refused: see the log.',
+      labelNames: ['result'],
+      registers,
+    })
+    this.#failures = new Counter({
+      name: 'livery_store_failures_total',
+      help: 'Tries to write to the store, or to wipe what is in it, that failed. They are repeated.',
+      registers,
+    })
+    for (const result of ['store', 'bootstrap', 'refused']) this.#restored.inc({ result }, 0)
+  }
+
+  record(event: LedgerEvent): void {
+    if (event.kind === 'restored') this.#restored.inc({ result: event.from })
+    else if (event.kind === 'not-restored') this.#restored.inc({ result: 'refused' })
+    else if (event.kind === 'not-stored') this.#failures.inc()
+  }
+}

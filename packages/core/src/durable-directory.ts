@@ -1,0 +1,260 @@
+/** A directory whose files are replaced whole: temporary file, fsync, rename, fsync of the directory. */
+import { randomBytes } from 'node:crypto'
+import { type FileHandle, open, readdir, rename, rm, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock } from './clock.ts'
+import { checkDirectory, reasonOf, wipeFile } from './private-file.ts'
+import { retryDelay } from './rotation.ts'
+
+/** So many changes share one fsync of the directory. */
+const BATCH = 64
+/** libuv has four threads for all of Node: an fsync keeps one of them waiting. */
+const AT_ONCE = 2
+const RETRY = { minMs: 1_000, maxMs: 150_000 }
+/** How long the end waits for a disk that does not answer. */
+const FLUSH_MS = 3_000
+
+const LEFTOVER = /\.[0-9a-f]{12}\.tmp$/
+
+/** `bytes`: what the file is to hold; absent: it is to go. */
+interface Change {
+  readonly name: string
+  /** Whom it concerns, for whoever is told of a failure. */
+  readonly about: string
+  readonly bytes?: Buffer
+  readonly tried: PromiseWithResolvers<void>
+}
+
+/** One change under way. */
+interface Step {
+  readonly change: Change
+  readonly temporary?: string
+  error?: unknown
+}
+
+/** Files of mode 0600 by name, changed in the background, the newest change of each only. */
+export class DurableDirectory implements AsyncDisposable {
+  readonly path: string
+  /** What could not be put in order at the start. */
+  readonly warnings: readonly string[]
+  readonly #clock: Clock
+  readonly #names: Set<string>
+  readonly #waiting = new Map<string, Change>()
+  readonly #failed = new Map<string, Change>()
+  #working: Promise<void> | undefined
+  #failures = 0
+  #retry: Disposable | undefined
+  #isClosed = false
+  onFailure: (about: string, reason: string) => void = () => {}
+
+  private constructor(path: string, clock: Clock, names: readonly string[], warnings: readonly string[]) {
+    this.path = path
+    this.#clock = clock
+    this.#names = new Set(names)
+    this.warnings = warnings
+  }
+
+  /**
+   * Makes the directory (mode 0700) if there is none, and removes what an interrupted write has left. Rejects with a
+   * {@link StoreError} `unusable-directory` if others can write to it, or it cannot be used.
+   */
+  static async open(path: string, clock: Clock): Promise<DurableDirectory> {
+    await checkDirectory(path)
+    const found = await readdir(path)
+    const warnings: string[] = []
+    for (const name of found.filter(name => LEFTOVER.test(name))) {
+      try {
+        await wipeFile(join(path, name))
+        await unlink(join(path, name))
+      } catch (error) {
+        warnings.push(`${join(path, name)}, left by an interrupted write, cannot be removed: ${reasonOf(error)}`)
+      }
+    }
+    return new DurableDirectory(
+      path,
+      clock,
+      found.filter(name => !LEFTOVER.test(name)),
+      warnings,
+    )
+  }
+
+  /** Whether the file is there, or will be when what was asked for is done. */
+  has(name: string): boolean {
+    return this.#names.has(name)
+  }
+
+  names(): Iterable<string> {
+    return this.#names
+  }
+
+  /**
+   * Replaces the file; takes `bytes` over and wipes them. Resolves when that is safe, when a later change has taken its
+   * place, or when the first try has failed: that is told to `onFailure`, and tried again.
+   */
+  write(name: string, about: string, bytes: Buffer): Promise<void> {
+    this.#names.add(name)
+    return this.#change({ name, about, bytes, tried: Promise.withResolvers() })
+  }
+
+  /** Overwrites and removes the file, if it is there. */
+  remove(name: string, about: string): void {
+    if (!this.#names.delete(name)) return
+    void this.#change({ name, about, tried: Promise.withResolvers() })
+  }
+
+  /** Tries what is left once more, and waits a few seconds for it at most. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#retry?.[Symbol.dispose]()
+    this.#tryAgain()
+    this.#isClosed = true
+    const late = Promise.withResolvers<void>()
+    using _ = this.#clock.at(this.#clock.now() + FLUSH_MS, () => late.resolve())
+    await Promise.race([this.#working, late.promise])
+    this.#retry?.[Symbol.dispose]()
+    for (const { bytes } of [...this.#waiting.values(), ...this.#failed.values()]) bytes?.fill(0)
+    this.#waiting.clear()
+  }
+
+  #change(change: Change): Promise<void> {
+    if (this.#isClosed) settle(change)
+    else {
+      this.#supersede(change.name)
+      this.#waiting.set(change.name, change)
+      this.#work()
+    }
+    return change.tried.promise
+  }
+
+  #supersede(name: string): void {
+    for (const changes of [this.#waiting, this.#failed]) {
+      const before = changes.get(name)
+      if (before) settle(before)
+      changes.delete(name)
+    }
+  }
+
+  #work(): void {
+    this.#working ??= this.#empty().finally(() => {
+      this.#working = undefined
+    })
+  }
+
+  async #empty(): Promise<void> {
+    while (this.#waiting.size > 0) {
+      for (const step of await this.#apply(this.#takeBatch())) this.#finish(step)
+    }
+    if (this.#failed.size === 0) this.#failures = 0
+    else this.#planRetry()
+  }
+
+  #takeBatch(): readonly Change[] {
+    const batch: Change[] = []
+    for (const change of this.#waiting.values()) if (batch.push(change) === BATCH) break
+    for (const { name } of batch) this.#waiting.delete(name)
+    return batch
+  }
+
+  async #apply(batch: readonly Change[]): Promise<readonly Step[]> {
+    const todo = batch.values()
+    const steps: Step[] = []
+    const worker = async (): Promise<void> => {
+      for (const change of todo) steps.push(await this.#prepare(change))
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, worker))
+    for (const step of steps) await attempt(step, () => this.#publish(step))
+    const unsafe = await this.#syncDirectory().then(
+      () => undefined,
+      (error: unknown) => error,
+    )
+    for (const step of steps) step.error ??= unsafe
+    return steps
+  }
+
+  /** All but the rename, which makes it visible. */
+  async #prepare(change: Change): Promise<Step> {
+    const { name, bytes } = change
+    const path = join(this.path, name)
+    if (!bytes) {
+      const step: Step = { change }
+      await attempt(step, () => wipeFile(path))
+      return step
+    }
+    const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
+    const step: Step = { change, temporary }
+    await attempt(step, async () => {
+      await using file = await open(temporary, 'wx', 0o600)
+      await writeAll(file, bytes)
+    })
+    if (step.error) await rm(temporary, { force: true }).catch(() => {}) // the error that counts is the write's
+    return step
+  }
+
+  async #publish({ change, temporary }: Step): Promise<void> {
+    const path = join(this.path, change.name)
+    if (temporary === undefined) {
+      await rm(path, { force: true })
+      return
+    }
+    try {
+      await rename(temporary, path)
+    } catch (error) {
+      await rm(temporary, { force: true })
+      throw error
+    }
+  }
+
+  async #syncDirectory(): Promise<void> {
+    await using directory = await open(this.path)
+    await directory.sync()
+  }
+
+  #finish({ change, error }: Step): void {
+    if (error === undefined) {
+      settle(change)
+      return
+    }
+    const isOutdated = this.#waiting.has(change.name)
+    if (isOutdated || this.#isClosed) settle(change)
+    else {
+      this.#failed.set(change.name, change)
+      change.tried.resolve()
+    }
+    const what = change.bytes ? 'kept' : 'wiped'
+    if (!isOutdated)
+      this.onFailure(change.about, `${join(this.path, change.name)} cannot be ${what}: ${reasonOf(error)}`)
+  }
+
+  #planRetry(): void {
+    if (this.#isClosed) return
+    this.#retry?.[Symbol.dispose]()
+    const at = this.#clock.now() + retryDelay(++this.#failures, RETRY, 0.5)
+    this.#retry = this.#clock.at(at, () => this.#tryAgain())
+  }
+
+  #tryAgain(): void {
+    for (const change of this.#failed.values()) this.#waiting.set(change.name, change)
+    this.#failed.clear()
+    if (this.#waiting.size > 0) this.#work()
+  }
+}
+
+function settle({ bytes, tried }: Change): void {
+  bytes?.fill(0)
+  tried.resolve()
+}
+
+async function attempt(step: Step, action: () => Promise<void>): Promise<void> {
+  if (step.error !== undefined) return
+  try {
+    await action()
+  } catch (error) {
+    step.error = error
+  }
+}
+
+async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
+  // The umask may have taken bits away.
+  await file.chmod(0o600)
+  await file.writeFile(bytes)
+  await file.sync()
+}

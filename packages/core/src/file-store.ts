@@ -1,0 +1,189 @@
+/** The store on disk: a directory of mode 0700 with one file of mode 0600 for each identity, and one for the roots. */
+import { hash } from 'node:crypto'
+import { join } from 'node:path'
+import { BootstrapPairs } from './bootstrap-pairs.ts'
+import type { Clock } from './clock.ts'
+import { DurableDirectory } from './durable-directory.ts'
+import { FilePendingRequests } from './file-pending-requests.ts'
+import { splitCertificates } from './pem.ts'
+import type { PendingRequests } from './pending-requests.ts'
+import { readPrivateFile, reasonOf } from './private-file.ts'
+import type { SpiffeId } from './spiffe-id.ts'
+import { type BootstrapCertificate, type Store, type StoredCertificate, StoreError } from './store.ts'
+import { decodeStored, encodeStored, numberFact, type StoredFacts, unusable } from './stored-form.ts'
+import type { StoredRoot } from './trust-bundle.ts'
+
+export interface FileStoreOptions {
+  /** Made if it is not there. */
+  readonly directory: string
+  /** Whose roots are kept. */
+  readonly trustDomain: string
+  readonly clock: Clock
+  /** A directory with pairs (`*.pem`, chain and key) to be served until the CA's first answer. */
+  readonly bootstrap?: string
+}
+
+const CERTIFICATE_LABEL = '-----BEGIN CERTIFICATE-----'
+const OURS = /^[0-9a-f]{64}\.(?:pem|pending\.pem|roots\.pem)$/
+
+/** Writes in the background; disposing it writes what is left. */
+export class FileStore implements Store, AsyncDisposable {
+  readonly pending: PendingRequests
+  readonly roots: readonly StoredRoot[]
+  /** What is not used and why, a line each. */
+  readonly warnings: readonly string[]
+  readonly #directory: DurableDirectory
+  readonly #bootstrap: BootstrapPairs
+  readonly #rootsName: string
+  readonly #trustDomainId: string
+  /** Files of the process before that nobody has asked for. */
+  readonly #unclaimed: Set<string>
+  #tell: (name: string, reason: string) => void = () => {}
+
+  private constructor(
+    trustDomain: string,
+    parts: { readonly directory: DurableDirectory; readonly bootstrap: BootstrapPairs; readonly roots: RootsFile },
+  ) {
+    const { directory, bootstrap, roots } = parts
+    this.#directory = directory
+    this.#bootstrap = bootstrap
+    this.#rootsName = rootsNameOf(trustDomain)
+    this.#trustDomainId = `spiffe://${trustDomain}`
+    this.#unclaimed = new Set([...directory.names()].filter(name => OURS.test(name) && name !== this.#rootsName))
+    this.roots = roots.roots
+    this.warnings = [...directory.warnings, ...bootstrap.warnings, ...roots.warnings]
+    directory.onFailure = (about, reason) => this.#tell(about, reason)
+    this.pending = new FilePendingRequests({
+      directory,
+      nameOf: pendingNameOf,
+      onUnusable: (identity, error) => this.#tell(identity, `its pending request is begun anew: ${reasonOf(error)}`),
+    })
+  }
+
+  /**
+   * Rejects with a {@link StoreError} `unusable-directory` if the directory cannot be made or read, or others can write to
+   * it. What cannot be used in it is left out, and told in `warnings`.
+   */
+  static async open({ directory: path, trustDomain, clock, bootstrap }: FileStoreOptions): Promise<FileStore> {
+    const directory = await DurableDirectory.open(path, clock)
+    const roots = await readRoots(join(path, rootsNameOf(trustDomain)), trustDomain)
+    return new FileStore(trustDomain, { directory, roots, bootstrap: await BootstrapPairs.open(bootstrap) })
+  }
+
+  claim(identity: SpiffeId): boolean {
+    this.#unclaimed.delete(nameOf(identity))
+    this.#unclaimed.delete(pendingNameOf(identity))
+    return this.#directory.has(nameOf(identity)) || this.#bootstrap.has(identity)
+  }
+
+  async read(identity: SpiffeId): Promise<StoredCertificate | undefined> {
+    const name = nameOf(identity)
+    if (!this.#directory.has(name)) return undefined
+    const path = join(this.#directory.path, name)
+    const file = await readPrivateFile(path, 'ours')
+    return file && locate(path, () => decodeCertificate(file, identity))
+  }
+
+  bootstrap(identity: SpiffeId): Promise<BootstrapCertificate | undefined> {
+    return this.#bootstrap.read(identity)
+  }
+
+  keep(identity: SpiffeId, { chain, privateKey, ...facts }: StoredCertificate): void {
+    const bytes = encodeStored('certificate', { identity, ...facts }, [privateKey, chain])
+    void this.#directory.write(nameOf(identity), identity, bytes)
+  }
+
+  forget(identity: SpiffeId): void {
+    this.#directory.remove(nameOf(identity), identity)
+    this.#directory.remove(pendingNameOf(identity), identity)
+  }
+
+  keepRoots(roots: readonly StoredRoot[]): void {
+    const facts = roots.map(({ pem: _, ...fact }) => fact)
+    const bytes = encodeStored(
+      'roots',
+      { trustDomain: this.#trustDomainId, roots: facts },
+      roots.map(({ pem }) => Buffer.from(pem)),
+    )
+    void this.#directory.write(this.#rootsName, this.#trustDomainId, bytes)
+  }
+
+  forgetUnclaimed(): void {
+    for (const name of this.#unclaimed) this.#directory.remove(name, this.#trustDomainId)
+    this.#unclaimed.clear()
+  }
+
+  onFailure(listener: (name: string, reason: string) => void): void {
+    this.#tell = listener
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#directory[Symbol.asyncDispose]()
+  }
+}
+
+function nameOf(identity: SpiffeId): string {
+  return `${hash('sha256', identity)}.pem`
+}
+
+function pendingNameOf(identity: SpiffeId): string {
+  return `${hash('sha256', identity)}.pending.pem`
+}
+
+function rootsNameOf(trustDomain: string): string {
+  return `${hash('sha256', `spiffe://${trustDomain}`)}.roots.pem`
+}
+
+function decodeCertificate(file: Buffer, identity: SpiffeId): StoredCertificate {
+  const { facts, pem } = decodeStored('certificate', file)
+  if (facts['identity'] !== identity) throw unusable('is of another identity')
+  const end = pem.indexOf(CERTIFICATE_LABEL)
+  if (end <= 0) throw unusable('holds no key and certificate')
+  const certificate = {
+    chain: Uint8Array.from(pem.subarray(end)),
+    privateKey: Uint8Array.from(pem.subarray(0, end)),
+    receivedAt: numberFact(facts, 'receivedAt'),
+    place: numberFact(facts, 'place'),
+    isProvisional: facts['isProvisional'] === true,
+  }
+  file.fill(0)
+  return certificate
+}
+
+interface RootsFile {
+  readonly roots: readonly StoredRoot[]
+  readonly warnings: readonly string[]
+}
+
+async function readRoots(path: string, trustDomain: string): Promise<RootsFile> {
+  try {
+    const file = await readPrivateFile(path, 'ours')
+    return { roots: file ? locate(path, () => decodeRoots(file, trustDomain)) : [], warnings: [] }
+  } catch (error) {
+    return { roots: [], warnings: [`the stored roots are not used: ${reasonOf(error)}. The CA is asked for them.`] }
+  }
+}
+
+function decodeRoots(file: Buffer, trustDomain: string): StoredRoot[] {
+  const { facts, pem } = decodeStored('roots', file)
+  const { roots } = facts
+  if (facts['trustDomain'] !== `spiffe://${trustDomain}`) throw unusable('is of another trust domain')
+  if (!Array.isArray(roots)) throw unusable('has no list of roots')
+  const pems = splitCertificates(pem.toString('latin1'))
+  return roots.map((fact: StoredFacts, index) => ({
+    pem: pems[index] ?? '',
+    learnedAt: numberFact(fact, 'learnedAt'),
+    settlesAt: numberFact(fact, 'settlesAt'),
+    leavesUntil: numberFact(fact, 'leavesUntil'),
+    standing: fact['standing'] === 'listed' || fact['standing'] === 'given-up' ? fact['standing'] : 'inferred',
+  }))
+}
+
+/** Says of which file it is that it cannot be used. */
+function locate<T>(path: string, decode: () => T): T {
+  try {
+    return decode()
+  } catch (error) {
+    throw new StoreError('unusable-entry', `${path} ${reasonOf(error)}`, { cause: error })
+  }
+}

@@ -1,0 +1,113 @@
+/** Files that hold keys: whether nobody else can have changed or read them, and how they are overwritten. */
+import { close, constants, fstat, open, read, type Stats } from 'node:fs'
+import { chmod, mkdir, open as openHandle, stat } from 'node:fs/promises'
+import { getSystemErrorMessage, promisify } from 'node:util'
+import { StoreError } from './store.ts'
+
+// A third of the cost of a FileHandle, which counts with ten thousand of them.
+const [openFile, statFile, readBytes, closeFile] = [
+  promisify(open),
+  promisify<number, Stats>(fstat),
+  promisify(read),
+  promisify(close),
+]
+
+/** A chain of the longest length allowed with the largest key is a third of it. */
+const MAX_BYTES = 256 * 1024
+
+const OTHERS_WRITE = 0o022
+const OTHERS = 0o077
+
+/** How a file must be to be read. `ours`: it belongs to this user, and nobody else may read it. */
+export type Trust = 'ours' | 'operators'
+
+/**
+ * The whole file, or `undefined` if there is none. Rejects with a {@link StoreError} if it is no regular file, is too
+ * large, or others can write to it; `ours`: also if it has another owner, is a link, or others can read it.
+ */
+export async function readPrivateFile(path: string, trust: Trust): Promise<Buffer | undefined> {
+  let file: number | undefined
+  try {
+    const follow = trust === 'ours' ? constants.O_NOFOLLOW : 0
+    // Opening a FIFO would otherwise wait for its writer.
+    file = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK | follow)
+    const status = await statFile(file)
+    checkFile(path, status, trust)
+    const bytes = Buffer.alloc(status.size)
+    const { bytesRead } = await readBytes(file, bytes, 0, bytes.length, 0)
+    return bytes.subarray(0, bytesRead)
+  } catch (error) {
+    if (error instanceof StoreError) throw error
+    if (codeOf(error) === 'ENOENT') return undefined
+    if (codeOf(error) === 'ELOOP') throw unusableFile(path, 'is a symbolic link. Remove it')
+    throw unusableFile(path, `cannot be read: ${reasonOf(error)}`, error)
+  } finally {
+    if (file !== undefined) await closeFile(file)
+  }
+}
+
+/**
+ * Makes `path` a directory of mode 0700, or sees that the one that is there is ours alone to write to; rejects with a
+ * {@link StoreError} `unusable-directory` otherwise.
+ */
+export async function checkDirectory(path: string): Promise<void> {
+  const refuse = (reason: string, cause?: unknown): StoreError =>
+    new StoreError('unusable-directory', `Cannot keep secrets in ${path}: ${reason}`, { cause })
+  try {
+    const made = await mkdir(path, { recursive: true, mode: 0o700 })
+    // The umask may have taken bits away.
+    if (made !== undefined) await chmod(path, 0o700)
+    const { uid, mode } = await stat(path)
+    const self = process.geteuid?.()
+    if (self !== undefined && uid !== self)
+      throw refuse(`it belongs to uid ${uid}, and this process runs as ${self}. Run: chown ${self} ${path}`)
+    if (mode & OTHERS_WRITE) throw refuse(`others can write to it (mode ${formatMode(mode)}). Run: chmod 0700 ${path}`)
+  } catch (error) {
+    if (error instanceof StoreError) throw error
+    throw refuse(`${reasonOf(error)}. Name a directory that this user may write to.`, error)
+  }
+}
+
+/** Overwrites what is in the file, if there is one. What a copy-on-write file system or the drive keeps of it stays. */
+export async function wipeFile(path: string): Promise<void> {
+  try {
+    await using file = await openHandle(path, constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    const status = await file.stat()
+    if (!status.isFile()) return
+    await file.write(new Uint8Array(Math.min(status.size, MAX_BYTES)))
+    await file.datasync()
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT' && codeOf(error) !== 'ELOOP') throw error
+  }
+}
+
+/** What the system says, without the path: that of a temporary file is another each time. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof Error && 'errno' in error && typeof error.errno === 'number')
+    return `${codeOf(error)}, ${getSystemErrorMessage(error.errno)}`
+  return error instanceof Error ? error.message : String(error)
+}
+
+function checkFile(path: string, { uid, mode, size }: Stats, trust: Trust): void {
+  const self = process.geteuid?.()
+  if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw unusableFile(path, 'is no regular file. Remove it')
+  if (size > MAX_BYTES) throw unusableFile(path, `is ${size} bytes, more than ${MAX_BYTES}`)
+  if (mode & OTHERS_WRITE)
+    throw unusableFile(path, `can be written by others (mode ${formatMode(mode)}): find out who has, then remove it`)
+  if (trust === 'operators') return
+  if (self !== undefined && uid !== self) throw unusableFile(path, `belongs to uid ${uid}, not to ${self}. Remove it`)
+  if (mode & OTHERS)
+    throw unusableFile(path, `can be read by others (mode ${formatMode(mode)}): its key may be known. Remove it`)
+}
+
+function unusableFile(path: string, reason: string, cause?: unknown): StoreError {
+  return new StoreError('unusable-entry', `${path} ${reason}`, { cause })
+}
+
+function formatMode(mode: number): string {
+  return (mode & 0o7777).toString(8).padStart(4, '0')
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
+}

@@ -1,0 +1,85 @@
+/** What a store has kept of an identity, checked as a CA's answer is before it is served. */
+import { CAError } from './ca-client.ts'
+import type { CertificateVerifier } from './certificate-verifier.ts'
+import type { Clock } from './clock.ts'
+import { type Issued, toIssued } from './issuance.ts'
+import type { LedgerEvent } from './ledger.ts'
+import { splitCertificates } from './pem.ts'
+import type { SpiffeId } from './spiffe-id.ts'
+import type { Store } from './store.ts'
+import type { TrustStore } from './trust-store.ts'
+
+export interface RestorationOptions {
+  readonly store: Store
+  readonly trust: TrustStore
+  readonly verifier: CertificateVerifier
+  readonly clock: Clock
+  readonly record: (name: string, event: LedgerEvent) => void
+}
+
+/** A certificate that needs no CA now. `isProvisional`: it should be replaced at the first opportunity. */
+export interface Restored extends Issued {
+  readonly source: 'store' | 'bootstrap'
+  readonly isProvisional: boolean
+}
+
+interface Found {
+  readonly chain: Uint8Array
+  readonly privateKey: Uint8Array
+  readonly roots?: readonly string[]
+  readonly receivedAt: number
+  readonly place: number
+  readonly isProvisional: boolean
+}
+
+/**
+ * What was kept, or else what an operator has placed; `undefined` if neither can be used, with the reason in the ledger.
+ * Never rejects.
+ */
+export async function restore(options: RestorationOptions, identity: SpiffeId): Promise<Restored | undefined> {
+  const { store, clock } = options
+  const kept = await check(options, identity, 'store', () => store.read(identity))
+  if (kept) return kept
+  return await check(options, identity, 'bootstrap', async () => {
+    const pair = await store.bootstrap(identity)
+    return pair && { ...pair, receivedAt: clock.now(), place: 0, isProvisional: true }
+  })
+}
+
+async function check(
+  { trust, verifier, clock, record }: RestorationOptions,
+  identity: SpiffeId,
+  source: Restored['source'],
+  read: () => Promise<Found | undefined>,
+): Promise<Restored | undefined> {
+  let privateKey: Uint8Array | undefined
+  try {
+    const found = await read()
+    if (!found) return undefined
+    privateKey = found.privateKey
+    const chain = splitCertificates(Buffer.from(found.chain).toString('latin1'))
+    const anchors = await trust.anchorsFor(identity, { chain, roots: found.roots ?? [] })
+    const verified = verifier.verify(chain, {
+      identity,
+      key: { privateKeyPem: privateKey },
+      anchors: anchors.map(anchor => anchor.certificate),
+      now: clock.now(),
+    })
+    const { place, isProvisional } = found
+    // A clock that was set back must not put off the renewal.
+    const receivedAt = Math.min(found.receivedAt, clock.now())
+    return { ...toIssued(trust, verified, { identity, privateKey, source, receivedAt, place }), source, isProvisional }
+  } catch (error) {
+    privateKey?.fill(0)
+    record(identity, { kind: 'not-restored', reason: `${WHAT[source]}: ${reasonOf(error)}` })
+    return undefined
+  }
+}
+
+const WHAT = { store: 'the stored certificate', bootstrap: 'the bootstrap certificate' } as const
+
+function reasonOf(error: unknown): string {
+  if (error instanceof CAError)
+    return error.message.replace(/^The CA's answer cannot be used and replaces nothing: /, '')
+  return error instanceof Error ? error.message : String(error)
+}

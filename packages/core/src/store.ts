@@ -1,0 +1,67 @@
+/** The contract of what outlives the process: certificates with their keys, roots, requests that wait for an approval. */
+import type { PendingRequests } from './pending-requests.ts'
+import type { SpiffeId } from './spiffe-id.ts'
+import type { StoredRoot } from './trust-bundle.ts'
+
+/** A certificate with its key as it is kept. */
+export interface StoredCertificate {
+  /** PEM, leaf first, without the root. */
+  readonly chain: Uint8Array
+  /** PEM. Whoever reads it owns its bytes; whoever keeps it goes on owning its own. */
+  readonly privateKey: Uint8Array
+  /** When it came from the CA, milliseconds since the epoch: its renewal is planned from there. */
+  readonly receivedAt: number
+  /** Its place in the window of renewal, in [0, 1). */
+  readonly place: number
+  /** Served only until its source answers, which is asked at once. */
+  readonly isProvisional: boolean
+}
+
+/** A pair that an operator has placed for an identity. */
+export interface BootstrapCertificate {
+  readonly chain: Uint8Array
+  /** PEM. Whoever gets it owns its bytes. */
+  readonly privateKey: Uint8Array
+  /** The self-signed certificates that lie with it (PEM, one an element). */
+  readonly roots: readonly string[]
+}
+
+/**
+ * Keeps secrets from one process to the next. What comes out of it is checked as a CA's answer is. It never stands in the
+ * way: keeping and forgetting return at once, and what cannot be written is told and tried again.
+ */
+export interface Store {
+  /** Requests that wait for an approval, with their keys. */
+  readonly pending: PendingRequests
+  /** The roots of the process before. */
+  readonly roots: readonly StoredRoot[]
+  /** Whether there may be a certificate for `identity`, which from now on is held. */
+  claim(identity: SpiffeId): boolean
+  /** What was kept last. Rejects with a {@link StoreError} if that cannot be used. */
+  read(identity: SpiffeId): Promise<StoredCertificate | undefined>
+  /** What an operator has placed. Rejects with a {@link StoreError} if that cannot be used. */
+  bootstrap(identity: SpiffeId): Promise<BootstrapCertificate | undefined>
+  /** Keeps a copy, in the place of what was there. */
+  keep(identity: SpiffeId, certificate: StoredCertificate): void
+  /** Wipes what is kept of `identity`, a pending request included. */
+  forget(identity: SpiffeId): void
+  keepRoots(roots: readonly StoredRoot[]): void
+  /** Wipes what was there at the start and that nobody has claimed. */
+  forgetUnclaimed(): void
+  /** Calls `listener` when something could not be kept or wiped: `name` is the identity or the trust domain's ID. */
+  onFailure(listener: (name: string, reason: string) => void): void
+}
+
+/** `unusable-directory`: the store cannot be opened. `unusable-entry`: what lies in it is not used. */
+export type StoreErrorCode = 'unusable-directory' | 'unusable-entry'
+
+/** Says what cannot be used, why, and what to do; never quotes what a file holds. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError'
+  readonly code: StoreErrorCode
+
+  constructor(code: StoreErrorCode, message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, options)
+    this.code = code
+  }
+}
