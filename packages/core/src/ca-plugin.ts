@@ -35,6 +35,8 @@ export type PluginNeed =
   | 'tls'
   /** `tokenFile`, `credentials`: {@link CAContext.credentials}. */
   | 'credentials'
+  /** `cas`, a list of CAs, each with a plugin and keys of its own: {@link CAContext.members}. Of built-in plugins only. */
+  | 'members'
 
 /** Lines for the operator; never a key or a token. */
 export interface PluginLog {
@@ -63,6 +65,15 @@ export interface TlsMaterial {
   readonly clientCertificate?: ClientCertificate
 }
 
+/** One of the CAs that a plugin stands in front of. */
+export interface CAMember {
+  /** For messages and to be known again after a restart, different from the others': `citadel at istiod:15012`. */
+  readonly name: string
+  /** The agent closes it, after the client of the plugin that was given it. */
+  readonly client: CAClient
+  readonly capabilities: CACapabilities
+}
+
 /** What the agent hands to a plugin. */
 export interface CAContext {
   readonly clock: Clock
@@ -77,6 +88,8 @@ export interface CAContext {
    * it must be. Rejects with a `CAError` `unavailable` while a root is configured and was never readable.
    */
   readonly tls?: () => Promise<TlsMaterial>
+  /** In the order of the configuration, at least one; absent if the plugin does not need them. */
+  readonly members?: readonly CAMember[]
 }
 
 /** A certificate authority that the agent can load. */
@@ -85,6 +98,8 @@ export interface CAPlugin<Options extends PluginOptions = PluginOptions> {
   /** For messages and metrics: lower case, digits and dashes. */
   readonly name: string
   readonly capabilities: CACapabilities
+  /** Of a plugin that needs `members`: what it can do with these, in place of `capabilities`. */
+  readonly capabilitiesWith?: (members: readonly CACapabilities[]) => CACapabilities
   /** The keys under `ca:` beside `plugin` and those of `needs`. Another key is refused. */
   readonly options: Options
   readonly needs?: readonly PluginNeed[]

@@ -13,6 +13,7 @@ export { CAError } from './ca-client.ts'
 export type {
   CACapabilities,
   CAContext,
+  CAMember,
   CAPlugin,
   ClientCertificate,
   PluginLog,

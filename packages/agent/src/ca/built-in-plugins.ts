@@ -4,6 +4,7 @@ import type { CAPlugin, CredentialPlugin } from '@livery/core'
 export const BUILT_IN_CA_PLUGINS: Readonly<Record<string, () => Promise<{ readonly plugin: CAPlugin }>>> = {
   citadel: () => import('@livery/ca-plugins/citadel'),
   embedded: () => import('@livery/ca-plugins/embedded'),
+  failover: () => import('@livery/ca-plugins/failover'),
   'google-ca': () => import('@livery/ca-plugins/google-ca'),
 }
 

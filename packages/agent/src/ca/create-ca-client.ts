@@ -1,5 +1,14 @@
 /** Makes the CA client that the configuration tells of: the plugin's, with what the agent sets up for it. */
-import type { CAClient, CAContext, Clock, ConfigOf, CredentialSource, PluginLog, PluginOptions } from '@livery/core'
+import type {
+  CAClient,
+  CAContext,
+  CAMember,
+  Clock,
+  ConfigOf,
+  CredentialSource,
+  PluginLog,
+  PluginOptions,
+} from '@livery/core'
 import type { CASection } from '../config/ca-section.ts'
 import type { Origin } from '../config/config-error.ts'
 import { ConfigError } from '../config/config-error.ts'
@@ -30,32 +39,62 @@ export async function createCAClient(
   stack: AsyncDisposableStack,
 ): Promise<CAClient> {
   const { ca, trustDomain } = config
-  try {
-    const context = await contextOf(ca, trustDomain, parts, stack)
-    return stack.use(await ca.plugin.create(context, ca.options as ConfigOf<PluginOptions>))
-  } catch (error) {
-    if (error instanceof TypeError)
-      throw new ConfigError([{ origin: origin('ca'), path: 'ca', text: error.message }], { cause: error })
-    throw error
-  }
+  return await new Maker(trustDomain, origin, parts, stack).client(ca, 'ca')
 }
 
-async function contextOf(
-  ca: CASection,
-  trustDomain: string,
-  parts: PluginParts,
-  stack: AsyncDisposableStack,
-): Promise<CAContext> {
-  const log = pluginLog(parts.logger, ca.plugin.name)
-  const tls = await connectionOf(ca, log)
-  const credentials = await credentialsOf(ca, parts, stack)
-  return {
-    clock: parts.clock,
-    trustDomain,
-    log,
-    metrics: parts.counters,
-    ...(tls && { tls }),
-    ...(credentials && { credentials }),
+/** Makes the client of a section, and those of the sections in it. */
+class Maker {
+  readonly #trustDomain: string
+  readonly #origin: CAConfig['origin']
+  readonly #parts: PluginParts
+  readonly #stack: AsyncDisposableStack
+
+  constructor(trustDomain: string, origin: CAConfig['origin'], parts: PluginParts, stack: AsyncDisposableStack) {
+    this.#trustDomain = trustDomain
+    this.#origin = origin
+    this.#parts = parts
+    this.#stack = stack
+  }
+
+  /** `at`: where the section stands. */
+  async client(ca: CASection, at: string): Promise<CAClient> {
+    const context = await this.#context(ca, at)
+    try {
+      return this.#stack.use(await ca.plugin.create(context, ca.options as ConfigOf<PluginOptions>))
+    } catch (error) {
+      if (error instanceof TypeError)
+        throw new ConfigError([{ origin: this.#origin(at), path: at, text: error.message }], { cause: error })
+      throw error
+    }
+  }
+
+  async #context(ca: CASection, at: string): Promise<CAContext> {
+    const { clock, logger, counters } = this.#parts
+    const log = pluginLog(logger, ca.plugin.name)
+    const tls = await connectionOf(ca, log)
+    const credentials = await credentialsOf(ca, this.#parts, this.#stack)
+    const members = ca.members && (await this.#members(ca.members, at))
+    return {
+      clock,
+      trustDomain: this.#trustDomain,
+      log,
+      metrics: counters,
+      ...(tls && { tls }),
+      ...(credentials && { credentials }),
+      ...(members && { members }),
+    }
+  }
+
+  async #members(sections: readonly CASection[], at: string): Promise<readonly CAMember[]> {
+    const members: CAMember[] = []
+    for (const [index, section] of sections.entries()) {
+      const name = describeCA(section)
+      const same = members.filter(member => member.name === name).length
+      const client = await this.client(section, `${at}.cas[${index}]`)
+      const { capabilities } = section.plugin
+      members.push({ name: same === 0 ? name : `${name} (${index + 1})`, client, capabilities })
+    }
+    return members
   }
 }
 
@@ -97,7 +136,8 @@ function pluginLog(logger: Logger, plugin: string): PluginLog {
 }
 
 /** The CA for the start line: the plugin, and what it cannot do without. */
-export function describeCA({ plugin, options }: CASection): string {
+export function describeCA({ plugin, options, members }: CASection): string {
+  if (members) return `${plugin.name}: ${members.map(describeCA).join(', ')}`
   const told = Object.entries(plugin.options).flatMap(([name, option]) => {
     const shown = option.type === 'string' && option.required && !option.secret
     return shown ? [String(options[name])] : []

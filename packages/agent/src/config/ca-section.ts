@@ -2,11 +2,11 @@
 import type { CAPlugin, CredentialPlugin, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../ca/load-plugin.ts'
-import { credentialKeys, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from './common-ca-keys.ts'
-import { isTreeObject, type Tree } from './document.ts'
+import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from './common-ca-keys.ts'
+import { childPath, isTreeObject, type Tree, type TreeObject } from './document.ts'
 import type { Finding } from './identities.ts'
 import { kindOf, type Schema } from './leaf.ts'
-import { optionsSchema, pathsOf } from './plugin-schema.ts'
+import { isSecretPath, optionsSchema, pathsOf } from './plugin-schema.ts'
 
 /** What the agent makes a CA client of. */
 export interface CASection {
@@ -22,65 +22,119 @@ export interface CASection {
     readonly plugin: CredentialPlugin
     readonly options: Readonly<Record<string, unknown>>
   }
+  /** Present if the plugin needs them. */
+  readonly members?: readonly CASection[]
 }
 
 /** The plugins of the section, and by them its keys. */
 export interface CAForm {
+  /** Where it stands: `ca`, `ca.cas[0]`. */
+  readonly at: string
   readonly plugin: CAPlugin
   readonly credentials?: CredentialPlugin
   /** All keys, those that the agent uses for its part too. */
   readonly keys: PluginOptions
-  /** Which paths show a secret. */
+  /** Which paths show a secret, those of `members` apart. */
   readonly secrets: ReadonlySet<string>
+  /** None if the plugin needs none. */
+  readonly members: readonly CAForm[]
 }
 
-/** Loads what `ca` names. `placeOf` says where a module that is named at a path of the configuration is looked for. */
-export async function loadCAForm(
-  ca: Tree | undefined,
-  placeOf: (path: string) => PluginPlace,
-): Promise<CAForm | { readonly findings: readonly Finding[] }> {
+interface Refusal {
+  readonly findings: readonly Finding[]
+}
+
+/** Where a module that is named at a path of the configuration is looked for. */
+type PlaceOf = (path: string) => PluginPlace
+
+/** Loads what `ca` names. */
+export async function loadCAForm(ca: Tree | undefined, placeOf: PlaceOf): Promise<CAForm | Refusal> {
+  return await loadForm(ca, 'ca', placeOf)
+}
+
+async function loadForm(ca: Tree | undefined, at: string, placeOf: PlaceOf): Promise<CAForm | Refusal> {
   if (!isTreeObject(ca))
-    return refused('ca', [`${JSON.stringify(ca)} is ${kindOf(ca)}, no mapping. Write plugin under it.`])
-  const plugin = await loadCAPlugin(ca['plugin'], placeOf('ca.plugin'), ca)
-  if ('faults' in plugin) return refused('ca.plugin', plugin.faults)
+    return refused(at, [`${JSON.stringify(ca)} is ${kindOf(ca)}, no mapping. Write plugin under it.`])
+  const plugin = await loadCAPlugin(ca['plugin'], placeOf(`${at}.plugin`), ca)
+  if ('faults' in plugin) return refused(`${at}.plugin`, plugin.faults)
   const needs = new Set(plugin.needs)
-  if (!needs.has('credentials')) return formOf(plugin, undefined)
-  const given = ca['credentials']
-  const source = isTreeObject(given) ? (given['source'] ?? DEFAULT_SOURCE) : DEFAULT_SOURCE
-  const path = 'ca.credentials.source'
-  const credentials = await loadCredentialPlugin(source, placeOf(path), isTreeObject(given) ? given : {})
-  if ('faults' in credentials) return refused(path, credentials.faults)
-  return formOf(plugin, credentials)
+  const credentials = needs.has('credentials') ? await loadCredentials(ca, at, placeOf) : undefined
+  if (credentials && 'findings' in credentials) return credentials
+  if (!needs.has('members')) return formOf(at, plugin, credentials, [])
+  if (at !== 'ca')
+    return refused(`${at}.plugin`, [`${plugin.name} is a list of CAs itself, and cannot be in one. List its CAs here.`])
+  const members = await loadMembers(ca['cas'], `${at}.cas`, placeOf)
+  return 'findings' in members ? members : formOf(at, plugin, credentials, members)
 }
 
 const DEFAULT_SOURCE = 'token-file'
 
-function refused(path: string, texts: readonly string[]): { readonly findings: readonly Finding[] } {
+async function loadCredentials(ca: TreeObject, at: string, placeOf: PlaceOf): Promise<CredentialPlugin | Refusal> {
+  const given = ca['credentials']
+  const source = isTreeObject(given) ? (given['source'] ?? DEFAULT_SOURCE) : DEFAULT_SOURCE
+  const path = `${at}.credentials.source`
+  const credentials = await loadCredentialPlugin(source, placeOf(path), isTreeObject(given) ? given : {})
+  return 'faults' in credentials ? refused(path, credentials.faults) : credentials
+}
+
+async function loadMembers(cas: Tree | undefined, at: string, placeOf: PlaceOf): Promise<readonly CAForm[] | Refusal> {
+  if (!Array.isArray(cas) || cas.length === 0) {
+    const remedy = 'List the CAs, the preferred one first, each with its plugin.'
+    if (cas === undefined) return refused(at, [`is missing. ${remedy}`])
+    return refused(at, [`is ${Array.isArray(cas) ? 'empty' : `${kindOf(cas)}, no list`}. ${remedy}`])
+  }
+  const loaded = await Promise.all(cas.map((ca: Tree, index) => loadForm(ca, childPath(at, index), placeOf)))
+  const findings = loaded.flatMap(form => ('findings' in form ? form.findings : []))
+  return findings.length > 0 ? { findings } : loaded.flatMap(form => ('findings' in form ? [] : form))
+}
+
+function refused(path: string, texts: readonly string[]): Refusal {
   return { findings: texts.map(text => ({ path, text })) }
 }
 
-function formOf(plugin: CAPlugin, credentials: CredentialPlugin | undefined): CAForm {
+function formOf(
+  at: string,
+  plugin: CAPlugin,
+  credentials: CredentialPlugin | undefined,
+  members: readonly CAForm[],
+): CAForm {
   const keys = {
     ...PLUGIN_KEY,
     ...(plugin.needs?.includes('tls') && TLS_KEYS),
     ...(credentials && credentialKeys(credentials.options)),
+    ...(members.length > 0 && MEMBERS_KEY),
     ...plugin.options,
   }
-  const secrets = pathsOf(keys, 'ca', option => 'secret' in option && option.secret === true)
-  // Also where the source has no such key, or is not even a mapping: it may have been meant for one that has.
-  return { plugin, ...(credentials && { credentials }), keys, secrets: new Set([...secrets, 'ca.credentials.token']) }
+  const secrets = pathsOf(keys, at, option => 'secret' in option && option.secret === true)
+  const together = plugin.capabilitiesWith?.(members.map(member => member.plugin.capabilities))
+  return {
+    at,
+    plugin: together ? { ...plugin, capabilities: together } : plugin,
+    ...(credentials && { credentials }),
+    keys,
+    // Also where the source has no such key, or is not even a mapping: it may have been meant for one that has.
+    secrets: new Set([...secrets, `${at}.credentials.token`]),
+    members,
+  }
+}
+
+/** Whether a value at `path` shows a secret. */
+export function showsSecret({ at, secrets, members }: CAForm, path: string): boolean {
+  return isSecretPath(secrets, path, at) || members.some(member => showsSecret(member, path))
 }
 
 /** Reads the section by its form. */
-export function caSchema({ plugin, credentials, keys }: CAForm): Schema<CASection> {
+export function caSchema({ plugin, credentials, keys, members }: CAForm): Schema<CASection> {
   const explain = (key: string): string | undefined => {
-    const need = (['tls', 'credentials'] as const).find(each => NEEDED_KEYS[each].includes(key))
+    const need = NEEDS.find(each => NEEDED_KEYS[each].includes(key))
     return need && `unknown key. The plugin ${plugin.name} ${USES_NO[need]}. Remove it.`
   }
+  // As many as there are: the forms were made of them.
+  const others = members.length > 0 ? { cas: v.tuple(members.map(caSchema)) } : {}
   return v.pipe(
-    optionsSchema(keys, explain),
+    optionsSchema(keys, explain, others),
     v.transform(values => {
-      const { rootCert, clientCertificate, tokenFile, credentials: given = {}, ...rest } = values as CommonValues
+      const { rootCert, clientCertificate, tokenFile, credentials: given = {}, cas, ...rest } = values as CommonValues
       const own = Object.entries(rest).filter(([key]) => key in plugin.options)
       const { source: _, ...options } = given
       return {
@@ -90,14 +144,21 @@ export function caSchema({ plugin, credentials, keys }: CAForm): Schema<CASectio
         ...(clientCertificate !== undefined && { clientCertificate }),
         ...(tokenFile !== undefined && { tokenFile }),
         ...(credentials && { credentials: { plugin: credentials, options } }),
+        ...(cas && { members: cas }),
       }
     }),
   )
 }
 
-const USES_NO = { tls: 'makes no TLS connection of its own', credentials: 'uses no credentials' } as const
+const NEEDS = ['tls', 'credentials', 'members'] as const
+const USES_NO = {
+  tls: 'makes no TLS connection of its own',
+  credentials: 'uses no credentials',
+  members: 'is one CA',
+} as const
 
 /** What the keys of the agent are, once the schema has let them through. */
 interface CommonValues extends Pick<CASection, 'rootCert' | 'clientCertificate' | 'tokenFile'> {
   readonly credentials?: Readonly<Record<string, unknown>>
+  readonly cas?: readonly CASection[]
 }

@@ -32,8 +32,14 @@ export function credentialKeys(options: PluginOptions): PluginOptions {
   }
 }
 
+/** Each has the keys of its own plugin: they are read one by one. */
+export const MEMBERS_KEY = {
+  cas: { type: 'objects', required: true, description: 'the CAs, the preferred one first', options: PLUGIN_KEY },
+} as const satisfies PluginOptions
+
 /** The keys that the agent takes to itself, by the need of a plugin that makes them known. */
 export const NEEDED_KEYS: Readonly<Record<PluginNeed, readonly string[]>> = {
   tls: Object.keys(TLS_KEYS),
   credentials: Object.keys(credentialKeys({})),
+  members: Object.keys(MEMBERS_KEY),
 }

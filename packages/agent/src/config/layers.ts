@@ -6,7 +6,7 @@ import { ConfigError, formatOrigin, type Origin } from './config-error.ts'
 import { defaults, overlay, SOCKET_DEFAULTS } from './defaults.ts'
 import { childPath, isTreeObject, readDocument, type Tree, type TreeObject } from './document.ts'
 import { type Environment, environmentSettings, type Setting, sidecarSettings } from './environment.ts'
-import { pathsOf, withOptionDefaults } from './plugin-schema.ts'
+import { pathsOf, placeIn, withOptionDefaults } from './plugin-schema.ts'
 
 /** Where a configuration is looked for. */
 export interface ConfigSources {
@@ -30,11 +30,20 @@ export interface Layers {
   readonly digest: string | undefined
   /** Every key with its value in the file's own form; paths are absolute, but those under `ca`. */
   readonly tree: TreeObject
-  /** `tree` with the defaults and the absolute paths of the keys that `ca` has by its plugin. */
-  withKeysOfCA(keys: PluginOptions): TreeObject
+  /** `tree` with the defaults and the absolute paths of the keys that `ca` has by its plugin, and its CAs by theirs. */
+  withKeysOfCA(form: SectionForm): TreeObject
   /** Where the value at a path (`rotation.ratio`) comes from. */
   origin(path: string): Origin
   readonly warnings: readonly string[]
+}
+
+/** The keys of a section, as its plugin tells them, and of the sections in it. */
+export interface SectionForm {
+  /** Where it stands: `ca`, `ca.cas[0]`. */
+  readonly at: string
+  readonly keys: PluginOptions
+  /** Under the key `cas`. */
+  readonly members: readonly SectionForm[]
 }
 
 /** The file to read: `--config`, `LIVERY_CONFIG`, `livery.yaml` in the working directory, or none. */
@@ -79,13 +88,17 @@ export function readLayers(sources: ConfigSources): Layers {
     origins.set('admin.address', { kind: 'flag', flag: '--admin' })
   }
   const origin = (path: string): Origin => originOf(origins, path)
-  const complete = resolvePaths(fillSockets(tree, origins), PATH_KEYS, origin, sources.workingDirectory)
-  const withKeysOfCA = (keys: PluginOptions): TreeObject => {
-    const note = (path: string): void => void origins.set(path, { kind: 'default' })
-    const filled = { ...complete, ca: withOptionDefaults(keys, complete['ca'] ?? {}, 'ca', note) }
-    const paths = new Set(pathsOf(keys, 'ca', option => option.type === 'path'))
-    return resolvePaths(filled, paths, origin, sources.workingDirectory)
+  const complete = resolvePaths(fillSockets(tree, origins), PATH_KEYS, origin, sources.workingDirectory) as TreeObject
+  const note = (path: string): void => void origins.set(path, { kind: 'default' })
+  const withKeys = ({ at, keys, members }: SectionForm, given: Tree): Tree => {
+    const filled = withOptionDefaults(keys, given, at, note)
+    const paths = new Set(pathsOf(keys, at, option => option.type === 'path'))
+    const section = resolvePaths(filled, paths, origin, sources.workingDirectory, at)
+    if (!isTreeObject(section) || !Array.isArray(section['cas']) || members.length === 0) return section
+    const cas = section['cas'].map((ca: Tree, index) => (members[index] ? withKeys(members[index], ca) : ca))
+    return { ...section, cas }
   }
+  const withKeysOfCA = (form: SectionForm): TreeObject => ({ ...complete, ca: withKeys(form, complete['ca'] ?? {}) })
   return { file, digest, tree: complete, withKeysOfCA, origin, warnings }
 }
 
@@ -149,13 +162,14 @@ const PATH_KEYS: ReadonlySet<string> = new Set([
   'store.directory',
 ])
 
-/** Paths of the file start at the file, those of flags and variables at the working directory. */
+/** Paths of the file start at the file, those of flags and variables at the working directory. `tree` stands at `at`. */
 function resolvePaths(
-  tree: TreeObject,
+  tree: Tree,
   keys: ReadonlySet<string>,
   origin: (path: string) => Origin,
   workingDirectory: string,
-): TreeObject {
+  at = '',
+): Tree {
   const visit = (value: Tree, path: string): Tree => {
     if (Array.isArray(value)) return value.map((item, index) => visit(item, childPath(path, index)))
     if (isTreeObject(value)) {
@@ -163,12 +177,12 @@ function resolvePaths(
       for (const [key, child] of Object.entries(value)) copy[key] = visit(child, childPath(path, key))
       return copy
     }
-    if (typeof value !== 'string' || value === '' || !keys.has(path.replace(/\[\d+\]/g, '[]'))) return value
-    if (path === 'ca.rootCert' && (value === 'system' || value.startsWith('-----BEGIN '))) return value
+    if (typeof value !== 'string' || value === '' || !keys.has(placeIn(at, path))) return value
+    if (path === childPath(at, 'rootCert') && (value === 'system' || value.startsWith('-----BEGIN '))) return value
     const from = origin(path)
     return resolve(from.kind === 'file' ? dirname(from.file) : workingDirectory, value)
   }
-  return visit(tree, '') as TreeObject
+  return visit(tree, at)
 }
 
 /** The origin of the nearest ancestor that has one. */

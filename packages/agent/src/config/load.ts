@@ -2,13 +2,12 @@
 import { join } from 'node:path'
 import * as v from 'valibot'
 import type { PluginPlace } from '../ca/load-plugin.ts'
-import { type CASection, caSchema, loadCAForm } from './ca-section.ts'
+import { type CASection, caSchema, loadCAForm, showsSecret } from './ca-section.ts'
 import { ConfigError, type ConfigProblem, type Origin } from './config-error.ts'
 import { childPath, type TreeObject } from './document.ts'
 import { type EnvironmentSwitches, environmentSwitches, environmentWarnings } from './environment.ts'
 import { type ConfiguredIdentity, expandIdentities, type Finding } from './identities.ts'
 import { type ConfigSources, type Layers, readLayers } from './layers.ts'
-import { isSecretPath } from './plugin-schema.ts'
 import { type Settings, settingsSchema } from './schema.ts'
 import { formatHostPort, type HostPort } from './values.ts'
 
@@ -120,8 +119,8 @@ async function readCA(layers: Layers, sources: ConfigSources, problems: ConfigPr
     form.findings.forEach(refuse)
     return { ca: undefined, tree: layers.tree, isSecret: () => true }
   }
-  const isSecret = (path: string): boolean => isSecretPath(form.secrets, path)
-  const tree = layers.withKeysOfCA(form.keys)
+  const isSecret = (path: string): boolean => showsSecret(form, path)
+  const tree = layers.withKeysOfCA(form)
   const result = v.safeParse(caSchema(form), tree['ca'])
   if (!result.success) {
     problems.push(...result.issues.map(issue => toProblem(issue, 'ca', origin, isSecret)))
@@ -214,11 +213,11 @@ function checkPairs({ retry, rotation, names }: Settings): Finding[] {
 const PLAINTEXT_ADDRESS = /:15010\/?$/
 
 /** The one plugin that cannot do without; that it also refuses itself is too late for check-config. */
-function checkCa({ plugin, options, rootCert }: CASection): Finding[] {
-  if (plugin.name !== 'citadel' || rootCert !== undefined || PLAINTEXT_ADDRESS.test(String(options['address'])))
-    return []
+function checkCa({ plugin, options, rootCert, members = [] }: CASection, at = 'ca'): Finding[] {
+  const isSecured = rootCert !== undefined || PLAINTEXT_ADDRESS.test(String(options['address']))
   const text = 'is missing. Name the file with the root of the CA, or "system" for a CA with a public certificate.'
-  return [{ path: 'ca.rootCert', text }]
+  const own = plugin.name !== 'citadel' || isSecured ? [] : [{ path: `${at}.rootCert`, text }]
+  return [...own, ...members.flatMap((member, index) => checkCa(member, childPath(`${at}.cas`, index)))]
 }
 
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '::1'])

@@ -5,13 +5,17 @@ import { childPath, isTreeObject, type Tree } from './document.ts'
 import { Fault, kindOf, leaf, list, object, record, type Schema, text } from './leaf.ts'
 import { duration, flag, nonEmpty, oneOf, path } from './values.ts'
 
-/** The keys as they are written in, and what the plugin gets: durations in milliseconds, what is left out left out. */
+/**
+ * The keys as they are written in, and what the plugin gets: durations in milliseconds, what is left out left out. A key
+ * in `others` has that form.
+ */
 export function optionsSchema(
   options: PluginOptions,
   explainUnknown?: (key: string) => string | undefined,
+  others: Readonly<Record<string, Schema<unknown>>> = {},
 ): Schema<Readonly<Record<string, unknown>>> {
   const entries = Object.entries(options).map(([name, option]) => {
-    const value = valueSchema(option)
+    const value = others[name] ?? valueSchema(option)
     return [name, option.required ? value : v.optional(value)] as const
   })
   return object(Object.fromEntries(entries), explainUnknown)
@@ -100,10 +104,15 @@ export function pathsOf(options: PluginOptions, at: string, is: (option: PluginO
   })
 }
 
-/** Whether a value at `path` shows a secret: it is one, lies in one, or has one in it. */
-export function isSecretPath(secrets: ReadonlySet<string>, path: string): boolean {
-  const place = path.replace(/\[\d+\]/g, '[]')
+/** Whether a value at `path` shows a secret: it is one, lies in one, or has one in it. All `secrets` lie under `at`. */
+export function isSecretPath(secrets: ReadonlySet<string>, path: string, at = ''): boolean {
+  const place = placeIn(at, path)
   return [...secrets].some(secret => isWithin(place, secret) || isWithin(secret, place))
+}
+
+/** `path` with each index as `[]`, but for those in `at`. */
+export function placeIn(at: string, path: string): string {
+  return path.startsWith(at) ? at + path.slice(at.length).replace(/\[\d+\]/g, '[]') : path
 }
 
 function isWithin(inner: string, outer: string): boolean {

@@ -1,6 +1,12 @@
 /** Keeps calls away from a CA that fails again and again, and lets one through now and then to see whether it is back. */
 import type { Clock } from '@livery/core'
 
+/** What became of a breaker; `forMs`: how long calls are kept away. */
+export type BreakerChange =
+  | { readonly kind: 'open'; readonly forMs: number }
+  | { readonly kind: 'half-open' }
+  | { readonly kind: 'closed' }
+
 export interface CircuitBreakerOptions {
   readonly clock: Clock
   /** Failures in a row that open it. */
@@ -8,15 +14,15 @@ export interface CircuitBreakerOptions {
   /** How long it stays open at first, milliseconds; doubled each time that the trial fails as well. */
   readonly openMs: number
   readonly maxOpenMs: number
-  /** Called when it opens and when it closes. */
-  readonly onChange: (state: 'open' | 'closed') => void
+  readonly onChange: (change: BreakerChange) => void
 }
 
 type State =
   | { readonly kind: 'closed'; readonly failures: number }
-  | { readonly kind: 'open'; readonly until: number; readonly openMs: number }
+  /** `asked`: by the CA itself, which has no room. */
+  | { readonly kind: 'open'; readonly until: number; readonly openMs: number; readonly asked: boolean }
   /** One call is on trial; its end decides. */
-  | { readonly kind: 'trial'; readonly openMs: number }
+  | { readonly kind: 'half-open'; readonly openMs: number }
 
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions
@@ -26,18 +32,25 @@ export class CircuitBreaker {
     this.#options = options
   }
 
-  /** Whether a call may go now. One that may has to end with `succeeded`, `failed` or `abandoned`. */
+  /** How long the CA still wants to be left alone, milliseconds; 0 if it does not. */
+  get restMs(): number {
+    if (this.#state.kind !== 'open' || !this.#state.asked) return 0
+    return Math.max(this.#state.until - this.#options.clock.now(), 0)
+  }
+
+  /** Whether a call may go now. One that may has to end with `succeeded`, `failed`, `refused` or `abandoned`. */
   admits(): boolean {
     if (this.#state.kind === 'closed') return true
-    if (this.#state.kind === 'trial' || this.#state.until > this.#options.clock.now()) return false
-    this.#state = { kind: 'trial', openMs: this.#state.openMs }
+    if (this.#state.kind === 'half-open' || this.#state.until > this.#options.clock.now()) return false
+    this.#state = { kind: 'half-open', openMs: this.#state.openMs }
+    this.#options.onChange({ kind: 'half-open' })
     return true
   }
 
   succeeded(): void {
     const wasOpen = this.#state.kind !== 'closed'
     this.#state = { kind: 'closed', failures: 0 }
-    if (wasOpen) this.#options.onChange('closed')
+    if (wasOpen) this.#options.onChange({ kind: 'closed' })
   }
 
   failed(): void {
@@ -46,24 +59,35 @@ export class CircuitBreaker {
       case 'open':
         // A call from before it opened tells nothing new.
         return
-      case 'trial':
+      case 'half-open':
         this.#open(Math.min(this.#state.openMs * 2, maxOpenMs))
         return
       case 'closed':
         this.#state = { kind: 'closed', failures: this.#state.failures + 1 }
-        if (this.#state.failures < failures) return
-        this.#open(openMs)
-        this.#options.onChange('open')
+        if (this.#state.failures >= failures) this.#open(openMs)
     }
   }
 
-  /** The call ended without telling anything of the CA: nobody waited for it any more. */
-  abandoned(): void {
-    if (this.#state.kind === 'trial') this.#open(0)
+  /** The CA works, and has no room for `ms`: nobody asks it until then. */
+  refused(ms: number): void {
+    const { clock, openMs, onChange } = this.#options
+    const until = clock.now() + ms
+    const { kind } = this.#state
+    if (this.#state.kind === 'open' && this.#state.until >= until) return
+    this.#state = { kind: 'open', until, openMs, asked: true }
+    if (kind !== 'open') onChange({ kind: 'open', forMs: ms })
   }
 
-  #open(ms: number): void {
-    const { clock, openMs } = this.#options
-    this.#state = { kind: 'open', until: clock.now() + ms, openMs: Math.max(ms, openMs) }
+  /** The call ended without telling anything of the CA: nobody waited for it any more. The next one is on trial. */
+  abandoned(): void {
+    if (this.#state.kind !== 'half-open') return
+    const { openMs } = this.#state
+    this.#state = { kind: 'open', until: this.#options.clock.now(), openMs, asked: false }
+  }
+
+  #open(forMs: number): void {
+    const { clock, onChange } = this.#options
+    this.#state = { kind: 'open', until: clock.now() + forMs, openMs: forMs, asked: false }
+    onChange({ kind: 'open', forMs })
   }
 }

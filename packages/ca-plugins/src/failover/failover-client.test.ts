@@ -1,33 +1,70 @@
 import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { CAError, type CAErrorCode, type IssuedCertificate } from '@livery/core'
+import {
+  type CACapabilities,
+  type CAClient,
+  CAError,
+  type CAErrorCode,
+  type CAMember,
+  type CertificateRequest,
+  type IssuedCertificate,
+  KEY_TYPES,
+} from '@livery/core'
 import { FakeClock, TestCA } from '@livery/core/testing'
+import { KitTicket } from '../conformance/kit-request.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
 import { FailoverClient } from './failover-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 
-async function bench() {
+const CAPABILITIES: CACapabilities = { roots: 'push', ttl: 'honoured', san: 'csr', keyTypes: KEY_TYPES }
+
+function member(name: string, client: CAClient, capabilities: Partial<CACapabilities> = {}): CAMember {
+  return { name, client, capabilities: { ...CAPABILITIES, ...capabilities } }
+}
+
+/** A CA that tells its roots only beside certificates. */
+function withoutList(ca: TestCA): CAClient {
+  return { issue: request => ca.issue(request), [Symbol.asyncDispose]: () => ca[Symbol.asyncDispose]() }
+}
+
+interface BenchOptions {
+  readonly members?: (first: TestCA, second: TestCA) => readonly CAMember[]
+  readonly rootsFile?: string
+}
+
+async function bench({ members = both, ...options }: BenchOptions = {}) {
   const clock = new FakeClock()
   const [first, second] = [await TestCA.create(clock), await TestCA.create(clock)]
-  const lines: string[] = []
-  const log = (line: string) => void lines.push(line)
+  const changes: string[] = []
+  const taken: string[] = []
   const client = new FailoverClient({
-    members: [
-      { name: 'first', client: first },
-      { name: 'second', client: second },
-    ],
+    members: members(first, second),
     clock,
-    log: { warn: log, info: log },
+    timeoutMs: 10_000,
     failures: 3,
     openMs: 30_000,
     maxOpenMs: 300_000,
+    onBreaker: ({ name }, { kind }) => changes.push(`${name} ${kind}`),
+    onTakenOver: ({ name }) => taken.push(name),
+    ...options,
   })
-  const issue = async (signal?: AbortSignal): Promise<IssuedCertificate> =>
-    client.issue({ ...(await workloadRequest(WEB)), ...(signal && { signal }) })
-  const issuerOf = async () => ((await issue()).roots?.[0] === first.roots[0] ? 'first' : 'second')
-  return { clock, first, second, client, issue, issuerOf, lines }
+  const issue = async (parts: Partial<CertificateRequest> = {}): Promise<IssuedCertificate> =>
+    client.issue({ ...(await workloadRequest(WEB)), ...parts })
+  const issuerOf = async () => {
+    const { chain } = await issue()
+    const leaf = new X509Certificate(chain[0] ?? '')
+    return leaf.verify(new X509Certificate(first.newestRoot().pem).publicKey) ? 'first' : 'second'
+  }
+  const roots = () => client.trustBundle({ signal: new AbortController().signal })
+  return { clock, first, second, client, issue, issuerOf, roots, changes, taken }
 }
+
+const both = (first: TestCA, second: TestCA) => [member('first', first), member('second', second)]
 
 function failing(code: CAErrorCode): TestCA['answer'] {
   return () => Promise.reject(new CAError(code, `says ${code}`))
@@ -46,7 +83,8 @@ for (const code of ['unavailable', 'timeout', 'rate-limited', 'bad-response'] as
     const { first, second, issuerOf } = await bench()
     first.answer = failing(code)
     assert.equal(await issuerOf(), 'second')
-    assert.equal(first.requests[0], second.requests[0])
+    assert.ok(first.requests[0])
+    assert.equal(first.requests[0].csr, second.requests[0]?.csr)
   })
 
 for (const code of ['denied', 'invalid-csr', 'ttl-too-long', 'unauthenticated'] as const)
@@ -58,10 +96,11 @@ for (const code of ['denied', 'invalid-csr', 'ttl-too-long', 'unauthenticated'] 
   })
 
 test('after three failures in a row a CA is left alone, and asked again by one request after its time', async () => {
-  const { clock, first, issuerOf, lines } = await bench()
+  const { clock, first, issuerOf, changes, taken } = await bench()
   first.answer = failing('unavailable')
   for (let i = 0; i < 5; i++) assert.equal(await issuerOf(), 'second')
   assert.equal(first.requests.length, 3)
+  assert.equal(taken.length, 5)
   await clock.advance(30_000)
   assert.equal(await issuerOf(), 'second')
   assert.equal(first.requests.length, 4)
@@ -73,10 +112,102 @@ test('after three failures in a row a CA is left alone, and asked again by one r
   first.answer = signing
   assert.equal(await issuerOf(), 'first')
   assert.equal(await issuerOf(), 'first')
-  assert.deepEqual(
-    lines.map(line => /answers again/.test(line)),
-    [false, true],
-  )
+  assert.deepEqual(changes, ['first open', 'first half-open', 'first open', 'first half-open', 'first closed'])
+})
+
+test('a CA that asks to be left alone is, while the next one issues', async () => {
+  const { clock, first, issuerOf, changes } = await bench()
+  first.answer = () => Promise.reject(new CAError('rate-limited', 'no room', { retryAfterMs: 5_000 }))
+  for (let i = 0; i < 3; i++) assert.equal(await issuerOf(), 'second')
+  assert.equal(first.requests.length, 1)
+  first.answer = signing
+  await clock.advance(5_000)
+  assert.equal(await issuerOf(), 'first')
+  assert.deepEqual(changes, ['first open', 'first half-open', 'first closed'])
+})
+
+test('when every CA asks to be left alone none is asked, and the error says until when', async () => {
+  const { clock, first, second, issue } = await bench()
+  const refusing = (retryAfterMs: number) => () =>
+    Promise.reject(new CAError('rate-limited', 'no room', { retryAfterMs }))
+  first.answer = refusing(5_000)
+  second.answer = refusing(9_000)
+  await assert.rejects(issue(), { code: 'rate-limited', retryAfterMs: 5_000 })
+  await clock.advance(1_000)
+  await assert.rejects(issue(), { code: 'rate-limited', retryAfterMs: 4_000 })
+  assert.equal(first.requests.length + second.requests.length, 2)
+})
+
+test('a CA without room beside one that is down leaves the list without room, not down', async () => {
+  const { first, second, issue } = await bench()
+  first.answer = () => Promise.reject(new CAError('rate-limited', 'no room', { retryAfterMs: 5_000 }))
+  second.answer = failing('unavailable')
+  await assert.rejects(issue(), { code: 'rate-limited', retryAfterMs: 5_000 })
+})
+
+test('a CA that never answers is given up after its time, and the next one asked', async () => {
+  const { clock, first, issuerOf } = await bench()
+  first.answer = () => new Promise(() => {})
+  const issuer = issuerOf()
+  await clock.waitForDeadline(time => time === clock.now() + 10_000)
+  await clock.advance(10_000)
+  assert.equal(await issuer, 'second')
+})
+
+test('the deadline of a request counts against the CA, unless it waits for an approval', async () => {
+  for (const asynchronous of [false, true]) {
+    const { first, issue, changes } = await bench({
+      members: (one, other) => [member('first', one, { asynchronous }), member('second', other)],
+    })
+    for (let i = 0; i < 3; i++) {
+      const controller = new AbortController()
+      first.answer = () => {
+        controller.abort(new CAError('timeout', 'the deadline'))
+        return new Promise(() => {})
+      }
+      await assert.rejects(issue({ signal: controller.signal }), { code: 'timeout' })
+    }
+    assert.deepEqual(changes, asynchronous ? [] : ['first open'])
+  }
+})
+
+test('a plugin that throws something else has failed, and the next CA is asked', async () => {
+  const { first, second, issue, issuerOf } = await bench()
+  first.answer = () => Promise.reject(new TypeError('undefined is not a function'))
+  assert.equal(await issuerOf(), 'second')
+  second.answer = failing('timeout')
+  await assert.rejects(issue(), /first: Its plugin failed: undefined is not a function/)
+})
+
+test('a refusal by a CA that was asked for another is told with the reason', async () => {
+  const { first, second, issue } = await bench()
+  first.answer = failing('unavailable')
+  second.answer = failing('denied')
+  await assert.rejects(issue(), {
+    code: 'denied',
+    message: 'says denied It was asked because others failed. first: says unavailable',
+  })
+})
+
+test('each CA finds its own note in the ticket of a request, and drops none but its own', async () => {
+  const { first, second, issue } = await bench()
+  const notes: (string | undefined)[] = []
+  const ticket = new KitTicket()
+  const noting =
+    (note: string | undefined): TestCA['answer'] =>
+    async request => {
+      notes.push(request.ticket?.kept)
+      await request.ticket?.keep(note)
+      throw new CAError('unavailable', 'pending')
+    }
+  first.answer = noting('csr-1')
+  second.answer = noting(undefined)
+  await assert.rejects(issue({ ticket }))
+  await assert.rejects(issue({ ticket }))
+  assert.deepEqual(notes, [undefined, undefined, 'csr-1', undefined])
+  first.answer = noting(undefined)
+  await assert.rejects(issue({ ticket }))
+  assert.equal(ticket.kept, undefined)
 })
 
 test('while one request is on trial, the others go to the next CA', async () => {
@@ -110,7 +241,7 @@ test('a trial that nobody waits for any more does not keep the CA away for ever'
       request.signal.addEventListener('abort', () => reject(request.signal.reason))
       controller.abort(new Error('forgotten'))
     })
-  await assert.rejects(issue(controller.signal), /forgotten/)
+  await assert.rejects(issue({ signal: controller.signal }), /forgotten/)
   first.answer = signing
   assert.equal(await issuerOf(), 'first')
 })
@@ -128,43 +259,91 @@ test('when no CA issues, the error names each with its reason, and an open break
 })
 
 test('the trust bundle is that of all, and keeps the last known roots of one that does not answer', async () => {
-  const { first, second, client } = await bench()
-  const signal = new AbortController().signal
-  const all = [...first.roots, ...second.roots]
-  assert.deepEqual(await client.trustBundle?.({ signal }), all)
+  const { first, second, roots } = await bench()
+  assert.deepEqual(await roots(), [...first.roots, ...second.roots])
   second.trustBundle = () => Promise.reject(new CAError('unavailable', 'down'))
   await first.addRoot()
-  assert.deepEqual(await client.trustBundle?.({ signal }), [...first.roots, ...second.roots])
+  assert.deepEqual(await roots(), [...first.roots, ...second.roots])
   first.trustBundle = second.trustBundle
-  await assert.rejects(async () => client.trustBundle?.({ signal }), { code: 'unavailable' })
+  await assert.rejects(roots(), { code: 'unavailable' })
 })
 
-test('changes of every CA are told', async () => {
+test('a CA that does not tell its roots holds up those of the others for its time only, and is asked again soon', async () => {
+  const { clock, first, second, client, roots } = await bench()
+  const { trustBundle } = second
+  second.trustBundle = () => new Promise(() => {})
+  const { promise: changed, resolve: change } = Promise.withResolvers<string>()
+  using _subscription = client.subscribe(({ kind }) => change(kind))
+  const told = roots()
+  await clock.waitForDeadline(time => time === clock.now() + 10_000)
+  await clock.advance(10_000)
+  assert.deepEqual(await told, first.roots)
+  second.trustBundle = trustBundle
+  await clock.advance(30_000)
+  assert.equal(await changed, 'roots')
+  assert.deepEqual(await roots(), [...first.roots, ...second.roots])
+})
+
+test('changes of every CA are told, until it is closed', async () => {
   const { first, second, client } = await bench()
   let changes = 0
-  using _subscription = client.subscribe?.(() => changes++)
+  using _subscription = client.subscribe(() => changes++)
   await first.addRoot()
   await second.addRoot()
   assert.equal(changes, 2)
+  await client[Symbol.asyncDispose]()
+  await first.addRoot()
+  assert.equal(changes, 2)
 })
 
-test('with a CA that tells no roots there is no common list, and each certificate brings those of its CA', async () => {
-  const clock = new FakeClock()
-  const listing = await TestCA.create(clock)
-  const silent = await TestCA.create(clock)
-  listing.answer = async (request, sign) => ({ chain: (await sign(request)).chain })
-  const withoutList = { issue: silent.issue.bind(silent), [Symbol.asyncDispose]: () => silent[Symbol.asyncDispose]() }
-  const client = new FailoverClient({
-    members: [
-      { name: 'listing', client: listing },
-      { name: 'silent', client: withoutList },
-    ],
-    clock,
-    log: { warn: assert.fail, info: assert.fail },
-    failures: 3,
-    openMs: 1_000,
-    maxOpenMs: 1_000,
+test('the first certificate of a CA whose roots are not known yet brings them along', async () => {
+  const { first, second, issue } = await bench()
+  first.answer = failing('unavailable')
+  second.answer = async (request, sign) => ({ chain: (await sign(request)).chain })
+  assert.deepEqual((await issue()).roots, second.roots)
+  assert.equal((await issue()).roots, undefined)
+})
+
+test('the roots of a CA without a list are told as they came with its certificates, and kept when it changes them', async () => {
+  const { first, second, client, issuerOf, roots } = await bench({
+    members: (one, other) => [member('first', withoutList(one)), member('second', other)],
   })
-  assert.equal(client.trustBundle, undefined)
-  assert.deepEqual((await client.issue(await workloadRequest(WEB))).roots, listing.roots)
+  assert.deepEqual(await roots(), second.roots)
+  let changes = 0
+  using _subscription = client.subscribe(() => changes++)
+  await issuerOf()
+  assert.equal(changes, 1)
+  const [old = ''] = first.roots
+  await first.addRoot()
+  first.dropOldRoots()
+  await issuerOf()
+  assert.deepEqual(await roots(), [old, ...first.roots, ...second.roots])
+})
+
+test('the roots of the file are always told, and a file that cannot be read is named', async t => {
+  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const rootsFile = join(folder, 'roots.pem')
+  const { second, client, roots } = await bench({
+    rootsFile,
+    members: (one, other) => [member('first', withoutList(one)), member('second', withoutList(other))],
+  })
+  await assert.rejects(roots(), { code: 'unavailable', message: /roots\.pem/ })
+  await writeFile(rootsFile, second.roots.join(''))
+  using _subscription = client.subscribe(() => {})
+  assert.deepEqual(await roots(), second.roots)
+})
+
+test('once it is closed it asks nobody, and open requests end', async () => {
+  const { first, client, issue, roots } = await bench()
+  const { promise: asked, resolve: ask } = Promise.withResolvers<void>()
+  first.answer = () => {
+    ask()
+    return new Promise(() => {})
+  }
+  const ended = assert.rejects(issue(), /closed/)
+  await asked
+  await Promise.all([client[Symbol.asyncDispose](), client[Symbol.asyncDispose](), ended])
+  await Promise.all([issue(), roots()].map(refused => assert.rejects(refused, /closed/)))
+  assert.throws(() => client.subscribe(() => {}), /closed/)
 })

@@ -4,150 +4,191 @@ import {
   type CAClient,
   CAError,
   type CAErrorCode,
+  type CAMember,
   type CertificateRequest,
   type Clock,
   type IssuedCertificate,
-  type PluginLog,
+  untilAborted,
 } from '@livery/core'
-import { CircuitBreaker } from './circuit-breaker.ts'
-
-/** One of the CAs, in the order of preference. */
-export interface FailoverMember {
-  /** For messages: `citadel at istiod:15012`. */
-  readonly name: string
-  readonly client: CAClient
-}
+import { type BreakerChange, CircuitBreaker } from './circuit-breaker.ts'
+import { FailoverRoots } from './failover-roots.ts'
+import { memberTicket } from './member-ticket.ts'
 
 export interface FailoverOptions {
-  readonly members: readonly FailoverMember[]
+  /** In the order of preference. */
+  readonly members: readonly CAMember[]
   readonly clock: Clock
-  readonly log: Pick<PluginLog, 'warn' | 'info'>
+  /** How long one CA may take, milliseconds; one that waits for an approval has the time of the request. */
+  readonly timeoutMs: number
   /** Failures in a row after which a CA is left alone. */
   readonly failures: number
   /** How long at first, and at most, milliseconds. */
   readonly openMs: number
   readonly maxOpenMs: number
-}
-
-/** What another CA may do better. A CA that refuses means it: asking the next one would go around its policy. */
-const FAILS_OVER: ReadonlySet<CAErrorCode> = new Set(['unavailable', 'timeout', 'rate-limited', 'bad-response'])
-
-interface Member extends FailoverMember {
-  readonly breaker: CircuitBreaker
-  /** The roots that it told last. */
-  roots: readonly string[] | undefined
+  /** A PEM file with roots that are always told. */
+  readonly rootsFile?: string
+  readonly onBreaker: (member: CAMember, change: BreakerChange) => void
+  /** Called when another than the first CA has issued. */
+  readonly onTakenOver: (member: CAMember) => void
 }
 
 /**
- * Closing it closes its members. It has `trustBundle` and `subscribe` if all members have them: a list that lacks the
- * roots of one would say that they are given up.
+ * What another CA may do better, that which says most of the list first: one without room is one that works. A CA that
+ * refuses means it: asking the next one would go around its policy.
  */
-export class FailoverClient implements CAClient {
-  readonly trustBundle?: NonNullable<CAClient['trustBundle']>
-  readonly subscribe?: NonNullable<CAClient['subscribe']>
-  readonly #members: readonly Member[]
+const FAILS_OVER: readonly CAErrorCode[] = ['rate-limited', 'bad-response', 'timeout', 'unavailable']
 
-  constructor({ members, clock, log, ...breaker }: FailoverOptions) {
-    this.#members = members.map(member => ({
-      ...member,
-      roots: undefined,
-      breaker: new CircuitBreaker({
-        ...breaker,
-        clock,
-        onChange: state =>
-          state === 'open'
-            ? log.warn(`The CA ${member.name} fails: it is left alone for a while, and the next one is asked`)
-            : log.info(`The CA ${member.name} answers again`),
-      }),
+interface Guarded {
+  readonly member: CAMember
+  readonly breaker: CircuitBreaker
+}
+
+interface Failure {
+  readonly member: CAMember
+  readonly error: CAError
+}
+
+/** Closing it ends its open calls; its members stay open. */
+export class FailoverClient implements CAClient {
+  readonly #options: FailoverOptions
+  readonly #guarded: readonly Guarded[]
+  readonly #roots: FailoverRoots
+  readonly #closing = new AbortController()
+
+  constructor(options: FailoverOptions) {
+    const { members, rootsFile, clock, timeoutMs } = options
+    this.#options = options
+    this.#guarded = members.map(member => ({
+      member,
+      breaker: new CircuitBreaker({ ...options, onChange: change => options.onBreaker(member, change) }),
     }))
-    if (members.every(({ client }) => client.trustBundle)) this.trustBundle = options => this.#allRoots(options)
-    if (members.every(({ client }) => client.subscribe)) this.subscribe = listener => this.#subscribeToAll(listener)
+    this.#roots = new FailoverRoots({ members, clock, timeoutMs, ...(rootsFile !== undefined && { file: rootsFile }) })
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
-    const failures: string[] = []
-    let last: CAError | undefined
-    for (const member of this.#askable()) {
+    const signal = AbortSignal.any([request.signal, this.#closing.signal])
+    signal.throwIfAborted()
+    const failures: Failure[] = []
+    for (const guarded of this.#askable()) {
       try {
-        return await this.#issueBy(member, request)
+        return await this.#issueBy(guarded, { ...request, signal })
       } catch (error) {
-        request.signal.throwIfAborted()
-        if (!(error instanceof CAError) || !FAILS_OVER.has(error.code)) throw error
-        failures.push(`${member.name}: ${error.message}`)
-        last = error
+        signal.throwIfAborted()
+        const failure = { member: guarded.member, error: asCAError(error, guarded.member) }
+        if (!FAILS_OVER.includes(failure.error.code)) throw afterFailures(failure.error, failures)
+        failures.push(failure)
       }
     }
-    if (last && failures.length === 1 && this.#members.length === 1) throw last
-    throw new CAError(
-      last?.code ?? 'unavailable',
-      `No CA of the list issues for ${request.identity}. ${failures.join(' ')}`,
-      {
-        cause: last,
-        ...(last?.retryAfterMs !== undefined && { retryAfterMs: last.retryAfterMs }),
-      },
-    )
+    throw this.#nobody(request, failures)
+  }
+
+  async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
+    const either = AbortSignal.any([signal, this.#closing.signal])
+    either.throwIfAborted()
+    return await untilAborted(this.#roots.all(either), either)
+  }
+
+  subscribe(listener: (change: CAChange) => void): Disposable {
+    this.#closing.signal.throwIfAborted()
+    return this.#roots.subscribe(listener)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#members.map(({ client }) => client[Symbol.asyncDispose]()))
+    if (this.#closing.signal.aborted) return
+    this.#closing.abort(
+      new CAError('unavailable', 'Cannot ask the CAs of the list: their client is closed.', { retryable: false }),
+    )
+    this.#roots[Symbol.dispose]()
   }
 
-  /** Those whose breakers let a call through, one by one; the first of all if none does: somebody has to be asked. */
-  *#askable(): Generator<Member> {
+  /** Those whose breakers let a call through; if none does, one that did not ask for rest: somebody has to be asked. */
+  *#askable(): Generator<Guarded> {
     let asked = false
-    for (const member of this.#members) {
-      if (!member.breaker.admits()) continue
+    for (const guarded of this.#guarded) {
+      if (!guarded.breaker.admits()) continue
       asked = true
-      yield member
+      yield guarded
     }
-    const [first] = this.#members
-    if (!asked && first) yield first
+    const other = this.#guarded.find(({ breaker }) => breaker.restMs === 0)
+    if (!asked && other) yield other
   }
 
-  async #issueBy(member: Member, request: CertificateRequest): Promise<IssuedCertificate> {
+  async #issueBy({ member, breaker }: Guarded, request: CertificateRequest): Promise<IssuedCertificate> {
     try {
-      const issued = await member.client.issue(request)
-      member.breaker.succeeded()
+      const issued = await this.#ask(member, request)
+      breaker.succeeded()
+      if (member !== this.#options.members[0]) this.#options.onTakenOver(member)
       return await this.#withRoots(member, issued, request.signal)
     } catch (error) {
-      if (request.signal.aborted) member.breaker.abandoned()
-      else if (error instanceof CAError && FAILS_OVER.has(error.code)) member.breaker.failed()
-      else member.breaker.succeeded()
+      this.#judge({ member, breaker }, error, request.signal)
       throw error
     }
   }
 
-  /** Where there is no common list, a certificate brings the roots of its own CA along. */
-  async #withRoots(member: Member, issued: IssuedCertificate, signal: AbortSignal): Promise<IssuedCertificate> {
-    if (this.trustBundle || issued.roots || !member.client.trustBundle) return issued
-    return { ...issued, roots: await rootsOf(member, signal) }
+  /** What the failure says of the CA. */
+  #judge({ member, breaker }: Guarded, error: unknown, { aborted, reason }: AbortSignal): void {
+    const { code, retryAfterMs } = asCAError(aborted ? reason : error, member)
+    const isDeadline = code === 'timeout' && !member.capabilities.asynchronous
+    if (aborted && !isDeadline) breaker.abandoned()
+    else if (!FAILS_OVER.includes(code)) breaker.succeeded()
+    else if (code === 'rate-limited' && retryAfterMs !== undefined) breaker.refused(retryAfterMs)
+    else breaker.failed()
   }
 
-  /** A CA that does not answer keeps the roots that it told last; one that never did has none in use yet. */
-  async #allRoots({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
-    const told = await Promise.allSettled(this.#members.map(member => rootsOf(member, signal)))
-    signal.throwIfAborted()
-    const failed = told.find(one => one.status === 'rejected')
-    if (failed && told.every(one => one.status === 'rejected')) throw failed.reason
-    return [
-      ...new Set(
-        told.flatMap((one, index) => (one.status === 'fulfilled' ? one.value : (this.#members[index]?.roots ?? []))),
-      ),
-    ]
-  }
-
-  #subscribeToAll(listener: (change: CAChange) => void): Disposable {
-    const subscriptions = new DisposableStack()
-    for (const { client } of this.#members) {
-      const subscription = client.subscribe?.(listener)
-      if (subscription) subscriptions.use(subscription)
+  async #ask(member: CAMember, request: CertificateRequest): Promise<IssuedCertificate> {
+    const { clock, timeoutMs } = this.#options
+    const deadline = new AbortController()
+    using timers = new DisposableStack()
+    if (!member.capabilities.asynchronous) {
+      const text = `it gave no answer within ${timeoutMs} ms. Check that it runs, or set a longer timeout.`
+      timers.use(clock.at(clock.now() + timeoutMs, () => deadline.abort(new CAError('timeout', text))))
     }
-    return subscriptions
+    const signal = AbortSignal.any([request.signal, deadline.signal])
+    const { ticket } = request
+    const asked = { ...request, signal, ...(ticket && { ticket: memberTicket(member.name, ticket) }) }
+    return await untilAborted(member.client.issue(asked), signal)
+  }
+
+  /** The first certificate of a CA may come before its roots are known. */
+  async #withRoots(member: CAMember, issued: IssuedCertificate, signal: AbortSignal): Promise<IssuedCertificate> {
+    if (!member.client.trustBundle) {
+      this.#roots.learn(member, issued.roots ?? [])
+      return issued
+    }
+    if (issued.roots || this.#roots.knows(member)) return issued
+    return { ...issued, roots: await this.#roots.ask(member, signal) }
+  }
+
+  #nobody({ identity }: CertificateRequest, failures: readonly Failure[]): CAError {
+    const rests = this.#guarded.map(({ breaker }) => breaker.restMs).filter(ms => ms > 0)
+    const soonest = Math.min(...rests, ...failures.flatMap(({ error }) => error.retryAfterMs ?? []))
+    const told = FAILS_OVER.map(code => failures.find(({ error }) => error.code === code)?.error).find(Boolean)
+    const reasons = failures.length === 0 ? 'Each has asked to be left alone for now.' : reasonsOf(failures)
+    return new CAError(told?.code ?? 'rate-limited', `No CA of the list issues for ${identity}. ${reasons}`, {
+      cause: told,
+      ...(Number.isFinite(soonest) && { retryAfterMs: soonest }),
+    })
   }
 }
 
-async function rootsOf(member: Member, signal: AbortSignal): Promise<readonly string[]> {
-  const roots = await member.client.trustBundle?.({ signal })
-  member.roots = roots
-  return roots ?? []
+/** A plugin may throw anything. */
+function asCAError(error: unknown, member: CAMember): CAError {
+  if (error instanceof CAError) return error
+  const text = error instanceof Error ? error.message : String(error)
+  return new CAError('unavailable', `Its plugin failed: ${text}. Mend the plugin of ${member.name}.`, { cause: error })
+}
+
+/** A refusal by a CA that was only asked because others failed. */
+function afterFailures(refusal: CAError, failures: readonly Failure[]): CAError {
+  if (failures.length === 0) return refusal
+  const { code, message, retryable, retryAfterMs } = refusal
+  return new CAError(code, `${message} It was asked because others failed. ${reasonsOf(failures)}`, {
+    cause: refusal,
+    retryable,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  })
+}
+
+function reasonsOf(failures: readonly Failure[]): string {
+  return failures.map(({ member, error }) => `${member.name}: ${error.message}`).join(' ')
 }

@@ -1,0 +1,182 @@
+/** A list of CAs in the section `ca`, each with a plugin and keys of its own. */
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { makeDirectory } from '../../test/livery-process.ts'
+import { writePluginModule } from '../../test/plugin-module.ts'
+import { describeCA } from '../ca/create-ca-client.ts'
+import { ConfigError } from './config-error.ts'
+import type { Environment } from './environment.ts'
+import { loadConfig } from './load.ts'
+import { configJson, printConfig } from './print.ts'
+
+interface Loading {
+  readonly yaml: string
+  readonly environment?: Environment
+  /** Fields of the plugin in ./acme.mjs. */
+  readonly fields?: string
+}
+
+async function load(t: TestContext, { yaml, environment = {}, fields }: Loading) {
+  const { path: folder, ...directory } = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  const file = join(folder, 'livery.yaml')
+  await writePluginModule(folder, fields === undefined ? {} : { fields })
+  await writeFile(file, `${yaml}\nidentities: ["spiffe://cluster.local/a"]\nsockets: [{ path: /s }]\n`)
+  const loaded = await loadConfig({ file, environment, workingDirectory: folder, terminal: false })
+  return { loaded, folder }
+}
+
+async function refusals(t: TestContext, loading: Loading): Promise<readonly string[]> {
+  try {
+    await load(t, loading)
+  } catch (error) {
+    assert.ok(error instanceof ConfigError, String(error))
+    return error.problems.map(
+      ({ origin, path, text }) => `${'line' in origin ? origin.line : origin.kind} ${path}: ${text}`,
+    )
+  }
+  return assert.fail('it was accepted')
+}
+
+const TWO = `
+ca:
+  plugin: failover
+  cas:
+    - { plugin: citadel, address: "a:15012", rootCert: a.pem, tokenFile: tokens/a, headers: { X-Key: s3cret } }
+    - plugin: ./acme.mjs
+      pin: s3cret
+      rootCert: system
+      where: here
+      credentials: { source: static, token: s3cret }
+`
+const ACME = `needs: ['tls', 'credentials'], options: {
+  pin: { type: 'string', secret: true, required: true, description: '' },
+  where: { type: 'path', description: '' },
+  headers: { type: 'string', default: 'none', description: '' },
+},`
+
+test('each CA has the keys of its own plugin, built-in or module, with its paths and defaults', async t => {
+  const { loaded, folder } = await load(t, { yaml: TWO, fields: ACME })
+  const { plugin, options, members = [] } = loaded.config.ca
+  assert.equal(plugin.name, 'failover')
+  assert.deepEqual(options, { timeout: 10_000, failures: 3, pause: 30_000, maxPause: 300_000 })
+  const [citadel, acme] = members
+  assert.equal(citadel?.plugin.name, 'citadel')
+  assert.equal(citadel.rootCert, join(folder, 'a.pem'))
+  assert.equal(citadel.tokenFile, join(folder, 'tokens/a'))
+  assert.equal(citadel.options['timeout'], 10_000)
+  assert.equal(acme?.plugin.name, 'acme')
+  assert.equal(acme.rootCert, 'system')
+  assert.deepEqual(acme.options, { pin: 's3cret', where: join(folder, 'here'), headers: 'none' })
+  assert.deepEqual(acme.credentials?.options, { token: 's3cret' })
+  assert.equal(loaded.origin('ca.cas[1].headers').kind, 'default')
+  assert.deepEqual(loaded.origin('ca.cas[1].pin'), { kind: 'file', file: join(folder, 'livery.yaml'), line: 7 })
+  assert.equal(describeCA(loaded.config.ca), 'failover: citadel at a:15012, acme')
+})
+
+test('the capabilities of the list are those that all of its CAs have', async t => {
+  const { loaded } = await load(t, { yaml: TWO, fields: ACME })
+  assert.deepEqual(loaded.config.ca.plugin.capabilities, {
+    roots: 'push',
+    ttl: 'honoured',
+    san: 'caller',
+    keyTypes: ['ecdsa-p256'],
+  })
+})
+
+test('secrets of a CA in the list are shown nowhere, and what is no secret is', async t => {
+  const { loaded } = await load(t, { yaml: TWO, fields: ACME })
+  const shown = printConfig(loaded) + JSON.stringify(configJson(loaded))
+  assert.doesNotMatch(shown, /s3cret/)
+  assert.match(shown, /address: a:15012/)
+  // Only the citadel has secret headers.
+  assert.match(shown, /headers: none/)
+})
+
+test('variables of a CA do not reach into the list, and a warning says so', async t => {
+  const { loaded } = await load(t, { yaml: TWO, fields: ACME, environment: { CA_ADDR: 'other:15012' } })
+  assert.equal(loaded.config.ca.members?.[0]?.options['address'], 'a:15012')
+  assert.match(loaded.warnings.join(), /CA_ADDR is set, but ca\.plugin is failover .*no effect/)
+})
+
+const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly string[]])[] = [
+  [
+    'no list',
+    'plugin: failover',
+    ['1 ca.cas: is missing. List the CAs, the preferred one first, each with its plugin.'],
+  ],
+  [
+    'an empty list',
+    'plugin: failover, cas: []',
+    ['1 ca.cas: is empty. List the CAs, the preferred one first, each with its plugin.'],
+  ],
+  [
+    'one CA without a list',
+    'plugin: failover, cas: { plugin: embedded }',
+    ['1 ca.cas: is a mapping, no list. List the CAs, the preferred one first, each with its plugin.'],
+  ],
+  [
+    'what is no mapping',
+    'plugin: failover, cas: [citadel]',
+    ['1 ca.cas[0]: "citadel" is a string, no mapping. Write plugin under it.'],
+  ],
+  [
+    'a CA without a plugin, and a module that is not there',
+    'plugin: failover, cas: [{ address: "a:1" }, { plugin: ./none.mjs }]',
+    [
+      '1 ca.cas[0].plugin: is missing. Write citadel for a CA such as that of istiod, or embedded to try things out.',
+      '1 ca.cas[1].plugin: "./none.mjs" is not found: there is no file DIRECTORY/none.mjs. Correct the path.',
+    ],
+  ],
+  [
+    'a list within a list',
+    'plugin: failover, cas: [{ plugin: embedded }, { plugin: failover, cas: [{ plugin: embedded }] }]',
+    ['1 ca.cas[1].plugin: failover is a list of CAs itself, and cannot be in one. List its CAs here.'],
+  ],
+  [
+    'values of the CAs',
+    'plugin: failover, failures: 0, cas: [{ plugin: embedded, maxTtl: 1 }, { plugin: citadel, address: nowhere, rootCert: r }]',
+    [
+      '1 ca.cas[0].maxTtl: 1 is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+      '1 ca.cas[1].address: "nowhere" is not of the form "host:port". Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6.',
+      '1 ca.failures: 0 is no number from 1 to 100. Write digits only, without quotes.',
+    ],
+  ],
+  [
+    'a key of the wrong CA',
+    'plugin: failover, cas: [{ plugin: embedded, rootCert: r }]',
+    ['1 ca.cas[0].rootCert: unknown key. The plugin embedded makes no TLS connection of its own. Remove it.'],
+  ],
+  [
+    'a citadel without a root',
+    'plugin: failover, cas: [{ plugin: citadel, address: "a:15012" }]',
+    [
+      '1 ca.cas[0].rootCert: is missing. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
+    ],
+  ],
+  [
+    'a list at one CA',
+    'plugin: embedded, cas: [{ plugin: embedded }]',
+    ['1 ca.cas: unknown key. The plugin embedded is one CA. Remove it.'],
+  ],
+  [
+    'a key of a CA at the list',
+    'plugin: failover, rootCert: r, cas: [{ plugin: embedded }]',
+    ['1 ca.rootCert: unknown key. The plugin failover makes no TLS connection of its own. Remove it.'],
+  ],
+]
+for (const [what, ca, says] of REFUSALS)
+  test(`refused: ${what}`, async t => {
+    const found = await refusals(t, { yaml: `ca: { ${ca} }` })
+    assert.deepEqual(
+      found.map(text => text.replace(/file \S+\/none/, 'file DIRECTORY/none')),
+      says,
+    )
+  })
+
+test('a module cannot have a list of CAs', async t => {
+  const found = await refusals(t, { yaml: 'ca: { plugin: ./acme.mjs }', fields: `needs: ['members'],` })
+  assert.match(found.join(), /needs\.0 is none of tls, credentials/)
+})

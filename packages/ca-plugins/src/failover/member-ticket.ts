@@ -1,0 +1,17 @@
+/** The one note of a request, shared by CAs: each finds only what it has written itself. */
+import type { RequestTicket } from '@livery/core'
+
+/** As the CA with this name sees it. A later CA's note takes the place of an earlier one's. */
+export function memberTicket(member: string, ticket: RequestTicket): RequestTicket {
+  const mark = `${member}\n`
+  const own = (): string | undefined => (ticket.kept?.startsWith(mark) ? ticket.kept.slice(mark.length) : undefined)
+  return {
+    get kept() {
+      return own()
+    },
+    keep: async value => {
+      if (value !== undefined) await ticket.keep(mark + value)
+      else if (own() !== undefined) await ticket.keep(undefined)
+    },
+  }
+}
