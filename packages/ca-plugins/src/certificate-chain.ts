@@ -27,6 +27,12 @@ export function splitChain(elements: readonly string[], what: string): SplitChai
   return { chain: [leaf, ...issuers.filter(pem => !roots.includes(pem))], roots: [...new Set(roots)] }
 }
 
+/** The self-signed ones, each once. Throws as {@link splitChain} does. */
+export function selfSignedOf(elements: readonly string[], what: string): readonly string[] {
+  const roots = elementsOf(elements, what).filter(pem => isSelfSigned(pem, what))
+  return [...new Map(roots.map(pem => [parse(pem, what).fingerprint256, pem])).values()]
+}
+
 /** The last certificate of each of `chains`, each once. Throws as {@link splitChain} does. */
 export function rootsOf(chains: readonly (readonly string[])[], what: string): readonly string[] {
   const roots = new Map<string, string>()

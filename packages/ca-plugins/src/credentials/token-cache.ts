@@ -4,8 +4,8 @@ import { type Clock, type Credential, type PluginLog, untilAborted } from '@live
 export interface TokenCacheOptions {
   readonly clock: Clock
   readonly log: Pick<PluginLog, 'warn'>
-  /** A token with less left than this is asked for again. */
-  readonly refreshBeforeMs: number
+  /** A token with less left than this is asked for again; told by its lifetime where that differs from token to token. */
+  readonly refreshBeforeMs: number | ((lifetimeMs: number) => number)
   /** But no sooner than this after the last time, while it is still good: a source may have no newer one. */
   readonly intervalMs: number
 }
@@ -52,6 +52,11 @@ export class TokenCache {
       if (!old) throw error
       return old.credential
     }
+  }
+
+  /** Has the next caller fetch another one, if `token` is what is held. */
+  forget(key: string, token: string): void {
+    if (this.#held.get(key)?.credential.token === token) this.#held.delete(key)
   }
 
   #good(key: string): Held | undefined {
@@ -104,11 +109,8 @@ export class TokenCache {
     const { expiresAt } = credential
     if (expiresAt === undefined) return
     const { refreshBeforeMs, intervalMs } = this.#options
-    this.#held.set(key, {
-      credential,
-      expiresAt,
-      refreshAt: Math.max(expiresAt - refreshBeforeMs, askedAt + intervalMs),
-    })
+    const beforeMs = typeof refreshBeforeMs === 'number' ? refreshBeforeMs : refreshBeforeMs(expiresAt - askedAt)
+    this.#held.set(key, { credential, expiresAt, refreshAt: Math.max(expiresAt - beforeMs, askedAt + intervalMs) })
   }
 }
 
