@@ -1,0 +1,131 @@
+/** Calls to the API server: each with the credentials of its moment, over connections that are kept. */
+import type { Configuration, RequestContext, ResponseContext } from '@kubernetes/client-node'
+import { CAError, type CertificateRequest, type Clock, type CredentialSource, untilAborted } from '@livery/core'
+import { readTokenFile } from '../credentials/token-file.ts'
+import { apiError, type Doing, statusOf } from './api-error.ts'
+import { ApiSession } from './api-session.ts'
+import type { KubernetesLibrary } from './client-library.ts'
+import type { Login, LoginFiles } from './login.ts'
+
+/** For whom a call is made. */
+export type Caller = Pick<CertificateRequest, 'signal' | 'tokenFile'>
+
+export interface ApiConnectionParts {
+  readonly library: KubernetesLibrary
+  readonly login: LoginFiles
+  readonly clock: Clock
+  readonly credentials: CredentialSource | undefined
+}
+
+export class ApiConnection implements AsyncDisposable {
+  readonly #parts: ApiConnectionParts
+  readonly #http: InstanceType<KubernetesLibrary['IsomorphicFetchHttpLibrary']>
+  readonly #retired = new Set<ApiSession>()
+  #session: ApiSession | undefined
+
+  constructor(parts: ApiConnectionParts) {
+    this.#parts = parts
+    this.#http = new parts.library.IsomorphicFetchHttpLibrary()
+  }
+
+  /** `send` with a configuration of the library's; rejects with a `CAError`, or the signal's reason. */
+  async call<T>(doing: Doing, caller: Caller, send: (configuration: Configuration) => Promise<T>): Promise<T> {
+    const secrets: string[] = []
+    return this.#asCAError(doing, caller, secrets, async session => send(this.#configuration(session, caller, secrets)))
+  }
+
+  /**
+   * The answer to a GET as soon as it begins; `undefined` for 410, what it was to begin with is gone. Rejects as
+   * {@link call} does, also for every other status than 200.
+   */
+  async stream(doing: Doing, caller: Caller, path: string): Promise<ResponseContext | undefined> {
+    const { RequestContext, HttpMethod, ApiException } = this.#parts.library
+    const secrets: string[] = []
+    return this.#asCAError(doing, caller, secrets, async session => {
+      const context = new RequestContext(session.login.cluster.server + path, HttpMethod.GET)
+      await this.#authorize(context, session, caller, secrets)
+      context.setSignal(caller.signal)
+      const response = await this.#http.send(context).toPromise()
+      const { httpStatusCode, headers, body } = response
+      if (httpStatusCode === 410) return undefined
+      if (httpStatusCode !== 200) throw new ApiException(httpStatusCode, '', await body.text(), headers)
+      return response
+    })
+  }
+
+  /** Open calls reject; their callers know why. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#retire()
+    await Promise.all([...this.#retired].map(session => session.destroy()))
+  }
+
+  async #asCAError<T>(
+    doing: Doing,
+    { signal }: Caller,
+    secrets: readonly string[],
+    send: (session: ApiSession) => Promise<T>,
+  ): Promise<T> {
+    const session = await untilAborted(this.#current(), signal)
+    try {
+      return await untilAborted(send(session), signal)
+    } catch (error) {
+      if (error instanceof CAError) throw error
+      signal.throwIfAborted()
+      // Programs and providers that gave the old credentials are asked anew, and certificates shown anew.
+      if (statusOf(error) === 401 && session === this.#session) this.#retire()
+      throw apiError(error, doing, { server: session.login.cluster.server, secrets })
+    }
+  }
+
+  async #current(): Promise<ApiSession> {
+    const login: Login = await this.#parts.login.read()
+    if (this.#session?.login === login) return this.#session
+    this.#retire()
+    this.#session = new ApiSession(this.#parts.library, login)
+    return this.#session
+  }
+
+  #retire(): void {
+    const session = this.#session
+    if (!session) return
+    this.#session = undefined
+    this.#retired.add(session)
+    session.close().then(
+      () => this.#retired.delete(session),
+      () => this.#retired.delete(session),
+    )
+  }
+
+  #configuration(session: ApiSession, caller: Caller, secrets: string[]): Configuration {
+    const { ServerConfiguration, createConfiguration } = this.#parts.library
+    return createConfiguration({
+      baseServer: new ServerConfiguration(session.login.cluster.server, {}),
+      httpApi: {
+        send: context => {
+          context.setSignal(caller.signal)
+          return this.#http.send(context)
+        },
+      },
+      authMethods: {
+        default: {
+          getName: () => 'livery',
+          applySecurityAuthentication: context => this.#authorize(context, session, caller, secrets),
+        },
+      },
+    })
+  }
+
+  async #authorize(context: RequestContext, session: ApiSession, caller: Caller, secrets: string[]): Promise<void> {
+    const token = await this.#token(session, caller)
+    if (token !== undefined) secrets.push(token)
+    await session.authorize(context, token)
+  }
+
+  /** Those configured for Livery go before those of the kubeconfig. */
+  async #token({ login }: ApiSession, caller: Caller): Promise<string | undefined> {
+    const { credentials, clock } = this.#parts
+    if (credentials && credentials.isConfigured?.(caller) !== false) return (await credentials.get(caller)).token
+    if (login.tokenFile === undefined) return undefined
+    return (await readTokenFile(login.tokenFile, clock, caller.signal)).token
+  }
+}

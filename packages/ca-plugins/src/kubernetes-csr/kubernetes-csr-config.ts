@@ -1,0 +1,74 @@
+/** The configuration keys of the `kubernetes-csr` plugin, and what only the plugin can check of their values. */
+import type { ConfigOf, PluginOptions } from '@livery/core'
+
+export const kubernetesCsrOptions = {
+  signerName: {
+    type: 'string',
+    required: true,
+    description: 'Who signs: a domain and a path, as in example.com/workloads',
+    problem: signerNameProblem,
+  },
+  signerRoots: { type: 'path', description: "The signer's roots: a PEM file, read again when it changes" },
+  clusterTrustBundle: {
+    type: 'string',
+    description: "The signer's roots: the name of a ClusterTrustBundle",
+    problem: value =>
+      /^[a-z0-9]([a-z0-9.:-]{0,251}[a-z0-9])?$/.test(value)
+        ? undefined
+        : 'is no name of a ClusterTrustBundle. Write one like example.com:workloads:roots',
+  },
+  kubeconfig: { type: 'path', description: "How the API server is reached; default: the pod's service account" },
+  context: { type: 'string', description: 'The context of the kubeconfig; default: its current one' },
+  usages: {
+    type: 'list',
+    default: ['digital signature', 'server auth', 'client auth'],
+    description: 'The key usages that are asked for',
+  },
+  approvalTimeout: {
+    type: 'duration',
+    default: '15m',
+    min: '1s',
+    description: 'How long a request is waited for until it is told as overdue',
+  },
+  namePrefix: {
+    type: 'string',
+    default: 'livery-',
+    description: 'What the names of the requests begin with',
+    problem: value =>
+      /^[a-z0-9]([a-z0-9.-]{0,62})$/.test(value)
+        ? undefined
+        : 'cannot begin a name. Write at most 63 of a-z, 0-9, "." and "-", a letter or digit first',
+  },
+} as const satisfies PluginOptions
+
+export type KubernetesCsrConfig = ConfigOf<typeof kubernetesCsrOptions>
+
+/** Throws a `TypeError` that names the field, its value, the reason and the remedy. */
+export function checkConfig(config: KubernetesCsrConfig): void {
+  const { signerRoots, clusterTrustBundle, kubeconfig, context, usages } = config
+  if (signerRoots === undefined && clusterTrustBundle === undefined)
+    throw new TypeError(
+      "Cannot use kubernetes-csr: certificates come without their root. Set signerRoots to a file with the signer's roots, or clusterTrustBundle to the name of the bundle that has them.",
+    )
+  if (signerRoots !== undefined && clusterTrustBundle !== undefined)
+    throw new TypeError(
+      `Cannot use signerRoots ${JSON.stringify(signerRoots)}: clusterTrustBundle is set as well. Leave one of them out.`,
+    )
+  if (context !== undefined && kubeconfig === undefined)
+    throw new TypeError(
+      `Cannot use context ${JSON.stringify(context)}: it is one of a kubeconfig, and none is named. Set kubeconfig to its file.`,
+    )
+  if (usages.length === 0)
+    throw new TypeError(
+      'Cannot use usages []: the API server takes no request without one. Leave it out for the default.',
+    )
+}
+
+function signerNameProblem(value: string): string | undefined {
+  if (!/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\/[A-Za-z0-9_.-]+$/.test(value) || value.length > 571)
+    return 'is no signer name. Write a domain and a path, as in example.com/workloads'
+  // The API has it no longer: https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/
+  if (value === 'kubernetes.io/legacy-unknown')
+    return 'is a signer that certificates.k8s.io/v1 refuses. Name the one that signs for workloads'
+  return undefined
+}

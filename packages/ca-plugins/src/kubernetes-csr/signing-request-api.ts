@@ -1,0 +1,111 @@
+/** The calls of certificates.k8s.io that this plugin makes. */
+import type { V1CertificateSigningRequest } from '@kubernetes/client-node'
+import { CAError } from '@livery/core'
+import type { ApiConnection, Caller } from './api-connection.ts'
+import { type Doing, statusOf } from './api-error.ts'
+import type { KubernetesLibrary } from './client-library.ts'
+import { readSigningRequest, type SigningRequest } from './signing-request.ts'
+import { readWatchEvents } from './watch-events.ts'
+
+export interface NewSigningRequest {
+  /** Its name, or with `generateName` what the name that the server makes begins with. */
+  readonly name: string
+  readonly generateName?: boolean
+  readonly request: string
+  readonly signerName: string
+  readonly usages: readonly string[]
+  readonly expirationSeconds: number
+}
+
+/** What a watch tells. It ends without a word when the server or the network ends it. */
+export type Change = { readonly kind: 'changed'; readonly request: SigningRequest } | { readonly kind: 'deleted' }
+
+const RESOURCE = 'certificatesigningrequests'
+const PATH = `/apis/certificates.k8s.io/v1/${RESOURCE}`
+
+export class SigningRequestApi {
+  readonly #library: KubernetesLibrary
+  readonly #connection: ApiConnection
+
+  constructor(library: KubernetesLibrary, connection: ApiConnection) {
+    this.#library = library
+    this.#connection = connection
+  }
+
+  /** `undefined` if there is one of that name. Rejects with a `CAError`, or the signal's reason. */
+  async create(asked: NewSigningRequest, whose: string, caller: Caller): Promise<SigningRequest | undefined> {
+    const doing = { what: `create the request ${asked.name} ${whose}`, verb: 'create', resource: RESOURCE } as const
+    const created = await this.#connection.call(doing, caller, async configuration => {
+      try {
+        return await new this.#library.CertificatesV1Api(configuration).createCertificateSigningRequest({
+          body: bodyOf(asked),
+        })
+      } catch (error) {
+        if (statusOf(error) === 409) return undefined
+        throw error
+      }
+    })
+    return created && understood(created, doing)
+  }
+
+  /** As it is now; `undefined` if there is none of that name. Rejects as {@link create} does. */
+  async find(name: string, whose: string, caller: Caller): Promise<SigningRequest | undefined> {
+    const doing = { what: `look for the request ${name} ${whose}`, verb: 'list', resource: RESOURCE } as const
+    const list = await this.#connection.call(doing, caller, configuration =>
+      new this.#library.CertificatesV1Api(configuration).listCertificateSigningRequest({
+        fieldSelector: `metadata.name=${name}`,
+      }),
+    )
+    const [found] = list.items
+    return found && understood(found, doing)
+  }
+
+  /** What happens to `from` from now on. Rejects as {@link create} does if it cannot begin, or the server ends it as an error that lasts. */
+  async *watch(from: SigningRequest, whose: string, caller: Caller): AsyncGenerator<Change, void> {
+    const doing = { what: `watch the request ${from.name} ${whose}`, verb: 'watch', resource: RESOURCE } as const
+    const query = new URLSearchParams({
+      watch: 'true',
+      fieldSelector: `metadata.name=${from.name}`,
+      resourceVersion: from.resourceVersion,
+      allowWatchBookmarks: 'true',
+    })
+    // The library's own Watch gives up after 30 silent seconds, and tells neither text nor Retry-After of a refusal.
+    const response = await this.#connection.stream(doing, caller, `${PATH}?${query}`)
+    const stream = response?.body.stream() ?? null
+    for await (const { type, object } of readWatchEvents(stream, caller.signal)) {
+      if (type === 'DELETED') yield { kind: 'deleted' }
+      // What a bookmark says is not needed: whatever ends a watch, the next one begins with a look.
+      else if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', request: understood(object, doing) }
+      // 410: what it began with is too old; else the server has trouble, and the look will say which.
+      else if (type === 'ERROR') return
+    }
+  }
+
+  /** The PEM of a ClusterTrustBundle. Rejects as {@link create} does. */
+  async trustBundle(name: string, caller: Caller): Promise<string> {
+    const doing = { what: `read the ClusterTrustBundle ${name}`, verb: 'get', resource: 'clustertrustbundles' } as const
+    const { spec } = await this.#connection.call(doing, caller, configuration =>
+      new this.#library.CertificatesV1beta1Api(configuration).readClusterTrustBundle({ name }),
+    )
+    return typeof spec?.trustBundle === 'string' ? spec.trustBundle : ''
+  }
+}
+
+function bodyOf(asked: NewSigningRequest): V1CertificateSigningRequest {
+  const { name, generateName = false, request, signerName, usages, expirationSeconds } = asked
+  return {
+    apiVersion: 'certificates.k8s.io/v1',
+    kind: 'CertificateSigningRequest',
+    metadata: generateName ? { generateName: name } : { name },
+    spec: { request, signerName, usages: [...usages], expirationSeconds },
+  }
+}
+
+function understood(value: unknown, { what }: Doing): SigningRequest {
+  const request = readSigningRequest(value)
+  if (request) return request
+  throw new CAError(
+    'bad-response',
+    `Cannot ${what}: the answer is no CertificateSigningRequest. Check that this is an API server.`,
+  )
+}
