@@ -1,9 +1,9 @@
 /** Keeps calls away from a CA that fails again and again, and lets one through now and then to see whether it is back. */
 import type { Clock } from '@livery/core'
 
-/** What became of a breaker; `forMs`: how long calls are kept away. */
+/** What became of a breaker; `forMs`: how long calls are kept away; `reason`: what the last one ended with. */
 export type BreakerChange =
-  | { readonly kind: 'open'; readonly forMs: number }
+  | { readonly kind: 'open'; readonly forMs: number; readonly reason: string }
   | { readonly kind: 'half-open' }
   | { readonly kind: 'closed' }
 
@@ -53,29 +53,29 @@ export class CircuitBreaker {
     if (wasOpen) this.#options.onChange({ kind: 'closed' })
   }
 
-  failed(): void {
+  failed(reason: string): void {
     const { failures, openMs, maxOpenMs } = this.#options
     switch (this.#state.kind) {
       case 'open':
         // A call from before it opened tells nothing new.
         return
       case 'half-open':
-        this.#open(Math.min(this.#state.openMs * 2, maxOpenMs))
+        this.#open(Math.min(this.#state.openMs * 2, maxOpenMs), reason)
         return
       case 'closed':
         this.#state = { kind: 'closed', failures: this.#state.failures + 1 }
-        if (this.#state.failures >= failures) this.#open(openMs)
+        if (this.#state.failures >= failures) this.#open(openMs, reason)
     }
   }
 
   /** The CA works, and has no room for `ms`: nobody asks it until then. */
-  refused(ms: number): void {
+  refused(ms: number, reason: string): void {
     const { clock, openMs, onChange } = this.#options
     const until = clock.now() + ms
     const { kind } = this.#state
     if (this.#state.kind === 'open' && this.#state.until >= until) return
     this.#state = { kind: 'open', until, openMs, asked: true }
-    if (kind !== 'open') onChange({ kind: 'open', forMs: ms })
+    if (kind !== 'open') onChange({ kind: 'open', forMs: ms, reason })
   }
 
   /** The call ended without telling anything of the CA: nobody waited for it any more. The next one is on trial. */
@@ -85,9 +85,9 @@ export class CircuitBreaker {
     this.#state = { kind: 'open', until: this.#options.clock.now(), openMs, asked: false }
   }
 
-  #open(forMs: number): void {
+  #open(forMs: number, reason: string): void {
     const { clock, onChange } = this.#options
     this.#state = { kind: 'open', until: clock.now() + forMs, openMs: forMs, asked: false }
-    onChange({ kind: 'open', forMs })
+    onChange({ kind: 'open', forMs, reason })
   }
 }

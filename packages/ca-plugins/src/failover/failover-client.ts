@@ -127,12 +127,12 @@ export class FailoverClient implements CAClient {
 
   /** What the failure says of the CA. */
   #judge({ member, breaker }: Guarded, error: unknown, { aborted, reason }: AbortSignal): void {
-    const { code, retryAfterMs } = asCAError(aborted ? reason : error, member)
+    const { code, retryAfterMs, message } = asCAError(aborted ? reason : error, member)
     const isDeadline = code === 'timeout' && !member.capabilities.asynchronous
     if (aborted && !isDeadline) breaker.abandoned()
     else if (!FAILS_OVER.includes(code)) breaker.succeeded()
-    else if (code === 'rate-limited' && retryAfterMs !== undefined) breaker.refused(retryAfterMs)
-    else breaker.failed()
+    else if (code === 'rate-limited' && retryAfterMs !== undefined) breaker.refused(retryAfterMs, message)
+    else breaker.failed(message)
   }
 
   async #ask(member: CAMember, request: CertificateRequest): Promise<IssuedCertificate> {

@@ -57,7 +57,7 @@ function parts({ clock, log, metrics }: CAContext, config: ConfigOf<typeof failo
       switch (change.kind) {
         case 'open':
           opened.add()
-          log.warn(`The CA ${name} is left alone for ${change.forMs} ms, and the next one asked in its place`)
+          log.warn(`The CA ${name} is left alone for ${change.forMs} ms, and the next one is asked: ${change.reason}`)
           break
         case 'half-open':
           halfOpened.add()
