@@ -1,0 +1,57 @@
+/** Why a file cannot be used: which one, the reason, what to do. Nothing of its content, and no cause that could quote it. */
+import { CAError, type CAErrorCode } from '@livery/core'
+
+export interface FileFaultParts {
+  readonly file: string
+  /** As in "it is not there". */
+  readonly reason: string
+  /** As in "Write it there". */
+  readonly remedy: string
+  /** Default: `bad-response`. */
+  readonly code?: CAErrorCode
+  /** Whether it looks as if the files were being written at this moment. Default: `false`. */
+  readonly mayPass?: boolean
+}
+
+export class FileFault extends CAError {
+  readonly mayPass: boolean
+
+  constructor({ file, reason, remedy, code = 'bad-response', mayPass = false }: FileFaultParts) {
+    super(code, `Cannot use ${file}: ${reason}. ${remedy}.`)
+    this.mayPass = mayPass
+  }
+}
+
+const FIELDS = 'or correct layout, folder and the names of the files'
+
+/** Of what reading `file` was rejected with. `mayPass`: whether a file that is missing may be on its way. */
+export function readFault(file: string, error: unknown, mayPass: boolean): FileFault {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  const fault = (reason: string, remedy: string) => new FileFault({ file, reason, remedy, code: 'unavailable' })
+  switch (code) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return new FileFault({
+        file,
+        reason: 'it is not there',
+        remedy: `Have it written there, ${FIELDS}`,
+        code: 'unavailable',
+        mayPass,
+      })
+    case 'EACCES':
+    case 'EPERM':
+      return fault('the agent may not read it', "Let the agent's user read it and pass through its folders")
+    case 'ELOOP':
+      return fault('its symbolic links lead in a circle', 'Replace the links')
+    case undefined:
+      // It was opened: it is no regular file, too long, or grows.
+      return new FileFault({
+        file,
+        reason: error instanceof Error ? error.message : String(error),
+        remedy: `Put a PEM file there, ${FIELDS}`,
+        mayPass: true,
+      })
+    default:
+      return fault(`reading failed with ${String(code)}`, 'Look at the volume that it is on')
+  }
+}

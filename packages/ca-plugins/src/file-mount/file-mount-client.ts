@@ -1,0 +1,126 @@
+/** The client of the `file-mount` plugin: what the files hold now, and word of what changed in them. */
+import {
+  type CAChange,
+  type CAClient,
+  type CAContext,
+  CAError,
+  type CertificateRequest,
+  type IssuedCertificate,
+  type SpiffeId,
+  WatchedFiles,
+} from '@livery/core'
+import { FaultLog } from './fault-log.ts'
+import type { Mount } from './file-mount-config.ts'
+import { Limit } from './limit.ts'
+import { MountedIdentity } from './mounted-identity.ts'
+import { MountedRoots } from './mounted-roots.ts'
+
+/** How many files are read at once without being asked for. */
+const READS_AT_ONCE = 16
+
+/** Watches the files of every identity that was asked for. Holds roots and digests, no certificate and no key. */
+export class FileMountClient implements CAClient {
+  readonly #context: CAContext
+  readonly #mount: Mount
+  readonly #watched: WatchedFiles
+  readonly #limit = new Limit(READS_AT_ONCE)
+  readonly #faults: FaultLog
+  readonly #roots: MountedRoots
+  readonly #identities = new Map<SpiffeId, MountedIdentity>()
+  readonly #listeners = new Set<(change: CAChange) => void>()
+  readonly #closed = new AbortController()
+
+  constructor(context: CAContext, mount: Mount) {
+    const { clock, log } = context
+    this.#context = context
+    this.#mount = mount
+    this.#faults = new FaultLog(log)
+    this.#watched = new WatchedFiles({
+      clock,
+      pollMs: mount.pollMs,
+      onError: error => log.warn(notWatched(error, mount.pollMs)),
+    })
+    this.#roots = new MountedRoots({
+      clock,
+      watched: this.#watched,
+      limit: this.#limit,
+      areChains: mount.roots.text === mount.chain.text,
+      faults: this.#faults,
+      warn: message => log.warn(message),
+      onChange: () => this.#tell({ kind: 'roots' }),
+    })
+    // One file for all is known before any identity is.
+    const { fixed } = mount.roots
+    if (fixed !== undefined) this.#roots.use(fixed, () => {})
+  }
+
+  async issue({ identity, signal }: CertificateRequest): Promise<IssuedCertificate> {
+    signal.throwIfAborted()
+    this.#checkOpen()
+    const mounted = this.#identities.get(identity) ?? this.#start(identity)
+    const { chain, roots, privateKey } = await mounted.read(AbortSignal.any([signal, this.#closed.signal]))
+    return { chain, roots, privateKey }
+  }
+
+  async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
+    signal.throwIfAborted()
+    this.#checkOpen()
+    return await this.#roots.bundle(AbortSignal.any([signal, this.#closed.signal]))
+  }
+
+  subscribe(listener: (change: CAChange) => void): Disposable {
+    this.#checkOpen()
+    this.#listeners.add(listener)
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed.abort(closedError())
+    this.#listeners.clear()
+    for (const identity of [...this.#identities.keys()]) this.#stop(identity)
+    this.#roots[Symbol.dispose]()
+    this.#watched[Symbol.dispose]()
+  }
+
+  #start(identity: SpiffeId): MountedIdentity {
+    const { clock, log } = this.#context
+    const { chain, key, roots } = this.#mount
+    const mounted = new MountedIdentity({
+      identity,
+      files: { chain: chain.fill(identity), key: key.fill(identity) },
+      rootsFile: roots.fill(identity),
+      roots: this.#roots,
+      clock,
+      watched: this.#watched,
+      limit: this.#limit,
+      faults: this.#faults,
+      warn: message => log.warn(message),
+      onChange: () => this.#tell({ kind: 'certificates', identities: [identity] }),
+      onUnused: () => this.#stop(identity),
+    })
+    this.#identities.set(identity, mounted)
+    return mounted
+  }
+
+  #stop(identity: SpiffeId): void {
+    this.#identities.get(identity)?.[Symbol.dispose]()
+    this.#identities.delete(identity)
+  }
+
+  #tell(change: CAChange): void {
+    for (const listener of this.#listeners) listener(change)
+  }
+
+  #checkOpen(): void {
+    if (this.#closed.signal.aborted) throw closedError()
+  }
+}
+
+function closedError(): CAError {
+  return new CAError('unavailable', 'Cannot read the mounted files: the client is closed.', { retryable: false })
+}
+
+function notWatched(error: unknown, pollMs: number): string {
+  const reason = error instanceof Error ? error.message : String(error)
+  return `Cannot watch files for changes: ${reason}. They are looked at every ${pollMs / 1000} s instead. Raise fs.inotify.max_user_watches or max_user_instances, or lower poll.`
+}

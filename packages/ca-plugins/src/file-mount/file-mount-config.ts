@@ -1,0 +1,76 @@
+/** The configuration keys of the `file-mount` plugin, and the well-known layouts behind them. */
+import { resolve } from 'node:path'
+import type { ConfigOf, PluginOptions } from '@livery/core'
+import { PathTemplate } from './path-template.ts'
+
+const LAYOUT_NAMES = ['istio', 'workload-spiffe-credentials', 'gke', 'kubernetes-tls'] as const
+
+export const fileMountOptions = {
+  layout: {
+    type: 'string',
+    choices: LAYOUT_NAMES,
+    default: 'istio',
+    description:
+      'The folder and file names of: Istio, its workload-spiffe-credentials, GKE, or a Kubernetes TLS secret',
+  },
+  folder: {
+    type: 'path',
+    description:
+      'Where the files are; {trustDomain}, {namespace}, {serviceAccount}, {name} and {path} stand for parts of the identity',
+  },
+  chain: { type: 'string', description: 'The certificate, then its intermediates: a name in the folder, or a path' },
+  key: { type: 'string', description: 'The private key, not encrypted: a name in the folder, or a path' },
+  roots: { type: 'string', description: 'The roots: a name in the folder, or a path' },
+  poll: {
+    type: 'duration',
+    min: '1s',
+    max: '1h',
+    default: '30s',
+    description: 'How often files are looked at even if nothing tells of a change',
+  },
+} as const satisfies PluginOptions
+
+export type FileMountConfig = ConfigOf<typeof fileMountOptions>
+
+/** Where the files of each identity are. */
+export interface Mount {
+  readonly chain: PathTemplate
+  readonly key: PathTemplate
+  readonly roots: PathTemplate
+  readonly pollMs: number
+}
+
+interface Layout {
+  readonly folder?: string
+  readonly chain: string
+  readonly key: string
+  readonly roots: string
+}
+
+const ISTIO_NAMES = { chain: 'cert-chain.pem', key: 'key.pem', roots: 'root-cert.pem' }
+const CREDENTIALS_FOLDER = '/var/run/secrets/workload-spiffe-credentials'
+
+const LAYOUTS: Readonly<Record<(typeof LAYOUT_NAMES)[number], Layout>> = {
+  istio: { folder: '/etc/certs', ...ISTIO_NAMES },
+  'workload-spiffe-credentials': { folder: CREDENTIALS_FOLDER, ...ISTIO_NAMES },
+  gke: {
+    folder: CREDENTIALS_FOLDER,
+    chain: 'certificates.pem',
+    key: 'private_key.pem',
+    roots: 'ca_certificates.pem',
+  },
+  'kubernetes-tls': { chain: 'tls.crt', key: 'tls.key', roots: 'ca.crt' },
+}
+
+/** Throws a `TypeError` that names the field, its value, the reason and the remedy. */
+export function mountOf({ layout, poll, ...config }: FileMountConfig): Mount {
+  const names = { ...LAYOUTS[layout], ...config }
+  const { folder } = names
+  if (folder === undefined)
+    throw new TypeError(
+      `Cannot use layout ${JSON.stringify(layout)}: folder is missing. Name it, such as /var/run/identities/{namespace}/{serviceAccount}.`,
+    )
+  const template = (field: 'chain' | 'key' | 'roots') => new PathTemplate(field, resolve(folder, names[field]))
+  new PathTemplate('folder', folder)
+  return { chain: template('chain'), key: template('key'), roots: template('roots'), pollMs: poll }
+}

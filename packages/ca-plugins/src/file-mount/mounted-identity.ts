@@ -1,0 +1,137 @@
+/** The files of one identity: read when asked for, watched in between. */
+import { type Clock, type SpiffeId, untilAborted, type WatchedFiles } from '@livery/core'
+import { Announcement } from './announcement.ts'
+import type { FaultLog } from './fault-log.ts'
+import { FileFault } from './file-fault.ts'
+import { type KeyPair, type KeyPairFiles, readKeyPair } from './key-pair.ts'
+import type { Limit } from './limit.ts'
+import type { MountedRoots } from './mounted-roots.ts'
+
+/** How long a pair that is half written is waited for; beyond that, core asks again. */
+const PAUSES_MS = [50, 100, 200, 400]
+/** An identity that nobody has asked for so long, and whose certificate has ended, is let go of. */
+const UNUSED_MS = 3_600_000
+/** What is left of a certificate's life when one waits in vain for the next. */
+const LAST_FIFTH = 0.2
+
+export interface MountedIdentityParts {
+  readonly identity: SpiffeId
+  readonly files: KeyPairFiles
+  readonly rootsFile: string
+  readonly roots: MountedRoots
+  readonly clock: Clock
+  readonly watched: WatchedFiles
+  /** For what is read without being asked for. */
+  readonly limit: Limit
+  readonly faults: FaultLog
+  readonly warn: (message: string) => void
+  /** Called when the files hold another usable pair than the one that was read last. */
+  readonly onChange: () => void
+  /** Called when nobody asks for it any more. */
+  readonly onUnused: () => void
+}
+
+/** A pair with the roots that lie beside it. */
+export interface MountedSet extends KeyPair {
+  readonly roots: readonly string[]
+}
+
+export class MountedIdentity implements Disposable {
+  readonly #parts: MountedIdentityParts
+  readonly #watches = new DisposableStack()
+  readonly #announcement = new Announcement()
+  #isDisposed = false
+  /** Reads overlap: one that began before another was given out tells nothing new. */
+  #reads = 0
+  #lastGiven = 0
+  #neededUntil = 0
+  #warnedOf: string | undefined
+
+  constructor(parts: MountedIdentityParts) {
+    this.#parts = parts
+    const look = () => void parts.limit.run(() => this.#look())
+    this.#watches.use(parts.watched.add([parts.files.chain, parts.files.key], look))
+    this.#watches.use(parts.roots.use(parts.rootsFile, look))
+  }
+
+  /** Rejects with a {@link FileFault}, or the signal's reason. */
+  async read(signal: AbortSignal): Promise<MountedSet> {
+    const { clock } = this.#parts
+    this.#neededUntil = Math.max(this.#neededUntil, clock.now() + UNUSED_MS)
+    for (const pauseMs of PAUSES_MS) {
+      try {
+        return await this.#give(signal)
+      } catch (error) {
+        if (!(error instanceof FileFault && error.mayPass)) throw error
+      }
+      await pause(clock, pauseMs, signal)
+    }
+    return await this.#give(signal)
+  }
+
+  [Symbol.dispose](): void {
+    this.#isDisposed = true
+    this.#watches.dispose()
+    this.#parts.faults.gone(this.#parts.files.chain)
+  }
+
+  async #give(signal: AbortSignal): Promise<MountedSet> {
+    const read = ++this.#reads
+    const set = await untilAborted(this.#readSet(), signal)
+    this.#lastGiven = Math.max(this.#lastGiven, read)
+    this.#announcement.gave(set.version)
+    this.#neededUntil = Math.max(this.#neededUntil, set.notAfter)
+    return set
+  }
+
+  async #readSet(): Promise<MountedSet> {
+    const pair = await this.#readPair()
+    try {
+      return { ...pair, roots: await this.#parts.roots.read(this.#parts.rootsFile) }
+    } catch (error) {
+      pair.privateKey.fill(0)
+      throw error
+    }
+  }
+
+  #readPair(): Promise<KeyPair> {
+    const { files, identity, clock } = this.#parts
+    return readKeyPair(files, identity, clock.now())
+  }
+
+  async #look(): Promise<void> {
+    const { clock, files, faults, roots, rootsFile, onChange, onUnused } = this.#parts
+    if (this.#isDisposed) return
+    if (clock.now() >= this.#neededUntil) return onUnused()
+    const read = ++this.#reads
+    try {
+      const pair = await this.#readPair()
+      pair.privateKey.fill(0)
+      if (this.#isDisposed || read < this.#lastGiven) return
+      faults.gone(files.chain)
+      this.#warnOfEnd(pair)
+      if (roots.isKnown(rootsFile) && this.#announcement.tells(pair.version, clock.now())) onChange()
+    } catch (error) {
+      // Until a pair was given out, core asks again and again, and tells why it has none.
+      if (this.#isDisposed || !this.#announcement.isKnown) return
+      faults.found(files.chain, error instanceof Error ? error.message : String(error))
+    }
+  }
+
+  #warnOfEnd({ version, notBefore, notAfter }: KeyPair): void {
+    const { clock, files, warn } = this.#parts
+    const left = notAfter - clock.now()
+    if (left > LAST_FIFTH * (notAfter - notBefore) || !this.#announcement.isGiven(version)) return
+    if (this.#warnedOf === version) return
+    this.#warnedOf = version
+    warn(
+      `The certificate in ${files.chain} ends at ${new Date(notAfter).toISOString()}, and no newer one was written. Look at what should renew it.`,
+    )
+  }
+}
+
+async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  using _timer = clock.at(clock.now() + ms, resolve)
+  await untilAborted(promise, signal)
+}
