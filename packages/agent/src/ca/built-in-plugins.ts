@@ -5,6 +5,7 @@ export const BUILT_IN_CA_PLUGINS: Readonly<Record<string, () => Promise<{ readon
   citadel: () => import('@livery/ca-plugins/citadel'),
   embedded: () => import('@livery/ca-plugins/embedded'),
   failover: () => import('@livery/ca-plugins/failover'),
+  'file-mount': () => import('@livery/ca-plugins/file-mount'),
   'google-ca': () => import('@livery/ca-plugins/google-ca'),
 }
 
