@@ -6,6 +6,7 @@ import { status } from '@grpc/grpc-js'
 import {
   type CAClient,
   type CertificateRequest,
+  type Clock,
   type CredentialRequest,
   type CredentialSource,
   isSpiffeId,
@@ -161,7 +162,7 @@ export function meshCaHandler([authority]: readonly CertificateAuthority[]): Han
   }
 }
 
-export function openAuthority(clock: FakeClock): Promise<CertificateAuthority> {
+export function openAuthority(clock: Clock): Promise<CertificateAuthority> {
   return CertificateAuthority.open({ clock, trustDomain: 'cluster.local', intermediate: true })
 }
 

@@ -67,7 +67,8 @@ export class LibraryAuthentication implements Authentication {
   }
 
   async authenticate(call: { readonly tokenFile?: string; readonly signal: AbortSignal }): Promise<CallCredentials> {
-    if (call.tokenFile !== undefined) throw this.#problem('an identity has a tokenFile of its own', 'Set credentials')
+    if (call.tokenFile !== undefined)
+      throw this.#problem('an identity has a tokenFile of its own', 'Set credentials, and tokenFile under ca')
     const signal = AbortSignal.any([call.signal, this.#closing.signal])
     try {
       return await untilAborted(this.#requestHeaders(), signal)
