@@ -196,7 +196,7 @@ function nameIn(query: URLSearchParams): string {
 async function readCall(request: IncomingMessage): Promise<KubeCall | undefined> {
   const body = Buffer.concat(await request.toArray()).toString()
   const url = new URL(request.url ?? '', 'https://kube')
-  const [, , resource, name = ''] = API.exec(url.pathname) ?? []
+  const [, , resource, name = ''] = API.exec(decodeURIComponent(url.pathname)) ?? []
   const verb = VERBS[request.method ?? '']
   if (resource === undefined || verb === undefined) return undefined
   const isList = verb === 'get' && name === ''

@@ -1,5 +1,8 @@
 /** The objects of a stand-in API server: versions, validation, conditions that stay, and watches from any version on. */
+import 'reflect-metadata'
 import { randomUUID } from 'node:crypto'
+import { pemToDer } from '@livery/core'
+import { Pkcs10CertificateRequest } from '@peculiar/x509'
 
 export interface StoredObject {
   readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string }
@@ -41,6 +44,7 @@ interface New {
 }
 
 const MIN_SECONDS = 600
+const USAGES = new Set(['digital signature', 'key encipherment', 'server auth', 'client auth'])
 /** Older ones are cleaned away, as the controller manager does after an hour. */
 const MAX_OBJECTS = 256
 const MAX_EVENTS = 1024
@@ -58,12 +62,7 @@ export class KubeObjects {
     const { generateName } = metadata
     const name = metadata.name ?? `${generateName}${randomUUID().slice(0, 5)}`
     if (this.#objects.has(`${resource}/${name}`)) throw new StatusError(409, `${resource} "${name}" already exists`)
-    const { expirationSeconds = MIN_SECONDS } = spec
-    if (expirationSeconds < MIN_SECONDS)
-      throw new StatusError(
-        422,
-        `spec.expirationSeconds: Invalid value: ${expirationSeconds}: may not specify a duration less than 600 seconds (10 minutes)`,
-      )
+    if (resource === 'certificatesigningrequests') validate(spec)
     const object = {
       metadata: { name, uid: randomUUID(), resourceVersion: '' },
       spec: { ...spec, username },
@@ -125,7 +124,7 @@ export class KubeObjects {
       return { live: false, [Symbol.dispose]: () => {} }
     }
     const tell = ({ type, object, ...event }: Recorded) => {
-      if (event.resource !== resource || object.metadata.name !== name || event.version <= from) return
+      if (event.resource !== resource || event.version <= from || (name !== '' && object.metadata.name !== name)) return
       for (let times = this.duplicates ? 2 : 1; times > 0; times--) listener({ type, object })
     }
     for (const event of this.#events) tell(event)
@@ -148,5 +147,20 @@ export class KubeObjects {
     this.#events.push(event)
     if (this.#events.length > MAX_EVENTS) this.#events = this.#events.slice(MAX_EVENTS / 2)
     for (const listener of [...this.#listeners]) listener(event)
+  }
+}
+
+function validate({ expirationSeconds = MIN_SECONDS, usages = [], request = '' }: StoredObject['spec']): void {
+  if (expirationSeconds < MIN_SECONDS)
+    throw new StatusError(
+      422,
+      `spec.expirationSeconds: Invalid value: ${expirationSeconds}: may not specify a duration less than 600 seconds (10 minutes)`,
+    )
+  const unknown = usages.find(usage => !USAGES.has(usage))
+  if (unknown !== undefined) throw new StatusError(422, `spec.usages: Unsupported value: "${unknown}"`)
+  try {
+    new Pkcs10CertificateRequest(new Uint8Array(pemToDer(Buffer.from(request, 'base64').toString())))
+  } catch {
+    throw new StatusError(422, 'spec.request: Invalid value: asn1: structure error')
   }
 }

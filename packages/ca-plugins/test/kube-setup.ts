@@ -2,6 +2,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import type { CAClient, CAContext, RequestTicket } from '@livery/core'
+import { FakeClock } from '@livery/core/testing'
+import { createKubernetesCsr } from '../src/kubernetes-csr/create-kubernetes-csr.ts'
+import type { KubernetesCsrConfig } from '../src/kubernetes-csr/kubernetes-csr-config.ts'
+import { pluginContext, type RecordingContext } from '../src/testing/plugin-context.ts'
 import type { KubeApiServer } from './kube-api-server.ts'
 
 export const SIGNER = 'example.com/workloads'
@@ -34,4 +40,52 @@ export function kubeconfig(server: string, roots: string, user: KubeconfigUser):
     contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
     'current-context': 'x',
   })
+}
+
+/** A ticket as core has it, whose note can be awaited. */
+export class TestTicket implements RequestTicket {
+  kept: string | undefined
+  readonly #waiting = new Set<() => void>()
+
+  async keep(value: string | undefined): Promise<void> {
+    this.kept = value
+    for (const wake of this.#waiting) wake()
+  }
+
+  /** The name of the request that is noted, now or later. */
+  async name(): Promise<string> {
+    while (this.kept === undefined) await new Promise<void>(resolve => this.#waiting.add(resolve))
+    return String(JSON.parse(this.kept).name)
+  }
+}
+
+export interface ClientSetup {
+  readonly client: CAClient
+  readonly clock: FakeClock
+  readonly context: RecordingContext
+}
+
+/** A client with a clock of its own, closed after the test. */
+export async function openClient(
+  t: TestContext,
+  config: Partial<KubernetesCsrConfig> & Pick<KubernetesCsrConfig, 'kubeconfig'>,
+  parts: Partial<CAContext> = {},
+): Promise<ClientSetup> {
+  const clock = new FakeClock(Date.now())
+  const context = pluginContext({ clock, ...parts })
+  const client = await createKubernetesCsr(context, kubernetesCsrConfig(config))
+  t.after(() => client[Symbol.asyncDispose]())
+  return { client, clock, context }
+}
+
+export function kubernetesCsrConfig(config: Partial<KubernetesCsrConfig>): KubernetesCsrConfig {
+  const roots = config.clusterTrustBundle === undefined && { signerRoots: 'no-roots.pem' }
+  return {
+    signerName: SIGNER,
+    usages: ['digital signature', 'server auth', 'client auth'],
+    approvalTimeout: 900_000,
+    namePrefix: 'livery-test-',
+    ...roots,
+    ...config,
+  }
 }

@@ -7,6 +7,7 @@ export const BUILT_IN_CA_PLUGINS: Readonly<Record<string, () => Promise<{ readon
   failover: () => import('@livery/ca-plugins/failover'),
   'file-mount': () => import('@livery/ca-plugins/file-mount'),
   'google-ca': () => import('@livery/ca-plugins/google-ca'),
+  'kubernetes-csr': () => import('@livery/ca-plugins/kubernetes-csr'),
 }
 
 /** Under `credentials: { source: … }`. */

@@ -1,8 +1,8 @@
 /** Calls to the API server: each with the credentials of its moment, over connections that are kept. */
-import type { Configuration, RequestContext, ResponseContext } from '@kubernetes/client-node'
+import type { Configuration, RequestContext } from '@kubernetes/client-node'
 import { CAError, type CertificateRequest, type Clock, type CredentialSource, untilAborted } from '@livery/core'
 import { readTokenFile } from '../credentials/token-file.ts'
-import { apiError, type Doing, statusOf } from './api-error.ts'
+import { apiError, type Doing, NoAnswer, statusOf } from './api-error.ts'
 import { ApiSession } from './api-session.ts'
 import type { KubernetesLibrary } from './client-library.ts'
 import type { Login, LoginFiles } from './login.ts'
@@ -35,22 +35,27 @@ export class ApiConnection implements AsyncDisposable {
   }
 
   /**
-   * The answer to a GET as soon as it begins; `undefined` for 410, what it was to begin with is gone. Rejects as
-   * {@link call} does, also for every other status than 200.
+   * The body of the answer to a GET as it comes. `undefined` if the connection broke before, or for 410, where what it
+   * was to begin with is gone. Rejects as {@link call} does, also for every other status than 200.
    */
-  async stream(doing: Doing, caller: Caller, path: string): Promise<ResponseContext | undefined> {
+  async stream(doing: Doing, caller: Caller, path: string): Promise<ReadableStream<Uint8Array> | undefined> {
     const { RequestContext, HttpMethod, ApiException } = this.#parts.library
     const secrets: string[] = []
-    return this.#asCAError(doing, caller, secrets, async session => {
-      const context = new RequestContext(session.login.cluster.server + path, HttpMethod.GET)
-      await this.#authorize(context, session, caller, secrets)
-      context.setSignal(caller.signal)
-      const response = await this.#http.send(context).toPromise()
-      const { httpStatusCode, headers, body } = response
-      if (httpStatusCode === 410) return undefined
-      if (httpStatusCode !== 200) throw new ApiException(httpStatusCode, '', await body.text(), headers)
-      return response
-    })
+    try {
+      return await this.#asCAError(doing, caller, secrets, async session => {
+        const context = new RequestContext(session.login.cluster.server + path, HttpMethod.GET)
+        await this.#authorize(context, session, caller, secrets)
+        context.setSignal(caller.signal)
+        const { httpStatusCode, headers, body } = await this.#http.send(context).toPromise()
+        if (httpStatusCode === 200) return body.stream() ?? undefined
+        const text = await body.text()
+        if (httpStatusCode === 410) return undefined
+        throw new ApiException(httpStatusCode, '', text, headers)
+      })
+    } catch (error) {
+      if (error instanceof NoAnswer) return undefined
+      throw error
+    }
   }
 
   /** Open calls reject; their callers know why. */

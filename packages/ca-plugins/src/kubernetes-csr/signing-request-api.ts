@@ -70,8 +70,7 @@ export class SigningRequestApi {
       allowWatchBookmarks: 'true',
     })
     // The library's own Watch gives up after 30 silent seconds, and tells neither text nor Retry-After of a refusal.
-    const response = await this.#connection.stream(doing, caller, `${PATH}?${query}`)
-    const stream = response?.body.stream() ?? null
+    const stream = await this.#connection.stream(doing, caller, `${PATH}?${query}`)
     for await (const { type, object } of readWatchEvents(stream, caller.signal)) {
       if (type === 'DELETED') yield { kind: 'deleted' }
       // What a bookmark says is not needed: whatever ends a watch, the next one begins with a look.

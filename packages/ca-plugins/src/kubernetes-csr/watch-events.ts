@@ -14,13 +14,16 @@ const MAX_LINE = 4_194_304
  * `CAError` `bad-response` for a line that is no event.
  */
 export async function* readWatchEvents(
-  stream: ReadableStream<Uint8Array> | null,
+  stream: ReadableStream<Uint8Array> | undefined,
   signal: AbortSignal,
 ): AsyncGenerator<WatchEvent, void> {
   for await (const line of lines(stream, signal)) if (line.trim() !== '') yield parse(line)
 }
 
-async function* lines(stream: ReadableStream<Uint8Array> | null, signal: AbortSignal): AsyncGenerator<string, void> {
+async function* lines(
+  stream: ReadableStream<Uint8Array> | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<string, void> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of chunks(stream, signal)) {
@@ -33,7 +36,7 @@ async function* lines(stream: ReadableStream<Uint8Array> | null, signal: AbortSi
 }
 
 async function* chunks(
-  stream: ReadableStream<Uint8Array> | null,
+  stream: ReadableStream<Uint8Array> | undefined,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array, void> {
   try {

@@ -1,0 +1,53 @@
+/** A TCP proxy on loopback whose connections can be cut: what a load balancer or a restarted server does. */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+
+export class CuttableProxy implements AsyncDisposable {
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  readonly #waiting = new Set<() => void>()
+  #connections = 0
+
+  private constructor(port: number) {
+    this.#server = createServer(socket => {
+      const upstream = connect(port, '127.0.0.1')
+      for (const [one, other] of [[socket, upstream] as const, [upstream, socket] as const]) {
+        this.#sockets.add(one)
+        one
+          .on('error', () => {})
+          .on('close', () => {
+            this.#sockets.delete(one)
+            other.destroy()
+          })
+      }
+      socket.pipe(upstream).pipe(socket)
+      this.#connections++
+      for (const wake of this.#waiting) wake()
+    })
+  }
+
+  static async start(port: number): Promise<CuttableProxy> {
+    const proxy = new CuttableProxy(port)
+    await once(proxy.#server.listen(0, '127.0.0.1'), 'listening')
+    return proxy
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  /** Resolves once there have been so many connections. */
+  async connected(count: number): Promise<void> {
+    while (this.#connections < count) await new Promise<void>(resolve => this.#waiting.add(resolve))
+  }
+
+  cut(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
+    this.cut()
+    await closed
+  }
+}
