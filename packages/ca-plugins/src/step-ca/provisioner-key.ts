@@ -104,7 +104,7 @@ async function read(file: ChangingFile, field: string): Promise<Buffer> {
 
 async function signingKey(path: string, bytes: Buffer, password: Buffer | undefined): Promise<SigningKey> {
   const jwk = await plainKey(path, bytes.toString().trim(), password)
-  const alg = jwk.alg ?? (jwk.kty === 'RSA' ? 'RS256' : CURVE_ALGORITHMS[jwk.crv ?? ''])
+  const alg = jwk.kty === 'RSA' ? (jwk.alg ?? 'RS256') : CURVE_ALGORITHMS[jwk.crv ?? '']
   if (jwk.d === undefined || alg === undefined)
     throw unusable(path, 'it holds no private key for signatures', 'Export the private JWK of the provisioner')
   try {
