@@ -42,7 +42,7 @@ const VERBS: Readonly<Record<string, KubeVerb>> = { POST: 'create', GET: 'get', 
 
 export interface KubeApiServerOptions {
   /** PEM. */
-  readonly tls: { readonly cert: string; readonly key: string; readonly ca?: string }
+  readonly tls: { readonly cert: string; readonly key: string }
   /** Those of a server that was there before, as after a restart. */
   readonly objects?: KubeObjects
   readonly port?: number
@@ -64,11 +64,9 @@ export class KubeApiServer implements AsyncDisposable {
 
   private constructor({ tls, objects = new KubeObjects() }: KubeApiServerOptions) {
     this.objects = objects
-    const { ca, ...material } = tls
-    this.#server = createServer(
-      { ...material, ...(ca && { ca, requestCert: true, rejectUnauthorized: false }) },
-      (request, response) => void this.#serve(request, response).catch(() => request.socket.destroy()),
-    )
+    this.#server = createServer({ ...tls, requestCert: true, rejectUnauthorized: false }, (request, response) => {
+      this.#serve(request, response).catch(() => request.socket.destroy())
+    })
     this.#server.on('secureConnection', socket => {
       this.connections++
       this.#sockets.add(socket)
@@ -206,16 +204,15 @@ async function readCall(request: IncomingMessage): Promise<KubeCall | undefined>
     verb: isList ? listVerb : verb,
     resource,
     name: name || nameIn(url.searchParams),
-    token: bearer || commonName(request.socket),
+    token: bearer || shownName(request.socket),
     query: url.searchParams,
     body,
   }
 }
 
-/** Of the client's certificate, as the API server would take it for the user. */
-function commonName(socket: Socket): string {
-  if (!(socket instanceof TLSSocket)) return ''
-  return String(socket.getPeerCertificate().subject?.CN ?? '')
+/** Of the client's certificate, which stands for the user. */
+function shownName(socket: Socket): string {
+  return socket instanceof TLSSocket ? (socket.getPeerCertificate().subjectaltname ?? '') : ''
 }
 
 function status(code: number, message: string): string {

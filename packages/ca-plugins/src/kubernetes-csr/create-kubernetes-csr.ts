@@ -26,6 +26,10 @@ export async function createKubernetesCsr(
   { loadLibrary, podRoot }: KubernetesCsrSurroundings = {},
 ): Promise<CAClient> {
   checkConfig(config)
+  if (config.kubeconfig === undefined && process.env['KUBERNETES_SERVICE_HOST'] === undefined)
+    throw new TypeError(
+      'Cannot use the service account of the pod: KUBERNETES_SERVICE_HOST is not set, so this is none. Set kubeconfig to a file.',
+    )
   const library = await loadKubernetesLibrary(loadLibrary)
   const login = new LoginFiles({
     library,
