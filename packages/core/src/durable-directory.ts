@@ -104,15 +104,22 @@ export class DurableDirectory implements AsyncDisposable {
 
   /** Tries what is left once more, and waits a few seconds for it at most. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#retry?.[Symbol.dispose]()
-    this.#tryAgain()
     this.#isClosed = true
+    this.#retry?.[Symbol.dispose]()
     const late = Promise.withResolvers<void>()
     using _ = this.#clock.at(this.#clock.now() + FLUSH_MS, () => late.resolve())
-    await Promise.race([this.#working, late.promise])
-    this.#retry?.[Symbol.dispose]()
-    for (const { bytes } of [...this.#waiting.values(), ...this.#failed.values()]) bytes?.fill(0)
+    await Promise.race([this.#flush(), late.promise])
+    for (const change of this.#waiting.values())
+      this.onFailure(change.about, `${join(this.path, change.name)}: the disk took longer than ${FLUSH_MS} ms at the end`)
+    for (const change of [...this.#waiting.values(), ...this.#failed.values()]) settle(change)
     this.#waiting.clear()
+    this.#failed.clear()
+  }
+
+  async #flush(): Promise<void> {
+    await this.#working
+    this.#tryAgain()
+    await this.#working
   }
 
   #change(change: Change): Promise<void> {
@@ -134,15 +141,15 @@ export class DurableDirectory implements AsyncDisposable {
   }
 
   #work(): void {
-    this.#working ??= this.#empty().finally(() => {
-      this.#working = undefined
-    })
+    this.#working ??= this.#empty()
   }
 
   async #empty(): Promise<void> {
     while (this.#waiting.size > 0) {
       for (const step of await this.#apply(this.#takeBatch())) this.#finish(step)
     }
+    // Not in a later turn: whoever was told that its change is made may have the next one.
+    this.#working = undefined
     if (this.#failed.size === 0) this.#failures = 0
     else this.#planRetry()
   }
@@ -214,7 +221,7 @@ export class DurableDirectory implements AsyncDisposable {
       return
     }
     const isOutdated = this.#waiting.has(change.name)
-    if (isOutdated || this.#isClosed) settle(change)
+    if (isOutdated) settle(change)
     else {
       this.#failed.set(change.name, change)
       change.tried.resolve()

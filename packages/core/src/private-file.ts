@@ -1,6 +1,7 @@
 /** Files that hold keys: whether nobody else can have changed or read them, and how they are overwritten. */
 import { close, constants, fstat, open, read, type Stats } from 'node:fs'
 import { chmod, mkdir, open as openHandle, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { getSystemErrorMessage, promisify } from 'node:util'
 import { StoreError } from './store.ts'
 
@@ -54,10 +55,10 @@ export async function checkDirectory(path: string): Promise<void> {
   const refuse = (reason: string, cause?: unknown): StoreError =>
     new StoreError('unusable-directory', `Cannot keep secrets in ${path}: ${reason}`, { cause })
   try {
-    const made = await mkdir(path, { recursive: true, mode: 0o700 })
-    // The umask may have taken bits away.
-    if (made !== undefined) await chmod(path, 0o700)
-    const { uid, mode } = await stat(path)
+    await makeDirectory(path)
+    const status = await stat(path)
+    if (!status.isDirectory()) throw refuse('it is no directory. Name another path.')
+    const { uid, mode } = status
     const self = process.geteuid?.()
     if (self !== undefined && uid !== self)
       throw refuse(`it belongs to uid ${uid}, and this process runs as ${self}. Run: chown ${self} ${path}`)
@@ -66,6 +67,20 @@ export async function checkDirectory(path: string): Promise<void> {
     if (error instanceof StoreError) throw error
     throw refuse(`${reasonOf(error)}. Name a directory that this user may write to.`, error)
   }
+}
+
+/** Node's own recursive `mkdir` never returns where the parent is there but takes no directories, as in /proc. */
+async function makeDirectory(path: string, isRetry = false): Promise<void> {
+  try {
+    await mkdir(path)
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return
+    if (codeOf(error) !== 'ENOENT' || isRetry) throw error
+    await makeDirectory(dirname(path))
+    return await makeDirectory(path, true)
+  }
+  // Not left to the umask.
+  await chmod(path, 0o700)
 }
 
 /** Overwrites what is in the file, if there is one. What a copy-on-write file system or the drive keeps of it stays. */

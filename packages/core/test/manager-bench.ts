@@ -13,6 +13,12 @@ import { TestKeyGenerator } from '../src/test-key-generator.ts'
 
 const never = new AbortController().signal
 
+/** What goes on when a process ends. */
+export interface World {
+  readonly clock: FakeClock
+  readonly ca: TestCA
+}
+
 /** A manager over a CA that signs, on a clock that moves when told; its events can be waited for. */
 export class Bench implements AsyncDisposable {
   readonly clock = new FakeClock()
@@ -43,9 +49,10 @@ export class Bench implements AsyncDisposable {
   static async create(
     options: Partial<SecretManagerOptions> = {},
     prepare: (ca: TestCA) => void = () => {},
+    world?: World,
   ): Promise<Bench> {
-    const clock = new FakeClock()
-    const ca = await TestCA.create(clock)
+    const clock = world?.clock ?? new FakeClock()
+    const ca = world?.ca ?? (await TestCA.create(clock))
     prepare(ca)
     return new Bench(ca, clock, options)
   }

@@ -1,0 +1,71 @@
+/** Processes that come one after the other, with one store, one CA and one clock. */
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { FakeClock } from '../src/fake-clock.ts'
+import { FileStore } from '../src/file-store.ts'
+import type { SecretManagerOptions } from '../src/secret-manager-options.ts'
+import type { SpiffeId } from '../src/spiffe-id.ts'
+import { TestCA } from '../src/test-ca.ts'
+import { Bench } from './manager-bench.ts'
+
+/** One process: ends as the agent does, the manager before the store. */
+export interface Run extends AsyncDisposable {
+  readonly bench: Bench
+  readonly store: FileStore
+}
+
+export class Restarts implements AsyncDisposable {
+  readonly clock: FakeClock
+  readonly ca: TestCA
+  /** Holds `store`, and `bootstrap` if a test makes it. */
+  readonly path: string
+
+  private constructor(clock: FakeClock, ca: TestCA, path: string) {
+    this.clock = clock
+    this.ca = ca
+    this.path = path
+  }
+
+  static async create(): Promise<Restarts> {
+    const clock = new FakeClock()
+    return new Restarts(clock, await TestCA.create(clock), await mkdtemp(join(tmpdir(), 'livery-store-')))
+  }
+
+  get directory(): string {
+    return join(this.path, 'store')
+  }
+
+  async start(options: Partial<SecretManagerOptions> = {}, bootstrap?: string): Promise<Run> {
+    const { clock, directory } = this
+    const store = await FileStore.open({
+      directory,
+      trustDomain: 'cluster.local',
+      clock,
+      ...(bootstrap !== undefined && { bootstrap }),
+    })
+    const bench = await Bench.create({ store, ...options }, () => {}, this)
+    const end = async () => {
+      await bench[Symbol.asyncDispose]()
+      await store[Symbol.asyncDispose]()
+    }
+    return { bench, store, [Symbol.asyncDispose]: end }
+  }
+
+  /** Runs a process that gets a certificate for each, and ends it. Gives their serial numbers. */
+  async runOnce(...identities: readonly SpiffeId[]): Promise<readonly string[]> {
+    await using run = await this.start()
+    const items = await Promise.all(identities.map(identity => run.bench.add(identity)))
+    return items.map(item => item.serialNumber)
+  }
+
+  /** The files with a certificate. */
+  async files(): Promise<readonly string[]> {
+    const names = await readdir(this.directory)
+    return names.filter(name => /^[0-9a-f]{64}\.pem$/.test(name)).map(name => join(this.directory, name))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.path, { recursive: true, force: true })
+  }
+}
