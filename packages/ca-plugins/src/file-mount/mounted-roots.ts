@@ -115,12 +115,13 @@ export class MountedRoots implements Disposable {
   async #look(file: RootsFile): Promise<void> {
     const { faults } = this.#parts
     try {
+      const isNews = file.wasMissed || !file.seen
       await this.#read(file)
       faults.gone(file.path)
       if (!this.#files.has(file.path)) return
       this.#gather()
-      if (file.wasMissed) for (const { onReadable } of file.users) onReadable()
       file.wasMissed = false
+      if (isNews) for (const { onReadable } of file.users) onReadable()
     } catch (error) {
       if (file.seen && this.#files.has(file.path))
         faults.found(file.path, error instanceof Error ? error.message : String(error))

@@ -1,0 +1,97 @@
+/** The client of the `file-mount` plugin over folders of a test, on a clock that moves when told. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import { type CAChange, type IssuedCertificate, parseSpiffeId, type SpiffeId } from '@livery/core'
+import { FakeClock } from '@livery/core/testing'
+import { FakeCA } from '../src/conformance/index.ts'
+import { FileMountClient } from '../src/file-mount/file-mount-client.ts'
+import { mountOf } from '../src/file-mount/file-mount-config.ts'
+import { pluginContext } from '../src/testing/plugin-context.ts'
+
+export const POLL_MS = 30_000
+/** From a hint of the operating system to the look, and from the look to the word of new roots. */
+const HINT_MS = 100
+
+export function identityOf(name: string): SpiffeId {
+  return parseSpiffeId(`spiffe://cluster.local/ns/default/sa/${name}`)
+}
+
+export class MountBench implements AsyncDisposable {
+  readonly clock = new FakeClock()
+  readonly context = pluginContext({ clock: this.clock })
+  readonly folder = mkdtempSync(join(tmpdir(), 'livery-mount-'))
+  readonly client: FileMountClient
+  readonly ca: FakeCA
+  readonly #changes: CAChange[] = []
+
+  private constructor(ca: FakeCA, roots: string) {
+    this.ca = ca
+    const mount = mountOf({ layout: 'istio', folder: join(this.folder, '{name}'), roots, poll: POLL_MS })
+    this.client = new FileMountClient(this.context, mount)
+    this.client.subscribe(change => this.#changes.push(change))
+  }
+
+  /** `roots`: as in the configuration. */
+  static async create(roots = 'root-cert.pem'): Promise<MountBench> {
+    return new MountBench(await FakeCA.create({ clock: new FakeClock() }), roots)
+  }
+
+  folderOf(name: string): string {
+    return join(this.folder, name)
+  }
+
+  issue(name: string, signal = new AbortController().signal): Promise<IssuedCertificate> {
+    const csr = async () => {
+      throw new Error('the plugin asked for a CSR')
+    }
+    return this.client.issue({ identity: identityOf(name), ttlSeconds: 3_600, signal, csr })
+  }
+
+  trustBundle(): Promise<readonly string[]> {
+    return this.client.trustBundle({ signal: new AbortController().signal })
+  }
+
+  /** What was told since the last call: `roots`, and the names of identities. */
+  told(): readonly string[] {
+    return this.#changes.splice(0).map(change => (change.kind === 'roots' ? 'roots' : namesOf(change)))
+  }
+
+  /** Runs what follows events of the operating system until `holds`; the time of a poll does not come. */
+  async until(holds: () => boolean): Promise<void> {
+    while (!holds()) {
+      if (this.clock.deadlines().some(time => time <= this.clock.now() + HINT_MS)) await this.clock.advance(HINT_MS)
+      await setImmediate()
+    }
+  }
+
+  /** Resolves once as much was told, in any order. */
+  async untilTold(...expected: readonly string[]): Promise<void> {
+    const told: string[] = []
+    await this.until(() => {
+      told.push(...this.told())
+      return told.length >= expected.length
+    })
+    if (told.sort().join() !== expected.toSorted().join()) throw new Error(`told of ${told.join(', ')}`)
+  }
+
+  /** Lets the time pass for which a call waits for files to be whole. */
+  async waitInVain(): Promise<void> {
+    for (const pauseMs of [50, 100, 200, 400]) {
+      await this.clock.waitForDeadline(time => time === this.clock.now() + pauseMs)
+      await this.clock.advance(pauseMs)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.client[Symbol.asyncDispose]()
+    this.ca[Symbol.dispose]()
+    rmSync(this.folder, { recursive: true })
+    if (this.clock.deadlines().length > 0) throw new Error('something still waits by the clock')
+  }
+}
+
+function namesOf({ identities = [] }: Extract<CAChange, { kind: 'certificates' }>): string {
+  return identities.map(identity => identity.slice(identity.lastIndexOf('/') + 1)).join('+')
+}
