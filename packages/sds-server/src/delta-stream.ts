@@ -1,12 +1,6 @@
 /** The incremental form of SDS: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#incremental-xds */
-import {
-  Acknowledgements,
-  askAndReport,
-  combinedVersion,
-  type DiscoveryMessage,
-  type DiscoveryStream,
-  type StreamContext,
-} from './discovery-protocol.ts'
+import type { DiscoveryMessage } from './discovery-message.ts'
+import { Acknowledgements, askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
 import type { DeltaDiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { checkCount, checkNames, checkNode, checkTypeUrl } from './request-check.ts'
 import { Subscriptions } from './subscriptions.ts'
@@ -53,7 +47,7 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
     const resources = this.#subscriptions.takeDue()
     const removed = this.#subscriptions.takeRemoved()
     if (resources.length === 0 && removed.length === 0) return undefined
-    const message = { nonce: this.#context.nextNonce(), version: combinedVersion(resources), resources, removed }
+    const message = this.#context.messages.compose(resources, removed, this.#acknowledgements.lastNumber)
     this.#acknowledgements.sent(message)
     return message
   }

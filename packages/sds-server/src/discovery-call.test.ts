@@ -7,6 +7,7 @@ import { API, WEB } from '../test/running-server.ts'
 import { namesOf } from '../test/sds-client.ts'
 import { AccessPolicy } from './access.ts'
 import { DiscoveryCall, type StreamTransport } from './discovery-call.ts'
+import { MessageComposer } from './discovery-message.ts'
 import { DiscoveryRequest, DiscoveryResponse } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { decodeDiscoveryRequest } from './request-codec.ts'
 import type { SdsContext } from './sds-context.ts'
@@ -48,7 +49,6 @@ class OneByOne implements StreamTransport {
 async function openStream() {
   const source = await MemorySource.create(WEB, API)
   const { clock } = source
-  let nonces = 0
   const context: SdsContext = {
     source,
     names,
@@ -64,7 +64,7 @@ async function openStream() {
     delta: deltaEncoder(),
     pushes: new TurnQueue(clock),
     nextId: () => 1,
-    nextNonce: () => `n${++nonces}`,
+    messages: new MessageComposer('n'),
     observe: () => {},
   }
   const permission = new AccessPolicy({ allow: [WEB, API] }, source, names).admit(undefined)
@@ -96,7 +96,7 @@ test('one request is read at a time, and none while an answer is on its way', as
   assert.deepEqual([transport.sent.length, transport.reads], [1, 1])
   transport.read()
   assert.deepEqual([transport.sent.length, transport.reads], [1, 2])
-  receive('n1', WEB)
+  receive('n-1', WEB)
   assert.deepEqual([transport.sent.length, transport.reads], [1, 3])
 })
 

@@ -1,6 +1,7 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
 import { type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
 import type { Connection } from './connection-gate.ts'
+import type { MessageComposer } from './discovery-message.ts'
 import type { DiscoveryStream, StreamContext, StreamReport } from './discovery-protocol.ts'
 import { toStatusError } from './grpc-status.ts'
 import { NackLimit } from './nack-limit.ts'
@@ -90,8 +91,8 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     return { ...this.#liveInfo() }
   }
 
-  nextNonce(): string {
-    return this.#options.context.nextNonce()
+  get messages(): MessageComposer {
+    return this.#options.context.messages
   }
 
   /** A push waits for its turn; one that meets a message on its way goes when that has gone. */
@@ -204,7 +205,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
       const message = this.#stream.take()
       if (!message) return
       this.#state = 'writing'
-      this.#call.sendMessage(this.#options.encoder.encode(message), () => this.#onWritten())
+      this.#call.sendMessage(this.#options.encoder.encodeMessage(message), () => this.#onWritten())
     } catch (error) {
       this.refuse(error)
     }

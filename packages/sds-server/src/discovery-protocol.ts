@@ -1,26 +1,9 @@
-/** What the two forms of the xDS protocol share: messages, reports, and the nonces that are still unanswered. */
-import { createHash } from 'node:crypto'
-import type { SecretItem } from '@livery/core'
+/** What the two forms of the xDS protocol share: reports, and the nonces that are still unanswered. */
+import type { DiscoveryMessage, MessageComposer, SecretReference, SentSecret } from './discovery-message.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import { ledgerKey } from './secret-source.ts'
-import type { NamedSecret, SecretView, Subscriptions } from './subscriptions.ts'
-
-/** One response to be sent. */
-export interface DiscoveryMessage {
-  readonly nonce: string
-  /** Of all its resources together: the version of a single one, or a hash of the versions. */
-  readonly version: string
-  readonly resources: readonly NamedSecret[]
-  /** Only Delta can say that a resource is no more. */
-  readonly removed: readonly string[]
-}
-
-/** A secret, under the name that was asked for, escaped, and under that of its ledger. */
-export interface SecretReference {
-  readonly name: string
-  readonly key: string
-}
+import type { SecretView, Subscriptions } from './subscriptions.ts'
 
 /** What happened on a stream, for the ledger, logs and metrics. */
 export type StreamReport =
@@ -38,8 +21,7 @@ export interface StreamContext {
   readonly view: SecretView
   /** How many names one stream may have. */
   readonly maxNames: number
-  /** A nonce that no other response of this process, and hardly one of an earlier process, has. */
-  nextNonce(): string
+  readonly messages: MessageComposer
   /** Called when something became due outside `receive`. */
   wake(): void
   report(report: StreamReport): void
@@ -56,43 +38,8 @@ export interface DiscoveryStream<Request> extends Disposable {
   take(): DiscoveryMessage | undefined
 }
 
-const MAX_COMBINED = 1_000
-const combined = new Map<string, string>()
-/** What a secret was sent together with last: most streams ask for a certificate and its bundle. */
-const pairs = new WeakMap<SecretItem, { readonly other: SecretItem; readonly version: string }>()
-
-/** The version of several resources: it does not depend on their order. */
-export function combinedVersion(resources: readonly NamedSecret[]): string {
-  const [first, second] = resources
-  if (first && resources.length === 1) return first.item.version
-  if (!first || !second || resources.length > 2) return hashedVersion(resources)
-  // A bundle goes with many certificates, each of which goes with one bundle.
-  const [item, other] = first.item.kind === 'bundle' ? [second.item, first.item] : [first.item, second.item]
-  const known = pairs.get(item)
-  if (known?.other === other) return known.version
-  const version = hashedVersion(resources)
-  pairs.set(item, { other, version })
-  return version
-}
-
-function hashedVersion(resources: readonly NamedSecret[]): string {
-  const versions = resources.map(({ item }) => item.version)
-  const all = versions.sort().join()
-  const known = combined.get(all)
-  if (known !== undefined) return known
-  const version = createHash('sha256').update(all).digest('hex')
-  // Streams ask for few combinations, over and over.
-  if (combined.size >= MAX_COMBINED) combined.clear()
-  combined.set(all, version)
-  return version
-}
-
 /** Beyond this many unanswered responses the oldest is forgotten: a peer need not acknowledge anything. */
 const MAX_UNANSWERED = 64
-
-interface SentSecret extends SecretReference {
-  readonly version: string
-}
 
 interface SentMessage {
   readonly nonce: string
@@ -108,13 +55,19 @@ export class Acknowledgements {
   /** Oldest first; replaced, not changed, as it is nearly always empty. */
   #unanswered = NOTHING_UNANSWERED
   #lastNonce: string | undefined
+  #lastNumber = 0
 
   constructor(context: Pick<StreamContext, 'report'>) {
     this.#context = context
   }
 
-  sent({ nonce, resources }: DiscoveryMessage): void {
-    const secrets = resources.map(({ name, item }) => ({ name, key: itemKey(item), version: item.version }))
+  /** The number of the last message, 0 before the first. */
+  get lastNumber(): number {
+    return this.#lastNumber
+  }
+
+  sent({ number, nonce, secrets }: DiscoveryMessage): void {
+    this.#lastNumber = number
     this.#lastNonce = nonce
     const kept = this.#unanswered.length < MAX_UNANSWERED ? this.#unanswered : this.#unanswered.slice(1)
     this.#unanswered = [...kept, { nonce, secrets }]
@@ -158,16 +111,4 @@ export function askAndReport(
   if (resolution.kind === 'granted') return true
   context.report({ kind: 'refused', ...reference, reason: resolution.reason })
   return false
-}
-
-/** A key that is put together for each response is hashed for each, too. */
-const bundleKeys = new WeakMap<SecretItem, string>()
-
-function itemKey(item: SecretItem): string {
-  if (item.kind === 'certificate') return item.identity
-  const known = bundleKeys.get(item)
-  if (known !== undefined) return known
-  const key = ledgerKey(item)
-  bundleKeys.set(item, key)
-  return key
 }

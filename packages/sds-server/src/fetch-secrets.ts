@@ -1,6 +1,7 @@
 /** FetchSecrets: one answer to one question, for people with grpcurl and for clients that poll. */
 import type { Clock } from '@livery/core'
-import { askAndReport, combinedVersion, type StreamReport } from './discovery-protocol.ts'
+import { combinedVersion } from './discovery-message.ts'
+import { askAndReport, type StreamReport } from './discovery-protocol.ts'
 import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { checkNames, checkTypeUrl } from './request-check.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'

@@ -1,5 +1,6 @@
 /** What all sockets of one server share. */
 import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
+import type { MessageComposer } from './discovery-message.ts'
 import type { SdsEvent } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
 import type { SecretSource } from './secret-source.ts'
@@ -20,7 +21,7 @@ export interface SdsContext {
   readonly delta: ResponseEncoder
   /** Streams that have something to push. */
   readonly pushes: TurnQueue
+  readonly messages: MessageComposer
   nextId(): number
-  nextNonce(): string
   observe(event: SdsEvent): void
 }

@@ -1,6 +1,7 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
 import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
 import { descriptorShortage, readDescriptorLimit } from './descriptor-limit.ts'
+import { MessageComposer } from './discovery-message.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsEvent, StreamInfo } from './sds-event.ts'
 import { SdsServerError } from './sds-server-error.ts'
@@ -161,10 +162,7 @@ function createContext(options: SdsServerOptions): SdsContext {
       `Cannot use ${JSON.stringify(names.root)} for names.default and names.root: they must differ`,
     )
   }
-  // Nonces of an earlier process must not look like ours to a peer that outlived it.
-  const epoch = options.clock.now().toString(36)
   let ids = 0
-  let nonces = 0
   return {
     source: options.source,
     names,
@@ -179,8 +177,8 @@ function createContext(options: SdsServerOptions): SdsContext {
     sotw: sotwEncoder(),
     delta: deltaEncoder(),
     pushes: new TurnQueue(options.clock),
+    messages: new MessageComposer(options.clock.now().toString(36)),
     nextId: () => ++ids,
-    nextNonce: () => `${epoch}-${(++nonces).toString(36)}`,
     observe: options.observe ?? (() => {}),
   }
 }

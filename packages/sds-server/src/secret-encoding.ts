@@ -1,6 +1,6 @@
 /** Secrets and responses as bytes: a secret is encoded once a version and name, and shared by all streams. */
 import type { SecretItem } from '@livery/core'
-import type { DiscoveryMessage } from './discovery-protocol.ts'
+import type { DiscoveryMessage, ResponseContent } from './discovery-message.ts'
 import { Secret } from './gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import { DeltaDiscoveryResponse, DiscoveryResponse } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
@@ -13,12 +13,23 @@ import type { NamedSecret } from './subscriptions.ts'
 export class ResponseEncoder {
   readonly #encodeResource: (secret: NamedSecret) => Uint8Array
   readonly #encoded = new WeakMap<SecretItem, Map<string, Uint8Array>>()
+  readonly #shared = new WeakMap<DiscoveryMessage, Buffer>()
 
   constructor(encodeResource: (secret: NamedSecret) => Uint8Array) {
     this.#encodeResource = encodeResource
   }
 
-  encode({ version, nonce, removed, resources }: DiscoveryMessage): Buffer {
+  /** Not to be changed: one that several streams get is encoded once. */
+  encodeMessage(message: DiscoveryMessage): Buffer {
+    if (!message.isShared) return this.encode(message)
+    const present = this.#shared.get(message)
+    if (present) return present
+    const bytes = this.encode(message)
+    this.#shared.set(message, bytes)
+    return bytes
+  }
+
+  encode({ version, nonce, removed, resources }: ResponseContent): Buffer {
     const bodies = resources.map(secret => this.#resource(secret))
     let length = textFieldLength(version) + TYPE_URL_FIELD.length + textFieldLength(nonce)
     for (const name of removed) length += textFieldLength(name)

@@ -2,14 +2,8 @@
  * The state-of-the-world form of SDS: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
  * A response holds the names that changed or were asked for, as SDS allows, never one that was not asked for.
  */
-import {
-  Acknowledgements,
-  askAndReport,
-  combinedVersion,
-  type DiscoveryMessage,
-  type DiscoveryStream,
-  type StreamContext,
-} from './discovery-protocol.ts'
+import type { DiscoveryMessage } from './discovery-message.ts'
+import { Acknowledgements, askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
 import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { checkNames, checkNode, checkTypeUrl } from './request-check.ts'
 import { Subscriptions } from './subscriptions.ts'
@@ -61,8 +55,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     const resources = this.#subscriptions.takeDue()
     if (resources.length === 0 && !this.#emptyDue) return undefined
     this.#emptyDue = false
-    const nonce = this.#context.nextNonce()
-    const message = { nonce, version: combinedVersion(resources), resources, removed: [] }
+    const message = this.#context.messages.compose(resources, [], this.#acknowledgements.lastNumber)
     this.#acknowledgements.sent(message)
     return message
   }

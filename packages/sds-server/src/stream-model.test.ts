@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import { type SecretName, TrustBundleSecret } from '@livery/core'
 import { array, constantFrom, nat, oneof, property, record, subarray, assert as verify } from 'fast-check'
 import { DeltaStream } from './delta-stream.ts'
-import type { DiscoveryMessage, StreamContext } from './discovery-protocol.ts'
+import { type DiscoveryMessage, MessageComposer } from './discovery-message.ts'
+import type { StreamContext } from './discovery-protocol.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
 import { SotwStream } from './sotw-stream.ts'
 import type { Resolution, SecretView } from './subscriptions.ts'
@@ -56,13 +57,12 @@ class ModelPeer {
   readonly secrets = new Map<string, string>()
   readonly sent: DiscoveryMessage[] = []
   readonly context: StreamContext
-  #nonces = 0
 
   constructor() {
     this.context = {
       view: this.view,
       maxNames: 10,
-      nextNonce: () => `n${++this.#nonces}`,
+      messages: new MessageComposer('n'),
       wake: () => {},
       report: () => {},
     }

@@ -1,0 +1,117 @@
+/** Responses to be sent: their resources, version and nonce, shared by the streams that get the same. */
+import { hash } from 'node:crypto'
+import type { SecretItem } from '@livery/core'
+import { ledgerKey } from './secret-source.ts'
+import type { NamedSecret } from './subscriptions.ts'
+
+/** What a response says. */
+export interface ResponseContent {
+  readonly nonce: string
+  /** Of all its resources together: the version of a single one, or a hash of the versions. */
+  readonly version: string
+  readonly resources: readonly NamedSecret[]
+  /** Only Delta can say that a resource is no more. */
+  readonly removed: readonly string[]
+}
+
+/** One response to be sent. */
+export interface DiscoveryMessage extends ResponseContent {
+  /** Each message has a higher one than those before it. */
+  readonly number: number
+  /** Its resources for the ledger and the log. */
+  readonly secrets: readonly SentSecret[]
+  /** Whether more than one stream has got it. */
+  readonly isShared: boolean
+}
+
+/** A secret, under the name that was asked for, escaped, and under that of its ledger. */
+export interface SecretReference {
+  readonly name: string
+  readonly key: string
+}
+
+export interface SentSecret extends SecretReference {
+  readonly version: string
+}
+
+/** Puts the messages of a server together. A thousand streams that get the same secret get the same message. */
+export class MessageComposer {
+  readonly #epoch: string
+  #lastNumber = 0
+  /** The newest by its first resource. */
+  readonly #newest = new WeakMap<SecretItem, { -readonly [K in keyof DiscoveryMessage]: DiscoveryMessage[K] }>()
+
+  /** Nonces begin with `epoch`, so that those of an earlier process do not look like ours to a peer that outlived it. */
+  constructor(epoch: string) {
+    this.#epoch = epoch
+  }
+
+  /** A message later than the one of number `after`, the last of the stream: so no nonce comes twice on it. */
+  compose(resources: readonly NamedSecret[], removed: readonly string[], after: number): DiscoveryMessage {
+    const item = resources[0]?.item
+    const newest = item && this.#newest.get(item)
+    if (newest && newest.number > after && removed.length === 0 && isSame(newest.resources, resources)) {
+      newest.isShared = true
+      return newest
+    }
+    const number = ++this.#lastNumber
+    const message = {
+      number,
+      nonce: `${this.#epoch}-${number.toString(36)}`,
+      version: combinedVersion(resources),
+      resources,
+      removed,
+      secrets: resources.map(each => ({ name: each.name, key: itemKey(each.item), version: each.item.version })),
+      isShared: false,
+    }
+    if (item && removed.length === 0) this.#newest.set(item, message)
+    return message
+  }
+}
+
+function isSame(a: readonly NamedSecret[], b: readonly NamedSecret[]): boolean {
+  return a.length === b.length && a.every(({ name, item }, index) => name === b[index]?.name && item === b[index].item)
+}
+
+const MAX_COMBINED = 1_000
+const combined = new Map<string, string>()
+/** What a secret was sent together with last: most streams ask for a certificate and its bundle. */
+const pairs = new WeakMap<SecretItem, { readonly other: SecretItem; readonly version: string }>()
+
+/** The version of several resources: it does not depend on their order. */
+export function combinedVersion(resources: readonly NamedSecret[]): string {
+  const [first, second] = resources
+  if (first && resources.length === 1) return first.item.version
+  if (!first || !second || resources.length > 2) return hashedVersion(resources)
+  // A bundle goes with many certificates, each of which goes with one bundle.
+  const [item, other] = first.item.kind === 'bundle' ? [second.item, first.item] : [first.item, second.item]
+  const known = pairs.get(item)
+  if (known?.other === other) return known.version
+  const version = hashedVersion(resources)
+  pairs.set(item, { other, version })
+  return version
+}
+
+function hashedVersion(resources: readonly NamedSecret[]): string {
+  const versions = resources.map(({ item }) => item.version)
+  const all = versions.sort().join()
+  const known = combined.get(all)
+  if (known !== undefined) return known
+  const version = hash('sha256', all)
+  // Streams ask for few combinations, over and over.
+  if (combined.size >= MAX_COMBINED) combined.clear()
+  combined.set(all, version)
+  return version
+}
+
+/** A key that is put together for each response is hashed for each, too. */
+const bundleKeys = new WeakMap<SecretItem, string>()
+
+function itemKey(item: SecretItem): string {
+  if (item.kind === 'certificate') return item.identity
+  const known = bundleKeys.get(item)
+  if (known !== undefined) return known
+  const key = ledgerKey(item)
+  bundleKeys.set(item, key)
+  return key
+}
