@@ -69,6 +69,20 @@ test('roots that lie with the pair are trusted where the CA tells none', async (
   assert.equal(run.bench.manager.bundles()[0]?.roots.length, 1)
 })
 
+test('a pair without a root that anybody knows is not served, and the remedy is told', async () => {
+  await using restarts = await Restarts.create()
+  const { path } = await placePair(restarts)
+  restarts.ca.answer = down
+  restarts.ca.trustBundle = down
+  await using run = await restarts.start({}, path)
+  run.bench.manager.add(WEB)
+  await run.bench.until('not-restored', 1)
+  assert.match(
+    run.bench.last('not-restored').reason,
+    /no root is known .*: put the root into its file, behind the chain/,
+  )
+})
+
 test('the pair is used when what the store has expired while the node was off', async () => {
   await using restarts = await Restarts.create()
   restarts.ca.answer = (request, sign) => sign(request, { notAfter: restarts.clock.now() + 100 * HOUR })

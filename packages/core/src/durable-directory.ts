@@ -110,7 +110,10 @@ export class DurableDirectory implements AsyncDisposable {
     using _ = this.#clock.at(this.#clock.now() + FLUSH_MS, () => late.resolve())
     await Promise.race([this.#flush(), late.promise])
     for (const change of this.#waiting.values())
-      this.onFailure(change.about, `${join(this.path, change.name)}: the disk took longer than ${FLUSH_MS} ms at the end`)
+      this.onFailure(
+        change.about,
+        `${join(this.path, change.name)}: the disk took longer than ${FLUSH_MS} ms at the end`,
+      )
     for (const change of [...this.#waiting.values(), ...this.#failed.values()]) settle(change)
     this.#waiting.clear()
     this.#failed.clear()

@@ -7,7 +7,7 @@ import { derToPem, pemToDer } from './pem.ts'
 import { type PendingRequest, type PendingRequests, PendingRequestsInMemory } from './pending-requests.ts'
 import { readPrivateFile } from './private-file.ts'
 import type { SpiffeId } from './spiffe-id.ts'
-import { decodeStored, encodeStored, unusable } from './stored-form.ts'
+import { decodeStored, encodeStored, locate, unusable, wiping } from './stored-form.ts'
 
 const REQUEST_LABEL = '-----BEGIN CERTIFICATE REQUEST-----'
 
@@ -34,8 +34,9 @@ export class FilePendingRequests implements PendingRequests {
     const name = nameOf(identity)
     if (present || this.#isClosed || !directory.has(name)) return present
     try {
-      const file = await readPrivateFile(join(directory.path, name), 'ours')
-      return file && decodePending(file, identity)
+      const path = join(directory.path, name)
+      const file = await readPrivateFile(path, 'ours')
+      return file && wiping(file, () => locate(path, () => decodePending(file, identity)))
     } catch (error) {
       directory.remove(name, identity)
       onUnusable(identity, error)
@@ -74,7 +75,6 @@ function decodePending(file: Buffer, identity: SpiffeId): PendingRequest {
   const end = pem.indexOf(REQUEST_LABEL)
   const csrDer = pemToDer(pem.toString('latin1', end))
   const privateKeyPem = Uint8Array.from(pem.subarray(0, end))
-  file.fill(0)
   return { note, key: { privateKeyPem, csrDer, publicKeyDer: publicKeyOf(privateKeyPem) } }
 }
 

@@ -9,8 +9,8 @@ import { splitCertificates } from './pem.ts'
 import type { PendingRequests } from './pending-requests.ts'
 import { readPrivateFile, reasonOf } from './private-file.ts'
 import type { SpiffeId } from './spiffe-id.ts'
-import { type BootstrapCertificate, type Store, type StoredCertificate, StoreError } from './store.ts'
-import { decodeStored, encodeStored, numberFact, type StoredFacts, unusable } from './stored-form.ts'
+import type { BootstrapCertificate, Store, StoredCertificate, StoreFailure } from './store.ts'
+import { decodeStored, encodeStored, locate, numberFact, type StoredFacts, unusable, wiping } from './stored-form.ts'
 import type { StoredRoot } from './trust-bundle.ts'
 
 export interface FileStoreOptions {
@@ -38,7 +38,7 @@ export class FileStore implements Store, AsyncDisposable {
   readonly #trustDomainId: string
   /** Files of the process before that nobody has asked for. */
   readonly #unclaimed: Set<string>
-  #tell: (name: string, reason: string) => void = () => {}
+  #tell: (name: string, failure: StoreFailure) => void = () => {}
 
   private constructor(
     trustDomain: string,
@@ -52,11 +52,14 @@ export class FileStore implements Store, AsyncDisposable {
     this.#unclaimed = new Set([...directory.names()].filter(name => OURS.test(name) && name !== this.#rootsName))
     this.roots = roots.roots
     this.warnings = [...directory.warnings, ...bootstrap.warnings, ...roots.warnings]
-    directory.onFailure = (about, reason) => this.#tell(about, reason)
+    directory.onFailure = (about, reason) => this.#tell(about, { kind: 'not-stored', reason })
     this.pending = new FilePendingRequests({
       directory,
       nameOf: pendingNameOf,
-      onUnusable: (identity, error) => this.#tell(identity, `its pending request is begun anew: ${reasonOf(error)}`),
+      onUnusable: (identity, error) => {
+        const reason = `the request that waits for an approval is begun anew: ${reasonOf(error)}`
+        this.#tell(identity, { kind: 'not-restored', reason })
+      },
     })
   }
 
@@ -81,7 +84,7 @@ export class FileStore implements Store, AsyncDisposable {
     if (!this.#directory.has(name)) return undefined
     const path = join(this.#directory.path, name)
     const file = await readPrivateFile(path, 'ours')
-    return file && locate(path, () => decodeCertificate(file, identity))
+    return file && wiping(file, () => locate(path, () => decodeCertificate(file, identity)))
   }
 
   bootstrap(identity: SpiffeId): Promise<BootstrapCertificate | undefined> {
@@ -113,7 +116,7 @@ export class FileStore implements Store, AsyncDisposable {
     this.#unclaimed.clear()
   }
 
-  onFailure(listener: (name: string, reason: string) => void): void {
+  onFailure(listener: (name: string, failure: StoreFailure) => void): void {
     this.#tell = listener
   }
 
@@ -139,15 +142,13 @@ function decodeCertificate(file: Buffer, identity: SpiffeId): StoredCertificate 
   if (facts['identity'] !== identity) throw unusable('is of another identity')
   const end = pem.indexOf(CERTIFICATE_LABEL)
   if (end <= 0) throw unusable('holds no key and certificate')
-  const certificate = {
+  return {
     chain: Uint8Array.from(pem.subarray(end)),
     privateKey: Uint8Array.from(pem.subarray(0, end)),
     receivedAt: numberFact(facts, 'receivedAt'),
     place: numberFact(facts, 'place'),
     isProvisional: facts['isProvisional'] === true,
   }
-  file.fill(0)
-  return certificate
 }
 
 interface RootsFile {
@@ -177,13 +178,4 @@ function decodeRoots(file: Buffer, trustDomain: string): StoredRoot[] {
     leavesUntil: numberFact(fact, 'leavesUntil'),
     standing: fact['standing'] === 'listed' || fact['standing'] === 'given-up' ? fact['standing'] : 'inferred',
   }))
-}
-
-/** Says of which file it is that it cannot be used. */
-function locate<T>(path: string, decode: () => T): T {
-  try {
-    return decode()
-  } catch (error) {
-    throw new StoreError('unusable-entry', `${path} ${reasonOf(error)}`, { cause: error })
-  }
 }

@@ -6,8 +6,12 @@ import { type Issued, toIssued } from './issuance.ts'
 import type { LedgerEvent } from './ledger.ts'
 import { splitCertificates } from './pem.ts'
 import type { SpiffeId } from './spiffe-id.ts'
-import type { Store } from './store.ts'
+import { type Store, StoreError } from './store.ts'
 import type { TrustStore } from './trust-store.ts'
+import { untilAborted } from './until-aborted.ts'
+
+/** A disk that hangs must not keep the CA from being asked. */
+const READ_MS = 5_000
 
 export interface RestorationOptions {
   readonly store: Store
@@ -52,13 +56,18 @@ async function check(
   source: Restored['source'],
   read: () => Promise<Found | undefined>,
 ): Promise<Restored | undefined> {
+  const deadline = new AbortController()
+  using _ = clock.at(clock.now() + READ_MS, () =>
+    deadline.abort(new Error(`the disk did not answer within ${READ_MS} ms`)),
+  )
   let privateKey: Uint8Array | undefined
   try {
-    const found = await read()
+    const found = await untilAborted(read(), deadline.signal)
     if (!found) return undefined
     privateKey = found.privateKey
     const chain = splitCertificates(Buffer.from(found.chain).toString('latin1'))
     const anchors = await trust.anchorsFor(identity, { chain, roots: found.roots ?? [] })
+    if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const verified = verifier.verify(chain, {
       identity,
       key: { privateKeyPem: privateKey },
@@ -77,6 +86,11 @@ async function check(
 }
 
 const WHAT = { store: 'the stored certificate', bootstrap: 'the bootstrap certificate' } as const
+
+const NO_ROOT = {
+  store: 'no root is known that it could be under',
+  bootstrap: 'no root is known that it could be under: put the root into its file, behind the chain',
+} as const
 
 function reasonOf(error: unknown): string {
   if (error instanceof CAError)

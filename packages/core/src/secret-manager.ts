@@ -64,7 +64,7 @@ export class SecretManager implements AsyncDisposable {
     this.#clock = clock
     this.#pending = pending
     this.#store = store
-    store?.onFailure((name, reason) => this.record(name, { kind: 'not-stored', reason }))
+    store?.onFailure(record)
     this.#observe = options.observe
     this.#maxIdentities = retention.maxIdentities
     this.#trust = new TrustStore({

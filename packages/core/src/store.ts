@@ -1,4 +1,5 @@
 /** The contract of what outlives the process: certificates with their keys, roots, requests that wait for an approval. */
+import type { LedgerEvent } from './ledger.ts'
 import type { PendingRequests } from './pending-requests.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 import type { StoredRoot } from './trust-bundle.ts'
@@ -48,9 +49,12 @@ export interface Store {
   keepRoots(roots: readonly StoredRoot[]): void
   /** Wipes what was there at the start and that nobody has claimed. */
   forgetUnclaimed(): void
-  /** Calls `listener` when something could not be kept or wiped: `name` is the identity or the trust domain's ID. */
-  onFailure(listener: (name: string, reason: string) => void): void
+  /** Calls `listener` with what failed by itself: `name` is the identity or the trust domain's ID. */
+  onFailure(listener: (name: string, failure: StoreFailure) => void): void
 }
+
+/** `not-stored`: something could not be kept or wiped, and is tried again. `not-restored`: what was kept is not used. */
+export type StoreFailure = Extract<LedgerEvent, { kind: 'not-stored' | 'not-restored' }>
 
 /** `unusable-directory`: the store cannot be opened. `unusable-entry`: what lies in it is not used. */
 export type StoreErrorCode = 'unusable-directory' | 'unusable-entry'

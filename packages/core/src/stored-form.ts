@@ -3,6 +3,7 @@
  * `openssl` finds behind them. A file is one whole: a key cannot part from its certificate.
  */
 import { hash } from 'node:crypto'
+import { reasonOf } from './private-file.ts'
 import { StoreError } from './store.ts'
 
 /** What a file of the store holds. */
@@ -48,4 +49,22 @@ export function numberFact(facts: StoredFacts, key: string): number {
 
 export function unusable(reason: string): StoreError {
   return new StoreError('unusable-entry', reason)
+}
+
+/** Says of which file it is that it cannot be used. */
+export function locate<T>(path: string, decode: () => T): T {
+  try {
+    return decode()
+  } catch (error) {
+    throw new StoreError('unusable-entry', `${path} ${reasonOf(error)}`, { cause: error })
+  }
+}
+
+/** Wipes a file's bytes once they were read, whatever was found. */
+export function wiping<T>(file: Buffer, decode: () => T): T {
+  try {
+    return decode()
+  } finally {
+    file.fill(0)
+  }
 }

@@ -251,3 +251,40 @@ test('a store that cannot be written costs a word in the ledger, and no certific
   await run.store[Symbol.asyncDispose]()
   assert.equal((await restarts.files()).length, 1, 'it is kept as soon as it can be')
 })
+
+test('an identity that is asked for on demand is served from the store as well', async () => {
+  await using restarts = await Restarts.create()
+  const [serial] = await restarts.runOnce(WEB)
+  await using run = await restarts.start()
+  run.bench.manager.add(WEB, { onDemand: true })
+  const item = await run.bench.add(WEB)
+  assert.equal(item.serialNumber, serial)
+  assert.equal(restarts.ca.requests.length, 1)
+})
+
+test('a disk that hangs does not keep an identity from the CA', async () => {
+  await using restarts = await Restarts.create()
+  await restarts.runOnce(WEB)
+  await using run = await restarts.start()
+  run.store.read = () => new Promise(() => {})
+  run.bench.manager.add(WEB)
+  await restarts.clock.advance(5_000)
+  await run.bench.until('issued', 1)
+  assert.match(run.bench.last('not-restored').reason, /the disk did not answer within 5000 ms/)
+})
+
+test('each new certificate takes the place of the one before on disk', async () => {
+  await using restarts = await Restarts.create()
+  let serial: string | undefined
+  {
+    await using run = await restarts.start()
+    await run.bench.add(WEB)
+    for (let issued = 2; issued <= 4; issued++) {
+      await run.bench.toNextDue(WEB)
+      await run.bench.until('issued', issued)
+    }
+    serial = run.bench.served(WEB)?.serialNumber
+  }
+  await using run = await restarts.start()
+  assert.equal((await run.bench.add(WEB)).serialNumber, serial)
+})

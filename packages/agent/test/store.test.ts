@@ -1,0 +1,218 @@
+/** The store with real processes: an agent that comes back while its CA is away. */
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { get, noEnvoy, Pair, startAgent, until } from './envoy-bench.ts'
+import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { fetchSecrets } from './sds-client.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const API = 'spiffe://cluster.local/ns/default/sa/api'
+const NODE = 'spiffe://cluster.local/ns/livery/sa/node'
+
+/** A CA in a process of its own, and the configuration of an agent that asks it. */
+async function startCa(
+  cwd: string,
+  listen = '127.0.0.1:0',
+): Promise<{ readonly ca: LiveryProcess; readonly address: string; readonly config: object }> {
+  await writeFile(join(cwd, 'tokens.yaml'), JSON.stringify([{ token: 't', identity: NODE, impersonates: [WEB, API] }]))
+  await writeFile(join(cwd, 'token'), 't')
+  const ca = new LiveryProcess(['ca', '--listen', listen, '--tokens', 'tokens.yaml', '--dir', 'ca'], { cwd })
+  const { address }: { readonly address: string } = JSON.parse(await ca.line(/"msg":"CA of cluster\.local on /))
+  const config = {
+    ca: { plugin: 'citadel', address, rootCert: 'ca/root.pem', tokenFile: 'token', impersonate: true },
+    identities: [
+      { id: WEB, socket: 'run/web.sock' },
+      { id: API, socket: 'run/api.sock' },
+    ],
+    admin: { address: '127.0.0.1:0' },
+    drain: '200ms',
+    store: { directory: 'store' },
+  }
+  return { ca, address, config }
+}
+
+async function start(cwd: string, config: object): Promise<LiveryProcess> {
+  await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
+  return new LiveryProcess(['run'], { cwd })
+}
+
+/** What the sockets of the two identities hand out: certificate chain and key, and the roots. */
+async function served(cwd: string) {
+  const secrets = await Promise.all(
+    ['web', 'api'].map(name => fetchSecrets(join(cwd, `run/${name}.sock`), ['default', 'ROOTCA'])),
+  )
+  return secrets.flat().toSorted((a, b) => (a.certificateChain < b.certificateChain ? -1 : 1))
+}
+
+const metricsOf = async (admin: string) => await (await fetch(`http://${admin}/metrics`)).text()
+
+const keptFiles = async (cwd: string) =>
+  (await readdir(join(cwd, 'store')).catch(() => [])).filter(name => name.endsWith('.pem'))
+
+for (const signal of ['SIGTERM', 'SIGKILL'] as const)
+  test(`after ${signal} the agent comes back while its CA is away, and serves the very same keys and roots`, async () => {
+    await using directory = await makeDirectory()
+    const cwd = directory.path
+    const { ca, config } = await startCa(cwd)
+    await using _ = ca
+    let before: Awaited<ReturnType<typeof served>>
+    {
+      await using agent = await start(cwd, config)
+      await agent.admin()
+      before = await served(cwd)
+      if (signal === 'SIGKILL')
+        await until('all is on disk', async () => (await keptFiles(cwd)).length === 3 || undefined)
+      agent.kill(signal)
+      await agent.ended
+    }
+    ca.kill('SIGKILL')
+    await ca.ended
+
+    await using agent = await start(cwd, config)
+    const admin = await agent.admin()
+    assert.deepEqual(await served(cwd), before)
+    assert.equal((await fetch(`http://${admin}/healthz/ready?strict`)).status, 200)
+    const metrics = await metricsOf(admin)
+    assert.match(metrics, /^livery_store_restored_total\{result="store"\} 2$/m)
+    assert.match(metrics, /^istio_agent_num_outgoing_requests\{request_type="csr"\} 0$/m)
+    const explained = await livery(['explain', WEB, '--admin', admin], { cwd })
+    assert.match(explained.stdout, /taken from the store, as the process before has left it: serial /)
+    agent.kill('SIGTERM')
+    assert.deepEqual(await agent.ended, { code: 0, signal: null })
+    assert.doesNotMatch(agent.stderr, /PRIVATE KEY/)
+    assert.equal((await stat(join(cwd, 'store'))).mode & 0o777, 0o700)
+  })
+
+test('without a store nothing is on disk, and a restart asks the CA', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const { ca, config } = await startCa(cwd)
+  await using _ = ca
+  const serials = new Set<string>()
+  for (let round = 0; round < 2; round++) {
+    await using agent = await start(cwd, { ...config, store: undefined })
+    await agent.admin()
+    for (const { certificateChain } of await served(cwd))
+      if (certificateChain) serials.add(new X509Certificate(certificateChain).serialNumber)
+    agent.kill('SIGTERM')
+    await agent.ended
+  }
+  assert.equal(serials.size, 4)
+  assert.deepEqual((await readdir(cwd)).sort(), ['ca', 'livery.yaml', 'run', 'token', 'tokens.yaml'])
+})
+
+test('a damaged file is told with its remedy, and only that identity is asked for again', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const { ca, config } = await startCa(cwd)
+  await using _ = ca
+  {
+    await using agent = await start(cwd, config)
+    await agent.admin()
+    await served(cwd)
+    agent.kill('SIGTERM')
+    await agent.ended
+  }
+  for (const name of await keptFiles(cwd))
+    if ((await readFile(join(cwd, 'store', name), 'utf8')).includes(`"${WEB}"`))
+      await chmod(join(cwd, 'store', name), 0o644)
+  await using agent = await start(cwd, config)
+  const admin = await agent.admin()
+  await served(cwd)
+  assert.match(
+    await agent.line(/"event":"not-restored"/),
+    /"level":"warn".*can be read by others \(mode 0644\): its key may be known\. Remove it/,
+  )
+  assert.match(await metricsOf(admin), /^istio_agent_num_outgoing_requests\{request_type="csr"\} 1$/m)
+})
+
+test('a directory that others can write to keeps the agent from starting, with the remedy', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  await mkdir(join(cwd, 'store'))
+  await chmod(join(cwd, 'store'), 0o777)
+  const config = { ca: { plugin: 'embedded' }, identities: [{ id: WEB, socket: 'web.sock' }] }
+  await using agent = await start(cwd, { ...config, admin: { address: '127.0.0.1:0' }, store: { directory: 'store' } })
+  assert.equal((await agent.ended).code, 1)
+  assert.match(agent.stderr, /Cannot keep secrets in .*store: others can write to it \(mode 0777\)\. Run: chmod 0700 /)
+})
+
+test('check-config shows the store with absolute paths, and refuses what is none of its keys', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const config = { ca: { plugin: 'embedded' }, identities: [{ id: WEB, socket: 'web.sock' }] }
+  const check = async (store: unknown) => {
+    await writeFile(join(cwd, 'livery.yaml'), JSON.stringify({ ...config, store }))
+    return await livery(['check-config', '--json'], { cwd })
+  }
+  const { stdout } = await check({ directory: 'state', bootstrap: 'pairs' })
+  assert.deepEqual(JSON.parse(stdout).config.store, { directory: join(cwd, 'state'), bootstrap: join(cwd, 'pairs') })
+  assert.deepEqual(await readdir(cwd), ['livery.yaml'], 'looking at it makes nothing')
+  const refused = await check({ directory: 'state', mode: '0700' })
+  assert.equal(refused.code, 78)
+  assert.match(refused.stderr, /store\.mode: unknown key/)
+  assert.match((await check({})).stderr, /store\.directory: is missing/)
+})
+
+test('a bootstrap pair is served while the CA is away, and replaced as soon as it is there', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const { ca, address, config } = await startCa(cwd)
+  await using _ = ca
+  {
+    await using agent = await start(cwd, config)
+    await agent.admin()
+    const secrets = await served(cwd)
+    const root = await readFile(join(cwd, 'ca/root.pem'), 'utf8')
+    await mkdir(join(cwd, 'pairs'))
+    for (const [index, { certificateChain, privateKey }] of secrets.entries())
+      if (privateKey)
+        await writeFile(join(cwd, 'pairs', `${index}.pem`), certificateChain + root + privateKey, { mode: 0o600 })
+    agent.kill('SIGTERM')
+    await agent.ended
+  }
+  ca.kill('SIGKILL')
+  await ca.ended
+  const store = { directory: 'other-store', bootstrap: 'pairs' }
+  await using agent = await start(cwd, { ...config, store })
+  const admin = await agent.admin()
+  const before = await served(cwd)
+  assert.match(await metricsOf(admin), /^livery_store_restored_total\{result="bootstrap"\} 2$/m)
+  const { ca: again } = await startCa(cwd, address)
+  await using __ = again
+  await agent.lines(/"event":"issued"/, 2)
+  const after = await served(cwd)
+  assert.ok(after.every(({ privateKey }) => privateKey === '' || !before.some(old => old.privateKey === privateKey)))
+})
+
+test('Envoys that start while the CA is away get their identities from an agent that restarted, and call each other', {
+  skip: noEnvoy,
+}, async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const { ca, config } = await startCa(cwd)
+  await using _ = ca
+  let serials: readonly string[]
+  {
+    await using agent = await start(cwd, config)
+    await agent.admin()
+    serials = (await served(cwd)).flatMap(({ certificateChain }) =>
+      certificateChain ? [new X509Certificate(certificateChain).serialNumber.toLowerCase()] : [],
+    )
+    agent.kill('SIGTERM')
+    await agent.ended
+  }
+  ca.kill('SIGKILL')
+  await ca.ended
+  await using agent = await startAgent(cwd, config)
+  await using pair = await Pair.start(cwd, { api: join(cwd, 'run/api.sock'), web: join(cwd, 'run/web.sock') })
+  await pair.live()
+  const answer = await get(pair.port, '/')
+  assert.deepEqual([answer.status, answer.headers['x-caller']], [200, WEB])
+  const shown = [...(await pair.api.certificates()), ...(await pair.web.certificates())].map(({ serial }) => serial)
+  assert.deepEqual(shown.toSorted(), serials.toSorted())
+  assert.doesNotMatch(agent.output, /PRIVATE KEY/)
+})
