@@ -106,7 +106,8 @@ export class KubeApiServer implements AsyncDisposable {
 
   /** Resolves once no client is connected. */
   async disconnected(): Promise<void> {
-    for (const socket of this.#sockets) await once(socket, 'close')
+    // No `once()`: it would reject where a client left by a reset.
+    for (const socket of this.#sockets) await new Promise<void>(resolve => socket.on('close', () => resolve()))
   }
 
   /** Sends `text` on every watch, in as many pieces. */

@@ -31,16 +31,17 @@ export async function createKubernetesCsr(
       'Cannot use the service account of the pod: KUBERNETES_SERVICE_HOST is not set, so this is none. Set kubeconfig to a file.',
     )
   const library = await loadKubernetesLibrary(loadLibrary)
+  const { clock, credentials, log } = context
   const login = new LoginFiles({
     library,
+    log,
     ...(config.kubeconfig !== undefined && { kubeconfig: config.kubeconfig }),
     ...(config.context !== undefined && { context: config.context }),
     ...(podRoot !== undefined && { podRoot }),
   })
-  const { clock, credentials } = context
   const connection = new ApiConnection({ library, login, clock, credentials })
   const api = new SigningRequestApi(library, connection)
-  return new KubernetesCsrClient({ config, clock, connection, api, roots: rootsOf(context, config, api) })
+  return new KubernetesCsrClient({ config, clock, log, connection, api, roots: rootsOf(context, config, api) })
 }
 
 type Roots = (signal: AbortSignal) => Promise<readonly string[]>

@@ -6,6 +6,7 @@ import {
   type CertificateRequest,
   type Clock,
   type IssuedCertificate,
+  type PluginLog,
   untilAborted,
 } from '@livery/core'
 import { splitChain } from '../certificate-chain.ts'
@@ -20,6 +21,7 @@ import type { NewSigningRequest, SigningRequestApi } from './signing-request-api
 export interface KubernetesCsrParts {
   readonly config: Pick<KubernetesCsrConfig, 'signerName' | 'usages' | 'approvalTimeout' | 'namePrefix'>
   readonly clock: Clock
+  readonly log: Pick<PluginLog, 'info'>
   readonly connection: ApiConnection
   readonly api: SigningRequestApi
   /** The signer's roots as they are now. */
@@ -29,6 +31,15 @@ export interface KubernetesCsrParts {
 /** The bounds of `spec.expirationSeconds`. */
 const MIN_SECONDS = 600
 const MAX_SECONDS = 2 ** 31 - 1
+
+/** One call of `issue`. */
+interface Order {
+  readonly asked: NewSigningRequest
+  /** For messages, after the name of the request. */
+  readonly whose: string
+  readonly ticket: CertificateRequest['ticket']
+  readonly caller: Caller
+}
 
 /** A request at the API server, and since when it waits there. */
 interface Waiting {
@@ -45,18 +56,11 @@ export class KubernetesCsrClient implements CAClient {
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
-    const { api, clock, config } = this.#parts
-    const { identity, tokenFile, ticket } = request
+    const { identity, ttlSeconds, tokenFile, ticket } = request
     const caller = { signal: this.#until(request.signal), ...(tokenFile !== undefined && { tokenFile }) }
-    const whose = `for ${identity}`
+    const asked = this.#asked(await untilAborted(request.csr(), caller.signal), ttlSeconds)
     try {
-      const csr = await untilAborted(request.csr(), caller.signal)
-      const asked = this.#asked(csr, request.ttlSeconds)
-      const waiting = (await this.#resume(asked, request, caller)) ?? (await this.#submit(asked, request, caller))
-      const options = { api, clock, whose, approvalTimeoutMs: config.approvalTimeout }
-      const certificates = await certificatesOf(options, waiting.request, waiting.since, caller)
-      const what = `a certificate ${whose} from ${config.signerName}`
-      return { chain: splitChain([certificates], what).chain }
+      return { chain: await this.#chain({ asked, caller, ticket, whose: `for ${identity}` }) }
     } catch (error) {
       if (error instanceof RequestIsOver) await ticket?.keep(undefined)
       throw error
@@ -98,21 +102,35 @@ export class KubernetesCsrClient implements CAClient {
     }
   }
 
+  async #chain(order: Order): Promise<readonly string[]> {
+    const { api, clock, config, log } = this.#parts
+    const { whose, caller, asked } = order
+    const resumed = await this.#resume(order)
+    const { request, since } = resumed ?? (await this.#submit(order))
+    try {
+      const options = { api, clock, whose, approvalTimeoutMs: config.approvalTimeout }
+      const certificates = await certificatesOf(options, request, since, caller)
+      return chainOf(certificates, `a certificate ${whose} from ${asked.signerName}`)
+    } catch (error) {
+      // Core gives up a call long before somebody who approves by hand has looked.
+      if (!resumed && caller.signal.aborted)
+        log.info(
+          `The request ${request.name} ${whose} goes on waiting to be approved and signed by ${asked.signerName}.`,
+        )
+      throw error
+    }
+  }
+
   /** The request that the ticket tells of, if it is for the same key and signer. */
-  async #resume(
-    asked: NewSigningRequest,
-    { identity, ticket }: CertificateRequest,
-    caller: Caller,
-  ): Promise<Waiting | undefined> {
+  async #resume({ asked, whose, ticket, caller }: Order): Promise<Waiting | undefined> {
     const note = parseNote(ticket?.kept)
     if (!note) return undefined
-    const whose = `for ${identity}`
     const request = sameRequest(await this.#parts.api.find(note.name, whose, caller), note, { whose })
     return isFor(request, asked) ? { request, since: note.since } : undefined
   }
 
-  async #submit(asked: NewSigningRequest, { identity, ticket }: CertificateRequest, caller: Caller): Promise<Waiting> {
-    const request = await this.#create(asked, `for ${identity}`, caller)
+  async #submit({ asked, whose, ticket, caller }: Order): Promise<Waiting> {
+    const request = await this.#create(asked, whose, caller)
     const since = this.#parts.clock.now()
     await ticket?.keep(formatNote({ name: request.name, uid: request.uid, since }))
     return { request, since }
@@ -145,4 +163,14 @@ export class KubernetesCsrClient implements CAClient {
 
 function isFor({ request, signerName }: SigningRequest, asked: NewSigningRequest): boolean {
   return request === asked.request && signerName === asked.signerName
+}
+
+function chainOf(certificates: string, what: string): readonly string[] {
+  try {
+    return splitChain([certificates], what).chain
+  } catch (error) {
+    if (!(error instanceof CAError)) throw error
+    // Looked at once more, it would be the same.
+    throw new RequestIsOver(error.code, error.message, { cause: error.cause })
+  }
 }

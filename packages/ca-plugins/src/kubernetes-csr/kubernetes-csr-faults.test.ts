@@ -8,6 +8,7 @@ import { caError, replaceFile, temporaryDirectory } from '../../test/citadel-set
 import { KubeApiServer, type KubeCall, type KubeFault } from '../../test/kube-api-server.ts'
 import { standInCluster } from '../../test/kube-clusters.ts'
 import { openClient, TestTicket } from '../../test/kube-setup.ts'
+import { warningsOf } from '../testing/plugin-context.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -115,6 +116,49 @@ test('a line of a watch without an end is cut at four megabytes', async t => {
   const { issuing } = await waitingRequest(setup)
   setup.server.tell(...Array.from({ length: 5 }, () => 'x'.repeat(1_048_576)))
   await assert.rejects(issuing, caError('bad-response', /a line of more than 4194304 characters/))
+})
+
+test('a certificate that is none is a bad-response, and its ticket dropped', async t => {
+  const setup = await setUp(t)
+  const { issuing, name, ticket } = await waitingRequest(setup)
+  await setup.signer.approve(name)
+  const certificate = Buffer.from('no PEM').toString('base64')
+  setup.server.objects.update('certificatesigningrequests', name, { status: { certificate } })
+  await assert.rejects(issuing, caError('bad-response', /has no PEM certificate/))
+  assert.equal(ticket.kept, undefined)
+})
+
+test('a request that core gives up is named in the log, once', async t => {
+  const setup = await setUp(t)
+  const { client, context, server } = setup
+  const { request, ticket, issuing, name } = await waitingRequest(setup)
+  const nobody = new AbortController()
+  const resumed = assert.rejects(client.issue({ ...request, ticket, signal: nobody.signal }), /nobody waits/)
+  nobody.abort(new Error('nobody waits'))
+  await resumed
+  assert.equal(context.lines.length, 0)
+  await client[Symbol.asyncDispose]()
+  await assert.rejects(issuing)
+  await server.disconnected()
+  assert.match(context.lines[0]?.message ?? '', new RegExp(`The request ${name} for ${WEB} goes on waiting`))
+  assert.equal(context.lines.length, 1)
+})
+
+test('a server that is not verified is warned of', async t => {
+  const cluster = await standInCluster(t)
+  const kubeconfig = join(await temporaryDirectory(t), 'config')
+  const text = await readFile(cluster.kubeconfig, 'utf8')
+  await writeFile(kubeconfig, text.replace(/"certificate-authority-data":"[^"]*"/, '"insecure-skip-tls-verify":true'))
+  const setup = { ...cluster, ...(await openClient(t, { kubeconfig })) }
+  const { issuing, name } = await waitingRequest(setup)
+  await signIt(setup, name)
+  await issuing
+  const warnings = warningsOf(setup.context)
+  assert.match(
+    warnings[0] ?? '',
+    /is not verified \(insecure-skip-tls-verify in the kubeconfig .*Name its certificate-authority/,
+  )
+  assert.equal(warnings.length, 1)
 })
 
 const refusals: readonly (readonly [number, CAErrorCode, boolean, RegExp])[] = [

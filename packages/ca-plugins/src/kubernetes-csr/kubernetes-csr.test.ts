@@ -4,15 +4,19 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { derToPem } from '@livery/core'
+import { derToPem, type SpiffeId } from '@livery/core'
 import type { FakeClock } from '@livery/core/testing'
 import { caError, temporaryDirectory } from '../../test/citadel-setup.ts'
 import { CuttableProxy } from '../../test/cuttable-proxy.ts'
 import { type KubeCluster, noRealCluster, realCluster, standInCluster } from '../../test/kube-clusters.ts'
 import { openClient, SIGNER, TestTicket } from '../../test/kube-setup.ts'
+import { runAgainst } from '../conformance/run-against.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
+import { kubernetesCsr } from './kubernetes-csr.ts'
 
-const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
+/** RFC 5280, section 4.2.1.12. */
+const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2'
 const NEEDED = [{ resource: 'certificatesigningrequests', verbs: ['create', 'list', 'watch'] }] as const
 
 for (const [where, setUp, skip] of [
@@ -298,6 +302,18 @@ function contract(that: Contract): void {
     )
   })
 
+  that('the cases of the conformance kit for a live CA hold', async (t, cluster) => {
+    await using _running = cluster.signer.run()
+    const signerRoots = join(await temporaryDirectory(t), 'roots.pem')
+    await writeFile(signerRoots, cluster.authority.trustBundle().join(''))
+    const { client } = await openClient(t, { kubeconfig: cluster.kubeconfig, signerRoots })
+    const { results, failed } = await runAgainst(client, {
+      capabilities: kubernetesCsr.capabilities,
+      identities: [WEB, `${WEB}-2`],
+    })
+    assert.equal(failed, 0, results.flatMap(({ name, detail }) => (detail ? [`${name}: ${detail}`] : [])).join('\n'))
+  })
+
   that('sixty-four at once each get their own certificate', async (t, cluster) => {
     await using _running = cluster.signer.run()
     const { client } = await openClient(t, cluster)
@@ -310,6 +326,36 @@ function contract(that: Contract): void {
     }
   })
 }
+
+// Nothing that a stand-in could show: what the controller manager of Kubernetes itself makes of a SPIFFE ID.
+for (const [signer, usages, expected] of [
+  ['kubernetes.io/kube-apiserver-client', ['digital signature', 'client auth'], undefined],
+  [
+    'kubernetes.io/kube-apiserver-client',
+    ['digital signature', 'client auth', 'server auth'],
+    /invalid usage.*server auth/,
+  ],
+  ['kubernetes.io/kubelet-serving', ['digital signature', 'server auth'], /organization is not system:nodes/],
+  [
+    'kubernetes.io/kube-apiserver-client-kubelet',
+    ['digital signature', 'client auth'],
+    /organization is not system:nodes/,
+  ],
+] as const)
+  test(`real controller manager: ${signer} for ${usages.join(', ')} ${expected ? 'is refused' : 'copies the SAN'}`, {
+    skip: noRealCluster,
+  }, async t => {
+    const cluster = await realCluster(t)
+    const { client } = await openClient(t, { kubeconfig: cluster.kubeconfig, signerName: signer, usages })
+    const ticket = new TestTicket()
+    const issuing = client.issue({ ...(await workloadRequest(WEB)), ticket })
+    const refused = expected && assert.rejects(issuing, caError('invalid-csr', expected))
+    await cluster.signer.approve(await ticket.name())
+    if (refused) return await refused
+    const leaf = new X509Certificate((await issuing).chain[0] ?? '')
+    assert.equal(leaf.subjectAltName, `URI:${WEB}`)
+    assert.deepEqual(leaf.keyUsage, [CLIENT_AUTH])
+  })
 
 /** Lets the pauses between two watches pass until `waiting` is over. */
 async function keepWaiting(clock: FakeClock, waiting: Promise<unknown>): Promise<void> {

@@ -1,7 +1,7 @@
 /** Who asks which API server: a kubeconfig, or the service account of a pod, as its files have it now. */
 import { dirname } from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
-import { CAError } from '@livery/core'
+import { CAError, type PluginLog } from '@livery/core'
 import { ChangingFile } from '../changing-file.ts'
 import type { KubernetesLibrary } from './client-library.ts'
 
@@ -20,6 +20,7 @@ export interface LoginOptions {
   readonly context?: string
   /** What the paths of the service account begin with; default: nothing. */
   readonly podRoot?: string
+  readonly log: Pick<PluginLog, 'warn'>
 }
 
 const FILES = ['caFile', 'certFile', 'keyFile'] as const
@@ -70,6 +71,10 @@ export class LoginFiles {
   #parse(text: Buffer | undefined): Parsed {
     if (this.#parsed && this.#parsed.text === text) return this.#parsed
     const [cluster, user] = this.#chosen(this.#load(text))
+    if (cluster.skipTLSVerify)
+      this.#options.log.warn(
+        `${cluster.server} is not verified (insecure-skip-tls-verify in ${this.description}): tokens go to whoever answers there. Name its certificate-authority instead.`,
+      )
     this.#parsed = { text, cluster, user }
     return this.#parsed
   }
