@@ -263,3 +263,19 @@ test('dropped log lines are counted once each', async () => {
   bench.dropped = 5
   assert.equal((await bench.samples()).get('livery_log_lines_dropped_total'), 5)
 })
+
+test('what became of the store is counted', async () => {
+  await using bench = await Bench.create()
+  const restored = { kind: 'restored', serialNumber: 'AB', notAfter: 1, renewAt: 0 } as const
+  const events: readonly LedgerEvent[] = [
+    { ...restored, from: 'store' },
+    { ...restored, from: 'bootstrap' },
+    { kind: 'not-restored', reason: 'expired' },
+    { kind: 'not-stored', reason: 'ENOSPC' },
+  ]
+  for (const event of events) bench.metrics.record(WEB, { time: 0, event })
+  const text = await bench.metrics.text()
+  for (const result of ['store', 'bootstrap', 'refused'])
+    assert.match(text, new RegExp(`^livery_store_restored_total\\{result="${result}"\\} 1$`, 'm'))
+  assert.match(text, /^livery_store_failures_total 1$/m)
+})
