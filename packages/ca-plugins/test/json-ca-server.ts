@@ -66,10 +66,10 @@ export class JsonCaServer implements AsyncDisposable {
     })
   }
 
-  static async start(handler: JsonHandler, tls?: ServerTls, port = 0): Promise<JsonCaServer> {
+  static async start(handler: JsonHandler, tls?: ServerTls): Promise<JsonCaServer> {
     const http: Server = tls ? createTlsServer({ ...tls }) : createServer()
     http.keepAliveTimeout = 0
-    await new Promise<void>(resolve => http.listen(port, '127.0.0.1', resolve))
+    await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
     const bound = http.address()
     const origin = tls ? 'https://localhost' : 'http://127.0.0.1'
     return new JsonCaServer(http, `${origin}:${typeof bound === 'object' && bound ? bound.port : 0}`, handler)

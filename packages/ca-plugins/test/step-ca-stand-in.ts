@@ -84,8 +84,6 @@ export interface StepCaOptions {
   /** Checks one-time tokens of this provisioner; without it, tokens are for `ca` to check. */
   readonly provisioner?: JWK
   readonly tls?: ServerTls
-  /** Default: any. */
-  readonly port?: number
   /** If it gives a promise, that is the reply. */
   readonly behaviour?: (call: JsonCall) => Promise<JsonReply> | undefined
 }
@@ -93,7 +91,7 @@ export interface StepCaOptions {
 export function startStepCa(options: StepCaOptions): Promise<JsonCaServer> {
   const used = new Set<string>()
   const handler: JsonHandler = call => options.behaviour?.(call) ?? handle(call, options, used)
-  return JsonCaServer.start(handler, options.tls, options.port)
+  return JsonCaServer.start(handler, options.tls)
 }
 
 async function handle(call: JsonCall, options: StepCaOptions, used: Set<string>): Promise<JsonReply> {

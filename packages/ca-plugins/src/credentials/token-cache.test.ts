@@ -122,3 +122,23 @@ test('an aborted caller rejects with the reason of its signal, also where a toke
   const reason = new Error('nobody waits')
   await assert.rejects(cache.get('a', AbortSignal.abort(reason), issue), reason)
 })
+
+test('a token may be refreshed by a share of its lifetime', async () => {
+  const { clock, context, issue } = setUp()
+  const refreshBeforeMs = (lifetimeMs: number) => lifetimeMs / 3
+  const cache = new TokenCache({ clock, log: context.log, refreshBeforeMs, intervalMs: MINUTE })
+  await cache.get('a', signal, issue)
+  clock.jump(40 * MINUTE - 1)
+  assert.equal((await cache.get('a', signal, issue)).token, 'token-1')
+  clock.jump(1)
+  assert.equal((await cache.get('a', signal, issue)).token, 'token-2')
+})
+
+test('a token that is forgotten is fetched again, and another one is not forgotten for it', async () => {
+  const { cache, issue } = setUp()
+  await cache.get('a', signal, issue)
+  cache.forget('a', 'token-1')
+  assert.equal((await cache.get('a', signal, issue)).token, 'token-2')
+  cache.forget('a', 'token-1')
+  assert.equal((await cache.get('a', signal, issue)).token, 'token-2')
+})

@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { type CAContext, type CredentialRequest, SystemClock } from '@livery/core'
 import { importJWK, type JWK, SignJWT } from 'jose'
 import { caError } from '../../test/citadel-setup.ts'
-import { noStepCa, type StepCaServer, startStepCaServer } from '../../test/step-ca-server.ts'
+import { noStepCa, type StepCaServer, startStepCaServer } from '../../test/step-ca-process.ts'
 import { encrypted, fingerprintOf, PROVISIONER, provisionerPair } from '../../test/step-ca-stand-in.ts'
 import { tempFolder } from '../../test/temp-folder.ts'
 import { runAgainst } from '../conformance/index.ts'
@@ -54,6 +54,18 @@ test('a real step-ca passes the cases of the kit that need no faults', { skip },
   )
   assert.equal(failed, 0)
   assert.ok(passed > 10)
+})
+
+test('what a real step-ca makes by its default template is accepted, with the identity as common name too', {
+  skip,
+}, async t => {
+  const keys = { [PROVISIONER]: publicJwk }
+  await using server = await startStepCaServer({ keys, template: '', claims: { min: '5s', max: '48h' } })
+  const client = await withKey(t, server)
+  const { chain } = await client.issue(await workloadRequest(WEB))
+  assert.equal(new X509Certificate(chain[0] ?? '').subject, `CN=${WEB}`)
+  const { failed } = await runAgainst(client, { capabilities: stepCa.capabilities, identities: [WEB] })
+  assert.equal(failed, 0)
 })
 
 test('a real step-ca signs for the identity alone, under its roots, and dates it back', { skip }, async t => {

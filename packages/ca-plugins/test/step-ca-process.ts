@@ -36,6 +36,8 @@ export interface StepCaServerOptions {
   readonly keys?: Readonly<Record<string, JWK>>
   /** An OIDC provisioner: it takes the identity from the CSR. */
   readonly oidc?: { readonly clientId: string; readonly publicJwk: JWK }
+  /** Default: {@link SPIFFE_TEMPLATE}. */
+  readonly template?: string
   /** Of every provisioner; default 5 s and 1 h. */
   readonly claims?: { readonly min: string; readonly max: string }
 }
@@ -85,7 +87,7 @@ export async function startStepCaServer(options: StepCaServerOptions): Promise<S
 }
 
 function configuration(folder: string, port: number, issuer: string, options: StepCaServerOptions): object {
-  const { keys = {}, oidc, claims: { min, max } = { min: '5s', max: '1h' } } = options
+  const { keys = {}, oidc, template = SPIFFE_TEMPLATE, claims: { min, max } = { min: '5s', max: '1h' } } = options
   const claims = { minTLSCertDuration: min, maxTLSCertDuration: max, defaultTLSCertDuration: max }
   const fromCsr = SPIFFE_TEMPLATE.replace('.SANs', '.Insecure.CR.URIs').replace('"sans"', '"uris"')
   const jwk = Object.entries(keys).map(([name, key]) => ({
@@ -93,7 +95,7 @@ function configuration(folder: string, port: number, issuer: string, options: St
     name,
     key,
     claims,
-    options: { x509: { template: SPIFFE_TEMPLATE } },
+    options: { x509: { template } },
   }))
   const oidcProvisioner = oidc && {
     type: 'OIDC',
