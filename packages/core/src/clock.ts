@@ -22,9 +22,23 @@ const TICK_MS = 10_000
 /** So many disposed deadlines may lie in the heap until their time, beside as many as are live. */
 const MAX_DISPOSED = 1_000
 
-interface Deadline {
+/** Of a class, since an identity has three of them: closures would cost it another 300 bytes. */
+class Deadline implements Disposable {
   readonly time: number
   task: (() => void) | undefined
+  readonly #onDisposed: () => void
+
+  constructor(time: number, task: () => void, onDisposed: () => void) {
+    this.time = time
+    this.task = task
+    this.#onDisposed = onDisposed
+  }
+
+  [Symbol.dispose](): void {
+    if (this.task === undefined) return
+    this.task = undefined
+    this.#onDisposed()
+  }
 }
 
 /** The machine's clock: a heap of wall-clock deadlines under one timer, looked at every 10 s at least. */
@@ -32,24 +46,21 @@ export class SystemClock implements Clock, Disposable {
   readonly #heap = new Heap<Deadline>((a, b) => a.time < b.time)
   #live = 0
   #timer: NodeJS.Timeout | undefined
+  readonly #onDisposed = () => {
+    if (--this.#live === 0) this.#stop()
+    else if (this.#heap.size > 2 * this.#live + MAX_DISPOSED) this.#heap.retain(({ task }) => task !== undefined)
+  }
 
   now(): number {
     return Date.now()
   }
 
   at(time: number, task: () => void): Disposable {
-    const deadline: Deadline = { time, task }
+    const deadline = new Deadline(time, task, this.#onDisposed)
     this.#heap.push(deadline)
     this.#live++
     if (this.#heap.peek() === deadline) this.#arm()
-    return {
-      [Symbol.dispose]: () => {
-        if (deadline.task === undefined) return
-        deadline.task = undefined
-        if (--this.#live === 0) this.#stop()
-        else if (this.#heap.size > 2 * this.#live + MAX_DISPOSED) this.#heap.retain(({ task }) => task !== undefined)
-      },
-    }
+    return deadline
   }
 
   /** Drops every deadline. */

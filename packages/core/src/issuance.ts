@@ -148,8 +148,7 @@ export function toIssued(
   const secret = new CertificateSecret({
     identity,
     version: verified.version,
-    // A buffer of its own: a slice of Node's pool would keep 8 kB alive for each identity.
-    certificateChain: new TextEncoder().encode(verified.chainPem),
+    certificateChain: verified.chainPem,
     privateKey,
     notBefore: verified.notBefore,
     notAfter: verified.notAfter,

@@ -3,14 +3,17 @@ import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { CertificateSecret } from './secret-item.ts'
 
+const [LEAF, INTERMEDIATE, OTHER] = ['leaf', 'intermediate', 'other'].map(
+  text => `-----BEGIN CERTIFICATE-----\n${text}\n-----END CERTIFICATE-----\n`,
+)
 const KEY = '-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----\n'
 
-function secret(): CertificateSecret {
+function secret(certificateChain = `${LEAF}${INTERMEDIATE}`, privateKey = Buffer.from(KEY)): CertificateSecret {
   return new CertificateSecret({
     identity: 'spiffe://cluster.local/ns/default/sa/web',
     version: 'v1',
-    certificateChain: Buffer.from('chain'),
-    privateKey: Buffer.from(KEY),
+    certificateChain,
+    privateKey,
     notBefore: 0,
     notAfter: 1,
     serialNumber: '4A',
@@ -37,9 +40,26 @@ test('a secret shows no key, however it is printed, serialised, cloned or thrown
   assert.match(inspect(item), /\[secret\]/)
 })
 
-test('a wiped key is gone from the bytes that were handed in', () => {
-  const item = secret()
+test('a secret has its key and its chain back as they were, with intermediates of its own, of others, and without', () => {
+  const chains = [`${LEAF}${INTERMEDIATE}`, LEAF, `${LEAF}${OTHER}${INTERMEDIATE}`, `${LEAF}${INTERMEDIATE}`]
+  for (const chain of chains) {
+    const item = secret(chain)
+    assert.equal(Buffer.from(item.certificateChain).toString(), chain)
+    assert.equal(Buffer.from(item.privateKey()).toString(), KEY)
+  }
+  for (let index = 0; index < 100; index++) {
+    const chain = `${LEAF}${LEAF}${index}`
+    assert.equal(Buffer.from(secret(chain).certificateChain).toString(), chain)
+  }
+})
+
+test('the key that was handed in is wiped, and that of the secret when it is told to', () => {
+  const handedIn = Buffer.from(KEY)
+  const item = secret(LEAF, handedIn)
+  assert.ok(handedIn.every(byte => byte === 0))
   const bytes = item.privateKey()
+  assert.equal(Buffer.from(bytes).toString(), KEY)
   item.wipe()
   assert.ok(bytes.every(byte => byte === 0))
+  assert.equal(Buffer.from(item.certificateChain).toString(), LEAF)
 })

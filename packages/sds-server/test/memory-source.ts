@@ -87,7 +87,7 @@ export class MemorySource implements SecretSource {
     const item = new CertificateSecret({
       identity,
       version: createHash('sha256').update(leaf.raw).digest('hex'),
-      certificateChain: Buffer.from(chain.join('')),
+      certificateChain: chain.join(''),
       privateKey: generated.privateKeyPem,
       notBefore: leaf.validFromDate.getTime(),
       notAfter: leaf.validToDate.getTime(),

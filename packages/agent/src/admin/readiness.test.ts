@@ -22,12 +22,11 @@ function entry(fields: Partial<IdentityEntry>): IdentityEntry {
 }
 
 function secret(notBefore: number, notAfter: number): CertificateSecret {
-  const bytes = new Uint8Array()
   return new CertificateSecret({
     identity,
     version: 'v',
-    certificateChain: bytes,
-    privateKey: bytes,
+    certificateChain: '',
+    privateKey: new Uint8Array(),
     notBefore,
     notAfter,
     serialNumber: '01',
