@@ -240,13 +240,14 @@ export class FetchSchedule implements AsyncDisposable {
   /** It is renewed when it would have been without the restart; what fell due meanwhile soon, but spread out. */
   #acceptRestored(managed: Managed, issued: Restored): void {
     const now = this.#clock.now()
-    const { source, receivedAt, place } = issued
+    const { source, receivedAt, place, isProvisional } = issued
     const { serialNumber, notBefore, notAfter } = issued.secret
     const usableFrom = Math.max(receivedAt, notBefore)
     const planned = renewalTime({ usableFrom, notAfter }, this.#options.rotation, place)
     managed.served.offer(issued, notBefore)
     const due = planned > now ? planned : overdueTime({ now, notAfter }, managed.phase)
-    const renewAt = this.#isOutrun(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due
+    const spread = this.#isOutrun(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due
+    const renewAt = isProvisional ? now : spread
     if (source === 'store') managed.lastSuccessAt = receivedAt
     this.#options.record(managed.identity, { kind: 'restored', from: source, serialNumber, notAfter, renewAt })
     this.#wait(managed, renewAt, 'renewal')

@@ -5,8 +5,9 @@ import type { Clock } from './clock.ts'
 import { type Issued, toIssued } from './issuance.ts'
 import type { LedgerEvent } from './ledger.ts'
 import { splitCertificates } from './pem.ts'
-import type { SpiffeId } from './spiffe-id.ts'
+import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import { type Store, StoreError } from './store.ts'
+import type { TrustAnchor } from './trust-bundle.ts'
 import type { TrustStore } from './trust-store.ts'
 import { untilAborted } from './until-aborted.ts'
 
@@ -66,7 +67,7 @@ async function check(
     if (!found) return undefined
     privateKey = found.privateKey
     const chain = splitCertificates(Buffer.from(found.chain).toString('latin1'))
-    const anchors = await trust.anchorsFor(identity, { chain, roots: found.roots ?? [] })
+    const anchors = await anchorsFor(trust, identity, found.roots ?? [])
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const verified = verifier.verify(chain, {
       identity,
@@ -83,6 +84,18 @@ async function check(
     record(identity, { kind: 'not-restored', reason: `${WHAT[source]}: ${reasonOf(error)}` })
     return undefined
   }
+}
+
+/** Asks the CA for nothing: without a list that it has told, ten thousand would each ask again. */
+async function anchorsFor(
+  trust: TrustStore,
+  identity: SpiffeId,
+  roots: readonly string[],
+): Promise<readonly TrustAnchor[]> {
+  if (roots.length > 0) return await trust.anchorsFor(identity, { chain: [], roots })
+  const trustDomain = trustDomainOf(identity)
+  if (!trust.bundle(trustDomain)) await trust.firstAsked
+  return trust.bundle(trustDomain)?.anchors() ?? []
 }
 
 const WHAT = { store: 'the stored certificate', bootstrap: 'the bootstrap certificate' } as const

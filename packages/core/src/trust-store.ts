@@ -6,7 +6,7 @@ import { type RetryPolicy, retryDelay } from './rotation.ts'
 import type { TrustBundleSecret } from './secret-item.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import type { Store } from './store.ts'
-import { type Learned, type TrustAnchor, TrustBundle } from './trust-bundle.ts'
+import { type Learned, type StoredRoot, type TrustAnchor, TrustBundle } from './trust-bundle.ts'
 import { untilAborted } from './until-aborted.ts'
 
 /** How often a CA that cannot tell of changes by itself is asked for its roots. */
@@ -30,6 +30,8 @@ export interface TrustStoreOptions {
 type Listener = (secret: TrustBundleSecret) => void
 
 export class TrustStore implements Disposable {
+  /** Resolves when the CA has told its list for the first time, or has failed to, or has none. */
+  readonly firstAsked: Promise<void>
   readonly #options: TrustStoreOptions
   readonly #bundles = new Map<string, TrustBundle>()
   readonly #listeners = new Map<string, Set<Listener>>()
@@ -42,7 +44,7 @@ export class TrustStore implements Disposable {
   constructor(options: TrustStoreOptions) {
     this.#options = options
     if (options.store) this.#restore(options.store)
-    void this.refresh()
+    this.firstAsked = this.refresh()
   }
 
   bundle(trustDomain: string): TrustBundle | undefined {
@@ -97,9 +99,11 @@ export class TrustStore implements Disposable {
   }
 
   #restore({ roots }: Store): void {
-    const { trustDomain, settleMs, clock } = this.#options
+    const { trustDomain, settleMs, clock, ca } = this.#options
+    // No list will ever give up what another CA had listed.
+    const taken = ca.trustBundle ? roots : roots.map(root => ({ ...root, standing: withoutList(root.standing) }))
     const bundle = new TrustBundle(trustDomain, settleMs)
-    for (const reason of bundle.restore(roots, clock.now()))
+    for (const reason of bundle.restore(taken, clock.now()))
       this.#options.record(`spiffe://${trustDomain}`, { kind: 'not-restored', reason })
     if (!bundle.secret) return
     this.#bundles.set(trustDomain, bundle)
@@ -174,4 +178,8 @@ export class TrustStore implements Disposable {
     })
     for (const listener of this.#listeners.get(trustDomain) ?? []) listener(secret)
   }
+}
+
+function withoutList(standing: StoredRoot['standing']): StoredRoot['standing'] {
+  return standing === 'listed' ? 'inferred' : standing
 }

@@ -288,3 +288,41 @@ test('each new certificate takes the place of the one before on disk', async () 
   await using run = await restarts.start()
   assert.equal((await run.bench.add(WEB)).serialNumber, serial)
 })
+
+test('without stored roots and with the CA down, its roots are asked for once and not by each identity', async () => {
+  await using restarts = await Restarts.create()
+  const identities = Array.from({ length: 20 }, (_, index): SpiffeId => `spiffe://cluster.local/ns/load/sa/sa-${index}`)
+  await restarts.runOnce(...identities)
+  for (const name of await readdir(restarts.directory))
+    if (name.endsWith('.roots.pem')) await rm(join(restarts.directory, name))
+  let asked = 0
+  restarts.ca.answer = down
+  restarts.ca.trustBundle = () => {
+    asked++
+    return down()
+  }
+  await using run = await restarts.start()
+  for (const identity of identities) run.bench.manager.add(identity)
+  await run.bench.until('not-restored', 20)
+  assert.match(run.bench.last('not-restored').reason, /no root is known that it could be under/)
+  assert.equal(asked, 1)
+})
+
+test('a root of a CA with a list, which was replaced by one without, is dropped once nothing is under it', async () => {
+  await using restarts = await Restarts.create()
+  await restarts.runOnce(WEB)
+  const { ca, clock } = restarts
+  await ca.addRoot()
+  ca.dropOldRoots()
+  Object.defineProperty(ca, 'trustBundle', { value: undefined })
+  await using run = await restarts.start()
+  await run.bench.add(WEB)
+  for (let issued = 1; issued <= 3; issued++) {
+    await run.bench.toNextDue(WEB)
+    await run.bench.until('issued', issued)
+    await clock.advance(60_000)
+  }
+  const bundle = run.bench.manager.current({ kind: 'bundle', trustDomain: 'cluster.local' })
+  assert.ok(bundle?.kind === 'bundle')
+  assert.equal(Buffer.from(bundle.trustedCa).toString(), ca.roots.join(''))
+})
