@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 
-export async function tempFolder(t: TestContext): Promise<string> {
+export async function tempFolder(t: Pick<TestContext, 'after'>): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'livery-'))
   t.after(() => rm(path, { recursive: true, force: true }))
   return path

@@ -8,6 +8,7 @@ export const BUILT_IN_CA_PLUGINS: Readonly<Record<string, () => Promise<{ readon
   'file-mount': () => import('@livery/ca-plugins/file-mount'),
   'google-ca': () => import('@livery/ca-plugins/google-ca'),
   'kubernetes-csr': () => import('@livery/ca-plugins/kubernetes-csr'),
+  spiffe: () => import('@livery/ca-plugins/spiffe'),
   'step-ca': () => import('@livery/ca-plugins/step-ca'),
   vault: () => import('@livery/ca-plugins/vault'),
 }

@@ -219,7 +219,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: embeded',
-    says: 'livery.yaml:1: ca.plugin: "embeded" is none of the built-in citadel, embedded, failover, file-mount, google-ca, kubernetes-csr, step-ca, vault, and is not found from DIRECTORY. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in embedded?',
+    says: 'livery.yaml:1: ca.plugin: "embeded" is none of the built-in citadel, embedded, failover, file-mount, google-ca, kubernetes-csr, spiffe, step-ca, vault, and is not found from DIRECTORY. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in embedded?',
   },
   {
     replaces: '{ plugin: embedded }',

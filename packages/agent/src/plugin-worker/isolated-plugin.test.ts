@@ -113,7 +113,7 @@ const MODULE_REFUSALS: readonly (readonly [
     { plugin: 'citadle' },
     {},
     [
-      'ca.plugin: "citadle" is none of the built-in citadel, embedded, failover, file-mount, google-ca, kubernetes-csr, step-ca, vault, and is not found from …. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in citadel?',
+      'ca.plugin: "citadle" is none of the built-in citadel, embedded, failover, file-mount, google-ca, kubernetes-csr, spiffe, step-ca, vault, and is not found from …. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in citadel?',
     ],
   ],
   [

@@ -1,6 +1,6 @@
 /** Where a gRPC server of a test listens: a real socket whose connections can be counted and cut. */
 import { once } from 'node:events'
-import { createServer, type Server as NetServer, type Socket } from 'node:net'
+import { createServer, type ListenOptions, type Server as NetServer, type Socket } from 'node:net'
 import type { Server, ServerCredentials } from '@grpc/grpc-js'
 
 /** Closing it ends the gRPC server as well. */
@@ -23,11 +23,18 @@ export class GrpcListener implements AsyncDisposable {
   }
 
   /** Port 0 is a free one. */
-  static async listen(grpc: Server, credentials: ServerCredentials, host: string, port: number): Promise<GrpcListener> {
-    const listener = new GrpcListener(grpc, credentials)
-    const net = listener.#net
-    await new Promise<void>((resolve, reject) => net.once('error', reject).listen(port, host, resolve))
-    return listener
+  static listen(grpc: Server, credentials: ServerCredentials, host: string, port: number): Promise<GrpcListener> {
+    return new GrpcListener(grpc, credentials).#listen({ host, port })
+  }
+
+  /** On a UNIX socket. */
+  static listenAt(grpc: Server, credentials: ServerCredentials, path: string): Promise<GrpcListener> {
+    return new GrpcListener(grpc, credentials).#listen({ path })
+  }
+
+  async #listen(place: ListenOptions): Promise<this> {
+    await new Promise<void>((resolve, reject) => this.#net.once('error', reject).listen(place, resolve))
+    return this
   }
 
   get port(): number {
@@ -40,9 +47,12 @@ export class GrpcListener implements AsyncDisposable {
     for (const socket of this.#sockets) await once(socket, 'close')
   }
 
-  /** Cuts every connection. */
+  /** Cuts every connection; on TCP with a reset. */
   reset(): void {
-    for (const socket of this.#sockets) socket.resetAndDestroy()
+    for (const socket of this.#sockets) {
+      if (this.port === 0) socket.destroy()
+      else socket.resetAndDestroy()
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

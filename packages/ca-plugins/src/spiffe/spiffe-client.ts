@@ -1,0 +1,191 @@
+/** The client of the `spiffe` plugin: the identities and roots that a Workload API pushes, as they are now. */
+import { type ServiceError, status } from '@grpc/grpc-js'
+import {
+  type CAChange,
+  type CAClient,
+  type CAContext,
+  CAError,
+  type CertificateRequest,
+  type IssuedCertificate,
+  type SpiffeId,
+} from '@livery/core'
+import { WorkloadChannel } from './workload-channel.ts'
+import { workloadFailure } from './workload-error.ts'
+import { type StreamFailure, WorkloadStream } from './workload-stream.ts'
+import { type Bundles, readBundles, readSvidUpdate, type SvidUpdate, wipe } from './workload-update.ts'
+
+export interface SpiffeClientOptions {
+  readonly context: CAContext
+  /** `unix:///path` or `tcp://ip:port`. */
+  readonly address: string
+  readonly timeoutMs: number
+}
+
+/** Named in a message; an upstream may have thousands. */
+const MAX_NAMES = 10
+
+/** Holds the keys of the newest update, and wipes them when another comes or the stream breaks. */
+export class SpiffeClient implements CAClient {
+  readonly #context: CAContext
+  readonly #address: string
+  readonly #channel: WorkloadChannel
+  readonly #svids: WorkloadStream<SvidUpdate>
+  readonly #bundles: WorkloadStream<Bundles>
+  readonly #listeners = new Set<(change: CAChange) => void>()
+  readonly #closed = new AbortController()
+  #update: SvidUpdate | undefined
+  #allRoots: Bundles = new Map()
+  /** Asked for in vain: who asked hears when they come. */
+  readonly #missed = new Set<SpiffeId>()
+  #lastFault = ''
+
+  constructor({ context, address, timeoutMs }: SpiffeClientOptions) {
+    const { clock } = context
+    this.#context = context
+    this.#address = address
+    this.#channel = new WorkloadChannel(address)
+    this.#svids = new WorkloadStream({
+      clock,
+      timeoutMs,
+      open: () => this.#channel.open('FetchX509SVID'),
+      read: readSvidUpdate,
+      errorOf: cause => workloadFailure(address, 'identities', cause),
+      onMessage: update => this.#take(update),
+      onBroken: (error, retryMs) => this.#tellBroken(error, retryMs),
+    })
+    this.#bundles = new WorkloadStream({
+      clock,
+      timeoutMs,
+      open: () => this.#channel.open('FetchX509Bundles'),
+      read: readBundles,
+      errorOf: cause => withoutBundles(workloadFailure(address, 'bundles', cause), cause),
+      onMessage: bundles => this.#takeBundles(bundles),
+      // The stream of identities is told of, and brings the roots too.
+      onBroken: error => this.#context.log.debug(error.message),
+    })
+  }
+
+  async issue({ identity, signal }: CertificateRequest): Promise<IssuedCertificate> {
+    try {
+      const { svids } = await this.#svids.current(signal)
+      const svid = svids.get(identity)
+      if (!svid) throw this.#notAmong(identity, [...svids.keys()])
+      const { chain, roots, privateKey } = svid
+      return { chain, roots, privateKey: toPem(privateKey) }
+    } catch (error) {
+      if (!signal.aborted) this.#missed.add(identity)
+      throw error
+    }
+  }
+
+  async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
+    const [svids, bundles] = await Promise.allSettled([this.#svids.current(signal), this.#bundles.current(signal)])
+    signal.throwIfAborted()
+    if (svids.status === 'rejected' && bundles.status === 'rejected') throw svids.reason
+    const roots = this.#rootsOf(this.#context.trustDomain)
+    if (roots.length > 0) return roots
+    const known = [...this.#allRoots.keys()].join(', ')
+    throw new CAError(
+      'bad-response',
+      `The Workload API at ${this.#address} tells no roots of the trust domain ${this.#context.trustDomain}, but of: ${known || 'none'}. Set trustDomain to the one that it serves.`,
+      { retryable: false },
+    )
+  }
+
+  subscribe(listener: (change: CAChange) => void): Disposable {
+    this.#closed.signal.throwIfAborted()
+    this.#listeners.add(listener)
+    this.#svids.start()
+    this.#bundles.start()
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closed.signal.aborted) return
+    const text = `Cannot ask the Workload API at ${this.#address}: its client is closed.`
+    const error = new CAError('unavailable', text, { retryable: false })
+    this.#closed.abort(error)
+    this.#listeners.clear()
+    this.#svids.close(error)
+    this.#bundles.close(error)
+    this.#channel.close()
+    if (this.#update) wipe(this.#update)
+  }
+
+  #take(update: SvidUpdate): void {
+    const before = this.#update
+    const rootsBefore = this.#rootsOf(this.#context.trustDomain)
+    this.#update = update
+    this.#lastFault = ''
+    this.#context.log.debug(`The Workload API gives ${update.svids.size} identities`)
+    this.#tellRoots(rootsBefore)
+    const found = [...this.#missed].filter(identity => update.svids.has(identity))
+    for (const identity of found) this.#missed.delete(identity)
+    const identities = [...new Set([...changedIdentities(before, update), ...found])]
+    if (identities.length > 0) this.#tell({ kind: 'certificates', identities })
+    if (before) wipe(before)
+  }
+
+  #takeBundles(bundles: Bundles): void {
+    const before = this.#rootsOf(this.#context.trustDomain)
+    this.#allRoots = bundles
+    this.#context.log.debug(`The Workload API gives the bundles of ${[...bundles.keys()].join(', ')}`)
+    this.#tellRoots(before)
+  }
+
+  /** Both streams tell them, one a moment before the other: old and new are the wrong thing to lack. */
+  #rootsOf(trustDomain: string): readonly string[] {
+    const prefix = `spiffe://${trustDomain}/`
+    const svids = [...(this.#update?.svids ?? [])].find(([identity]) => identity.startsWith(prefix))
+    return [...new Set([...(svids?.[1].roots ?? []), ...(this.#allRoots.get(trustDomain) ?? [])])]
+  }
+
+  #tellRoots(before: readonly string[]): void {
+    const now = new Set(this.#rootsOf(this.#context.trustDomain))
+    if (before.length === now.size && before.every(root => now.has(root))) return
+    this.#tell({ kind: 'roots' })
+  }
+
+  #tell(change: CAChange): void {
+    for (const listener of this.#listeners) listener(change)
+  }
+
+  /** The same reason once: it is tried for as long as it takes. */
+  #tellBroken({ message }: CAError, retryMs: number): void {
+    if (this.#update) wipe(this.#update)
+    const { log } = this.#context
+    const line = `${message} It is asked again within ${retryMs / 1000} s.`
+    if (this.#lastFault === message) log.debug(line)
+    else log.warn(line)
+    this.#lastFault = message
+  }
+
+  #notAmong(identity: SpiffeId, given: readonly SpiffeId[]): CAError {
+    const more = given.length > MAX_NAMES ? ` and ${given.length - MAX_NAMES} more` : ''
+    const names = `${given.slice(0, MAX_NAMES).join(', ')}${more}`
+    return new CAError(
+      'denied',
+      `The Workload API at ${this.#address} gives this process no ${identity}, but: ${names}. Register it with selectors that this process has.`,
+    )
+  }
+}
+
+/** It is no fault where the roots of the identities have to do. */
+function withoutBundles(failure: StreamFailure, cause: ServiceError | Error | undefined): StreamFailure {
+  const isAbsent = cause && 'code' in cause && cause.code === status.UNIMPLEMENTED
+  return isAbsent ? { ...failure, isFinal: true } : failure
+}
+
+/** New, gone, or with another certificate. */
+function changedIdentities(before: SvidUpdate | undefined, { svids }: SvidUpdate): readonly SpiffeId[] {
+  if (!before) return []
+  const gone = [...before.svids.keys()].filter(identity => !svids.has(identity))
+  const others = [...svids].filter(([identity, { chain }]) => before.svids.get(identity)?.chain[0] !== chain[0])
+  return [...gone, ...others.map(([identity]) => identity)]
+}
+
+/** PKCS#8 as PEM, in memory of its own: who gets it wipes it. */
+function toPem(der: Buffer): Buffer {
+  const base64 = der.toString('base64').replace(/.{64}(?!$)/g, '$&\n')
+  return Buffer.from(`-----BEGIN PRIVATE KEY-----\n${base64}\n-----END PRIVATE KEY-----\n`)
+}

@@ -1,0 +1,32 @@
+/** The `spiffe` plugin: a SPIFFE Workload API, such as that of a SPIRE agent, as the source of identities. */
+import { defineCAPlugin, KEY_TYPES } from '@livery/core'
+import { SpiffeClient } from './spiffe-client.ts'
+import { endpointProblem, leavesMachine } from './workload-endpoint.ts'
+
+export const spiffe = defineCAPlugin({
+  apiVersion: 1,
+  name: 'spiffe',
+  capabilities: { roots: 'push', ttl: 'ignored', san: 'config', keyTypes: KEY_TYPES, bringsKey: true },
+  options: {
+    address: {
+      type: 'string',
+      required: true,
+      description: 'the Workload API: unix:///path/to/socket, or tcp://<IP address>:<port>',
+      problem: endpointProblem,
+    },
+    timeout: {
+      type: 'duration',
+      default: '10s',
+      min: '100ms',
+      max: '5m',
+      description: 'how long its first answer on a stream may take',
+    },
+  },
+  create(context, { address, timeout }) {
+    const problem = endpointProblem(address)
+    if (problem !== undefined) throw new TypeError(`Cannot use address "${address}": it ${problem}.`)
+    if (leavesMachine(address))
+      context.log.warn(`address ${address} is on another machine: keys cross the network in the clear. Use a socket.`)
+    return new SpiffeClient({ context, address, timeoutMs: timeout })
+  },
+})
