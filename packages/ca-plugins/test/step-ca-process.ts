@@ -113,7 +113,11 @@ function configuration(folder: string, port: number, issuer: string, options: St
     address: `127.0.0.1:${port}`,
     dnsNames: ['localhost'],
     logger: { format: 'text' },
-    authority: { provisioners: oidcProvisioner ? [...jwk, oidcProvisioner] : jwk, backdate: '1m0s' },
+    authority: {
+      policy: { x509: { allow: { uri: ['cluster.local'] } } },
+      provisioners: oidcProvisioner ? [...jwk, oidcProvisioner] : jwk,
+      backdate: '1m0s',
+    },
   }
 }
 

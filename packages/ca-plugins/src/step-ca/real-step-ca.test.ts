@@ -114,6 +114,8 @@ test('a real step-ca refuses lifetimes, keys, names and tokens, each by its code
   await assert.rejects(issue({ keyType: 'rsa-1024' }), caError('invalid-csr', /at least 2048 bits/))
   const another = 'spiffe://cluster.local/ns/default/sa/another'
   await assert.rejects(issue({ csrUri: another }), caError('invalid-csr', /does not contain the valid URIs/))
+  const elsewhere = client.issue(await workloadRequest('spiffe://other.example/ns/default/sa/web'))
+  await assert.rejects(elsewhere, caError('denied', /Let the policy and the template/))
   const stranger = await withKey(t, server, { ...(await provisionerPair()).privateJwk, kid: String(publicJwk.kid) })
   await assert.rejects(stranger.issue(await workloadRequest(WEB)), caError('unauthenticated', /provisioner "livery/))
   await issue({ ttlSeconds: 3600 })
