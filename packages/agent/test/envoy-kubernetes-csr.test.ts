@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { noRealCluster, realCluster, standInCluster } from '../../ca-plugins/test/kube-clusters.ts'
+import { documentedGrants, noRealCluster, realCluster, standInCluster } from '../../ca-plugins/test/kube-clusters.ts'
 import { SIGNER } from '../../ca-plugins/test/kube-setup.ts'
 import { KubeSigner } from '../../ca-plugins/test/kube-signer.ts'
 import { noEnvoy } from './envoy-bench.ts'
@@ -17,7 +17,7 @@ for (const [where, setUp, skip] of [
     skip: noEnvoy || skip,
   }, async t => {
     const { authority, kubeconfig, userWith } = await setUp(t)
-    const node = await userWith([{ resource: 'certificatesigningrequests', verbs: ['create', 'list', 'watch'] }])
+    const node = await userWith(await documentedGrants())
     // Less than the API lets one ask for: signers have their own minds.
     await using signer = new KubeSigner({ kubeconfig, authority, signerName: SIGNER, ttlSeconds: 6 })
     signer.run()

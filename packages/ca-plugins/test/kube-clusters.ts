@@ -3,7 +3,13 @@ import { randomUUID } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { CertificatesV1beta1Api, CoreV1Api, KubeConfig, RbacAuthorizationV1Api } from '@kubernetes/client-node'
+import {
+  CertificatesV1beta1Api,
+  CoreV1Api,
+  KubeConfig,
+  loadAllYaml,
+  RbacAuthorizationV1Api,
+} from '@kubernetes/client-node'
 import { SystemClock } from '@livery/core'
 import { CertificateAuthority } from '../src/embedded/certificate-authority.ts'
 import { temporaryDirectory } from './citadel-setup.ts'
@@ -27,6 +33,16 @@ export interface KubeCluster {
   userWith(grants: readonly Grant[]): Promise<string>
   /** The name of a bundle with the roots of `authority`. */
   trustBundle(t: TestContext): Promise<string>
+}
+
+/** What the page of the plugin tells operators to grant. */
+export async function documentedGrants(): Promise<readonly Grant[]> {
+  const page = await readFile(new URL('../docs/kubernetes-csr.md', import.meta.url), 'utf8')
+  const manifest = /```yaml\n(apiVersion: rbac[\s\S]*?)```/.exec(page)?.[1] ?? ''
+  const [role]: {
+    readonly rules?: readonly { readonly resources: Grant['resource'][]; readonly verbs: KubeVerb[] }[]
+  }[] = loadAllYaml(manifest)
+  return (role?.rules ?? []).flatMap(({ resources, verbs }) => resources.map(resource => ({ resource, verbs })))
 }
 
 /** Whoever runs the tests with a cluster-admin's kubeconfig of a cluster that may be littered. */

@@ -69,7 +69,7 @@ export function sameRequest(
   if (found.uid !== uid)
     throw new RequestIsOver(
       'bad-response',
-      `The request ${name} ${whose} was deleted, and another one made by that name (${scrub(found.uid, [])} in place of ${uid}). See who makes requests of that name; a new one is made by another.`,
+      `The request ${name} ${whose} was deleted, and another one made by that name (${scrub(found.uid, [])} in place of ${uid}). See who makes requests by that name; a new one is made under another.`,
     )
   return found
 }

@@ -105,15 +105,14 @@ export class KubernetesCsrClient implements CAClient {
   async #chain(order: Order): Promise<readonly string[]> {
     const { api, clock, config, log } = this.#parts
     const { whose, caller, asked } = order
-    const resumed = await this.#resume(order)
-    const { request, since } = resumed ?? (await this.#submit(order))
+    const { request, since } = (await this.#resume(order)) ?? (await this.#submit(order))
     try {
       const options = { api, clock, whose, approvalTimeoutMs: config.approvalTimeout }
       const certificates = await certificatesOf(options, request, since, caller)
       return chainOf(certificates, `a certificate ${whose} from ${asked.signerName}`)
     } catch (error) {
-      // Core gives up a call long before somebody who approves by hand has looked.
-      if (!resumed && caller.signal.aborted)
+      // Core gives up a call long before somebody who approves by hand has looked, and knows no name of it.
+      if (caller.signal.aborted)
         log.info(
           `The request ${request.name} ${whose} goes on waiting to be approved and signed by ${asked.signerName}.`,
         )

@@ -8,7 +8,13 @@ import { derToPem, type SpiffeId } from '@livery/core'
 import type { FakeClock } from '@livery/core/testing'
 import { caError, temporaryDirectory } from '../../test/citadel-setup.ts'
 import { CuttableProxy } from '../../test/cuttable-proxy.ts'
-import { type KubeCluster, noRealCluster, realCluster, standInCluster } from '../../test/kube-clusters.ts'
+import {
+  documentedGrants,
+  type KubeCluster,
+  noRealCluster,
+  realCluster,
+  standInCluster,
+} from '../../test/kube-clusters.ts'
 import { openClient, SIGNER, TestTicket } from '../../test/kube-setup.ts'
 import { runAgainst } from '../conformance/run-against.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
@@ -17,7 +23,7 @@ import { kubernetesCsr } from './kubernetes-csr.ts'
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 /** RFC 5280, section 4.2.1.12. */
 const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2'
-const NEEDED = [{ resource: 'certificatesigningrequests', verbs: ['create', 'list', 'watch'] }] as const
+const NEEDED = await documentedGrants()
 
 for (const [where, setUp, skip] of [
   ['stand-in', standInCluster, false],
@@ -229,7 +235,7 @@ function contract(that: Contract): void {
     assert.deepEqual(await cluster.signer.requestsFor(request.csrPem), [name])
   })
 
-  that('the verbs create, list and watch on certificatesigningrequests are enough', async (t, cluster) => {
+  that('what the page of the plugin grants is enough', async (t, cluster) => {
     const { client } = await openClient(t, { kubeconfig: await cluster.userWith(NEEDED) })
     const { name, request, ticket } = await leavePending(client)
     const issuing = client.issue({ ...request, ticket })
@@ -240,8 +246,9 @@ function contract(that: Contract): void {
 
   for (const verb of ['create', 'list', 'watch'] as const)
     that(`without the verb ${verb} it is denied, and told what to grant`, async (t, cluster) => {
-      const { resource, verbs } = NEEDED[0]
-      const kubeconfig = await cluster.userWith([{ resource, verbs: verbs.filter(each => each !== verb) }])
+      const resource = 'certificatesigningrequests'
+      const rest = NEEDED.map(({ verbs, ...grant }) => ({ ...grant, verbs: verbs.filter(each => each !== verb) }))
+      const kubeconfig = await cluster.userWith(rest)
       const { client } = await openClient(t, { kubeconfig })
       const denied = caError('denied', new RegExp(`forbidden: User .*Grant the verb ${verb} on ${resource} in cert`))
       const request = await workloadRequest(WEB)
