@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeCA } from '@livery/ca-plugins/conformance'
 import { SystemClock } from '@livery/core'
+import { noSpire, Spire } from '../../ca-plugins/test/spire-process.ts'
 import { svidsOf, WorkloadApiStandIn } from '../../ca-plugins/test/workload-api-stand-in.ts'
 import { makeFolder, noEnvoy, until } from './envoy-bench.ts'
 import { API, rotateUnderTraffic, WEB } from './envoy-rotation.ts'
@@ -39,4 +40,17 @@ test('two Envoys do mutual TLS with identities that a Workload API pushes, throu
     },
   })
   assert.ok(server.opened.length >= 4)
+})
+
+test('two Envoys do mutual TLS with identities of a real SPIRE, through a new root, and no request fails', {
+  skip: noEnvoy || noSpire,
+}, async () => {
+  await using folder = await makeFolder()
+  await using spire = await Spire.start(folder.path)
+  for (const identity of [WEB, API]) await spire.register(identity, 12)
+  await rotateUnderTraffic({
+    ca: async () => ({ plugin: 'spiffe', address: spire.address }),
+    settings: { rotation: { settle: '1s' } },
+    between: async () => void (await spire.switchRoot()),
+  })
 })
