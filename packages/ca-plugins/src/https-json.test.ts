@@ -148,7 +148,7 @@ test('an address is https, or http on loopback, and nothing more', () => {
   for (const good of ['https://ca.example', 'https://ca.example:8443/v/', 'http://127.0.0.1:8200', 'http://[::1]:1'])
     assert.equal(addressProblem(good), undefined)
   for (const [bad, problem] of [
-    ['ca.example:8443', /would send tokens unencrypted|is no URL/],
+    ['localhost:8443', /is no URL. Write it like https/],
     ['http://ca.example', /unencrypted. Use https/],
     ['https://me:secret@ca.example', /Leave the rest out/],
     ['https://ca.example/?x=1', /Leave the rest out/],

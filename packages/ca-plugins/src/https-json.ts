@@ -184,7 +184,8 @@ export function retryAfterOf({ headers }: JsonAnswer, clock: Clock): number | un
 
 /** Why `address` cannot be used, as the `problem` of an option. */
 export function addressProblem(address: string): string | undefined {
-  if (!URL.canParse(address)) return 'is no URL. Write it like https://ca.example:8443'
+  // `localhost:9000` parses too, with the scheme `localhost`.
+  if (!/^\w+:\/\//.test(address) || !URL.canParse(address)) return 'is no URL. Write it like https://ca.example:8443'
   const { protocol, hostname, search, hash, username } = new URL(address)
   if (search !== '' || hash !== '' || username !== '') return 'has more than host, port and path. Leave the rest out'
   if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname.replace(/[[\]]/g, '')))) return undefined

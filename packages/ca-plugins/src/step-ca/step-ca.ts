@@ -37,7 +37,7 @@ interface TokenSource {
 }
 
 class StepCaClient implements CAClient {
-  readonly #context: CAContext
+  readonly #clock: Clock
   readonly #address: string
   readonly #http: HttpsJson
   readonly #tokens: TokenSource
@@ -47,7 +47,7 @@ class StepCaClient implements CAClient {
     const { address, fingerprint, timeout: timeoutMs } = config
     const { clock } = context
     const { signal } = this.#closing
-    this.#context = context
+    this.#clock = clock
     this.#address = address
     this.#tokens = tokenSource(proof, address, clock)
     const tls = fingerprint === undefined ? context.tls : pinnedRoot({ address, fingerprint, clock, timeoutMs, signal })
@@ -98,12 +98,7 @@ class StepCaClient implements CAClient {
   /** The list of that name in a good answer. */
   #certificates(answer: JsonAnswer, name: string, what: string, secrets: readonly string[]): readonly string[] {
     if (answer.status !== 200 && answer.status !== 201)
-      throw errorOfAnswer(answer, {
-        what,
-        secrets,
-        tokenRemedy: this.#tokens.remedy,
-        clock: this.#context.clock,
-      })
+      throw errorOfAnswer(answer, { what, secrets, tokenRemedy: this.#tokens.remedy, clock: this.#clock })
     const list = answer.json?.[name]
     if (Array.isArray(list) && list.every(element => typeof element === 'string')) return list
     throw unusable(what, `has no list ${name}`, 'Check that the address is that of a step-ca')

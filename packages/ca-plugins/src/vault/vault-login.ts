@@ -84,7 +84,8 @@ export class KubernetesLogin implements VaultTokens {
 
   forget(request: TokenRequest, token: string): void {
     this.#cache.forget(keyOf(request), token)
-    this.#leases.delete(keyOf(request))
+    // Another call may have logged in already.
+    if (this.#leases.get(keyOf(request))?.token === token) this.#leases.delete(keyOf(request))
   }
 
   async #fetch(request: TokenRequest): Promise<Credential> {

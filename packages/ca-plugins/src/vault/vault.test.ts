@@ -109,6 +109,16 @@ test('a login that ended on the server is made anew in the same call, and only o
   assert.deepEqual([count('login'), count('sign')], [3, 5])
 })
 
+test('many calls whose login ended share the next one, which is renewed in its time', async t => {
+  const { issue, count, leases, clock } = await setUp(t, { config: LOGIN, kubernetes: kubernetesOf(3600) })
+  await issue()
+  leases.clear()
+  await Promise.all(Array.from({ length: 64 }, () => issue()))
+  clock.jump(2400_000)
+  await issue()
+  assert.deepEqual([count('login'), count('renew-self')], [2, 1])
+})
+
 test('a policy that does not allow the role is denied, and no reason to log in again', async t => {
   const { issue, count, fault } = await setUp(t, { config: LOGIN, kubernetes: kubernetesOf(3600) })
   await issue()
