@@ -71,4 +71,4 @@ export type { BootstrapCertificate, Store, StoredCertificate, StoreErrorCode, St
 export { StoreError } from './store.ts'
 export type { StoredRoot, TrustAnchor } from './trust-bundle.ts'
 export { untilAborted } from './until-aborted.ts'
-export { WatchedFiles, type WatchedFilesOptions } from './watched-files.ts'
+export { type LookReason, WatchedFiles, type WatchedFilesOptions } from './watched-files.ts'

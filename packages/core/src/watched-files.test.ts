@@ -24,11 +24,13 @@ class Bench implements AsyncDisposable {
   readonly clock = new FakeClock()
   readonly errors: unknown[] = []
   looks = 0
+  reason = ''
   readonly watched = new WatchedFiles({ clock: this.clock, onError: error => this.errors.push(error) })
 
   constructor(...files: string[]) {
-    this.watched.add(files, () => {
+    this.watched.add(files, reason => {
       this.looks++
+      this.reason = reason
     })
   }
 
@@ -38,6 +40,7 @@ class Bench implements AsyncDisposable {
     const before = this.looks
     await this.clock.advance(100)
     assert.equal(this.looks, before + 1)
+    assert.equal(this.reason, 'event')
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -176,6 +179,7 @@ test('it is looked at once a minute whatever happens, also while nothing is ther
   await using bench = new Bench(join(root, 'none/key.pem'))
   await bench.clock.advance(600_000)
   assert.equal(bench.looks, 10)
+  assert.equal(bench.reason, 'poll')
 })
 
 test('a thousand sets are polled one by one, and the files that they share are watched once', async () => {

@@ -1,5 +1,5 @@
 /** Says when to look at files again: watches of their directories as the hint, and a slow poll, since watches are lost. */
-import { type FSWatcher, readlinkSync, statSync, watch } from 'node:fs'
+import { type FSWatcher, lstatSync, readlinkSync, type Stats, statSync, watch } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import type { Clock } from './clock.ts'
 
@@ -18,10 +18,13 @@ export interface WatchedFilesOptions {
   readonly onError: (error: unknown) => void
 }
 
+/** Why files are looked at: somebody wrote to them, perhaps, or it was time. */
+export type LookReason = 'event' | 'poll'
+
 /** Files that are looked at together. */
 interface FileSet {
   readonly files: readonly string[]
-  readonly look: () => void
+  readonly look: (reason: LookReason) => void
   /** What a change of is a hint: the files, and the symbolic links on the way to them. */
   places: ReadonlySet<string>
   hint: Disposable | undefined
@@ -58,7 +61,7 @@ export class WatchedFiles implements Disposable {
    * Calls `look` when one of `files` (absolute paths, which need not exist) may have changed since this call; whether it
    * has is for the callee to see. `look` must not throw.
    */
-  add(files: readonly string[], look: () => void): Disposable {
+  add(files: readonly string[], look: (reason: LookReason) => void): Disposable {
     const set: FileSet = { files, look, places: new Set(), hint: undefined, poll: undefined }
     this.#sets.add(set)
     this.#follow(set)
@@ -82,7 +85,7 @@ export class WatchedFiles implements Disposable {
     const { clock } = this.#options
     set.poll = clock.at(clock.now() + ms, () => {
       this.#pollAfter(set, this.#pollMs)
-      this.#look(set)
+      this.#look(set, 'poll')
     })
   }
 
@@ -90,13 +93,13 @@ export class WatchedFiles implements Disposable {
     const { clock } = this.#options
     set.hint ??= clock.at(clock.now() + DEBOUNCE_MS, () => {
       set.hint = undefined
-      this.#look(set)
+      this.#look(set, 'event')
     })
   }
 
-  #look(set: FileSet): void {
+  #look(set: FileSet, reason: LookReason): void {
     this.#follow(set)
-    set.look()
+    set.look(reason)
   }
 
   #follow(set: FileSet): void {
@@ -188,16 +191,15 @@ export function pathsTo(file: string): string[] {
   let place = '/'
   for (let name = rest.shift(); name !== undefined && links.length < MAX_LINKS; name = rest.shift()) {
     const next = join(place, name)
-    const found = follow(next)
-    if (found === 'not-a-directory') return [...links, place]
-    if (found === 'missing') return [...links, next]
-    if (found === 'no-link') {
-      place = next
-      continue
-    }
-    links.push(next)
-    rest.unshift(...namesOf(resolve(place, found.target)))
-    place = '/'
+    const found = statsOf(next)
+    // Reading what is no link would throw, which costs more than all the rest.
+    const target = found?.isSymbolicLink() ? targetOf(next) : undefined
+    if (target !== undefined) {
+      links.push(next)
+      rest.unshift(...namesOf(resolve(place, target)))
+      place = '/'
+    } else if (rest.length > 0 && !found?.isDirectory()) return [...links, next]
+    else place = next
   }
   return [...links, place]
 }
@@ -206,19 +208,26 @@ function namesOf(path: string): string[] {
   return path.split('/').filter(name => name !== '')
 }
 
-function follow(path: string): { readonly target: string } | 'no-link' | 'missing' | 'not-a-directory' {
+function targetOf(link: string): string | undefined {
   try {
-    return { target: readlinkSync(path) }
-  } catch (error) {
-    if (codeOf(error) === 'EINVAL') return 'no-link'
-    return codeOf(error) === 'ENOTDIR' ? 'not-a-directory' : 'missing'
+    return readlinkSync(link)
+  } catch {
+    return undefined
+  }
+}
+
+function statsOf(path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false })
+  } catch {
+    return undefined
   }
 }
 
 function inodeOf(directory: string): string | undefined {
   try {
-    const { dev, ino } = statSync(directory, { bigint: true })
-    return `${dev}:${ino}`
+    const found = statSync(directory, { bigint: true, throwIfNoEntry: false })
+    return found && `${found.dev}:${found.ino}`
   } catch {
     return undefined
   }

@@ -1,8 +1,9 @@
 /** The files of one identity: read when asked for, watched in between. */
-import { type Clock, type SpiffeId, untilAborted, type WatchedFiles } from '@livery/core'
+import { type Clock, type LookReason, type SpiffeId, untilAborted, type WatchedFiles } from '@livery/core'
 import { Announcement } from './announcement.ts'
 import type { FaultLog } from './fault-log.ts'
 import { FileFault } from './file-fault.ts'
+import { stampOf } from './file-stamp.ts'
 import { type KeyPair, type KeyPairFiles, readKeyPair } from './key-pair.ts'
 import type { Limit } from './limit.ts'
 import type { MountedRoots } from './mounted-roots.ts'
@@ -31,6 +32,11 @@ export interface MountedIdentityParts {
   readonly onUnused: () => void
 }
 
+/** What the files held when they were looked at last. */
+type Sight =
+  | ({ readonly kind: 'pair' } & Pick<KeyPair, 'version' | 'notBefore' | 'notAfter'>)
+  | { readonly kind: 'fault'; readonly message: string }
+
 /** A pair with the roots that lie beside it. */
 export interface MountedSet extends KeyPair {
   readonly roots: readonly string[]
@@ -45,13 +51,14 @@ export class MountedIdentity implements Disposable {
   #reads = 0
   #lastGiven = 0
   #neededUntil = 0
+  #seen: { readonly stamp: string; readonly sight: Sight } | undefined
   #warnedOf: string | undefined
 
   constructor(parts: MountedIdentityParts) {
     this.#parts = parts
-    const look = () => void parts.limit.run(() => this.#look())
+    const look = (reason: LookReason) => void parts.limit.run(() => this.#look(reason))
     this.#watches.use(parts.watched.add([parts.files.chain, parts.files.key], look))
-    this.#watches.use(parts.roots.use(parts.rootsFile, look))
+    this.#watches.use(parts.roots.use(parts.rootsFile, () => look('event')))
   }
 
   /** Rejects with a {@link FileFault}, or the signal's reason. */
@@ -77,10 +84,13 @@ export class MountedIdentity implements Disposable {
 
   async #give(signal: AbortSignal): Promise<MountedSet> {
     const read = ++this.#reads
+    const stamp = this.#stamp()
     const set = await untilAborted(this.#readSet(), signal)
+    const { version, notBefore, notAfter } = set
+    this.#seen = { stamp, sight: { kind: 'pair', version, notBefore, notAfter } }
     this.#lastGiven = Math.max(this.#lastGiven, read)
-    this.#announcement.gave(set.version)
-    this.#neededUntil = Math.max(this.#neededUntil, set.notAfter)
+    this.#announcement.gave(version)
+    this.#neededUntil = Math.max(this.#neededUntil, notAfter)
     return set
   }
 
@@ -99,26 +109,46 @@ export class MountedIdentity implements Disposable {
     return readKeyPair(files, identity, clock.now())
   }
 
-  async #look(): Promise<void> {
+  async #look(reason: LookReason): Promise<void> {
     const { clock, files, faults, roots, rootsFile, onChange, onUnused } = this.#parts
     if (this.#isDisposed) return
     if (clock.now() >= this.#neededUntil) return onUnused()
     const read = ++this.#reads
-    try {
-      const pair = await this.#readPair()
-      pair.privateKey.fill(0)
-      if (this.#isDisposed || read < this.#lastGiven) return
-      faults.gone(files.chain)
-      this.#warnOfEnd(pair)
-      if (roots.isKnown(rootsFile) && this.#announcement.tells(pair.version, clock.now())) onChange()
-    } catch (error) {
+    const sight = await this.#sight(reason)
+    if (this.#isDisposed || read < this.#lastGiven) return
+    if (sight.kind === 'fault') {
       // Until a pair was given out, core asks again and again, and tells why it has none.
-      if (this.#isDisposed || !this.#announcement.isKnown) return
-      faults.found(files.chain, error instanceof Error ? error.message : String(error))
+      if (this.#announcement.isKnown) faults.found(files.chain, sight.message)
+      return
+    }
+    faults.gone(files.chain)
+    this.#warnOfEnd(sight)
+    if (roots.isKnown(rootsFile) && this.#announcement.tells(sight.version, clock.now())) onChange()
+  }
+
+  async #sight(reason: LookReason): Promise<Sight> {
+    const stamp = this.#stamp()
+    if (reason === 'poll' && this.#seen?.stamp === stamp) return this.#seen.sight
+    const sight = await this.#readSight()
+    this.#seen = { stamp, sight }
+    return sight
+  }
+
+  #stamp(): string {
+    return stampOf([this.#parts.files.chain, this.#parts.files.key])
+  }
+
+  async #readSight(): Promise<Sight> {
+    try {
+      const { privateKey, version, notBefore, notAfter } = await this.#readPair()
+      privateKey.fill(0)
+      return { kind: 'pair', version, notBefore, notAfter }
+    } catch (error) {
+      return { kind: 'fault', message: error instanceof Error ? error.message : String(error) }
     }
   }
 
-  #warnOfEnd({ version, notBefore, notAfter }: KeyPair): void {
+  #warnOfEnd({ version, notBefore, notAfter }: Extract<Sight, { kind: 'pair' }>): void {
     const { clock, files, warn } = this.#parts
     const left = notAfter - clock.now()
     if (left > LAST_FIFTH * (notAfter - notBefore) || !this.#announcement.isGiven(version)) return

@@ -1,10 +1,11 @@
 /** The files with roots: all of them together are the trust bundle. */
 import { createHash, X509Certificate } from 'node:crypto'
-import { type Clock, untilAborted, type WatchedFiles } from '@livery/core'
+import { type Clock, type LookReason, untilAborted, type WatchedFiles } from '@livery/core'
 import { readSmallFile } from '../changing-file.ts'
 import { Announcement } from './announcement.ts'
 import type { FaultLog } from './fault-log.ts'
 import { FileFault, readFault } from './file-fault.ts'
+import { stampOf } from './file-stamp.ts'
 import { isSelfSigned, MAX_FILE_BYTES } from './key-pair.ts'
 import type { Limit } from './limit.ts'
 import { pemBlocks } from './pem-blocks.ts'
@@ -34,6 +35,8 @@ interface RootsFile {
   readonly users: Set<{ readonly onReadable: () => void }>
   /** Whether somebody asked for it in vain. */
   wasMissed: boolean
+  /** From before it was last read well. */
+  stamp: string | undefined
   reads: number
   /** What was read last, and by which read: they overlap. */
   seen: { readonly read: number; readonly digest: string; readonly roots: Roots } | undefined
@@ -100,8 +103,16 @@ export class MountedRoots implements Disposable {
 
   #open(path: string): RootsFile {
     const { watched, limit } = this.#parts
-    const watch = watched.add([path], () => void limit.run(() => this.#look(file)))
-    const file: RootsFile = { path, watch, users: new Set(), wasMissed: false, reads: 0, seen: undefined }
+    const watch = watched.add([path], reason => void limit.run(() => this.#look(file, reason)))
+    const file: RootsFile = {
+      path,
+      watch,
+      users: new Set(),
+      wasMissed: false,
+      stamp: undefined,
+      reads: 0,
+      seen: undefined,
+    }
     this.#files.set(path, file)
     return file
   }
@@ -112,11 +123,11 @@ export class MountedRoots implements Disposable {
     this.#files.delete(file.path)
   }
 
-  async #look(file: RootsFile): Promise<void> {
+  async #look(file: RootsFile, reason: LookReason): Promise<void> {
     const { faults } = this.#parts
     try {
       const isNews = file.wasMissed || !file.seen
-      await this.#read(file)
+      if (reason === 'event' || isNews || file.stamp !== stampOf([file.path])) await this.#read(file)
       faults.gone(file.path)
       if (!this.#files.has(file.path)) return
       this.#gather()
@@ -131,16 +142,19 @@ export class MountedRoots implements Disposable {
   async #read(file: RootsFile): Promise<Roots> {
     const { path } = file
     const read = ++file.reads
+    const stamp = stampOf([path])
     const bytes = await readSmallFile(path, MAX_FILE_BYTES).catch(error => {
       throw readFault(path, error, true)
     })
     try {
       const digest = createHash('sha256').update(bytes).digest('hex')
       const { seen } = file
-      if (seen && (seen.digest === digest || read < seen.read)) return seen.roots
-      file.seen = { read, digest, roots: this.#parse(path, bytes) }
-      if (this.#files.has(path)) this.#gather()
-      return file.seen.roots
+      if (seen && read < seen.read) return seen.roots
+      const roots = seen?.digest === digest ? seen.roots : this.#parse(path, bytes)
+      file.stamp = stamp
+      file.seen = { read, digest, roots }
+      if (roots !== seen?.roots && this.#files.has(path)) this.#gather()
+      return roots
     } finally {
       // The same file may hold the key.
       bytes.fill(0)
