@@ -165,7 +165,7 @@ export class SpiffeClient implements CAClient {
     const names = `${given.slice(0, MAX_NAMES).join(', ')}${more}`
     return new CAError(
       'denied',
-      `The Workload API at ${this.#address} gives this process no ${identity}, but: ${names}. Register it with selectors that this process has.`,
+      `The Workload API at ${this.#address} gives this process no ${identity}, but: ${names}. Register it with selectors that match this process.`,
     )
   }
 }

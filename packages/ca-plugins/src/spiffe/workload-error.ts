@@ -17,7 +17,7 @@ const RUNS = 'Check the address, and that the agent of SPIRE (or what else serve
 const MEANINGS: Partial<Readonly<Record<status, Meaning>>> = {
   [status.PERMISSION_DENIED]: {
     code: 'denied',
-    remedy: 'It has no identity for this process. Register one with selectors that it has, such as unix:uid',
+    remedy: 'It has no identity for this process. Register one with selectors that match it, such as unix:uid',
   },
   [status.INVALID_ARGUMENT]: {
     code: 'bad-response',
