@@ -58,7 +58,7 @@ export class Agent implements AsyncDisposable {
       readonly keyGenerator: KeyGenerator
       readonly counters: PluginCounters
       readonly ca: CAClient
-      readonly store: Store | undefined
+      readonly store: FileStore | undefined
     },
     parts: AsyncDisposableStack,
   ) {
@@ -83,6 +83,7 @@ export class Agent implements AsyncDisposable {
         keyGenerator: made.keyGenerator.name,
         keyPool: () => made.keyGenerator.pool?.() ?? [],
         pluginCounters: made.counters,
+        unwritten: () => made.store?.unwritten,
         version: VERSION,
       }),
     )
@@ -267,7 +268,7 @@ async function openStore(
   { store, trustDomain }: Config,
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
   parts: AsyncDisposableStack,
-): Promise<Store | undefined> {
+): Promise<FileStore | undefined> {
   if (!store) return undefined
   const { directory, bootstrap } = store
   const options = { directory, trustDomain, clock, ...(bootstrap !== undefined && { bootstrap }) }

@@ -7,7 +7,7 @@ import { checkDirectory, reasonOf, wipeFile } from './private-file.ts'
 import { retryDelay } from './rotation.ts'
 
 /** So many changes share one fsync of the directory. */
-const BATCH = 64
+const BATCH = 32
 /** libuv has four threads for all of Node: an fsync keeps one of them waiting. */
 const AT_ONCE = 2
 const RETRY = { minMs: 1_000, maxMs: 150_000 }
@@ -28,7 +28,10 @@ interface Change {
 /** One change under way. */
 interface Step {
   readonly change: Change
-  readonly temporary?: string
+  readonly path: string
+  readonly temporary: string
+  /** Open until it is safe. */
+  file?: FileHandle
   error?: unknown
 }
 
@@ -42,6 +45,7 @@ export class DurableDirectory implements AsyncDisposable {
   readonly #waiting = new Map<string, Change>()
   readonly #failed = new Map<string, Change>()
   #working: Promise<void> | undefined
+  #inWork = 0
   #failures = 0
   #retry: Disposable | undefined
   #isClosed = false
@@ -81,6 +85,11 @@ export class DurableDirectory implements AsyncDisposable {
   /** Whether the file is there, or will be when what was asked for is done. */
   has(name: string): boolean {
     return this.#names.has(name)
+  }
+
+  /** Changes that are not safe yet, those that failed included. */
+  get unwritten(): number {
+    return this.#waiting.size + this.#failed.size + this.#inWork
   }
 
   names(): Iterable<string> {
@@ -149,7 +158,11 @@ export class DurableDirectory implements AsyncDisposable {
 
   async #empty(): Promise<void> {
     while (this.#waiting.size > 0) {
-      for (const step of await this.#apply(this.#takeBatch())) this.#finish(step)
+      const batch = this.#takeBatch()
+      this.#inWork = batch.length
+      const steps = await this.#apply(batch)
+      this.#inWork = 0
+      for (const step of steps) this.#finish(step)
     }
     // Not in a later turn: whoever was told that its change is made may have the next one.
     this.#working = undefined
@@ -164,14 +177,21 @@ export class DurableDirectory implements AsyncDisposable {
     return batch
   }
 
+  /** In phases, so that what needs no fsync does not wait for one, and the event loop is asked few times. */
   async #apply(batch: readonly Change[]): Promise<readonly Step[]> {
-    const todo = batch.values()
-    const steps: Step[] = []
-    const worker = async (): Promise<void> => {
-      for (const change of todo) steps.push(await this.#prepare(change))
+    const steps = batch.map((change): Step => {
+      const path = join(this.path, change.name)
+      return { change, path, temporary: `${path}.${randomBytes(6).toString('hex')}.tmp` }
+    })
+    await Promise.all(steps.map(step => attempt(step, write)))
+    const inTurn = steps.values()
+    const syncer = async (): Promise<void> => {
+      for (const step of inTurn) await attempt(step, makeSafe)
     }
-    await Promise.all(Array.from({ length: AT_ONCE }, worker))
-    for (const step of steps) await attempt(step, () => this.#publish(step))
+    await Promise.all(Array.from({ length: AT_ONCE }, syncer))
+    await Promise.all(steps.map(close))
+    await Promise.all(steps.map(step => attempt(step, publish)))
+    await Promise.all(steps.map(clean))
     const unsafe = await this.#syncDirectory().then(
       () => undefined,
       (error: unknown) => error,
@@ -180,58 +200,19 @@ export class DurableDirectory implements AsyncDisposable {
     return steps
   }
 
-  /** All but the rename, which makes it visible. */
-  async #prepare(change: Change): Promise<Step> {
-    const { name, bytes } = change
-    const path = join(this.path, name)
-    if (!bytes) {
-      const step: Step = { change }
-      await attempt(step, () => wipeFile(path))
-      return step
-    }
-    const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
-    const step: Step = { change, temporary }
-    await attempt(step, async () => {
-      await using file = await open(temporary, 'wx', 0o600)
-      await writeAll(file, bytes)
-    })
-    if (step.error) await rm(temporary, { force: true }).catch(() => {}) // the error that counts is the write's
-    return step
-  }
-
-  async #publish({ change, temporary }: Step): Promise<void> {
-    const path = join(this.path, change.name)
-    if (temporary === undefined) {
-      await rm(path, { force: true })
-      return
-    }
-    try {
-      await rename(temporary, path)
-    } catch (error) {
-      await rm(temporary, { force: true })
-      throw error
-    }
-  }
-
   async #syncDirectory(): Promise<void> {
     await using directory = await open(this.path)
     await directory.sync()
   }
 
-  #finish({ change, error }: Step): void {
-    if (error === undefined) {
+  #finish({ change, path, error }: Step): void {
+    if (error === undefined || this.#waiting.has(change.name)) {
       settle(change)
       return
     }
-    const isOutdated = this.#waiting.has(change.name)
-    if (isOutdated) settle(change)
-    else {
-      this.#failed.set(change.name, change)
-      change.tried.resolve()
-    }
-    const what = change.bytes ? 'kept' : 'wiped'
-    if (!isOutdated)
-      this.onFailure(change.about, `${join(this.path, change.name)} cannot be ${what}: ${reasonOf(error)}`)
+    this.#failed.set(change.name, change)
+    change.tried.resolve()
+    this.onFailure(change.about, `${path} cannot be ${change.bytes ? 'kept' : 'wiped'}: ${reasonOf(error)}`)
   }
 
   #planRetry(): void {
@@ -253,18 +234,43 @@ function settle({ bytes, tried }: Change): void {
   tried.resolve()
 }
 
-async function attempt(step: Step, action: () => Promise<void>): Promise<void> {
+async function attempt(step: Step, action: (step: Step) => Promise<void>): Promise<void> {
   if (step.error !== undefined) return
   try {
-    await action()
+    await action(step)
   } catch (error) {
     step.error = error
   }
 }
 
-async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
+async function write(step: Step): Promise<void> {
+  const { bytes } = step.change
+  if (!bytes) return
+  step.file = await open(step.temporary, 'wx', 0o600)
   // The umask may have taken bits away.
-  await file.chmod(0o600)
-  await file.writeFile(bytes)
-  await file.sync()
+  await step.file.chmod(0o600)
+  await step.file.writeFile(bytes)
+}
+
+async function makeSafe({ path, file }: Step): Promise<void> {
+  if (file) await file.sync()
+  else await wipeFile(path)
+}
+
+async function close(step: Step): Promise<void> {
+  try {
+    await step.file?.close()
+  } catch (error) {
+    step.error ??= error
+  }
+}
+
+async function publish({ change, path, temporary }: Step): Promise<void> {
+  if (change.bytes) await rename(temporary, path)
+  else await rm(path, { force: true })
+}
+
+/** What cannot be removed now is at the next start. */
+async function clean({ change, temporary, error }: Step): Promise<void> {
+  if (error !== undefined && change.bytes) await rm(temporary, { force: true }).catch(() => {})
 }

@@ -73,6 +73,11 @@ export class FileStore implements Store, AsyncDisposable {
     return new FileStore(trustDomain, { directory, roots, bootstrap: await BootstrapPairs.open(bootstrap) })
   }
 
+  /** Changes that are not on disk yet. */
+  get unwritten(): number {
+    return this.#directory.unwritten
+  }
+
   claim(identity: SpiffeId): boolean {
     this.#unclaimed.delete(nameOf(identity))
     this.#unclaimed.delete(pendingNameOf(identity))

@@ -8,13 +8,14 @@ import { type KeyPoolSource, registerKeyPoolMetrics } from './key-pool-metrics.t
 import { type ProcessSource, registerProcessMetrics } from './process-metrics.ts'
 import { ReloadMetrics } from './reload-metrics.ts'
 import { SdsMetrics, type SdsSource } from './sds-metrics.ts'
-import { StoreMetrics } from './store-metrics.ts'
+import { StoreMetrics, type StoreSource } from './store-metrics.ts'
 
 /** What the metrics are read from at each scrape. */
 export type MetricsSource = IdentitySource &
   KeyPoolSource &
   ProcessSource &
-  SdsSource & { readonly pluginCounters?: PluginCounters }
+  SdsSource &
+  StoreSource & { readonly pluginCounters?: PluginCounters }
 
 /** The metrics of one agent, in a registry of their own. */
 export class Metrics implements Disposable {
@@ -27,7 +28,7 @@ export class Metrics implements Disposable {
 
   constructor(source: MetricsSource) {
     this.#ca = new CaMetrics(this.#registry)
-    this.#store = new StoreMetrics(this.#registry)
+    this.#store = new StoreMetrics(this.#registry, source)
     this.sds = new SdsMetrics(this.#registry, source)
     this.reloads = new ReloadMetrics(this.#registry, source.clock)
     registerIdentityMetrics(this.#registry, source)

@@ -1,12 +1,17 @@
 /** Metrics of the store on disk, counted from the ledger. */
 import type { LedgerEvent } from '@livery/core'
-import { Counter, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
+
+export interface StoreSource {
+  /** Changes that are not on disk yet; `undefined` without a store. */
+  readonly unwritten?: () => number | undefined
+}
 
 export class StoreMetrics {
   readonly #restored: Counter<'result'>
   readonly #failures: Counter
 
-  constructor(registry: Registry) {
+  constructor(registry: Registry, { unwritten }: StoreSource) {
     const registers = [registry]
     this.#restored = new Counter({
       name: 'livery_store_restored_total',
@@ -18,6 +23,14 @@ export class StoreMetrics {
       name: 'livery_store_failures_total',
       help: 'Tries to write to the store, or to wipe what is in it, that failed. They are repeated.',
       registers,
+    })
+    new Gauge({
+      name: 'livery_store_unwritten',
+      help: 'Changes that are not on disk yet, those that failed and are tried again included.',
+      registers,
+      collect() {
+        this.set(unwritten?.() ?? 0)
+      },
     })
     for (const result of ['store', 'bootstrap', 'refused']) this.#restored.inc({ result }, 0)
   }
