@@ -121,9 +121,10 @@ export class ApiConnection implements AsyncDisposable {
   }
 
   async #authorize(context: RequestContext, session: ApiSession, caller: Caller, secrets: string[]): Promise<void> {
-    const token = await this.#token(session, caller)
-    if (token !== undefined) secrets.push(token)
-    await session.authorize(context, token)
+    await session.authorize(context, await this.#token(session, caller))
+    // Whoever gave it: a scheme, and what must not come back in a message.
+    for (const [name, value] of Object.entries(context.getHeaders()))
+      if (/^authorization$/i.test(name)) secrets.push(value.replace(/^\S+ /, ''))
   }
 
   /** Those configured for Livery go before those of the kubeconfig. */

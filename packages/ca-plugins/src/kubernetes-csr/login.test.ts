@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { inspect } from 'node:util'
 import type { CAClient } from '@livery/core'
 import { caError, replaceFile, temporaryDirectory } from '../../test/citadel-setup.ts'
 import { type KubeCluster, standInCluster } from '../../test/kube-clusters.ts'
@@ -229,4 +230,19 @@ test('a kubeconfig that cannot be used is unavailable, says why, and is read aga
   }
   await replaceFile(kubeconfig, good)
   assert.equal(await userOf(client, cluster), 'admin')
+})
+
+test('no message holds the token of the kubeconfig or of its program, though the server sends it back', async t => {
+  const cluster = await standInCluster(t)
+  cluster.server.fault = ({ token }) => ({ kind: 'status', code: 403, message: `${token} may not do that` })
+  const status = JSON.stringify({ kind: 'ExecCredential', status: { token: 'a-secret-of-the-program' } })
+  const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'echo', args: [status] }
+  for (const user of [{ token: 'a-secret-of-the-file' }, { exec }]) {
+    const kubeconfig = await writeKubeconfig(t, cluster, user)
+    const { client } = await openClient(t, { kubeconfig, context: 'right' })
+    await assert.rejects(client.issue(await workloadRequest(WEB)), (error: Error) => {
+      assert.doesNotMatch(inspect(error, { depth: 10, showHidden: true }), /a-secret/)
+      return caError('denied', /: \[secret\] may not do that\./)(error)
+    })
+  }
 })
