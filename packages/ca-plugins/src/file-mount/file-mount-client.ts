@@ -7,6 +7,7 @@ import {
   type CertificateRequest,
   type IssuedCertificate,
   type SpiffeId,
+  trustDomainOf,
   WatchedFiles,
 } from '@livery/core'
 import { FaultLog } from './fault-log.ts'
@@ -83,7 +84,13 @@ export class FileMountClient implements CAClient {
   }
 
   #start(identity: SpiffeId): MountedIdentity {
-    const { clock, log } = this.#context
+    const { clock, log, trustDomain } = this.#context
+    // Its roots would become those of this trust domain.
+    if (trustDomainOf(identity) !== trustDomain)
+      throw new CAError(
+        'denied',
+        `Cannot read files for ${identity.slice(0, 300)}: it is not in the trust domain ${trustDomain}. Correct it, or trustDomain.`,
+      )
     const { chain, key, roots } = this.#mount
     const mounted = new MountedIdentity({
       identity,

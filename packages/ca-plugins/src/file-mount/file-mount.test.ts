@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, unlinkSync, writeFileSync 
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { CAError, type IssuedCertificate } from '@livery/core'
+import { CAError, type IssuedCertificate, parseSpiffeId } from '@livery/core'
 import { identityOf, MountBench, POLL_MS } from '../../test/mount-bench.ts'
 import { publishSet, replaceFile, writeSet } from '../../test/mounted-files.ts'
 import { warningsOf } from '../testing/plugin-context.ts'
@@ -278,6 +278,18 @@ test('three hundred folders that change together are each told once', async () =
   await bench.untilTold(...names)
   const serials = await Promise.all(names.map(async name => serialOf(await bench.issue(name))))
   assert.equal(new Set(serials).size, 300)
+})
+
+test('an identity of another trust domain is denied: its roots would be trusted in this one', async () => {
+  await using bench = await MountBench.create()
+  const identity = parseSpiffeId('spiffe://other.example/ns/default/sa/web')
+  const { signal } = new AbortController()
+  const asked = bench.client.issue({ identity, ttlSeconds: 60, signal, csr: () => assert.fail('asked for a CSR') })
+  await assert.rejects(
+    asked,
+    error => error instanceof CAError && error.code === 'denied' && /trust domain cluster\.local/.test(error.message),
+  )
+  assert.deepEqual(await bench.trustBundle(), [])
 })
 
 test('what is read through links to a replaced folder is followed', async () => {
