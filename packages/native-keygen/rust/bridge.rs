@@ -105,18 +105,6 @@ impl KeyQueue {
         self.start(job, requests(&codes, &identities)?, pool)
     }
 
-    /// The same for one key.
-    #[napi(catch_unwind)]
-    pub fn submit_one(
-        &self,
-        job: u32,
-        code: u8,
-        identity: String,
-        pool: Option<&KeyPool>,
-    ) -> Result<()> {
-        self.start(job, vec![request(code, identity)?], pool)
-    }
-
     /// Drops what is queued of a job; the search for an RSA key stops within milliseconds. Nothing of it comes any more,
     /// but for what has come already.
     #[napi(catch_unwind)]

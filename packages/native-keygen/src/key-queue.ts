@@ -15,9 +15,17 @@ interface Options {
 
 /** Whoever waits for a job. */
 interface Waiting {
-  /** Takes the key of the request at `index`; `true` if it was the last one. */
+  /** Takes the key of the request at `index`; `true` if nothing is missing any more. */
   readonly receive: (index: number, key: GeneratedKey) => boolean
-  readonly fail: (error: Error) => void
+  /** The same, where there is none. */
+  readonly fail: (index: number, error: Error) => boolean
+}
+
+/** A request that goes with others of its turn of the event loop. */
+interface Gathered {
+  readonly request: Required<KeyRequest>
+  readonly resolve: (key: GeneratedKey) => void
+  readonly reject: (error: Error) => void
 }
 
 /** 32-bit words: the number of records at the start of the page, and the header of each. */
@@ -36,6 +44,8 @@ export class KeyQueue {
   readonly #jobs = new Map<number, Waiting>()
   readonly #page = new Uint8Array(PAGE_BYTES)
   readonly #words = new Uint32Array(this.#page.buffer)
+  /** By their pool; sent at the end of the turn. */
+  readonly #gathered = new Map<NativePool | undefined, Gathered[]>()
   #lastJob = 0
 
   constructor(addon: Addon) {
@@ -49,15 +59,58 @@ export class KeyQueue {
     return new this.#addon.KeyPool(this.#native, cpu)
   }
 
-  generate(request: Required<KeyRequest>, { signal, pool }: Options): Promise<GeneratedKey> {
+  generate(request: Required<KeyRequest>, options: Options): Promise<GeneratedKey> {
+    return request.type.startsWith('rsa')
+      ? this.#generateAlone(request, options)
+      : this.#generateWithOthers(request, options)
+  }
+
+  /** Waking a thread costs as much as an ECDSA key, which is made sooner than anybody would stop it. */
+  #generateWithOthers(request: Required<KeyRequest>, { signal, pool }: Options): Promise<GeneratedKey> {
+    const { promise, resolve, reject } = Promise.withResolvers<GeneratedKey>()
+    const gathered = this.#gathered.get(pool)
+    if (gathered) gathered.push({ request, resolve, reject })
+    else {
+      this.#gathered.set(pool, [{ request, resolve, reject }])
+      setImmediate(() => this.#sendGathered(pool))
+    }
+    return unlessAborted(signal, promise, { discard: wipe })
+  }
+
+  #sendGathered(pool: NativePool | undefined): void {
+    const gathered = this.#gathered.get(pool) ?? []
+    this.#gathered.delete(pool)
+    let missing = gathered.length
+    const receive = (index: number, key: GeneratedKey) => {
+      gathered[index]?.resolve(key)
+      return --missing === 0
+    }
+    const fail = (index: number, error: Error) => {
+      gathered[index]?.reject(error)
+      return --missing === 0
+    }
+    try {
+      this.#send(
+        gathered.map(({ request }) => request),
+        pool,
+        { receive, fail },
+      )
+    } catch (error) {
+      for (const { reject } of gathered) reject(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  #generateAlone(request: Required<KeyRequest>, { signal, pool }: Options): Promise<GeneratedKey> {
     const { promise, resolve, reject } = Promise.withResolvers<GeneratedKey>()
     const receive = (_: number, key: GeneratedKey) => {
       resolve(key)
       return true
     }
-    const job = this.#start({ receive, fail: reject }, job =>
-      this.#native.submitOne(job, codeOf(request), request.identity, pool),
-    )
+    const fail = (_: number, error: Error) => {
+      reject(error)
+      return true
+    }
+    const job = this.#send([request], pool, { receive, fail })
     return unlessAborted(signal, promise, { stop: () => this.#cancel(job), discard: wipe })
   }
 
@@ -74,21 +127,20 @@ export class KeyQueue {
       if (missing === 0) resolve(keys)
       return missing === 0
     }
-    const fail = (error: Error) => {
+    const fail = (_: number, error: Error) => {
       wipeAll(keys)
       reject(error)
+      return true
     }
-    const identities = requests.map(({ identity }) => identity).join('\n')
-    const job = this.#start({ receive, fail }, job =>
-      this.#native.submit(job, Uint8Array.from(requests, codeOf), identities, pool),
-    )
+    const job = this.#send(requests, pool, { receive, fail })
     return unlessAborted(signal, promise, { stop: () => this.#cancel(job), discard: wipeAll })
   }
 
-  #start(waiting: Waiting, submit: (job: number) => void): number {
+  #send(requests: readonly Required<KeyRequest>[], pool: NativePool | undefined, waiting: Waiting): number {
     do this.#lastJob = (this.#lastJob + 1) >>> 0
     while (this.#jobs.has(this.#lastJob))
-    submit(this.#lastJob)
+    const identities = requests.map(({ identity }) => identity).join('\n')
+    this.#native.submit(this.#lastJob, Uint8Array.from(requests, codeOf), identities, pool)
     if (this.#jobs.size === 0) this.#native.keepAlive(true)
     this.#jobs.set(this.#lastJob, waiting)
     return this.#lastJob
@@ -98,7 +150,7 @@ export class KeyQueue {
     const waiting = this.#end(job)
     if (!waiting) return
     this.#native.cancel(job)
-    waiting.fail(new Error('Cancelled'))
+    waiting.fail(0, new Error('Cancelled'))
   }
 
   #end(job: number): Waiting | undefined {
@@ -137,8 +189,11 @@ export class KeyQueue {
       const publicParts = this.#page.slice(csrStart, publicKeyStart + publicKey)
       const csrDer = publicParts.subarray(0, csr)
       const publicKeyDer = publicParts.subarray(publicKeyStart - csrStart)
-      if (status !== STATUS.done) this.#end(job)?.fail(problem(privateKeyPem, status))
-      else if (waiting.receive(index, { privateKeyPem, csrDer, publicKeyDer })) this.#end(job)
+      const isDone =
+        status === STATUS.done
+          ? waiting.receive(index, { privateKeyPem, csrDer, publicKeyDer })
+          : waiting.fail(index, problem(privateKeyPem, status))
+      if (isDone) this.#end(job)
     }
     return (publicKeyStart + wholeWords(publicKey)) / WORD
   }

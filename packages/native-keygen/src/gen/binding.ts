@@ -28,8 +28,6 @@ export declare class KeyQueue {
    * `InvalidArg` or `GenericFailure`.
    */
   submit(job: number, codes: Uint8Array, identities: string, pool?: KeyPool | undefined | null): void
-  /** The same for one key. */
-  submitOne(job: number, code: number, identity: string, pool?: KeyPool | undefined | null): void
   /**
    * Drops what is queued of a job; the search for an RSA key stops within milliseconds. Nothing of it comes any more,
    * but for what has come already.
