@@ -18,6 +18,8 @@ const options = [
   '--disable-sigusr1',
   // Half of V8's default, in MiB: a cold start with 10,000 identities takes as long, and leaves a quarter less resident.
   '--max-semi-space-size=8',
+  // For the agent to collect its garbage when a storm of certificates is over: 10,000 identities leave 80 MB.
+  '--expose-gc',
 ]
 const environment = {
   // The key threads would each get a heap of their own from glibc, which keeps what was freed there.

@@ -25,6 +25,7 @@ import { EventLog } from './observe/event-log.ts'
 import { FloodLimit } from './observe/flood-limit.ts'
 import type { Logger, LogSink } from './observe/logger.ts'
 import { Metrics } from './observe/metrics.ts'
+import { StormCollector } from './storm-collector.ts'
 import { VERSION } from './version.ts'
 
 export interface AgentOptions {
@@ -43,6 +44,7 @@ export class Agent implements AsyncDisposable {
   readonly #eventLog: EventLog
   readonly #secrets: SecretManager
   readonly #metrics: Metrics
+  readonly #storms: StormCollector | undefined
   readonly #parts: AsyncDisposableStack
   #phase: Phase = 'starting'
   #sds: SdsServer | undefined
@@ -87,6 +89,7 @@ export class Agent implements AsyncDisposable {
         version: VERSION,
       }),
     )
+    this.#storms = collectGarbage && parts.use(new StormCollector({ clock: made.clock, collect: collectGarbage }))
     this.#secrets = parts.use(this.#createSecretManager(loaded.config, made.ca, made.store))
   }
 
@@ -240,6 +243,7 @@ export class Agent implements AsyncDisposable {
         // Closing forgets every identity, which is no news then.
         if (this.#phase !== 'draining' || entry.event.kind !== 'withdrawn') this.#eventLog.ledger(name, entry)
         this.#metrics.record(name, entry)
+        if (entry.event.kind === 'issued') this.#storms?.onIssued()
         if (entry.event.kind === 'withdrawn' && entry.event.reason !== 'expired') this.#live?.onForgotten(name)
       },
     })
@@ -276,6 +280,9 @@ async function openStore(
   for (const warning of opened.warnings) logger.warn(warning)
   return opened
 }
+
+/** Absent unless Node runs with `--expose-gc`, as `bin/livery.js` starts it. */
+const collectGarbage = globalThis.gc && (() => void globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' }))
 
 function keepOutOfCoreFiles(logger: Logger): void {
   try {
