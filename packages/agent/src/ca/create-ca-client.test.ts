@@ -1,0 +1,55 @@
+/** Clients of a list of CAs, as the agent makes them from its configuration. */
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { workloadRequest } from '@livery/ca-plugins/testing'
+import { type CAClient, SystemClock } from '@livery/core'
+import { makeDirectory } from '../../test/livery-process.ts'
+import { writePluginModule } from '../../test/plugin-module.ts'
+import { ConfigError } from '../config/config-error.ts'
+import { loadCA } from '../config/load.ts'
+import { createLogger } from '../observe/logger.ts'
+import { createCAClient } from './create-ca-client.ts'
+import { PluginCounters } from './plugin-counters.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+
+async function create(t: TestContext, cas: readonly object[]): Promise<CAClient> {
+  const { path: folder, ...directory } = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  const file = join(folder, 'livery.yaml')
+  await writePluginModule(folder)
+  await writeFile(file, JSON.stringify({ ca: { plugin: 'failover', cas } }))
+  const loaded = await loadCA({ file, environment: {}, workingDirectory: folder, terminal: false })
+  const stack = new AsyncDisposableStack()
+  t.after(() => stack.disposeAsync())
+  const clock = stack.use(new SystemClock())
+  const { logger } = stack.use(createLogger({ level: 'silent', format: 'json' }))
+  return await createCAClient(loaded, { clock, logger, counters: new PluginCounters() }, stack)
+}
+
+test('a CA of the list that does not answer is followed by one from a module, in a thread of its own', async t => {
+  const client = await create(t, [
+    { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'system' },
+    { plugin: './acme.mjs' },
+  ])
+  const { chain, roots } = await client.issue(await workloadRequest(WEB))
+  assert.equal(chain.length, 1)
+  assert.deepEqual(await client.trustBundle?.({ signal: new AbortController().signal }), roots)
+})
+
+test('what a CA of the list cannot use is told with its place', async t => {
+  const made = create(t, [
+    { plugin: 'embedded' },
+    { plugin: 'google-ca', service: 'mesh-ca', pool: 'projects/p/locations/l/caPools/c' },
+  ])
+  await assert.rejects(made, (error: unknown) => {
+    assert.ok(error instanceof ConfigError)
+    assert.deepEqual(
+      error.problems.map(({ path }) => path),
+      ['ca.cas[1]'],
+    )
+    return true
+  })
+})
