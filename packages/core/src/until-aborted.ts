@@ -7,6 +7,15 @@ export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promi
     const stopListening = () => signal.removeEventListener('abort', onAbort)
     if (signal.aborted) onAbort()
     else signal.addEventListener('abort', onAbort)
-    promise.then(resolve, reject).finally(stopListening)
+    promise.then(
+      value => {
+        stopListening()
+        resolve(value)
+      },
+      error => {
+        stopListening()
+        reject(error)
+      },
+    )
   })
 }
