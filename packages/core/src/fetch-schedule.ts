@@ -195,7 +195,7 @@ export class FetchSchedule implements AsyncDisposable {
     } catch (error) {
       if (!isCurrent()) return
       const failure = error instanceof CAError ? error : new CAError('unavailable', String(error), { cause: error })
-      this.#adapt(failure, startedAt)
+      if (!this.#waitsForApproval(managed, controller)) this.#adapt(failure, startedAt)
       this.#fail(managed, failure)
     }
   }
@@ -251,6 +251,11 @@ export class FetchSchedule implements AsyncDisposable {
     if (source === 'store') managed.lastSuccessAt = receivedAt
     this.#options.record(managed.identity, { kind: 'restored', from: source, serialNumber, notAfter, renewAt })
     this.#wait(managed, renewAt, 'renewal')
+  }
+
+  /** Given up at the deadline while somebody takes their time to approve it: that says nothing of the CA. */
+  #waitsForApproval({ identity }: Managed, { signal }: AbortController): boolean {
+    return signal.aborted && this.#options.issuance.pending.has(identity)
   }
 
   /** What a failure says of the CA itself, for all that wait for it. */

@@ -51,7 +51,9 @@ test('a request that waits for an approval is found again after a restart, with 
   approve()
   {
     await using run = await restarts.start()
+    assert.ok(run.store.pending.has(WEB))
     await run.bench.add(WEB)
+    assert.ok(!run.store.pending.has(WEB))
     assert.equal(run.bench.keys.handedOut.length, 0)
   }
   assert.deepEqual(

@@ -44,6 +44,10 @@ export class FilePendingRequests implements PendingRequests {
     }
   }
 
+  has(identity: SpiffeId): boolean {
+    return this.#memory.has(identity) || this.#options.directory.has(this.#options.nameOf(identity))
+  }
+
   async keep(identity: SpiffeId, request: PendingRequest): Promise<void> {
     if (this.#isClosed) return
     const { directory, nameOf } = this.#options

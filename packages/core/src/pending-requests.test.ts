@@ -122,6 +122,24 @@ for (const [what, end] of ends)
     assert.notEqual(tries[before]?.csr, tries[0]?.csr)
   })
 
+test('requests that are given up while they wait for an approval leave the CA as much at once as before', async () => {
+  await using bench = await Bench.create({ concurrency: 16, timeoutMs: 5_000 })
+  const allKept = Promise.withResolvers<void>()
+  let kept = 0
+  bench.ca.answer = async ({ ticket }) => {
+    await ticket?.keep('request')
+    if (++kept === 4) allKept.resolve()
+    return new Promise(() => {})
+  }
+  for (let index = 1; index <= 4; index++) bench.manager.add(`spiffe://cluster.local/ns/default/sa/sa-${index}`)
+  await allKept.promise
+  await bench.clock.advance(5_000)
+  await bench.until('retry-planned', 4)
+  assert.equal(bench.last('ca-error').code, 'timeout')
+  await bench.clock.advance(500)
+  assert.equal(bench.count('csr-sent'), 4 + 4)
+})
+
 test('a note that comes after the request was given up is not kept', async () => {
   const asked = Promise.withResolvers<CertificateRequest>()
   await using bench = await Bench.create({}, ca => {

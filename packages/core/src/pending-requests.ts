@@ -14,6 +14,8 @@ export interface PendingRequest {
 export interface PendingRequests extends Disposable {
   /** A copy of what was kept last. */
   get(identity: SpiffeId): Promise<PendingRequest | undefined>
+  /** Whether something is kept, or was by the process before. */
+  has(identity: SpiffeId): boolean
   /** Keeps a copy, in the place of what was there; resolves when it is safe. */
   keep(identity: SpiffeId, request: PendingRequest): Promise<void>
   /** Wipes what is kept. Never throws. */
@@ -29,6 +31,10 @@ export class PendingRequestsInMemory implements PendingRequests {
   async get(identity: SpiffeId): Promise<PendingRequest | undefined> {
     const request = this.#requests.get(identity)
     return request && copyOf(request)
+  }
+
+  has(identity: SpiffeId): boolean {
+    return this.#requests.has(identity)
   }
 
   async keep(identity: SpiffeId, request: PendingRequest): Promise<void> {
