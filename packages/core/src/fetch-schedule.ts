@@ -114,7 +114,7 @@ export class FetchSchedule implements AsyncDisposable {
   /** What the CA tells by itself. */
   onCAChange(change: CAChange): void {
     if (change.kind === 'roots') {
-      void this.#track(this.#options.trust.refresh())
+      void this.#track(this.#options.trust.refreshAgain())
       return
     }
     for (const identity of change.identities ?? []) {

@@ -206,6 +206,29 @@ test('a CA that changed its root since it told its list is asked again before it
   assert.equal(clock.deadlines().length > 0, true)
 })
 
+test('a change that is told while the list is under way leads to one more look after it', async () => {
+  await using bench = await setUp()
+  const { ca, clock, until, count, roots } = bench
+  await until(() => count('roots-changed') === 1)
+  const go = Promise.withResolvers<void>()
+  let asked = 0
+  ca.trustBundle = async () => {
+    asked++
+    const listed = ca.roots
+    await go.promise
+    return listed
+  }
+  await ca.addRoot()
+  await clock.advance(0)
+  assert.equal(asked, 1)
+  await ca.addRoot()
+  await ca.addRoot()
+  go.resolve()
+  await clock.advance(0)
+  assert.deepEqual(roots().toSorted(), ca.roots.toSorted())
+  assert.equal(asked, 2)
+})
+
 test('a certificate that was under way while a root came is renewed again, after the settle time', async () => {
   await using bench = await setUp()
   const { ca, clock, manager, until, count, issuerOf } = bench

@@ -38,6 +38,7 @@ export class TrustStore implements Disposable {
   readonly #prunes = new Map<string, Disposable>()
   readonly #closed = new AbortController()
   #refreshing: Promise<void> | undefined
+  #refreshingAgain: Promise<void> | undefined
   #nextRefresh: Disposable | undefined
   #failures = 0
 
@@ -77,6 +78,12 @@ export class TrustStore implements Disposable {
     return this.#refreshing
   }
 
+  /** As {@link refresh}, once the CA has told of a change: a list that was asked for before may not have it yet. */
+  refreshAgain(): Promise<void> {
+    this.#refreshingAgain ??= this.#refreshAgain()
+    return this.#refreshingAgain
+  }
+
   /** Looks, once the settle time has passed, whether a root can go. */
   schedulePrune(trustDomain: string): void {
     const { clock, settleMs } = this.#options
@@ -112,6 +119,12 @@ export class TrustStore implements Disposable {
 
   #keep(bundle: TrustBundle): void {
     if (bundle.trustDomain === this.#options.trustDomain) this.#options.store?.keepRoots(bundle.stored())
+  }
+
+  async #refreshAgain(): Promise<void> {
+    await this.#refreshing
+    this.#refreshingAgain = undefined
+    await this.refresh()
   }
 
   async #refresh(): Promise<void> {
