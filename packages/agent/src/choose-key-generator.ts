@@ -1,17 +1,18 @@
 /** Picks the key generator: the addon where it is built, WebCrypto where it is not, said aloud. */
 import type { KeyGenerator } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
+import type { CASection } from './config/ca-section.ts'
 import { ConfigError } from './config/config-error.ts'
 import type { Config } from './config/load.ts'
 
 /** Throws a {@link ConfigError} if `LIVERY_KEYGEN` insists on the addon and there is none. */
 export function chooseKeyGenerator(
-  { keyGenerator: choice, keyPool }: Pick<Config, 'keyGenerator' | 'keyPool'>,
+  { ca, keyGenerator: choice, keyPool }: Pick<Config, 'ca' | 'keyGenerator' | 'keyPool'>,
   warn: (message: string) => void,
 ): KeyGenerator & Disposable {
   const options = {
     prefer: choice === 'webcrypto' ? 'webcrypto' : 'native',
-    pool: keyPool === 'off' ? false : keyPool,
+    pool: keyPool === 'off' || !signs(ca) ? false : keyPool,
   } as const
   const { generator, reason } = createKeyGenerator(options)
   if (reason === undefined || choice === 'webcrypto') return generator
@@ -21,4 +22,9 @@ export function chooseKeyGenerator(
   }
   warn(`Keys come from WebCrypto, which is slower. ${reason}.`)
   return generator
+}
+
+/** Whether any certificate may be for a key of ours. */
+function signs({ plugin, members }: CASection): boolean {
+  return members ? members.some(signs) : plugin.capabilities.bringsKey !== true
 }
