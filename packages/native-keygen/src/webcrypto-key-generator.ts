@@ -1,9 +1,7 @@
 /** The key generator that stands in where no addon is built: WebCrypto, with CSRs by @peculiar/x509. */
-import 'reflect-metadata'
 import { KeyObject, webcrypto } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import type { GeneratedKey, KeyGenerator, KeyRequest, KeyType } from '@livery/core'
-import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509'
 import { unlessAborted } from './abandon.ts'
 import { checkKeyRequest, checkKeyRequests } from './key-request.ts'
 import { privateKeyToPem } from './private-key-pem.ts'
@@ -59,7 +57,14 @@ function rsa(modulusLength: number): webcrypto.RsaHashedKeyGenParams {
   return { name: 'RSASSA-PKCS1-v1_5', modulusLength, publicExponent, hash: 'SHA-256' }
 }
 
+/** With the first key: agents with the native generator, nearly all, would start a fifth later for it. */
+async function loadX509(): Promise<typeof import('@peculiar/x509')> {
+  await import('reflect-metadata')
+  return import('@peculiar/x509')
+}
+
 async function makeKey({ type, identity, format }: Required<KeyRequest>): Promise<GeneratedKey> {
+  const { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } = await loadX509()
   const { algorithm, hash, traditional } = KINDS[type]
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
   const csr = await Pkcs10CertificateRequestGenerator.create({

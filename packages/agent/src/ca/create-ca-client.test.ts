@@ -25,7 +25,7 @@ async function create(t: TestContext, cas: readonly object[]): Promise<CAClient>
   const stack = new AsyncDisposableStack()
   t.after(() => stack.disposeAsync())
   const clock = stack.use(new SystemClock())
-  const { logger } = stack.use(createLogger({ level: 'silent', format: 'json' }))
+  const { logger } = stack.use(await createLogger({ level: 'silent', format: 'json' }))
   return await createCAClient(loaded, { clock, logger, counters: new PluginCounters() }, stack)
 }
 

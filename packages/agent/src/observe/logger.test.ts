@@ -14,7 +14,7 @@ const LOGGER = new URL('./logger.ts', import.meta.url).href
 /** Runs `code` with a logger in a process of its own, whose standard error is `stderr`; resolves with its output. */
 async function run(code: string, stderr: number, format = 'json'): Promise<string> {
   const script = `import { createLogger } from ${JSON.stringify(LOGGER)}
-    const sink = createLogger({ level: 'info', format: ${JSON.stringify(format)} })
+    const sink = await createLogger({ level: 'info', format: ${JSON.stringify(format)} })
     const { logger } = sink
     ${code}
     sink[Symbol.dispose]()`

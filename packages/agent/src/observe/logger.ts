@@ -1,7 +1,6 @@
 /** Structured logs that never hold up the event loop: what a stuck reader does not take is dropped and counted. */
 import { constants, fstatSync, openSync } from 'node:fs'
 import { type Logger as PinoLogger, pino } from 'pino'
-import pretty from 'pino-pretty'
 import type { LogLevel } from '../config/schema.ts'
 
 export type Logger = PinoLogger
@@ -24,7 +23,10 @@ const MAX_WAITING_BYTES = 1024 * 1024
 const LAST_TRIES = 5
 
 /** Logs to standard error: results of commands have standard output for themselves. */
-export function createLogger(options: { readonly level: LogLevel; readonly format: 'json' | 'pretty' }): LogSink {
+export async function createLogger(options: {
+  readonly level: LogLevel
+  readonly format: 'json' | 'pretty'
+}): Promise<LogSink> {
   const settings = {
     level: options.level,
     base: null,
@@ -33,6 +35,8 @@ export function createLogger(options: { readonly level: LogLevel; readonly forma
     redact: { paths: REDACTED, censor: '[redacted]' },
   }
   if (options.format === 'pretty') {
+    // Loaded for people only: on a node it would make the start longer for nothing.
+    const { default: pretty } = await import('pino-pretty')
     const stream = pretty({
       destination: 2,
       sync: true,
