@@ -152,7 +152,7 @@ export function caSchema({ plugin, credentials, keys, members }: CAForm): Schema
 
 const NEEDS = ['tls', 'credentials', 'members'] as const
 const USES_NO = {
-  tls: 'makes no TLS connection of its own',
+  tls: 'makes no TLS connection that uses it',
   credentials: 'uses no credentials',
   members: 'is one CA',
 } as const

@@ -147,7 +147,7 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
   [
     'a key of the wrong CA',
     'plugin: failover, cas: [{ plugin: embedded, rootCert: r }]',
-    ['1 ca.cas[0].rootCert: unknown key. The plugin embedded makes no TLS connection of its own. Remove it.'],
+    ['1 ca.cas[0].rootCert: unknown key. The plugin embedded makes no TLS connection that uses it. Remove it.'],
   ],
   [
     'a citadel without a root',
@@ -164,7 +164,7 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
   [
     'a key of a CA at the list',
     'plugin: failover, rootCert: r, cas: [{ plugin: embedded }]',
-    ['1 ca.rootCert: unknown key. The plugin failover makes no TLS connection of its own. Remove it.'],
+    ['1 ca.rootCert: unknown key. The plugin failover makes no TLS connection that uses it. Remove it.'],
   ],
 ]
 for (const [what, ca, says] of REFUSALS)

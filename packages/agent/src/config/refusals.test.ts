@@ -204,7 +204,12 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: embedded, rootCert: system',
-    says: 'livery.yaml:1: ca.rootCert: unknown key. The plugin embedded makes no TLS connection of its own. Remove it.',
+    says: 'livery.yaml:1: ca.rootCert: unknown key. The plugin embedded makes no TLS connection that uses it. Remove it.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: kubernetes-csr, signerName: example.com/workloads, rootCert: system',
+    says: 'livery.yaml:1: ca.rootCert: unknown key. The plugin kubernetes-csr makes no TLS connection that uses it. Remove it.',
   },
   {
     replaces: 'plugin: embedded',

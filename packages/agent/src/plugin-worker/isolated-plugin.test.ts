@@ -237,7 +237,7 @@ const VALUE_REFUSALS: readonly (readonly [given: object, says: string])[] = [
   ],
   [
     { pin: 's3cret', rootCert: 'x' },
-    'ca.rootCert: unknown key. The plugin acme makes no TLS connection of its own. Remove it.',
+    'ca.rootCert: unknown key. The plugin acme makes no TLS connection that uses it. Remove it.',
   ],
 ]
 test('refused: each wrong value for the options of a module', async t => {
