@@ -82,11 +82,6 @@ test('a package that is not installed is named with the command that installs it
   )
 })
 
-test('a package that is installed and broken fails with its own error', async () => {
-  const broken = Object.assign(new Error("Cannot find package 'lodash'"), { code: 'ERR_MODULE_NOT_FOUND' })
-  await assert.rejects(named('google-auth-library', Promise.reject(broken)), broken)
-})
-
 test('with configured credentials google-auth-library is not needed, for Mesh CA no package is', async () => {
   const absent = () => Promise.reject(new Error('it was loaded'))
   const context = pluginContext({ credentials: new IdentityTokens() })

@@ -1,6 +1,7 @@
-/** Google's own packages, which are loaded when they are needed: they are large, and most agents do without. */
+/** Google's own packages, which are loaded when they are needed. */
 import type * as PrivateCa from '@google-cloud/security-private-ca'
 import type * as GoogleAuthLibrary from 'google-auth-library'
+import { optionalPackage } from '../optional-package.ts'
 
 /** How the packages are loaded; a test hands in others. */
 export interface GooglePackages {
@@ -14,19 +15,6 @@ export const installedPackages: GooglePackages = {
 }
 
 /** Rejects with an `Error` that names the package and the command that installs it. */
-export async function named<T>(name: string, loading: Promise<T>): Promise<T> {
-  try {
-    return await loading
-  } catch (error) {
-    if (!isMissing(error, name)) throw error
-    throw new Error(
-      `Cannot load the google-ca plugin: the package ${name} is not installed. Install it beside Livery: npm install ${name}`,
-      { cause: error },
-    )
-  }
-}
-
-function isMissing(error: unknown, name: string): boolean {
-  if (!(error instanceof Error && 'code' in error)) return false
-  return /^(ERR_)?MODULE_NOT_FOUND$/.test(String(error.code)) && error.message.includes(`'${name}'`)
+export function named<T>(name: string, loading: Promise<T>): Promise<T> {
+  return optionalPackage('google-ca', name, loading)
 }

@@ -1,0 +1,19 @@
+/** npm packages that one plugin alone needs, loaded by it: they are large, and most agents do without. */
+
+/** What `loading` gives. Rejects with an `Error` that names the package and the command that installs it if it is absent. */
+export async function optionalPackage<T>(plugin: string, name: string, loading: Promise<T>): Promise<T> {
+  try {
+    return await loading
+  } catch (error) {
+    if (!isMissing(error, name)) throw error
+    throw new Error(
+      `Cannot load the ${plugin} plugin: the package ${name} is not installed. Install it beside Livery: npm install ${name}`,
+      { cause: error },
+    )
+  }
+}
+
+function isMissing(error: unknown, name: string): boolean {
+  if (!(error instanceof Error && 'code' in error)) return false
+  return /^(ERR_)?MODULE_NOT_FOUND$/.test(String(error.code)) && error.message.includes(`'${name}'`)
+}
