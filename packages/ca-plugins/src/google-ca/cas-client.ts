@@ -60,9 +60,9 @@ export class CasClient implements CAClient {
     )
     const roots = rootsOf(
       (caCerts ?? []).map(({ certificates }) => certificates ?? []),
-      what,
+      { what, remedy: 'Check the endpoint' },
     )
-    if (roots.length === 0) throw unusable(what, 'has no CA', 'Create a CA in the pool')
+    if (roots.length === 0) throw unusable({ what, remedy: 'Create a CA in the pool' }, 'has no CA')
     return roots
   }
 
@@ -132,6 +132,9 @@ export class CasClient implements CAClient {
 }
 
 function issuedCertificate({ pemCertificate, pemCertificateChain }: Certificate, what: string): IssuedCertificate {
-  const { chain, roots } = splitChain([pemCertificate ?? '', ...(pemCertificateChain ?? [])], what)
+  const { chain, roots } = splitChain([pemCertificate ?? '', ...(pemCertificateChain ?? [])], {
+    what,
+    remedy: 'Check the endpoint',
+  })
   return { chain, ...(roots.length > 0 && { roots }) }
 }

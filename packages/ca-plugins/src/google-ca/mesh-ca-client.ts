@@ -103,13 +103,16 @@ function encode({ ttlSeconds }: CertificateRequest, csr: CertificateSigningReque
   return Buffer.from(MeshCertificateRequest.encode(request).finish())
 }
 
+/** Where an answer cannot be used. */
+const REMEDY = 'Check the endpoint'
+
 /** The last element is the root, as Istio's agent took it. */
 function issuedCertificate(bytes: Buffer, what: string): IssuedCertificate {
   const elements = decode(bytes, what)
   const last = elements.at(-1)
   if (elements.length < 2 || last === undefined)
-    throw unusable(what, `has ${elements.length} elements, not a certificate and its root`)
-  const { chain, roots } = splitChain(elements, what)
+    throw unusable({ what, remedy: REMEDY }, `has ${elements.length} elements, not a certificate and its root`)
+  const { chain, roots } = splitChain(elements, { what, remedy: REMEDY })
   if (roots.length > 0) return { chain, roots }
   return { chain: chain.slice(0, -1), roots: chain.slice(-1) }
 }
@@ -118,6 +121,6 @@ function decode(bytes: Buffer, what: string): readonly string[] {
   try {
     return MeshCertificateResponse.decode(bytes).certChain
   } catch (error) {
-    throw unusable(what, 'is no MeshCertificateResponse', undefined, error)
+    throw unusable({ what, remedy: REMEDY }, 'is no MeshCertificateResponse', error)
   }
 }

@@ -166,7 +166,7 @@ function isFor({ request, signerName }: SigningRequest, asked: NewSigningRequest
 
 function chainOf(certificates: string, what: string): readonly string[] {
   try {
-    return splitChain([certificates], what).chain
+    return splitChain([certificates], { what, remedy: 'Check the signer' }).chain
   } catch (error) {
     if (!(error instanceof CAError)) throw error
     // Looked at once more, it would be the same.

@@ -124,7 +124,7 @@ test('a certificate that is none is a bad-response, and its ticket dropped', asy
   await setup.signer.approve(name)
   const certificate = Buffer.from('no PEM').toString('base64')
   setup.server.objects.update('certificatesigningrequests', name, { status: { certificate } })
-  await assert.rejects(issuing, caError('bad-response', /has no PEM certificate/))
+  await assert.rejects(issuing, caError('bad-response', /has no PEM certificate in element 0\. Check the signer\.$/))
   assert.equal(ticket.kept, undefined)
 })
 

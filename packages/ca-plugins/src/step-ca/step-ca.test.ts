@@ -157,13 +157,14 @@ test('answers that are no certificates are bad responses, for the roots too', as
   const bad = 'MIIB'
   const pem = `-----BEGIN CERTIFICATE-----\n${bad}\n-----END CERTIFICATE-----\n`
   const large = `-----BEGIN CERTIFICATE-----\n${'A'.repeat(70_000)}\n-----END CERTIFICATE-----\n`
+  const unusable = caError('bad-response', /Check that the address is that of a step-ca\.$/)
   for (const list of [undefined, 'x', [1], [''], [root, pem], Array(11).fill(root), [root, large]]) {
     fault.behaviour = async () => ({ status: 201, body: { certChain: list, crts: list } })
-    await assert.rejects(client.issue(await workloadRequest(WEB)), caError('bad-response'))
+    await assert.rejects(client.issue(await workloadRequest(WEB)), unusable)
   }
   for (const list of [undefined, 'x', [1], [''], [pem], []]) {
     fault.behaviour = async () => ({ status: 201, body: { crts: list } })
-    await assert.rejects(async () => client.trustBundle?.({ signal: t.signal }), caError('bad-response'))
+    await assert.rejects(async () => client.trustBundle?.({ signal: t.signal }), unusable)
   }
 })
 

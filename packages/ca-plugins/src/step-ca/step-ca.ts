@@ -29,6 +29,9 @@ export const stepCa = defineCAPlugin({
   },
 })
 
+/** Where an answer cannot be used. */
+const REMEDY = 'Check that the address is that of a step-ca'
+
 /** Makes the token of one call, or gets it. */
 interface TokenSource {
   get(request: CertificateRequest, csr: CertificateSigningRequest, signal: AbortSignal): Promise<string>
@@ -66,7 +69,7 @@ class StepCaClient implements CAClient {
       body: { csr: csr.pem, ott, notAfter: `${Math.max(1, Math.round(request.ttlSeconds))}s` },
       signal,
     })
-    const { chain, roots } = splitChain(this.#certificates(answer, 'certChain', what, [ott]), what)
+    const { chain, roots } = splitChain(this.#certificates(answer, 'certChain', what, [ott]), { what, remedy: REMEDY })
     return { chain, ...(roots.length > 0 && { roots }) }
   }
 
@@ -75,9 +78,9 @@ class StepCaClient implements CAClient {
     const answer = await this.#http.request({ what, path: '1.0/roots', signal: this.#until(options.signal) })
     const roots = rootsOf(
       this.#certificates(answer, 'crts', what, []).map(pem => [pem]),
-      what,
+      { what, remedy: REMEDY },
     )
-    if (roots.length === 0) throw unusable(what, 'has no root', 'Check the address')
+    if (roots.length === 0) throw unusable({ what, remedy: REMEDY }, 'has no root')
     return roots
   }
 
@@ -101,7 +104,7 @@ class StepCaClient implements CAClient {
       throw errorOfAnswer(answer, { what, secrets, tokenRemedy: this.#tokens.remedy, clock: this.#clock })
     const list = answer.json?.[name]
     if (Array.isArray(list) && list.every(element => typeof element === 'string')) return list
-    throw unusable(what, `has no list ${name}`, 'Check that the address is that of a step-ca')
+    throw unusable({ what, remedy: REMEDY }, `has no list ${name}`)
   }
 }
 

@@ -209,15 +209,15 @@ test('answers that are no certificates are bad responses, for the roots too', as
   const trustBundle = async () => client.trustBundle?.({ signal: t.signal })
   for (const data of [undefined, {}, { certificate: 1 }, { certificate: '' }, { certificate: root, ca_chain: [pem] }]) {
     fault.behaviour = async () => ({ status: 200, body: { data } })
-    await assert.rejects(issue(), caError('bad-response'))
+    await assert.rejects(issue(), caError('bad-response', /Check address, mount and role\.$/))
     await assert.rejects(trustBundle(), caError('bad-response', /has no list of issuers/))
   }
   fault.behaviour = async () => ({ status: 200, body: { data: { certificate: root, ca_chain: Array(11).fill(root) } } })
-  await assert.rejects(issue(), caError('bad-response', /more than 10/))
+  await assert.rejects(issue(), caError('bad-response', /more than 10\. Check address, mount and role\.$/))
   fault.behaviour = async () => ({ status: 200, body: '<html>' })
   await assert.rejects(issue(), caError('bad-response', /no JSON/))
   fault.behaviour = async () => ({ status: 200, body: { data: { keys: ['a'], certificate: pem } } })
-  await assert.rejects(trustBundle(), caError('bad-response', /cannot be parsed/))
+  await assert.rejects(trustBundle(), caError('bad-response', /cannot be parsed\. Check address and mount\.$/))
 })
 
 test('an issuer that is removed while the roots are read is left out, and a list without a root is refused', async t => {

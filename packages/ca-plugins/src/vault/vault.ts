@@ -79,9 +79,12 @@ class VaultClient implements CAClient {
     const signal = this.#until(options.signal)
     const ids = await this.#issuers(what, signal)
     const chains = await Promise.all(ids.map(id => this.#chainOf(id, what, signal)))
-    const roots = selfSignedOf(chains.flat(), what)
+    const roots = selfSignedOf(chains.flat(), { what, remedy: 'Check address and mount' })
     if (roots.length > 0) return roots
-    throw unusable(what, 'has no root', `Import the root beside its intermediates: ${mount}/issuers/import/cert`)
+    throw unusable(
+      { what, remedy: `Import the root beside its intermediates: ${mount}/issuers/import/cert` },
+      'has no root',
+    )
   }
 
   /** Open calls reject. */
@@ -126,7 +129,7 @@ class VaultClient implements CAClient {
     const found = await this.#server.call({ what, path, tokenRemedy: OPEN_REMEDY, signal })
     const keys = fieldsOf(found, 'data')['keys']
     if (Array.isArray(keys) && keys.every(key => typeof key === 'string')) return keys
-    throw unusable(what, 'has no list of issuers', 'Check address and mount')
+    throw unusable({ what, remedy: 'Check address and mount' }, 'has no list of issuers')
   }
 
   /** Empty for an issuer that was removed meanwhile. */
@@ -163,10 +166,11 @@ function signingRequest({ identity, ttlSeconds }: CertificateRequest, { pem }: C
 
 function issuedCertificate(data: Readonly<Record<string, unknown>>, what: string): IssuedCertificate {
   const { certificate, ca_chain: issuers, issuing_ca: issuer } = data
-  if (typeof certificate !== 'string') throw unusable(what, 'has no certificate', 'Check address, mount and role')
+  const answer = { what, remedy: 'Check address, mount and role' }
+  if (typeof certificate !== 'string') throw unusable(answer, 'has no certificate')
   // Without a chain where the issuer is a root that knows of no other.
   const others = listOf(issuers).length > 0 ? listOf(issuers) : [issuer]
-  const { chain, roots } = splitChain([certificate, ...others.filter(other => typeof other === 'string')], what)
+  const { chain, roots } = splitChain([certificate, ...others.filter(other => typeof other === 'string')], answer)
   return { chain, ...(roots.length > 0 && { roots }) }
 }
 
