@@ -15,9 +15,10 @@ export function scrub(text: string, secrets: readonly string[]): string {
       .replace(/\bbearer\s+\S+/gi, 'bearer [token]')
       .replace(/\beyJ[\w.-]{8,}/g, '[token]')
       .replace(/[\s\p{C}]+/gu, ' ')
+      .trimStart()
+      // Before the next one, which takes the square of the length for a text of dots.
+      .slice(0, MAX_TEXT)
       // What grpc-js adds to a failed connection when it has nothing to add.
       .replace(/(\. Resolution note:)?[. ]*$/, '')
-      .trimStart()
-      .slice(0, MAX_TEXT)
   )
 }
