@@ -2,6 +2,7 @@
 import { Agent as HttpAgent, type IncomingHttpHeaders, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { type CAContext, CAError, type Clock, type TlsMaterial, untilAborted } from '@livery/core'
+import { readBounded } from './bounded-body.ts'
 import { jsonObject } from './credentials/token-answer.ts'
 import { type Connection, CurrentConnection } from './current-connection.ts'
 import { isLoopback } from './host-port.ts'
@@ -134,25 +135,12 @@ class Pool implements Connection {
     // Stays: what breaks after the answer began is told by the answer.
     request.on('error', reject).on('response', resolve).end(sent)
     const response = await promise
-    return { response, bytes: await readAll(response) }
+    return { response, bytes: await readBounded(response, MAX_ANSWER_BYTES) }
   }
 
   close(): void {
     this.#agent.destroy()
   }
-}
-
-/** `undefined` if it is too long. */
-async function readAll(response: IncomingMessage): Promise<Buffer | undefined> {
-  const chunks: Buffer[] = []
-  let length = 0
-  // Leaving the loop early ends the connection.
-  for await (const chunk of response) {
-    length += chunk.length
-    if (length > MAX_ANSWER_BYTES) return undefined
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
 }
 
 function connectionError(error: unknown, what: string): CAError {

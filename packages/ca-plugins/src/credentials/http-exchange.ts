@@ -1,5 +1,6 @@
 /** One HTTP request for a token: bounded in time and size, without redirects, and its errors carry no secret. */
 import { CAError, type Clock } from '@livery/core'
+import { readBounded } from '../bounded-body.ts'
 
 export interface HttpExchange {
   /** For messages, after "Cannot": `exchange … at …`. */
@@ -36,8 +37,8 @@ export async function exchange({ what, url, clock, signal, ...request }: HttpExc
   try {
     // A token must not follow a redirect to who knows where.
     const response = await fetch(url, { ...request, redirect: 'error', signal: ending })
-    const body = await readText(response)
-    if (body !== undefined) return { status: response.status, headers: response.headers, body }
+    const body = await readBounded(response.body, MAX_ANSWER_BYTES)
+    if (body !== undefined) return { status: response.status, headers: response.headers, body: body.toString() }
   } catch (error) {
     ending.throwIfAborted()
     throw new CAError(
@@ -49,19 +50,6 @@ export async function exchange({ what, url, clock, signal, ...request }: HttpExc
     'bad-response',
     `Cannot ${what}: its answer has more than ${MAX_ANSWER_BYTES} bytes. Check the address.`,
   )
-}
-
-/** `undefined` if it is too long. */
-async function readText({ body }: Response): Promise<string | undefined> {
-  const chunks: Uint8Array[] = []
-  let length = 0
-  // Leaving the loop early cancels the rest.
-  for await (const chunk of body ?? []) {
-    length += chunk.byteLength
-    if (length > MAX_ANSWER_BYTES) return undefined
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
 }
 
 /** `fetch` says "fetch failed", and what happened in its cause, or one further down for each address that was tried. */

@@ -1,6 +1,7 @@
 /** Calls to the API server: each with the credentials of its moment, over connections that are kept. */
-import type { Configuration, RequestContext } from '@kubernetes/client-node'
+import type { Configuration, RequestContext, ResponseContext } from '@kubernetes/client-node'
 import { CAError, type CertificateRequest, type Clock, type CredentialSource, untilAborted } from '@livery/core'
+import { readBounded } from '../bounded-body.ts'
 import { readTokenFile } from '../credentials/token-file.ts'
 import { apiError, type Doing, NoAnswer, statusOf } from './api-error.ts'
 import { ApiSession } from './api-session.ts'
@@ -9,6 +10,9 @@ import type { Login, LoginFiles } from './login.ts'
 
 /** For whom a call is made. */
 export type Caller = Pick<CertificateRequest, 'signal' | 'tokenFile'>
+
+/** More than the store of the API server takes for one object. */
+const MAX_ANSWER_BYTES = 4_194_304
 
 export interface ApiConnectionParts {
   readonly library: KubernetesLibrary
@@ -45,10 +49,10 @@ export class ApiConnection implements AsyncDisposable {
       return await this.#asCAError(doing, caller, secrets, async session => {
         const context = new RequestContext(session.login.cluster.server + path, HttpMethod.GET)
         await this.#authorize(context, session, caller, secrets)
-        context.setSignal(caller.signal)
-        const { httpStatusCode, headers, body } = await this.#http.send(context).toPromise()
+        const answer = await this.#send(context, caller)
+        const { httpStatusCode, headers, body } = answer
         if (httpStatusCode === 200) return body.stream() ?? undefined
-        const text = await body.text()
+        const text = await this.#bounded(answer).body.text()
         if (httpStatusCode === 410) return undefined
         throw new ApiException(httpStatusCode, '', text, headers)
       })
@@ -102,15 +106,10 @@ export class ApiConnection implements AsyncDisposable {
   }
 
   #configuration(session: ApiSession, caller: Caller, secrets: string[]): Configuration {
-    const { ServerConfiguration, createConfiguration } = this.#parts.library
+    const { ServerConfiguration, createConfiguration, wrapHttpLibrary } = this.#parts.library
     return createConfiguration({
       baseServer: new ServerConfiguration(session.login.cluster.server, {}),
-      httpApi: {
-        send: context => {
-          context.setSignal(caller.signal)
-          return this.#http.send(context)
-        },
-      },
+      httpApi: wrapHttpLibrary({ send: async context => this.#bounded(await this.#send(context, caller)) }),
       authMethods: {
         default: {
           getName: () => 'livery',
@@ -118,6 +117,22 @@ export class ApiConnection implements AsyncDisposable {
         },
       },
     })
+  }
+
+  #send(context: RequestContext, { signal }: Caller): Promise<ResponseContext> {
+    context.setSignal(signal)
+    return this.#http.send(context).toPromise()
+  }
+
+  /** The library would read a body of any length. */
+  #bounded({ httpStatusCode, headers, body }: ResponseContext): ResponseContext {
+    const binary = async () => {
+      const bytes = await readBounded(body.stream(), MAX_ANSWER_BYTES)
+      if (bytes) return bytes
+      throw new RangeError(`it has more than ${MAX_ANSWER_BYTES} bytes`)
+    }
+    const text = async () => (await binary()).toString()
+    return new this.#parts.library.ResponseContext(httpStatusCode, headers, { binary, text, stream: () => null })
   }
 
   async #authorize(context: RequestContext, session: ApiSession, caller: Caller, secrets: string[]): Promise<void> {

@@ -118,6 +118,29 @@ test('a line of a watch without an end is cut at four megabytes', async t => {
   await assert.rejects(issuing, caError('bad-response', /a line of more than 4194304 characters/))
 })
 
+for (const verb of ['create', 'list', 'watch'] as const)
+  test(`an answer over four megabytes to a ${verb} is a bad-response`, async t => {
+    const { server, client } = await setUp(t)
+    const request = { ...(await workloadRequest(WEB)), ticket: new TestTicket() }
+    const message = 'x'.repeat(5_000_000)
+    server.fault = call => {
+      if (call.verb !== verb) return undefined
+      return verb === 'watch' ? { kind: 'status', code: 500, message } : { kind: 'body', text: `{"kind":"${message}"}` }
+    }
+    if (verb === 'list') {
+      // The next call looks for what the first one made.
+      const nobody = new AbortController()
+      const left = assert.rejects(client.issue({ ...request, signal: nobody.signal }), /nobody waits/)
+      await server.called(isWatch)
+      nobody.abort(new Error('nobody waits'))
+      await left
+    }
+    await assert.rejects(
+      client.issue(request),
+      caError('bad-response', /cannot be read: it has more than 4194304 bytes/),
+    )
+  })
+
 test('a certificate that is none is a bad-response, and its ticket dropped', async t => {
   const setup = await setUp(t)
   const { issuing, name, ticket } = await waitingRequest(setup)
