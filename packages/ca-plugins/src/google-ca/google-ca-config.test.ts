@@ -13,6 +13,10 @@ const meshCa: GoogleCaConfig = { service: 'mesh-ca', subjectMode: 'reflected-spi
 const misplaced: readonly (readonly [GoogleCaConfig, RegExp])[] = [
   [{ service: 'cas', subjectMode: 'csr', plaintext: false }, /pool is missing/],
   [{ ...cas, clusterUrl: CLUSTER }, /clusterUrl ".*": service "cas" has no such setting/],
+  [
+    { ...cas, certificateTemplate: 'projects/p/locations/us-east1/certificateTemplates/svid' },
+    /certificateTemplate ".*": it is in us-east1, and the pool in europe-west1/,
+  ],
   [{ ...cas, endpoint: 'privateca.googleapis.com:0' }, /port 0/],
   [{ ...cas, endpoint: 'https://privateca.googleapis.com' }, /endpoint/],
   [{ ...cas, plaintext: true }, /plaintext with privateca.googleapis.com:443: tokens would cross the network/],

@@ -96,6 +96,11 @@ function casTarget({ clusterUrl, ...config }: GoogleCaConfig, endpoint: GoogleEn
     throw new TypeError('Cannot use service "cas": pool is missing. Set pool to projects/…/locations/…/caPools/….')
   if (clusterUrl !== undefined) throw misplaced('clusterUrl', clusterUrl, 'cas')
   const { pool, certificateTemplate, issuingCa, subjectMode } = config
+  const [location, other] = [pool, certificateTemplate].map(name => name?.split('/')[3])
+  if (other !== undefined && other !== location)
+    throw new TypeError(
+      `Cannot use certificateTemplate ${JSON.stringify(certificateTemplate)}: it is in ${other}, and the pool in ${location}. Name a template in the location of the pool.`,
+    )
   return {
     service: 'cas',
     endpoint,
