@@ -151,5 +151,8 @@ test('a directory that cannot be written is an error with its path', {
 test('a path that is a file is an error with its path', async t => {
   const directory = await temporaryDirectory(t)
   await writeFile(directory, '')
-  await assert.rejects(open(directory), /Cannot read .*ca\/root\.pem: ENOTDIR/)
+  await assert.rejects(
+    open(directory),
+    /Cannot read .*ca\/root\.pem: ENOTDIR.*\. Name a directory that this user may read\.$/,
+  )
 })

@@ -89,7 +89,10 @@ export class AuthorityDirectory {
       return await readFile(join(this.#path, name), 'utf8')
     } catch (error) {
       if (isErrno(error, 'ENOENT')) return undefined
-      throw new Error(`Cannot read ${join(this.#path, name)}: ${messageOf(error)}`, { cause: error })
+      throw new Error(
+        `Cannot read ${join(this.#path, name)}: ${messageOf(error)}. Name a directory that this user may read.`,
+        { cause: error },
+      )
     }
   }
 
