@@ -76,7 +76,7 @@ function withoutScheme(address: string): string {
 
 function textProblem(text: string): string | undefined {
   if (/^[\x21-\x7e]+$/.test(text)) return undefined
-  return 'is empty or has other than printable ASCII characters. Correct it or leave it out'
+  return 'is empty or has other than printable ASCII characters without spaces. Correct it or leave it out'
 }
 
 function checkHeader(name: string, value: string): void {

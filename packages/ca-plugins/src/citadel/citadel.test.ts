@@ -248,6 +248,7 @@ const unacceptable: readonly (readonly [keyof CitadelConfig, string, RegExp])[] 
   ['serverName', 'https://istiod', /^is no DNS name/],
   ['clusterId', 'two words', /^is empty or has other/],
   ['certSigner', '', /^is empty/],
+  ['certSigner', 'a b', /without spaces/],
 ]
 for (const [name, value, reason] of unacceptable)
   test(`the option ${name} has a problem with ${JSON.stringify(value)}`, () => {
