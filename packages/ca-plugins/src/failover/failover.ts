@@ -36,7 +36,9 @@ export const failover = defineCAPlugin({
     if (members.length === 0)
       throw new TypeError('Cannot use cas: it is empty. List the CAs under it, the preferred one first.')
     if (config.pause > config.maxPause)
-      throw new TypeError(`Cannot use pause ${config.pause} ms: it is longer than maxPause. Swap them.`)
+      throw new TypeError(
+        `Cannot use pause ${config.pause} ms: it is longer than maxPause, ${config.maxPause} ms. Lower pause or raise maxPause.`,
+      )
     return new FailoverClient({ ...parts(context, config), members })
   },
 })
