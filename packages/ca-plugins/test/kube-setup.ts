@@ -73,7 +73,7 @@ export async function openClient(
 ): Promise<ClientSetup> {
   const clock = new FakeClock(Date.now())
   const context = pluginContext({ clock, ...parts })
-  const client = await createKubernetesCsr(context, kubernetesCsrConfig(config))
+  const client = await createKubernetesCsr(context, kubernetesCsrConfig(config), { random: () => 0.5 })
   t.after(() => client[Symbol.asyncDispose]())
   return { client, clock, context }
 }

@@ -1,5 +1,6 @@
 /** Waiting for a request's certificate: a look, then a watch, for as long as it takes. */
 import { CAError, type Clock, untilAborted } from '@livery/core'
+import { LAST_DELAY_MS, reopenDelay } from '../reopen-delay.ts'
 import { scrub } from '../scrub.ts'
 import type { Caller } from './api-connection.ts'
 import { isAboutLifetime } from './api-error.ts'
@@ -9,6 +10,8 @@ import type { SigningRequestApi } from './signing-request-api.ts'
 export interface ApprovalOptions {
   readonly api: SigningRequestApi
   readonly clock: Clock
+  /** In [0, 1). */
+  readonly random: () => number
   /** For messages, after the request's name: `for spiffe://…`. */
   readonly whose: string
   readonly approvalTimeoutMs: number
@@ -16,9 +19,6 @@ export interface ApprovalOptions {
 
 /** A request that cannot bring a certificate any more: its ticket is of no use. */
 export class RequestIsOver extends CAError {}
-
-/** A watch that ends at once, as behind some proxies, is not begun anew before that. */
-const MIN_WATCH_MS = 1_000
 
 /**
  * The certificates (PEM) of `request`, which has waited since `since`. Rejects with {@link RequestIsOver} if there will be
@@ -31,8 +31,9 @@ export async function certificatesOf(
   since: number,
   caller: Caller,
 ): Promise<string> {
-  const { clock, approvalTimeoutMs } = options
+  const { clock, random, approvalTimeoutMs } = options
   let latest = request
+  let ends = 0
   const overdue = new AbortController()
   const onOverdue = () => overdue.abort(overdueError(options, latest))
   // A request that is overdue already is looked at, but not waited for.
@@ -49,7 +50,9 @@ export async function certificatesOf(
       if (settled(latest, options) !== undefined) break
     }
     if (settled(latest, options) === undefined) {
-      await passed(clock, begun + MIN_WATCH_MS, until.signal)
+      // Behind some proxies each one ends at once.
+      if (clock.now() - begun >= LAST_DELAY_MS) ends = 0
+      await passed(clock, clock.now() + reopenDelay(ends++, random()), until.signal)
       latest = sameRequest(await options.api.find(latest.name, options.whose, until), latest, options)
     }
   }
@@ -116,7 +119,6 @@ function overdueError(
 }
 
 async function passed(clock: Clock, time: number, signal: AbortSignal): Promise<void> {
-  if (clock.now() >= time) return
   const { promise, resolve } = Promise.withResolvers<void>()
   using _timer = clock.at(time, resolve)
   await untilAborted(promise, signal)

@@ -14,6 +14,8 @@ export interface KubernetesCsrSurroundings {
   readonly loadLibrary?: () => Promise<KubernetesLibrary>
   /** What the paths of the service account begin with; default: nothing. */
   readonly podRoot?: string
+  /** In [0, 1). Default: `Math.random`. */
+  readonly random?: () => number
 }
 
 /**
@@ -23,7 +25,7 @@ export interface KubernetesCsrSurroundings {
 export async function createKubernetesCsr(
   context: CAContext,
   config: KubernetesCsrConfig,
-  { loadLibrary, podRoot }: KubernetesCsrSurroundings = {},
+  { loadLibrary, podRoot, random = Math.random }: KubernetesCsrSurroundings = {},
 ): Promise<CAClient> {
   checkConfig(config)
   if (config.kubeconfig === undefined && process.env['KUBERNETES_SERVICE_HOST'] === undefined)
@@ -41,7 +43,7 @@ export async function createKubernetesCsr(
   })
   const connection = new ApiConnection({ library, login, clock, credentials })
   const api = new SigningRequestApi(library, connection)
-  return new KubernetesCsrClient({ config, clock, log, connection, api, roots: rootsOf(context, config, api) })
+  return new KubernetesCsrClient({ config, clock, random, log, connection, api, roots: rootsOf(context, config, api) })
 }
 
 type Roots = (signal: AbortSignal) => Promise<readonly string[]>

@@ -21,6 +21,8 @@ import type { NewSigningRequest, SigningRequestApi } from './signing-request-api
 export interface KubernetesCsrParts {
   readonly config: Pick<KubernetesCsrConfig, 'signerName' | 'usages' | 'approvalTimeout' | 'namePrefix'>
   readonly clock: Clock
+  /** In [0, 1). */
+  readonly random: () => number
   readonly log: Pick<PluginLog, 'info'>
   readonly connection: ApiConnection
   readonly api: SigningRequestApi
@@ -103,11 +105,11 @@ export class KubernetesCsrClient implements CAClient {
   }
 
   async #chain(order: Order): Promise<readonly string[]> {
-    const { api, clock, config, log } = this.#parts
+    const { api, clock, random, config, log } = this.#parts
     const { whose, caller, asked } = order
     const { request, since } = (await this.#resume(order)) ?? (await this.#submit(order))
     try {
-      const options = { api, clock, whose, approvalTimeoutMs: config.approvalTimeout }
+      const options = { api, clock, random, whose, approvalTimeoutMs: config.approvalTimeout }
       const certificates = await certificatesOf(options, request, since, caller)
       return chainOf(certificates, `a certificate ${whose} from ${asked.signerName}`)
     } catch (error) {

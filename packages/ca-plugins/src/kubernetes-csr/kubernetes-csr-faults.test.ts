@@ -37,16 +37,36 @@ async function signIt({ signer }: Awaited<ReturnType<typeof setUp>>, name: strin
   await signer.sign(name)
 }
 
-test('a watch that the server ends is begun anew a second after the last, with a look before', async t => {
+test('watches that the server ends are begun anew after 1, 2, 4 s, with a look before each', async t => {
+  const setup = await setUp(t)
+  const { server, clock } = setup
+  const { issuing, name } = await waitingRequest(setup)
+  for (const [round, seconds] of [
+    [1, 1],
+    [2, 2],
+    [3, 4],
+  ] as const) {
+    server.endWatches()
+    await clock.waitForDeadline(time => time === clock.now() + seconds * 1_000)
+    await clock.advance(seconds * 1_000)
+    await server.called(isWatch, round + 1)
+    assert.equal(server.calls.filter(isList).length, round)
+  }
+  await signIt(setup, name)
+  assert.equal((await issuing).chain.length, 2)
+})
+
+test('after a watch that lasted, the next one is begun a second after its end, not before', async t => {
   const setup = await setUp(t)
   const { server, clock } = setup
   const { issuing, name } = await waitingRequest(setup)
   for (const round of [1, 2, 3]) {
+    await clock.advance(60_000)
     server.endWatches()
     await clock.waitForDeadline(time => time === clock.now() + 1_000)
+    assert.equal(server.calls.filter(isList).length, round - 1)
     await clock.advance(1_000)
     await server.called(isWatch, round + 1)
-    assert.equal(server.calls.filter(isList).length, round)
   }
   await signIt(setup, name)
   assert.equal((await issuing).chain.length, 2)
@@ -82,8 +102,9 @@ for (const [how, fault] of [
     }
     for (const watches of [2, 3]) {
       server.endWatches()
-      await clock.waitForDeadline(time => time === clock.now() + 1_000)
-      await clock.advance(1_000)
+      const pauseMs = (watches - 1) * 1_000
+      await clock.waitForDeadline(time => time === clock.now() + pauseMs)
+      await clock.advance(pauseMs)
       await server.called(isWatch, watches)
       if (watches === 2) await server.called(isList, 1)
     }

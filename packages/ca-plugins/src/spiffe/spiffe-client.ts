@@ -19,6 +19,8 @@ export interface SpiffeClientOptions {
   /** `unix:///path` or `tcp://ip:port`. */
   readonly address: string
   readonly timeoutMs: number
+  /** In [0, 1). Default: `Math.random`. */
+  readonly random?: () => number
 }
 
 /** Named in a message; an upstream may have thousands. */
@@ -39,13 +41,14 @@ export class SpiffeClient implements CAClient {
   readonly #missed = new Set<SpiffeId>()
   #lastFault = ''
 
-  constructor({ context, address, timeoutMs }: SpiffeClientOptions) {
+  constructor({ context, address, timeoutMs, random = Math.random }: SpiffeClientOptions) {
     const { clock } = context
     this.#context = context
     this.#address = address
     this.#channel = new WorkloadChannel(address)
     this.#svids = new WorkloadStream({
       clock,
+      random,
       timeoutMs,
       open: () => this.#channel.open('FetchX509SVID'),
       read: readSvidUpdate,
@@ -55,6 +58,7 @@ export class SpiffeClient implements CAClient {
     })
     this.#bundles = new WorkloadStream({
       clock,
+      random,
       timeoutMs,
       open: () => this.#channel.open('FetchX509Bundles'),
       read: readBundles,
@@ -154,7 +158,7 @@ export class SpiffeClient implements CAClient {
   #tellBroken({ message }: CAError, retryMs: number): void {
     if (this.#update) wipe(this.#update)
     const { log } = this.#context
-    const line = `${message} It is asked again within ${retryMs / 1000} s.`
+    const line = `${message} It is asked again within ${Math.ceil(retryMs / 1000)} s.`
     if (this.#lastFault === message) log.debug(line)
     else log.warn(line)
     this.#lastFault = message

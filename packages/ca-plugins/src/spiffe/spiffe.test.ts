@@ -3,26 +3,28 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { status } from '@grpc/grpc-js'
-import { type CAChange, CAError, type IssuedCertificate, type SpiffeId } from '@livery/core'
+import { type CAChange, type CAClient, CAError, type IssuedCertificate, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { tempFolder } from '../../test/temp-folder.ts'
 import { svidsOf, WorkloadApiStandIn, type WorkloadBehaviour } from '../../test/workload-api-stand-in.ts'
 import { FakeCA } from '../conformance/fake-ca.ts'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { spiffe } from './spiffe.ts'
+import { SpiffeClient } from './spiffe-client.ts'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
 const DOMAIN = 'cluster.local'
 
-async function bench(t: TestContext, behaviour?: WorkloadBehaviour) {
+async function bench(t: TestContext, behaviour?: WorkloadBehaviour, draws: number[] = []) {
   const clock = new FakeClock()
   const ca = await FakeCA.create({ clock })
   const server = await WorkloadApiStandIn.start(join(await tempFolder(t), 'api.sock'))
   t.after(() => server[Symbol.asyncDispose]())
   if (behaviour) server.behaviour = behaviour
   const context = pluginContext({ clock })
-  const client = await spiffe.create(context, { address: server.address, timeout: 10_000 })
+  const random = () => draws.shift() ?? 0.5
+  const client: CAClient = new SpiffeClient({ context, address: server.address, timeoutMs: 10_000, random })
   t.after(() => client[Symbol.asyncDispose]())
   const give = async (identities: readonly SpiffeId[] = [WEB, API]): Promise<void> =>
     server.give(await svidsOf(ca, identities), { [DOMAIN]: ca.trustBundle() })
@@ -183,6 +185,18 @@ test('a refused stream is opened again after 1, 2, 4, … 30 s, and its news tol
   assert.ok(await issue())
   // The same reason is a warning once.
   assert.equal(warningsOf(context).length, 1)
+})
+
+test('nodes whose streams break at once open them again at different times, and who asks makes it no later', async t => {
+  const { clock, server, issue } = await bench(t, { kind: 'refuse', code: status.UNAVAILABLE }, [0.1, 0.1])
+  await assert.rejects(issue(), { code: 'unavailable' })
+  const svidStreams = () => server.opened.filter(({ method }) => method === 'FetchX509SVID').length
+  const asked = assert.rejects(issue(), { code: 'unavailable' })
+  await clock.advance(599)
+  assert.equal(svidStreams(), 1)
+  await clock.advance(1)
+  await asked
+  assert.equal(svidStreams(), 2)
 })
 
 test('who asks while the stream is broken has it opened soon, and waits for what comes of it', async t => {

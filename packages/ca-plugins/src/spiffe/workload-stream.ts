@@ -1,9 +1,12 @@
 /** One stream of the Workload API, kept open: what it said last is what holds, as long as it is open. */
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js'
 import { type CAError, type Clock, untilAborted } from '@livery/core'
+import { FIRST_DELAY_MS, reopenDelay } from '../reopen-delay.ts'
 
 export interface WorkloadStreamOptions<T> {
   readonly clock: Clock
+  /** In [0, 1). */
+  readonly random: () => number
   /** How long the first message may take, milliseconds. */
   readonly timeoutMs: number
   readonly open: () => ClientReadableStream<Buffer>
@@ -26,11 +29,15 @@ type State<T> =
   | { readonly kind: 'idle' }
   | { readonly kind: 'opening'; readonly call: ClientReadableStream<Buffer>; readonly timer: Disposable }
   | { readonly kind: 'open'; readonly call: ClientReadableStream<Buffer>; readonly value: T }
-  | { readonly kind: 'broken'; readonly failure: StreamFailure; readonly since: number; readonly timer: Disposable }
+  | {
+      readonly kind: 'broken'
+      readonly failure: StreamFailure
+      readonly since: number
+      readonly retryAt: number
+      readonly timer: Disposable
+    }
   | { readonly kind: 'closed'; readonly error: CAError }
 
-const FIRST_RETRY_MS = 1_000
-const LAST_RETRY_MS = 30_000
 const FINAL_RETRY_MS = 300_000
 
 export class WorkloadStream<T> {
@@ -58,7 +65,7 @@ export class WorkloadStream<T> {
         throw this.#state.error
       case 'broken':
         if (this.#state.failure.isFinal) throw this.#state.failure.error
-        this.#retryAt(this.#state, this.#state.since + FIRST_RETRY_MS)
+        this.#retryBy(this.#state, this.#state.since + FIRST_DELAY_MS)
         break
       case 'idle':
         this.start()
@@ -111,22 +118,21 @@ export class WorkloadStream<T> {
     // The end of one that was cancelled tells nothing.
     if (!this.#isCurrent(call)) return
     this.#end()
-    const { clock, errorOf, onBroken } = this.#options
+    const { clock, random, errorOf, onBroken } = this.#options
     const failure = errorOf(cause)
-    const retryMs = failure.isFinal
-      ? FINAL_RETRY_MS
-      : Math.min(FIRST_RETRY_MS * 2 ** Math.min(this.#failures++, 10), LAST_RETRY_MS)
+    const retryMs = failure.isFinal ? FINAL_RETRY_MS : reopenDelay(this.#failures++, random())
     const since = clock.now()
-    const timer = clock.at(since + retryMs, () => this.#open())
-    this.#state = { kind: 'broken', failure, since, timer }
+    const retryAt = since + retryMs
+    this.#state = { kind: 'broken', failure, since, retryAt, timer: clock.at(retryAt, () => this.#open()) }
     this.#reject(failure.error)
     this.#outcome = Promise.withResolvers()
     onBroken(failure.error, retryMs)
   }
 
-  #retryAt(state: Extract<State<T>, { kind: 'broken' }>, time: number): void {
+  #retryBy(state: Extract<State<T>, { kind: 'broken' }>, retryAt: number): void {
+    if (state.retryAt <= retryAt) return
     state.timer[Symbol.dispose]()
-    this.#state = { ...state, timer: this.#options.clock.at(time, () => this.#open()) }
+    this.#state = { ...state, retryAt, timer: this.#options.clock.at(retryAt, () => this.#open()) }
   }
 
   #isCurrent(call: ClientReadableStream<Buffer>): boolean {
