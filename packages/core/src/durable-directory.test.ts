@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { hasTool } from '../test/has-tool.ts'
 import { DurableDirectory } from './durable-directory.ts'
 import { FakeClock } from './fake-clock.ts'
 import { FileStore } from './file-store.ts'
@@ -22,6 +25,39 @@ function mountSmallDisk(path: string): Disposable {
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=0700', 'tmpfs', path])
   return { [Symbol.dispose]: () => void execFileSync('umount', [path]) }
 }
+
+interface FreezableDisk {
+  readonly path: string
+  freeze(): void
+  thaw(): void
+}
+
+/** A disk on which, once frozen, every write waits. */
+function mountFreezableDisk(t: TestContext): FreezableDisk {
+  const folder = mkdtempSync(join(tmpdir(), 'livery-frozen-'))
+  const [image, path] = [join(folder, 'image'), join(folder, 'disk')]
+  mkdirSync(path)
+  execFileSync('truncate', ['-s', '8M', image])
+  execFileSync('mkfs.ext4', ['-q', image])
+  execFileSync('mount', ['-o', 'loop', image, path])
+  let isFrozen = false
+  const freeze = () => {
+    execFileSync('fsfreeze', ['-f', path])
+    isFrozen = true
+  }
+  const thaw = () => {
+    if (isFrozen) execFileSync('fsfreeze', ['-u', path])
+    isFrozen = false
+  }
+  t.after(() => {
+    thaw()
+    execFileSync('umount', [path])
+    rmSync(folder, { recursive: true })
+  })
+  return { path: join(path, 'store'), freeze, thaw }
+}
+
+const noFreezing = !(isRoot && hasTool('fsfreeze') && hasTool('mkfs.ext4')) && 'needs root, fsfreeze and mkfs.ext4'
 
 /** An open directory, and what it could not do. */
 async function setUp(path: string) {
@@ -134,6 +170,27 @@ test('on a read-only disk what is there can be read, and what cannot be written 
   await directory.write('f', 'x', Buffer.from('new'))
   assert.match(failures.join(), /f cannot be kept: EROFS, read-only file system/)
   await directory[Symbol.asyncDispose]()
+})
+
+test('a disk that hangs leaves other files to be read, and at the end what it still owes is told', {
+  skip: noFreezing,
+  timeout: 20_000,
+}, async t => {
+  const disk = mountFreezableDisk(t)
+  const { clock, directory, failures } = await setUp(disk.path)
+  const first = directory.write('first', 'x', Buffer.from('1'))
+  for (let index = 0; index < 40; index++) void directory.write(`f${index}`, 'x', Buffer.from('2'))
+  await first
+  // The next 32 are under way.
+  disk.freeze()
+  assert.match(await readFile(fileURLToPath(import.meta.url), 'utf8'), /a disk that hangs/)
+  const end = directory[Symbol.asyncDispose]()
+  await clock.advance(3_000)
+  await end
+  assert.equal(failures.length, 40)
+  assert.match(failures.join(), /f39: the disk took longer than 3000 ms at the end/)
+  disk.thaw()
+  while (directory.unwritten > 0) await setImmediate()
 })
 
 test('a process that is killed while it writes leaves whole files, old or new, and nothing else after the next start', async t => {

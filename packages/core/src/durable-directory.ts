@@ -1,15 +1,18 @@
 /** A directory whose files are replaced whole: temporary file, fsync, rename, fsync of the directory. */
 import { randomBytes } from 'node:crypto'
-import { type FileHandle, open, readdir, rename, rm, unlink } from 'node:fs/promises'
+import { open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from './clock.ts'
-import { checkDirectory, reasonOf, wipeFile } from './private-file.ts'
+import { Limit } from './limit.ts'
+import { checkDirectory, readPrivateFile, reasonOf, wipeFile } from './private-file.ts'
 import { retryDelay } from './rotation.ts'
 
 /** So many changes share one fsync of the directory. */
 const BATCH = 32
-/** libuv has four threads for all of Node: an fsync keeps one of them waiting. */
-const AT_ONCE = 2
+/** libuv has four threads for files and names: a disk that hangs must leave one to look up the CA and read its token. */
+const AT_ONCE = 3
+/** One less, so that reading never waits for all that is to be written. */
+const WRITES_AT_ONCE = 2
 const RETRY = { minMs: 1_000, maxMs: 150_000 }
 /** How long the end waits for a disk that does not answer. */
 const FLUSH_MS = 3_000
@@ -25,14 +28,10 @@ interface Change {
   readonly tried: PromiseWithResolvers<void>
 }
 
-/** One change under way. */
-interface Step {
+/** A change after one try. */
+interface Tried {
   readonly change: Change
-  readonly path: string
-  readonly temporary: string
-  /** Open until it is safe. */
-  file?: FileHandle
-  error?: unknown
+  readonly error?: unknown
 }
 
 /** Files of mode 0600 by name, changed in the background, the newest change of each only. */
@@ -41,11 +40,12 @@ export class DurableDirectory implements AsyncDisposable {
   /** What could not be put in order at the start. */
   readonly warnings: readonly string[]
   readonly #clock: Clock
+  readonly #disk = new Limit(AT_ONCE)
   readonly #names: Set<string>
   readonly #waiting = new Map<string, Change>()
   readonly #failed = new Map<string, Change>()
   #working: Promise<void> | undefined
-  #inWork = 0
+  #inWork: readonly Change[] = []
   #failures = 0
   #retry: Disposable | undefined
   #isClosed = false
@@ -87,9 +87,14 @@ export class DurableDirectory implements AsyncDisposable {
     return this.#names.has(name)
   }
 
+  /** What is in the file, or `undefined` if there is none. Rejects with a {@link StoreError} if it cannot be used. */
+  read(name: string): Promise<Buffer | undefined> {
+    return this.#disk.run(() => readPrivateFile(join(this.path, name), 'ours'))
+  }
+
   /** Changes that are not safe yet, those that failed included. */
   get unwritten(): number {
-    return this.#waiting.size + this.#failed.size + this.#inWork
+    return this.#waiting.size + this.#failed.size + this.#inWork.length
   }
 
   names(): Iterable<string> {
@@ -118,7 +123,7 @@ export class DurableDirectory implements AsyncDisposable {
     const late = Promise.withResolvers<void>()
     using _ = this.#clock.at(this.#clock.now() + FLUSH_MS, () => late.resolve())
     await Promise.race([this.#flush(), late.promise])
-    for (const change of this.#waiting.values())
+    for (const change of [...this.#inWork, ...this.#waiting.values()])
       this.onFailure(
         change.about,
         `${join(this.path, change.name)}: the disk took longer than ${FLUSH_MS} ms at the end`,
@@ -158,11 +163,10 @@ export class DurableDirectory implements AsyncDisposable {
 
   async #empty(): Promise<void> {
     while (this.#waiting.size > 0) {
-      const batch = this.#takeBatch()
-      this.#inWork = batch.length
-      const steps = await this.#apply(batch)
-      this.#inWork = 0
-      for (const step of steps) this.#finish(step)
+      this.#inWork = this.#takeBatch()
+      const tried = await this.#apply(this.#inWork)
+      this.#inWork = []
+      for (const each of tried) this.#finish(each)
     }
     // Not in a later turn: whoever was told that its change is made may have the next one.
     this.#working = undefined
@@ -177,27 +181,33 @@ export class DurableDirectory implements AsyncDisposable {
     return batch
   }
 
-  /** In phases, so that what needs no fsync does not wait for one, and the event loop is asked few times. */
-  async #apply(batch: readonly Change[]): Promise<readonly Step[]> {
-    const steps = batch.map((change): Step => {
-      const path = join(this.path, change.name)
-      return { change, path, temporary: `${path}.${randomBytes(6).toString('hex')}.tmp` }
-    })
-    await Promise.all(steps.map(step => attempt(step, write)))
-    const inTurn = steps.values()
-    const syncer = async (): Promise<void> => {
-      for (const step of inTurn) await attempt(step, makeSafe)
+  async #apply(batch: readonly Change[]): Promise<readonly Tried[]> {
+    const left = batch.values()
+    const tried: Tried[] = []
+    const lane = async (): Promise<void> => {
+      for (const change of left) tried.push(await this.#disk.run(() => this.#try(change)))
     }
-    await Promise.all(Array.from({ length: AT_ONCE }, syncer))
-    await Promise.all(steps.map(close))
-    await Promise.all(steps.map(step => attempt(step, publish)))
-    await Promise.all(steps.map(clean))
-    const unsafe = await this.#syncDirectory().then(
-      () => undefined,
-      (error: unknown) => error,
-    )
-    for (const step of steps) step.error ??= unsafe
-    return steps
+    await Promise.all(Array.from({ length: WRITES_AT_ONCE }, lane))
+    try {
+      await this.#disk.run(() => this.#syncDirectory())
+      return tried
+    } catch (unsafe) {
+      return tried.map(({ change, error = unsafe }) => ({ change, error }))
+    }
+  }
+
+  async #try(change: Change): Promise<Tried> {
+    const path = join(this.path, change.name)
+    try {
+      if (change.bytes) await replaceFile(path, change.bytes)
+      else {
+        await wipeFile(path)
+        await rm(path, { force: true })
+      }
+      return { change }
+    } catch (error) {
+      return { change, error }
+    }
   }
 
   async #syncDirectory(): Promise<void> {
@@ -205,13 +215,14 @@ export class DurableDirectory implements AsyncDisposable {
     await directory.sync()
   }
 
-  #finish({ change, path, error }: Step): void {
+  #finish({ change, error }: Tried): void {
     if (error === undefined || this.#waiting.has(change.name)) {
       settle(change)
       return
     }
     this.#failed.set(change.name, change)
     change.tried.resolve()
+    const path = join(this.path, change.name)
     this.onFailure(change.about, `${path} cannot be ${change.bytes ? 'kept' : 'wiped'}: ${reasonOf(error)}`)
   }
 
@@ -234,43 +245,22 @@ function settle({ bytes, tried }: Change): void {
   tried.resolve()
 }
 
-async function attempt(step: Step, action: (step: Step) => Promise<void>): Promise<void> {
-  if (step.error !== undefined) return
+async function replaceFile(path: string, bytes: Buffer): Promise<void> {
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   try {
-    await action(step)
+    await writeSafely(temporary, bytes)
+    await rename(temporary, path)
   } catch (error) {
-    step.error = error
+    // What cannot be removed now is at the next start.
+    await rm(temporary, { force: true }).catch(() => {})
+    throw error
   }
 }
 
-async function write(step: Step): Promise<void> {
-  const { bytes } = step.change
-  if (!bytes) return
-  step.file = await open(step.temporary, 'wx', 0o600)
+async function writeSafely(path: string, bytes: Buffer): Promise<void> {
+  await using file = await open(path, 'wx', 0o600)
   // The umask may have taken bits away.
-  await step.file.chmod(0o600)
-  await step.file.writeFile(bytes)
-}
-
-async function makeSafe({ path, file }: Step): Promise<void> {
-  if (file) await file.sync()
-  else await wipeFile(path)
-}
-
-async function close(step: Step): Promise<void> {
-  try {
-    await step.file?.close()
-  } catch (error) {
-    step.error ??= error
-  }
-}
-
-async function publish({ change, path, temporary }: Step): Promise<void> {
-  if (change.bytes) await rename(temporary, path)
-  else await rm(path, { force: true })
-}
-
-/** What cannot be removed now is at the next start. */
-async function clean({ change, temporary, error }: Step): Promise<void> {
-  if (error !== undefined && change.bytes) await rm(temporary, { force: true }).catch(() => {})
+  await file.chmod(0o600)
+  await file.writeFile(bytes)
+  await file.sync()
 }

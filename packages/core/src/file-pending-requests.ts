@@ -5,7 +5,6 @@ import type { DurableDirectory } from './durable-directory.ts'
 import type { GeneratedKey } from './key-generator.ts'
 import { derToPem, pemToDer } from './pem.ts'
 import { type PendingRequest, type PendingRequests, PendingRequestsInMemory } from './pending-requests.ts'
-import { readPrivateFile } from './private-file.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 import { decodeStored, encodeStored, locate, unusable, wiping } from './stored-form.ts'
 
@@ -34,8 +33,8 @@ export class FilePendingRequests implements PendingRequests {
     const name = nameOf(identity)
     if (present || this.#isClosed || !directory.has(name)) return present
     try {
+      const file = await directory.read(name)
       const path = join(directory.path, name)
-      const file = await readPrivateFile(path, 'ours')
       return file && wiping(file, () => locate(path, () => decodePending(file, identity)))
     } catch (error) {
       directory.remove(name, identity)

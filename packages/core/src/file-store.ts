@@ -87,8 +87,8 @@ export class FileStore implements Store, AsyncDisposable {
   async read(identity: SpiffeId): Promise<StoredCertificate | undefined> {
     const name = nameOf(identity)
     if (!this.#directory.has(name)) return undefined
+    const file = await this.#directory.read(name)
     const path = join(this.#directory.path, name)
-    const file = await readPrivateFile(path, 'ours')
     return file && wiping(file, () => locate(path, () => decodeCertificate(file, identity)))
   }
 

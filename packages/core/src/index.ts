@@ -53,6 +53,7 @@ export type {
 } from './key-generator.ts'
 export { KEY_TYPES } from './key-generator.ts'
 export type { LedgerEntry, LedgerEvent } from './ledger.ts'
+export { Limit } from './limit.ts'
 export type { IdentityEntry } from './managed-identity.ts'
 export type { PeerCredentials, ReadPeerCredentials } from './peer-credentials.ts'
 export { derToPem, pemToDer, splitCertificates } from './pem.ts'

@@ -6,13 +6,13 @@ import {
   CAError,
   type CertificateRequest,
   type IssuedCertificate,
+  Limit,
   type SpiffeId,
   trustDomainOf,
   WatchedFiles,
 } from '@livery/core'
 import { FaultLog } from './fault-log.ts'
 import type { Mount } from './file-mount-config.ts'
-import { Limit } from './limit.ts'
 import { MountedIdentity } from './mounted-identity.ts'
 import { MountedRoots } from './mounted-roots.ts'
 

@@ -1,11 +1,10 @@
 /** The files of one identity: read when asked for, watched in between. */
-import { type Clock, type LookReason, type SpiffeId, untilAborted, type WatchedFiles } from '@livery/core'
+import { type Clock, type Limit, type LookReason, type SpiffeId, untilAborted, type WatchedFiles } from '@livery/core'
 import { Announcement } from './announcement.ts'
 import type { FaultLog } from './fault-log.ts'
 import { FileFault } from './file-fault.ts'
 import { stampOf } from './file-stamp.ts'
 import { type KeyPair, type KeyPairFiles, readKeyPair } from './key-pair.ts'
-import type { Limit } from './limit.ts'
 import type { MountedRoots } from './mounted-roots.ts'
 
 /** How long a pair that is half written is waited for; beyond that, core asks again. */

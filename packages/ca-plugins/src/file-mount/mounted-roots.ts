@@ -1,13 +1,12 @@
 /** The files with roots: all of them together are the trust bundle. */
 import { createHash, X509Certificate } from 'node:crypto'
-import { type Clock, type LookReason, untilAborted, type WatchedFiles } from '@livery/core'
+import { type Clock, type Limit, type LookReason, untilAborted, type WatchedFiles } from '@livery/core'
 import { readSmallFile } from '../changing-file.ts'
 import { Announcement } from './announcement.ts'
 import type { FaultLog } from './fault-log.ts'
 import { FileFault, readFault } from './file-fault.ts'
 import { stampOf } from './file-stamp.ts'
 import { isSelfSigned, MAX_FILE_BYTES } from './key-pair.ts'
-import type { Limit } from './limit.ts'
 import { pemBlocks } from './pem-blocks.ts'
 
 /** Files that change together are one change of the bundle. */

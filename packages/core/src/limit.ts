@@ -1,4 +1,4 @@
-/** At most so many at once: a thousand files that change together would be two thousand descriptors. */
+/** At most so many at once: of what takes descriptors, or the threads that libuv has for files. */
 
 export class Limit {
   #free: number
