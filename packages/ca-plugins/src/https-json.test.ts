@@ -46,6 +46,20 @@ test('one call after the other uses one connection', async t => {
   assert.equal(server.connections, 1)
 })
 
+test('however many calls are open, they share sixty-four connections', async t => {
+  const all = Promise.withResolvers<void>()
+  let arrived = 0
+  const server = await serve(t, async () => {
+    if (++arrived === 64) all.resolve()
+    await all.promise
+    return ANSWER
+  })
+  const client = open(t, server.address)
+  const calls = Array.from({ length: 200 }, () => client.request({ what, path: 'x', signal: t.signal }))
+  await Promise.all(calls)
+  assert.equal(server.connections, 64)
+})
+
 test('a server whose root changed on disk is reached without a restart, and an unknown one is not', async t => {
   const [first, second] = [await createCa(t), await createCa(t)]
   const server = await serve(t, async () => ANSWER, second)
@@ -151,6 +165,7 @@ test('an address is https, or http on loopback, and nothing more', () => {
     ['localhost:8443', /is no URL. Write it like https/],
     ['http://ca.example', /unencrypted. Use https/],
     ['https://me:secret@ca.example', /Leave the rest out/],
+    ['https://:secret@ca.example', /Leave the rest out/],
     ['https://ca.example/?x=1', /Leave the rest out/],
     ['ca', /is no URL/],
   ] as const)

@@ -40,8 +40,10 @@ export interface JsonAnswer {
 
 /** A chain of ten large certificates, several times over. */
 const MAX_ANSWER_BYTES = 1_048_576
-/** As many as a node asks for at once: the others would be connected anew each time. */
-const MAX_IDLE = 64
+/** As many as a node asks for at once; further calls wait for one of them. */
+const MAX_CONNECTIONS = 64
+/** How long a connection lies idle before TCP looks whether the other end is there: Node would have it ask each second. */
+const KEEPALIVE_MS = 20_000
 
 export class HttpsJson implements AsyncDisposable {
   readonly #address: string
@@ -102,7 +104,12 @@ class Pool implements Connection {
   readonly #request: typeof requestHttp
 
   constructor(isTls: boolean, { roots, clientCertificate }: TlsMaterial, unverified: boolean) {
-    const common = { keepAlive: true, maxFreeSockets: MAX_IDLE }
+    const common = {
+      keepAlive: true,
+      keepAliveMsecs: KEEPALIVE_MS,
+      maxSockets: MAX_CONNECTIONS,
+      maxFreeSockets: MAX_CONNECTIONS,
+    }
     this.#request = isTls ? requestHttps : requestHttp
     this.#agent = isTls
       ? new HttpsAgent({
@@ -174,8 +181,9 @@ export function retryAfterOf({ headers }: JsonAnswer, clock: Clock): number | un
 export function addressProblem(address: string): string | undefined {
   // `localhost:9000` parses too, with the scheme `localhost`.
   if (!/^\w+:\/\//.test(address) || !URL.canParse(address)) return 'is no URL. Write it like https://ca.example:8443'
-  const { protocol, hostname, search, hash, username } = new URL(address)
-  if (search !== '' || hash !== '' || username !== '') return 'has more than host, port and path. Leave the rest out'
+  const { protocol, hostname, search, hash, username, password } = new URL(address)
+  if (search !== '' || hash !== '' || username !== '' || password !== '')
+    return 'has more than host, port and path. Leave the rest out'
   if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname.replace(/[[\]]/g, '')))) return undefined
   return 'would send tokens unencrypted. Use https'
 }

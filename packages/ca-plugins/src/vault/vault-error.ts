@@ -55,7 +55,7 @@ export function errorOfAnswer(answer: JsonAnswer, call: FailedCall): CAError {
 
 function errorsOf({ json }: JsonAnswer): string {
   const errors = json?.['errors']
-  return Array.isArray(errors) ? errors.map(String).join('; ') : ''
+  return Array.isArray(errors) ? errors.filter(error => typeof error === 'string').join('; ') : ''
 }
 
 function meaningOf(status: number, text: string, { isLogin, tokenRemedy }: FailedCall): Meaning {

@@ -220,14 +220,27 @@ test('answers that are no certificates are bad responses, for the roots too', as
   await assert.rejects(trustBundle(), caError('bad-response', /cannot be parsed\. Check address and mount\.$/))
 })
 
-test('an issuer that is removed while the roots are read is left out, and a list without a root is refused', async t => {
-  const { client, fault, ca } = await setUp(t)
+test('errors and warnings that are no text are left out', async t => {
+  const { issue, fault } = await setUp(t)
+  fault.behaviour = async () => ({ status: 400, body: { errors: [{ toString: 1 }, 'unknown role'] } })
+  await assert.rejects(issue(), caError('unavailable', /HTTP 400: unknown role\. /))
+  fault.behaviour = async () => ({ status: 200, body: { warnings: [{ toString: 1 }], data: {} } })
+  await assert.rejects(issue(), caError('bad-response', /has no certificate/))
+})
+
+test('an issuer that is removed while the roots are read is left out, and a list without a root, or of very many, is refused', async t => {
+  const { client, fault, ca, server } = await setUp(t)
   const trustBundle = async () => client.trustBundle?.({ signal: t.signal })
   fault.behaviour = ({ path }) =>
     path.includes('issuers')
       ? Promise.resolve({ status: 200, body: { data: { keys: ['issuer-0', 'gone'] } } })
       : undefined
   assert.deepEqual(await trustBundle(), ca.trustBundle())
+  const keys = Array(101).fill('issuer-0')
+  fault.behaviour = async () => ({ status: 200, body: { data: { keys } } })
+  const asked = server.calls.length
+  await assert.rejects(trustBundle(), caError('bad-response', /has 101 issuers, more than 100\. Delete those/))
+  assert.equal(server.calls.length, asked + 1)
   fault.behaviour = async () => ({ status: 200, body: { data: { keys: [] } } })
   await assert.rejects(trustBundle(), caError('bad-response', /has no root. Import the root/))
 })

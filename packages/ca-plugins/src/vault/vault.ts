@@ -33,6 +33,8 @@ export const vault = defineCAPlugin({
   },
 })
 
+/** Of one mount: each is asked for. */
+const MAX_ISSUERS = 100
 /** Texts of warnings that were shown once. */
 const MAX_WARNINGS = 16
 
@@ -128,8 +130,11 @@ class VaultClient implements CAClient {
     const path = `${this.#config.mount}/issuers?list=true`
     const found = await this.#server.call({ what, path, tokenRemedy: OPEN_REMEDY, signal })
     const keys = fieldsOf(found, 'data')['keys']
-    if (Array.isArray(keys) && keys.every(key => typeof key === 'string')) return keys
-    throw unusable({ what, remedy: 'Check address and mount' }, 'has no list of issuers')
+    if (!Array.isArray(keys) || !keys.every(key => typeof key === 'string'))
+      throw unusable({ what, remedy: 'Check address and mount' }, 'has no list of issuers')
+    if (keys.length <= MAX_ISSUERS) return keys
+    const remedy = 'Delete those that have ended, or use a mount of their own for workloads'
+    throw unusable({ what, remedy }, `has ${keys.length} issuers, more than ${MAX_ISSUERS}`)
   }
 
   /** Empty for an issuer that was removed meanwhile. */
@@ -143,7 +148,8 @@ class VaultClient implements CAClient {
 
   #showWarnings(warnings: unknown, what: string): void {
     for (const warning of listOf(warnings)) {
-      const text = scrub(String(warning), [])
+      if (typeof warning !== 'string') continue
+      const text = scrub(warning, [])
       if (this.#warned.has(text) || this.#warned.size === MAX_WARNINGS) continue
       this.#warned.add(text)
       this.#log.warn(`Got ${what}, with a warning: ${text}. Set ttl to what the role allows; this is said once.`)
