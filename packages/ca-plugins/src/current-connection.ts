@@ -19,6 +19,7 @@ export class CurrentConnection<C extends Connection> implements AsyncDisposable 
   readonly #tls: NonNullable<CAContext['tls']>
   readonly #connect: (material: TlsMaterial) => C
   readonly #closing = new Set<Promise<void>>()
+  #isClosed = false
   #held: Held<C> | undefined
 
   constructor(tls: CAContext['tls'], connect: (material: TlsMaterial) => C) {
@@ -29,6 +30,8 @@ export class CurrentConnection<C extends Connection> implements AsyncDisposable 
   /** Settles as `call` does, and rejects as `tls()` of the context does. */
   async use<T>(call: (connection: C) => Promise<T>): Promise<T> {
     const material = await this.#tls()
+    // Its caller has aborted it, and nobody would close what it opens.
+    if (this.#isClosed) throw new Error('Cannot connect: the connection is closed.')
     const held = this.#current(material)
     held.calls++
     try {
@@ -46,6 +49,7 @@ export class CurrentConnection<C extends Connection> implements AsyncDisposable 
 
   /** Waits for the open calls, which the caller has aborted. */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true
     this.#retire()
     await Promise.all(this.#closing)
   }
