@@ -26,6 +26,9 @@ export interface SpiffeClientOptions {
 /** Named in a message; an upstream may have thousands. */
 const MAX_NAMES = 10
 
+/** Callers may think up names. */
+const MAX_MISSED = 10_000
+
 /** Holds the keys of the newest update, and wipes them when another comes or the stream breaks. */
 export class SpiffeClient implements CAClient {
   readonly #context: CAContext
@@ -77,7 +80,7 @@ export class SpiffeClient implements CAClient {
       const { chain, roots, privateKey } = svid
       return { chain, roots, privateKey: toPem(privateKey) }
     } catch (error) {
-      if (!signal.aborted) this.#missed.add(identity)
+      if (!signal.aborted) this.#miss(identity)
       throw error
     }
   }
@@ -114,6 +117,14 @@ export class SpiffeClient implements CAClient {
     this.#bundles.close(error)
     this.#channel.close()
     if (this.#update) wipe(this.#update)
+  }
+
+  /** Of very many the latest are told: the others come when core asks again. */
+  #miss(identity: SpiffeId): void {
+    this.#missed.delete(identity)
+    this.#missed.add(identity)
+    const [oldest] = this.#missed
+    if (this.#missed.size > MAX_MISSED && oldest !== undefined) this.#missed.delete(oldest)
   }
 
   #take(update: SvidUpdate): void {

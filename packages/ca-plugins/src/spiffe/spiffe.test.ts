@@ -129,6 +129,16 @@ test('an identity that is not given is denied, with those that are; it is told w
   await assert.rejects(issue(API), { code: 'denied' })
 })
 
+test('of ten thousand and one that were asked for in vain, the oldest is forgotten', async t => {
+  const { clock, server, issue, give, change } = await bench(t, { kind: 'refuse', code: status.INVALID_ARGUMENT })
+  const names = Array.from({ length: 10_001 }, (_, index): SpiffeId => `spiffe://cluster.local/sa-${index}`)
+  for (const name of names) await assert.rejects(issue(name), { code: 'bad-response' })
+  await give(names.slice(0, 3))
+  server.behaviour = { kind: 'push' }
+  await clock.advance(300_000)
+  assert.deepEqual(await change('certificates'), { kind: 'certificates', identities: names.slice(1, 3) })
+})
+
 test('of many identities ten are named', async t => {
   const { give, issue, change } = await bench(t)
   const many = Array.from({ length: 12 }, (_, index): SpiffeId => `spiffe://cluster.local/many/${index}`)

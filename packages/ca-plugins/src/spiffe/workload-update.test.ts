@@ -7,7 +7,7 @@ import { readBundles, readSvidUpdate, wipe } from './workload-update.ts'
 
 const WEB = 'spiffe://cluster.local/web'
 /** DER elements of three lengths, which is as much as is read here. */
-const [LEAF, ISSUER, ROOT] = [element(3), element(200), element(300)]
+const [LEAF, ISSUER, ROOT] = [element(110), element(200), element(300)]
 
 function element(length: number): Buffer {
   const header = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff]
@@ -51,12 +51,15 @@ const BAD: readonly (readonly [what: string, bytes: Buffer, says: RegExp])[] = [
   ['half a certificate', encoded(svid({ x509Svid: ISSUER.subarray(0, 100) })), /no DER/],
   ['what is no DER', encoded(svid({ bundle: Buffer.from('-----BEGIN') })), /the bundle of .* no DER/],
   ['an indefinite length', encoded(svid({ bundle: Buffer.from([0x30, 0x80, 0, 0]) })), /no DER/],
+  ['empty elements', encoded(svid({ bundle: Buffer.alloc(1_000, Buffer.from([0x30, 0])) })), /no certificate/],
   ['a page of HTML', Buffer.from('<!DOCTYPE html>'), /no (message|identity)/],
   ['half a message', encoded(svid()).subarray(0, 40), /no message/],
 ]
 for (const [what, bytes, says] of BAD)
   test(`refused: ${what}`, () => {
-    assert.throws(() => readSvidUpdate(bytes), says)
+    const message = Buffer.from(bytes)
+    assert.throws(() => readSvidUpdate(message), says)
+    assert.ok(message.every(byte => byte === 0))
   })
 
 test('bundles are read by trust domain, and one for what is none is refused', () => {

@@ -1,6 +1,6 @@
 /** What the Workload API pushes, read: certificates and keys by identity, and roots by trust domain. */
 import { derToPem, isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core'
-import { X509BundlesResponse, X509SVIDResponse } from '../gen/spiffe/workload/workload.ts'
+import { X509BundlesResponse, type X509SVID, X509SVIDResponse } from '../gen/spiffe/workload/workload.ts'
 import { UnusableAnswer } from '../rooted-chain.ts'
 
 /** Well under what Envoy would take: it accepts chains of any length. */
@@ -26,8 +26,24 @@ export type Bundles = ReadonlyMap<string, readonly string[]>
 
 /** `bytes` are an `X509SVIDResponse`, and wiped, since keys are in them. Throws an {@link UnusableAnswer}. */
 export function readSvidUpdate(bytes: Buffer): SvidUpdate {
-  const { svids } = decode(() => X509SVIDResponse.decode(bytes))
-  bytes.fill(0)
+  const svids = decodeAndWipe(bytes)
+  try {
+    return { svids: readSvids(svids) }
+  } catch (error) {
+    for (const { x509SvidKey } of svids) x509SvidKey.fill(0)
+    throw error
+  }
+}
+
+function decodeAndWipe(bytes: Buffer): readonly X509SVID[] {
+  try {
+    return decode(() => X509SVIDResponse.decode(bytes)).svids
+  } finally {
+    bytes.fill(0)
+  }
+}
+
+function readSvids(svids: readonly X509SVID[]): SvidUpdate['svids'] {
   if (svids.length === 0) throw new UnusableAnswer('has no identity')
   const bundles = new BundleReader()
   const read = new Map<SpiffeId, Svid>()
@@ -45,7 +61,7 @@ export function readSvidUpdate(bytes: Buffer): SvidUpdate {
     if (x509SvidKey.length === 0) throw new UnusableAnswer(`has no key for ${spiffeId}`)
     read.set(spiffeId, { chain, privateKey: x509SvidKey, roots })
   }
-  return { svids: read }
+  return read
 }
 
 /** `bytes` are an `X509BundlesResponse`. Throws an {@link UnusableAnswer}. */
@@ -86,6 +102,8 @@ function decode<T>(read: () => T): T {
 }
 
 const SEQUENCE = 0x30
+/** No certificate is as short: a message of empty elements would become thirty times its size. */
+const MIN_CERTIFICATE_BYTES = 100
 
 /** DER elements, one after the other, as PEM. */
 function certificates(bytes: Buffer, what: string): readonly string[] {
@@ -93,6 +111,7 @@ function certificates(bytes: Buffer, what: string): readonly string[] {
   for (let at = 0; at < bytes.length; ) {
     const end = at + lengthAt(bytes, at)
     if (bytes[at] !== SEQUENCE || !(end <= bytes.length)) throw new UnusableAnswer(`has ${what} in what is no DER`)
+    if (end - at < MIN_CERTIFICATE_BYTES) throw new UnusableAnswer(`has ${what} with what is no certificate`)
     pems.push(derToPem(bytes.subarray(at, end), 'CERTIFICATE'))
     at = end
   }
