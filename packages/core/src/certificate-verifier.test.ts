@@ -98,6 +98,16 @@ test('a CA certificate and one without server and client authentication are no l
   await refuses(/extended key usage lacks/, { usages: [ExtendedKeyUsage.serverAuth] })
 })
 
+test('a chain in the wrong order is told as that, not as a leaf without a name', async () => {
+  const issuer = await makeIssuer('CN=issuer', now, ca.newestRoot())
+  const { chain } = await ca.sign(request, { issuer })
+  const reversed = [issuer.pem, ...chain]
+  assert.throws(
+    () => nodeCertificateVerifier.verify(reversed, expectation()),
+    /one of a CA: the leaf has to come first/,
+  )
+})
+
 test('a chain that does not end under a known root is refused', async () => {
   const stranger = await makeIssuer('CN=stranger', now)
   await refuses(/does not lead to any of the 1 known roots/, { issuer: stranger })

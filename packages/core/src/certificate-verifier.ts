@@ -123,9 +123,10 @@ function decodeChain(chain: readonly string[]): Buffer[] {
 }
 
 /** X509-SVID section 2: exactly one URI SAN. Other kinds of SAN may stand beside it. */
-function checkIdentity({ uris }: ChainFacts, identity: SpiffeId): void {
+function checkIdentity({ uris, isCa }: ChainFacts, identity: SpiffeId): void {
   if (!uris) throw bad('its subject alternative names hold characters that no SPIFFE ID has')
   const [uri] = uris
+  if (isCa && uri !== identity) throw bad('its first certificate is one of a CA: the leaf has to come first')
   if (uri === undefined || uris.length !== 1) {
     throw bad(`it carries ${uris.length} URI names instead of the one "${identity}"`)
   }
