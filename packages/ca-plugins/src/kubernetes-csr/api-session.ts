@@ -15,9 +15,9 @@ export class ApiSession {
   constructor(library: KubernetesLibrary, login: Login) {
     const { cluster, user } = login
     this.login = login
-    this.#user = new Door(configOf(library, cluster, user))
+    this.#user = new Door(() => configOf(library, cluster, user))
     // Without a client certificate, which the API server would go by before it looks at a token.
-    this.#bearer = new Door(configOf(library, cluster, { name: 'bearer' }))
+    this.#bearer = new Door(() => configOf(library, cluster, { name: 'bearer' }))
   }
 
   /** With `token` where there is one, else as the user of the login. Rejects with a `CAError` `unauthenticated`. */
@@ -40,25 +40,35 @@ export class ApiSession {
 /** One user, and the pool of connections that are made with its client certificate. */
 class Door {
   dispatcher: Dispatcher | undefined
-  readonly #config: KubeConfig
+  readonly #create: () => KubeConfig
+  #config: KubeConfig
 
-  constructor(config: KubeConfig) {
-    this.#config = config
+  constructor(create: () => KubeConfig) {
+    this.#create = create
+    this.#config = create()
   }
 
   async open(context: RequestContext): Promise<void> {
     try {
       await this.#config.applySecurityAuthentication(context)
     } catch (error) {
-      const text = scrub(error instanceof Error ? error.message : String(error), [])
+      // It keeps what a program printed, usable or not.
+      this.#config = this.#create()
       throw new CAError(
         'unauthenticated',
-        `Cannot log in at ${this.#config.getCurrentCluster()?.server}: ${text}. Correct the user of the kubeconfig.`,
+        `Cannot log in at ${this.#config.getCurrentCluster()?.server}: ${this.#reasonOf(error)}. Correct the user of the kubeconfig.`,
       )
     }
     // The library makes a pool for each request, and closes none.
     this.dispatcher ??= context.getDispatcher()
     if (this.dispatcher) context.setDispatcher(this.dispatcher)
+  }
+
+  #reasonOf(error: unknown): string {
+    // The library reads what a program prints without a look at it, and the parser quotes it, which may be a token.
+    if (this.#config.getCurrentUser()?.exec && (error instanceof SyntaxError || error instanceof TypeError))
+      return 'its program printed no ExecCredential with a status'
+    return scrub(error instanceof Error ? error.message : String(error), [])
   }
 }
 

@@ -179,6 +179,32 @@ test('a program that fails is unauthenticated, with what it says', async t => {
   )
 })
 
+test('a program that once printed what is of no use is asked anew', async t => {
+  const cluster = await standInCluster(t)
+  const file = join(await temporaryDirectory(t), 'credential')
+  const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'cat', args: [file] }
+  const { client } = await openClient(t, { kubeconfig: await writeKubeconfig(t, cluster, { exec }), context: 'right' })
+  await writeFile(file, '{"kind":"ExecCredential"}')
+  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unauthenticated'))
+  await writeFile(file, '{"kind":"ExecCredential","status":{"token":"good-token"}}')
+  const usual = cluster.server.fault
+  cluster.server.fault = call => (call.token === 'good-token' ? undefined : usual(call))
+  assert.equal(await userOf(client, cluster), 'good-token')
+})
+
+for (const output of ['my-secret-token', '"my-secret-token"', '{"my-secret-token":1}', '{"token": my-secret-token}'])
+  test(`a program that prints ${output} is unauthenticated, and what it printed is in no message`, async t => {
+    const cluster = await standInCluster(t)
+    const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'echo', args: [output] }
+    const kubeconfig = await writeKubeconfig(t, cluster, { exec })
+    const { client } = await openClient(t, { kubeconfig, context: 'right' })
+    await assert.rejects(client.issue(await workloadRequest(WEB)), (error: unknown) => {
+      assert.ok(error instanceof Error)
+      assert.doesNotMatch(inspect(error), /secret/)
+      return caError('unauthenticated', /its program printed no ExecCredential with a status\. Correct the user/)(error)
+    })
+  })
+
 test("an identity's own token is used for its requests, without the certificate of the kubeconfig", async t => {
   const cluster = await standInCluster(t)
   cluster.server.fault = () => undefined
