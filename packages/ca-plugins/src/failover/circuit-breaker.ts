@@ -48,6 +48,8 @@ export class CircuitBreaker {
   }
 
   succeeded(): void {
+    // A call from before the CA asked to be left alone: it still wants to be.
+    if (this.restMs > 0) return
     const wasOpen = this.#state.kind !== 'closed'
     this.#state = { kind: 'closed', failures: 0 }
     if (wasOpen) this.#options.onChange({ kind: 'closed' })

@@ -126,6 +126,25 @@ test('a CA that asks to be left alone is, while the next one issues', async () =
   assert.deepEqual(changes, ['first open', 'first half-open', 'first closed'])
 })
 
+test('an answer that was under way when its CA asked to be left alone does not end that time', async () => {
+  const { first, issue, issuerOf } = await bench()
+  const asked = Promise.withResolvers<void>()
+  const late = Promise.withResolvers<void>()
+  first.answer = async (request, sign) => {
+    asked.resolve()
+    await late.promise
+    return sign(request)
+  }
+  const before = issue()
+  await asked.promise
+  first.answer = () => Promise.reject(new CAError('rate-limited', 'no room', { retryAfterMs: 5_000 }))
+  assert.equal(await issuerOf(), 'second')
+  late.resolve()
+  await before
+  assert.equal(await issuerOf(), 'second')
+  assert.equal(first.requests.length, 2)
+})
+
 test('when every CA asks to be left alone none is asked, and the error says until when', async () => {
   const { clock, first, second, issue } = await bench()
   const refusing = (retryAfterMs: number) => () =>
