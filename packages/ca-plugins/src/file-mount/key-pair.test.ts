@@ -102,6 +102,7 @@ const encrypted = (as: KeyObject) => as.export(pkcs8).toString()
 const legacy = sameKey.export({ ...pkcs8, type: 'sec1' }).toString()
 const ed25519 = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
 const rsa1024 = generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey
+const secp256k1 = generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).privateKey
 const half = (text: string) => text.slice(0, text.length / 2)
 const garbled = (text: string) => text.replace(/\n[A-Za-z0-9+/=]{20}/, '\nAAAAAAAAAAAAAAAAAAAA')
 
@@ -133,6 +134,11 @@ const UNUSABLE: Readonly<Record<string, readonly [Partial<Written>, boolean, Reg
   'an encrypted key': [{ chain, key: encrypted(sameKey) }, false, /KEY: its key is encrypted\. .*openssl pkey/],
   'a key encrypted in the old form': [{ chain, key: legacy }, false, /KEY: its key is encrypted/],
   'an Ed25519 key': [{ chain, key: ed25519 }, false, /KEY: its key is ed25519, which Envoy does not take/],
+  'a key on a curve that Envoy does not have': [
+    { chain, key: secp256k1.export({ type: 'sec1', format: 'pem' }).toString() },
+    false,
+    /KEY: its key is ECDSA on secp256k1, which Envoy does not take\. Have an ECDSA key on P-256/,
+  ],
   'a short RSA key': [
     { chain, key: rsa1024.export({ type: 'pkcs1', format: 'pem' }).toString() },
     false,

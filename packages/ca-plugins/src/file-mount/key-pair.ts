@@ -9,6 +9,8 @@ export const MAX_FILE_BYTES = 1_048_576
 /** Core refuses chains of over ten, which is without the roots. */
 const MAX_CERTIFICATES = 20
 const MIN_RSA_BITS = 2048
+/** P-256, P-384 and P-521, as OpenSSL names them. */
+const CURVES: readonly unknown[] = ['prime256v1', 'secp384r1', 'secp521r1']
 
 export interface KeyPairFiles {
   readonly chain: string
@@ -120,13 +122,12 @@ function parseKey(file: string, block: Buffer): KeyObject {
 }
 
 function checkKey(files: KeyPairFiles, leaf: X509Certificate, key: KeyObject): void {
-  const { asymmetricKeyType: type, asymmetricKeyDetails: { modulusLength = MIN_RSA_BITS } = {} } = key
-  const unfit = type === 'rsa' ? modulusLength < MIN_RSA_BITS && `RSA of ${modulusLength} bits` : type !== 'ec' && type
-  if (unfit)
+  const unfit = unfitness(key)
+  if (unfit !== undefined)
     throw new FileFault({
       file: files.key,
       reason: `its key is ${unfit}, which Envoy does not take`,
-      remedy: `Have an ECDSA key made, or RSA of at least ${MIN_RSA_BITS} bits`,
+      remedy: `Have an ECDSA key on P-256, P-384 or P-521 made, or RSA of at least ${MIN_RSA_BITS} bits`,
     })
   if (leaf.checkPrivateKey(key)) return
   throw new FileFault({
@@ -135,6 +136,13 @@ function checkKey(files: KeyPairFiles, leaf: X509Certificate, key: KeyObject): v
     remedy: 'Write both of one issuance, the leaf first',
     mayPass: true,
   })
+}
+
+function unfitness({ asymmetricKeyType: type, asymmetricKeyDetails = {} }: KeyObject): string | undefined {
+  const { modulusLength = 0, namedCurve = 'a curve of its own' } = asymmetricKeyDetails
+  if (type === 'ec') return CURVES.includes(namedCurve) ? undefined : `ECDSA on ${namedCurve}`
+  if (type === 'rsa') return modulusLength < MIN_RSA_BITS ? `RSA of ${modulusLength} bits` : undefined
+  return String(type)
 }
 
 function checkEnd(file: string, leaf: X509Certificate, now: number): void {
