@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Restarts } from '../test/restarts.ts'
@@ -40,6 +40,21 @@ test('a pair that an operator has placed is served at once, and replaced at the 
   await run.bench.add(WEB)
   assert.equal(run.bench.last('restored').from, 'store')
   assert.equal(restarts.ca.requests.length, 1)
+})
+
+test('a pair of a user other than root and the agent’s own is not used, nor its roots', {
+  skip: process.geteuid?.() !== 0 && 'only root can give files away',
+}, async () => {
+  await using restarts = await Restarts.create()
+  const { path } = await placePair(restarts)
+  await chown(join(path, 'web.pem'), 65_534, 65_534)
+  restarts.ca.answer = down
+  await using run = await restarts.start({}, path)
+  assert.match(
+    run.store.warnings.join(),
+    /web\.pem belongs to uid 65534, neither root nor 0: if it is good, run chown 0/,
+  )
+  assert.ok(!run.store.claim(WEB))
 })
 
 test('while the CA is down the pair is served on, and the CA asked again and again', async () => {

@@ -51,7 +51,7 @@ function mountFreezableDisk(t: TestContext): FreezableDisk {
   }
   t.after(() => {
     thaw()
-    execFileSync('umount', [path])
+    execFileSync('umount', ['--lazy', path])
     rmSync(folder, { recursive: true })
   })
   return { path: join(path, 'store'), freeze, thaw }

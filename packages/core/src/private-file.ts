@@ -19,12 +19,12 @@ const MAX_BYTES = 256 * 1024
 const OTHERS_WRITE = 0o022
 const OTHERS = 0o077
 
-/** How a file must be to be read. `ours`: it belongs to this user, and nobody else may read it. */
+/** How a file must be to be read. `ours`: it belongs to this user, and nobody else may read it. `operators`: to root, or this user. */
 export type Trust = 'ours' | 'operators'
 
 /**
  * The whole file, or `undefined` if there is none. Rejects with a {@link StoreError} if it is no regular file, is too
- * large, or others can write to it; `ours`: also if it has another owner, is a link, or others can read it.
+ * large, has another owner, or others can write to it; `ours`: also if it is a link, or others can read it.
  */
 export async function readPrivateFile(path: string, trust: Trust): Promise<Buffer | undefined> {
   let file: number | undefined
@@ -109,8 +109,17 @@ function checkFile(path: string, { uid, mode, size }: Stats, trust: Trust): void
   if (size > MAX_BYTES) throw unusableFile(path, `is ${size} bytes, more than ${MAX_BYTES}`)
   if (mode & OTHERS_WRITE)
     throw unusableFile(path, `can be written by others (mode ${formatMode(mode)}): find out who has, then remove it`)
-  if (trust === 'operators') return
-  if (self !== undefined && uid !== self) throw unusableFile(path, `belongs to uid ${uid}, not to ${self}. Remove it`)
+  // In a folder that everybody may write to, as a mounted Secret's is, only the owner tells who wrote it.
+  const isForeign = self !== undefined && uid !== self
+  if (trust === 'operators') {
+    if (isForeign && uid !== 0)
+      throw unusableFile(
+        path,
+        `belongs to uid ${uid}, neither root nor ${self}: if it is good, run chown ${self} ${path}`,
+      )
+    return
+  }
+  if (isForeign) throw unusableFile(path, `belongs to uid ${uid}, not to ${self}. Remove it`)
   if (mode & OTHERS)
     throw unusableFile(path, `can be read by others (mode ${formatMode(mode)}): its key may be known. Remove it`)
 }
