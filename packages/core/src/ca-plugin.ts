@@ -60,7 +60,7 @@ export interface ClientCertificate {
 
 /** What a TLS connection to the CA is made of, as its files have it now. */
 export interface TlsMaterial {
-  /** PEM; absent: the system's. */
+  /** PEM; absent: those that come with Node.js. */
   readonly roots?: Buffer
   readonly clientCertificate?: ClientCertificate
 }
