@@ -5,10 +5,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeCA } from '@livery/ca-plugins/conformance'
 import { type SpiffeId, SystemClock } from '@livery/core'
-import { get, livery, makeFolder, noEnvoy, Pair, startAgent, Traffic, until } from './envoy-bench.ts'
+import { get, livery, noEnvoy, until } from './envoy-bench.ts'
+import { API, startUnderTraffic, WEB } from './envoy-rotation.ts'
 
-const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
-const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
 const NAMES = ['cert-chain.pem', 'key.pem', 'root-cert.pem'] as const
 type Files = Readonly<Record<(typeof NAMES)[number], string | Uint8Array>>
 
@@ -39,83 +38,68 @@ async function overwrite(folder: string, files: Files): Promise<void> {
 test('two Envoys do mutual TLS while the files of both are replaced, in whole and one by one, and no request fails', {
   skip: noEnvoy,
 }, async () => {
-  await using folder = await makeFolder()
   using clock = new SystemClock()
   using ca = await FakeCA.create({ clock })
-  const [webFolder, apiFolder] = ['web', 'api'].map(name => join(folder.path, 'ids/default', name)) as [string, string]
-  await publish(webFolder, 0, await newSet(ca, WEB))
-  await overwrite(apiFolder, await newSet(ca, API))
-  await using agent = await startAgent(folder.path, {
-    trustDomain: 'cluster.local',
-    ca: { plugin: 'file-mount', folder: 'ids/{namespace}/{serviceAccount}' },
-    identities: [
-      { id: WEB, socket: 'run/web.sock' },
-      { id: API, socket: 'run/api.sock' },
-    ],
+  const foldersIn = (folder: string) => ({ web: join(folder, 'ids/default/web'), api: join(folder, 'ids/default/api') })
+  await using run = await startUnderTraffic({
+    async ca(path) {
+      const { web, api } = foldersIn(path)
+      await publish(web, 0, await newSet(ca, WEB))
+      await overwrite(api, await newSet(ca, API))
+      return { plugin: 'file-mount', folder: 'ids/{namespace}/{serviceAccount}' }
+    },
+    settings: {},
   })
-  const sockets = { api: join(folder.path, 'run/api.sock'), web: join(folder.path, 'run/web.sock') }
-  await using pair = await Pair.start(folder.path, sockets)
-  await pair.live()
+  const { agent, folder, pair, traffic } = run
+  const { web, api } = foldersIn(folder)
   assert.equal((await get(pair.port, '/')).headers['x-caller'], WEB)
-
-  await using traffic = new Traffic(pair.port)
-  const apiSerials = new Set<string>()
   for (let version = 1; version <= 3; version++) {
-    await publish(webFolder, version, await newSet(ca, WEB))
-    await overwrite(apiFolder, await newSet(ca, API))
-    await until(`both have shown ${version + 1} certificates`, async () => {
-      for (const { serial } of await pair.api.certificates()) apiSerials.add(serial)
-      return (traffic.serials.size === version + 1 && apiSerials.size === version + 1) || undefined
-    })
+    await publish(web, version, await newSet(ca, WEB))
+    await overwrite(api, await newSet(ca, API))
+    await run.shown(version + 1)
   }
 
   // A key of somebody else replaces nothing, and who asks is told.
-  await writeFile(join(apiFolder, 'key.pem'), (await newSet(ca, WEB))['key.pem'])
-  await chmod(join(apiFolder, 'key.pem'), 0o600)
+  await writeFile(join(api, 'key.pem'), (await newSet(ca, WEB))['key.pem'])
+  await chmod(join(api, 'key.pem'), 0o600)
   const before = traffic.requests
   await until('traffic goes on', async () => traffic.requests > before + 100 || undefined)
-  await traffic.stop()
-  assert.deepEqual(traffic.failures, [])
-  assert.equal(apiSerials.size, 4)
-  assert.doesNotMatch(agent.output, /PRIVATE KEY/)
-  const explained = await livery(folder.path, 'explain', API, '--admin', `127.0.0.1:${agent.adminPort}`)
+  await run.stop()
+  assert.equal(run.apiSerials.size, 4)
+  const explained = await livery(folder, 'explain', API, '--admin', `127.0.0.1:${agent.adminPort}`)
   assert.equal(explained.match(/issued/g)?.length, 4, explained)
 })
 
 test('the root of mounted files moves on: old, old and new, new, and no request fails', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
   using clock = new SystemClock()
   using ca = await FakeCA.create({ clock })
-  const folderOf = (identity: SpiffeId) => join(folder.path, 'ids', identity.slice(identity.lastIndexOf('/')))
-  const writeAll = async () => {
-    for (const identity of [WEB, API]) await overwrite(folderOf(identity), await newSet(ca, identity))
+  const writeAll = async (folder: string) => {
+    for (const [name, id] of [
+      ['web', WEB],
+      ['api', API],
+    ] as const)
+      await overwrite(join(folder, 'ids', name), await newSet(ca, id))
   }
-  await writeAll()
-  await using agent = await startAgent(folder.path, {
-    trustDomain: 'cluster.local',
-    ca: { plugin: 'file-mount', folder: 'ids/{name}' },
-    identities: [
-      { id: WEB, socket: 'run/web.sock' },
-      { id: API, socket: 'run/api.sock' },
-    ],
+  await using run = await startUnderTraffic({
+    async ca(path) {
+      await writeAll(path)
+      return { plugin: 'file-mount', folder: 'ids/{name}' }
+    },
+    settings: {},
   })
-  const sockets = { api: join(folder.path, 'run/api.sock'), web: join(folder.path, 'run/web.sock') }
-  await using pair = await Pair.start(folder.path, sockets)
-  await pair.live()
-  await using traffic = new Traffic(pair.port)
+  const { agent, folder, traffic } = run
   const roots = async () => {
     const { body } = await get(agent.adminPort, '/metrics')
     return body.match(/^livery_trust_anchor_expiration_timestamp_seconds\{/gm)?.length
   }
   await ca.addRoot()
-  await writeAll()
+  await writeAll(folder)
   await until('both roots are served', async () => (await roots()) === 2 || undefined)
   await ca.switchRoot()
-  await writeAll()
+  await writeAll(folder)
   await until('api sees web under the new root', async () => traffic.serials.size >= 3 || undefined, 60_000)
   await ca.dropOldRoots()
-  await writeAll()
+  await writeAll(folder)
   await until('the old root is gone', async () => (await roots()) === 1 || undefined, 60_000)
-  await traffic.stop()
-  assert.deepEqual(traffic.failures, [])
+  await run.stop()
 })

@@ -11,32 +11,50 @@ export interface RotationOptions {
   readonly ca: (folder: string) => Promise<object>
   /** Keys beside `ca`, `identities` and `trustDomain`; default: a `ttl` of 8 seconds. */
   readonly settings?: object
+  readonly delta?: boolean
   /** By identity, in the folder of the configuration. */
   readonly tokenFiles?: Readonly<Record<string, string>>
   /** What happens between the second certificate of each and the third. */
   readonly between?: (agent: Process & { readonly adminPort: number }, folder: string) => Promise<void>
 }
 
-/** The agent as a process, and the two Envoys of deploy/envoy. Resolves once each has shown three certificates. */
-export async function rotateUnderTraffic(options: RotationOptions): Promise<void> {
-  await using folder = await makeFolder()
+/** The agent as a process, the two Envoys of deploy/envoy, and requests from one to the other. */
+export interface UnderTraffic extends AsyncDisposable {
+  readonly agent: Process & { readonly adminPort: number }
+  /** Of the configuration. */
+  readonly folder: string
+  readonly pair: Pair
+  readonly traffic: Traffic
+  readonly apiSerials: ReadonlySet<string>
+  /** Resolves once each Envoy has shown so many certificates. */
+  shown(count: number): Promise<void>
+  /** Ends the requests: none may have failed. */
+  stop(): Promise<void>
+}
+
+export async function startUnderTraffic(options: RotationOptions): Promise<UnderTraffic> {
+  await using starting = new AsyncDisposableStack()
+  const { path: folder } = starting.use(await makeFolder())
   const identity = (id: string, socket: string) => {
     const tokenFile = options.tokenFiles?.[id]
     return { id, socket, ...(tokenFile !== undefined && { tokenFile }) }
   }
-  await using agent = await startAgent(folder.path, {
-    trustDomain: 'cluster.local',
-    ca: await options.ca(folder.path),
-    identities: [identity(WEB, 'run/web.sock'), identity(API, 'run/api.sock')],
-    ...(options.settings ?? { ttl: '8s' }),
-  })
-  const socket = (name: string) => join(folder.path, 'run', `${name}.sock`)
-  await using pair = await Pair.start(folder.path, { web: socket('web'), api: socket('api') })
+  const agent = starting.use(
+    await startAgent(folder, {
+      trustDomain: 'cluster.local',
+      ca: await options.ca(folder),
+      identities: [identity(WEB, 'run/web.sock'), identity(API, 'run/api.sock')],
+      ...(options.settings ?? { ttl: '8s' }),
+    }),
+  )
+  const socket = (name: string) => join(folder, 'run', `${name}.sock`)
+  const { delta = false } = options
+  const pair = starting.use(await Pair.start(folder, { web: socket('web'), api: socket('api') }, { delta }))
   await pair.live()
-  await using traffic = new Traffic(pair.port)
+  const traffic = starting.use(new Traffic(pair.port))
   const apiSerials = new Set<string>()
-  const shown = (count: number) =>
-    until(
+  const shown = async (count: number) => {
+    await until(
       `api and web have each shown ${count} certificates`,
       async () => {
         for (const { serial } of await pair.api.certificates()) apiSerials.add(serial)
@@ -44,11 +62,23 @@ export async function rotateUnderTraffic(options: RotationOptions): Promise<void
       },
       60_000,
     )
-  await shown(2)
-  await options.between?.(agent, folder.path)
-  await shown(3)
-  await traffic.stop()
-  assert.deepEqual(traffic.failures, [])
-  assert.ok(traffic.requests > 100, `only ${traffic.requests} requests`)
-  assert.doesNotMatch(agent.output, /PRIVATE KEY/)
+  }
+  const stop = async () => {
+    await traffic.stop()
+    assert.deepEqual(traffic.failures, [])
+    assert.ok(traffic.requests > 100, `only ${traffic.requests} requests`)
+    assert.doesNotMatch(agent.output, /PRIVATE KEY/)
+  }
+  const started = starting.move()
+  const end = () => started.disposeAsync()
+  return { agent, folder, pair, traffic, apiSerials, shown, stop, [Symbol.asyncDispose]: end }
+}
+
+/** Resolves once each Envoy has shown three certificates. */
+export async function rotateUnderTraffic(options: RotationOptions): Promise<void> {
+  await using run = await startUnderTraffic(options)
+  await run.shown(2)
+  await options.between?.(run.agent, run.folder)
+  await run.shown(3)
+  await run.stop()
 }

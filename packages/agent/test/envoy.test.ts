@@ -22,9 +22,7 @@ import {
   type Tree,
   until,
 } from './envoy-bench.ts'
-
-const WEB = 'spiffe://cluster.local/ns/default/sa/web'
-const API = 'spiffe://cluster.local/ns/default/sa/api'
+import { API, startUnderTraffic, WEB } from './envoy-rotation.ts'
 
 function twoWorkloads(ttl: string): object {
   return {
@@ -47,24 +45,16 @@ for (const delta of [false, true]) {
   test(`two Envoys do mutual TLS over ${protocol} while both certificates rotate, and no request fails`, {
     skip: noEnvoy,
   }, async () => {
-    await using folder = await makeFolder()
-    await using agent = await startAgent(folder.path, twoWorkloads('6s'))
-    await using pair = await Pair.start(folder.path, sockets(folder.path), { delta })
-    await pair.live()
-    const first = await get(pair.port, '/')
+    await using run = await startUnderTraffic({
+      ca: async () => ({ plugin: 'embedded', directory: 'ca' }),
+      settings: { ttl: '6s' },
+      delta,
+    })
+    const first = await get(run.pair.port, '/')
     assert.equal(first.body, 'hello from api\n')
     assert.equal(first.headers['x-caller'], WEB)
-
-    await using traffic = new Traffic(pair.port)
-    const apiSerials = new Set<string>()
-    await until('api and web have each shown four certificates', async () => {
-      for (const { serial } of await pair.api.certificates()) apiSerials.add(serial)
-      return (traffic.serials.size >= 4 && apiSerials.size >= 4) || undefined
-    })
-    await traffic.stop()
-    assert.deepEqual(traffic.failures, [])
-    assert.ok(traffic.requests > 100, `only ${traffic.requests} requests`)
-    assert.doesNotMatch(agent.output, /PRIVATE KEY/)
+    await run.shown(4)
+    await run.stop()
   })
 }
 
