@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { X509Certificate } from 'node:crypto'
+import { hash, X509Certificate } from 'node:crypto'
 import { chmod, chown, cp, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -52,6 +52,10 @@ test('openssl reads the key and the certificate of a stored file', {
   assert.equal(openssl('pkey', '-pubout'), openssl('x509', '-noout', '-pubkey'))
 })
 
+function withBody(body: string): string {
+  return `livery-store/1 certificate ${hash('sha256', body)}\n${body}`
+}
+
 /** What can have become of a file, and what is said of it. */
 const damages: readonly (readonly [string, RegExp, (file: string, other: string) => Promise<void>])[] = [
   ['emptied', /is not in the form livery-store\/1/, file => writeFile(file, '')],
@@ -62,6 +66,11 @@ const damages: readonly (readonly [string, RegExp, (file: string, other: string)
     async file => writeFile(file, (await readFile(file, 'latin1')).replace('MIG', 'MIH')),
   ],
   ['of another version', /another version or another program wrote it/, file => replaceIn(file, 'store/1', 'store/2')],
+  [
+    'a key where its facts should be',
+    /has no facts that can be read/,
+    file => writeFile(file, withBody('PRIVATE KEY\n')),
+  ],
   ['that of another identity', /is of another identity/, async (file, other) => rename(other, file)],
   ['a symbolic link', /is a symbolic link/, async (file, other) => rm(file).then(() => symlink(other, file))],
   ['a directory', /is no regular file/, file => rm(file).then(() => mkdir(file))],

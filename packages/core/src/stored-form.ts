@@ -37,7 +37,16 @@ export function decodeStored(kind: StoredKind, file: Buffer): { readonly facts: 
   const body = file.subarray(headEnd + 1)
   if (hash('sha256', body) !== digest) throw unusable('is cut short or was changed: its checksum does not fit')
   const factsEnd = body.indexOf(NEWLINE)
-  return { facts: JSON.parse(body.toString('utf8', 0, factsEnd)), pem: body.subarray(factsEnd + 1) }
+  return { facts: parseFacts(body.toString('utf8', 0, factsEnd)), pem: body.subarray(factsEnd + 1) }
+}
+
+function parseFacts(line: string): StoredFacts {
+  try {
+    return JSON.parse(line)
+  } catch {
+    // The cause quotes what it could not read.
+    throw unusable('has no facts that can be read')
+  }
 }
 
 /** A fact, if it is of the type that it should be. */
