@@ -40,14 +40,14 @@ function readCertificates(body: string): readonly DumpedIdentity[] | undefined {
 
 const HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']
 
-/** One line an identity. Serial numbers as Envoy's `/certs` prints them: lower-case hexadecimal. */
+/** One line an identity. Serial numbers as Envoy's `/certs` and `livery explain` print them: lower-case hexadecimal, whole bytes. */
 export function certificateTable(certificates: readonly DumpedIdentity[], now: number): string {
   const rows = certificates.map(({ identity, state, certChain, renewAt }) => {
     const [leaf] = certChain
     return [
       identity,
       state,
-      leaf ? BigInt(leaf.serialNumber).toString(16) : '-',
+      leaf ? hexOf(leaf.serialNumber) : '-',
       leaf ? when(leaf.expirationTime, now) : '-',
       renewAt === undefined ? '-' : when(renewAt, now),
     ]
@@ -60,6 +60,11 @@ export function certificateTable(certificates: readonly DumpedIdentity[], now: n
       .trimEnd()
   }
   return `${[HEADER, ...rows].map(line).join('\n')}\n`
+}
+
+function hexOf(serialNumber: string): string {
+  const hex = BigInt(serialNumber).toString(16)
+  return hex.length % 2 === 0 ? hex : `0${hex}`
 }
 
 function when(time: string, now: number): string {
