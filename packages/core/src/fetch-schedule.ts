@@ -259,12 +259,13 @@ export class FetchSchedule implements AsyncDisposable {
   }
 
   /** What a failure says of the CA itself, for all that wait for it. */
-  #adapt({ code, retryAfterMs }: CAError, startedAt: number): void {
+  #adapt(failure: CAError, startedAt: number): void {
+    const { code } = failure
     const now = this.#clock.now()
     if (code === 'rate-limited' || code === 'timeout' || code === 'unavailable') this.#limit.overloaded(startedAt, now)
     // Requests that were sent before the pause tell nothing new.
     if (code !== 'rate-limited' || startedAt <= this.#pause.since) return
-    const wait = retryAfterMs ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(this.#refusals++, 30), MAX_PAUSE_MS)
+    const wait = this.#asked(failure) ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(this.#refusals++, 30), MAX_PAUSE_MS)
     // Nodes that were refused together must not come back together.
     this.#pauseUntil(now + wait * (1 + this.#options.random()))
   }
@@ -292,7 +293,14 @@ export class FetchSchedule implements AsyncDisposable {
   #backoff(managed: Managed, failure: CAError): number {
     const { retry, random } = this.#options
     const failures = failure.retryable ? ++managed.failures : Number.MAX_SAFE_INTEGER
-    return Math.max(retryDelay(failures, retry, random()), failure.retryAfterMs ?? 0)
+    return Math.max(retryDelay(failures, retry, random()), this.#asked(failure) ?? 0)
+  }
+
+  /** How long the CA asks to wait, within reason: it must not keep a node quiet until its certificates have ended. */
+  #asked({ retryAfterMs }: CAError): number | undefined {
+    return retryAfterMs !== undefined && retryAfterMs >= 0
+      ? Math.min(retryAfterMs, this.#options.retry.maxMs)
+      : undefined
   }
 
   /** Brings a planned renewal forward; one that is due earlier anyway stays so. */

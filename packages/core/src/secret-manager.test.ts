@@ -183,6 +183,22 @@ test('a wait that the CA asks for is kept, and up to twice as long, so that node
   assert.equal(bench.last('retry-planned').at - bench.clock.now(), 112_500)
 })
 
+test('a CA that asks to wait for years, or for no time at all, does not get it', async () => {
+  for (const retryAfterMs of [1e12, Number.POSITIVE_INFINITY, Number.NaN, -1_000]) {
+    await using bench = await Bench.create({ random: () => 0.5 })
+    const wait = () => bench.last('retry-planned').at - bench.clock.now()
+    bench.ca.answer = () => Promise.reject(new CAError('rate-limited', 'slow down', { retryAfterMs }))
+    bench.manager.add(WEB)
+    await bench.until('retry-planned', 1)
+    const asked = retryAfterMs > 0
+    assert.equal(wait(), asked ? 225_000 : 750)
+    bench.ca.answer = () => Promise.reject(new CAError('unavailable', 'slow down', { retryAfterMs }))
+    await bench.clock.advance(wait())
+    await bench.until('retry-planned', 2)
+    assert.equal(wait(), asked ? 150_000 : 500)
+  }
+})
+
 test('a CA that asks to wait is left alone by all, and then asked again', async () => {
   await using bench = await Bench.create({ random: () => 0 })
   bench.ca.answer = () => Promise.reject(new CAError('rate-limited', 'slow down', { retryAfterMs: 90_000 }))

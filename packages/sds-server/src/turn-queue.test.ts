@@ -28,11 +28,11 @@ test('nobody gets a turn inside add, and everybody gets one, in order, once', as
   assert.deepEqual([log, queue.size], [[1, 2, 3], 0])
 })
 
-test('a slice ends after 4 ms, and the event loop turns before the next', async () => {
+test('a slice ends after 8 ms, and the event loop turns before the next', async () => {
   const clock = new FakeClock()
   const queue = new TurnQueue(clock)
   const log: number[] = []
-  for (const id of [1, 2, 3]) queue.add(recorder(log, id, () => clock.jump(2)))
+  for (const id of [1, 2, 3]) queue.add(recorder(log, id, () => clock.jump(4)))
   await nextTurn()
   assert.deepEqual(log, [1, 2])
   await nextTurn()
@@ -50,14 +50,14 @@ test('a slice ends when the clock is set back', async () => {
   assert.deepEqual(log, [1, 2])
 })
 
-test('a slice ends after 256 turns, though the clock stands still', async () => {
+test('a slice ends after 1,024 turns, though the clock stands still', async () => {
   const queue = new TurnQueue(new FakeClock())
   const log: number[] = []
-  for (let id = 0; id < 300; id++) queue.add(recorder(log, id))
+  for (let id = 0; id < 1_100; id++) queue.add(recorder(log, id))
   await nextTurn()
-  assert.equal(log.length, 256)
+  assert.equal(log.length, 1_024)
   await nextTurn()
-  assert.equal(log.length, 300)
+  assert.equal(log.length, 1_100)
 })
 
 test('whoever leaves the queue gets no turn, and whoever comes back waits behind the others', async () => {
@@ -77,11 +77,11 @@ test('a taker that asks for another turn does not hold up the loop', async () =>
   const log: number[] = []
   let turns = 0
   const again = recorder(log, 1, () => {
-    if (++turns < 1_000) queue.add(again)
+    if (++turns < 5_000) queue.add(again)
   })
   queue.add(again)
   await nextTurn()
-  assert.ok(log.length <= 256)
+  assert.ok(log.length <= 1_024)
   queue.delete(again)
 })
 

@@ -8,12 +8,13 @@ export interface TurnTaker {
 }
 
 /**
- * A turn of the event loop then takes about 10 ms: the kernel's part of what was written comes on top, and the ACKs of the
- * slice before. Slices twice as long reach the last stream no sooner.
+ * A turn of the event loop then takes about 20 ms: the kernel's part of what was written comes on top, and the ACKs of the
+ * slice before. These hold up the pushes behind them, so that with slices half as long the last of a thousand streams
+ * waits a third longer.
  */
-const SLICE_MS = 4
+const SLICE_MS = 8
 /** Bounds a slice whatever the clock says. */
-const MAX_TURNS = 256
+const MAX_TURNS = 1_024
 
 /** First come, first served, and nobody is in it twice. One for the whole server, so that its sockets share the time. */
 export class TurnQueue {
