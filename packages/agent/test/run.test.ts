@@ -55,7 +55,7 @@ test('an agent with the embedded CA serves default and ROOTCA, tells about them,
 
   const explained = await livery(['explain', WEB, '--admin', admin], { cwd })
   assert.match(explained.stdout, /^spiffe:\/\/cluster\.local\/ns\/default\/sa\/web: available\n/)
-  assert.match(explained.stdout, /^ +\d+\w+ ago {2}CSR sent to the CA \(the first\)$/m)
+  assert.match(explained.stdout, /^ +\d+\w+ ago {2}asked the CA for a certificate \(the first\)$/m)
   assert.match(explained.stdout, /^ +\d+\w+ ago {2}issued: serial /m)
   assert.match(explained.stdout, /asked for by node "test-node"/)
   assert.match((await livery(['explain', 'ROOTCA', '--admin', admin], { cwd })).stdout, /trust bundle changed: 1 root/)

@@ -104,11 +104,26 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
 
 /** A plugin may answer anything. */
 function checkForm(answer: IssuedCertificate, identity: SpiffeId): void {
-  const isText = (list: unknown) => Array.isArray(list) && list.every(element => typeof element === 'string')
-  const { chain, roots = [], privateKey = new Uint8Array() } = answer ?? {}
-  if (isText(chain) && isText(roots) && privateKey instanceof Uint8Array) return
-  const what = chain === undefined ? 'without a chain' : 'with other than PEM'
-  throw new CAError('bad-response', `The CA plugin answered ${what} for ${identity}. Install a version that works`)
+  const problem = problemOf(answer ?? {})
+  if (problem === undefined) return
+  throw new CAError(
+    'bad-response',
+    `The CA plugin gave an answer for ${identity} that breaks its contract: ${problem}. Install a version of it that works.`,
+  )
+}
+
+function problemOf({
+  chain,
+  roots = [],
+  privateKey = new Uint8Array(),
+}: Partial<IssuedCertificate>): string | undefined {
+  if (!isText(chain)) return 'chain is no list of PEM certificates'
+  if (!isText(roots)) return 'roots is no list of PEM certificates'
+  return privateKey instanceof Uint8Array ? undefined : 'privateKey is no Uint8Array'
+}
+
+function isText(list: unknown): boolean {
+  return Array.isArray(list) && list.every(element => typeof element === 'string')
 }
 
 async function verify(
@@ -253,5 +268,9 @@ class Ticket implements RequestTicket, Disposable {
 function asCAError(error: unknown, signal: AbortSignal, identity: SpiffeId): unknown {
   if (error instanceof CAError || (signal.aborted && error === signal.reason)) return error
   const text = error instanceof Error ? error.message : String(error)
-  return new CAError('unavailable', `The CA plugin failed for ${identity}: ${text.slice(0, 500)}`, { cause: error })
+  return new CAError(
+    'unavailable',
+    `The CA plugin failed for ${identity}: ${text.slice(0, 500)}. It is asked again; if that goes on, it is a fault of the plugin.`,
+    { cause: error },
+  )
 }

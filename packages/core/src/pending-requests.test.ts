@@ -188,7 +188,7 @@ for (const answer of [undefined, null, 'text', {}, { chain: 'PEM' }, { chain: [1
     await bench.until('ca-error', 1)
     const { code, message } = bench.last('ca-error')
     assert.equal(code, 'bad-response')
-    assert.match(message, /The CA plugin answered with/)
+    assert.match(message, /breaks its contract: (chain|roots) is no list of PEM/)
   })
 
 test('what is kept in memory is a copy, is given out as one, and is wiped when it is replaced, dropped or closed', async () => {

@@ -42,7 +42,7 @@ test('a ledger reads as a story, oldest first', () => {
     60_000,
   )
   assert.deepEqual(lines, [
-    '1m00s ago  CSR sent to the CA (the first)',
+    '1m00s ago  asked the CA for a certificate (the first)',
     '1m00s ago  the CA did not issue (unavailable): Cannot reach the CA.',
     '1m00s ago  next try planned for 1970-01-01T00:00:00.600Z',
     '  59s ago  issued: serial AB, valid until 1970-01-02T00:00:00.000Z, renewal planned for 1970-01-01T12:00:00.000Z',

@@ -9,7 +9,7 @@ export function describeEvent(event: LedgerEvent): string {
     case 'refused':
       return `refused to ${event.by}: ${event.reason}`
     case 'csr-sent':
-      return `CSR sent to the CA (${REASONS[event.reason]})`
+      return `asked the CA for a certificate (${REASONS[event.reason]})`
     case 'ca-error':
       return `the CA did not issue (${event.code}): ${event.message}`
     case 'retry-planned':
