@@ -1,12 +1,13 @@
 /**
  * `npm run bench:peers`: Livery against the programs in the folder LIVERY_PEERS. A table on stdout, progress on stderr; a whole
- * run also writes results/peers.json, the plots, and the table between the markers of the READMEs.
+ * run also writes results/peers.json, the plots, and the table between the markers of the READMEs. With --save, so does a part:
+ * its rows take the place of those that were measured the same day.
  */
 import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { describeMachine, save } from '../report.ts'
+import { describeMachine, type Machine, save } from '../report.ts'
 import type { Bench, Row } from './bench.ts'
 import { coldStartRow } from './cold-start-row.ts'
 import type { Comparison, Skipped } from './comparison.ts'
@@ -16,6 +17,7 @@ import { keyRows } from './key-rows.ts'
 import { memoryRows } from './memory-rows.ts'
 import { findPrograms, PROGRAMS, type Programs, whatIsAbsent } from './programs.ts'
 import { pushRows } from './push-rows.ts'
+import { mergeProblem, mergeRuns, type Run } from './run.ts'
 import { servingRows } from './serving-rows.ts'
 import { cleanUpOnExit } from './workshop.ts'
 
@@ -26,6 +28,7 @@ const GROWTH: Row<Growth> = {
   against: 'sdspeer',
   measure: measureGrowth,
 }
+const NAMES = [...ROWS, GROWTH].map(({ name }) => name)
 const ROUNDS = 5
 const READMES = ['../../README.md', '../../../README.md']
 
@@ -51,6 +54,7 @@ async function main(): Promise<void> {
   const programs = await findPrograms(process.env['LIVERY_PEERS'] || undefined)
   cleanUpOnExit()
   const machine = describeMachine(new Date())
+  const last = options.save && options.isPart ? await readLast(machine, options.rounds) : undefined
   const bench: Bench = { programs, rounds: options.rounds, say }
   const skipped: Skipped[] = []
   const skip = (entry: Skipped): void => {
@@ -60,16 +64,30 @@ async function main(): Promise<void> {
   }
   const comparisons = await measureRows(bench, options.rows, skip)
   const growths = options.rows.includes(GROWTH.name) ? await measureUnlessSkipped(bench, GROWTH, skip) : []
-  const table = toMarkdown(machine, options.rounds, comparisons, skipped)
+  const measured = { machine, rounds: options.rounds, comparisons, skipped, growths }
+  const run = last ? mergeRuns(last, measured, options.rows, NAMES) : measured
+  const table = toMarkdown(machine, run.rounds, run.comparisons, run.skipped)
   process.stdout.write(table)
   if (!options.save) return
   const versions = { livery: await liveryVersion(), peers: await digests(programs) }
-  await save('peers.json', { machine, versions, rounds: options.rounds, comparisons, skipped, growths })
-  await savePlots(growths)
-  if (comparisons.length > 0) await updateReadmes(table)
+  await save('peers.json', { ...run, versions })
+  await savePlots(run.growths)
+  if (run.comparisons.length > 0) await updateReadmes(table)
 }
 
-function readOptions(): { readonly rows: readonly string[]; readonly rounds: number; readonly save: boolean } {
+async function readLast(machine: Machine, rounds: number): Promise<Run> {
+  const last: Run = JSON.parse(await readFile(new URL('../../results/peers.json', import.meta.url), 'utf8'))
+  const problem = mergeProblem(last, machine, rounds)
+  if (problem === undefined) return last
+  throw new Error(`cannot save a part: ${problem}. Measure all rows, or leave --save out`)
+}
+
+function readOptions(): {
+  readonly rows: readonly string[]
+  readonly isPart: boolean
+  readonly rounds: number
+  readonly save: boolean
+} {
   const { values } = parseArgs({
     options: {
       only: { type: 'string', multiple: true },
@@ -77,14 +95,14 @@ function readOptions(): { readonly rows: readonly string[]; readonly rounds: num
       save: { type: 'boolean' },
     },
   })
-  const names = [...ROWS, GROWTH].map(({ name }) => name)
-  const rows = values.only?.flatMap(list => list.split(',')) ?? names
+  const rows = values.only?.flatMap(list => list.split(',')) ?? NAMES
   for (const name of rows)
-    if (!names.includes(name)) throw new Error(`--only ${name} is none of the rows ${names.join(', ')}`)
+    if (!NAMES.includes(name)) throw new Error(`--only ${name} is none of the rows ${NAMES.join(', ')}`)
   const rounds = Number(values.rounds ?? ROUNDS)
   if (!Number.isInteger(rounds) || rounds < 1)
     throw new Error(`--rounds ${values.rounds} is no number of rounds; write 1 or more`)
-  return { rows, rounds, save: values.save ?? (values.only === undefined && values.rounds === undefined) }
+  const isPart = values.only !== undefined
+  return { rows, isPart, rounds, save: values.save ?? (!isPart && values.rounds === undefined) }
 }
 
 async function measureRows(
