@@ -215,7 +215,7 @@ test('without watches to be had that is told once, and the polls go on', { skip:
     using watched = new WatchedFiles({ clock, onError: ({ code }) => console.log(code) })
     for (const file of ['/proc/a', '/tmp/b', '/etc/c']) watched.add([file], () => looks++)
     await clock.advance(120_000)
-    console.log(looks)`
+    console.log(String(looks))`
   const output = execFileSync('unshare', [
     ...NO_WATCHES,
     process.execPath,
