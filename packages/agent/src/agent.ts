@@ -282,8 +282,8 @@ async function openStore(
 }
 
 /** Absent unless Node runs with `--expose-gc`, as `bin/livery.js` starts it. */
-const collectGarbage =
-  globalThis.gc && (() => void globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' }))
+const { gc } = globalThis
+const collectGarbage = gc && (() => void gc({ type: 'major', execution: 'sync', flavor: 'last-resort' }))
 
 function keepOutOfCoreFiles(logger: Logger): void {
   try {

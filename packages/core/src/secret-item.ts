@@ -46,7 +46,7 @@ export class CertificateSecret {
   }
 
   /** PEM, leaf first, without the root; bytes of the caller's own. */
-  get certificateChain(): Uint8Array {
+  get certificateChain(): Buffer {
     return Buffer.concat([this.#keyAndLeaf.subarray(this.#keyLength), this.#intermediates])
   }
 

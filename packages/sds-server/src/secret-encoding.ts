@@ -108,7 +108,7 @@ function secretType(item: SecretItem): Secret['type'] {
   if (item.kind === 'bundle') {
     return { $case: 'validationContext', value: { trustedCa: { inlineBytes: Buffer.from(item.trustedCa) } } }
   }
-  const certificateChain = { inlineBytes: Buffer.from(item.certificateChain) }
+  const certificateChain = { inlineBytes: item.certificateChain }
   const key = item.privateKey()
   // A view and no copy: the bytes go into the message and nowhere else.
   const privateKey = { inlineBytes: Buffer.from(key.buffer, key.byteOffset, key.byteLength) }

@@ -51,7 +51,7 @@ export async function dumpCertificates(
 }
 
 function dumpIdentity(entry: IdentityEntry, roots: readonly DumpedCertificate[]): DumpedIdentity {
-  const chain = entry.secret ? splitCertificates(Buffer.from(entry.secret.certificateChain).toString()) : []
+  const chain = entry.secret ? splitCertificates(entry.secret.certificateChain.toString()) : []
   return {
     identity: entry.identity,
     state: dumpState(entry),
