@@ -4,12 +4,12 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parse } from 'yaml'
+import { freePort } from '../../ca-plugins/test/free-port.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const ENVOY = join(root, '.cache', 'envoy-1.40.0')
@@ -24,15 +24,6 @@ export const noEnvoy = existsSync(ENVOY)
 export async function makeFolder(): Promise<{ readonly path: string } & AsyncDisposable> {
   const path = await mkdtemp(join(tmpdir(), 'livery-'))
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** Other processes tell nothing when they are ready: looks every 20 ms, and gives up with what it last saw after `ms`. */

@@ -8,10 +8,10 @@ import { SecretManager, SystemClock } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
 import { createSdsServer } from '@livery/sds-server'
 import { parse } from 'yaml'
+import { freePort } from '../../ca-plugins/test/free-port.ts'
 import {
   deployed,
   Envoy,
-  freePort,
   get,
   livery,
   makeFolder,
