@@ -106,15 +106,20 @@ export class CitadelChannel {
       (error, bytes) =>
         resolve(error ? { kind: 'status', error } : { kind: 'answer', bytes: bytes ?? Buffer.alloc(0) }),
     )
-    const onAbort = () => reject(signal.reason)
+    const onAbort = () => {
+      reject(signal.reason)
+      call.cancel()
+    }
     signal.addEventListener('abort', onAbort, { once: true })
     // Our own clock instead of gRPC's deadline, which reads the machine's.
-    using _ = this.#clock.at(this.#clock.now() + this.#timeoutMs, () => resolve({ kind: 'timeout' }))
+    using _ = this.#clock.at(this.#clock.now() + this.#timeoutMs, () => {
+      resolve({ kind: 'timeout' })
+      call.cancel()
+    })
     try {
       return await promise
     } finally {
       signal.removeEventListener('abort', onAbort)
-      call.cancel()
     }
   }
 }
