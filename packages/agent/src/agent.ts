@@ -8,7 +8,7 @@ import {
   type Store,
   SystemClock,
 } from '@livery/core'
-import { disableCoreDumps, nativeCertificateVerifier, readPeerCredentials } from '@livery/native-keygen'
+import { acceptWaiting, disableCoreDumps, nativeCertificateVerifier, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsServer, type SocketConfig } from '@livery/sds-server'
 import { AdminServer } from './admin/admin-server.ts'
 import type { Phase } from './admin/readiness.ts'
@@ -148,6 +148,7 @@ export class Agent implements AsyncDisposable {
         names: config.names,
         clock: this.#clock,
         ...(readPeerCredentials && { readPeerCredentials }),
+        ...(acceptWaiting && { acceptWaiting }),
         drainMs: config.drain,
         ...(signal && { signal }),
         observe: event => {

@@ -1,5 +1,5 @@
-//! Private keys and certificate signing requests off Node's event loop, and two things that Node cannot ask the
-//! kernel. `bridge` and the modules of that name are all that JavaScript sees; the rest knows nothing of them.
+//! Private keys and certificate signing requests off Node's event loop, and what Node cannot ask the kernel.
+//! `bridge` and the modules of that name are all that JavaScript sees; the rest knows nothing of them.
 #![deny(clippy::all)]
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -1,4 +1,4 @@
-//! What Node cannot ask the kernel: who is on a UNIX socket, and that keys stay out of core files.
+//! What Node cannot ask the kernel: who is on a UNIX socket, who waits on one, and that keys stay out of core files.
 
 pub mod bridge;
 
@@ -48,6 +48,35 @@ pub fn peer_credentials(_fd: i32) -> io::Result<PeerCredentials> {
     Err(io::Error::from_raw_os_error(libc::ENOTSUP))
 }
 
+/// What waits on a listening socket, at most `most` of it, set up as libuv does (accept4(2)). libuv takes one connection a
+/// turn of the event loop, so a node's Envoys that come together would wait for as many turns. Whatever ends it, libuv
+/// meets it again at its own next accept, and tells it.
+#[cfg(target_os = "linux")]
+pub fn accept_waiting(listener: i32, most: usize) -> Vec<i32> {
+    let mut accepted = Vec::new();
+    while accepted.len() < most {
+        // SAFETY: no address is asked for, so nothing is written; any `listener` is allowed.
+        let fd = unsafe {
+            libc::accept4(
+                listener,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+            )
+        };
+        if fd < 0 {
+            break;
+        }
+        accepted.push(fd);
+    }
+    accepted
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn accept_waiting(_listener: i32, _most: usize) -> Vec<i32> {
+    Vec::new()
+}
+
 /// No core file from now on (RLIMIT_CORE), and on Linux no reading of this process's memory by others of its user
 /// (PR_SET_DUMPABLE, prctl(2)).
 pub fn disable_core_dumps() -> io::Result<()> {
@@ -69,8 +98,8 @@ pub fn disable_core_dumps() -> io::Result<()> {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::net::TcpListener;
-    use std::os::fd::AsRawFd;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     use std::os::unix::net::{UnixDatagram, UnixStream};
 
     use super::*;
@@ -104,6 +133,26 @@ mod tests {
         assert_eq!((status, limit.rlim_cur, limit.rlim_max), (0, 0, 0));
         // SAFETY: PR_GET_DUMPABLE takes no pointer.
         assert_eq!(unsafe { libc::prctl(libc::PR_GET_DUMPABLE) }, 0);
+    }
+
+    #[test]
+    fn what_waits_on_a_listener_is_accepted() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a TCP socket");
+        // libuv's listeners do not block either.
+        listener.set_nonblocking(true).expect("non-blocking");
+        let address = listener.local_addr().expect("its address");
+        let _clients: Vec<TcpStream> = (0..3)
+            .map(|_| TcpStream::connect(address).expect("a connection"))
+            .collect();
+        let mut accepted = accept_waiting(listener.as_raw_fd(), 2);
+        assert_eq!(accepted.len(), 2);
+        accepted.extend(accept_waiting(listener.as_raw_fd(), 9));
+        assert_eq!(accepted.len(), 3);
+        assert!(accept_waiting(-1, 9).is_empty());
+        for fd in accepted {
+            // SAFETY: it was accepted above and nobody else has it.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
     }
 
     #[test]

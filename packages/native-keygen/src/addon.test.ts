@@ -42,7 +42,15 @@ test('a build that does not load is a reason, and no crash', async context => {
 
 test('the package of the platform is taken where there is no local build', async context => {
   const folder = await emptyFolder(context)
-  const names = ['disableCoreDumps', 'KeyPool', 'KeyQueue', 'peerCredentials', 'readChain', 'TrustAnchor']
+  const names = [
+    'acceptWaiting',
+    'disableCoreDumps',
+    'KeyPool',
+    'KeyQueue',
+    'peerCredentials',
+    'readChain',
+    'TrustAnchor',
+  ]
   await installPlatformPackage(folder, names.map(name => `exports.${name} = () => '${name}'`).join('\n'))
   const { addon } = findAddon(folder)
   assert.equal(String(addon?.peerCredentials), "() => 'peerCredentials'")

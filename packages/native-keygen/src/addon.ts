@@ -7,7 +7,15 @@ export type Addon = typeof import('./gen/binding.ts')
 
 export type AddonLookup = { readonly addon: Addon } | { readonly addon: undefined; readonly reason: string }
 
-const EXPORTS = ['disableCoreDumps', 'KeyPool', 'KeyQueue', 'peerCredentials', 'readChain', 'TrustAnchor']
+const EXPORTS = [
+  'acceptWaiting',
+  'disableCoreDumps',
+  'KeyPool',
+  'KeyQueue',
+  'peerCredentials',
+  'readChain',
+  'TrustAnchor',
+]
 
 /** Never throws: `reason` says why there is no addon and what to do. `folder` is that of this package. */
 export function findAddon(folder: string = fileURLToPath(new URL('..', import.meta.url))): AddonLookup {

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, open, rm } from 'node:fs/promises'
-import { createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type Server, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { lookup } from './addon.ts'
-import { disableCoreDumps, readPeerCredentials } from './kernel.ts'
+import { acceptWaiting, disableCoreDumps, readPeerCredentials } from './kernel.ts'
 
 const skip = lookup.addon ? process.platform !== 'linux' && 'SO_PEERCRED is of Linux' : lookup.reason
 
@@ -68,6 +69,37 @@ test('what is no descriptor is a TypeError, and not descriptor 0', { skip }, () 
   assert.throws(() => read('0'), TypeError)
 })
 
+test('connections that wait are accepted together, and no more than asked for', { skip }, async context => {
+  assert.ok(acceptWaiting)
+  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
+  const server = createServer()
+  const path = join(folder, 'a.sock')
+  server.listen(path)
+  await once(server, 'listening')
+  const clients = Array.from({ length: 5 }, (_, index) => connect(path).end(`${index}`))
+  const listener = descriptorOf(server)
+  // Nothing is awaited before: libuv itself accepts none of them.
+  const accepted = [acceptWaiting(listener, 3), acceptWaiting(listener, 0), acceptWaiting(listener, 9)]
+  assert.deepEqual(
+    accepted.map(fds => fds.length),
+    [3, 0, 2],
+  )
+  assert.deepEqual(acceptWaiting(listener, 9), [])
+  const sockets = accepted.flat().map(fd => new Socket({ fd }))
+  context.after(async () => {
+    for (const socket of [...clients, ...sockets]) socket.destroy()
+    server.close()
+    await rm(folder, { recursive: true })
+  })
+  assert.deepEqual(await Promise.all(sockets.map(text)), ['0', '1', '2', '3', '4'])
+})
+
+test('nothing is accepted from what does not listen', { skip }, async () => {
+  assert.ok(acceptWaiting)
+  await using file = await open('/dev/null')
+  for (const fd of [file.fd, -1]) assert.deepEqual(acceptWaiting(fd, 9), [])
+})
+
 test('no core file is left once core dumps are disabled', { skip }, async () => {
   const script = `import { disableCoreDumps } from ${JSON.stringify(new URL('./kernel.ts', import.meta.url))}
     import { readFileSync } from 'node:fs'
@@ -80,7 +112,7 @@ test('no core file is left once core dumps are disabled', { skip }, async () => 
 
 test('nothing is offered that the addon does not have', () => {
   assert.equal(disableCoreDumps === undefined, lookup.addon === undefined)
-  if (process.platform !== 'linux') assert.equal(readPeerCredentials, undefined)
+  if (process.platform !== 'linux') assert.deepEqual([readPeerCredentials, acceptWaiting], [undefined, undefined])
 })
 
 function isSocket(value: unknown): value is Socket {

@@ -12,6 +12,14 @@ export const readPeerCredentials: ReadPeerCredentials | undefined =
   addon && process.platform === 'linux' ? fd => addon.peerCredentials(checkDescriptor(fd)) : undefined
 
 /**
+ * Accepts what waits on a listening socket, at most `most` connections, and tells their file descriptors, which are the
+ * caller's to close. Never throws: none where none waits, or where `listener` does not listen. Absent without the addon,
+ * and outside Linux.
+ */
+export const acceptWaiting: ((listener: number, most: number) => readonly number[]) | undefined =
+  process.platform === 'linux' ? addon?.acceptWaiting : undefined
+
+/**
  * Keeps keys out of core files: no core file of this process from now on (RLIMIT_CORE), and on Linux no reading of its
  * memory by other processes of its user (PR_SET_DUMPABLE; `/proc/self` then belongs to root). Throws an `Error` with
  * `code`. Absent without the addon.

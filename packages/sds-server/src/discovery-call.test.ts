@@ -54,6 +54,7 @@ async function openStream() {
     names,
     clock,
     readPeerCredentials: undefined,
+    acceptWaiting: undefined,
     takeover: false,
     nacksPerMinute: 60,
     fetchWaitMs: 0,

@@ -1,10 +1,10 @@
 /** The file descriptor under a socket, for which Node has no public name. */
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import { connect, type Server, type Socket } from 'node:net'
 import type { ReadPeerCredentials } from '@livery/core'
 
 /** `undefined` once the socket is closed, or where a Node without this internal runs. */
-export function descriptorOf(socket: Socket): number | undefined {
+export function descriptorOf(socket: Server | Socket): number | undefined {
   const handle: unknown = Reflect.get(socket, '_handle')
   if (typeof handle !== 'object' || handle === null || !('fd' in handle)) return undefined
   return typeof handle.fd === 'number' && handle.fd >= 0 ? handle.fd : undefined

@@ -4,6 +4,7 @@ import type { MessageComposer } from './discovery-message.ts'
 import type { SdsEvent } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
 import type { SecretSource } from './secret-source.ts'
+import type { AcceptWaiting } from './socket-file.ts'
 import type { TurnQueue } from './turn-queue.ts'
 
 export interface SdsContext {
@@ -11,6 +12,7 @@ export interface SdsContext {
   readonly names: WellKnownNames
   readonly clock: Clock
   readonly readPeerCredentials: ReadPeerCredentials | undefined
+  readonly acceptWaiting: AcceptWaiting | undefined
   readonly takeover: boolean
   readonly nacksPerMinute: number
   readonly fetchWaitMs: number

@@ -8,6 +8,7 @@ import { SdsServerError } from './sds-server-error.ts'
 import { SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
 import { deltaEncoder, sotwEncoder } from './secret-encoding.ts'
 import type { SecretSource } from './secret-source.ts'
+import type { AcceptWaiting } from './socket-file.ts'
 import { TurnQueue } from './turn-queue.ts'
 
 export interface SdsServerOptions {
@@ -18,6 +19,8 @@ export interface SdsServerOptions {
   readonly names?: WellKnownNames
   /** Who is at the other end of a connection. Needed where a socket has `callers`; without it callers are not named. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
+  /** Takes connections many at a time; without it each waits for a turn of the event loop. */
+  readonly acceptWaiting?: AcceptWaiting | undefined
   /** How long peers may go on when the server closes, milliseconds. Default: 5,000. */
   readonly drainMs?: number
   /** Takes the paths from a live server, as an upgrade does. Default: false. */
@@ -168,6 +171,7 @@ function createContext(options: SdsServerOptions): SdsContext {
     names,
     clock: options.clock,
     readPeerCredentials: options.readPeerCredentials,
+    acceptWaiting: options.acceptWaiting,
     takeover: options.takeover ?? false,
     nacksPerMinute: options.nacksPerMinute ?? 60,
     fetchWaitMs: options.fetchWaitMs ?? 5_000,

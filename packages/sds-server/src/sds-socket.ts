@@ -102,12 +102,13 @@ export class SdsSocket {
 
   /** Makes the socket appear, once; rejects with an `SdsServerError`, or the reason of the signal. */
   async listen(signal: AbortSignal | undefined): Promise<void> {
-    const { clock, takeover, readPeerCredentials } = this.#context
+    const { clock, takeover, readPeerCredentials, acceptWaiting } = this.#context
     const stop = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal
     this.#opening = SocketFile.listen({
       ...this.#config,
       takeover,
       clock,
+      acceptWaiting,
       signal: stop,
       describeOwner: path => describeListener(path, readPeerCredentials),
       onConnection: socket => this.#gate.accept(socket),

@@ -5,9 +5,10 @@
 import { once } from 'node:events'
 import { type BigIntStats, constants, lstatSync, unlinkSync } from 'node:fs'
 import { chmod, chown, link, lstat, mkdtemp, open, rename, rm } from 'node:fs/promises'
-import { createServer, type Server, type Socket } from 'node:net'
+import { createServer, type Server, Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Clock } from '@livery/core'
+import { descriptorOf } from './peer-descriptor.ts'
 import { retryTransient } from './retry-transient.ts'
 import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
 import {
@@ -30,6 +31,8 @@ export interface SocketFileOptions {
   /** Takes the path from a live owner, which goes on serving its connections. Default: false. */
   readonly takeover?: boolean
   readonly clock: Clock
+  /** Default: one connection a turn of the event loop, as libuv takes them. */
+  readonly acceptWaiting?: AcceptWaiting | undefined
   /** Gives up what is tried again. */
   readonly signal?: AbortSignal | undefined
   /** ` (pid 7)` for a message about the process that listens at the path, or an empty text. */
@@ -37,6 +40,9 @@ export interface SocketFileOptions {
   onConnection(socket: Socket): void
   onEvent(event: SocketFileEvent): void
 }
+
+/** Takes at most `most` connections that wait on a listening socket; tells their file descriptors. */
+export type AcceptWaiting = (listener: number, most: number) => readonly number[]
 
 export type SocketFileEvent =
   /** The file had vanished and is there again; connections were not disturbed. */
@@ -52,6 +58,8 @@ const WATCH_INTERVAL_MS = 5_000
 const DEFAULT_MODE = 0o660
 /** As much as the kernel takes by default: an Envoy per pod connects at once after a restart. */
 const BACKLOG = 4096
+/** About 8 ms of work, as long as a slice of pushes is. */
+const MAX_ACCEPTED_TOGETHER = 64
 
 type State =
   | { readonly kind: 'closed' }
@@ -166,7 +174,7 @@ async function bindAndPlace(options: SocketFileOptions, replace: boolean): Promi
   try {
     await chmod(directory, 0o700)
     await bind(server, privatePath, directory)
-    server.on('connection', options.onConnection)
+    server.on('connection', socket => acceptAll(server, socket, options))
     server.on('error', error => options.onEvent({ kind: 'accept-failed', path, error }))
     await chmod(privatePath, mode)
     if (owner !== -1 || group !== -1) await chown(privatePath, owner, group)
@@ -178,6 +186,14 @@ async function bindAndPlace(options: SocketFileOptions, replace: boolean): Promi
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
+}
+
+/** Those that wait behind the first come in with it, but not so many that open streams would wait for long. */
+function acceptAll(server: Server, first: Socket, { acceptWaiting, onConnection }: SocketFileOptions): void {
+  onConnection(first)
+  const listener = descriptorOf(server)
+  if (!acceptWaiting || listener === undefined) return
+  for (const fd of acceptWaiting(listener, MAX_ACCEPTED_TOGETHER - 1)) onConnection(new Socket({ fd }))
 }
 
 /** The private name is longer than the path, so where it is too long it is reached through the open directory. */

@@ -25,6 +25,13 @@ pub fn peer_credentials(fd: i32) -> Result<PeerCredentials, String> {
     })
 }
 
+/// Descriptors of connections that wait on a listening socket, at most `most`; the caller owns them. None where there are
+/// none, where `listener` does not listen, and outside Linux.
+#[napi(catch_unwind)]
+pub fn accept_waiting(listener: i32, most: u32) -> Vec<i32> {
+    super::accept_waiting(listener, most as usize)
+}
+
 /// No core file of this process from now on; on Linux its memory is closed to others of its user as well.
 #[napi(catch_unwind)]
 pub fn disable_core_dumps() -> Result<(), String> {

@@ -49,6 +49,12 @@ export declare class TrustAnchor {
   constructor(der: Uint8Array)
 }
 
+/**
+ * Descriptors of connections that wait on a listening socket, at most `most`; the caller owns them. None where there are
+ * none, where `listener` does not listen, and outside Linux.
+ */
+export declare function acceptWaiting(listener: number, most: number): Array<number>
+
 export interface ChainFacts {
   /** The leaf's URI names; absent if a name holds characters that could be taken for another name. */
   uris?: Array<string>

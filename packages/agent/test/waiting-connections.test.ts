@@ -1,0 +1,54 @@
+/** The server with the addon under it: an Envoy of every pod of the node connects at once. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { type SpiffeId, SystemClock } from '@livery/core'
+import { acceptWaiting } from '@livery/native-keygen'
+import { createSdsServer, type SecretSource } from '@livery/sds-server'
+import { makeDirectory } from './livery-process.ts'
+
+const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
+
+/** Nobody asks it for anything here. */
+const SOURCE: SecretSource = {
+  trustDomain: 'cluster.local',
+  knows: () => false,
+  identities: () => [],
+  add() {},
+  current: () => undefined,
+  subscribe: () => ({ [Symbol.dispose]() {} }),
+  record() {},
+}
+
+test('connections that wait together take a few turns of the event loop, and each is served', {
+  skip: acceptWaiting ? false : 'no addon to accept them with',
+}, async () => {
+  const CLIENTS = 300
+  await using directory = await makeDirectory()
+  const path = join(directory.path, 'sds.sock')
+  let opened = 0
+  let turns = 0
+  await using _server = await createSdsServer({
+    sockets: [{ path, identity: WEB }],
+    source: SOURCE,
+    clock: new SystemClock(),
+    acceptWaiting,
+    drainMs: 0,
+    observe: event => {
+      if (event.kind === 'connection-opened') opened++
+    },
+  })
+  // A UNIX socket is connected once it waits to be accepted, so all of them wait before the loop turns again.
+  const clients = Array.from({ length: CLIENTS }, () => connect(path))
+  const greetings = clients.map(client => once(client, 'data'))
+  while (opened < CLIENTS) {
+    turns++
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  assert.ok(turns < 30, `${CLIENTS} connections took ${turns} turns`)
+  // The server's SETTINGS (RFC 9113, section 3.4).
+  for (const [bytes] of await Promise.all(greetings)) assert.equal(bytes[3], 4)
+  for (const client of clients) client.destroy()
+})
