@@ -115,17 +115,17 @@ test('what only a CA plugin can tell of a configuration is exit 78 too', async (
     ['serverName: "https://ca"', /livery\.yaml:1: ca\.serverName: "https:\/\/ca" is no DNS name\. Write it without/],
     [
       'headers: { Authorization: s3cret }',
-      /livery\.yaml:1: ca: Cannot use headers\.Authorization "…": .*Use tokenFile/,
+      /livery\.yaml:1: ca\.headers: Cannot use headers\.Authorization "…": .*Use tokenFile/,
     ],
   ]
   for (const [key, message] of refusals) {
     const citadel = `ca: { plugin: citadel, address: "ca:15012", rootCert: system, ${key} }\n`
-    const { code, stderr } = await inDirectory(['run', '--admin', '127.0.0.1:0'], {
-      'livery.yaml': CONFIG.replace(/^ca: .*\n/, citadel),
-    })
-    assert.equal(code, 78)
-    assert.match(stderr, message)
-    assert.doesNotMatch(stderr, /s3cret/)
+    for (const command of [['run', '--admin', '127.0.0.1:0'], ['check-config']]) {
+      const { code, stderr } = await inDirectory(command, { 'livery.yaml': CONFIG.replace(/^ca: .*\n/, citadel) })
+      assert.equal(code, 78)
+      assert.match(stderr, message)
+      assert.doesNotMatch(stderr, /s3cret/)
+    }
   }
 })
 

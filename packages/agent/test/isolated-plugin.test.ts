@@ -52,6 +52,39 @@ test('a plugin that crashes for one identity leaves the agent up and the others 
   assert.deepEqual(await agent.ended, { code: 0, signal: null })
 })
 
+test("what the plugin's check refuses is exit 78, and at a reload changes nothing", async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const check = `check({ site }) {
+    if (site === 'b') throw Object.assign(new TypeError('Cannot use site "b": it is closed. Write a.'), { option: 'site' })
+  },`
+  await writePluginModule(cwd, { fields: `options: { site: { type: 'string', description: '' } }, ${check}` })
+  const write = (site: string, ...more: readonly string[]) =>
+    writeFile(
+      join(cwd, 'livery.yaml'),
+      JSON.stringify({
+        ca: { plugin: './acme.mjs', site },
+        identities: [{ id: GOOD, socket: 'good.sock' }, ...more],
+        admin: { address: '127.0.0.1:0' },
+        drain: '200ms',
+      }),
+    )
+  await write('a')
+  await using agent = new LiveryProcess(['run'], { cwd })
+  const admin = await agent.admin()
+  await agent.line(issued(GOOD))
+  await write('b', BAD)
+  const says = 'livery.yaml:1: ca.site: Cannot use site "b": it is closed. Write a.'
+  const { msg }: { readonly msg: string } = JSON.parse(await agent.line(/not reloaded/))
+  assert.equal(msg, `not reloaded, all stays as it was: the configuration cannot be used.\n  ${says}`)
+  const dump = await (await fetch(`http://${admin}/config_dump`)).text()
+  assert.doesNotMatch(dump, new RegExp(BAD))
+  const { code, stderr } = await livery(['check-config'], { cwd })
+  assert.deepEqual([code, stderr], [78, `livery: the configuration cannot be used.\n  ${says}\n`])
+  await write('a', BAD)
+  await agent.line(issued(BAD))
+})
+
 test('a module that ends the process while it is loaded is exit 78', async () => {
   await using directory = await makeDirectory()
   await writePluginModule(directory.path, { onLoad: 'process.exit(0)' })

@@ -97,7 +97,7 @@ export function startStandIn(
 
 export function configFor(
   service: 'cas' | 'mesh-ca',
-  { address }: GoogleStandIn,
+  { address }: Pick<GoogleStandIn, 'address'>,
   config: Partial<GoogleCaConfig> = {},
 ): GoogleCaConfig {
   const own = service === 'cas' ? { pool: POOL } : { clusterUrl: CLUSTER }

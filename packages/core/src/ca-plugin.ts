@@ -38,6 +38,9 @@ export type PluginNeed =
   /** `cas`, a list of CAs, each with a plugin and keys of its own: {@link CAContext.members}. Of built-in plugins only. */
   | 'members'
 
+/** The keys of those that a section may have beside the plugin's own. */
+export type AgentKey = 'rootCert' | 'clientCertificate' | 'tokenFile' | 'credentials'
+
 /** Lines for the operator; never a key or a token. */
 export interface PluginLog {
   debug(message: string): void
@@ -104,8 +107,14 @@ export interface CAPlugin<Options extends PluginOptions = PluginOptions> {
   readonly options: Options
   readonly needs?: readonly PluginNeed[]
   /**
-   * A client for `config`. It may open connections later, and must not fail because the CA is down. Throws a `TypeError`
-   * for values that do not go together; its message names the field and the remedy.
+   * What no option can tell of its value alone: throws an `OptionError` for values that do not go together. `beside`: which
+   * keys of the agent are set. Called when the configuration is read, by `check-config` and each reload too: it opens
+   * nothing, reads nothing, and answers at once.
+   */
+  check?(config: ConfigOf<Options>, beside: ReadonlySet<AgentKey>): void
+  /**
+   * A client for `config`, which `check` has let through. It may open connections later, and must not fail because the CA
+   * is down. Throws a `TypeError` for what cannot be used where the agent runs; its message names the field and the remedy.
    */
   create(context: CAContext, config: ConfigOf<Options>): CAClient | Promise<CAClient>
 }

@@ -53,10 +53,9 @@ export interface CredentialPlugin<Options extends PluginOptions = PluginOptions>
   readonly name: string
   /** The keys under `credentials:` beside `source`. Another key is refused. */
   readonly options: Options
-  /**
-   * A source for `config`, which holds no timer and no connection while nobody asks. Throws a `TypeError` for values that
-   * do not go together; its message names the field and the remedy.
-   */
+  /** Throws an `OptionError` for values that do not go together, as `check` of a CA plugin does. */
+  check?(config: ConfigOf<Options>): void
+  /** A source for `config`, which `check` has let through. It holds no timer and no connection while nobody asks. */
   create(context: CredentialContext, config: ConfigOf<Options>): CredentialSource | Promise<CredentialSource>
 }
 

@@ -11,6 +11,7 @@ export type {
 } from './ca-client.ts'
 export { CAError } from './ca-client.ts'
 export type {
+  AgentKey,
   CACapabilities,
   CAContext,
   CAMember,
@@ -59,6 +60,7 @@ export type { PeerCredentials, ReadPeerCredentials } from './peer-credentials.ts
 export { derToPem, pemToDer, splitCertificates } from './pem.ts'
 export type { PendingRequest, PendingRequests } from './pending-requests.ts'
 export type { ConfigOf, PluginOption, PluginOptions } from './plugin-options.ts'
+export { OptionError } from './plugin-options.ts'
 export type { ResourceName, WellKnownNames } from './resource-name.ts'
 export { parseResourceName } from './resource-name.ts'
 export type { SecretItem } from './secret-item.ts'

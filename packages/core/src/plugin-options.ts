@@ -67,3 +67,15 @@ export type ConfigOf<T extends PluginOptions> = {
 } & {
   readonly [K in Exclude<keyof T, Given<T>>]?: Value<T[K]>
 }
+
+/** Values of a configuration that do not go together: the agent shows the message with the line of the option. */
+export class OptionError extends TypeError {
+  /** Of the keys of the plugin, or of those beside them. */
+  readonly option: string
+
+  /** `message` names the option, its value unless it may be secret, the reason and the remedy. */
+  constructor(option: string, message: string) {
+    super(message)
+    this.option = option
+  }
+}

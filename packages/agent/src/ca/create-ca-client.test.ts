@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test'
 import { workloadRequest } from '@livery/ca-plugins/testing'
 import { type CAClient, SystemClock } from '@livery/core'
 import { makeDirectory } from '../../test/livery-process.ts'
-import { writePluginModule } from '../../test/plugin-module.ts'
+import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
 import { ConfigError } from '../config/config-error.ts'
 import { loadCA } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
@@ -15,11 +15,11 @@ import { PluginCounters } from './plugin-counters.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 
-async function create(t: TestContext, cas: readonly object[]): Promise<CAClient> {
+async function create(t: TestContext, cas: readonly object[], module: PluginModuleOptions = {}): Promise<CAClient> {
   const { path: folder, ...directory } = await makeDirectory()
   t.after(() => directory[Symbol.asyncDispose]())
   const file = join(folder, 'livery.yaml')
-  await writePluginModule(folder)
+  await writePluginModule(folder, module)
   await writeFile(file, JSON.stringify({ ca: { plugin: 'failover', cas } }))
   const loaded = await loadCA({ file, environment: {}, workingDirectory: folder, terminal: false })
   const stack = new AsyncDisposableStack()
@@ -40,10 +40,7 @@ test('a CA of the list that does not answer is followed by one from a module, in
 })
 
 test('what a CA of the list cannot use is told with its place', async t => {
-  const made = create(t, [
-    { plugin: 'embedded' },
-    { plugin: 'google-ca', service: 'mesh-ca', pool: 'projects/p/locations/l/caPools/c' },
-  ])
+  const made = create(t, [{ plugin: 'embedded' }, { plugin: './acme.mjs' }], { onCreate: `throw new TypeError('no')` })
   await assert.rejects(made, (error: unknown) => {
     assert.ok(error instanceof ConfigError)
     assert.deepEqual(

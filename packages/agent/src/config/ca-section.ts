@@ -21,6 +21,8 @@ export interface CASection {
   readonly credentials?: {
     readonly plugin: CredentialPlugin
     readonly options: Readonly<Record<string, unknown>>
+    /** Whether the section names them: else they are those of `tokenFile`. */
+    readonly isGiven: boolean
   }
   /** Present if the plugin needs them. */
   readonly members?: readonly CASection[]
@@ -134,16 +136,16 @@ export function caSchema({ plugin, credentials, keys, members }: CAForm): Schema
   return v.pipe(
     optionsSchema(keys, explain, others),
     v.transform(values => {
-      const { rootCert, clientCertificate, tokenFile, credentials: given = {}, cas, ...rest } = values as CommonValues
+      const { rootCert, clientCertificate, tokenFile, credentials: given, cas, ...rest } = values as CommonValues
       const own = Object.entries(rest).filter(([key]) => key in plugin.options)
-      const { source: _, ...options } = given
+      const { source: _, ...options } = given ?? {}
       return {
         plugin,
         options: Object.fromEntries(own),
         ...(rootCert !== undefined && { rootCert }),
         ...(clientCertificate !== undefined && { clientCertificate }),
         ...(tokenFile !== undefined && { tokenFile }),
-        ...(credentials && { credentials: { plugin: credentials, options } }),
+        ...(credentials && { credentials: { plugin: credentials, options, isGiven: given !== undefined } }),
         ...(cas && { members: cas }),
       }
     }),

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import * as v from 'valibot'
 import type { PluginPlace } from '../ca/load-plugin.ts'
+import { checkCASection } from './ca-check.ts'
 import { type CASection, caSchema, loadCAForm, showsSecret } from './ca-section.ts'
 import { ConfigError, type ConfigProblem, type Origin } from './config-error.ts'
 import { childPath, type TreeObject } from './document.ts'
@@ -126,7 +127,7 @@ async function readCA(layers: Layers, sources: ConfigSources, problems: ConfigPr
     problems.push(...result.issues.map(issue => toProblem(issue, 'ca', origin, isSecret)))
     return { ca: undefined, tree, isSecret }
   }
-  checkCa(result.output).forEach(refuse)
+  for (const finding of await checkCASection(result.output)) refuse(finding)
   return { ca: result.output, tree, isSecret }
 }
 
@@ -207,17 +208,6 @@ function checkPairs({ retry, rotation, names }: Settings): Finding[] {
     findings.push({ path: 'rotation.ratio', text })
   }
   return findings
-}
-
-/** Istio's port without TLS. */
-const PLAINTEXT_ADDRESS = /:15010\/?$/
-
-/** The one plugin that cannot do without; that it also refuses itself is too late for check-config. */
-function checkCa({ plugin, options, rootCert, members = [] }: CASection, at = 'ca'): Finding[] {
-  const isSecured = rootCert !== undefined || PLAINTEXT_ADDRESS.test(String(options['address']))
-  const text = 'is missing. Name the file with the root of the CA, or "system" for a CA with a public certificate.'
-  const own = plugin.name !== 'citadel' || isSecured ? [] : [{ path: `${at}.rootCert`, text }]
-  return [...own, ...members.flatMap((member, index) => checkCa(member, childPath(`${at}.cas`, index)))]
 }
 
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '::1'])

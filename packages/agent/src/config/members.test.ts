@@ -153,7 +153,16 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
     'a citadel without a root',
     'plugin: failover, cas: [{ plugin: citadel, address: "a:15012" }]',
     [
-      '1 ca.cas[0].rootCert: is missing. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
+      '1 ca.cas[0].rootCert: Cannot use citadel without rootCert. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
+    ],
+  ],
+  [
+    'what only the plugins of the list can tell, each with its line',
+    `plugin: failover,\n  pause: 1h,\n  cas: [{ plugin: citadel,\n  address: "a:15012", rootCert: r, headers: { te: x } },\n  { plugin: step-ca, address: "https://ca",\n  passwordFile: /p }]\n`,
+    [
+      '2 ca.pause: Cannot use pause 3600000 ms: it is longer than maxPause, 300000 ms. Lower pause or raise maxPause.',
+      '4 ca.cas[0].headers: Cannot use headers.te "…": this header is set by the plugin. Use tokenFile or clusterId, or leave it out.',
+      '6 ca.cas[1].passwordFile: Cannot use passwordFile "/p": there is no jwkFile to open with it. Leave it out.',
     ],
   ],
   [

@@ -149,7 +149,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: citadel, address: "ca:15012"',
-    says: 'livery.yaml:1: ca.rootCert: is missing. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
+    says: 'livery.yaml:1: ca.rootCert: Cannot use citadel without rootCert. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
   },
   {
     replaces: 'plugin: embedded',

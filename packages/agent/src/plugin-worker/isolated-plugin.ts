@@ -1,9 +1,18 @@
 /** A plugin from a module: a short-lived thread tells what it is, and its clients run in threads of their own. */
-import { type CAPlugin, type CredentialPlugin, type PluginOption, type PluginOptions, SystemClock } from '@livery/core'
+import {
+  type AgentKey,
+  type CAPlugin,
+  type Clock,
+  type CredentialPlugin,
+  type PluginOption,
+  type PluginOptions,
+  SystemClock,
+} from '@livery/core'
 import { isTreeObject, type Tree, type TreeObject } from '../config/document.ts'
 import { createIsolatedCAClient } from './isolated-ca-client.ts'
 import { createIsolatedCredentials } from './isolated-credentials.ts'
-import type { Manifest, PluginModule, Question } from './messages.ts'
+import type { Manifest, PluginModule, Question, ThreadMethods } from './messages.ts'
+import type { Peer } from './peer.ts'
 import { PluginThread } from './plugin-thread.ts'
 import { toWire } from './wire-error.ts'
 
@@ -15,8 +24,12 @@ export interface Faults {
 const LOAD_MS = 30_000
 
 /** `given` are the keys beside the module's name: what its options say of their values is asked for here. Never rejects. */
-export async function loadIsolatedCAPlugin(module: PluginModule, given: TreeObject): Promise<CAPlugin | Faults> {
-  const manifest = await describe(module, given)
+export async function loadIsolatedCAPlugin(
+  module: PluginModule,
+  given: TreeObject,
+  clock: Clock = new SystemClock(),
+): Promise<CAPlugin | Faults> {
+  const manifest = await describe(module, given, clock)
   if ('faults' in manifest) return manifest
   const { name, options, needs = [], capabilities } = manifest
   if (!capabilities) return { faults: ['has a plugin without capabilities.'] }
@@ -26,6 +39,7 @@ export async function loadIsolatedCAPlugin(module: PluginModule, given: TreeObje
     capabilities,
     options,
     needs,
+    ...checkOf(module, manifest, clock),
     create: (context, config) => createIsolatedCAClient({ module, name, capabilities }, context, config),
   }
 }
@@ -34,36 +48,57 @@ export async function loadIsolatedCAPlugin(module: PluginModule, given: TreeObje
 export async function loadIsolatedCredentials(
   module: PluginModule,
   given: TreeObject,
+  clock: Clock = new SystemClock(),
 ): Promise<CredentialPlugin | Faults> {
-  const manifest = await describe(module, given)
+  const manifest = await describe(module, given, clock)
   if ('faults' in manifest) return manifest
   const { name, options } = manifest
   return {
     apiVersion: 1,
     name,
     options,
+    ...checkOf(module, manifest, clock),
     create: (context, config) => createIsolatedCredentials({ module, name }, context, config),
   }
 }
 
-async function describe(module: PluginModule, given: TreeObject): Promise<Manifest | Faults> {
-  using clock = new SystemClock()
-  const deadline = new AbortController()
-  clock.at(clock.now() + LOAD_MS, () => deadline.abort(new Error(`it was not loaded within ${LOAD_MS / 1000} s`)))
-  await using thread = new PluginThread({ module, methods: {}, log: { debug() {} } })
-  const { peer } = thread
-  void thread.ended.then(reason => peer.close(new Error(`it ${reason}`)))
+async function describe(module: PluginModule, given: TreeObject, clock: Clock): Promise<Manifest | Faults> {
   try {
-    const described = await peer.call('describe', null, deadline.signal)
-    if (described.kind === 'faults') return described
-    const { manifest } = described
-    const questions = questionsOf(manifest.options, given)
-    const answers = questions.length === 0 ? [] : await peer.call('problems', questions, deadline.signal)
-    const problems = new Map(questions.map((question, index) => [keyOf(question), answers[index] ?? undefined]))
-    return { ...manifest, options: withProblems(manifest.options, problems) }
+    return await withThread({ module, clock, late: 'it was not loaded' }, async (peer, signal) => {
+      const described = await peer.call('describe', null, signal)
+      if (described.kind === 'faults') return described
+      const { manifest } = described
+      const questions = questionsOf(manifest.options, given)
+      const answers = questions.length === 0 ? [] : await peer.call('problems', questions, signal)
+      const problems = new Map(questions.map((question, index) => [keyOf(question), answers[index] ?? undefined]))
+      return { ...manifest, options: withProblems(manifest.options, problems) }
+    })
   } catch (error) {
     return { faults: [`cannot be loaded: ${toWire(error).message}. Mend the module, or install a version that works.`] }
   }
+}
+
+/** The plugin's own, in a thread again: what it is asked about is known only once its options are. */
+function checkOf(module: PluginModule, { checks }: Manifest, clock: Clock) {
+  if (!checks) return {}
+  const check = (config: unknown, beside: ReadonlySet<AgentKey> = new Set()): Promise<void> =>
+    withThread({ module, clock, late: 'it gave no answer' }, (peer, signal) =>
+      peer.call('check', { config, beside }, signal),
+    )
+  return { check }
+}
+
+/** A thread for as long as `use` takes; rejects with how it ended, or if it took too long with `late`. */
+async function withThread<T>(
+  { module, clock, late }: { readonly module: PluginModule; readonly clock: Clock; readonly late: string },
+  use: (peer: Peer<ThreadMethods>, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const deadline = new AbortController()
+  using _timer = clock.at(clock.now() + LOAD_MS, () => deadline.abort(new Error(`${late} within ${LOAD_MS / 1000} s`)))
+  await using thread = new PluginThread({ module, methods: {}, log: { debug() {} } })
+  const { peer } = thread
+  void thread.ended.then(reason => peer.close(new Error(`it ${reason}`)))
+  return await use(peer, deadline.signal)
 }
 
 /** What is given for options that have something to say of it. */

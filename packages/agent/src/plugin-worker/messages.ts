@@ -1,5 +1,6 @@
 /** What the agent and the thread of a plugin say to each other: plain data, since nothing else can be cloned. */
 import type {
+  AgentKey,
   CACapabilities,
   CAChange,
   CertificateSigningRequest,
@@ -32,6 +33,8 @@ export interface Manifest {
   readonly needs?: readonly PluginNeed[]
   /** In place of each `problem` stands `true`: it has to be asked for. */
   readonly options: PluginOptions
+  /** Whether it has a `check`. */
+  readonly checks: boolean
 }
 
 export type Described =
@@ -44,6 +47,12 @@ export interface Question {
   /** The names of the options on the way to it, with dots between. */
   readonly option: string
   readonly value: string
+}
+
+/** What a plugin is to check. */
+export interface Section {
+  readonly config: unknown
+  readonly beside: ReadonlySet<AgentKey>
 }
 
 /** What a client, or a source of credentials, is made of. */
@@ -83,6 +92,8 @@ export type ThreadMethods = {
   describe(argument: null): Promise<Described>
   /** `null` where nothing is wrong. */
   problems(questions: readonly Question[]): Promise<readonly (string | null)[]>
+  /** Rejects with what the plugin's `check` threw. */
+  check(section: Section): Promise<void>
   /** Answers with the description of a source of credentials. */
   create(start: Start): Promise<string | null>
   issue(request: WireRequest, signal: AbortSignal): Promise<IssuedCertificate>

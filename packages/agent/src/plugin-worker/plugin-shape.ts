@@ -64,6 +64,7 @@ function common(apiVersion: number) {
       v.lazy(() => option),
       noMapping,
     ),
+    check: v.optional(field(isFunction, 'a function')),
     create: field(isFunction, 'a function'),
   }
 }
@@ -112,10 +113,10 @@ function optionFaults(kind: PluginKind, options: PluginOptions): readonly string
 
 /** As JSON would write it, but with `true` for each `problem`. */
 export function manifestOf(plugin: CAPlugin | CredentialPlugin): Manifest {
-  const { name, options } = plugin
+  const { name, options, check } = plugin
   const { capabilities, needs }: Partial<CAPlugin> = 'capabilities' in plugin ? plugin : {}
   const mark = (_: string, value: unknown) => (typeof value === 'function' ? true : value)
-  return JSON.parse(JSON.stringify({ name, capabilities, needs, options }, mark))
+  return JSON.parse(JSON.stringify({ name, capabilities, needs, options, checks: check !== undefined }, mark))
 }
 
 /** What the option says of the value; `null` if nothing is wrong. */

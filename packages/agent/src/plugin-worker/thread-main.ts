@@ -1,10 +1,10 @@
 /** What runs in the thread of a plugin: it loads the module, and answers the agent for it. */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { CAPlugin, CredentialPlugin } from '@livery/core'
+import type { CAPlugin, ConfigOf, CredentialPlugin, PluginOptions } from '@livery/core'
 import { hostCA } from './host-ca.ts'
 import { hostCredentials } from './host-credentials.ts'
 import { type LoadedModule, loadModule } from './load-module.ts'
-import type { AgentMethods, PluginModule } from './messages.ts'
+import type { AgentMethods, PluginModule, Section } from './messages.ts'
 import { Peer } from './peer.ts'
 import { manifestOf, problemOf } from './plugin-shape.ts'
 
@@ -28,6 +28,9 @@ const peer: Peer<AgentMethods> = new Peer(parentPort, {
   async problems(questions: Parameters<typeof problemOf>[1][]) {
     const { options } = await plugin()
     return questions.map(question => problemOf(options, question))
+  },
+  async check({ config, beside }: Section) {
+    await (await plugin()).check?.(config as ConfigOf<PluginOptions>, beside)
   },
   ping() {},
   ...(module.kind === 'ca'

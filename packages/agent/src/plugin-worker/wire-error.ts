@@ -1,6 +1,6 @@
 /** Errors as they cross between threads: structured cloning would lose their class and code. */
 import { types } from 'node:util'
-import { CAError, type CAErrorCode } from '@livery/core'
+import { CAError, type CAErrorCode, OptionError } from '@livery/core'
 
 export interface WireError {
   readonly name: string
@@ -8,6 +8,8 @@ export interface WireError {
   readonly code?: CAErrorCode
   readonly retryable?: boolean
   readonly retryAfterMs?: number
+  /** Of an `OptionError`. */
+  readonly option?: string
 }
 
 const CODES: Readonly<Record<CAErrorCode, true>> = {
@@ -26,8 +28,8 @@ export function toWire(thrown: unknown): WireError {
   try {
     if (!isError(thrown)) return { name: 'Error', message: `it threw ${describe(thrown)}` }
     const { name, message }: Error = thrown
-    const { code, retryable, retryAfterMs } = thrown as Error & Partial<Omit<CAError, 'name'>>
-    const plain = { name: String(name), message: String(message) }
+    const { code, retryable, retryAfterMs, option } = thrown as Error & Partial<Omit<CAError, 'name'> & OptionError>
+    const plain = { name: String(name), message: String(message), ...(typeof option === 'string' && { option }) }
     if (name !== 'CAError' || code === undefined || !Object.hasOwn(CODES, code)) return plain
     return {
       ...plain,
@@ -40,8 +42,9 @@ export function toWire(thrown: unknown): WireError {
   }
 }
 
-export function fromWire({ name, message, code, ...options }: WireError): Error {
+export function fromWire({ name, message, code, option, ...options }: WireError): Error {
   if (code !== undefined) return new CAError(code, message, options)
+  if (name === 'TypeError' && option !== undefined) return new OptionError(option, message)
   return name === 'TypeError' ? new TypeError(message) : new Error(message)
 }
 

@@ -1,5 +1,5 @@
 /** The configuration of the `citadel` plugin, and what only the plugin can check of it. */
-import type { ConfigOf, PluginOptions } from '@livery/core'
+import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
 import { formatHostPort, hostPortProblem, isLoopback, parseHostPort } from '../host-port.ts'
 
 export const citadelOptions = {
@@ -54,10 +54,17 @@ const PLAINTEXT_PORT = 15010
 /** Set by the plugin or by gRPC itself. */
 const RESERVED_HEADERS = new Set(['authorization', 'clusterid', 'content-type', 'te', 'host', 'user-agent'])
 
-/** Throws a `TypeError` that names the field, its value, the reason and the remedy. */
-export function checkConfig(config: CitadelConfig): CitadelTarget {
-  const at = parseHostPort('address', withoutScheme(config.address))
+export function checkConfig(config: CitadelConfig, beside: ReadonlySet<AgentKey>): void {
   for (const [name, value] of Object.entries(config.headers ?? {})) checkHeader(name, value)
+  if (!targetOf(config).plaintext && !beside.has('rootCert'))
+    throw new OptionError(
+      'rootCert',
+      'Cannot use citadel without rootCert. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
+    )
+}
+
+export function targetOf(config: CitadelConfig): CitadelTarget {
+  const at = parseHostPort('address', withoutScheme(config.address))
   const address = formatHostPort(at)
   return { address, host: at.host, uri: `dns:///${address}`, plaintext: at.port === PLAINTEXT_PORT }
 }
@@ -89,6 +96,6 @@ function checkHeader(name: string, value: string): void {
 }
 
 /** Without the value, which may be a secret. */
-function headerProblem(name: string, reason: string, remedy: string): TypeError {
-  return new TypeError(`Cannot use headers.${name} "…": ${reason}. ${remedy}.`)
+function headerProblem(name: string, reason: string, remedy: string): OptionError {
+  return new OptionError('headers', `Cannot use headers.${name} "…": ${reason}. ${remedy}.`)
 }

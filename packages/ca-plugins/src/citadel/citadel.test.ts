@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
-import type { CAErrorCode, PluginOption } from '@livery/core'
-import { API, caError, createCitadel, setUpCitadel, WEB } from '../../test/citadel-setup.ts'
+import { type CAErrorCode, OptionError, type PluginOption } from '@livery/core'
+import { API, caError, setUpCitadel, WEB } from '../../test/citadel-setup.ts'
 import { encodeResponse } from '../istio-certificate-service.ts'
 import type { CaBehaviour } from '../testing/faulty-ca-server.ts'
-import { pluginContext } from '../testing/plugin-context.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
 import { citadel } from './citadel.ts'
 import type { CitadelConfig } from './citadel-config.ts'
@@ -265,24 +264,30 @@ test('the options have no problem with what Istio writes', () => {
   assert.equal(clusterId.problem('Kubernetes'), undefined)
 })
 
-const misconfigured: readonly (readonly [object, RegExp])[] = [
-  [{ address: 'istiod' }, /address "istiod": it is not of the form "host:port"/],
-  [{ rootCert: undefined }, /rootCert: it is missing.*"system"/],
+const config: CitadelConfig = { address: 'istiod:15012', impersonate: false, timeout: 10_000 }
+
+const misconfigured: readonly (readonly [Partial<CitadelConfig>, RegExp])[] = [
   [{ headers: { Authorization: 'x' } }, /headers\.Authorization "…": this header is set by the plugin/],
   [{ headers: { 'bad name': 'x' } }, /headers\.bad name "…": its name/],
   [{ headers: { 'x-secret': 'hush\n' } }, /headers\.x-secret "…": its value is not printable/],
 ]
 for (const [changed, reason] of misconfigured)
-  test(`a configuration that cannot work is a TypeError with the field and a remedy: ${JSON.stringify(changed)}`, () =>
-    assert.rejects(
-      createCitadel({ address: 'istiod:15012', rootCert: 'system', ...changed }, pluginContext()),
-      (error: Error) => {
-        assert.ok(error instanceof TypeError)
+  test(`a header that cannot be sent is refused by its name, without its value: ${JSON.stringify(changed)}`, () =>
+    assert.throws(
+      () => citadel.check?.({ ...config, ...changed }, new Set(['rootCert'])),
+      (error: unknown) => {
+        assert.ok(error instanceof OptionError && error.option === 'headers')
         assert.match(error.message, reason)
         assert.doesNotMatch(error.message, /hush/)
         return true
       },
     ))
+
+test('only a connection without TLS needs no root', () => {
+  const check = (address: string) => citadel.check?.({ ...config, address }, new Set(['clientCertificate']))
+  check('istiod:15010')
+  assert.throws(() => check('istiod:15012'), { option: 'rootCert', message: /without rootCert\. Name .*"system"/ })
+})
 
 function garbagePem(): string {
   return '-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n'

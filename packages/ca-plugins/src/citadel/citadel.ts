@@ -18,7 +18,14 @@ import { IstioCertificateResponse, type MetadataValue } from '../gen/istio/v1/au
 import { CERT_SIGNER, encodeRequest, IMPERSONATED_IDENTITY } from '../istio-certificate-service.ts'
 import { RootedChainReader, UnusableAnswer } from '../rooted-chain.ts'
 import { CitadelChannel } from './citadel-channel.ts'
-import { type CitadelConfig, type CitadelTarget, checkConfig, citadelOptions, warningsOf } from './citadel-config.ts'
+import {
+  type CitadelConfig,
+  type CitadelTarget,
+  checkConfig,
+  citadelOptions,
+  targetOf,
+  warningsOf,
+} from './citadel-config.ts'
 import { errorOfStatus, type FailedCall } from './citadel-error.ts'
 
 /** Istio's CA, or another that speaks its protocol: istiod, istio-csr. */
@@ -28,12 +35,9 @@ export const citadel = defineCAPlugin({
   capabilities: { roots: 'none', ttl: 'honoured', san: 'caller', keyTypes: KEY_TYPES },
   needs: ['tls', 'credentials'],
   options: citadelOptions,
+  check: checkConfig,
   create(context, config) {
-    const target = checkConfig(config)
-    if (!target.plaintext && context.tls === undefined)
-      throw new TypeError(
-        'Cannot use rootCert: it is missing. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
-      )
+    const target = targetOf(config)
     for (const warning of warningsOf(target)) context.log.warn(warning)
     return new CitadelClient(config, target, context)
   },

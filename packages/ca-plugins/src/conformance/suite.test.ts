@@ -44,6 +44,34 @@ test('what the harness cannot pass on is skipped aloud: by name, and by the runn
   )
 })
 
+test('a check that refuses the configuration, answers later, or opens something fails', async t => {
+  const timers = new DisposableStack()
+  t.after(() => timers.dispose())
+  const checks: readonly (readonly [check: () => unknown, says: RegExp])[] = [
+    [() => assert.fail('values that do not go together'), /values that do not go together/],
+    [async () => {}, /answers by what it throws/],
+    [
+      () =>
+        void timers.adopt(
+          setInterval(() => {}, 60_000),
+          clearInterval,
+        ),
+      /opened these/,
+    ],
+  ]
+  for (const [check, says] of checks) {
+    let run = (): Promise<void> => assert.fail('there is no such case')
+    suite({
+      ...reference,
+      check,
+      test: (name, each) => {
+        if (name.startsWith('contract: check ')) run = each
+      },
+    })
+    await assert.rejects(run(), says)
+  }
+})
+
 test('a switch without a reason, or one that does not exist, is a TypeError that names it', () => {
   const withNothing = { ...reference, test: () => {} }
   assert.throws(() => suite({ ...withNothing, without: { hang: ' ' } }), /TypeError: .*without\.hang is empty/)

@@ -1,10 +1,11 @@
 /** The suite that proves a CA plugin, for any test runner. */
+import assert from 'node:assert/strict'
 import type { CACapabilities, CAClient } from '@livery/core'
 import { type BenchOptions, type ConformanceSetup, withBench } from './bench.ts'
 import { BENCH_CASES } from './cases/every-case.ts'
-import { expectNoMoreOpen, openResources } from './cases/handles.ts'
+import { expectNoMoreOpen, leftOpen, openResources } from './cases/handles.ts'
 import type { BenchCase } from './conformance-case.ts'
-import { issue } from './expectations.ts'
+import { issue, issueWell } from './expectations.ts'
 import { CA_SWITCHES, type CASwitch } from './fake-ca-fault.ts'
 
 /**
@@ -20,6 +21,8 @@ export interface SuiteOptions {
    * writes the answer in the CA's protocol. Called once a test, twice where a restart is tried.
    */
   readonly create: (setup: ConformanceSetup) => CAClient | Promise<CAClient>
+  /** Of a plugin with a `check`: calls it with the configuration of `create`, the address of a server apart. */
+  readonly check?: () => void
   /** Those of the plugin: they tell which cases apply. */
   readonly capabilities: CACapabilities
   /**
@@ -40,7 +43,7 @@ export interface SuiteOptions {
  * handles that the group `handles` counts: let the runner run them one after the other.
  */
 export function suite(options: SuiteOptions): void {
-  const { test, without = {}, slow = false } = options
+  const { test, check, without = {}, slow = false } = options
   checkWithout(without)
   const bench: BenchOptions = {
     create: options.create,
@@ -55,6 +58,9 @@ export function suite(options: SuiteOptions): void {
     if (reason === undefined) test(name, () => withBench(bench, on => each.run(on)))
     else test(`${name} (skipped: ${reason})`, async (...context) => skipBy(context[0], reason))
   }
+  if (check)
+    test('contract: check lets the configuration through at once and opens nothing, and create follows', () =>
+      checkAndCreate(check, bench))
   test('handles: no socket, timer or watcher is left open after close', () => leaveNothingOpen(bench))
 }
 
@@ -73,6 +79,13 @@ function reasonToSkip(
 function skipBy(context: unknown, reason: string): void {
   if (typeof context !== 'object' || context === null || !('skip' in context)) return
   if (typeof context.skip === 'function') context.skip(reason)
+}
+
+async function checkAndCreate(check: () => unknown, bench: BenchOptions): Promise<void> {
+  const before = openResources()
+  assert.equal(check(), undefined, 'check() answers by what it throws, and by nothing else')
+  assert.deepEqual(leftOpen(before), [], 'check() opened these')
+  await withBench(bench, async on => void (await issueWell(on)))
 }
 
 /** The client is used, and closed with its server, before what is open is counted. */

@@ -7,6 +7,8 @@ import { capabilitiesOfAll, failover } from './failover.ts'
 
 const { batch: _, ...CAPABILITIES } = REFERENCE_CAPABILITIES
 
+const CONFIG = { timeout: 10_000, failures: 3, pause: 30_000, maxPause: 300_000 }
+
 class DownCA implements CAClient {
   issue(): Promise<never> {
     return Promise.reject(new CAError('unavailable', 'Connection refused.'))
@@ -25,8 +27,7 @@ async function create({ ca, context, after }: ConformanceSetup, order: 'first' |
   const up: CAMember = { name: 'the CA of the kit', client, capabilities: CAPABILITIES }
   const down: CAMember = { name: 'the other CA', client: new DownCA(), capabilities: CAPABILITIES }
   const members = order === 'first' ? [up, down] : [down, up]
-  const config = { timeout: 10_000, failures: 3, pause: 30_000, maxPause: 300_000 }
-  return await failover.create({ ...context, members }, config)
+  return await failover.create({ ...context, members }, CONFIG)
 }
 
 const slow = process.env['LIVERY_SLOW'] === '1'
@@ -34,6 +35,7 @@ for (const order of ['first', 'second'] as const)
   describe(`the ${order} CA issues`, { concurrency: 1 }, () => {
     suite({
       test,
+      check: () => failover.check?.(CONFIG, new Set()),
       create: setup => create(setup, order),
       capabilities: capabilitiesOfAll([CAPABILITIES, CAPABILITIES]),
       slow,

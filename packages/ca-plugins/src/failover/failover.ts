@@ -1,5 +1,12 @@
 /** The `failover` plugin: an ordered list of CAs of one trust domain, with a circuit breaker each. */
-import { type CACapabilities, type CAContext, type ConfigOf, defineCAPlugin, KEY_TYPES } from '@livery/core'
+import {
+  type CACapabilities,
+  type CAContext,
+  type ConfigOf,
+  defineCAPlugin,
+  KEY_TYPES,
+  OptionError,
+} from '@livery/core'
 import type { BreakerChange } from './circuit-breaker.ts'
 import { FailoverClient } from './failover-client.ts'
 
@@ -31,14 +38,17 @@ export const failover = defineCAPlugin({
   capabilitiesWith: capabilitiesOfAll,
   needs: ['members'],
   options: failoverOptions,
+  check({ pause, maxPause }) {
+    if (pause > maxPause)
+      throw new OptionError(
+        'pause',
+        `Cannot use pause ${pause} ms: it is longer than maxPause, ${maxPause} ms. Lower pause or raise maxPause.`,
+      )
+  },
   create(context, config) {
     const { members = [] } = context
     if (members.length === 0)
       throw new TypeError('Cannot use cas: it is empty. List the CAs under it, the preferred one first.')
-    if (config.pause > config.maxPause)
-      throw new TypeError(
-        `Cannot use pause ${config.pause} ms: it is longer than maxPause, ${config.maxPause} ms. Lower pause or raise maxPause.`,
-      )
     return new FailoverClient({ ...parts(context, config), members })
   },
 })

@@ -1,6 +1,6 @@
 /** The configuration keys of the `file-mount` plugin, and the well-known layouts behind them. */
 import { resolve } from 'node:path'
-import type { ConfigOf, PluginOptions } from '@livery/core'
+import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
 import { PathTemplate } from './path-template.ts'
 
 const LAYOUT_NAMES = ['istio', 'workload-spiffe-credentials', 'gke', 'kubernetes-tls'] as const
@@ -62,12 +62,13 @@ const LAYOUTS: Readonly<Record<(typeof LAYOUT_NAMES)[number], Layout>> = {
   'kubernetes-tls': { chain: 'tls.crt', key: 'tls.key', roots: 'ca.crt' },
 }
 
-/** Throws a `TypeError` that names the field, its value, the reason and the remedy. */
+/** Throws an `OptionError` for values that do not go together. */
 export function mountOf({ layout, poll, ...config }: FileMountConfig): Mount {
   const names = { ...LAYOUTS[layout], ...config }
   const { folder } = names
   if (folder === undefined)
-    throw new TypeError(
+    throw new OptionError(
+      'layout',
       `Cannot use layout ${JSON.stringify(layout)}: folder is missing. Name it, such as /var/run/identities/{namespace}/{serviceAccount}.`,
     )
   const template = (field: 'chain' | 'key' | 'roots') => new PathTemplate(field, resolve(folder, names[field]))

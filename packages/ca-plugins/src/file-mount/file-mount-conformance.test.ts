@@ -72,7 +72,9 @@ async function create(setup: ConformanceSetup, roots: string): Promise<CAClient>
 const { capabilities } = fileMount
 
 describe('with the roots in one file', { concurrency: 1 }, () => {
-  suite({ test, capabilities, without, create: setup => create(setup, '../all/root-cert.pem') })
+  const config = { layout: 'istio', folder: '/certs/{name}', roots: '../all/root-cert.pem', poll: 30_000 } as const
+  const check = () => fileMount.check?.(config, new Set())
+  suite({ test, capabilities, without, check, create: setup => create(setup, '../all/root-cert.pem') })
 })
 
 describe('with the roots of each identity beside it', { concurrency: 1 }, () => {

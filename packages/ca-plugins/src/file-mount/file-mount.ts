@@ -8,5 +8,6 @@ export const fileMount = defineCAPlugin({
   name: 'file-mount',
   capabilities: { roots: 'push', ttl: 'ignored', san: 'config', keyTypes: KEY_TYPES, bringsKey: true },
   options: fileMountOptions,
+  check: config => void mountOf(config),
   create: (context, config) => new FileMountClient(context, mountOf(config)),
 })

@@ -1,5 +1,5 @@
 /** Paths with placeholders for parts of an identity: `/var/run/identities/{namespace}/{serviceAccount}`. */
-import { CAError, isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
+import { CAError, isSpiffeId, OptionError, type SpiffeId, trustDomainOf } from '@livery/core'
 
 const PLACEHOLDERS = ['trustDomain', 'namespace', 'serviceAccount', 'name', 'path'] as const
 type Placeholder = (typeof PLACEHOLDERS)[number]
@@ -8,13 +8,14 @@ export class PathTemplate {
   /** As it was written. */
   readonly text: string
 
-  /** Throws a `TypeError` that names `field` for a placeholder that there is not. */
+  /** Throws an `OptionError` that names `field` for a placeholder that there is not. */
   constructor(field: string, text: string) {
     this.text = text
     const wrong = text.match(/\{[^{}]*\}|[{}]/g)?.find(found => !isPlaceholder(found.slice(1, -1)))
     if (wrong === undefined) return
     const known = PLACEHOLDERS.map(name => `{${name}}`).join(', ')
-    throw new TypeError(
+    throw new OptionError(
+      field,
       `Cannot use ${field} ${JSON.stringify(text)}: ${wrong} is no placeholder. There are ${known}; a path with braces of its own cannot be used.`,
     )
   }

@@ -2,12 +2,12 @@
 import type { CAClient, CAContext } from '@livery/core'
 import { CasClient } from './cas-client.ts'
 import { type Authentication, LibraryAuthentication, sourceAuthentication } from './google-authentication.ts'
-import { type CasTarget, checkConfig, type GoogleCaConfig } from './google-ca-config.ts'
+import { type CasTarget, type GoogleCaConfig, targetOf } from './google-ca-config.ts'
 import { type GooglePackages, installedPackages } from './google-packages.ts'
 import { MeshCaClient } from './mesh-ca-client.ts'
 
 /**
- * Opens no connection yet. Throws a `TypeError` for values that do not go together, and an `Error` with the command that
+ * Opens no connection yet. Throws a `TypeError` for Mesh CA without credentials, and an `Error` with the command that
  * installs it for a package that is missing.
  */
 export async function createGoogleCa(
@@ -15,7 +15,7 @@ export async function createGoogleCa(
   config: GoogleCaConfig,
   packages: GooglePackages = installedPackages,
 ): Promise<CAClient> {
-  const target = checkConfig(config)
+  const target = targetOf(config)
   const { tls, credentials } = context
   if (target.service === 'cas') {
     const authentication = await casAuthentication(context, config, target, packages)
@@ -36,10 +36,6 @@ async function casAuthentication(
 ): Promise<Authentication> {
   const source = credentials && sourceAuthentication(credentials)
   const isConfigured = source && credentials.isConfigured?.({}) !== false
-  if (isConfigured && credentialsFile !== undefined)
-    throw new TypeError(
-      `Cannot use credentialsFile "${credentialsFile}": credentials are configured as well. Leave one of them out.`,
-    )
   if (isConfigured) return source
   return new LibraryAuthentication({
     auth: await packages.auth(),

@@ -27,9 +27,9 @@ const misplaced: readonly (readonly [GoogleCaConfig, RegExp])[] = [
   [{ ...meshCa, credentialsFile: '/wif.json' }, /credentialsFile/],
 ]
 for (const [config, reason] of misplaced)
-  test(`values that do not go together are a TypeError with the field and a remedy: ${reason.source}`, async () => {
-    const context = pluginContext({ credentials: new IdentityTokens() })
-    await assert.rejects(createGoogleCa(context, config), (error: Error) => {
+  test(`values that do not go together are a TypeError with the field and a remedy: ${reason.source}`, () => {
+    const check = () => googleCa.check?.(config, new Set(['tokenFile']))
+    assert.throws(check, (error: unknown) => {
       assert.ok(error instanceof TypeError)
       assert.match(error.message, reason)
       assert.match(error.message, /\. [A-Z].*\.$/)

@@ -1,5 +1,5 @@
 /** The configuration keys of the `google-ca` plugin, and what only the plugin can check of their values. */
-import type { ConfigOf, PluginOptions } from '@livery/core'
+import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
 import { formatHostPort, isLoopback, parseHostPort } from '../host-port.ts'
 
 export const googleCaOptions = {
@@ -85,20 +85,34 @@ export interface MeshCaTarget {
 const CAS_ONLY = ['pool', 'certificateTemplate', 'issuingCa', 'credentialsFile'] as const
 const DEFAULT_ENDPOINTS = { cas: 'privateca.googleapis.com:443', 'mesh-ca': 'meshca.googleapis.com:443' } as const
 
-/** Throws a `TypeError` that names the field, its value, the reason and the remedy. */
-export function checkConfig(config: GoogleCaConfig): CasTarget | MeshCaTarget {
+export function checkConfig(config: GoogleCaConfig, beside: ReadonlySet<AgentKey>): void {
+  targetOf(config)
+  const { credentialsFile } = config
+  if (credentialsFile !== undefined && (beside.has('tokenFile') || beside.has('credentials')))
+    throw new OptionError(
+      'credentialsFile',
+      `Cannot use credentialsFile "${credentialsFile}": credentials are configured as well. Leave one of them out.`,
+    )
+}
+
+/** Throws an `OptionError` for values that do not go together. */
+export function targetOf(config: GoogleCaConfig): CasTarget | MeshCaTarget {
   const endpoint = checkEndpoint(config)
   return config.service === 'cas' ? casTarget(config, endpoint) : meshCaTarget(config, endpoint)
 }
 
 function casTarget({ clusterUrl, ...config }: GoogleCaConfig, endpoint: GoogleEndpoint): CasTarget {
   if (config.pool === undefined)
-    throw new TypeError('Cannot use service "cas": pool is missing. Set pool to projects/…/locations/…/caPools/….')
+    throw new OptionError(
+      'service',
+      'Cannot use service "cas": pool is missing. Set pool to projects/…/locations/…/caPools/….',
+    )
   if (clusterUrl !== undefined) throw misplaced('clusterUrl', clusterUrl, 'cas')
   const { pool, certificateTemplate, issuingCa, subjectMode } = config
   const [location, other] = [pool, certificateTemplate].map(name => name?.split('/')[3])
   if (other !== undefined && other !== location)
-    throw new TypeError(
+    throw new OptionError(
+      'certificateTemplate',
       `Cannot use certificateTemplate ${JSON.stringify(certificateTemplate)}: it is in ${other}, and the pool in ${location}. Name a template in the location of the pool.`,
     )
   return {
@@ -124,10 +138,14 @@ function meshCaTarget(config: GoogleCaConfig, endpoint: GoogleEndpoint): MeshCaT
 function checkEndpoint({ service, endpoint, plaintext }: GoogleCaConfig): GoogleEndpoint {
   const at = parseHostPort('endpoint', endpoint ?? DEFAULT_ENDPOINTS[service])
   if (at.port === 0)
-    throw new TypeError(`Cannot use endpoint "${endpoint}": port 0 is no port to call. Name the port of the service.`)
+    throw new OptionError(
+      'endpoint',
+      `Cannot use endpoint "${endpoint}": port 0 is no port to call. Name the port of the service.`,
+    )
   const address = formatHostPort(at)
   if (plaintext && !isLoopback(at.host))
-    throw new TypeError(
+    throw new OptionError(
+      'plaintext',
       `Cannot use plaintext with ${address}: tokens would cross the network in the clear. Leave plaintext out, or set endpoint to a stand-in on 127.0.0.1.`,
     )
   return { ...at, address, plaintext }
@@ -141,8 +159,9 @@ function resourceProblem(value: string, form: RegExp, collection: string): strin
   return form.test(value) ? undefined : `is no resource name. Write projects/…/locations/…/${collection}/…`
 }
 
-function misplaced(field: string, value: string, service: string): TypeError {
-  return new TypeError(
+function misplaced(field: string, value: string, service: string): OptionError {
+  return new OptionError(
+    field,
     `Cannot use ${field} ${JSON.stringify(value)}: service "${service}" has no such setting. Leave it out, or choose the other service.`,
   )
 }

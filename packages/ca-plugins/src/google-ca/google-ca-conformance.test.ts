@@ -7,7 +7,7 @@ import { type GoogleStandIn, type Handler, Refusal, type StandInCall } from '../
 import { type ConformanceSetup, type FakeCA, type FakeCAAnswer, type RefusalCode, suite } from '../conformance/index.ts'
 import { MeshCertificateResponse } from '../gen/google/security/meshca/v1/meshca.ts'
 import { createGoogleCa } from './create-google-ca.ts'
-import { casCapabilities, meshCaCapabilities } from './google-ca.ts'
+import { casCapabilities, googleCa, meshCaCapabilities } from './google-ca.ts'
 
 const { Certificate, FetchCaCertsResponse } = protos.google.cloud.security.privateca.v1
 
@@ -85,9 +85,19 @@ async function create(service: 'cas' | 'mesh-ca', { ca, context, after }: Confor
 }
 
 const slow = process.env['LIVERY_SLOW'] === '1'
+function check(service: 'cas' | 'mesh-ca'): void {
+  googleCa.check?.(configFor(service, { address: '127.0.0.1:443' }), new Set(['credentials']))
+}
+
 describe('cas', { concurrency: 1 }, () => {
-  suite({ test, create: setup => create('cas', setup), capabilities: casCapabilities, slow })
+  suite({ test, check: () => check('cas'), create: setup => create('cas', setup), capabilities: casCapabilities, slow })
 })
 describe('mesh-ca', { concurrency: 1 }, () => {
-  suite({ test, create: setup => create('mesh-ca', setup), capabilities: meshCaCapabilities, slow })
+  suite({
+    test,
+    check: () => check('mesh-ca'),
+    create: setup => create('mesh-ca', setup),
+    capabilities: meshCaCapabilities,
+    slow,
+  })
 })

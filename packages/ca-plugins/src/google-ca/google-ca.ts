@@ -1,7 +1,7 @@
 /** The `google-ca` plugin: Google's Certificate Authority Service, and the Mesh CA that came before it. */
 import { type CACapabilities, defineCAPlugin } from '@livery/core'
 import { createGoogleCa } from './create-google-ca.ts'
-import { googleCaOptions } from './google-ca-config.ts'
+import { checkConfig, googleCaOptions } from './google-ca-config.ts'
 
 /** What Certificate Authority Service can do: those of the plugin. */
 export const casCapabilities: CACapabilities = {
@@ -19,5 +19,6 @@ export const googleCa = defineCAPlugin({
   capabilities: casCapabilities,
   options: googleCaOptions,
   needs: ['tls', 'credentials'],
+  check: checkConfig,
   create: (context, config) => createGoogleCa(context, config),
 })

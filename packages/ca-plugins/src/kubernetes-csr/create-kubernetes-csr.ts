@@ -5,7 +5,7 @@ import { connectionTls } from '../connection/connection-tls.ts'
 import { ApiConnection } from './api-connection.ts'
 import { type KubernetesLibrary, loadKubernetesLibrary } from './client-library.ts'
 import { KubernetesCsrClient } from './kubernetes-csr-client.ts'
-import { checkConfig, type KubernetesCsrConfig } from './kubernetes-csr-config.ts'
+import type { KubernetesCsrConfig } from './kubernetes-csr-config.ts'
 import { LoginFiles } from './login.ts'
 import { SigningRequestApi } from './signing-request-api.ts'
 
@@ -19,7 +19,7 @@ export interface KubernetesCsrSurroundings {
 }
 
 /**
- * Opens no connection yet. Throws a `TypeError` for values that do not go together, and an `Error` with the command that
+ * Opens no connection yet. Throws a `TypeError` outside a pod without `kubeconfig`, and an `Error` with the command that
  * installs it if the client library is missing.
  */
 export async function createKubernetesCsr(
@@ -27,7 +27,6 @@ export async function createKubernetesCsr(
   config: KubernetesCsrConfig,
   { loadLibrary, podRoot, random = Math.random }: KubernetesCsrSurroundings = {},
 ): Promise<CAClient> {
-  checkConfig(config)
   if (config.kubeconfig === undefined && process.env['KUBERNETES_SERVICE_HOST'] === undefined)
     throw new TypeError(
       'Cannot use the service account of the pod: KUBERNETES_SERVICE_HOST is not set, so this is none. Set kubeconfig to a file.',

@@ -9,7 +9,7 @@ import { standInCluster } from '../../test/kube-clusters.ts'
 import { kubernetesCsrConfig, openClient } from '../../test/kube-setup.ts'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { createKubernetesCsr } from './create-kubernetes-csr.ts'
-import { type KubernetesCsrConfig, kubernetesCsrOptions } from './kubernetes-csr-config.ts'
+import { checkConfig, type KubernetesCsrConfig, kubernetesCsrOptions } from './kubernetes-csr-config.ts'
 
 const never = new AbortController().signal
 
@@ -24,9 +24,9 @@ const refusals: readonly (readonly [string, Partial<KubernetesCsrConfig>, RegExp
   ['no usage', { signerRoots: 'a.pem', kubeconfig: 'k', usages: [] }, /usages \[\]: .*Leave it out/],
 ]
 for (const [what, config, message] of refusals)
-  test(`a configuration with ${what} is refused by name and remedy`, async () => {
+  test(`a configuration with ${what} is refused by name and remedy`, () => {
     const { signerRoots: _, ...rest } = kubernetesCsrConfig({})
-    await assert.rejects(createKubernetesCsr(pluginContext(), { ...rest, ...config }), { name: 'TypeError', message })
+    assert.throws(() => checkConfig({ ...rest, ...config }), { name: 'TypeError', message })
   })
 
 test('names are checked by their form', () => {

@@ -1,5 +1,5 @@
 /** The configuration keys of the `kubernetes-csr` plugin, and what only the plugin can check of their values. */
-import type { ConfigOf, PluginOptions } from '@livery/core'
+import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
 
 export const kubernetesCsrOptions = {
   signerName: {
@@ -43,23 +43,26 @@ export const kubernetesCsrOptions = {
 
 export type KubernetesCsrConfig = ConfigOf<typeof kubernetesCsrOptions>
 
-/** Throws a `TypeError` that names the field, its value, the reason and the remedy. */
 export function checkConfig(config: KubernetesCsrConfig): void {
   const { signerRoots, clusterTrustBundle, kubeconfig, context, usages } = config
   if (signerRoots === undefined && clusterTrustBundle === undefined)
-    throw new TypeError(
+    throw new OptionError(
+      'signerRoots',
       "Cannot use kubernetes-csr: certificates come without their root. Set signerRoots to a file with the signer's roots, or clusterTrustBundle to the name of the bundle that has them.",
     )
   if (signerRoots !== undefined && clusterTrustBundle !== undefined)
-    throw new TypeError(
+    throw new OptionError(
+      'signerRoots',
       `Cannot use signerRoots ${JSON.stringify(signerRoots)}: clusterTrustBundle is set as well. Leave one of them out.`,
     )
   if (context !== undefined && kubeconfig === undefined)
-    throw new TypeError(
+    throw new OptionError(
+      'context',
       `Cannot use context ${JSON.stringify(context)}: it is one of a kubeconfig, and none is named. Set kubeconfig to its file.`,
     )
   if (usages.length === 0)
-    throw new TypeError(
+    throw new OptionError(
+      'usages',
       'Cannot use usages []: the API server takes no request without one. Leave it out for the default.',
     )
 }

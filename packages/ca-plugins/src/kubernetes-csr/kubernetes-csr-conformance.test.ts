@@ -17,7 +17,21 @@ const STATUS: Readonly<Record<Exclude<RefusalCode, 'denied' | 'ttl-too-long'>, n
 /** What outlives a server, as etcd does. */
 const stores = new WeakMap<FakeCA, KubeObjects>()
 
-suite({ test, capabilities: kubernetesCsr.capabilities, create, slow: process.env['LIVERY_SLOW'] === '1' })
+const CONFIG = {
+  signerName: SIGNER,
+  clusterTrustBundle: 'example.com:workloads:roots',
+  usages: ['digital signature', 'server auth', 'client auth'],
+  approvalTimeout: 900_000,
+  namePrefix: 'livery-',
+}
+
+suite({
+  test,
+  capabilities: kubernetesCsr.capabilities,
+  create,
+  check: () => kubernetesCsr.check?.(CONFIG, new Set()),
+  slow: process.env['LIVERY_SLOW'] === '1',
+})
 
 async function create({ ca, context, after }: ConformanceSetup) {
   const objects = stores.get(ca) ?? new KubeObjects()
@@ -34,14 +48,7 @@ async function create({ ca, context, after }: ConformanceSetup) {
   server.admit = object => signer.admit(object)
   const { path, remove } = await kubeconfigFile(server, ca.trustBundle().join(''))
   after(remove)
-  return await createKubernetesCsr(context, {
-    signerName: SIGNER,
-    clusterTrustBundle: 'example.com:workloads:roots',
-    kubeconfig: path,
-    usages: ['digital signature', 'server auth', 'client auth'],
-    approvalTimeout: 900_000,
-    namePrefix: 'livery-',
-  })
+  return await createKubernetesCsr(context, { ...CONFIG, kubeconfig: path })
 }
 
 /** Approver and signer in one: asks the CA for each request, and writes down what it says. */

@@ -1,7 +1,7 @@
 /** The `kubernetes-csr` plugin: certificates by CertificateSigningRequests of the Kubernetes API. */
 import { defineCAPlugin } from '@livery/core'
 import { createKubernetesCsr } from './create-kubernetes-csr.ts'
-import { kubernetesCsrOptions } from './kubernetes-csr-config.ts'
+import { checkConfig, kubernetesCsrOptions } from './kubernetes-csr-config.ts'
 
 export const kubernetesCsr = defineCAPlugin({
   apiVersion: 1,
@@ -16,5 +16,6 @@ export const kubernetesCsr = defineCAPlugin({
   },
   options: kubernetesCsrOptions,
   needs: ['credentials'],
+  check: checkConfig,
   create: (context, config) => createKubernetesCsr(context, config),
 })

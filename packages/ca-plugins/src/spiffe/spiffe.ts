@@ -23,8 +23,6 @@ export const spiffe = defineCAPlugin({
     },
   },
   create(context, { address, timeout }) {
-    const problem = endpointProblem(address)
-    if (problem !== undefined) throw new TypeError(`Cannot use address "${address}": it ${problem}.`)
     if (leavesMachine(address))
       context.log.warn(`address ${address} is on another machine: keys cross the network in the clear. Use a socket.`)
     return new SpiffeClient({ context, address, timeoutMs: timeout })

@@ -1,5 +1,5 @@
 /** The configuration keys of the `step-ca` plugin, and what only the plugin can check of their values. */
-import type { CAContext, ConfigOf, CredentialSource, PluginOptions } from '@livery/core'
+import { type AgentKey, type ConfigOf, type CredentialSource, OptionError, type PluginOptions } from '@livery/core'
 import { addressProblem } from '../https-json.ts'
 
 export const stepCaOptions = {
@@ -36,32 +36,40 @@ export type Proof =
   | { readonly kind: 'key'; readonly provisioner: string; readonly keyFile: string; readonly passwordFile?: string }
   | { readonly kind: 'token'; readonly credentials: CredentialSource }
 
-/** Throws a `TypeError` that names the field, the reason and the remedy. */
-export function checkConfig(config: StepCaConfig, { tls, credentials }: CAContext): Proof {
-  const { fingerprint } = config
-  if (fingerprint !== undefined && tls)
-    throw new TypeError(
+export function checkConfig(config: StepCaConfig, beside: ReadonlySet<AgentKey>): void {
+  const { fingerprint, provisioner, jwkFile, passwordFile } = config
+  if (fingerprint !== undefined && (beside.has('rootCert') || beside.has('clientCertificate')))
+    throw new OptionError(
+      'fingerprint',
       `Cannot use fingerprint "${fingerprint}": rootCert or clientCertificate is set as well. Leave fingerprint or those out.`,
     )
   if (fingerprint !== undefined && new URL(config.address).protocol !== 'https:')
-    throw new TypeError(`Cannot use fingerprint "${fingerprint}": address has no TLS. Write address with https.`)
-  return proofOf(config, credentials)
+    throw new OptionError(
+      'fingerprint',
+      `Cannot use fingerprint "${fingerprint}": address has no TLS. Write address with https.`,
+    )
+  if (provisioner !== undefined && jwkFile === undefined)
+    throw new OptionError(
+      'provisioner',
+      `Cannot use provisioner ${JSON.stringify(provisioner)}: jwkFile is missing. Set jwkFile to the file with its private key, or leave provisioner out to send the token of credentials.`,
+    )
+  if (jwkFile !== undefined && provisioner === undefined)
+    throw new OptionError(
+      'jwkFile',
+      `Cannot use jwkFile "${jwkFile}": provisioner is missing. Set provisioner to the name that the CA knows the key by.`,
+    )
+  if (passwordFile !== undefined && jwkFile === undefined)
+    throw new OptionError(
+      'passwordFile',
+      `Cannot use passwordFile "${passwordFile}": there is no jwkFile to open with it. Leave it out.`,
+    )
 }
 
-function proofOf(config: StepCaConfig, credentials: CredentialSource | undefined): Proof {
+/** Throws a `TypeError` if there is nothing to ask with. */
+export function proofOf(config: StepCaConfig, credentials: CredentialSource | undefined): Proof {
   const { provisioner, jwkFile, passwordFile } = config
   if (provisioner !== undefined && jwkFile !== undefined)
     return { kind: 'key', provisioner, keyFile: jwkFile, ...(passwordFile !== undefined && { passwordFile }) }
-  if (provisioner !== undefined)
-    throw new TypeError(
-      `Cannot use provisioner ${JSON.stringify(provisioner)}: jwkFile is missing. Set jwkFile to the file with its private key, or leave provisioner out to send the token of credentials.`,
-    )
-  if (jwkFile !== undefined)
-    throw new TypeError(
-      `Cannot use jwkFile "${jwkFile}": provisioner is missing. Set provisioner to the name that the CA knows the key by.`,
-    )
-  if (passwordFile !== undefined)
-    throw new TypeError(`Cannot use passwordFile "${passwordFile}": there is no jwkFile to open with it. Leave it out.`)
   if (credentials) return { kind: 'token', credentials }
   throw new TypeError(
     'Cannot use step-ca: there is nothing to ask with. Set provisioner and jwkFile, or tokenFile or credentials for a token that a provisioner of the CA accepts.',

@@ -29,7 +29,9 @@ async function withToken({ ca, context, after }: ConformanceSetup) {
 
 const without = { token: 'the plugin signs its tokens itself', 'token-file': 'the plugin signs its tokens itself' }
 describe('with a key', { concurrency: 1 }, () => {
-  suite({ test, create: withKey, capabilities, without, slow })
+  const address = 'https://ca.example:9000'
+  const check = () => stepCa.check?.({ address, provisioner: PROVISIONER, jwkFile: '/key.json', timeout }, new Set())
+  suite({ test, check, create: withKey, capabilities, without, slow })
 })
 describe('with a token', { concurrency: 1 }, () => {
   suite({ test, create: withToken, capabilities, slow })

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { inspect } from 'node:util'
-import { type CAContext, CAError, type CAErrorCode, SystemClock } from '@livery/core'
+import { type AgentKey, CAError, type CAErrorCode, OptionError, SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { caError } from '../../test/citadel-setup.ts'
@@ -191,21 +191,23 @@ test('the root is fetched by its fingerprint once, with colons or without, and a
 test('values that do not go together are refused by their names', async t => {
   const { context, config } = await setUp(t)
   const { jwkFile, provisioner, ...bare } = config
-  const tls = async () => ({})
   const fingerprint = 'a'.repeat(64)
-  const cases: readonly (readonly [Partial<CAContext>, StepCaConfig, RegExp])[] = [
-    [{}, bare, /nothing to ask with. Set provisioner and jwkFile, or tokenFile/],
-    [{}, { ...bare, provisioner }, /provisioner "livery@example": jwkFile is missing/],
-    [{}, { ...bare, jwkFile }, /jwkFile ".*": provisioner is missing/],
-    [{}, { ...bare, passwordFile: '/p' }, /passwordFile "\/p": there is no jwkFile/],
-    [{ tls }, { ...config, fingerprint }, /fingerprint "a+": rootCert or clientCertificate is set/],
-    [{}, { ...config, fingerprint }, /fingerprint "a+": address has no TLS/],
+  const cases: readonly (readonly [readonly AgentKey[], StepCaConfig, RegExp])[] = [
+    [[], { ...bare, provisioner }, /provisioner "livery@example": jwkFile is missing/],
+    [[], { ...bare, jwkFile }, /jwkFile ".*": provisioner is missing/],
+    [[], { ...bare, passwordFile: '/p' }, /passwordFile "\/p": there is no jwkFile/],
+    [['rootCert'], { ...config, fingerprint }, /fingerprint "a+": rootCert or clientCertificate is set/],
+    [[], { ...config, fingerprint }, /fingerprint "a+": address has no TLS/],
   ]
-  for (const [parts, values, message] of cases)
-    await assert.rejects(
-      async () => stepCa.create({ ...context, ...parts }, values),
-      (error: unknown) => error instanceof TypeError && message.test(error.message),
+  for (const [beside, values, message] of cases)
+    assert.throws(
+      () => stepCa.check?.(values, new Set(beside)),
+      (error: unknown) =>
+        error instanceof OptionError &&
+        error.message.startsWith(`Cannot use ${error.option} `) &&
+        message.test(error.message),
     )
+  await assert.rejects(async () => stepCa.create(context, bare), /nothing to ask with. Set provisioner and jwkFile, or/)
   const { problem } = stepCa.options.fingerprint
   assert.match(problem('abc') ?? '', /64 hexadecimal digits/)
 })

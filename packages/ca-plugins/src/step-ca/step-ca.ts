@@ -15,7 +15,7 @@ import { rootsOf, splitChain, unusable } from '../certificate-chain.ts'
 import { HttpsJson, type JsonAnswer, withSlash } from '../https-json.ts'
 import { pinnedRoot } from './pinned-root.ts'
 import { ProvisionerKey } from './provisioner-key.ts'
-import { checkConfig, type Proof, type StepCaConfig, stepCaOptions } from './step-ca-config.ts'
+import { checkConfig, type Proof, proofOf, type StepCaConfig, stepCaOptions } from './step-ca-config.ts'
 import { errorOfAnswer } from './step-ca-error.ts'
 
 export const stepCa = defineCAPlugin({
@@ -24,9 +24,8 @@ export const stepCa = defineCAPlugin({
   capabilities: { roots: 'poll', ttl: 'honoured', san: 'csr', keyTypes: KEY_TYPES },
   needs: ['tls', 'credentials'],
   options: stepCaOptions,
-  create(context, config) {
-    return new StepCaClient(context, config, checkConfig(config, context))
-  },
+  check: checkConfig,
+  create: (context, config) => new StepCaClient(context, config, proofOf(config, context.credentials)),
 })
 
 /** Where an answer cannot be used. */

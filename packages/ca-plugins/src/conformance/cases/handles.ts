@@ -29,6 +29,7 @@ export async function expectNoMoreOpen(before: ReadonlyMap<string, number>, pati
   assert.deepEqual(leftOpen(before), [], 'after close these are still open, and keep the process alive')
 }
 
-function leftOpen(before: ReadonlyMap<string, number>): readonly string[] {
+/** What is open now and was not `before`. */
+export function leftOpen(before: ReadonlyMap<string, number>): readonly string[] {
   return [...openResources()].filter(([kind, count]) => count > (before.get(kind) ?? 0)).map(([kind]) => kind)
 }

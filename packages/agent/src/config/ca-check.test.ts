@@ -1,0 +1,173 @@
+/** What only the plugins can tell of a configuration: each refusal with its line, before anything is made of it. */
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { FakeClock } from '@livery/core/testing'
+import { makeDirectory } from '../../test/livery-process.ts'
+import { writePluginModule } from '../../test/plugin-module.ts'
+import { loadIsolatedCAPlugin } from '../plugin-worker/isolated-plugin.ts'
+import { ConfigError } from './config-error.ts'
+import { loadConfig } from './load.ts'
+
+async function makeFolder(t: TestContext): Promise<string> {
+  const directory = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  return directory.path
+}
+
+/** `ca` is the section in YAML; each fault with its line. */
+async function refusals(folder: string, ca: string): Promise<readonly string[]> {
+  const file = join(folder, 'livery.yaml')
+  await writeFile(file, `ca: { ${ca} }\nidentities: ["spiffe://cluster.local/a"]\nsockets: [{ path: /s }]\n`)
+  try {
+    await loadConfig({ file, environment: {}, workingDirectory: folder, terminal: false })
+  } catch (error) {
+    assert.ok(error instanceof ConfigError, String(error))
+    return error.problems.map(
+      ({ origin, path, text }) => `${'line' in origin ? origin.line : origin.kind} ${path}: ${text}`,
+    )
+  }
+  return []
+}
+
+const PIN = 'ab'.repeat(32)
+const POOL = 'projects/p/locations/l/caPools/c'
+
+/** `at` is the key in the second line. */
+const BUILT_IN: readonly (readonly [ca: string, at: string, says: string])[] = [
+  [
+    'plugin: citadel, address: "ca:15012", rootCert: system,\n headers: { X-bin: s3cret }',
+    'headers',
+    'headers.X-bin "…": names in -bin are for binary values. Use another name.',
+  ],
+  [
+    `plugin: step-ca, address: "https://ca", rootCert: system,\n fingerprint: ${PIN}`,
+    'fingerprint',
+    `fingerprint "${PIN}": rootCert or clientCertificate is set as well. Leave fingerprint or those out.`,
+  ],
+  [
+    'plugin: step-ca, address: "https://ca",\n passwordFile: /p',
+    'passwordFile',
+    'passwordFile "/p": there is no jwkFile to open with it. Leave it out.',
+  ],
+  [
+    'plugin: kubernetes-csr, signerName: a.example/b, signerRoots: r.pem,\n context: c',
+    'context',
+    'context "c": it is one of a kubeconfig, and none is named. Set kubeconfig to its file.',
+  ],
+  ...['tokenFile: t', 'credentials: { source: gce-metadata }'].map(
+    given =>
+      [
+        `plugin: google-ca, pool: ${POOL}, ${given},\n credentialsFile: /wif.json`,
+        'credentialsFile',
+        'credentialsFile "/wif.json": credentials are configured as well. Leave one of them out.',
+      ] as const,
+  ),
+  [
+    `plugin: google-ca, service: mesh-ca,\n pool: ${POOL}`,
+    'pool',
+    `pool "${POOL}": service "mesh-ca" has no such setting. Leave it out, or choose the other service.`,
+  ],
+  [
+    'plugin: file-mount,\n layout: kubernetes-tls',
+    'layout',
+    'layout "kubernetes-tls": folder is missing. Name it, such as /var/run/identities/{namespace}/{serviceAccount}.',
+  ],
+  [
+    'plugin: failover, cas: [{ plugin: embedded }],\n pause: 10m',
+    'pause',
+    'pause 600000 ms: it is longer than maxPause, 300000 ms. Lower pause or raise maxPause.',
+  ],
+]
+for (const [ca, at, says] of BUILT_IN)
+  test(`refused: ${ca.replace('\n', '')}`, async t => {
+    assert.deepEqual(await refusals(await makeFolder(t), ca), [`2 ca.${at}: Cannot use ${says}`])
+  })
+
+test('each CA of a list is checked by its own plugin, and refused at its own place', async t => {
+  const ca = `plugin: failover,
+    pause: 1h,
+    cas: [{ plugin: citadel, address: "a:15012", rootCert: r,
+    headers: { te: x } }, { plugin: embedded }, { plugin: step-ca, address: "https://ca",
+    passwordFile: /p }]`
+  assert.deepEqual(
+    (await refusals(await makeFolder(t), ca)).map(text => text.split(':')[0]),
+    ['2 ca.pause', '4 ca.cas[0].headers', '5 ca.cas[2].passwordFile'],
+  )
+})
+
+const ACME = `needs: ['tls', 'credentials'],
+  options: { low: { type: 'duration', default: '1s', description: '' }, high: { type: 'duration', description: '' } },`
+
+test('a module is asked in its thread, with what it gets and which keys of the agent stand beside', async t => {
+  const folder = await makeFolder(t)
+  const says = `throw new TypeError(JSON.stringify([config, [...beside]]))`
+  await writePluginModule(folder, { fields: `${ACME} check(config, beside) { ${says} },` })
+  const [all, none] = [
+    await refusals(
+      folder,
+      'plugin: ./acme.mjs, high: 2s, rootCert: r, tokenFile: t, credentials: { source: gce-metadata }',
+    ),
+    await refusals(folder, 'plugin: ./acme.mjs'),
+  ]
+  assert.deepEqual(all, ['1 ca: [{"low":1000,"high":2000},["rootCert","tokenFile","credentials"]]'])
+  assert.deepEqual(none, ['1 ca: [{"low":1000},[]]'])
+})
+
+const DOES: readonly (readonly [what: string, does: string, says: readonly string[]])[] = [
+  ['lets it through', '', []],
+  ['names its option', `throw new OptionError('low', 'low is over high')`, ['2 ca.low: low is over high']],
+  [
+    'throws a string',
+    `throw 'boom'`,
+    [
+      '1 ca: The plugin acme failed to check its configuration: it threw "boom". Mend it, or install a version that works.',
+    ],
+  ],
+  [
+    'ends the process',
+    `process.exit(3)`,
+    [
+      '1 ca: The plugin acme failed to check its configuration: it ended its thread (exit code 3). Mend it, or install a version that works.',
+    ],
+  ],
+]
+for (const [what, does, says] of DOES)
+  test(`the check of a module that ${what}`, async t => {
+    const folder = await makeFolder(t)
+    const onLoad = `import { OptionError } from '@livery/core'`
+    await writePluginModule(folder, { onLoad, fields: `${ACME} check() { ${does} },` })
+    assert.deepEqual(await refusals(folder, 'plugin: ./acme.mjs,\n low: 2s'), says)
+  })
+
+test('the check of a module that never ends is given up, and its thread with it', async t => {
+  const folder = await makeFolder(t)
+  const module = await writePluginModule(folder, { fields: `check() { once('checking'); for (;;); },` })
+  const clock = new FakeClock()
+  const plugin = await loadIsolatedCAPlugin(module, {}, clock)
+  assert.ok('check' in plugin)
+  const checking: Promise<unknown> = assert.rejects(async () => await plugin.check?.({}, new Set()), {
+    message: 'it gave no answer within 30 s',
+  })
+  while (!existsSync(join(folder, 'checking'))) await setImmediate()
+  await clock.advance(30_000)
+  await checking
+  assert.deepEqual(clock.deadlines(), [])
+})
+
+test('a source of credentials from a module is asked as a plugin is', async t => {
+  const folder = await makeFolder(t)
+  const check = `check({ word }) { if (word === 'shut') throw new TypeError('Cannot use word "shut": it opens nothing.') }`
+  await writeFile(
+    join(folder, 'source.mjs'),
+    `export const plugin = { apiVersion: 1, name: 'word', create() {}, ${check},
+      options: { word: { type: 'string', description: '' } } }`,
+  )
+  const ca = (word: string) =>
+    `plugin: citadel, address: "ca:15012", rootCert: system,\n credentials: { source: ./source.mjs, word: ${word} }`
+  assert.deepEqual(await refusals(folder, ca('open')), [])
+  assert.deepEqual(await refusals(folder, ca('shut')), ['2 ca.credentials: Cannot use word "shut": it opens nothing.'])
+})
