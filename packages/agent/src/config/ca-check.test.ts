@@ -99,6 +99,11 @@ test('each CA of a list is checked by its own plugin, and refused at its own pla
   )
 })
 
+test('of a default that does not go with what is set, the line is that of the section', async t => {
+  const [found] = await refusals(await makeFolder(t), 'plugin: failover, cas: [{ plugin: embedded }], maxPause: 10s')
+  assert.match(found ?? '', /^1 ca\.pause: .* raise maxPause\.$/)
+})
+
 const ACME = `needs: ['tls', 'credentials'],
   options: { low: { type: 'duration', default: '1s', description: '' }, high: { type: 'duration', description: '' } },`
 

@@ -127,7 +127,11 @@ async function readCA(layers: Layers, sources: ConfigSources, problems: ConfigPr
     problems.push(...result.issues.map(issue => toProblem(issue, 'ca', origin, isSecret)))
     return { ca: undefined, tree, isSecret }
   }
-  for (const finding of await checkCASection(result.output)) refuse(finding)
+  for (const finding of await checkCASection(result.output)) {
+    const own = origin(finding.path)
+    // A default is at fault only by what stands beside it.
+    problems.push({ ...finding, origin: own.kind === 'default' ? origin('ca') : own })
+  }
   return { ca: result.output, tree, isSecret }
 }
 

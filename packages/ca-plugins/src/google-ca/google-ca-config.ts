@@ -104,7 +104,7 @@ export function targetOf(config: GoogleCaConfig): CasTarget | MeshCaTarget {
 function casTarget({ clusterUrl, ...config }: GoogleCaConfig, endpoint: GoogleEndpoint): CasTarget {
   if (config.pool === undefined)
     throw new OptionError(
-      'service',
+      'pool',
       'Cannot use service "cas": pool is missing. Set pool to projects/…/locations/…/caPools/….',
     )
   if (clusterUrl !== undefined) throw misplaced('clusterUrl', clusterUrl, 'cas')
