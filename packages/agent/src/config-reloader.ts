@@ -120,6 +120,7 @@ export function describeChanges(changes: LiveChanges): string {
   tell(changes.identitiesRemoved, 'identity', 'identities', 'removed')
   tell(changes.socketsOpened, 'socket', 'sockets', 'opened')
   tell(changes.socketsClosed, 'socket', 'sockets', 'closed')
+  tell(changes.socketsChanged, 'socket', 'sockets', 'changed')
   return parts.length === 0 ? 'identities and sockets are the same' : parts.join(', ')
 }
 

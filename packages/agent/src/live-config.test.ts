@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { SpiffeId } from '@livery/core'
-import type { SocketConfig } from '@livery/sds-server'
+import type { AccessConfig, SocketConfig } from '@livery/sds-server'
 import { type Config, loadConfig } from './config/load.ts'
 import { describeChanges } from './config-reloader.ts'
 import { type LiveChanges, LiveConfig } from './live-config.ts'
@@ -23,12 +23,14 @@ async function configWith(settings: object): Promise<Config> {
   return config
 }
 
-/** Keeps what is held and listened on; paths in `refused` cannot be listened on. */
+/** Keeps what is held and listened on; paths in `refused` cannot be used. */
 class Bench {
   readonly held = new Map<SpiffeId, string | undefined>()
   readonly listening = new Set<string>()
   readonly refused = new Set<string>()
   readonly failed: string[] = []
+  /** Rules that were put in force. */
+  readonly access: AccessConfig[] = []
   readonly live: LiveConfig
 
   constructor(config: Config) {
@@ -43,13 +45,21 @@ class Bench {
     this.live.serve({
       listen: socket => this.#listen([socket]),
       listenAll: sockets => this.#listen(sockets),
+      prepareAccess: configs => {
+        this.#check(configs)
+        return () => void this.access.push(...configs)
+      },
       stopListening: async path => void this.listening.delete(path),
     })
   }
 
   async #listen(sockets: readonly SocketConfig[]): Promise<void> {
-    for (const { path } of sockets) if (this.refused.has(path)) throw new Error(`Cannot listen on ${path}`)
+    this.#check(sockets)
     for (const { path } of sockets) this.listening.add(path)
+  }
+
+  #check(sockets: readonly AccessConfig[]): void {
+    for (const { path } of sockets) if (this.refused.has(path)) throw new Error(`Cannot use ${path}`)
   }
 }
 
@@ -71,7 +81,7 @@ test('a socket that cannot be opened undoes what was begun', async () => {
   const bench = new Bench(await configWith({ identities: [WEB, { id: API, tokenFile: '/a' }] }))
   bench.refused.add('/x')
   const wanted = await configWith({ identities: [{ id: API, socket: '/api' }], sockets: [{ path: '/x' }] })
-  await assert.rejects(bench.live.apply(wanted, signal), /Cannot listen on \/x/)
+  await assert.rejects(bench.live.apply(wanted, signal), /Cannot use \/x/)
   assert.deepEqual([...bench.held.entries()].toSorted(), [
     [API, '/a'],
     [WEB, undefined],
@@ -112,12 +122,46 @@ test('an identity that comes back keeps its socket, though it was forgotten in b
   assert.ok(bench.listening.has('/web'))
 })
 
+test('other rules of a shared socket are put in force, and other keys of it are named until the agent starts anew', async () => {
+  const bench = new Bench(await configWith({ identities: [WEB], sockets: [{ path: '/sds', callers: [{ uid: 7 }] }] }))
+  const allow = ['spiffe://cluster.local/*']
+  const wanted = { path: '/sds', allow, mode: '0600' }
+  for (const [socketsChanged, more] of [
+    [1, {}],
+    [0, {}],
+    [1, { onDemand: true }],
+  ] as const) {
+    const config = await configWith({ identities: [WEB], sockets: [{ ...wanted, ...more }] })
+    const changes = await bench.live.apply(config, signal)
+    assert.deepEqual([changes.socketsChanged, changes.needsRestart], [socketsChanged, ['sockets[0].mode']])
+    assert.equal(bench.live.sockets()[0]?.mode, 0o660)
+  }
+  assert.deepEqual(bench.access, [
+    { path: '/sds', allow, onDemand: false },
+    { path: '/sds', allow, onDemand: true },
+  ])
+})
+
+test('rules that come with a socket that cannot be opened, or are refused, change nothing', async () => {
+  const bench = new Bench(await configWith({ identities: [WEB] }))
+  const allow = ['spiffe://cluster.local/*']
+  const wanted = await configWith({ identities: [WEB, API], sockets: [{ path: '/sds', allow }, { path: '/x' }] })
+  for (const path of ['/x', '/sds']) {
+    bench.refused.clear()
+    bench.refused.add(path)
+    await assert.rejects(bench.live.apply(wanted, signal), { message: `Cannot use ${path}` })
+    assert.deepEqual([bench.access, bench.live.sockets()[0]?.allow], [[], []])
+    assert.deepEqual([[...bench.held.keys()], [...bench.listening]], [[WEB], ['/sds']])
+  }
+})
+
 test('changes are told in one line', () => {
   const none: LiveChanges = {
     identitiesAdded: 0,
     identitiesRemoved: 0,
     socketsOpened: 0,
     socketsClosed: 0,
+    socketsChanged: 0,
     needsRestart: [],
   }
   const cases: readonly [Partial<LiveChanges>, string][] = [
@@ -125,6 +169,7 @@ test('changes are told in one line', () => {
     [{ identitiesAdded: 3, identitiesRemoved: 1, socketsOpened: 1 }, '3 identities added, 1 removed, 1 socket opened'],
     [{ identitiesRemoved: 1, socketsClosed: 2 }, '1 identity removed, 2 sockets closed'],
     [{ socketsOpened: 2, socketsClosed: 1 }, '2 sockets opened, 1 closed'],
+    [{ identitiesAdded: 1, socketsChanged: 2 }, '1 identity added, 2 sockets changed'],
   ]
   for (const [changes, text] of cases) assert.equal(describeChanges({ ...none, ...changes }), text)
 })

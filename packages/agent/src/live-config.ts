@@ -1,7 +1,7 @@
 /** The part of the configuration that changes while the agent runs: its identities and its sockets, as they are now. */
 import { isDeepStrictEqual } from 'node:util'
 import type { SecretManager } from '@livery/core'
-import type { SdsServer, SocketConfig } from '@livery/sds-server'
+import type { AccessConfig, SdsServer, SocketConfig } from '@livery/sds-server'
 import { changedKeys } from './config/changes.ts'
 import { childPath } from './config/document.ts'
 import type { ConfiguredIdentity } from './config/identities.ts'
@@ -14,7 +14,9 @@ export interface LiveChanges {
   readonly identitiesRemoved: number
   readonly socketsOpened: number
   readonly socketsClosed: number
-  /** Changes of shared sockets that go on as they are, by the path of the key. */
+  /** Shared ones that go on, with other rules of who may have what. */
+  readonly socketsChanged: number
+  /** Other changes of shared sockets, which go on as they are, by the path of the key. */
   readonly needsRestart: readonly string[]
 }
 
@@ -24,7 +26,7 @@ export interface LiveConfigOptions {
   readonly onError: (error: unknown, path: string) => void
 }
 
-type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'stopListening'>
+type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'prepareAccess' | 'stopListening'>
 
 /** Holds the configured identities from the start; `serve` has to be called before anything changes. */
 export class LiveConfig {
@@ -53,17 +55,14 @@ export class LiveConfig {
 
   /**
    * Makes it so; what is the same in both is not touched. Rejects with an `SdsServerError` if a new socket cannot be
-   * opened, and then all stays as it was. One that should take the path of another is tried again the next time.
+   * opened or new rules cannot be used, and then all stays as it was. One that should take the path of another is tried
+   * again the next time.
    */
   async apply(config: Config, signal: AbortSignal): Promise<LiveChanges> {
     const wanted = byPath(sdsSockets(config))
     const opened = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
-    const different = [...wanted.values()].filter(socket => {
-      const present = this.#sockets.get(socket.path)
-      return present !== undefined && !isDeepStrictEqual(socket, present)
-    })
-    const replaced = different.filter(socket => isOwn(socket) || isOwn(this.#sockets.get(socket.path)))
-    const needsRestart = different.flatMap(socket => (replaced.includes(socket) ? [] : this.#keys(socket, config)))
+    const { replaced, changed, needsRestart } = this.#compare(wanted, config)
+    const changeAccess = this.#sds?.prepareAccess(changed.map(accessOf))
 
     const before = this.#identities
     const counts = this.#hold(byId(config))
@@ -73,12 +72,14 @@ export class LiveConfig {
       this.#hold(before)
       throw error
     }
-    for (const socket of opened) this.#sockets.set(socket.path, socket)
+    changeAccess?.()
+    for (const socket of [...opened, ...changed]) this.#sockets.set(socket.path, socket)
     const closed = this.sockets().filter(socket => !wanted.has(socket.path) && !this.#isLeaving(socket))
     for (const { path } of [...closed, ...replaced]) this.#stop(path)
     for (const socket of replaced) await this.#open(socket, signal)
     const socketsOpened = opened.length + replaced.filter(({ path }) => this.#sockets.has(path)).length
-    return { ...counts, socketsOpened, socketsClosed: closed.length + replaced.length, needsRestart }
+    const socketsClosed = closed.length + replaced.length
+    return { ...counts, socketsOpened, socketsClosed, socketsChanged: changed.length, needsRestart }
   }
 
   /** An identity is no longer held: its own socket goes with it, unless it is configured. */
@@ -86,6 +87,29 @@ export class LiveConfig {
     if (!this.#leaving.delete(name)) return
     for (const socket of this.sockets())
       if (socket.identity === name && this.#isLeaving(socket)) this.#stop(socket.path)
+  }
+
+  /** What of `wanted` is different from what listens at its path; `changed` as they are to go on. */
+  #compare(wanted: ReadonlyMap<string, SocketConfig>, { sockets }: Config) {
+    const replaced: SocketConfig[] = []
+    const changed: SocketConfig[] = []
+    const needsRestart: string[] = []
+    for (const [path, socket] of wanted) {
+      const present = this.#sockets.get(path)
+      if (present === undefined || isDeepStrictEqual(socket, present)) continue
+      if (isOwn(socket) || isOwn(present)) {
+        replaced.push(socket)
+        continue
+      }
+      if (!isDeepStrictEqual(accessOf(socket), accessOf(present)))
+        changed.push({ ...fixedOf(present), ...accessOf(socket) })
+      const key = childPath(
+        'sockets',
+        sockets.findIndex(shared => shared.path === path),
+      )
+      needsRestart.push(...changedKeys(fixedOf(present), fixedOf(socket), key))
+    }
+    return { replaced, changed, needsRestart }
   }
 
   #hold(
@@ -127,15 +151,19 @@ export class LiveConfig {
       this.#options.onError(error, socket.path)
     }
   }
-
-  #keys(socket: SocketConfig, config: Config): string[] {
-    const index = config.sockets.findIndex(({ path }) => path === socket.path)
-    return changedKeys(this.#sockets.get(socket.path) ?? {}, socket, childPath('sockets', index))
-  }
 }
 
-function isOwn(socket: SocketConfig | undefined): boolean {
-  return socket?.identity !== undefined
+function isOwn({ identity }: SocketConfig): boolean {
+  return identity !== undefined
+}
+
+/** What of a shared socket changes while it is open. */
+function accessOf({ mode: _, owner: _owner, group: _group, limits: _limits, ...access }: SocketConfig): AccessConfig {
+  return access
+}
+
+function fixedOf({ allow: _, callers: _callers, onDemand: _onDemand, ...fixed }: SocketConfig): SocketConfig {
+  return fixed
 }
 
 function byPath(sockets: readonly SocketConfig[]): Map<string, SocketConfig> {

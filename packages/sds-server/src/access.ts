@@ -118,8 +118,13 @@ export class Permission implements SecretView {
     return names
   }
 
+  mayHave(secret: SecretName): boolean {
+    return secret.kind === 'bundle' || this.#allows(secret.identity)
+  }
+
+  /** Looks at the rules each time: a name may have been granted under others. */
   current(secret: SecretName): SecretItem | undefined {
-    return this.#context.source.current(secret)
+    return this.mayHave(secret) ? this.#context.source.current(secret) : undefined
   }
 
   subscribe(secret: SecretName, listener: (item: SecretItem | undefined) => void): Disposable {

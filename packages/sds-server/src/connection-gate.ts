@@ -8,11 +8,15 @@ import type { ConnectionInfo, RefusedConnection, SdsEvent } from './sds-event.ts
 /** A connection that was let in. */
 export interface Connection {
   readonly info: ConnectionInfo
+  /** As it is now: the rules of its socket may change. */
   readonly permission: Permission
+  /** At once, with what is on its way. */
+  close(): void
 }
 
 export interface ConnectionGateOptions {
   readonly path: string
+  /** Until others are followed. */
   readonly policy: AccessPolicy
   readonly maxConnections: number
   readonly readPeerCredentials: ReadPeerCredentials | undefined
@@ -26,10 +30,12 @@ export interface ConnectionGateOptions {
 
 export class ConnectionGate {
   readonly #options: ConnectionGateOptions
-  readonly #connections = new Map<string, Connection & { readonly socket: Socket }>()
+  readonly #connections = new Map<string, AdmittedConnection>()
+  #policy: AccessPolicy
 
   constructor(options: ConnectionGateOptions) {
     this.#options = options
+    this.#policy = options.policy
   }
 
   get size(): number {
@@ -43,7 +49,7 @@ export class ConnectionGate {
     const info = { id: this.#options.nextId(), socket: this.#options.path, caller: this.#readCaller(socket) }
     const decision = this.#decide(info.caller)
     if (typeof decision !== 'string') {
-      this.#register({ info, permission: decision, socket })
+      this.#register(new AdmittedConnection(info, decision, socket))
       return
     }
     socket.destroy()
@@ -55,18 +61,27 @@ export class ConnectionGate {
     return this.#connections.get(peer)
   }
 
+  /** Decides by these rules from now on, on the connections that are open as well: those not let in are closed. */
+  follow(policy: AccessPolicy): void {
+    this.#policy = policy
+    for (const connection of this.#connections.values()) {
+      const permission = policy.admit(connection.info.caller)
+      if (permission) connection.permission = permission
+      else connection.close()
+    }
+  }
+
   destroyAll(): void {
-    for (const { socket } of this.#connections.values()) socket.destroy()
+    for (const connection of this.#connections.values()) connection.close()
   }
 
   #decide(caller: PeerCredentials | undefined): Permission | RefusedConnection {
-    const { policy, maxConnections } = this.#options
-    if (this.#connections.size >= maxConnections) return 'too-many-connections'
-    if (!caller && policy.needsCredentials) return 'unreadable-credentials'
-    return policy.admit(caller) ?? 'not-allowed'
+    if (this.#connections.size >= this.#options.maxConnections) return 'too-many-connections'
+    if (!caller && this.#policy.needsCredentials) return 'unreadable-credentials'
+    return this.#policy.admit(caller) ?? 'not-allowed'
   }
 
-  #register(connection: Connection & { readonly socket: Socket }): void {
+  #register(connection: AdmittedConnection): void {
     const { observe, onEmpty, admit } = this.#options
     const { info, socket } = connection
     const peer = `connection ${info.id}`
@@ -91,6 +106,22 @@ export class ConnectionGate {
       // A connection that is gone already; where its credentials matter it is refused.
       return undefined
     }
+  }
+}
+
+class AdmittedConnection implements Connection {
+  readonly info: ConnectionInfo
+  readonly socket: Socket
+  permission: Permission
+
+  constructor(info: ConnectionInfo, permission: Permission, socket: Socket) {
+    this.info = info
+    this.permission = permission
+    this.socket = socket
+  }
+
+  close(): void {
+    this.socket.destroy()
   }
 }
 

@@ -43,6 +43,10 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
     for (const name of new Set(subscribe)) if (name !== EVERYTHING) this.#subscribe(name, held.get(name))
   }
 
+  review(): boolean {
+    return this.#subscriptions.review()
+  }
+
   take(): DiscoveryMessage | undefined {
     const resources = this.#subscriptions.takeDue()
     const removed = this.#subscriptions.takeRemoved()

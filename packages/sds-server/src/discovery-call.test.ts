@@ -70,7 +70,7 @@ async function openStream() {
   }
   const permission = new AccessPolicy({ allow: [WEB, API] }, source, names).admit(undefined)
   assert.ok(permission)
-  const connection = { info: { id: 1, socket: 's', caller: undefined }, permission }
+  const connection = { info: { id: 1, socket: 's', caller: undefined }, permission, close() {} }
   const transport = new OneByOne()
   const stream = new DiscoveryCall(transport, connection, {
     method: 'StreamSecrets',

@@ -51,8 +51,8 @@ interface LiveInfo extends StreamInfo {
  * would read 16 requests ahead, and costs a tenth of a response.
  */
 export class DiscoveryCall<Request extends Answer> implements CallListener, StreamContext, TurnTaker {
-  readonly view: SecretView
   readonly #call: StreamTransport
+  readonly #connection: Connection
   readonly #options: DiscoveryCallOptions<Request>
   readonly #stream: DiscoveryStream<Request>
   readonly #info: LiveInfo
@@ -67,8 +67,8 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
 
   constructor(call: StreamTransport, connection: Connection, options: DiscoveryCallOptions<Request>) {
     const { method, context } = options
-    this.view = connection.permission
     this.#call = call
+    this.#connection = connection
     this.#options = options
     this.#info = {
       id: context.nextId(),
@@ -80,6 +80,10 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     }
     this.#stream = options.createStream(this)
     context.observe({ kind: 'stream-opened', stream: this.info() })
+  }
+
+  get view(): SecretView {
+    return this.#connection.permission
   }
 
   get maxNames(): number {
@@ -140,6 +144,17 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
       details: this.#status.details,
     })
     this.#options.onClose(this)
+  }
+
+  /** A peer that has a name which it may not have any more is cut off, with all its streams: it comes again and asks. */
+  review(): void {
+    if (this.#isOver()) return
+    try {
+      if (this.#stream.review()) this.wake()
+      else this.#connection.close()
+    } catch (error) {
+      this.refuse(error)
+    }
   }
 
   /** Ends the stream with a status; the peer will come again. */

@@ -18,6 +18,7 @@ export type StreamReport =
 
 /** What a state machine of a stream stands on. */
 export interface StreamContext {
+  /** As it is now. */
   readonly view: SecretView
   /** How many names one stream may have. */
   readonly maxNames: number
@@ -34,6 +35,8 @@ export interface DiscoveryStream<Request> extends Disposable {
   readonly names: number
   /** Throws a `StreamRefusal` that ends the stream. */
   receive(request: Request): void
+  /** What the caller may have was decided anew; `false` if it may not have all any more that it was granted. */
+  review(): boolean
   /** The one message that is to be sent now, or `undefined`. Whatever it carries counts as sent. */
   take(): DiscoveryMessage | undefined
 }

@@ -37,6 +37,7 @@ export interface DiscoveryServiceOptions {
 
 interface OpenStream {
   info(): StreamInfo
+  review(): void
   refuse(error: unknown): void
 }
 
@@ -75,6 +76,11 @@ export class DiscoveryService {
 
   streams(): readonly StreamInfo[] {
     return [...this.#open].map(stream => stream.info())
+  }
+
+  /** What callers may have was decided anew. */
+  review(): void {
+    for (const stream of this.#open) stream.review()
   }
 
   /** Ends every stream with UNAVAILABLE, upon which its peer looks for the next server. */
@@ -140,7 +146,8 @@ export class DiscoveryService {
       names: request.resourceNames.length,
       openedAt: context.clock.now(),
     }
-    const open: OpenStream = { info: () => info, refuse: reason => cancellation.abort(reason) }
+    // It is answered once, with what may be had then.
+    const open: OpenStream = { info: () => info, review() {}, refuse: reason => cancellation.abort(reason) }
     this.#open.add(open)
     context.observe({ kind: 'stream-opened', stream: info })
     let ended = { code: 0, details: '' }
@@ -149,7 +156,7 @@ export class DiscoveryService {
       const peer = describePeer(info)
       const report = (each: StreamReport) => this.#report(each, info, peer)
       const options = {
-        view: connection.permission,
+        connection,
         encoder,
         maxNames,
         clock,

@@ -1,15 +1,16 @@
 /** FetchSecrets: one answer to one question, for people with grpcurl and for clients that poll. */
 import type { Clock } from '@livery/core'
+import type { Connection } from './connection-gate.ts'
 import { combinedVersion } from './discovery-message.ts'
 import { askAndReport, type StreamReport } from './discovery-protocol.ts'
 import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { checkNames, checkTypeUrl } from './request-check.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
 import { StreamRefusal } from './stream-refusal.ts'
-import { type SecretView, Subscriptions } from './subscriptions.ts'
+import { Subscriptions } from './subscriptions.ts'
 
 export interface FetchOptions {
-  readonly view: SecretView
+  readonly connection: Pick<Connection, 'permission'>
   readonly encoder: ResponseEncoder
   readonly maxNames: number
   readonly clock: Clock
@@ -24,15 +25,17 @@ export interface FetchOptions {
  * secrets that are still being issued; throws a `StreamRefusal` (UNAVAILABLE) if in the end there is none of them.
  */
 export async function fetchSecrets(request: DiscoveryRequest, options: FetchOptions): Promise<Buffer> {
-  const { view, maxNames, clock } = options
+  const { connection, maxNames, clock } = options
   checkTypeUrl(request.typeUrl)
   checkNames(request.resourceNames, maxNames)
-  const names = request.resourceNames.length > 0 ? request.resourceNames : view.everything(maxNames)
+  const names = request.resourceNames.length > 0 ? request.resourceNames : connection.permission.everything(maxNames)
 
   const { promise, resolve } = Promise.withResolvers<void>()
   let missing = 0
   using subscriptions = new Subscriptions({
-    view,
+    get view() {
+      return connection.permission
+    },
     wake() {
       if (subscriptions.due >= missing) resolve()
     },

@@ -5,7 +5,7 @@ import { MessageComposer } from './discovery-message.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsEvent, StreamInfo } from './sds-event.ts'
 import { SdsServerError } from './sds-server-error.ts'
-import { SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
+import { type AccessConfig, SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
 import { deltaEncoder, sotwEncoder } from './secret-encoding.ts'
 import type { SecretSource } from './secret-source.ts'
 import type { AcceptWaiting } from './socket-file.ts'
@@ -92,6 +92,23 @@ export class SdsServer implements AsyncDisposable {
       throw error
     }
     this.#tellOfFewDescriptors()
+  }
+
+  /**
+   * Prepares other access rules for sockets that are open; those that stay are given, too. Throws an `SdsServerError`
+   * (`invalid-config`), and then nothing has changed. The returned function puts them in force at once: connections whose
+   * caller is not let in any more, or has asked for a name that it may not have any more, are closed; the others go on,
+   * and get what they have asked for in vain and may have now.
+   */
+  prepareAccess(configs: readonly AccessConfig[]): () => void {
+    const changes = configs.map(({ path, ...access }) => {
+      const socket = this.#sockets.get(path)
+      if (socket) return socket.prepareAccess(access)
+      throw new SdsServerError('invalid-config', `Cannot change who may use ${path}: no socket of this server is there`)
+    })
+    return () => {
+      for (const change of changes) change()
+    }
   }
 
   /**

@@ -21,9 +21,13 @@ export interface SocketLimits {
   readonly messageBytes: number
 }
 
-export interface SocketConfig extends SocketAccess {
+/** What may change while it is open. */
+export interface AccessConfig extends SocketAccess {
   /** At most 107 bytes. */
   readonly path: string
+}
+
+export interface SocketConfig extends AccessConfig {
   /** Default: 0o660. */
   readonly mode?: number
   /** Numeric; default: that of the process. */
@@ -67,20 +71,12 @@ export class SdsSocket {
   /** Throws an `SdsServerError` (`invalid-config`); nothing is on the disk yet. */
   constructor(config: SocketConfig, context: SdsContext) {
     const limits = readLimits(config)
-    const policy = new AccessPolicy(config, context.source, context.names)
-    if (policy.needsCredentials && !context.readPeerCredentials) {
-      throw new SdsServerError(
-        'invalid-config',
-        `Cannot use callers on ${config.path}: telling callers apart needs the native addon, which is not there; ` +
-          'build it (npm run native), or give each workload a socket of its own with a mode and owner',
-      )
-    }
     this.maxConnections = limits.connections
     this.#config = config
     this.#context = context
     this.#gate = new ConnectionGate({
       path: config.path,
-      policy,
+      policy: createPolicy(config, context),
       maxConnections: limits.connections,
       readPeerCredentials: context.readPeerCredentials,
       nextId: context.nextId,
@@ -116,6 +112,15 @@ export class SdsSocket {
     })
     this.#file = await this.#opening
     stop.throwIfAborted()
+  }
+
+  /** The returned function puts the rules in force. Throws an `SdsServerError` (`invalid-config`). */
+  prepareAccess(access: SocketAccess): () => void {
+    const policy = createPolicy({ ...access, path: this.#config.path }, this.#context)
+    return () => {
+      this.#gate.follow(policy)
+      this.#service.review()
+    }
   }
 
   status(): SocketStatus {
@@ -157,6 +162,16 @@ export class SdsSocket {
     this.#onEmpty = resolve
     await promise
   }
+}
+
+function createPolicy(config: AccessConfig, { source, names, readPeerCredentials }: SdsContext): AccessPolicy {
+  const policy = new AccessPolicy(config, source, names)
+  if (!policy.needsCredentials || readPeerCredentials) return policy
+  throw new SdsServerError(
+    'invalid-config',
+    `Cannot use callers on ${config.path}: telling callers apart needs the native addon, which is not there; ` +
+      'build it (npm run native), or give each workload a socket of its own with a mode and owner',
+  )
 }
 
 function readLimits(config: SocketConfig): SocketLimits {

@@ -50,6 +50,10 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     this.#follow(this.#wanted(request.resourceNames), isInitial)
   }
 
+  review(): boolean {
+    return this.#subscriptions.review()
+  }
+
   take(): DiscoveryMessage | undefined {
     this.#subscriptions.takeRemoved()
     const resources = this.#subscriptions.takeDue()

@@ -28,6 +28,10 @@ class ModelView implements SecretView {
     return NAMES
   }
 
+  mayHave(): boolean {
+    return true
+  }
+
   current(secret: SecretName) {
     const trustDomain = secret.kind === 'bundle' ? secret.trustDomain : secret.identity
     const version = this.versions.get(trustDomain)

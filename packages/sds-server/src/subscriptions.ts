@@ -14,6 +14,9 @@ export interface SecretView {
   resolve(name: string): Resolution
   /** The names of all that the caller may have, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[]
+  /** Whether a secret that was granted may still be had. */
+  mayHave(secret: SecretName): boolean
+  /** `undefined` also for what may not be had. */
   current(secret: SecretName): SecretItem | undefined
   subscribe(secret: SecretName, listener: (item: SecretItem | undefined) => void): Disposable
 }
@@ -38,6 +41,7 @@ interface Subscription {
 
 /** What subscriptions stand on. */
 export interface SubscriptionContext {
+  /** As it is now. */
   readonly view: SecretView
   /** Called when the source made something due; never during a call of the subscriptions. */
   wake(): void
@@ -85,6 +89,17 @@ export class Subscriptions implements Disposable {
       if (item.version !== held) this.#makeDue(entry)
     }
     return resolution
+  }
+
+  /** After the view has changed: decides anew on what could not be had; `false` if the peer may have lost a name. */
+  review(): boolean {
+    const entries = [...this.#entries.values()]
+    const { view } = this.#context
+    if (entries.some(({ resolution }) => resolution.kind !== 'refused' && !view.mayHave(resolution.secret)))
+      return false
+    for (const { name, resolution, peerVersion } of entries)
+      if (resolution.kind !== 'granted') this.ask(name, peerVersion)
+    return true
   }
 
   delete(name: string): void {
