@@ -1,7 +1,7 @@
 /** A running agent whose configuration changes: by hand, by rename, by a ConfigMap's swap, by SIGHUP; to the good and to the bad. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, statSync, writeFileSync } from 'node:fs'
 import { mkdir, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -210,11 +210,11 @@ test('a broken file changes nothing: one error line with the text of check-confi
 
 test('what needs a restart is named in one warning and stays as it is; the log level changes at once', async () => {
   await using bench = await Bench.start()
-  const allow = ['spiffe://cluster.local/none']
+  const sockets = [{ ...CONFIG.sockets[0], mode: '0600', limits: { names: 5 } }]
   const changed = { ...CONFIG, ttl: '1h', rotation: { ratio: 0.6 }, log: { level: 'debug' } }
-  bench.write({ ...changed, sockets: [{ path: 'run/sds.sock', allow }], identities: [...CONFIG.identities, DB] })
+  bench.write({ ...changed, sockets, identities: [...CONFIG.identities, DB] })
   assert.equal(await bench.reloaded(), 'reloaded: 1 identity added')
-  const keys = ['ttl', 'rotation.ratio', 'sockets[0].allow']
+  const keys = ['ttl', 'rotation.ratio', 'sockets[0].mode', 'sockets[0].limits.names']
   const warning: { readonly msg: string } = JSON.parse(await bench.agent.line(/needs a restart/))
   assert.equal(warning.msg, `needs a restart to take effect: ${keys.join(', ')}`)
   assert.deepEqual((await bench.dump()).config.needsRestart, keys)
@@ -224,6 +224,56 @@ test('what needs a restart is named in one warning and stays as it is; the log l
   bench.write({ ...CONFIG, identities: [...CONFIG.identities, DB] })
   await bench.reloaded(2)
   assert.deepEqual((await bench.dump()).config.needsRestart, [])
+})
+
+test('a name that is allowed from now on is pushed, one that is not any more cuts off who has it, and others notice nothing', async () => {
+  const withAllow = (...allow: string[]) => ({ ...CONFIG, sockets: [{ path: 'run/sds.sock', allow }] })
+  await using bench = await Bench.start(withAllow(WEB))
+  const socket = bench.file('run/sds.sock')
+  const { ino } = statSync(socket)
+  await bench.issued(API)
+  using web = await openStream(socket, [WEB])
+  using api = await openStream(socket, [API])
+  assert.deepEqual(api.secrets, [])
+
+  bench.write(withAllow(WEB, API))
+  assert.equal(await bench.reloaded(1), 'reloaded: 1 socket changed')
+  await api.answered(2)
+  assert.deepEqual(
+    api.answers[1]?.map(({ name }) => name),
+    [API],
+  )
+  const dump = await bench.dump()
+  assert.deepEqual(dump.config.needsRestart, [])
+  assert.match(JSON.stringify(dump.config), /"allow":\["[^"]*\/web","[^"]*\/api"\]/)
+
+  bench.write(withAllow(API))
+  assert.equal(await bench.reloaded(2), 'reloaded: 1 socket changed')
+  assert.equal(await web.ended, 14)
+  assert.deepEqual(await fetchSecrets(socket, [WEB]), [])
+  assert.equal((await fetchSecrets(socket, [API])).length, 1)
+  assert.equal(api.answers.length, 2)
+  assert.equal(await bench.metric(`livery_sds_streams{socket="${socket}"}`), 1)
+  assert.equal(statSync(socket).ino, ino)
+
+  bench.agent.kill('SIGHUP')
+  assert.equal(await bench.reloaded(3), 'reloaded: identities and sockets are the same')
+})
+
+test('a caller that no rule lets in any more is cut off, and the socket of another identity goes on', async () => {
+  await using bench = await Bench.start()
+  using own = await openStream(bench.file('run/web.sock'), ['default'])
+  using shared = await openStream(bench.file('run/sds.sock'), [API])
+  const uid = process.getuid?.() ?? 0
+  const withCaller = (caller: object) => ({ ...CONFIG, sockets: [{ ...CONFIG.sockets[0], callers: [caller] }] })
+  bench.write(withCaller({ uid }))
+  assert.equal(await bench.reloaded(1), 'reloaded: 1 socket changed')
+  assert.equal((await fetchSecrets(bench.file('run/sds.sock'), [API])).length, 1)
+  bench.write(withCaller({ uid: uid + 1 }))
+  assert.equal(await bench.reloaded(2), 'reloaded: 1 socket changed')
+  assert.equal(await shared.ended, 14)
+  await assert.rejects(fetchSecrets(bench.file('run/sds.sock'), [API]))
+  assert.deepEqual([shared.answers.length, own.answers.length], [1, 1])
 })
 
 test('another trust domain is refused as a whole', async () => {

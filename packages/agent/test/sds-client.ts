@@ -1,4 +1,5 @@
 /** A gRPC client of SDS with just the fields that the tests look at. */
+import { once } from 'node:events'
 import { BinaryReader, BinaryWriter } from '@bufbuild/protobuf/wire'
 import { Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js'
 
@@ -28,6 +29,8 @@ export interface OpenStream extends Disposable {
   readonly secrets: readonly ReceivedSecret[]
   /** Every answer so far, the first included. */
   readonly answers: readonly (readonly ReceivedSecret[])[]
+  /** Resolves when there are so many. */
+  answered(count: number): Promise<void>
   /** gRPC status code when the server ends it. */
   readonly ended: Promise<number>
 }
@@ -46,16 +49,21 @@ export async function openStream(socket: string, names: readonly string[]): Prom
   const answers: (readonly ReceivedSecret[])[] = []
   const first = new Promise<readonly ReceivedSecret[]>(resolve => stream.once('data', resolve))
   stream.on('data', (secrets: readonly ReceivedSecret[]) => answers.push(secrets))
+  const answered = async (count: number): Promise<void> => {
+    while (answers.length < count) await once(stream, 'data')
+  }
   stream.write(names)
   const close = (): void => {
     stream.cancel()
     client[Symbol.dispose]()
   }
-  return { secrets: await first, answers, ended, [Symbol.dispose]: close }
+  return { secrets: await first, answers, answered, ended, [Symbol.dispose]: close }
 }
 
 function connect(socket: string): { readonly grpc: Client } & Disposable {
-  const grpc = new Client(`unix:${socket}`, credentials.createInsecure())
+  // A connection of its own, as each Envoy has.
+  const options = { 'grpc.use_local_subchannel_pool': 1 }
+  const grpc = new Client(`unix:${socket}`, credentials.createInsecure(), options)
   return { grpc, [Symbol.dispose]: () => grpc.close() }
 }
 
