@@ -14,7 +14,7 @@ const HEAP = 'heap bytes'
 const IDENTITIES = 10_000
 const FEWER = 2_000
 const STREAMS = 1_000
-/** Istio's agents are alike: a few of them tell what a thousand hold. */
+/** Istio's agents are alike: a few of them tell what a thousand hold. The pages of their program are there once. */
 const ISTIO_AGENTS = 5
 /** Long enough for garbage of the start to be collected. */
 const SETTLE_MS = 15_000
@@ -32,8 +32,16 @@ export async function residentMegabytes(
   streams: number,
   settleMs = SETTLE_MS,
 ): Promise<number> {
+  return megabytes((await memory(bench, workshop, server, streams, settleMs)).rss)
+}
+
+async function memory(bench: Bench, workshop: Workshop, server: SdsProcess, streams: number, settleMs: number) {
   const { watch } = await sdsload(bench, workshop, { ...clientsOf(server, streams), watch: `${settleMs}ms` })
-  return (reported(watch?.server_mem_kb?.rss, 'the memory of the server') * 1024) / 1e6
+  return reported(watch?.server_mem_kb, 'the memory of the server')
+}
+
+function megabytes(kilobytes: number): number {
+  return (kilobytes * 1024) / 1e6
 }
 
 async function measureMemory(bench: Bench): Promise<Comparison[]> {
@@ -65,12 +73,15 @@ async function measureMemory(bench: Bench): Promise<Comparison[]> {
 async function measureIstioAgents(bench: Bench): Promise<Sample> {
   await using workshop = new Workshop()
   const ca = await startCA(bench, workshop)
-  let megabytes = 0
+  let own = 0
+  let shared = 0
   for (let index = 0; index < ISTIO_AGENTS; index++) {
     const agent = await startIstioAgent(bench, workshop, ca, `istio-${index}`)
-    megabytes += await residentMegabytes(bench, workshop, agent, 1, SETTLE_MS / ISTIO_AGENTS)
+    const { rss, anon } = await memory(bench, workshop, agent, 1, SETTLE_MS / ISTIO_AGENTS)
+    own += anon
+    shared = rss - anon
   }
-  return { [MEGABYTES]: (megabytes * STREAMS) / ISTIO_AGENTS }
+  return { [MEGABYTES]: megabytes((own * STREAMS) / ISTIO_AGENTS + shared) }
 }
 
 async function measureIdle(bench: Bench): Promise<Comparison[]> {

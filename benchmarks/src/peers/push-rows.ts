@@ -13,6 +13,8 @@ const pushesTo = (streams: number) => (streams < 10 ? 200 : 8)
 const intervalMs = (streams: number) => (streams < 10 ? 50 : Math.max(500, streams / 2))
 /** The first pushes run code that is not compiled yet. */
 const WARMUP_PUSHES = 2
+/** Of ten thousand messages each: V8 goes on compiling for the first twenty thousand, which is a seventh of their CPU. */
+const WARMUP_ROUNDS = 3
 const STREAMS = 1_000
 
 export const pushRows: readonly Row[] = [
@@ -101,7 +103,7 @@ async function measurePush(bench: Bench): Promise<Comparison[]> {
   const sides = [...servers].map(
     ([name, server]): Side => ({ name, measure: () => push(bench, workshop, server, STREAMS, 'USR2') }),
   )
-  for (const side of sides) await side.measure()
+  for (let round = 0; round < WARMUP_ROUNDS; round++) for (const side of sides) await side.measure()
   const measured = await inRounds(bench.rounds, sides, bench.say)
   const comparison = (what: string, unit: string, measure: string, atMost: number): Comparison => ({
     row: 'push',

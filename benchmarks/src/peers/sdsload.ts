@@ -13,7 +13,8 @@ export interface LoadPhase {
   /** Clients answered, fetches or pushes. */
   readonly count: number
   readonly server_cpu_us_each?: number
-  readonly server_mem_kb?: { readonly rss: number }
+  /** Resident in all, and without the pages of files, which the kernel holds once for every process. */
+  readonly server_mem_kb?: { readonly rss: number; readonly anon: number }
   /** Pushes of one content, in the order of their coming. */
   readonly waves?: readonly { readonly deliveries: number; readonly from_trigger_ms?: Distribution }[]
 }
@@ -54,7 +55,7 @@ export function cpuEach(phase: LoadPhase | undefined): number {
 }
 
 /** A figure that the client tells for every server that runs on this machine. */
-export function reported(value: number | undefined, name: string): number {
+export function reported<T>(value: T | undefined, name: string): T {
   if (value === undefined) throw new Error(`sdsload did not report ${name}`)
   return value
 }

@@ -69,9 +69,10 @@ async function measureHeld(bench: Bench): Promise<Comparison[]> {
   }))
 }
 
-/** Every server with every number of streams, after each was asked once to warm up. */
+/** Every server with every number of streams, after each was asked once so to warm up. */
 async function inServers(bench: Bench, workshop: Workshop, servers: ReadonlyMap<string, SdsProcess>) {
-  for (const server of servers.values()) await cpuPerResponse(bench, workshop, server, STREAMS[0])
+  for (const streams of STREAMS)
+    for (const server of servers.values()) await cpuPerResponse(bench, workshop, server, streams)
   const sides = STREAMS.flatMap(streams =>
     [...servers].map(
       ([name, server]): Side => ({
