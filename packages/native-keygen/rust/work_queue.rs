@@ -109,6 +109,7 @@ impl<J: Job> WorkQueue<J> {
         (state.waiting, state.calls) = (0, 0);
         self.busy.store(0, Ordering::Relaxed);
         // Somebody may have come meanwhile. If no thread starts now, it does with the next work.
+        state.turns.retain(|turn| !turn.job.is_cancelled());
         let queued = state.turns.len();
         let _ = self.engage(queued, &mut state);
     }

@@ -180,6 +180,23 @@ fn the_threads_end_with_the_last_user_and_start_again_with_the_next() {
 }
 
 #[test]
+fn no_thread_starts_for_what_the_last_user_has_cancelled() {
+    let bench = Bench::new();
+    let (_, hold) = bench.occupy();
+    let (cancelled, _gate) = bench.add("cancelled", 100);
+    cancelled.is_cancelled.store(true, Ordering::Relaxed);
+    let queue = bench.queue;
+    let leaving = thread::spawn(|| queue.leave());
+    while !queue.lock().is_closing {
+        thread::yield_now();
+    }
+    drop(hold);
+    leaving.join().expect("no panic");
+    assert_eq!(queue.lock().threads.len(), 0);
+    assert_eq!(Arc::strong_count(&cancelled), 1);
+}
+
+#[test]
 fn work_that_comes_while_the_threads_end_is_done() {
     for _ in 0..50 {
         let bench = Bench::new();
