@@ -90,15 +90,31 @@ async function openStream() {
   return { source, context, stream, transport, receive }
 }
 
-test('one request is read at a time, and none while an answer is on its way', async () => {
+test('one request is read at a time, and while an answer is on its way up to the next that wants its own', async () => {
   const { transport, receive } = await openStream()
   assert.equal(transport.reads, 1)
   receive('', WEB)
-  assert.deepEqual([transport.sent.length, transport.reads], [1, 1])
-  transport.read()
   assert.deepEqual([transport.sent.length, transport.reads], [1, 2])
-  receive('n-1', WEB)
-  assert.deepEqual([transport.sent.length, transport.reads], [1, 3])
+  receive('', API)
+  assert.deepEqual([transport.sent.length, transport.reads], [1, 2])
+  transport.read()
+  assert.deepEqual([transport.sent.length, transport.reads], [2, 3])
+  transport.read()
+  assert.deepEqual([transport.sent.length, transport.reads], [2, 3])
+})
+
+test('an ACK is read while a push is on its way, and what it adds goes after that', async () => {
+  const { source, transport, receive } = await openStream()
+  receive('', 'ROOTCA')
+  transport.read()
+  source.setBundle('cluster.local', { version: 'pushed' })
+  await nextTurn()
+  assert.deepEqual([transport.sent.length, transport.reads], [2, 2])
+  receive(transport.sent[0]?.nonce ?? '', 'ROOTCA')
+  receive(transport.sent[1]?.nonce ?? '', 'ROOTCA', WEB)
+  assert.deepEqual([transport.sent.length, transport.reads], [2, 4])
+  transport.read()
+  assert.deepEqual(transport.sent.slice(2).map(namesOf), [[WEB]])
 })
 
 test('a request that comes while a push waits for its turn is answered at once, with the newest, and there is no push', async () => {
@@ -155,7 +171,7 @@ test('requests that are there already are read in a loop, however many', async (
   transport.startRead = () => {
     if (waiting-- > 0) receive('stale', WEB)
   }
-  transport.read()
+  receive('stale', WEB)
   assert.ok(waiting < 0)
   assert.equal(transport.sent.length, 1)
 })

@@ -28,6 +28,8 @@ export interface DiscoveryCallOptions<Request extends Answer> {
 
 /** What the requests of both forms have in common here. */
 export interface Answer {
+  /** Empty in a request that asks; in an ACK or NACK that of the response. */
+  readonly responseNonce: string
   readonly errorDetail: { readonly message: string } | undefined
 }
 
@@ -46,8 +48,9 @@ interface LiveInfo extends StreamInfo {
 }
 
 /**
- * One open stream. One request is read at a time, and none while an answer is on its way, so that a reader that is slow
- * costs one message and gets the newest state when it reads on. It listens to the call itself: grpc-js' own stream object
+ * One open stream. One request is read at a time, and while a message is on its way only as far as the next one that
+ * wants an answer of its own, so that a reader that is slow costs one message and gets the newest state when it reads on.
+ * ACKs are always read: a peer that writes them before it reads on would wait for us, and we for it. It listens to the call itself: grpc-js' own stream object
  * would read 16 requests ahead, and costs a tenth of a response.
  */
 export class DiscoveryCall<Request extends Answer> implements CallListener, StreamContext, TurnTaker {
@@ -60,7 +63,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   #status = NOT_REFUSED
   #isReadPending = false
   #isInReadLoop = false
-  /** A request that came while a push was on its way. */
+  /** A request that wants an answer of its own and came while a message was on its way. */
   #held: Decoded<Request> | undefined
   #nacks: NackLimit | undefined
   #peer = ''
@@ -182,7 +185,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   #read(): void {
     if (this.#isInReadLoop) return
     this.#isInReadLoop = true
-    while (this.#state === 'idle' && !this.#isReadPending) {
+    while (!this.#isOver() && !this.#held && !this.#isReadPending) {
       this.#isReadPending = true
       this.#call.startRead()
     }
@@ -192,7 +195,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   #onRequest(decoded: Decoded<Request>): void {
     if (this.#isOver()) return
     // Two requests must not share one answer.
-    if (this.#state === 'writing') {
+    if (this.#state === 'writing' && (decoded.kind === 'malformed' || decoded.request.responseNonce === '')) {
       this.#held = decoded
       return
     }

@@ -91,6 +91,23 @@ test('while an answer is on its way nothing more is read from that peer', async 
   assert.equal([...responsesByStream(running.events).values()].join(), '3000')
 })
 
+test('a peer that writes its ACKs before it reads on gets all that is pushed, however long both are', async () => {
+  const LONG_NAMES = Array.from({ length: 900 }, (_, index) => `${WEB}-with-a-name-of-some-length-${index}`)
+  await using running = await startServer()
+  using peer = new RawPeer(running.path)
+  const stream = peer.open()
+  stream.ask('ROOTCA', ...LONG_NAMES)
+  const first = await stream.next()
+  stream.http.pause()
+  running.source.setBundle('cluster.local', { version: LAST, padding: 200_000 })
+  await running.event('stream-report', () => [...responsesByStream(running.events).values()].join() === '2')
+  // Each is about as long as its window of 64 kB.
+  for (let round = 0; round < 5; round++) stream.ack(first, 'ROOTCA', ...LONG_NAMES)
+  await once(stream.http, 'drain')
+  stream.http.resume()
+  assert.equal((await stream.next()).versionInfo, LAST)
+})
+
 test('requests that arrive together are answered one by one, however many', async () => {
   await using running = await startServer()
   using peer = new RawPeer(running.path)
