@@ -1,8 +1,10 @@
 /** The server with the addon under it: an Envoy of every pod of the node connects at once. */
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { type SpiffeId, SystemClock } from '@livery/core'
 import { acceptWaiting } from '@livery/native-keygen'
@@ -51,4 +53,44 @@ test('connections that wait together take a few turns of the event loop, and eac
   // The server's SETTINGS (RFC 9113, section 3.4).
   for (const [bytes] of await Promise.all(greetings)) assert.equal(bytes[3], 4)
   for (const client of clients) client.destroy()
+})
+
+const NO_DESCRIPTORS = `
+  import { SystemClock } from '@livery/core'
+  import { acceptWaiting } from '@livery/native-keygen'
+  import { createSdsServer } from '@livery/sds-server'
+  const source = { trustDomain: 'cluster.local', knows: () => false, identities: () => [], add() {}, current() {}, record() {} }
+  await createSdsServer({
+    sockets: [{ path: process.argv[1], identity: 'spiffe://cluster.local/ns/default/sa/web' }],
+    source,
+    clock: new SystemClock(),
+    acceptWaiting,
+    observe: ({ kind, error }) => {
+      if (kind === 'accept-failed') console.log(error.code + ': ' + error.message)
+    },
+  })
+  console.log('ready')`
+
+test('a server that runs out of file descriptors says so, once for a storm', {
+  skip: acceptWaiting ? false : 'no addon to accept them with',
+}, async context => {
+  await using directory = await makeDirectory()
+  const path = join(directory.path, 'sds.sock')
+  const node = [process.execPath, '--conditions=@livery/source', '--input-type=module', '-e', NO_DESCRIPTORS, path]
+  const server = spawn('sh', ['-c', 'ulimit -n 120; exec "$@"', 'sh', ...node], {
+    cwd: import.meta.dirname,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  context.after(() => server.kill())
+  const lines = createInterface(server.stdout)[Symbol.asyncIterator]()
+  assert.equal((await lines.next()).value, 'ready')
+  const clients = Array.from({ length: 300 }, () => connect(path).on('error', () => {}))
+  const answers = clients.map(
+    client => new Promise<void>(resolve => client.once('data', () => resolve()).once('close', () => resolve())),
+  )
+  assert.match(String((await lines.next()).value), /^EMFILE: Cannot accept connections on .*sds\.sock: .*LimitNOFILE=/)
+  await Promise.all(answers)
+  for (const client of clients) client.destroy()
+  server.kill()
+  assert.equal((await lines.next()).done, true)
 })

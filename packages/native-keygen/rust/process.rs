@@ -48,13 +48,23 @@ pub fn peer_credentials(_fd: i32) -> io::Result<PeerCredentials> {
     Err(io::Error::from_raw_os_error(libc::ENOTSUP))
 }
 
-/// What waits on a listening socket, at most `most` of it, set up as libuv does (accept4(2)). libuv takes one connection a
-/// turn of the event loop, so a node's Envoys that come together would wait for as many turns. Whatever ends it, libuv
-/// meets it again at its own next accept, and tells it.
+/// Connections that were accepted together.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    pub descriptors: Vec<i32>,
+    /// What the system ran out of: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`.
+    pub error: Option<&'static str>,
+}
+
+/// What waits on a listening socket that does not block, at most `most` of it, set up as libuv does (accept4(2)). libuv
+/// takes one connection a turn of the event loop, so a node's Envoys that come together would wait for as many turns.
+///
+/// Without descriptors libuv closes whatever comes and says nothing, so that is told here; the kernel says so even if
+/// nobody waits. What else ends it libuv meets again at its own next accept, and tells it.
 #[cfg(target_os = "linux")]
-pub fn accept_waiting(listener: i32, most: usize) -> Vec<i32> {
-    let mut accepted = Vec::new();
-    while accepted.len() < most {
+pub fn accept_waiting(listener: i32, most: usize) -> Accepted {
+    let mut accepted = Accepted::default();
+    while accepted.descriptors.len() < most {
         // SAFETY: no address is asked for, so nothing is written; any `listener` is allowed.
         let fd = unsafe {
             libc::accept4(
@@ -65,16 +75,28 @@ pub fn accept_waiting(listener: i32, most: usize) -> Vec<i32> {
             )
         };
         if fd < 0 {
+            accepted.error = shortage(&io::Error::last_os_error());
             break;
         }
-        accepted.push(fd);
+        accepted.descriptors.push(fd);
     }
     accepted
 }
 
+#[cfg(target_os = "linux")]
+fn shortage(error: &io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::EMFILE => Some("EMFILE"),
+        libc::ENFILE => Some("ENFILE"),
+        libc::ENOBUFS => Some("ENOBUFS"),
+        libc::ENOMEM => Some("ENOMEM"),
+        _ => None,
+    }
+}
+
 #[cfg(not(target_os = "linux"))]
-pub fn accept_waiting(_listener: i32, _most: usize) -> Vec<i32> {
-    Vec::new()
+pub fn accept_waiting(_listener: i32, _most: usize) -> Accepted {
+    Accepted::default()
 }
 
 /// No core file from now on (RLIMIT_CORE), and on Linux no reading of this process's memory by others of its user
@@ -144,12 +166,12 @@ mod tests {
         let _clients: Vec<TcpStream> = (0..3)
             .map(|_| TcpStream::connect(address).expect("a connection"))
             .collect();
-        let mut accepted = accept_waiting(listener.as_raw_fd(), 2);
-        assert_eq!(accepted.len(), 2);
-        accepted.extend(accept_waiting(listener.as_raw_fd(), 9));
-        assert_eq!(accepted.len(), 3);
-        assert!(accept_waiting(-1, 9).is_empty());
-        for fd in accepted {
+        let first = accept_waiting(listener.as_raw_fd(), 2);
+        assert_eq!((first.descriptors.len(), first.error), (2, None));
+        let last = accept_waiting(listener.as_raw_fd(), 9);
+        assert_eq!((last.descriptors.len(), last.error), (1, None));
+        assert_eq!(accept_waiting(-1, 9), Accepted::default());
+        for fd in first.descriptors.into_iter().chain(last.descriptors) {
             // SAFETY: it was accepted above and nobody else has it.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
         }

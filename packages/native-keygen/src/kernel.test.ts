@@ -81,11 +81,11 @@ test('connections that wait are accepted together, and no more than asked for', 
   // Nothing is awaited before: libuv itself accepts none of them.
   const accepted = [acceptWaiting(listener, 3), acceptWaiting(listener, 0), acceptWaiting(listener, 9)]
   assert.deepEqual(
-    accepted.map(fds => fds.length),
+    accepted.map(({ descriptors }) => descriptors.length),
     [3, 0, 2],
   )
-  assert.deepEqual(acceptWaiting(listener, 9), [])
-  const sockets = accepted.flat().map(fd => new Socket({ fd }))
+  assert.deepEqual(acceptWaiting(listener, 9), { descriptors: [] })
+  const sockets = accepted.flatMap(({ descriptors }) => descriptors).map(fd => new Socket({ fd }))
   context.after(async () => {
     for (const socket of [...clients, ...sockets]) socket.destroy()
     server.close()
@@ -97,7 +97,32 @@ test('connections that wait are accepted together, and no more than asked for', 
 test('nothing is accepted from what does not listen', { skip }, async () => {
   assert.ok(acceptWaiting)
   await using file = await open('/dev/null')
-  for (const fd of [file.fd, -1]) assert.deepEqual(acceptWaiting(fd, 9), [])
+  for (const fd of [file.fd, -1]) assert.deepEqual(acceptWaiting(fd, 9), { descriptors: [] })
+})
+
+test('a want of file descriptors is told with its code, and the connection waits until there is one', {
+  skip,
+}, async context => {
+  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
+  context.after(() => rm(folder, { recursive: true }))
+  const script = `import { acceptWaiting } from ${JSON.stringify(new URL('./kernel.ts', import.meta.url))}
+    import { closeSync, openSync } from 'node:fs'
+    import { connect, createServer } from 'node:net'
+    const server = createServer().listen(process.argv[1], () => {
+      connect(process.argv[1])
+      const files = []
+      try { for (;;) files.push(openSync('/dev/null')) } catch (error) { if (error.code !== 'EMFILE') throw error }
+      const without = acceptWaiting(server._handle.fd, 9)
+      closeSync(files[0])
+      const { descriptors } = acceptWaiting(server._handle.fd, 1)
+      for (const file of files.slice(1)) closeSync(file)
+      console.log(JSON.stringify([without, descriptors.length]))
+      process.exit()
+    })`
+  const node = [process.execPath, '--conditions=@livery/source', '--input-type=module', '-e', script]
+  const args = ['-c', 'ulimit -n 100; exec "$@"', 'sh', ...node, join(folder, 'a.sock')]
+  const { stdout } = await promisify(execFile)('sh', args)
+  assert.deepEqual(JSON.parse(stdout), [{ descriptors: [], error: 'EMFILE' }, 1])
 })
 
 test('no core file is left once core dumps are disabled', { skip }, async () => {

@@ -11,12 +11,19 @@ const { addon } = lookup
 export const readPeerCredentials: ReadPeerCredentials | undefined =
   addon && process.platform === 'linux' ? fd => addon.peerCredentials(checkDescriptor(fd)) : undefined
 
+export interface AcceptedConnections {
+  /** The caller's to close. */
+  readonly descriptors: readonly number[]
+  /** What the system ran out of, which libuv does not tell: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. */
+  readonly error?: string
+}
+
 /**
- * Accepts what waits on a listening socket, at most `most` connections, and tells their file descriptors, which are the
- * caller's to close. Never throws: none where none waits, or where `listener` does not listen. Absent without the addon,
- * and outside Linux.
+ * Accepts what waits on a listening socket, at most `most` connections. Never throws: none where none waits, or where
+ * `listener` does not listen. `listener` must not block, as no listener of Node does: the event loop would wait for one
+ * that blocks. Absent without the addon, and outside Linux.
  */
-export const acceptWaiting: ((listener: number, most: number) => readonly number[]) | undefined =
+export const acceptWaiting: ((listener: number, most: number) => AcceptedConnections) | undefined =
   process.platform === 'linux' ? addon?.acceptWaiting : undefined
 
 /**

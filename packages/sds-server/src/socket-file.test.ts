@@ -1,6 +1,8 @@
 /** The socket's file on a real file system. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
+import { constants, fstatSync, openSync } from 'node:fs'
 import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
 import { basename, dirname, join } from 'node:path'
@@ -8,7 +10,7 @@ import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
 import { noSecondUser, runPython } from '../test/processes.ts'
 import { temporaryDirectory } from '../test/running-server.ts'
-import { SdsServerError, type SdsServerErrorCode } from './sds-server-error.ts'
+import { SdsServerError, type SdsServerErrorCode, systemErrorCode } from './sds-server-error.ts'
 import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
 
 interface Place {
@@ -273,6 +275,69 @@ test('a socket that is there is looked at in quiet, also after it was touched', 
   assert.deepEqual(place.events, [])
   assert.equal((await lstat(place.path)).ino, ino)
 })
+
+test('a want of descriptors is told with its code and the remedy, once in ten seconds', async t => {
+  const place = await makePlace(t)
+  let error: string | undefined
+  let asked = () => {}
+  const acceptWaiting = () => {
+    asked()
+    return error === undefined ? { descriptors: [] } : { descriptors: [], error }
+  }
+  await place.listen({ acceptWaiting })
+  const connectAfter = async (ms: number, code: string | undefined) => {
+    error = code
+    await place.clock.advance(ms)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    asked = resolve
+    assert.ok(await canConnect(place.path))
+    await promise
+  }
+  await connectAfter(0, 'EMFILE')
+  await connectAfter(9_999, 'EMFILE')
+  await connectAfter(1, 'ENFILE')
+  await connectAfter(10_000, undefined)
+  await connectAfter(0, 'ENOMEM')
+  const told = failuresIn(place)
+  assert.deepEqual(told.map(systemErrorCode), ['EMFILE', 'ENFILE', 'ENOMEM'])
+  assert.match(String(told[0]), /sds\.sock: the process has no file descriptor left.*LimitNOFILE=/)
+})
+
+test('what fails for one connection is told, and leaves those that came with it alone', async t => {
+  const place = await makePlace(t)
+  const pipe = join(dirname(dirname(place.path)), 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const openPipe = () => openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK)
+  // No socket can be made of a file.
+  const file = openSync('/dev/null', 'r')
+  const descriptors = [openPipe(), file, openPipe()]
+  const { promise: isFileOpen, resolve } = Promise.withResolvers<boolean>()
+  const onConnection = (socket: Socket) => {
+    place.accepted.push(socket)
+    if (place.accepted.length === 3) resolve(isOpen(file))
+    else throw new Error(`bug ${place.accepted.length}`)
+  }
+  await place.listen({ acceptWaiting: () => ({ descriptors: descriptors.splice(0) }), onConnection })
+  assert.ok(await canConnect(place.path))
+  assert.equal(await isFileOpen, false)
+  assert.deepEqual(
+    place.accepted.map(socket => socket.destroyed),
+    [true, true, false],
+  )
+  assert.deepEqual(failuresIn(place).map(String), ['Error: bug 1'])
+})
+
+function failuresIn(place: Place): readonly unknown[] {
+  return place.events.map(event => (event.kind === 'accept-failed' ? event.error : event.kind))
+}
+
+function isOpen(descriptor: number): boolean {
+  try {
+    return fstatSync(descriptor).isCharacterDevice()
+  } catch {
+    return false
+  }
+}
 
 const CONNECT_TO_ALL = `
 import glob, os, socket, sys, time

@@ -25,11 +25,23 @@ pub fn peer_credentials(fd: i32) -> Result<PeerCredentials, String> {
     })
 }
 
-/// Descriptors of connections that wait on a listening socket, at most `most`; the caller owns them. None where there are
-/// none, where `listener` does not listen, and outside Linux.
+#[napi(object, object_from_js = false)]
+pub struct AcceptedConnections {
+    /// The caller owns them.
+    pub descriptors: Vec<i32>,
+    /// What the system ran out of: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. Absent if it did not.
+    pub error: Option<&'static str>,
+}
+
+/// Connections that wait on a listening socket, at most `most`. None where there are none, where `listener` does not
+/// listen, and outside Linux. `listener` must not block, as none of Node's does; one that blocks is waited for.
 #[napi(catch_unwind)]
-pub fn accept_waiting(listener: i32, most: u32) -> Vec<i32> {
-    super::accept_waiting(listener, most as usize)
+pub fn accept_waiting(listener: i32, most: u32) -> AcceptedConnections {
+    let accepted = super::accept_waiting(listener, most as usize);
+    AcceptedConnections {
+        descriptors: accepted.descriptors,
+        error: accepted.error,
+    }
 }
 
 /// No core file of this process from now on; on Linux its memory is closed to others of its user as well.

@@ -49,11 +49,18 @@ export declare class TrustAnchor {
   constructor(der: Uint8Array)
 }
 
+export interface AcceptedConnections {
+  /** The caller owns them. */
+  descriptors: Array<number>
+  /** What the system ran out of: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. Absent if it did not. */
+  error?: string
+}
+
 /**
- * Descriptors of connections that wait on a listening socket, at most `most`; the caller owns them. None where there are
- * none, where `listener` does not listen, and outside Linux.
+ * Connections that wait on a listening socket, at most `most`. None where there are none, where `listener` does not
+ * listen, and outside Linux. `listener` must not block, as none of Node's does; one that blocks is waited for.
  */
-export declare function acceptWaiting(listener: number, most: number): Array<number>
+export declare function acceptWaiting(listener: number, most: number): AcceptedConnections
 
 export interface ChainFacts {
   /** The leaf's URI names; absent if a name holds characters that could be taken for another name. */
