@@ -50,6 +50,16 @@ test('a clock without deadlines keeps no timer, so that the process can end', ()
   assert.equal(process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length, before)
 })
 
+test('a clock whose last live deadline has run keeps no timer for disposed ones', async () => {
+  using clock = new SystemClock()
+  const before = process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length
+  const disposed = clock.at(clock.now() + DAY_MS, () => {})
+  const ran = new Promise<void>(resolve => void clock.at(clock.now() + 5, resolve))
+  disposed[Symbol.dispose]()
+  await ran
+  assert.equal(process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length, before)
+})
+
 test('a thousand deadlines in random order run sorted', async () => {
   using clock = new SystemClock()
   const start = clock.now() - 10_000

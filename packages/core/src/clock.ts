@@ -95,7 +95,9 @@ export class SystemClock implements Clock, Disposable {
         task()
       }
     } finally {
-      this.#arm()
+      // Disposed deadlines that lie ahead keep no process alive.
+      if (this.#live === 0) this.#stop()
+      else this.#arm()
     }
   }
 }
