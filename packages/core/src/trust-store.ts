@@ -84,11 +84,11 @@ export class TrustStore implements Disposable {
     return this.#refreshingAgain
   }
 
-  /** Looks, once the settle time has passed, whether a root can go. */
+  /** Looks, once the settle time has passed, whether a root can go; not once it is closed. */
   schedulePrune(trustDomain: string): void {
     const { clock, settleMs } = this.#options
     const bundle = this.#bundles.get(trustDomain)
-    if (!bundle || this.#prunes.has(trustDomain)) return
+    if (!bundle || this.#prunes.has(trustDomain) || this.#closed.signal.aborted) return
     const timer = clock.at(clock.now() + settleMs, () => {
       this.#prunes.delete(trustDomain)
       if (!bundle.prune(clock.now())) return

@@ -225,6 +225,15 @@ test('an identity that is forgotten while it is read is not served, and wiped', 
   assert.deepEqual(await restarts.files(), [])
 })
 
+test('a manager that is closed while it reads leaves no deadline', async () => {
+  await using restarts = await Restarts.create()
+  await restarts.runOnce(WEB)
+  await using run = await restarts.start()
+  run.bench.manager.add(WEB)
+  await run.bench[Symbol.asyncDispose]()
+  assert.equal(run.bench.count('restored'), 0)
+})
+
 test('roots that cannot be read cost a call to the CA, and nothing else', async () => {
   await using restarts = await Restarts.create()
   const [serial] = await restarts.runOnce(WEB)
