@@ -67,7 +67,10 @@ export interface IssuedCertificate {
   readonly chain: readonly string[]
   /** The roots that came along (PEM, one certificate an element), if any did. */
   readonly roots?: readonly string[]
-  /** PKCS#8, SEC1 or PKCS#1 PEM, only from a source that brings its own key. */
+  /**
+   * PKCS#8, SEC1 or PKCS#1 PEM, only from a source that brings its own key. A copy for each answer: whoever asked owns
+   * its bytes and wipes them, so a plugin that keeps the key hands out another buffer.
+   */
   readonly privateKey?: Uint8Array
 }
 

@@ -60,7 +60,7 @@ export interface Issued {
 
 /**
  * Asks the CA once. Rejects with a {@link CAError}, or with the signal's reason when aborted; then no key is left but
- * that of a pending request. A plugin that throws something else, never answers or ignores its signal costs no more than the deadline.
+ * that of a pending request, also not one that comes with a late answer. A plugin that throws something else, never answers or ignores its signal costs no more than the deadline.
  */
 export async function issue(options: IssuanceOptions, request: IssuanceRequest): Promise<Issued> {
   const { signal } = request.controller
@@ -72,18 +72,9 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
   const pending = await untilAborted(options.pending.get(request.identity), signal)
   const key = new LazyKey(options, request.identity, signal, pending?.key)
   using ticket = new Ticket(options.pending, request, key, pending)
+  const answering = ask(options, request, key, ticket)
   try {
-    const answer = await untilAborted(
-      options.issueAt({
-        identity: request.identity,
-        ttlSeconds: options.ttlSeconds,
-        ...(request.tokenFile === undefined ? {} : { tokenFile: request.tokenFile }),
-        signal,
-        csr: () => key.csr(),
-        ticket,
-      }),
-      signal,
-    )
+    const answer = await untilAborted(answering, signal)
     // Whatever it is worth: asked for once more, the same request would have the same answer.
     options.pending.drop(request.identity)
     checkForm(answer, request.identity)
@@ -98,8 +89,19 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     })
   } catch (error) {
     key.wipe()
+    void wipeBrought(answering)
     throw asCAError(error, signal, request.identity)
   }
+}
+
+async function ask(
+  { issueAt, ttlSeconds }: IssuanceOptions,
+  { identity, tokenFile, controller: { signal } }: IssuanceRequest,
+  key: LazyKey,
+  ticket: Ticket,
+): Promise<IssuedCertificate> {
+  const token = tokenFile === undefined ? {} : { tokenFile }
+  return await issueAt({ identity, ttlSeconds, ...token, signal, csr: () => key.csr(), ticket })
 }
 
 /** A plugin may answer anything. */
@@ -228,6 +230,14 @@ class LazyKey {
       () => {}, // whoever awaited the CSR has the error
     )
   }
+}
+
+/** Wipes the key of an answer that nobody takes, whenever it comes. Never rejects. */
+async function wipeBrought(answering: Promise<IssuedCertificate>): Promise<void> {
+  try {
+    const { privateKey } = await answering
+    if (privateKey instanceof Uint8Array) privateKey.fill(0)
+  } catch {} // there is no answer, or none with a key
 }
 
 /** The note of one request, which keeps its key with it; not once the request has ended or is given up. */

@@ -274,6 +274,25 @@ test('a bad answer is refused, the certificate in use stays, and the key of the 
   assert.ok(bench.keys.handedOut[1]?.every(byte => byte === 0))
 })
 
+test('a key that comes with an answer is wiped when the answer is refused, and when it comes too late', async () => {
+  await using bench = await Bench.create({ timeoutMs: 5_000 })
+  const refused = Buffer.from('a key of another certificate')
+  bench.ca.answer = async (request, sign) => ({ ...(await sign(request)), privateKey: refused })
+  bench.manager.add(WEB)
+  await bench.until('ca-error', 1)
+  assert.ok(refused.every(byte => byte === 0))
+  const late = Promise.withResolvers<IssuedCertificate>()
+  bench.ca.answer = () => late.promise
+  await bench.toNextDue(WEB)
+  await bench.clock.advance(5_000)
+  await bench.until('ca-error', 2)
+  assert.equal(bench.last('ca-error').code, 'timeout')
+  const privateKey = Buffer.from('a key that comes too late')
+  late.resolve({ chain: [], privateKey })
+  await new Promise(setImmediate)
+  assert.ok(privateKey.every(byte => byte === 0))
+})
+
 test('a plugin that throws, answers nonsense or never answers costs its deadline at most', async () => {
   await using bench = await Bench.create({ timeoutMs: 5_000 })
   const answers: readonly [() => Promise<IssuedCertificate>, RegExp][] = [
