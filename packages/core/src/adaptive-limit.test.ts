@@ -51,3 +51,23 @@ test('a CA that became slower for good is not held back for ever', () => {
   for (let answer = 1; answer <= 400; answer++) limit.answered(answer * 1_000, answer * 1_000 + 500)
   assert.equal(limit.current, 16)
 })
+
+test('refusals of single requests open it again, and slow ones do not', () => {
+  const limit = new AdaptiveLimit(8)
+  for (let time = 0; time < 5; time++) limit.overloaded(time * 10 + 1, time * 10 + 5)
+  limit.answered(1_000, 1_020)
+  const before = limit.current
+  for (let refusal = 0; refusal < 100; refusal++) limit.refused(1_000, 1_500)
+  assert.equal(limit.current, before)
+  for (let refusal = 0; refusal < 100; refusal++) limit.refused(1_000, 1_010)
+  assert.equal(limit.current, 8)
+})
+
+test('a CA that refuses at once is not slow when it takes its time to sign', () => {
+  const limit = new AdaptiveLimit(16)
+  for (let answer = 0; answer < 100; answer++) {
+    limit.refused(answer * 1_000, answer * 1_000 + 2)
+    limit.answered(answer * 1_000, answer * 1_000 + 300)
+  }
+  assert.equal(limit.current, 16)
+})

@@ -32,14 +32,19 @@ export class AdaptiveLimit {
     return Math.max(Math.floor(this.#limit), 1)
   }
 
-  /** An answer, good or a refusal of this one request: the CA keeps up. */
+  /** A certificate: the CA keeps up, unless it took much longer than before. */
   answered(startedAt: number, now: number): void {
     const latency = now - startedAt
-    const isSlow = latency > Math.max(SLOW * this.#quickestMs, SLOW_FLOOR_MS)
+    const isSlow = this.#isSlow(latency)
     const drifted = this.#quickestMs === Number.POSITIVE_INFINITY ? latency : this.#quickestMs * (1 + DRIFT)
     this.#quickestMs = Math.min(drifted, latency)
     if (isSlow) this.overloaded(startedAt, now)
-    else this.#limit = Math.min(this.#limit + (this.#isStarting ? 1 : 1 / this.#limit), this.#max)
+    else this.#increase()
+  }
+
+  /** A refusal of this one request: the CA keeps up. How quick it is with a certificate, that does not tell. */
+  refused(startedAt: number, now: number): void {
+    if (!this.#isSlow(now - startedAt)) this.#increase()
   }
 
   /** No answer, or one that says "too much". Requests sent before the last decrease tell nothing new. */
@@ -48,5 +53,13 @@ export class AdaptiveLimit {
     this.#lastDecreaseAt = now
     this.#isStarting = false
     this.#limit = Math.max(this.#limit / 2, 1)
+  }
+
+  #isSlow(latency: number): boolean {
+    return latency > Math.max(SLOW * this.#quickestMs, SLOW_FLOOR_MS)
+  }
+
+  #increase(): void {
+    this.#limit = Math.min(this.#limit + (this.#isStarting ? 1 : 1 / this.#limit), this.#max)
   }
 }

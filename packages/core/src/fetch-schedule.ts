@@ -263,6 +263,7 @@ export class FetchSchedule implements AsyncDisposable {
     const { code } = failure
     const now = this.#clock.now()
     if (code === 'rate-limited' || code === 'timeout' || code === 'unavailable') this.#limit.overloaded(startedAt, now)
+    else this.#limit.refused(startedAt, now)
     // Requests that were sent before the pause tell nothing new.
     if (code !== 'rate-limited' || startedAt <= this.#pause.since) return
     const wait = this.#asked(failure) ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(this.#refusals++, 30), MAX_PAUSE_MS)

@@ -253,6 +253,24 @@ test('a CA that fails gets half as many requests at once', async () => {
   assert.equal(bench.count('csr-sent'), 4 + 2)
 })
 
+test('a CA that refuses single requests and keeps up gets more at once again', async () => {
+  let inFlight = 0
+  let most = 0
+  await using bench = await Bench.create({ concurrency: 16 })
+  bench.ca.answer = unavailable
+  for (let index = 0; index < 3; index++) bench.manager.add(`spiffe://cluster.local/ns/default/sa/away-${index}`)
+  await bench.until('ca-error', 3)
+  bench.ca.answer = async () => {
+    most = Math.max(most, ++inFlight)
+    await new Promise(setImmediate)
+    inFlight--
+    throw new CAError('denied', 'not for this node')
+  }
+  for (let index = 0; index < 300; index++) bench.manager.add(`spiffe://cluster.local/ns/default/sa/denied-${index}`)
+  await bench.until('ca-error', 303)
+  assert.equal(most, 16)
+})
+
 test('a refusal that asking again cannot change waits the longest backoff at once', async () => {
   await using bench = await Bench.create()
   bench.ca.answer = () => Promise.reject(new CAError('denied', 'not you'))
