@@ -3,7 +3,7 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use napi::bindgen_prelude::{Function, Uint8ArraySlice};
 use napi::threadsafe_function::{
@@ -23,7 +23,8 @@ type Waker = ThreadsafeFunction<(), UnknownReturnValue, (), Status, false, true>
 /// What an environment has to give up when it ends.
 struct Holdings {
     outbox: Arc<Outbox>,
-    pools: Mutex<Vec<Weak<Pool<PrivateKey>>>>,
+    /// Those that are not over: a pool that is stopped is waited for here at the latest.
+    pools: Mutex<Vec<Arc<Pool<PrivateKey>>>>,
     is_closed: AtomicBool,
 }
 
@@ -34,16 +35,19 @@ impl Holdings {
         }
         self.outbox.close();
         let pools = mem::take(&mut *self.pools.lock().unwrap_or_else(PoisonError::into_inner));
-        for pool in pools.iter().filter_map(Weak::upgrade) {
+        for pool in &pools {
             pool.stop();
         }
         THREADS.leave();
+        for pool in pools {
+            pool.close();
+        }
     }
 
     fn add(&self, pool: &Arc<Pool<PrivateKey>>) {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.retain(|pool| pool.strong_count() > 0);
-        pools.push(Arc::downgrade(pool));
+        pools.retain(|pool| !pool.is_over());
+        pools.push(Arc::clone(pool));
         drop(pools);
         if self.is_closed.load(Ordering::Relaxed) {
             pool.stop();
@@ -84,8 +88,8 @@ impl KeyQueue {
         Ok(Self { holdings, waker })
     }
 
-    /// Drops all work, wipes all pools of this environment and waits for the threads if it is the last one. The end of the
-    /// environment does it as well, but Node exits without ending the main thread's.
+    /// Drops all work and wipes all pools of this environment. Waits for the threads of the pools, and for the others if it
+    /// is the last environment. The end of the environment does it as well, but Node exits without ending the main thread's.
     #[napi(catch_unwind)]
     pub fn close(&self) {
         self.holdings.close();
@@ -184,7 +188,7 @@ pub struct KeyPoolStatus {
     pub oldest_age_ms: Option<f64>,
 }
 
-/// Keys made ahead. They are wiped when it is stopped, when it is garbage, and when the environment ends.
+/// Keys made ahead. They are wiped soon after it is stopped or garbage, and before the environment ends.
 #[napi]
 pub struct KeyPool {
     keys: Arc<Pool<PrivateKey>>,
@@ -229,7 +233,7 @@ impl KeyPool {
         }))
     }
 
-    /// Wipes all keys; none is made ahead any more.
+    /// No key is handed out or made ahead any more. Those that are there are wiped soon; this does not wait for it.
     #[napi(catch_unwind)]
     pub fn stop(&self) {
         self.keys.stop();

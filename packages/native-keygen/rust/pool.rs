@@ -2,14 +2,15 @@
 //! when they are handed out.
 //!
 //! The thread that fills the pool can be kept off its core for long, even while it holds the lock. So whoever makes keys
-//! in the foreground does not wait for the lock: then it is as if no key were ready.
+//! in the foreground does not wait for the lock: then it is as if no key were ready. Neither does whoever stops the pool:
+//! the thread itself wipes the keys, when it has a core.
 
 mod shelf;
 #[cfg(test)]
 mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -34,17 +35,14 @@ pub struct Source<K> {
 
 pub struct Pool<K> {
     source: Source<K>,
-    state: Mutex<State<K>>,
-    /// A shelf is to be filled, or the pool stops.
-    changed: Condvar,
+    shelves: Mutex<Shelves<K>>,
+    /// Unparked when a shelf is to be filled, or the pool stops. It never takes this lock itself.
+    thread: Mutex<Option<JoinHandle<()>>>,
     is_stopped: AtomicBool,
     counters: [Counters; KeyType::ALL.len()],
 }
 
-struct State<K> {
-    shelves: [Shelf<K>; KeyType::ALL.len()],
-    thread: Option<JoinHandle<()>>,
-}
+type Shelves<K> = [Shelf<K>; KeyType::ALL.len()];
 
 #[derive(Default)]
 struct Counters {
@@ -62,14 +60,10 @@ pub struct Status {
 
 impl<K: Send + 'static> Pool<K> {
     pub fn new(source: Source<K>) -> Self {
-        let state = State {
-            shelves: Default::default(),
-            thread: None,
-        };
         Self {
             source,
-            state: Mutex::new(state),
-            changed: Condvar::new(),
+            shelves: Mutex::default(),
+            thread: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             counters: Default::default(),
         }
@@ -78,38 +72,44 @@ impl<K: Send + 'static> Pool<K> {
     /// Makes `count` keys of the type ahead from now on; 0 wipes those that are there. If the system refuses a thread for
     /// it, the next call tries again.
     pub fn prepare(self: &Arc<Self>, key_type: KeyType, count: usize) {
-        let mut state = self.lock();
         if self.is_stopped() {
             return;
         }
-        let surplus = state.shelves[key_type.index()].prepare(count);
-        let is_filling = state.shelves[key_type.index()].is_filling();
-        if is_filling && state.thread.is_none() {
-            let pool = Arc::clone(self);
-            let thread = thread::Builder::new().name("livery-pool".into());
-            state.thread = thread.spawn(move || pool.fill()).ok();
-        }
-        drop(state);
-        self.changed.notify_all();
+        let mut shelves = self.lock();
+        let surplus = shelves[key_type.index()].prepare(count);
+        let is_filling = shelves[key_type.index()].is_filling();
+        drop(shelves);
         drop(surplus);
+        if !is_filling {
+            return;
+        }
+        let mut thread = self.thread();
+        if let Some(thread) = &*thread {
+            thread.thread().unpark();
+        } else {
+            let pool = Arc::clone(self);
+            let builder = thread::Builder::new().name("livery-pool".into());
+            *thread = builder.spawn(move || pool.fill()).ok();
+        }
     }
 
     /// A key that lies ready. Nobody else gets it.
     pub fn take(&self, key_type: KeyType) -> Option<K> {
         let counters = &self.counters[key_type.index()];
-        let Some(mut state) = self.lock_unless_held() else {
+        let shelves = (!self.is_stopped()).then(|| self.lock_unless_held());
+        let Some(mut shelves) = shelves.flatten() else {
             counters.misses.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        let shelf = &mut state.shelves[key_type.index()];
+        let shelf = &mut shelves[key_type.index()];
         let was_filling = shelf.is_filling();
         let stale = shelf.stale(Instant::now());
         let key = shelf.take();
         let starts_filling = shelf.is_filling() && !was_filling;
-        drop(state);
+        drop(shelves);
         drop(stale);
         if starts_filling {
-            self.changed.notify_all();
+            self.wake();
         }
         let counter = match key {
             Some(_) => &counters.hits,
@@ -121,8 +121,8 @@ impl<K: Send + 'static> Pool<K> {
 
     /// `None` for a type that was neither prepared nor asked for.
     pub fn status(&self, key_type: KeyType) -> Option<Status> {
-        let state = self.lock();
-        let shelf = &state.shelves[key_type.index()];
+        let shelves = self.lock();
+        let shelf = &shelves[key_type.index()];
         let counters = &self.counters[key_type.index()];
         let status = Status {
             depth: shelf.depth(),
@@ -134,15 +134,23 @@ impl<K: Send + 'static> Pool<K> {
         is_known.then_some(status)
     }
 
-    /// Wipes all keys and waits for the thread, which stops within milliseconds. No key is made ahead any more.
+    /// No key is handed out or made ahead any more; the thread wipes those that are there and ends, as soon as it has a
+    /// core. Does not wait for that.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
-        let mut state = self.lock();
-        let keys = state.shelves.each_mut().map(|shelf| shelf.prepare(0));
-        let thread = state.thread.take();
-        drop(state);
-        self.changed.notify_all();
-        drop(keys);
+        self.wake();
+    }
+
+    /// Whether it was stopped and the keys are wiped.
+    pub fn is_over(&self) -> bool {
+        let is_running = |thread: &JoinHandle<()>| !thread.is_finished();
+        self.is_stopped() && !self.thread().as_ref().is_some_and(is_running)
+    }
+
+    /// Stops, and waits until the keys are wiped: milliseconds where a core is free, longer on a busy machine.
+    pub fn close(&self) {
+        self.stop();
+        let thread = self.thread().take();
         if let Some(thread) = thread {
             // A panic was reported by the thread itself.
             let _ = thread.join();
@@ -159,8 +167,8 @@ impl<K: Send + 'static> Pool<K> {
                 continue;
             }
             let key = (self.source.make)(key_type, &self.is_stopped);
-            let mut state = self.lock();
-            let shelf = &mut state.shelves[key_type.index()];
+            let mut shelves = self.lock();
+            let shelf = &mut shelves[key_type.index()];
             let too_many = match key {
                 Ok(key) => shelf.put(key, Instant::now()),
                 Err(_) => {
@@ -169,75 +177,71 @@ impl<K: Send + 'static> Pool<K> {
                     None
                 }
             };
-            drop(state);
+            drop(shelves);
             drop(too_many);
             self.rest(budget.rest(Reading::now()));
         }
+        let keys = self.lock().each_mut().map(|shelf| shelf.prepare(0));
+        drop(keys);
     }
 
     /// The type of the next key, those that take least time first; `None` when the pool stops.
     fn wanted(&self) -> Option<KeyType> {
-        let mut state = self.lock();
         loop {
+            let mut shelves = self.lock();
             if self.is_stopped() {
                 return None;
             }
             let now = Instant::now();
-            let stale = state.shelves.each_mut().map(|shelf| shelf.stale(now));
-            if stale.iter().any(|keys| !keys.is_empty()) {
-                drop(state);
-                drop(stale);
-                state = self.lock();
-                continue;
-            }
-            let place = state.shelves.iter().position(Shelf::is_filling);
+            let stale = shelves.each_mut().map(|shelf| shelf.stale(now));
+            let place = shelves.iter().position(Shelf::is_filling);
+            let oldest = shelves.iter().filter_map(Shelf::oldest).min();
+            drop(shelves);
+            drop(stale);
             if let Some(place) = place {
                 return Some(KeyType::ALL[place]);
             }
-            let oldest = state.shelves.iter().filter_map(Shelf::oldest).min();
             let age = oldest.map_or(Duration::ZERO, |made| now.saturating_duration_since(made));
-            state = self.wait(state, MAX_AGE.saturating_sub(age));
+            // Returns at once if it was woken since the look.
+            thread::park_timeout(MAX_AGE.saturating_sub(age));
         }
     }
 
     /// Waits for `time`, or until the pool stops.
     fn rest(&self, time: Duration) {
         let end = Instant::now() + time;
-        let mut state = self.lock();
         while !self.is_stopped() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            state = self.wait(state, left);
+            thread::park_timeout(left);
         }
     }
 
-    fn wait<'a>(
-        &self,
-        state: MutexGuard<'a, State<K>>,
-        time: Duration,
-    ) -> MutexGuard<'a, State<K>> {
-        let (state, _) = self
-            .changed
-            .wait_timeout(state, time)
-            .unwrap_or_else(PoisonError::into_inner);
-        state
+    fn wake(&self) {
+        if let Some(thread) = &*self.thread() {
+            thread.thread().unpark();
+        }
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Shelves<K>> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_unless_held(&self) -> Option<MutexGuard<'_, State<K>>> {
+    fn lock_unless_held(&self) -> Option<MutexGuard<'_, Shelves<K>>> {
         for _ in 0..TRIES {
-            match self.state.try_lock() {
-                Ok(state) => return Some(state),
-                Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
+            match self.shelves.try_lock() {
+                Ok(shelves) => return Some(shelves),
+                Err(TryLockError::Poisoned(shelves)) => return Some(shelves.into_inner()),
                 Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
             }
         }

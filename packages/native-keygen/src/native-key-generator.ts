@@ -50,7 +50,10 @@ export class NativeKeyGenerator implements KeyGenerator, Disposable {
     return this.#queue.generateBatch(checked, { signal, pool: this.#pool })
   }
 
-  /** Wipes the keys of the pool and ends its thread. Keys are made when they are asked for from then on. */
+  /**
+   * Has the pool's thread wipe its keys and end, when it has a core: that is waited for only when the environment ends.
+   * Keys are made when they are asked for from then on.
+   */
   [Symbol.dispose](): void {
     this.#pool?.stop()
   }

@@ -81,7 +81,7 @@ fn every_key_is_handed_out_once_however_many_ask() {
     assert_eq!(status.hits, taken.len() as u64);
     assert_eq!(status.hits + status.misses, 8 * 2000);
     drop(taken);
-    pool.stop();
+    pool.close();
     assert_eq!(
         DROPPED.load(Ordering::Relaxed),
         MADE.load(Ordering::Relaxed)
@@ -100,12 +100,12 @@ fn a_stopped_pool_has_wiped_its_keys_and_makes_no_more() {
     let pool = pool(key, || false);
     pool.prepare(ECDSA, 5);
     wait_until(|| depth(&pool, ECDSA) == 5);
-    pool.stop();
+    pool.close();
     assert_eq!(DROPPED.load(Ordering::Relaxed), 5);
     pool.prepare(ECDSA, 5);
     assert!(pool.take(ECDSA).is_none());
-    assert!(pool.lock().thread.is_none());
-    pool.stop();
+    assert!(pool.thread().is_none());
+    pool.close();
 }
 
 #[test]
@@ -121,8 +121,49 @@ fn a_search_under_way_stops_with_the_pool() {
     let pool = pool(endless, || false);
     pool.prepare(RSA, 1);
     wait_until(|| SEARCHING.load(Ordering::Relaxed));
-    pool.stop();
+    pool.close();
     assert_eq!(Arc::strong_count(&pool), 1, "the thread has ended");
+}
+
+#[test]
+fn whoever_stops_the_pool_waits_neither_for_its_thread_nor_for_the_lock() {
+    static IS_MAKING: AtomicBool = AtomicBool::new(false);
+    static MAY_END: AtomicBool = AtomicBool::new(false);
+    static DROPPED: AtomicU64 = AtomicU64::new(0);
+    let held = |_, _: &AtomicBool| {
+        IS_MAKING.store(true, Ordering::Relaxed);
+        wait_until(|| MAY_END.load(Ordering::Relaxed));
+        Ok(Numbered {
+            number: 0,
+            dropped: &DROPPED,
+        })
+    };
+    let pool = pool(held, || false);
+    pool.prepare(RSA, 1);
+    wait_until(|| IS_MAKING.load(Ordering::Relaxed));
+    let lock = pool.lock();
+    let stopper = Arc::clone(&pool);
+    let stopping = thread::spawn(move || stopper.stop());
+    wait_until(|| stopping.is_finished());
+    assert!(!pool.is_over());
+    drop(lock);
+    MAY_END.store(true, Ordering::Relaxed);
+    wait_until(|| pool.is_over());
+    assert_eq!(DROPPED.load(Ordering::Relaxed), 1, "the thread wipes");
+    pool.close();
+}
+
+#[test]
+fn a_stopped_pool_hands_out_no_key_that_is_not_wiped_yet() {
+    let pool = pool(|_, _| Ok(()), || false);
+    pool.prepare(RSA, 1);
+    wait_until(|| depth(&pool, RSA) == 1);
+    let lock = pool.lock();
+    pool.stop();
+    drop(lock);
+    assert_eq!(pool.take(RSA), None);
+    wait_until(|| pool.is_over());
+    assert_eq!(depth(&pool, RSA), 0);
 }
 
 #[test]
@@ -139,7 +180,7 @@ fn nothing_is_made_ahead_while_foreground_work_keeps_the_cores_busy() {
     assert_eq!(depth(&pool, RSA), 0);
     IS_BUSY.store(false, Ordering::Relaxed);
     wait_until(|| depth(&pool, RSA) == 1);
-    pool.stop();
+    pool.close();
 }
 
 #[test]
@@ -151,11 +192,11 @@ fn what_cannot_be_made_is_not_tried_again_until_somebody_asks() {
     };
     let pool = pool(failing, || false);
     pool.prepare(RSA, 3);
-    wait_until(|| !pool.lock().shelves[RSA.index()].is_filling());
+    wait_until(|| !pool.lock()[RSA.index()].is_filling());
     assert_eq!(TRIES_MADE.load(Ordering::Relaxed), 1);
     assert!(pool.take(RSA).is_none());
     wait_until(|| TRIES_MADE.load(Ordering::Relaxed) == 2);
-    pool.stop();
+    pool.close();
 }
 
 #[test]
@@ -167,7 +208,7 @@ fn a_lock_that_is_held_is_a_miss_and_no_wait() {
     assert_eq!(pool.take(RSA), None);
     drop(held);
     assert_eq!(pool.take(RSA), Some(()));
-    pool.stop();
+    pool.close();
 }
 
 #[test]
@@ -188,5 +229,5 @@ fn the_status_tells_of_what_was_prepared_or_asked_for() {
     let prepared = pool.status(RSA).expect("it was prepared");
     assert_eq!((prepared.hits, prepared.misses), (0, 0));
     assert!(prepared.oldest_age.is_some());
-    pool.stop();
+    pool.close();
 }
