@@ -2,7 +2,7 @@
 import type { Bench, Row } from './bench.ts'
 import type { Comparison } from './comparison.ts'
 import { inRounds, type Sample, type Side } from './rounds.ts'
-import { reported, sdsload } from './sdsload.ts'
+import { type LoadOptions, reported, sdsload } from './sdsload.ts'
 import { LOAD_IDENTITY, startCA, writeLiveryFiles } from './servers.ts'
 import { Workshop } from './workshop.ts'
 
@@ -16,18 +16,28 @@ const TARGETS = new Map([
 
 export const coldStartRow: Row = { name: 'cold-start', needs: ['neutralca', 'sdsload'], measure: measureColdStart }
 
-/** The client starts the agent, waits for its socket, and asks for every identity on a stream of its own. */
-export async function coldStart(bench: Bench, identities: number, perConnection = 1): Promise<Sample> {
+/** How the client asks for so many identities. */
+type Asking = (identities: number) => LoadOptions
+
+const onStreamsOfTheirOwn =
+  (perConnection: number): Asking =>
+  identities => ({ clients: identities, 'per-conn': perConnection, names: LOAD_IDENTITY, san: LOAD_IDENTITY })
+
+/** The client's `{i}` is the same for all names of a stream, so that they are written out, and the SANs are not compared. */
+const onOneStream: Asking = identities => ({
+  clients: 1,
+  names: Array.from({ length: identities }, (_, index) => LOAD_IDENTITY.replace('{i}', `${index}`)).join(','),
+})
+
+/** The client starts the agent, waits for its socket, and asks for every identity. */
+export async function coldStart(bench: Bench, identities: number, asking = onStreamsOfTheirOwn(1)): Promise<Sample> {
   await using workshop = new Workshop()
   const ca = await startCA(bench, workshop)
   const { config, socket } = await writeLiveryFiles(workshop, ca, identities)
   const { spawn } = await sdsload(bench, workshop, {
     spawn: `./livery run --config ${config}`,
     uds: socket,
-    clients: identities,
-    'per-conn': perConnection,
-    names: LOAD_IDENTITY,
-    san: LOAD_IDENTITY,
+    ...asking(identities),
   })
   return {
     [LAST_SECRET]: reported(spawn?.start_to_secrets_ms?.max, 'the time to the last secret') / 1_000,
@@ -35,26 +45,25 @@ export async function coldStart(bench: Bench, identities: number, perConnection 
   }
 }
 
-/** As Envoys come, and as a single client for the whole node would. */
-const CONNECTIONS = [
-  { perConnection: 1, how: 'a client and connection each' },
-  { perConnection: 100, how: 'a stream each, 100 a connection' },
+/** As Envoys come; as a few proxies of many workloads would; and as SPIRE's agent was measured. */
+const WAYS = [
+  { how: 'a client and connection each', asking: onStreamsOfTheirOwn(1), upTo: 10_000 },
+  { how: 'a stream each, 100 a connection', asking: onStreamsOfTheirOwn(100), upTo: 10_000 },
+  // More do not fit into an argument of a command.
+  { how: 'all on one stream', asking: onOneStream, upTo: 1_000 },
 ]
 
 async function measureColdStart(bench: Bench): Promise<Comparison[]> {
   const cases = [...TARGETS].flatMap(([identities, seconds]) =>
-    CONNECTIONS.map(({ perConnection, how }) => ({
+    WAYS.filter(({ upTo }) => identities <= upTo).map(({ how, asking }) => ({
       name: `${identities.toLocaleString('en-US')} identities, ${how}`,
       identities,
-      perConnection,
+      asking,
       seconds,
     })),
   )
   const sides = cases.map(
-    ({ name, identities, perConnection }): Side => ({
-      name,
-      measure: () => coldStart(bench, identities, perConnection),
-    }),
+    ({ name, identities, asking }): Side => ({ name, measure: () => coldStart(bench, identities, asking) }),
   )
   const measured = await inRounds(bench.rounds, sides, bench.say)
   return cases.map(({ name, seconds }) => ({
