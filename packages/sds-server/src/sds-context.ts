@@ -1,10 +1,10 @@
 /** What all sockets of one server share. */
 import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
+import type { AcceptWaiting } from './accept-connections.ts'
 import type { MessageComposer } from './discovery-message.ts'
 import type { SdsEvent } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
 import type { SecretSource } from './secret-source.ts'
-import type { AcceptWaiting } from './socket-file.ts'
 import type { TurnQueue } from './turn-queue.ts'
 
 export interface SdsContext {

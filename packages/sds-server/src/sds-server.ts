@@ -1,5 +1,6 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
 import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
+import type { AcceptWaiting } from './accept-connections.ts'
 import { descriptorShortage, readDescriptorLimit } from './descriptor-limit.ts'
 import { MessageComposer } from './discovery-message.ts'
 import type { SdsContext } from './sds-context.ts'
@@ -8,7 +9,6 @@ import { SdsServerError } from './sds-server-error.ts'
 import { type AccessConfig, SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
 import { deltaEncoder, sotwEncoder } from './secret-encoding.ts'
 import type { SecretSource } from './secret-source.ts'
-import type { AcceptWaiting } from './socket-file.ts'
 import { TurnQueue } from './turn-queue.ts'
 
 export interface SdsServerOptions {

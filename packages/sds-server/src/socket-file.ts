@@ -3,12 +3,12 @@
  * made again when it vanishes, and on closing it is removed only if it is still the same file.
  */
 import { once } from 'node:events'
-import { type BigIntStats, closeSync, constants, lstatSync, unlinkSync } from 'node:fs'
+import { type BigIntStats, constants, lstatSync, unlinkSync } from 'node:fs'
 import { chmod, chown, link, lstat, mkdtemp, open, rename, rm } from 'node:fs/promises'
-import { createServer, type Server, Socket } from 'node:net'
+import { createServer, type Server, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Clock } from '@livery/core'
-import { descriptorOf } from './peer-descriptor.ts'
+import { type AcceptWaiting, acceptTogether, failureReporter } from './accept-connections.ts'
 import { retryTransient } from './retry-transient.ts'
 import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
 import {
@@ -41,15 +41,6 @@ export interface SocketFileOptions {
   onEvent(event: SocketFileEvent): void
 }
 
-/**
- * Takes at most `most` connections that wait on a listening socket; tells their file descriptors, and as `error` the code
- * of what the system ran out of (`EMFILE`).
- */
-export type AcceptWaiting = (
-  listener: number,
-  most: number,
-) => { readonly descriptors: readonly number[]; readonly error?: string }
-
 export type SocketFileEvent =
   /** The file had vanished and is there again; connections were not disturbed. */
   | { readonly kind: 'socket-recreated'; readonly path: string }
@@ -64,18 +55,6 @@ const WATCH_INTERVAL_MS = 5_000
 const DEFAULT_MODE = 0o660
 /** As much as the kernel takes by default: an Envoy per pod connects at once after a restart. */
 const BACKLOG = 4096
-/** About 8 ms of work, as long as a slice of pushes is. */
-const MAX_ACCEPTED_TOGETHER = 64
-/** What fails for one connection fails for the thousands that come with it. */
-const FAILURE_INTERVAL_MS = 10_000
-const SHORTAGES: Readonly<Record<string, { readonly cause: string; readonly remedy: string }>> = {
-  EMFILE: {
-    cause: 'the process has no file descriptor left',
-    remedy: 'raise LimitNOFILE= of the unit, the ulimit of the container, or "ulimit -Hn", or lower limits.connections',
-  },
-  ENFILE: { cause: 'the machine has no file descriptor left', remedy: 'raise fs.file-max (sysctl)' },
-}
-const NO_MEMORY = { cause: 'the kernel has no memory for them', remedy: 'give the machine more' }
 
 type State =
   | { readonly kind: 'closed' }
@@ -190,8 +169,8 @@ async function bindAndPlace(options: SocketFileOptions, replace: boolean): Promi
   try {
     await chmod(directory, 0o700)
     await bind(server, privatePath, directory)
-    const onFailure = failureReporter(options)
-    server.on('connection', socket => acceptAll(server, socket, options, onFailure))
+    const onFailure = failureReporter(options.clock, error => options.onEvent({ kind: 'accept-failed', path, error }))
+    server.on('connection', socket => acceptTogether(server, socket, { ...options, onFailure }))
     server.on('error', onFailure)
     await chmod(privatePath, mode)
     if (owner !== -1 || group !== -1) await chown(privatePath, owner, group)
@@ -203,63 +182,6 @@ async function bindAndPlace(options: SocketFileOptions, replace: boolean): Promi
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
-}
-
-type OnFailure = (error: unknown) => void
-
-/** Of a storm of failures the first is told. */
-function failureReporter({ path, clock, onEvent }: SocketFileOptions): OnFailure {
-  let toldAt = Number.NEGATIVE_INFINITY
-  return error => {
-    const now = clock.now()
-    // A clock that was set back silences nothing.
-    if (Math.abs(now - toldAt) < FAILURE_INTERVAL_MS) return
-    toldAt = now
-    onEvent({ kind: 'accept-failed', path, error })
-  }
-}
-
-/**
- * Those that wait behind the first come in with it, but not so many that open streams would wait for long. What goes wrong
- * with one of them leaves the others alone.
- */
-function acceptAll(server: Server, first: Socket, options: SocketFileOptions, onFailure: OnFailure): void {
-  const { path, acceptWaiting, onConnection } = options
-  handOver(first, onConnection, onFailure)
-  const listener = descriptorOf(server)
-  if (!acceptWaiting || listener === undefined) return
-  const { descriptors, error } = acceptWaiting(listener, MAX_ACCEPTED_TOGETHER - 1)
-  for (const fd of descriptors) {
-    const socket = socketOf(fd, onFailure)
-    if (socket) handOver(socket, onConnection, onFailure)
-  }
-  // Asked for the next, libuv closes it for want of descriptors, and tells nobody.
-  if (error !== undefined) onFailure(shortageError(path, error))
-}
-
-function handOver(socket: Socket, onConnection: (socket: Socket) => void, onFailure: OnFailure): void {
-  try {
-    onConnection(socket)
-  } catch (error) {
-    socket.destroy()
-    onFailure(error)
-  }
-}
-
-function socketOf(fd: number, onFailure: OnFailure): Socket | undefined {
-  try {
-    return new Socket({ fd })
-  } catch (error) {
-    closeSync(fd)
-    onFailure(error)
-    return undefined
-  }
-}
-
-function shortageError(path: string, code: string): Error {
-  const { cause, remedy } = SHORTAGES[code] ?? NO_MEMORY
-  const message = `Cannot accept connections on ${path}: ${cause} (${code}), and new ones are refused; ${remedy}`
-  return Object.assign(new Error(message), { code })
 }
 
 /** The private name is longer than the path, so where it is too long it is reached through the open directory. */
