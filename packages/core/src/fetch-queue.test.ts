@@ -22,15 +22,41 @@ function controlled(concurrency: number) {
   return { queue, started, end }
 }
 
-test('what somebody waits for goes before first issues, and those before renewals; first come first served within one', async () => {
-  const { queue, started, end } = controlled(1)
-  queue.push('running', 'renewal')
+test('what somebody waits for goes before first issues, those before renewals and retries last; first come first served within one', async () => {
+  const { queue, started, end } = controlled(20)
+  queue.pause()
+  queue.push('retry', 'retry')
   queue.push('renewal', 'renewal')
   queue.push('first 1', 'first')
   queue.push('first 2', 'first')
   queue.push('on demand', 'on-demand')
-  for (const key of ['running', 'on demand', 'first 1', 'first 2', 'renewal']) await end(key)
-  assert.deepEqual(started, ['running', 'on demand', 'first 1', 'first 2', 'renewal'])
+  queue.resume()
+  assert.deepEqual(started, ['on demand', 'first 1', 'first 2', 'renewal', 'retry'])
+  for (const key of started) await end(key)
+})
+
+test('while renewals wait, others that never end hold no more than half of the room', async () => {
+  const { queue, started, end } = controlled(4)
+  for (let index = 0; index < 10; index++) queue.push(`hung ${index}`, 'on-demand')
+  for (let index = 0; index < 10; index++) queue.push(`renewal ${index}`, 'renewal')
+  assert.deepEqual(started, ['hung 0', 'hung 1', 'hung 2', 'hung 3'])
+  await end('hung 0')
+  await end('hung 1')
+  for (let index = 0; index < 10; index++) await end(`renewal ${index}`)
+  assert.deepEqual(
+    started.slice(4),
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(index => `renewal ${index}`).concat('hung 4', 'hung 5'),
+  )
+})
+
+test('where there is room for one, a renewal has every other turn', async () => {
+  const { queue, started, end } = controlled(1)
+  queue.push('running', 'renewal')
+  for (const key of ['first 1', 'first 2', 'first 3']) queue.push(key, 'first')
+  for (const key of ['renewal 1', 'renewal 2']) queue.push(key, 'renewal')
+  const order = ['running', 'first 1', 'renewal 1', 'first 2', 'renewal 2', 'first 3']
+  for (const key of order) await end(key)
+  assert.deepEqual(started, order)
 })
 
 test('asking again raises the urgency, never lowers it, and never runs a key twice', async () => {
@@ -102,12 +128,13 @@ test('ten thousand that wait are all run, once, the urgent before the others, an
   assert.equal(queue.waiting, 9_000)
   queue.resume()
   while (queue.waiting > 0 || queue.running > 0) await new Promise(setImmediate)
-  const onDemand = started.slice(0, 1_000)
+  const others = started.filter(key => key % 10 === 0 || key % 2 === 1)
+  const onDemand = others.slice(0, 1_000)
   assert.deepEqual(
     onDemand,
     Array.from(onDemand, (_, index) => index * 10),
   )
-  const first = started.slice(1_000, 5_000)
+  const first = others.slice(1_000)
   assert.ok(first.every((key, index) => key % 2 === 1 && key % 10 !== 3 && key > (first[index - 1] ?? 0)))
   assert.equal(new Set(started).size, 9_000)
 })
@@ -144,7 +171,7 @@ test('who is raised keeps the deadline that it has', async () => {
 })
 
 test('whatever is pushed, raised and deleted, each key that remains is run once, by urgency and then deadline', () => {
-  const urgencies = ['on-demand', 'first', 'renewal'] as const
+  const urgencies = ['on-demand', 'first', 'renewal', 'retry'] as const
   const step = fc.record({
     key: fc.nat(30),
     urgency: fc.option(fc.constantFrom(...urgencies), { nil: undefined }),

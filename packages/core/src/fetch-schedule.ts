@@ -6,7 +6,7 @@ import { FetchQueue, type Urgency } from './fetch-queue.ts'
 import { type IssuanceOptions, type Issued, issue } from './issuance.ts'
 import { KeyDemand } from './key-demand.ts'
 import type { LedgerEvent } from './ledger.ts'
-import type { Activity, Managed, Reason } from './managed-identity.ts'
+import { type Activity, hasFailedLast, type Managed, type Reason } from './managed-identity.ts'
 import { type Restored, restore } from './restoration.ts'
 import {
   followTime,
@@ -153,16 +153,19 @@ export class FetchSchedule implements AsyncDisposable {
   }
 
   #wait(managed: Managed, due: number, reason: Reason): void {
-    const timer = this.#clock.at(due, () =>
-      this.#enqueue(managed, managed.served.current ? 'renewal' : 'first', reason),
-    )
+    const timer = this.#clock.at(due, () => {
+      const urgency = managed.served.current ? 'renewal' : 'first'
+      this.#enqueue(managed, reason, hasFailedLast(managed) ? 'retry' : urgency)
+    })
     this.#become(managed, { kind: 'waiting', due, timer })
   }
 
-  #enqueue(managed: Managed, urgency: Urgency, reason: Reason = urgency): void {
-    if (urgency !== 'renewal') this.#keyDemand.rose()
+  #enqueue(managed: Managed, reason: Reason, urgency: Urgency = reason === 'new-root' ? 'renewal' : reason): void {
+    if (urgency === 'on-demand' || urgency === 'first') this.#keyDemand.rose()
     this.#become(managed, { kind: 'queued', reason })
-    this.#queue.push(managed, urgency, managed.served.current?.secret.notAfter)
+    // Those that have failed take turns: one that the CA never answers must not come first each time.
+    const deadline = urgency === 'retry' ? undefined : managed.served.current?.secret.notAfter
+    this.#queue.push(managed, urgency, deadline)
   }
 
   async #track(fetch: Promise<void>): Promise<void> {

@@ -37,7 +37,7 @@ export type Hold =
 export type Activity =
   | { readonly kind: 'new' }
   /** `urgency`: of the request, if nothing is found. `isOutdated`: the CA has meanwhile told of a newer one. */
-  | { readonly kind: 'restoring'; urgency: Urgency; isOutdated: boolean }
+  | { readonly kind: 'restoring'; urgency: Exclude<Urgency, 'retry'>; isOutdated: boolean }
   | { readonly kind: 'waiting'; readonly due: number; readonly timer: Disposable }
   | { readonly kind: 'queued'; readonly reason: Reason }
   | { readonly kind: 'fetching'; readonly controller: AbortController }
@@ -56,6 +56,11 @@ export interface Managed {
   failures: number
   lastSuccessAt: number | undefined
   lastFailure: IdentityEntry['lastFailure']
+}
+
+/** Whether the newest try has failed, perhaps by its own fault: a CA without room says nothing of an identity. */
+export function hasFailedLast({ lastFailure, lastSuccessAt = Number.NEGATIVE_INFINITY }: Managed): boolean {
+  return lastFailure !== undefined && lastFailure.code !== 'rate-limited' && lastFailure.at > lastSuccessAt
 }
 
 /** What others may see of it. */
