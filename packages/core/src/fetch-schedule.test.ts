@@ -4,6 +4,8 @@ import { answerInstantly, Bench, believer } from '../test/manager-bench.ts'
 import { CAError } from './ca-client.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+
 const healthy = names('healthy', 20)
 const hung = names('hung', 10)
 
@@ -113,3 +115,37 @@ test('requests that nobody approves keep no other from its renewal', async () =>
   for (const identity of names('hung', 300)) bench.manager.add(identity)
   await expectRenewedInTime(bench)
 })
+
+for (const isStreamed of [true, false])
+  test(`a request that is queued when the certificate ends becomes urgent, where it is ${isStreamed ? '' : 'not '}streamed`, async () => {
+    await using bench = await Bench.create({
+      concurrency: 1,
+      timeoutMs: 3_600_000,
+      verifier: believer(LIFETIME),
+    })
+    answerInstantly(bench.ca)
+    const { answer } = bench.ca
+    await bench.add(WEB)
+    using _ = isStreamed ? bench.manager.subscribe({ kind: 'identity', identity: WEB }, () => {}) : undefined
+    bench.ca.answer = () => Promise.reject(new CAError('unavailable', 'away'))
+    await bench.toNextDue(WEB)
+    await bench.until('retry-planned', 1)
+    const busy = Promise.withResolvers<void>()
+    bench.ca.requests.length = 0
+    bench.ca.answer = async (request, sign) => {
+      await busy.promise
+      return await answer(request, sign)
+    }
+    bench.manager.add(`${WEB}-busy`)
+    await bench.clock.advance(600_000)
+    assert.equal(bench.last('withdrawn').reason, 'expired')
+    bench.manager.add(`${WEB}-new`)
+    bench.manager.add(`${WEB}-on-demand`, { onDemand: true })
+    busy.resolve()
+    await bench.until('issued', 1 + 4)
+    const expected = isStreamed ? ['-busy', '', '-on-demand', '-new'] : ['-busy', '-on-demand', '', '-new']
+    assert.deepEqual(
+      bench.ca.requests.map(({ identity }) => identity.slice(WEB.length)),
+      expected,
+    )
+  })

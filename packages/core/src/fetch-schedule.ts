@@ -96,6 +96,11 @@ export class FetchSchedule implements AsyncDisposable {
     }
   }
 
+  /** Its certificate has ended: a request that is still queued is as urgent as if there had never been one. */
+  onExpired(managed: Managed, { isWanted }: { readonly isWanted: boolean }): void {
+    if (managed.activity.kind === 'queued') this.#queue.push(managed, isWanted ? 'on-demand' : 'first')
+  }
+
   /** What made the CA refuse it may have changed. */
   retryNow(managed: Managed): void {
     if (managed.activity.kind === 'waiting' && !managed.served.current) this.#enqueue(managed, 'first')

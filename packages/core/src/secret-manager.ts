@@ -258,6 +258,7 @@ export class SecretManager implements AsyncDisposable {
     if (change === 'expired') this.record(managed.identity, { kind: 'withdrawn', reason: 'expired' })
     this.#subscribers.tell(managed.identity, managed.served.current?.secret)
     if (change === 'served') this.#keepInStore(managed)
+    else this.#schedule.onExpired(managed, { isWanted: this.#subscribers.has(managed.identity) })
   }
 
   /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
