@@ -2,7 +2,7 @@
 
 import { Heap } from './heap.ts'
 
-/** Somebody waits; nobody has it yet; it is still valid; it has failed the last time. */
+/** Somebody waits; nobody has it yet; it is still valid; it has failed where others need not have. */
 export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
 
 const RANK: Readonly<Record<Urgency, number>> = { 'on-demand': 0, first: 1, renewal: 2, retry: 3 }

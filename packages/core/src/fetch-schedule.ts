@@ -6,7 +6,7 @@ import { FetchQueue, type Urgency } from './fetch-queue.ts'
 import { type IssuanceOptions, type Issued, issue } from './issuance.ts'
 import { KeyDemand } from './key-demand.ts'
 import type { LedgerEvent } from './ledger.ts'
-import { type Activity, hasFailedLast, type Managed, type Reason } from './managed-identity.ts'
+import { type Activity, isItsOwn, type Managed, type Reason } from './managed-identity.ts'
 import { type Restored, restore } from './restoration.ts'
 import {
   followTime,
@@ -160,7 +160,7 @@ export class FetchSchedule implements AsyncDisposable {
   #wait(managed: Managed, due: number, reason: Reason): void {
     const timer = this.#clock.at(due, () => {
       const urgency = managed.served.current ? 'renewal' : 'first'
-      this.#enqueue(managed, reason, hasFailedLast(managed) ? 'retry' : urgency)
+      this.#enqueue(managed, reason, managed.hasFailedAlone ? 'retry' : urgency)
     })
     this.#become(managed, { kind: 'waiting', due, timer })
   }
@@ -221,6 +221,7 @@ export class FetchSchedule implements AsyncDisposable {
 
     managed.failures = 0
     managed.lastSuccessAt = now
+    managed.hasFailedAlone = false
     const { serialNumber, notAfter } = secret
     this.#options.record(managed.identity, { kind: 'issued', serialNumber, notAfter, renewAt })
     if (from > now) {
@@ -293,6 +294,7 @@ export class FetchSchedule implements AsyncDisposable {
     const due = Math.min(now + delay, Math.max(end, now + retry.minMs))
     const { code, message } = failure
     managed.lastFailure = { at: now, code, message }
+    managed.hasFailedAlone ||= isItsOwn(code)
     record(managed.identity, { kind: 'ca-error', code, message })
     record(managed.identity, { kind: 'retry-planned', at: due })
     this.#wait(managed, due, managed.served.current ? 'renewal' : 'first')

@@ -56,11 +56,13 @@ export interface Managed {
   failures: number
   lastSuccessAt: number | undefined
   lastFailure: IdentityEntry['lastFailure']
+  /** Since its last success it has failed where others need not have. */
+  hasFailedAlone: boolean
 }
 
-/** Whether the newest try has failed, perhaps by its own fault: a CA without room says nothing of an identity. */
-export function hasFailedLast({ lastFailure, lastSuccessAt = Number.NEGATIVE_INFINITY }: Managed): boolean {
-  return lastFailure !== undefined && lastFailure.code !== 'rate-limited' && lastFailure.at > lastSuccessAt
+/** A CA that is away or has no room fails for everyone: that says nothing of an identity. */
+export function isItsOwn(code: CAErrorCode): boolean {
+  return code !== 'unavailable' && code !== 'rate-limited'
 }
 
 /** What others may see of it. */

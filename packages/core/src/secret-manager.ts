@@ -240,6 +240,7 @@ export class SecretManager implements AsyncDisposable {
       failures: 0,
       lastSuccessAt: undefined,
       lastFailure: undefined,
+      hasFailedAlone: false,
     }
     this.#identities.set(identity, managed)
     this.#retention.file(managed)
