@@ -13,6 +13,7 @@ export interface CircuitBreakerOptions {
   readonly failures: number
   /** How long it stays open at first, milliseconds; doubled each time that the trial fails as well. */
   readonly openMs: number
+  /** The longest that it stays open, also when the CA asks for more. */
   readonly maxOpenMs: number
   readonly onChange: (change: BreakerChange) => void
 }
@@ -70,14 +71,16 @@ export class CircuitBreaker {
     }
   }
 
-  /** The CA works, and has no room for `ms`: nobody asks it until then. */
+  /** The CA works, and has no room for `ms`: nobody asks it until then, or until the longest that it stays open. */
   refused(ms: number, reason: string): void {
-    const { clock, openMs, onChange } = this.#options
-    const until = clock.now() + ms
+    const { clock, openMs, maxOpenMs, onChange } = this.#options
+    // The time is the CA's to say, and may be of a clock that is wrong by years.
+    const forMs = Math.min(ms, maxOpenMs)
+    const until = clock.now() + forMs
     const { kind } = this.#state
     if (this.#state.kind === 'open' && this.#state.until >= until) return
     this.#state = { kind: 'open', until, openMs, asked: true }
-    if (kind !== 'open') onChange({ kind: 'open', forMs: ms, reason })
+    if (kind !== 'open') onChange({ kind: 'open', forMs, reason })
   }
 
   /** The call ended without telling anything of the CA: nobody waited for it any more. The next one is on trial. */

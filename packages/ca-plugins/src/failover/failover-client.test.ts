@@ -157,6 +157,24 @@ test('when every CA asks to be left alone none is asked, and the error says unti
   assert.equal(first.requests.length + second.requests.length, 2)
 })
 
+test('a CA that asks to be left alone for a year is asked again after the longest rest of its breaker', async () => {
+  const { clock, first, second, issue, issuerOf } = await bench()
+  const refusing = () => Promise.reject(new CAError('rate-limited', 'no room', { retryAfterMs: 365 * 86_400_000 }))
+  first.answer = refusing
+  second.answer = refusing
+  await assert.rejects(issue(), { code: 'rate-limited', retryAfterMs: 300_000 })
+  await clock.advance(299_999)
+  await assert.rejects(issue(), { code: 'rate-limited', retryAfterMs: 1 })
+  assert.equal(first.requests.length, 1)
+  // The one on trial says the same, and rests as long as before.
+  await clock.advance(1)
+  await assert.rejects(issue(), { code: 'rate-limited', retryAfterMs: 300_000 })
+  assert.equal(first.requests.length, 2)
+  await clock.advance(300_000)
+  first.answer = signing
+  assert.equal(await issuerOf(), 'first')
+})
+
 test('a CA without room beside one that is down leaves the list without room, not down', async () => {
   const { first, second, issue } = await bench()
   first.answer = () => Promise.reject(new CAError('rate-limited', 'no room', { retryAfterMs: 5_000 }))
