@@ -12,6 +12,7 @@ import {
 import { checkCount } from './request-check.ts'
 import { SdsServerError } from './sds-server-error.ts'
 import type { SecretSource } from './secret-source.ts'
+import { StreamRefusal } from './stream-refusal.ts'
 import type { Resolution, SecretView } from './subscriptions.ts'
 
 /** Allows a caller for whom every given field is right. */
@@ -71,6 +72,15 @@ export class AccessPolicy {
     if (rules.length === 0) return undefined
     const own = rules.flatMap(({ allow }) => allow ?? this.#socket)
     return new Permission(this.#grants, this.#socket.length > 0 ? [own, this.#socket] : [own])
+  }
+
+  /** All that is known now of what anybody may have here, and perhaps more. */
+  known(): ReadonlySet<SpiffeId> {
+    const { source } = this.#grants
+    const named = this.#socket.flatMap(pattern => (pattern.kind === 'literal' ? [pattern.identity] : []))
+    // That of one identity need not look at the thousands of others.
+    if (named.length === 0 || named.length < this.#socket.length) return new Set(source.identities())
+    return new Set(named.filter(identity => source.knows({ kind: 'identity', identity })))
   }
 }
 
@@ -180,6 +190,39 @@ export class Permission implements SecretView {
       kind: 'refused',
       reason: `this caller may have ${reason} here: ask by SPIFFE ID, or give the workload a socket of its own instead of "${names.default}"`,
     }
+  }
+}
+
+/** What a caller may have while its socket goes: what was granted before, as it changes, and nothing more. */
+export class LastPermission implements SecretView {
+  readonly #before: SecretView
+  readonly #known: ReadonlySet<SpiffeId>
+
+  /** `known`: the identities that were known until now; one that comes later was granted to nobody. */
+  constructor(before: SecretView, known: ReadonlySet<SpiffeId>) {
+    this.#before = before
+    this.#known = known
+  }
+
+  /** Sends away whoever asks for more. */
+  resolve(): never {
+    throw new StreamRefusal('unavailable', 'this socket is going: connect again')
+  }
+
+  everything(): never {
+    return this.resolve()
+  }
+
+  mayHave(secret: SecretName): boolean {
+    return this.#before.mayHave(secret) && (secret.kind === 'bundle' || this.#known.has(secret.identity))
+  }
+
+  current(secret: SecretName): SecretItem | undefined {
+    return this.mayHave(secret) ? this.#before.current(secret) : undefined
+  }
+
+  subscribe(secret: SecretName, listener: (item: SecretItem | undefined) => void): Disposable {
+    return this.#before.subscribe(secret, listener)
   }
 }
 

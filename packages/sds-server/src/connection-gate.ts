@@ -1,15 +1,16 @@
 /** The door of a socket: who connects, whether there is room, and what the caller may have. Nothing passes unchecked. */
 import type { Socket } from 'node:net'
 import type { PeerCredentials, ReadPeerCredentials } from '@livery/core'
-import type { AccessPolicy, Permission } from './access.ts'
+import { type AccessPolicy, LastPermission, type Permission } from './access.ts'
 import { descriptorOf } from './peer-descriptor.ts'
 import type { ConnectionInfo, RefusedConnection, SdsEvent } from './sds-event.ts'
+import type { SecretView } from './subscriptions.ts'
 
 /** A connection that was let in. */
 export interface Connection {
   readonly info: ConnectionInfo
   /** As it is now: the rules of its socket may change. */
-  readonly permission: Permission
+  readonly permission: SecretView
   /** At once, with what is on its way. */
   close(): void
 }
@@ -32,6 +33,7 @@ export class ConnectionGate {
   readonly #options: ConnectionGateOptions
   readonly #connections = new Map<string, AdmittedConnection>()
   #policy: AccessPolicy
+  #grantsNoMore = false
 
   constructor(options: ConnectionGateOptions) {
     this.#options = options
@@ -46,6 +48,10 @@ export class ConnectionGate {
   accept(socket: Socket): void {
     // A peer that leaves at once would otherwise be an uncaught exception.
     socket.on('error', ignore)
+    if (this.#grantsNoMore) {
+      socket.destroy()
+      return
+    }
     const info = { id: this.#options.nextId(), socket: this.#options.path, caller: this.#readCaller(socket) }
     const decision = this.#decide(info.caller)
     if (typeof decision !== 'string') {
@@ -56,19 +62,30 @@ export class ConnectionGate {
     this.#options.observe({ kind: 'connection-refused', connection: info, reason: decision })
   }
 
-  /** The connection of a call, by what `call.getPeer()` says; `undefined` once it is closed. */
+  /** The connection of a new call, by what `call.getPeer()` says; `undefined` once it takes none. */
   find(peer: string): Connection | undefined {
-    return this.#connections.get(peer)
+    return this.#grantsNoMore ? undefined : this.#connections.get(peer)
   }
 
   /** Decides by these rules from now on, on the connections that are open as well: those not let in are closed. */
   follow(policy: AccessPolicy): void {
+    if (this.#grantsNoMore) return
     this.#policy = policy
     for (const connection of this.#connections.values()) {
       const permission = policy.admit(connection.info.caller)
       if (permission) connection.permission = permission
       else connection.close()
     }
+  }
+
+  /** From now on nobody is let in, no call begins, and streams that go on have what was granted to them before. */
+  grantNoMore(): void {
+    if (this.#grantsNoMore) return
+    this.#grantsNoMore = true
+    if (this.#connections.size === 0) return
+    const known = this.#policy.known()
+    for (const connection of this.#connections.values())
+      connection.permission = new LastPermission(connection.permission, known)
   }
 
   destroyAll(): void {
@@ -112,7 +129,7 @@ export class ConnectionGate {
 class AdmittedConnection implements Connection {
   readonly info: ConnectionInfo
   readonly socket: Socket
-  permission: Permission
+  permission: SecretView
 
   constructor(info: ConnectionInfo, permission: Permission, socket: Socket) {
     this.info = info

@@ -97,6 +97,54 @@ test('a socket that is removed is gone at once, drains, and leaves the others al
   assert.deepEqual(namesOf(await staying.next()), ['ROOTCA'])
 })
 
+for (const identity of [undefined, API]) {
+  const which = identity === undefined ? 'a shared socket' : 'the socket of one identity'
+  test(`streams of ${which} that is removed get nothing that is added afterwards, and what they have is renewed`, async () => {
+    const source = await MemorySource.create(WEB)
+    await using running = await startServer(identity ? { identity } : {}, { source, drainMs: 3_000 })
+    const { server, path } = running
+    const stream = running.connect().sotw()
+    stream.ask(API, 'ROOTCA')
+    assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
+    const stopped = server.stopListening(path)
+    await source.issue(API)
+    source.setBundle(undefined, { padding: 1 })
+    assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
+    await source.clock.waitForDeadline(time => time === source.clock.now() + 3_000)
+    await source.clock.advance(3_000)
+    await stopped
+    assert.equal((await stream.status).code, UNAVAILABLE)
+    assert.equal(stream.queued, 0)
+  })
+}
+
+test('who asks a socket that is removed for more is sent away', async () => {
+  await using running = await startServer({}, { drainMs: 3_000 })
+  const { server, path } = running
+  const [stream, delta] = [running.connect().sotw(), running.connect().delta()]
+  stream.ask(WEB)
+  delta.subscribe(WEB)
+  await Promise.all([stream.next(), delta.next()])
+  void server.stopListening(path)
+  stream.ask(WEB, API)
+  delta.subscribe('ROOTCA')
+  for (const { status } of [stream, delta]) {
+    const { code, details } = await status
+    assert.deepEqual([code, details], [UNAVAILABLE, 'this socket is going: connect again'])
+  }
+})
+
+test('a name that no identity could be told from means the first one that is added, once that is looked at', async () => {
+  const source = await MemorySource.create()
+  await using running = await startServer({}, { source })
+  const stream = running.connect().sotw()
+  stream.ask('default')
+  assert.deepEqual(namesOf(await stream.next()), [])
+  await source.issue(API)
+  running.server.review()
+  assert.deepEqual(namesOf(await stream.next()), ['default'])
+})
+
 test('a path may be listened on again while its streams of before drain', async () => {
   await using running = await startServer({}, { drainMs: 3_000 })
   const { server, source, path } = running

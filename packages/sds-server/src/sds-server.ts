@@ -112,14 +112,24 @@ export class SdsServer implements AsyncDisposable {
   }
 
   /**
+   * Decides anew on what was asked for in vain: for when the source knows more identities, which is what a name such as
+   * `default` may depend on. Whoever may have something now gets it.
+   */
+  review(): void {
+    for (const socket of this.#sockets.values()) socket.review()
+  }
+
+  /**
    * Removes the socket at `path` at once, and resolves when its peers have left: those that are still there after the
-   * drain time were sent away with UNAVAILABLE. Without a socket at `path` it does nothing. The path may be listened on
+   * drain time were sent away with UNAVAILABLE. Before this returns its rules have ended: until they leave, peers get
+   * what was granted to them and was known by then, and nothing more. Without a socket at `path` it does nothing. The path may be listened on
    * again without waiting.
    */
   async stopListening(path: string): Promise<void> {
     const socket = this.#sockets.get(path)
     if (!socket) return
     this.#sockets.delete(path)
+    socket.grantNoMore()
     const left = socket.close(this.#drainMs).finally(() => this.#leaving.delete(socket))
     this.#leaving.set(socket, left)
     await left

@@ -123,6 +123,16 @@ export class SdsSocket {
     }
   }
 
+  /** Streams may ask anew for what they asked for in vain. */
+  review(): void {
+    this.#service.review()
+  }
+
+  /** At once, before it is closed: its streams keep what was granted to them, and nobody gets more. */
+  grantNoMore(): void {
+    this.#gate.grantNoMore()
+  }
+
   status(): SocketStatus {
     const state = this.#file?.state ?? 'closed'
     return { path: this.#config.path, state, connections: this.#gate.size, streams: this.#service.size }
