@@ -2,6 +2,7 @@
 import type { TestContext } from 'node:test'
 import { pluginContext, type RecordingContext } from '@livery/ca-plugins/testing'
 import {
+  type CACapabilities,
   type CAClient,
   type CAContext,
   type LedgerEvent,
@@ -37,8 +38,14 @@ export class Bench {
     this.context = { ...pluginContext({ clock: this.clock }), log, lines }
   }
 
-  async open(t: TestContext, module: PluginModuleOptions = {}, parts: Partial<CAContext> = {}): Promise<CAClient> {
-    const plugin = { module: await writePluginModule(this.folder, module), name: 'acme', capabilities: CAPABILITIES }
+  async open(
+    t: TestContext,
+    module: PluginModuleOptions = {},
+    parts: Partial<CAContext> = {},
+    more: Partial<CACapabilities> = {},
+  ): Promise<CAClient> {
+    const capabilities = { ...CAPABILITIES, ...more }
+    const plugin = { module: await writePluginModule(this.folder, module), name: 'acme', capabilities }
     const client = await createIsolatedCAClient(plugin, { ...this.context, ...parts }, {})
     t.after(async () => {
       const closed = client[Symbol.asyncDispose]()

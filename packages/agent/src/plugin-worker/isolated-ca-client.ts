@@ -99,20 +99,27 @@ class IsolatedCAClient implements CAClient {
   }
 
   async #issueBatch(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]> {
+    using ending = new DisposableStack()
     const wire = requests.map(request => this.#register(request))
-    using aborts = new DisposableStack()
+    ending.defer(() => {
+      for (const { id } of wire) this.#open.delete(id)
+    })
+    const last = new AbortController()
+    let waiting = requests.length
     for (const [index, { signal }] of requests.entries()) {
       const id = wire[index]?.id ?? 0
-      const onAbort = (): void => this.#supervisor.tell('abortRequest', { id, reason: toWire(signal.reason) })
-      signal.addEventListener('abort', onAbort, { once: true })
-      aborts.defer(() => signal.removeEventListener('abort', onAbort))
+      const onAbort = (): void => {
+        this.#supervisor.tell('abortRequest', { id, reason: toWire(signal.reason) })
+        waiting--
+        if (waiting === 0) last.abort(signal.reason)
+      }
+      if (signal.aborted) onAbort()
+      else signal.addEventListener('abort', onAbort, { once: true })
+      ending.defer(() => signal.removeEventListener('abort', onAbort))
     }
-    try {
-      const answers = await this.#supervisor.call('issueBatch', wire)
-      return answers.map(answer => ('issued' in answer ? answer.issued : asCAError(fromWire(answer.error))))
-    } finally {
-      for (const { id } of wire) this.#open.delete(id)
-    }
+    // The plugin may never answer, though nobody waits any more.
+    const answers = await this.#supervisor.call('issueBatch', wire, last.signal)
+    return answers.map(answer => ('issued' in answer ? answer.issued : asCAError(fromWire(answer.error))))
   }
 
   #requestOf(id: number): CertificateRequest {
