@@ -3,6 +3,7 @@ import { type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
 import type { Connection } from './connection-gate.ts'
 import type { MessageComposer } from './discovery-message.ts'
 import type { DiscoveryStream, StreamContext, StreamReport } from './discovery-protocol.ts'
+import { closeHttp2Stream } from './end-call.ts'
 import { toStatusError } from './grpc-status.ts'
 import { NackLimit } from './nack-limit.ts'
 import { describePeer } from './report-to-ledger.ts'
@@ -59,7 +60,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   readonly #options: DiscoveryCallOptions<Request>
   readonly #stream: DiscoveryStream<Request>
   readonly #info: LiveInfo
-  #state: 'idle' | 'writing' | 'ended' | 'closed' = 'idle'
+  #state: 'new' | 'idle' | 'writing' | 'ended' | 'closed' = 'new'
   #status = NOT_REFUSED
   #isReadPending = false
   #isInReadLoop = false
@@ -117,7 +118,13 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     this.#options.report(report, info, this.#peer)
   }
 
+  /** Whether the call has told anything of itself. */
+  get isStarted(): boolean {
+    return this.#state !== 'new'
+  }
+
   onReceiveMetadata(): void {
+    this.#state = 'idle'
     this.#read()
   }
 
@@ -147,6 +154,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
       details: this.#status.details,
     })
     this.#options.onClose(this)
+    closeHttp2Stream(this.#call)
   }
 
   /** A peer that has a name which it may not have any more is cut off, with all its streams: it comes again and asks. */

@@ -7,10 +7,12 @@ import {
   type ServerUnaryCall,
   type sendUnaryData,
 } from '@grpc/grpc-js'
+import { CallLimit, countedCall } from './call-limit.ts'
 import type { Connection } from './connection-gate.ts'
 import { DeltaStream } from './delta-stream.ts'
 import { type Answer, DiscoveryCall, type DiscoveryCallOptions } from './discovery-call.ts'
 import type { DiscoveryStream, StreamContext, StreamReport } from './discovery-protocol.ts'
+import { refuseCall } from './end-call.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import { fetchSecrets } from './fetch-secrets.ts'
 import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
@@ -27,6 +29,10 @@ export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
 
 const STREAM_SECRETS = `/${SDS_SERVICE}/StreamSecrets`
 const DELTA_SECRETS = `/${SDS_SERVICE}/DeltaSecrets`
+const FETCH_SECRETS = `/${SDS_SERVICE}/FetchSecrets`
+
+/** Health checks have room of their own, so that a socket full of streams still answers them, and they never fill it. */
+const MAX_HEALTH_CALLS = 1_000
 
 export interface DiscoveryServiceOptions {
   readonly context: SdsContext
@@ -43,14 +49,19 @@ interface OpenStream {
 
 export class DiscoveryService {
   readonly #options: DiscoveryServiceOptions
+  /** Those that are listed: a call of FetchSecrets from its message on. */
   readonly #open = new Set<OpenStream>()
+  readonly #calls: CallLimit
+  readonly #healthCalls = new CallLimit(MAX_HEALTH_CALLS)
 
   constructor(options: DiscoveryServiceOptions) {
     this.#options = options
+    this.#calls = new CallLimit(options.maxStreams)
   }
 
+  /** Open calls of all three methods. */
   get size(): number {
-    return this.#open.size
+    return this.#calls.size
   }
 
   register(server: Server): void {
@@ -58,10 +69,10 @@ export class DiscoveryService {
     const fetch = this.#fetch.bind(this)
     server.register(STREAM_SECRETS, neverCalled, asIs, decodeDiscoveryRequest, 'bidi')
     server.register(DELTA_SECRETS, neverCalled, asIs, decodeDeltaRequest, 'bidi')
-    server.register(`/${SDS_SERVICE}/FetchSecrets`, fetch, asIs, decodeDiscoveryRequest, 'unary')
+    server.register(FETCH_SECRETS, fetch, asIs, decodeDiscoveryRequest, 'unary')
   }
 
-  /** The server has to be made with it: it takes the streams, and lets other calls through to their handlers. */
+  /** The server has to be made with it: it takes the streams, and counts the other calls, which go on to their handlers. */
   interceptor(): ServerInterceptor {
     const { sotw, delta } = this.#options.context
     const openers = new Map([
@@ -70,7 +81,9 @@ export class DiscoveryService {
     ])
     return ({ path }, call) => {
       const open = openers.get(path)
-      return open ? new TakenCall(call, open) : new ServerInterceptingCall(call)
+      if (open) return new TakenCall(call, open)
+      if (path === FETCH_SECRETS) return countedCall(call, this.#calls, each => this.#refuse(each, 'FetchSecrets'))
+      return countedCall(call, this.#healthCalls, refuseHealthCall)
     }
   }
 
@@ -101,24 +114,29 @@ export class DiscoveryService {
       context,
       createStream,
       report: (report, info, peer) => this.#report(report, info, peer),
-      onClose: call => void this.#open.delete(call),
+      onClose: call => {
+        this.#open.delete(call)
+        this.#calls.leave()
+      },
     }
     return call => {
-      const connection = this.#admit(call.getPeer(), method)
-      if (connection instanceof StreamRefusal) {
-        call.sendStatus(toStatusError(connection))
+      const connection = this.#options.connectionOf(call.getPeer())
+      if (!connection || !this.#calls.enter()) {
+        this.#refuse(call, method)
         return
       }
       const stream = new DiscoveryCall(call, connection, options)
       this.#open.add(stream)
       call.start(stream)
+      // grpc-js tells nothing, not even the end, of a call that it finds destroyed when it starts.
+      if (!stream.isStarted) stream.onCancel()
     }
   }
 
   #fetch(call: ServerUnaryCall<Decoded<DiscoveryRequest>, Buffer>, callback: sendUnaryData<Buffer>): void {
-    const connection = this.#admit(call.getPeer(), 'FetchSecrets')
-    if (connection instanceof StreamRefusal) {
-      callback(toStatusError(connection))
+    const connection = this.#options.connectionOf(call.getPeer())
+    if (!connection) {
+      callback(toStatusError(connectionCloses()))
       return
     }
     const cancellation = new AbortController()
@@ -129,7 +147,7 @@ export class DiscoveryService {
     )
   }
 
-  /** Counts as a stream as long as it waits. */
+  /** Listed as a stream as long as it waits. */
   async #answer(
     decoded: Decoded<DiscoveryRequest>,
     connection: Connection,
@@ -175,15 +193,11 @@ export class DiscoveryService {
     }
   }
 
-  #admit(peer: string, method: SdsMethod): Connection | StreamRefusal {
-    const connection = this.#options.connectionOf(peer)
-    if (!connection) return new StreamRefusal('unavailable', 'the connection is closing')
-    if (this.#open.size < this.#options.maxStreams) return connection
-    this.#options.context.observe({ kind: 'stream-refused', connection: connection.info, method })
-    return new StreamRefusal(
-      'resource-exhausted',
-      `this socket serves ${this.#options.maxStreams} streams at once, and has them`,
-    )
+  /** For want of room, or of its connection. */
+  #refuse(call: ServerInterceptingCallInterface, method: SdsMethod): void {
+    const connection = this.#options.connectionOf(call.getPeer())
+    if (connection) this.#options.context.observe({ kind: 'stream-refused', connection: connection.info, method })
+    refuseCall(call, connection ? noRoom(`${this.#options.maxStreams} streams`) : connectionCloses())
   }
 
   #report(report: StreamReport, stream: StreamInfo, peer: string): void {
@@ -191,6 +205,18 @@ export class DiscoveryService {
     if (report.kind !== 'stale') source.record(report.key, toLedgerEvent(report, peer))
     observe({ kind: 'stream-report', stream, report })
   }
+}
+
+function refuseHealthCall(call: ServerInterceptingCallInterface): void {
+  refuseCall(call, noRoom(`${MAX_HEALTH_CALLS} health checks`))
+}
+
+function noRoom(what: string): StreamRefusal {
+  return new StreamRefusal('resource-exhausted', `this socket serves ${what} at once, and has them`)
+}
+
+function connectionCloses(): StreamRefusal {
+  return new StreamRefusal('unavailable', 'the connection is closing')
 }
 
 type Opener = (call: ServerInterceptingCallInterface) => void
