@@ -84,7 +84,7 @@ export class MountedIdentity implements Disposable {
   async #give(signal: AbortSignal): Promise<MountedSet> {
     const read = ++this.#reads
     const stamp = this.#stamp()
-    const set = await untilAborted(this.#readSet(), signal)
+    const set = await setUntilAborted(this.#readSet(), signal)
     const { version, notBefore, notAfter } = set
     this.#seen = { stamp, sight: { kind: 'pair', version, notBefore, notAfter } }
     this.#lastGiven = Math.max(this.#lastGiven, read)
@@ -156,6 +156,19 @@ export class MountedIdentity implements Disposable {
     warn(
       `The certificate in ${files.chain} ends at ${new Date(notAfter).toISOString()}, and no newer one was written. Look at what should renew it.`,
     )
+  }
+}
+
+/** A set that comes too late is wiped. */
+async function setUntilAborted(reading: Promise<MountedSet>, signal: AbortSignal): Promise<MountedSet> {
+  try {
+    return await untilAborted(reading, signal)
+  } catch (error) {
+    reading.then(
+      ({ privateKey }) => privateKey.fill(0),
+      () => {}, // there is none
+    )
+    throw error
   }
 }
 
