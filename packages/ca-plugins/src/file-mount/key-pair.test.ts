@@ -156,6 +156,19 @@ for (const [what, [files, mayPass, message]] of Object.entries(UNUSABLE)) {
   })
 }
 
+test('the key of a pair that is refused is wiped', async t => {
+  const { mock } = t.mock.method(Buffer, 'alloc')
+  const keys = () => mock.calls.filter(({ result }) => result?.includes('PRIVATE KEY')).length
+  const files = await folderOf(t, { chain, key })
+  await readKeyPair(files, WEB, now)
+  assert.equal(keys(), 1)
+  mock.resetCalls()
+  await faultOf(files, WEB, now + 3_600_000)
+  await faultOf(await folderOf(t, { chain, key: Buffer.from(other.privateKey).toString() }))
+  await faultOf(await folderOf(t, { chain, key: garbled(key) }))
+  assert.equal(keys(), 0)
+})
+
 test('a certificate of another identity and one that has ended are named', async t => {
   const files = await folderOf(t, { chain, key })
   const another = await faultOf(files, 'spiffe://cluster.local/ns/default/sa/api')

@@ -45,8 +45,13 @@ export async function readKeyPair(files: KeyPairFiles, identity: SpiffeId, now: 
     const [leaf, ...issuers] = certificates
     checkIdentity(files.chain, leaf, identity)
     const privateKey = keyBlock(files.key, key.value)
-    checkKey(files, leaf, parseKey(files.key, privateKey))
-    checkEnd(files.chain, leaf, now)
+    try {
+      checkKey(files, leaf, parseKey(files.key, privateKey))
+      checkEnd(files.chain, leaf, now)
+    } catch (error) {
+      privateKey.fill(0)
+      throw error
+    }
     const sent = [leaf, ...issuers.filter(issuer => !isSelfSigned(issuer))]
     return {
       chain: sent.map(certificate => certificate.toString()),
