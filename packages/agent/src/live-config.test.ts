@@ -15,6 +15,7 @@ const signal = new AbortController().signal
 
 const WEB = 'spiffe://cluster.local/web'
 const API = 'spiffe://cluster.local/api'
+const DB = 'spiffe://cluster.local/db'
 
 async function configWith(settings: object): Promise<Config> {
   const file = join(directory, 'livery.yaml')
@@ -31,13 +32,23 @@ class Bench {
   readonly failed: string[] = []
   /** Rules that were put in force. */
   readonly access: AccessConfig[] = []
+  /** What was done, in order. */
+  readonly log: string[] = []
+  /** Called while new sockets are being opened. */
+  onListen: () => void = () => {}
   readonly live: LiveConfig
 
   constructor(config: Config) {
     this.live = new LiveConfig(config, {
       secrets: {
-        add: (identity, options = {}) => void this.held.set(identity, options.tokenFile),
-        remove: identity => void this.held.delete(identity),
+        add: (identity, options = {}) => {
+          this.log.push(`hold ${identity}`)
+          this.held.set(identity, options.tokenFile)
+        },
+        remove: identity => {
+          this.log.push(`remove ${identity}`)
+          this.held.delete(identity)
+        },
       },
       onError: (_, path) => this.failed.push(path),
     })
@@ -47,15 +58,29 @@ class Bench {
       listenAll: sockets => this.#listen(sockets),
       prepareAccess: configs => {
         this.#check(configs)
-        return () => void this.access.push(...configs)
+        return () => {
+          this.log.push(...configs.map(({ path }) => `change ${path}`))
+          this.access.push(...configs)
+          queueMicrotask(() => this.log.push('the turn is over'))
+        }
       },
-      stopListening: async path => void this.listening.delete(path),
+      review: () => void this.log.push('review'),
+      stopListening: async path => {
+        this.log.push(`stop ${path}`)
+        this.listening.delete(path)
+      },
     })
+    this.log.length = 0
   }
 
   async #listen(sockets: readonly SocketConfig[]): Promise<void> {
+    this.onListen()
+    await Promise.resolve()
     this.#check(sockets)
-    for (const { path } of sockets) this.listening.add(path)
+    for (const { path } of sockets) {
+      this.log.push(`listen ${path}`)
+      this.listening.add(path)
+    }
   }
 
   #check(sockets: readonly AccessConfig[]): void {
@@ -77,16 +102,45 @@ test('a token file that changes reaches the manager, and an identity that does n
   assert.deepEqual([changes.identitiesAdded, changes.identitiesRemoved], [0, 0])
 })
 
-test('a socket that cannot be opened undoes what was begun', async () => {
+test('new sockets are opened first; then new rules are in force and old sockets stopped before new identities are held', async () => {
+  const shared = { path: '/sds', allow: ['spiffe://cluster.local/**'] }
+  const before = { identities: [{ id: WEB, socket: '/web' }], sockets: [shared, { ...shared, path: '/old' }] }
+  const bench = new Bench(await configWith(before))
+  const identities = [{ id: WEB, socket: '/own' }, { id: API, socket: '/web' }, DB]
+  await bench.live.apply(await configWith({ identities, sockets: [{ path: '/sds', allow: [WEB] }] }), signal)
+  assert.deepEqual(bench.log, [
+    'listen /own',
+    'change /sds',
+    'stop /old',
+    'stop /web',
+    `hold ${API}`,
+    `hold ${DB}`,
+    'review',
+    'the turn is over',
+    'listen /web',
+  ])
+})
+
+test('an identity that comes back has its socket, also if it is forgotten while others are opened', async () => {
+  const web = { id: WEB, socket: '/web' }
+  const bench = new Bench(await configWith({ identities: [web, API] }))
+  await bench.live.apply(await configWith({ identities: [API] }), signal)
+  bench.onListen = () => bench.live.onForgotten(WEB)
+  const wanted = await configWith({ identities: [web, { id: API, socket: '/api' }] })
+  assert.equal((await bench.live.apply(wanted, signal)).socketsOpened, 2)
+  assert.deepEqual([...bench.listening].toSorted(), ['/api', '/sds', '/web'])
+})
+
+test('a socket that cannot be opened touches no identity', async () => {
   const bench = new Bench(await configWith({ identities: [WEB, { id: API, tokenFile: '/a' }] }))
   bench.refused.add('/x')
   const wanted = await configWith({ identities: [{ id: API, socket: '/api' }], sockets: [{ path: '/x' }] })
   await assert.rejects(bench.live.apply(wanted, signal), /Cannot use \/x/)
-  assert.deepEqual([...bench.held.entries()].toSorted(), [
-    [API, '/a'],
-    [WEB, undefined],
-  ])
-  assert.deepEqual([...bench.listening], ['/sds'])
+  assert.deepEqual(bench.log, [])
+  assert.deepEqual(
+    bench.live.sockets().map(({ path }) => path),
+    ['/sds'],
+  )
 })
 
 test('a socket that cannot take the place of another is told of, and tried again the next time', async () => {

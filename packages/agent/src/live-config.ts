@@ -26,7 +26,7 @@ export interface LiveConfigOptions {
   readonly onError: (error: unknown, path: string) => void
 }
 
-type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'prepareAccess' | 'stopListening'>
+type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'prepareAccess' | 'review' | 'stopListening'>
 
 /** Holds the configured identities from the start; `serve` has to be called before anything changes. */
 export class LiveConfig {
@@ -57,6 +57,9 @@ export class LiveConfig {
    * Makes it so; what is the same in both is not touched. Rejects with an `SdsServerError` if a new socket cannot be
    * opened or new rules cannot be used, and then all stays as it was. One that should take the path of another is tried
    * again the next time.
+   *
+   * New sockets are opened first, which takes time and may fail. All the rest is one turn of the event loop: old rules
+   * never meet new identities.
    */
   async apply(config: Config, signal: AbortSignal): Promise<LiveChanges> {
     const wanted = byPath(sdsSockets(config))
@@ -64,20 +67,20 @@ export class LiveConfig {
     const { replaced, changed, needsRestart } = this.#compare(wanted, config)
     const changeAccess = this.#sds?.prepareAccess(changed.map(accessOf))
 
-    const before = this.#identities
-    const counts = this.#hold(byId(config))
-    try {
-      await this.#sds?.listenAll(opened, signal)
-    } catch (error) {
-      this.#hold(before)
-      throw error
-    }
+    await this.#sds?.listenAll(opened, signal)
     changeAccess?.()
     for (const socket of [...opened, ...changed]) this.#sockets.set(socket.path, socket)
-    const closed = this.sockets().filter(socket => !wanted.has(socket.path) && !this.#isLeaving(socket))
+    const identities = byId(config)
+    const closed = this.sockets().filter(socket => !wanted.has(socket.path) && !isLeaving(socket, identities))
     for (const { path } of [...closed, ...replaced]) this.#stop(path)
-    for (const socket of replaced) await this.#open(socket, signal)
-    const socketsOpened = opened.length + replaced.filter(({ path }) => this.#sockets.has(path)).length
+    const counts = this.#hold(identities)
+    // Whoever was on a new socket already may have asked in vain.
+    if (counts.identitiesAdded > 0) this.#sds?.review()
+
+    // Also the own socket of an identity that comes back, if that was forgotten while the new ones were opened.
+    const late = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
+    for (const socket of late) await this.#open(socket, signal)
+    const socketsOpened = opened.length + late.filter(({ path }) => this.#sockets.has(path)).length
     const socketsClosed = closed.length + replaced.length
     return { ...counts, socketsOpened, socketsClosed, socketsChanged: changed.length, needsRestart }
   }
@@ -86,7 +89,7 @@ export class LiveConfig {
   onForgotten(name: string): void {
     if (!this.#leaving.delete(name)) return
     for (const socket of this.sockets())
-      if (socket.identity === name && this.#isLeaving(socket)) this.#stop(socket.path)
+      if (socket.identity === name && isLeaving(socket, this.#identities)) this.#stop(socket.path)
   }
 
   /** What of `wanted` is different from what listens at its path; `changed` as they are to go on. */
@@ -133,10 +136,6 @@ export class LiveConfig {
     return { identitiesAdded: added.length, identitiesRemoved: removed.length }
   }
 
-  #isLeaving({ identity }: SocketConfig): boolean {
-    return identity !== undefined && !this.#identities.has(identity)
-  }
-
   /** Not waited for: its streams may go on for the drain time. */
   #stop(path: string): void {
     this.#sockets.delete(path)
@@ -151,6 +150,10 @@ export class LiveConfig {
       this.#options.onError(error, socket.path)
     }
   }
+}
+
+function isLeaving({ identity }: SocketConfig, identities: ReadonlyMap<string, ConfiguredIdentity>): boolean {
+  return identity !== undefined && !identities.has(identity)
 }
 
 function isOwn({ identity }: SocketConfig): boolean {

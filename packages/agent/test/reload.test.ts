@@ -299,6 +299,25 @@ test('shared sockets come and go; streams of those that go are sent away, the ot
   assert.equal(stays.answers.length, 1)
 })
 
+for (const [what, path] of [
+  ['may not have it by the rules that come with it', 'run/sds.sock'],
+  ['is on a socket that goes when it comes', 'run/other.sock'],
+] as const) {
+  test(`a new identity is never sent to who ${what}`, async () => {
+    await using bench = await Bench.start()
+    using stream = await openStream(bench.file('run/sds.sock'), [WEB, DB])
+    assert.equal(stream.answers.length, 1)
+    // Opening many sockets takes as long as issuing a certificate.
+    const range = Array.from({ length: 30 }, (_, index) => ({ id: `${API}-${index}`, socket: `run/${index}.sock` }))
+    const identities = [...CONFIG.identities, { id: DB, socket: 'run/db.sock' }, ...range]
+    bench.write({ ...CONFIG, identities, sockets: [{ path, allow: [WEB] }] })
+    assert.match(await bench.reloaded(), /^reloaded: 31 identities added/)
+    assert.equal((await fetchSecrets(bench.file('run/db.sock'), ['default'])).length, 1)
+    assert.equal(await stream.ended, 14)
+    assert.deepEqual(new Set(stream.answers.flat().map(({ name }) => name)), new Set([WEB]))
+  })
+}
+
 test('a socket path that another identity takes over serves that one', async () => {
   await using bench = await Bench.start()
   using before = await openStream(bench.file('run/web.sock'), ['default'])
@@ -310,17 +329,22 @@ test('a socket path that another identity takes over serves that one', async () 
 })
 
 test('a new socket that cannot be opened leaves everything as it was', async () => {
-  await using bench = await Bench.start()
+  const config = { ...CONFIG, removal: { grace: '0s' } }
+  await using bench = await Bench.start(config)
+  using stream = await openStream(bench.file('run/web.sock'), ['default'])
   bench.write({
-    ...CONFIG,
+    ...config,
     identities: [API, { id: DB, socket: 'run/db.sock' }],
     sockets: [...CONFIG.sockets, { path: 'livery.yaml/x.sock' }],
   })
   assert.match(await bench.reloaded(), /^not reloaded, all stays as it was: Cannot listen on .*livery\.yaml\/x\.sock/)
   assert.equal(existsSync(bench.file('run/db.sock')), false)
-  assert.equal((await fetchSecrets(bench.file('run/web.sock'), ['default'])).length, 1)
-  bench.write({ ...CONFIG, identities: [...CONFIG.identities, { id: DB, socket: 'run/db.sock' }] })
+  const [secret] = await fetchSecrets(bench.file('run/web.sock'), ['default'])
+  assert.equal(serialOf(secret?.certificateChain), serialOf(stream.secrets[0]?.certificateChain))
+  assert.doesNotMatch(bench.agent.stderr, /"event":"withdrawn"/)
+  bench.write({ ...config, identities: [...CONFIG.identities, { id: DB, socket: 'run/db.sock' }] })
   assert.equal(await bench.reloaded(2), 'reloaded: 1 identity added, 1 socket opened')
+  assert.equal(stream.answers.length, 1)
 })
 
 test('a flood of names on demand stays within maxIdentities, and who holds a stream is not evicted', async () => {
