@@ -9,6 +9,7 @@ import {
   type IssuedCertificate,
   type SpiffeId,
 } from '@livery/core'
+import { privateKeyPem } from './private-key-pem.ts'
 import { WorkloadChannel } from './workload-channel.ts'
 import { workloadFailure } from './workload-error.ts'
 import { type StreamFailure, WorkloadStream } from './workload-stream.ts'
@@ -78,7 +79,7 @@ export class SpiffeClient implements CAClient {
       const svid = svids.get(identity)
       if (!svid) throw this.#notAmong(identity, [...svids.keys()])
       const { chain, roots, privateKey } = svid
-      return { chain, roots, privateKey: toPem(privateKey) }
+      return { chain, roots, privateKey: privateKeyPem(privateKey) }
     } catch (error) {
       if (!signal.aborted) this.#miss(identity)
       throw error
@@ -197,10 +198,4 @@ function changedIdentities(before: SvidUpdate | undefined, { svids }: SvidUpdate
   const gone = [...before.svids.keys()].filter(identity => !svids.has(identity))
   const others = [...svids].filter(([identity, { chain }]) => before.svids.get(identity)?.chain[0] !== chain[0])
   return [...gone, ...others.map(([identity]) => identity)]
-}
-
-/** PKCS#8 as PEM, in memory of its own: who gets it wipes it. */
-function toPem(der: Buffer): Buffer {
-  const base64 = der.toString('base64').replace(/.{64}(?!$)/g, '$&\n')
-  return Buffer.from(`-----BEGIN PRIVATE KEY-----\n${base64}\n-----END PRIVATE KEY-----\n`)
 }

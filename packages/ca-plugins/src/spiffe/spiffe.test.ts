@@ -80,6 +80,19 @@ test('who gets a key may wipe it: the next one has it whole', async t => {
   assert.ok(leafOf(again).checkPrivateKey(createPrivateKey(Buffer.from(again.privateKey ?? []))))
 })
 
+test('a key that is given out was never a string, which nobody could wipe', async t => {
+  const { issue } = await bench(t)
+  await issue()
+  const buffers: Buffer = Buffer.prototype
+  const { mock } = t.mock.method(buffers, 'toString')
+  const { privateKey } = await issue()
+  const strings = mock.calls.map(({ result }) => result ?? '')
+  mock.restore()
+  const pem = Buffer.from(privateKey ?? []).toString()
+  const [, line = assert.fail('there is no key')] = pem.split('\n')
+  assert.equal(strings.filter(text => text.includes(line)).length, 0)
+})
+
 test('what changed in a push is told: certificates by their identities, then the new one is served', async t => {
   const { ca, server, issue, change } = await bench(t)
   const before = leafOf(await issue())
