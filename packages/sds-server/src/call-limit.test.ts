@@ -9,6 +9,7 @@ import { type RunningServer, startServer, WEB } from '../test/running-server.ts'
 import { namesOf } from '../test/sds-client.ts'
 
 const SERVING = 1
+const INVALID_ARGUMENT = 3
 const RESOURCE_EXHAUSTED = 8
 const FETCH = '/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets'
 const STREAM = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
@@ -146,5 +147,21 @@ test('a call that has its status is gone from the connection, even if its peer n
   assert.equal(await statusOf(serving), RESOURCE_EXHAUSTED)
   await closed
   assert.equal(serving.rstCode, 0)
+  await countBecomes(running, 0)
+})
+
+test('a stream that ended behind an answer counts as long as its peer keeps it half open', async () => {
+  await using running = await startServer({ limits: { streams: 1 } })
+  using peer = new RawPeer(running.path)
+  const stream = peer.open('StreamSecrets')
+  stream.ask(WEB)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+  const trailers = once(stream.http, 'trailers')
+  stream.ask('a\0')
+  const [{ 'grpc-status': status }] = await trailers
+  assert.equal(Number(status), INVALID_ARGUMENT)
+  await running.event('stream-closed')
+  assert.equal(running.server.sockets()[0]?.streams, 1)
+  stream.http.close()
   await countBecomes(running, 0)
 })

@@ -1,6 +1,6 @@
 /** How many gRPC calls are open at once: each counts from its headers to its end, whether its message ever comes or not. */
 import { ServerInterceptingCall, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
-import { closeHttp2Stream } from './end-call.ts'
+import { whenGone } from './end-call.ts'
 
 export class CallLimit {
   readonly #most: number
@@ -44,10 +44,7 @@ export function countedCall(
           isHeardOf = true
           goOn(metadata)
         },
-        onCancel() {
-          limit.leave()
-          closeHttp2Stream(call)
-        },
+        onCancel: () => whenGone(call, () => limit.leave()),
       })
       // grpc-js tells nothing, not even the end, of a call that it finds destroyed when it starts.
       if (!isHeardOf) limit.leave()

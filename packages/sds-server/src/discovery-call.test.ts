@@ -80,6 +80,7 @@ async function openStream() {
     createStream: each => new SotwStream(each),
     report: () => {},
     onClose: () => {},
+    onGone: () => {},
   })
   stream.onReceiveMetadata()
   const receive = (responseNonce: string, ...resourceNames: string[]) => {

@@ -3,7 +3,7 @@ import { type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
 import type { Connection } from './connection-gate.ts'
 import type { MessageComposer } from './discovery-message.ts'
 import type { DiscoveryStream, StreamContext, StreamReport } from './discovery-protocol.ts'
-import { closeHttp2Stream } from './end-call.ts'
+import { whenGone } from './end-call.ts'
 import { toStatusError } from './grpc-status.ts'
 import { NackLimit } from './nack-limit.ts'
 import { describePeer } from './report-to-ledger.ts'
@@ -25,6 +25,8 @@ export interface DiscoveryCallOptions<Request extends Answer> {
   /** `peer` says who it is, for people. */
   report(report: StreamReport, stream: StreamInfo, peer: string): void
   onClose(call: DiscoveryCall<Request>): void
+  /** After `onClose`, when nothing is left of the call on its connection. */
+  readonly onGone: () => void
 }
 
 /** What the requests of both forms have in common here. */
@@ -154,7 +156,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
       details: this.#status.details,
     })
     this.#options.onClose(this)
-    closeHttp2Stream(this.#call)
+    whenGone(this.#call, this.#options.onGone)
   }
 
   /** A peer that has a name which it may not have any more is cut off, with all its streams: it comes again and asks. */

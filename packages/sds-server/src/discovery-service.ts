@@ -114,10 +114,8 @@ export class DiscoveryService {
       context,
       createStream,
       report: (report, info, peer) => this.#report(report, info, peer),
-      onClose: call => {
-        this.#open.delete(call)
-        this.#calls.leave()
-      },
+      onClose: call => void this.#open.delete(call),
+      onGone: () => this.#calls.leave(),
     }
     return call => {
       const connection = this.#options.connectionOf(call.getPeer())
