@@ -32,7 +32,7 @@ const NONE_DUE: Subscription[] = []
 
 interface Subscription {
   readonly name: string
-  readonly resolution: Resolution
+  resolution: Resolution
   watch: Disposable | undefined
   /** The version that the peer has, from this stream or an earlier one. */
   peerVersion: string | undefined
@@ -79,6 +79,7 @@ export class Subscriptions implements Disposable {
   /** Makes an answer to `name` due, now or as soon as there is one, unless the peer holds that very version. */
   ask(name: string, held?: string): Resolution {
     const present = this.#entries.get(name)
+    if (present) this.#claim(present)
     const entry = present?.resolution.kind === 'granted' ? present : this.#resolve(name, present)
     const { resolution } = entry
     if (resolution.kind === 'refused') return resolution
@@ -154,6 +155,19 @@ export class Subscriptions implements Disposable {
     return entry
   }
 
+  /**
+   * An identity that was granted and that the source has let go of is added again where the socket does so on demand. It
+   * stays subscribed to all the while, so that it is neither idle nor evicted, and the source may be telling of it.
+   */
+  #claim(entry: Subscription): void {
+    const { resolution } = entry
+    const { view } = this.#context
+    if (resolution.kind !== 'granted' || resolution.secret.kind !== 'identity' || view.current(resolution.secret))
+      return
+    const anew = view.resolve(resolution.secret.identity)
+    if (anew.kind !== 'refused') entry.resolution = anew
+  }
+
   #watch(entry: Subscription): void {
     if (entry.resolution.kind === 'refused') return
     entry.watch = this.#context.view.subscribe(entry.resolution.secret, item => this.#onChange(entry, item))
@@ -188,6 +202,7 @@ export class Subscriptions implements Disposable {
       this.#makeUndue(entry)
       if (entry.peerVersion !== undefined) this.remove(entry.name)
       entry.peerVersion = undefined
+      this.#claim(entry)
     }
     if (entry.isDue || this.#removed?.has(entry.name)) this.#context.wake()
   }

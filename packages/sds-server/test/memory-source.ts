@@ -106,6 +106,12 @@ export class MemorySource implements SecretSource {
     if (before?.kind === 'certificate' && before !== item) before.wipe()
   }
 
+  /** Knows it no more, and tells the subscribers. */
+  forget(identity: SpiffeId): void {
+    this.#items.delete(identity)
+    for (const listener of this.#listeners.get(identity) ?? []) listener(undefined)
+  }
+
   async rotateRoot(): Promise<void> {
     await this.#ca.addRoot()
     this.setBundle()
