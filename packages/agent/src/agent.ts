@@ -31,8 +31,11 @@ import { VERSION } from './version.ts'
 export interface AgentOptions {
   /** Gives the start up. */
   readonly signal?: AbortSignal
-  /** Loads the configuration again, from where it came from. With it the file is watched. Default: it stays as it is. */
-  readonly load?: () => Promise<LoadedConfig>
+  /**
+   * Loads the configuration again, from where it came from. With it the file is watched. The signal is aborted when the
+   * agent closes, which does not wait for it. Default: it stays as it is.
+   */
+  readonly load?: (signal: AbortSignal) => Promise<LoadedConfig>
 }
 
 /** A running agent. Disposing it drains: not ready, streams told to end, sockets removed, then all the rest. */
@@ -257,7 +260,7 @@ export class Agent implements AsyncDisposable {
     })
   }
 
-  #createReloader(live: LiveConfig, load: () => Promise<LoadedConfig>): ConfigReloader {
+  #createReloader(live: LiveConfig, load: (signal: AbortSignal) => Promise<LoadedConfig>): ConfigReloader {
     return new ConfigReloader({
       started: this.#loaded,
       load,

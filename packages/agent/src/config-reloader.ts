@@ -1,5 +1,5 @@
 /** Reads the configuration again when it is told to or the file has changed, and puts in force what can change while the agent runs. */
-import { type Clock, WatchedFiles } from '@livery/core'
+import { type Clock, untilAborted, WatchedFiles } from '@livery/core'
 import { changedKeys } from './config/changes.ts'
 import { ConfigError, describeConfigError } from './config/config-error.ts'
 import { contentDigest, type TreeObject } from './config/document.ts'
@@ -12,8 +12,8 @@ import type { ReloadMetrics } from './observe/reload-metrics.ts'
 export interface ConfigReloaderOptions {
   /** What the agent was started with. */
   readonly started: LoadedConfig
-  /** Loads it as at the start: the same file, flags and environment. */
-  readonly load: () => Promise<LoadedConfig>
+  /** Loads it as at the start: the same file, flags and environment. Nobody waits for it once the signal is aborted. */
+  readonly load: (signal: AbortSignal) => Promise<LoadedConfig>
   readonly live: LiveConfig
   readonly clock: Clock
   readonly logger: Logger
@@ -70,17 +70,19 @@ export class ConfigReloader implements AsyncDisposable {
 
   async #reload(): Promise<void> {
     const { load, live, logger, metrics, started } = this.#options
-    if (this.#closing.signal.aborted) return
+    const { signal } = this.#closing
+    if (signal.aborted) return
     // Before it is loaded: if it changes in between, the next look finds another digest and loads it once more.
     if (started.file !== undefined) this.#digest = contentDigest(started.file)
     try {
-      const loaded = await load()
+      // The plugin that it names may take its time.
+      const loaded = await untilAborted(load(signal), signal)
       refuseOtherTrustDomain(started, loaded)
-      const changes = await live.apply(loaded.config, this.#closing.signal)
+      const changes = await live.apply(loaded.config, signal)
       this.#takeOver(loaded, changes)
       metrics.count('success')
     } catch (error) {
-      if (this.#closing.signal.aborted) return
+      if (signal.aborted) return
       metrics.count('failure')
       logger.error(`not reloaded, all stays as it was: ${describe(error)}`)
     }

@@ -10,6 +10,8 @@ import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from './built-in-plugins.ts
 export interface PluginPlace {
   /** Absolute path of the file that names it, which need not be there: relative ones start beside it. */
   readonly file: string
+  /** Gives up what a module is asked: what it is, and later what it says of its configuration. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Why there is no plugin, a sentence each: `"embeded" is none of …`. */
@@ -23,7 +25,7 @@ interface Kind<Plugin> {
   readonly noun: string
   readonly builtIn: Readonly<Record<string, () => Promise<{ readonly plugin: Plugin }>>>
   readonly choose: string
-  readonly loadModule: (module: PluginModule, given: TreeObject) => Promise<Plugin | NoPlugin>
+  readonly loadModule: (module: PluginModule, given: TreeObject, signal?: AbortSignal) => Promise<Plugin | NoPlugin>
 }
 
 const CA: Kind<CAPlugin> = {
@@ -31,14 +33,14 @@ const CA: Kind<CAPlugin> = {
   noun: 'plugin',
   builtIn: BUILT_IN_CA_PLUGINS,
   choose: 'Write citadel for a CA such as that of istiod, or embedded to try things out',
-  loadModule: loadIsolatedCAPlugin,
+  loadModule: (module, given, signal) => loadIsolatedCAPlugin(module, given, undefined, signal),
 }
 const CREDENTIALS: Kind<CredentialPlugin> = {
   kind: 'credentials',
   noun: 'source of credentials',
   builtIn: BUILT_IN_CREDENTIALS,
   choose: 'Write token-file for a token in a file',
-  loadModule: loadIsolatedCredentials,
+  loadModule: (module, given, signal) => loadIsolatedCredentials(module, given, undefined, signal),
 }
 
 /** `given` are the keys that stand beside the name, for what only the plugin can tell of their values. */
@@ -61,7 +63,7 @@ export function loadCredentialPlugin(
 async function load<Plugin extends object>(
   { kind, noun, builtIn, choose, loadModule }: Kind<Plugin>,
   name: Tree | undefined,
-  { file }: PluginPlace,
+  { file, signal }: PluginPlace,
   given: TreeObject,
 ): Promise<Plugin | NoPlugin> {
   if (name === undefined) return { faults: [`is missing. ${choose}.`] }
@@ -69,7 +71,7 @@ async function load<Plugin extends object>(
     return { faults: [`is ${name === '' ? 'empty' : kindOf(name)}, no name of a ${noun}. ${choose}.`] }
   const loadBuiltIn = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined
   if (loadBuiltIn) return (await loadBuiltIn()).plugin
-  const loaded = await loadModule({ kind, specifier: name, parent: file }, given)
+  const loaded = await loadModule({ kind, specifier: name, parent: file }, given, signal)
   if (!('faults' in loaded)) return loaded
   const names = Object.keys(builtIn)
   const near = nearest(name, names)

@@ -13,7 +13,7 @@ import type { GlobalOptions } from './terminal.ts'
 export async function runAgent(sources: ConfigSources, { json }: GlobalOptions): Promise<number> {
   const loaded = await loadConfig(sources)
   // Always the same file: one that has vanished is a fault, and not sidecar mode.
-  const load = () => loadConfig({ ...sources, file: loaded.file })
+  const load = (signal: AbortSignal) => loadConfig({ ...sources, file: loaded.file, signal })
   const { level, format } = loaded.config.log
   using sink = await createLogger({ level, format: json ? 'json' : format })
   const running = Promise.withResolvers<Agent>()

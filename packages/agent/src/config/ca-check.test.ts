@@ -163,6 +163,26 @@ test('the check of a module that never ends is given up, and its thread with it'
   assert.deepEqual(clock.deadlines(), [])
 })
 
+for (const [what, fields, hangs] of [
+  ['the check of a module', `check() { once('asked'); for (;;); },`, ''],
+  ['the loading of a module', '', `once('asked'); for (;;);`],
+] as const)
+  test(`${what} is given up with the configuration that it is loaded for, and its thread with it`, async t => {
+    const folder = await makeFolder(t)
+    const module = await writePluginModule(folder, { fields, onLoad: hangs })
+    const clock = new FakeClock()
+    const stop = new AbortController()
+    const asked = async (): Promise<unknown> => {
+      const plugin = await loadIsolatedCAPlugin(module, {}, clock, stop.signal)
+      return 'faults' in plugin ? plugin.faults : await plugin.check?.({}, new Set())
+    }
+    const answer = asked().catch((error: Error) => [`rejected: ${error.message}`])
+    while (!existsSync(join(folder, 'asked'))) await setImmediate()
+    stop.abort(new Error('never mind'))
+    assert.match(String(await answer), /^rejected: never mind$|^cannot be loaded: never mind\./)
+    assert.deepEqual(clock.deadlines(), [])
+  })
+
 test('a source of credentials from a module is asked as a plugin is', async t => {
   const folder = await makeFolder(t)
   const check = `check({ word }) { if (word === 'shut') throw new TypeError('Cannot use word "shut": it opens nothing.') }`

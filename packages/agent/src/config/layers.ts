@@ -21,6 +21,8 @@ export interface ConfigSources {
   readonly workingDirectory: string
   /** Whether logs go to a terminal. */
   readonly terminal: boolean
+  /** Gives up what a plugin from a module is asked. */
+  readonly signal?: AbortSignal
 }
 
 export interface Layers {

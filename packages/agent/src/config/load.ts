@@ -136,8 +136,8 @@ async function readCA(layers: Layers, sources: ConfigSources, problems: ConfigPr
 }
 
 /** Modules are looked for from the file that names them; those of flags and variables from the working directory. */
-function placeOf(origin: Origin, { workingDirectory }: ConfigSources): PluginPlace {
-  return { file: origin.kind === 'file' ? origin.file : join(workingDirectory, 'livery.yaml') }
+function placeOf(origin: Origin, { workingDirectory, signal }: ConfigSources): PluginPlace {
+  return { file: origin.kind === 'file' ? origin.file : join(workingDirectory, 'livery.yaml'), signal }
 }
 
 function toProblem(

@@ -7,6 +7,7 @@ import {
   type PluginOption,
   type PluginOptions,
   SystemClock,
+  untilAborted,
 } from '@livery/core'
 import { isTreeObject, type Tree, type TreeObject } from '../config/document.ts'
 import { createIsolatedCAClient } from './isolated-ca-client.ts'
@@ -23,13 +24,17 @@ export interface Faults {
 
 const LOAD_MS = 30_000
 
-/** `given` are the keys beside the module's name: what its options say of their values is asked for here. Never rejects. */
+/**
+ * `given` are the keys beside the module's name: what its options say of their values is asked for here. `signal` gives up
+ * this and every `check` of the plugin. Never rejects.
+ */
 export async function loadIsolatedCAPlugin(
   module: PluginModule,
   given: TreeObject,
   clock: Clock = new SystemClock(),
+  signal?: AbortSignal,
 ): Promise<CAPlugin | Faults> {
-  const manifest = await describe(module, given, clock)
+  const manifest = await describe(module, given, clock, signal)
   if ('faults' in manifest) return manifest
   const { name, options, needs = [], capabilities } = manifest
   if (!capabilities) return { faults: ['has a plugin without capabilities.'] }
@@ -39,7 +44,7 @@ export async function loadIsolatedCAPlugin(
     capabilities,
     options,
     needs,
-    ...checkOf(module, manifest, clock),
+    ...checkOf(module, manifest, clock, signal),
     create: (context, config) => createIsolatedCAClient({ module, name, capabilities }, context, config),
   }
 }
@@ -49,27 +54,33 @@ export async function loadIsolatedCredentials(
   module: PluginModule,
   given: TreeObject,
   clock: Clock = new SystemClock(),
+  signal?: AbortSignal,
 ): Promise<CredentialPlugin | Faults> {
-  const manifest = await describe(module, given, clock)
+  const manifest = await describe(module, given, clock, signal)
   if ('faults' in manifest) return manifest
   const { name, options } = manifest
   return {
     apiVersion: 1,
     name,
     options,
-    ...checkOf(module, manifest, clock),
+    ...checkOf(module, manifest, clock, signal),
     create: (context, config) => createIsolatedCredentials({ module, name }, context, config),
   }
 }
 
-async function describe(module: PluginModule, given: TreeObject, clock: Clock): Promise<Manifest | Faults> {
+async function describe(
+  module: PluginModule,
+  given: TreeObject,
+  clock: Clock,
+  signal: AbortSignal | undefined,
+): Promise<Manifest | Faults> {
   try {
-    return await withThread({ module, clock, late: 'it was not loaded' }, async (peer, signal) => {
-      const described = await peer.call('describe', null, signal)
+    return await withThread({ module, clock, signal, late: 'it was not loaded' }, async (peer, stop) => {
+      const described = await peer.call('describe', null, stop)
       if (described.kind === 'faults') return described
       const { manifest } = described
       const questions = questionsOf(manifest.options, given)
-      const answers = questions.length === 0 ? [] : await peer.call('problems', questions, signal)
+      const answers = questions.length === 0 ? [] : await peer.call('problems', questions, stop)
       const problems = new Map(questions.map((question, index) => [keyOf(question), answers[index] ?? undefined]))
       return { ...manifest, options: withProblems(manifest.options, problems) }
     })
@@ -79,18 +90,26 @@ async function describe(module: PluginModule, given: TreeObject, clock: Clock): 
 }
 
 /** The plugin's own, in a thread again: what it is asked about is known only once its options are. */
-function checkOf(module: PluginModule, { checks }: Manifest, clock: Clock) {
+function checkOf(module: PluginModule, { checks }: Manifest, clock: Clock, signal: AbortSignal | undefined) {
   if (!checks) return {}
   const check = (config: unknown, beside: ReadonlySet<AgentKey> = new Set()): Promise<void> =>
-    withThread({ module, clock, late: 'it gave no answer' }, (peer, signal) =>
-      peer.call('check', { config, beside }, signal),
+    withThread({ module, clock, signal, late: 'it gave no answer' }, (peer, stop) =>
+      peer.call('check', { config, beside }, stop),
     )
   return { check }
 }
 
-/** A thread for as long as `use` takes; rejects with how it ended, or if it took too long with `late`. */
+/** What a thread is needed for. */
+interface Errand {
+  readonly module: PluginModule
+  readonly clock: Clock
+  readonly signal: AbortSignal | undefined
+  readonly late: string
+}
+
+/** A thread for as long as `use` takes; rejects with how it ended, if it took too long with `late`, or as `signal` says. */
 async function withThread<T>(
-  { module, clock, late }: { readonly module: PluginModule; readonly clock: Clock; readonly late: string },
+  { module, clock, signal, late }: Errand,
   use: (peer: Peer<ThreadMethods>, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const deadline = new AbortController()
@@ -98,7 +117,8 @@ async function withThread<T>(
   await using thread = new PluginThread({ module, methods: {}, log: { debug() {} } })
   const { peer } = thread
   void thread.ended.then(reason => peer.close(new Error(`it ${reason}`)))
-  return await use(peer, deadline.signal)
+  const used = use(peer, deadline.signal)
+  return await (signal ? untilAborted(used, signal) : used)
 }
 
 /** What is given for options that have something to say of it. */

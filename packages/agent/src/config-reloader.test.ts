@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { FakeClock } from '@livery/core/testing'
+import { Registry } from 'prom-client'
+import { type LoadedConfig, loadConfig } from './config/load.ts'
+import { ConfigReloader } from './config-reloader.ts'
+import { LiveConfig } from './live-config.ts'
+import { createLogger } from './observe/logger.ts'
+import { ReloadMetrics } from './observe/reload-metrics.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'livery-reloader-'))
+after(() => rmSync(directory, { recursive: true }))
+
+async function loaded(): Promise<LoadedConfig> {
+  const file = join(directory, 'livery.yaml')
+  const ca = { plugin: 'embedded' }
+  writeFileSync(file, JSON.stringify({ ca, identities: ['spiffe://cluster.local/web'], sockets: [{ path: '/sds' }] }))
+  return await loadConfig({ file, environment: {}, workingDirectory: directory, terminal: false })
+}
+
+test('an agent that closes does not wait for a configuration that is being loaded, and says so to whoever loads it', async () => {
+  const clock = new FakeClock()
+  const started = await loaded()
+  using sink = await createLogger({ level: 'fatal', format: 'json' })
+  const loading = Promise.withResolvers<AbortSignal>()
+  const registry = new Registry()
+  const reloader = new ConfigReloader({
+    started: { ...started, file: undefined },
+    load: signal => {
+      loading.resolve(signal)
+      return new Promise(() => {})
+    },
+    live: new LiveConfig(started.config, { secrets: { add() {}, remove() {} }, onError: assert.ifError }),
+    clock,
+    logger: sink.logger,
+    metrics: new ReloadMetrics(registry, clock),
+  })
+  const reloading = reloader.reload()
+  const signal = await loading.promise
+  assert.equal(signal.aborted, false)
+  await reloader[Symbol.asyncDispose]()
+  await reloading
+  assert.equal(signal.aborted, true)
+  // It was not refused.
+  assert.match(await registry.metrics(), /livery_config_reload_total\{result="failure"\} 0/)
+})
