@@ -99,3 +99,17 @@ test('elsewhere it is told to be unknown when it is asked for again, and pushed 
   await source.issue(WEB)
   assert.deepEqual(namesOf(await stream.next()), [WEB])
 })
+
+test('on a socket that goes, an identity that is forgotten is not added again, and the source notices nothing', async () => {
+  const counting = await countingSource()
+  await using running = await startServer({ onDemand: true }, { source: counting.source, drainMs: 1_000 })
+  const stream = running.connect().sotw()
+  stream.ask(WEB)
+  await stream.next()
+  const stopped = running.server.stopListening(running.path)
+  counting.source.forget(WEB)
+  assert.equal(counting.added, 0)
+  stream.cancel()
+  await running.source.clock.advance(1_000)
+  await stopped
+})
