@@ -204,13 +204,13 @@ export class LastPermission implements SecretView {
     this.#known = known
   }
 
-  /** Sends away whoever asks for more. */
-  resolve(): never {
-    throw new StreamRefusal('unavailable', 'this socket is going: connect again')
+  /** Throws nothing: it may be asked while the source tells of a change. */
+  resolve(): Resolution {
+    return { kind: 'refused', reason: 'this socket is going: connect again' }
   }
 
   everything(): never {
-    return this.resolve()
+    throw new StreamRefusal('unavailable', 'this socket is going: connect again')
   }
 
   mayHave(secret: SecretName): boolean {

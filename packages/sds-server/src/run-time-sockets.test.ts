@@ -118,20 +118,21 @@ for (const identity of [undefined, API]) {
   })
 }
 
-test('who asks a socket that is removed for more is sent away', async () => {
+test('who asks a socket that is removed for more gets none of it', async () => {
   await using running = await startServer({}, { drainMs: 3_000 })
-  const { server, path } = running
+  const { server, source, path } = running
   const [stream, delta] = [running.connect().sotw(), running.connect().delta()]
   stream.ask(WEB)
   delta.subscribe(WEB)
   await Promise.all([stream.next(), delta.next()])
   void server.stopListening(path)
   stream.ask(WEB, API)
-  delta.subscribe('ROOTCA')
-  for (const { status } of [stream, delta]) {
-    const { code, details } = await status
-    assert.deepEqual([code, details], [UNAVAILABLE, 'this socket is going: connect again'])
-  }
+  delta.subscribe(API)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+  assert.deepEqual((await delta.next()).removedResources, [API])
+  // Withdrawing it tells the streams, which may ask for it once more.
+  source.set(WEB, undefined)
+  assert.deepEqual((await delta.next()).removedResources, [WEB])
 })
 
 test('a name that no identity could be told from means the first one that is added, once that is looked at', async () => {
