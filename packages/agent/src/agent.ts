@@ -256,6 +256,7 @@ export class Agent implements AsyncDisposable {
   #createLiveConfig(): LiveConfig {
     return new LiveConfig(this.#loaded.config, {
       secrets: this.#secrets,
+      onServe: sockets => this.#warnOfOpenSockets(sockets),
       onError: (err, path) => this.#logger.error({ err }, `socket ${path} did not follow the configuration`),
     })
   }

@@ -33,7 +33,7 @@ test('an agent that closes does not wait for a configuration that is being loade
       loading.resolve(signal)
       return new Promise(() => {})
     },
-    live: new LiveConfig(started.config, { secrets: { add() {}, remove() {} }, onError: assert.ifError }),
+    live: new LiveConfig(started.config, { secrets: { add() {}, remove() {} }, onServe() {}, onError: assert.ifError }),
     clock,
     logger: sink.logger,
     metrics: new ReloadMetrics(registry, clock),

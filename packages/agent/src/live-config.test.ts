@@ -50,6 +50,7 @@ class Bench {
           this.held.delete(identity)
         },
       },
+      onServe: sockets => this.log.push(`serve ${sockets.map(({ path }) => path)}`),
       onError: (_, path) => this.failed.push(path),
     })
     for (const { path } of this.live.sockets()) this.listening.add(path)
@@ -118,6 +119,7 @@ test('new sockets are opened first; then new rules are in force and old sockets 
     'review',
     'the turn is over',
     'listen /web',
+    'serve /own,/sds,/web',
   ])
 })
 

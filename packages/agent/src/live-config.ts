@@ -22,6 +22,8 @@ export interface LiveChanges {
 
 export interface LiveConfigOptions {
   readonly secrets: Pick<SecretManager, 'add' | 'remove'>
+  /** Called with those that were opened, and those that go on with other rules, as they are now. */
+  readonly onServe: (sockets: readonly SocketConfig[]) => void
   /** Called when a socket could not be closed, or not be opened in the place of another. */
   readonly onError: (error: unknown, path: string) => void
 }
@@ -80,7 +82,9 @@ export class LiveConfig {
     // Also the own socket of an identity that comes back, if that was forgotten while the new ones were opened.
     const late = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
     for (const socket of late) await this.#open(socket, signal)
-    const socketsOpened = opened.length + late.filter(({ path }) => this.#sockets.has(path)).length
+    const followed = late.filter(({ path }) => this.#sockets.has(path))
+    this.#options.onServe([...opened, ...changed, ...followed])
+    const socketsOpened = opened.length + followed.length
     const socketsClosed = closed.length + replaced.length
     return { ...counts, socketsOpened, socketsClosed, socketsChanged: changed.length, needsRestart }
   }

@@ -276,6 +276,21 @@ test('a caller that no rule lets in any more is cut off, and the socket of anoth
   assert.deepEqual([shared.answers.length, own.answers.length], [1, 1])
 })
 
+test('a socket that everybody may open from now on is warned of as at the start, once', async () => {
+  const shared = { ...CONFIG.sockets[0], mode: '0666', callers: [{ uid: process.getuid?.() ?? 0 }] }
+  await using bench = await Bench.start({ ...CONFIG, sockets: [shared] })
+  const { callers: _, ...open } = shared
+  const sockets = [open, { ...open, path: 'run/two.sock' }, { ...shared, path: 'run/three.sock' }]
+  bench.write({ ...CONFIG, sockets })
+  assert.equal(await bench.reloaded(1), 'reloaded: 2 sockets opened, 1 changed')
+  bench.write({ ...CONFIG, sockets, identities: [...CONFIG.identities, DB] })
+  assert.equal(await bench.reloaded(2), 'reloaded: 1 identity added')
+  const warned = [
+    ...bench.agent.stderr.matchAll(/socket [^ ]*(run\/\w+\.sock): every user of this machine may open it/g),
+  ]
+  assert.deepEqual(warned.map(match => match[1]).toSorted(), ['run/sds.sock', 'run/two.sock'])
+})
+
 test('another trust domain is refused as a whole', async () => {
   await using bench = await Bench.start()
   bench.write({ ...CONFIG, trustDomain: 'example.org', identities: ['spiffe://example.org/web'] })
