@@ -5,7 +5,9 @@ import { type FileHandle, open, stat } from 'node:fs/promises'
 /** Reads a regular file of at most `maxBytes`; rejects with a reason that carries nothing of the content. */
 export async function readSmallFile(path: string, maxBytes: number): Promise<Buffer> {
   await using file = await openForReading(path)
-  return readAll(file, (await regularFile(file, maxBytes)).size)
+  const { size } = await regularFile(file, maxBytes)
+  // Awaited before the file is closed: a rejection meanwhile would be nobody's.
+  return await readAll(file, size)
 }
 
 /** A file that is read again only when it looks changed. */
@@ -51,6 +53,9 @@ async function readAll(file: FileHandle, size: number): Promise<Buffer> {
   // One more, to see that it grew.
   const buffer = Buffer.alloc(size + 1)
   const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
-  if (bytesRead > size) throw new Error('it changed while it was read')
+  if (bytesRead > size) {
+    buffer.fill(0) // It may be a part of a key.
+    throw new Error('it changed while it was read')
+  }
   return buffer.subarray(0, bytesRead)
 }
