@@ -1,6 +1,5 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
 import type { SecretItem, SecretName } from '@livery/core'
-import { StreamRefusal } from './stream-refusal.ts'
 
 /** Whether the caller of a stream may have a name. */
 export type Resolution =
@@ -169,15 +168,6 @@ export class Subscriptions implements Disposable {
     if (anew.kind !== 'refused') entry.resolution = anew
   }
 
-  /** Where nothing is granted any more the stream ends by itself; the source must not get to feel it. */
-  #claimQuietly(entry: Subscription): void {
-    try {
-      this.#claim(entry)
-    } catch (error) {
-      if (!(error instanceof StreamRefusal)) throw error
-    }
-  }
-
   #watch(entry: Subscription): void {
     if (entry.resolution.kind === 'refused') return
     entry.watch = this.#context.view.subscribe(entry.resolution.secret, item => this.#onChange(entry, item))
@@ -212,7 +202,7 @@ export class Subscriptions implements Disposable {
       this.#makeUndue(entry)
       if (entry.peerVersion !== undefined) this.remove(entry.name)
       entry.peerVersion = undefined
-      this.#claimQuietly(entry)
+      this.#claim(entry)
     }
     if (entry.isDue || this.#removed?.has(entry.name)) this.#context.wake()
   }
