@@ -18,6 +18,10 @@ async function main(args: readonly string[]): Promise<number> {
     return 0
   }
   if (options === 'wrong') return 2
+  if (options.attack && process.getuid?.() !== 0) {
+    process.stderr.write('soak: --attack needs root: the attacker runs as another uid than the agent. Use sudo.\n')
+    return 2
+  }
   cleanUpOnExit()
   const observed = await soak(options, line => process.stderr.write(`soak: ${line}\n`))
   const checks = judge(observed)
@@ -34,8 +38,9 @@ async function keep(options: SoakOptions, { samples, ...observed }: Observed, ch
   await mkdir(PLOTS, { recursive: true })
   const { renewals: _, ...told } = observed
   const results = { machine: describeMachine(new Date()), options, checks, ...told, samples: samples.map(rounded) }
-  await writeFile(new URL('soak.json', RESULTS), `${JSON.stringify(results, undefined, 2)}\n`)
-  await writeFile(new URL('soak.svg', PLOTS), plot(options, samples))
+  const name = options.attack ? 'soak-attack' : 'soak'
+  await writeFile(new URL(`${name}.json`, RESULTS), `${JSON.stringify(results, undefined, 2)}\n`)
+  await writeFile(new URL(`${name}.svg`, PLOTS), plot(options, samples))
 }
 
 function plot({ identities, ttlMs }: SoakOptions, samples: Observed['samples']): string {

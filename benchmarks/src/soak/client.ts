@@ -2,6 +2,7 @@
 import * as grpc from '@grpc/grpc-js'
 import { nodeCertificateVerifier } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
+import { AnswerTimes } from './answer-times.ts'
 import { discoveryRequest, readResponse } from './discovery-messages.ts'
 import { SecretWatch, type WatchReport } from './secret-watch.ts'
 
@@ -14,6 +15,8 @@ export interface ClientOrder {
 /** Once a second. */
 export interface ClientReport extends WatchReport {
   readonly cpuSeconds: number
+  /** Of requests on an open stream, milliseconds. */
+  readonly answerTimes: readonly number[]
 }
 
 const ROOTS = 'ROOTCA'
@@ -23,26 +26,34 @@ const watch = new SecretWatch(nativeCertificateVerifier ?? nodeCertificateVerifi
 
 process.once('disconnect', () => process.exit())
 process.once('message', (order: ClientOrder) => {
+  const [first = ROOTS] = order.names
+  const times = new AnswerTimes(connect(order.socket).makeBidiStreamRequest(METHOD, same, same), first)
   setInterval(() => {
     const now = Date.now()
     watch.scan(now)
     const { user, system } = process.cpuUsage()
-    process.send?.({ ...watch.report(now), cpuSeconds: (user + system) / 1e6 } satisfies ClientReport)
+    process.send?.({
+      ...watch.report(now),
+      cpuSeconds: (user + system) / 1e6,
+      answerTimes: times.take(),
+    } satisfies ClientReport)
   }, REPORT_EVERY_MS)
   for (let index = 0; index < order.connections; index++) openConnection(order, index)
 })
 
 /** The roots first: what comes is looked at with them at once. */
 function openConnection({ socket, names, connections }: ClientOrder, index: number): void {
-  const client = new grpc.Client(`unix:${socket}`, grpc.credentials.createInsecure(), {
-    'grpc.use_local_subchannel_pool': 1,
-  })
+  const client = connect(socket)
   let hasRoots = false
   openStream(client, ROOTS, () => {
     if (hasRoots) return
     hasRoots = true
     for (let name = index; name < names.length; name += connections) openStream(client, names[name] ?? '', () => {})
   })
+}
+
+function connect(socket: string): grpc.Client {
+  return new grpc.Client(`unix:${socket}`, grpc.credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 })
 }
 
 function openStream(client: grpc.Client, name: string, onSecret: () => void): void {

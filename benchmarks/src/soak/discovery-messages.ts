@@ -29,6 +29,25 @@ export function discoveryRequest(
   ])
 }
 
+/** The first request of a stream, for several names. */
+export function manyNamesRequest(names: readonly string[]): Buffer {
+  return Buffer.concat([
+    field(2, textField(1, 'soak')),
+    ...names.map(name => textField(3, name)),
+    textField(4, SECRET_TYPE_URL),
+  ])
+}
+
+/** A NACK (error_detail of field 6) of a response that was never sent. */
+export function nackOf(name: string): Buffer {
+  return Buffer.concat([
+    textField(3, name),
+    textField(4, SECRET_TYPE_URL),
+    textField(5, 'no-such-nonce'),
+    field(6, textField(2, 'rejected')),
+  ])
+}
+
 /** Throws an `Error` for bytes that are no DiscoveryResponse with secrets. */
 export function readResponse(bytes: Buffer): ReceivedResponse {
   let version = ''

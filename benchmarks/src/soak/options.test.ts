@@ -10,6 +10,7 @@ test('without options it is ten thousand identities for half an hour', () => {
     connections: 100,
     ca: 'livery',
     caAwayMs: 0,
+    attack: false,
   })
 })
 

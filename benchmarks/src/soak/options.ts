@@ -11,13 +11,15 @@ export interface SoakOptions {
   readonly ca: 'livery' | 'peer'
   /** How long the CA is stopped, after the first two lifetimes; 0: not at all. */
   readonly caAwayMs: number
+  /** Whether another uid attacks the sockets meanwhile. */
+  readonly attack: boolean
 }
 
 export const HELP = `Usage: npm run soak -- [options]
 
 Runs the agent with a CA in another process and short-lived certificates, and looks at every secret that it serves. Ends
 with 1 if one was bad, late or missing, if renewals came in bursts, or if memory grew. Results go to
-benchmarks/results/soak.json, a plot to benchmarks/plots/soak.svg.
+benchmarks/results/soak.json, a plot to benchmarks/plots/soak.svg; with --attack to soak-attack.json and soak-attack.svg.
 
   --identities <n>     identities, each with a stream of its own (default: 10000)
   --ttl <duration>     lifetime of a certificate (default: 60s)
@@ -25,6 +27,7 @@ benchmarks/results/soak.json, a plot to benchmarks/plots/soak.svg.
   --connections <n>    connections that the streams are spread over (default: 100)
   --ca livery|peer     livery: \`livery ca\`; peer: neutralca in the folder LIVERY_PEERS (default: livery)
   --ca-away <d>        stop the CA for so long after two lifetimes, to see that the soak finds gaps (default: 0s)
+  --attack             another uid attacks the SDS socket and the admin endpoint meanwhile, and the time of answers counts (as root)
   --help               print this
 
 A duration is a number and ms, s, m or h, such as 90s.
@@ -41,6 +44,7 @@ export function parseOptions(args: readonly string[]): SoakOptions | undefined {
     connections: count('connections', values.connections, 10_000),
     ca: oneOf('ca', values.ca, ['livery', 'peer']),
     caAwayMs: duration('ca-away', values['ca-away']),
+    attack: values.attack,
   }
 }
 
@@ -51,5 +55,6 @@ const OPTIONS = {
   connections: { type: 'string', default: '100' },
   ca: { type: 'string', default: 'livery' },
   'ca-away': { type: 'string', default: '0s' },
+  attack: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const

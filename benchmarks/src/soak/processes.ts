@@ -1,5 +1,5 @@
 /** The agent as its users start it, and a CA in another process. */
-import { writeFile } from 'node:fs/promises'
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { accepts, freePort } from '../peers/listeners.ts'
@@ -25,6 +25,9 @@ export interface AgentProcess {
   readonly admin: string
 }
 
+/** The uid of the attacker, Debian's `nobody`, and the one name that it is allowed. */
+export const ATTACKER = { uid: 65_534, name: `${NAMESPACE}/attacker` }
+
 export function identityNames(count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => `${NAMESPACE}/sa-${index}`)
 }
@@ -37,7 +40,7 @@ export function startCA(workshop: Workshop, { ca, identities }: SoakOptions): Pr
 async function startLiveryCA(workshop: Workshop, identities: number): Promise<CAProcess> {
   const port = await freePort()
   const address = `127.0.0.1:${port}`
-  const grants = [{ token: 'soak', identity: AGENT, impersonates: [range(identities)] }]
+  const grants = [{ token: 'soak', identity: AGENT, impersonates: [range(identities), ATTACKER.name] }]
   await writeFile(join(workshop.folder, 'grants.yaml'), JSON.stringify(grants))
   await writeFile(join(workshop.folder, 'token'), 'soak')
   const args = ['ca', '--listen', address, '--dir', 'ca', '--tokens', 'grants.yaml']
@@ -56,13 +59,18 @@ async function startPeerCA(workshop: Workshop): Promise<CAProcess> {
 export async function startAgent(workshop: Workshop, ca: CAProcess, options: SoakOptions): Promise<AgentProcess> {
   const port = await freePort()
   const admin = `127.0.0.1:${port}`
-  const socket = join(workshop.folder, 'sds.sock')
+  const run = join(workshop.folder, 'run')
+  const socket = join(run, 'sds.sock')
+  await mkdir(run)
+  if (options.attack) await chmod(workshop.folder, 0o711)
   const config = {
     trustDomain: 'cluster.local',
     ttl: `${options.ttlMs}ms`,
     ca: ca.config,
-    identities: [{ range: range(options.identities) }],
-    sockets: [{ path: socket, allow: [`${NAMESPACE}/*`], limits: { streams: 40_000 } }],
+    identities: [{ range: range(options.identities) }, ...(options.attack ? [ATTACKER.name] : [])],
+    sockets: [
+      { path: socket, allow: [`${NAMESPACE}/*`], limits: { streams: 40_000 }, ...(options.attack ? OPEN : {}) },
+    ],
     admin: { address: admin },
     drain: '0s',
     log: { level: 'warn' },
@@ -73,6 +81,9 @@ export async function startAgent(workshop: Workshop, ca: CAProcess, options: Soa
   const { server } = await workshop.start(LIVERY, ['run', '--config', 'livery.yaml'], ready)
   return { pid: server.pid, socket, admin }
 }
+
+/** Everybody can connect, the attacker for its one name. */
+const OPEN = { mode: '0666', callers: [{ uid: process.getuid?.() }, { uid: ATTACKER.uid, allow: [ATTACKER.name] }] }
 
 /** Of a process that runs. */
 export async function usageOf({ pid }: Pick<Running, 'pid'>): Promise<{ residentBytes: number; cpuSeconds: number }> {

@@ -2,10 +2,12 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Workshop } from '../peers/workshop.ts'
+import type { AttackOrder, AttackReport } from './attacker.ts'
 import type { ClientOrder, ClientReport } from './client.ts'
 import type { SoakOptions } from './options.ts'
 import {
   type AgentProcess,
+  ATTACKER,
   type CAProcess,
   heapBytes,
   identityNames,
@@ -19,6 +21,7 @@ const SAMPLE_EVERY_MS = 10_000
 /** A machine that has other things to do needs a while for ten thousand certificates. */
 const ALL_SERVED_WITHIN_MS = 300_000
 const MOST_FAILURES_KEPT = 20
+const EACH_ATTACK_MS = 15_000
 
 /** `say` hears a line of progress now and then. */
 export async function soak(options: SoakOptions, say: (line: string) => void): Promise<Observed> {
@@ -39,6 +42,7 @@ export async function soak(options: SoakOptions, say: (line: string) => void): P
   if (allServed) {
     gathered.allServedAfterS = (performance.now() - startedAt) / 1_000
     say(`all ${options.identities} have a certificate after ${gathered.allServedAfterS.toFixed(1)} s`)
+    using _attacker = options.attack ? new Attacker(agent, gathered, say) : undefined
     const away = takeCAAway(ca, options, say)
     await sample(agent, ca, gathered, options, say)
     await away
@@ -46,11 +50,37 @@ export async function soak(options: SoakOptions, say: (line: string) => void): P
   return gathered.observed()
 }
 
+/** Another uid that attacks one thing after the other. */
+class Attacker implements Disposable {
+  readonly #process: ChildProcess
+
+  constructor({ socket, admin }: AgentProcess, gathered: Gathered, say: (line: string) => void) {
+    this.#process = fork(new URL('attacker.ts', import.meta.url), { execArgv: process.execArgv })
+    this.#process.on('message', ({ attack }: AttackReport) => {
+      gathered.attack = attack
+      say(`attack: ${attack}`)
+    })
+    this.#process.once('exit', code => gathered.fail(`the attacker ended with exit code ${code}`))
+    const [host = '', port] = admin.split(':')
+    const target = { socket, admin: { host, port: Number(port) }, ownName: ATTACKER.name }
+    this.#process.send({ target, uid: ATTACKER.uid, eachMs: EACH_ATTACK_MS } satisfies AttackOrder)
+  }
+
+  [Symbol.dispose](): void {
+    this.#process.removeAllListeners()
+    this.#process.kill()
+  }
+}
+
 /** What the client has told so far. */
 class Gathered implements Disposable {
   allServedAfterS: number | undefined
   readonly samples: Sample[] = []
   readonly renewals: number[] = []
+  /** The present one. */
+  attack: string | undefined
+  /** Milliseconds, by attack. */
+  readonly #answerTimes = new Map<string, number[]>()
   readonly #client: ChildProcess
   readonly #options: SoakOptions
   readonly #failures: string[] = []
@@ -64,8 +94,7 @@ class Gathered implements Disposable {
     this.#options = options
     client.on('message', (report: ClientReport) => this.#take(report))
     client.once('exit', code => {
-      this.#ended = `the client ended with exit code ${code}`
-      this.#wake()
+      this.fail(`the client ended with exit code ${code}`)
     })
   }
 
@@ -100,13 +129,26 @@ class Gathered implements Disposable {
       allServedAfterS: this.allServedAfterS,
       renewals: this.renewals,
       leastLeftMs: this.#leastLeftMs,
+      answers: summarize(this.#answerTimes),
       samples: this.samples,
     }
+  }
+
+  /** Ends the soak with a failure that no secret shows. */
+  fail(reason: string): void {
+    this.#ended = reason
+    this.#wake()
   }
 
   [Symbol.dispose](): void {
     this.#client.removeAllListeners()
     this.#client.kill()
+  }
+
+  #keepAnswerTimes(attack: string, times: readonly number[]): void {
+    const before = this.#answerTimes.get(attack)
+    if (before) before.push(...times)
+    else this.#answerTimes.set(attack, [...times])
   }
 
   #take(report: ClientReport): void {
@@ -115,8 +157,17 @@ class Gathered implements Disposable {
     if (report.leastLeftMs !== undefined)
       this.#leastLeftMs = Math.min(report.leastLeftMs, this.#leastLeftMs ?? report.leastLeftMs)
     this.#failures.push(...report.failures.slice(0, MOST_FAILURES_KEPT - this.#failures.length))
+    if (this.attack !== undefined) this.#keepAnswerTimes(this.attack, report.answerTimes)
     this.#wake()
   }
+}
+
+function summarize(times: ReadonlyMap<string, readonly number[]>): Observed['answers'] {
+  const at = (sorted: readonly number[], share: number) => sorted[Math.ceil(share * sorted.length) - 1] ?? Number.NaN
+  return [...times].map(([attack, all]) => {
+    const sorted = all.toSorted((a, b) => a - b)
+    return { attack, count: sorted.length, p50Ms: at(sorted, 0.5), p99Ms: at(sorted, 0.99), mostMs: at(sorted, 1) }
+  })
 }
 
 async function sample(

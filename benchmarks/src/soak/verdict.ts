@@ -11,6 +11,15 @@ export interface Sample {
   readonly cpu: { readonly agent: number; readonly ca: number; readonly client: number }
 }
 
+/** Of requests on an open stream, while one attack went on. */
+export interface AnswerSummary {
+  readonly attack: string
+  readonly count: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly mostMs: number
+}
+
 export interface Observed {
   readonly identities: number
   readonly ttlMs: number
@@ -22,6 +31,8 @@ export interface Observed {
   /** Renewals of each second since then. */
   readonly renewals: readonly number[]
   readonly leastLeftMs: number | undefined
+  readonly attack: boolean
+  readonly answers: readonly AnswerSummary[]
   readonly samples: readonly Sample[]
 }
 
@@ -36,6 +47,7 @@ export interface Check {
 const MOST_UNEVEN = 3
 /** The last third's memory over the second third's. */
 const MOST_GROWTH = 1.1
+const SLOWEST_ANSWER_MS = 50
 /** Five minutes: a heap that fills up for the first time looks like a leak until then. */
 const LEAST_IN_A_THIRD = 30
 
@@ -60,6 +72,7 @@ export function judge(observed: Observed): readonly Check[] {
     },
     judgeSpread(observed),
     judgeMemory(observed.samples),
+    ...(observed.attack ? [judgeAnswers(observed.answers)] : []),
   ]
 }
 
@@ -76,6 +89,19 @@ export function judgeSpread({ renewals, ttlMs }: Pick<Observed, 'renewals' | 'tt
     name,
     holds: peak <= MOST_UNEVEN * mean,
     found: `${peak} in a second, ${(peak / mean).toFixed(2)} times the mean of ${mean.toFixed(1)}`,
+  }
+}
+
+/** Each attack by itself: a mean over all would hide one that works. */
+export function judgeAnswers(answers: readonly AnswerSummary[]): Check {
+  const found = answers.map(
+    ({ attack, count, p50Ms, p99Ms, mostMs }) =>
+      `${attack}: ${[p50Ms, p99Ms, mostMs].map(ms => ms.toFixed(1)).join(' / ')} ms of ${count}`,
+  )
+  return {
+    name: `under each attack 99 of 100 answers come within ${SLOWEST_ANSWER_MS} ms`,
+    holds: answers.length > 0 && answers.every(({ count, p99Ms }) => count > 0 && p99Ms <= SLOWEST_ANSWER_MS),
+    found: `p50 / p99 / longest: ${found.join('; ')}`,
   }
 }
 

@@ -1,0 +1,37 @@
+/** The attacker of the soak, in a process and under a uid of its own: one attack after the other, until it is killed. */
+import { setPriority } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ATTACKS, type Target } from './attacks.ts'
+
+export interface AttackOrder {
+  readonly target: Target
+  readonly uid: number
+  /** Milliseconds. */
+  readonly eachMs: number
+}
+
+/** The attack that begins. */
+export interface AttackReport {
+  readonly attack: string
+}
+
+/** What the agent has to do counts, not what this process takes from it. */
+const LOWEST_PRIORITY = 19
+
+process.once('disconnect', () => process.exit())
+process.once('message', async ({ target, uid, eachMs }: AttackOrder) => {
+  setPriority(LOWEST_PRIORITY)
+  process.setgroups?.([])
+  process.setgid?.(uid)
+  process.setuid?.(uid)
+  for (;;) {
+    for (const { name, run } of ATTACKS) {
+      process.send?.({ attack: name } satisfies AttackReport)
+      const end = new AbortController()
+      const ended = run(target, end.signal)
+      await sleep(eachMs)
+      end.abort()
+      await ended
+    }
+  }
+})
