@@ -50,6 +50,26 @@ test('another root makes another object', async t => {
   assert.notEqual(await tls(), material)
 })
 
+test('only certificates that were parsed are roots: no block with another label, and no text', async t => {
+  const { authority, rootCert, context } = await setUp(t)
+  const [root = ''] = authority.trustBundle()
+  const others = await Promise.all(
+    ['X509 CERTIFICATE', 'TRUSTED CERTIFICATE'].map(async label => {
+      const other = await CertificateAuthority.open({ clock: new SystemClock(), trustDomain: 'cluster.local' })
+      return other.trustBundle().join('').replaceAll('CERTIFICATE', label)
+    }),
+  )
+  for (const pem of [
+    root + others.join(''),
+    others.join('') + root,
+    `subject=CN=root\n${root.replaceAll('\n', '\r\n')}`,
+  ]) {
+    await replaceFile(rootCert, pem)
+    assert.equal((await connectionTls({ rootCert, log: context.log })()).roots?.toString(), root)
+    assert.equal((await connectionTls({ rootCert: pem, log: context.log })()).roots?.toString(), root)
+  }
+})
+
 test('without anything configured it has nothing', async () => {
   assert.deepEqual(await connectionTls({ log: pluginContext().log })(), {})
 })

@@ -86,11 +86,11 @@ function rootSource(rootCert: string | undefined): RootSource {
     return async () => roots
   }
   const file = new ChangingFile(rootCert, MAX_BYTES)
-  let checked: Buffer | undefined
+  let checked: { readonly bytes: Buffer; readonly roots: Buffer } | undefined
   return async () => {
     const bytes = await named(`Cannot read the CA's root ${rootCert}`, file.read())
-    if (!checked?.equals(bytes)) checked = checkRoots(`The CA's root ${rootCert}`, bytes)
-    return checked
+    if (!checked?.bytes.equals(bytes)) checked = { bytes, roots: checkRoots(`The CA's root ${rootCert}`, bytes) }
+    return checked.roots
   }
 }
 
@@ -143,14 +143,15 @@ function systemRoots(): Buffer {
   throw new Error('Cannot use rootCert "system": the system has no roots. Install ca-certificates, or name a file.')
 }
 
+/** Only what was parsed, encoded again: TLS libraries also read blocks with other labels, which nobody has looked at. */
 function checkRoots(what: string, pem: Buffer): Buffer {
-  const certificates = splitCertificates(pem.toString())
+  let certificates: readonly X509Certificate[]
   try {
-    for (const certificate of certificates) new X509Certificate(certificate)
+    certificates = splitCertificates(pem.toString()).map(certificate => new X509Certificate(certificate))
   } catch {
     throw new TypeError(`${what} holds a certificate that cannot be parsed. Replace it with the CA's root as PEM.`)
   }
-  if (certificates.length > 0) return pem
+  if (certificates.length > 0) return Buffer.from(certificates.join(''))
   throw new TypeError(`${what} holds no certificate. Replace it with the CA's root as PEM.`)
 }
 

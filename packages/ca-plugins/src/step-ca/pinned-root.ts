@@ -1,6 +1,6 @@
 /** The root of a step-ca, known by its hash only, as `step ca bootstrap` fetches it. */
 import { createHash } from 'node:crypto'
-import { type CAContext, CAError, type Clock, pemToDer, type TlsMaterial } from '@livery/core'
+import { type CAContext, CAError, type Clock, derToPem, pemToDer, type TlsMaterial } from '@livery/core'
 import { HttpsJson } from '../https-json.ts'
 
 export interface PinnedRootOptions {
@@ -31,17 +31,24 @@ async function fetchRoot({ address, fingerprint, clock, timeoutMs, signal }: Pin
   await using client = new HttpsJson({ address, tls: undefined, clock, timeoutMs, unverified: true })
   const what = `the root with the fingerprint ${fingerprint} from step-ca at ${address}`
   const { status, json } = await client.request({ what, path: `root/${fingerprint}`, signal })
-  const pem = json?.['ca']
-  if (typeof pem === 'string' && hashOf(pem) === fingerprint) return { roots: Buffer.from(pem) }
+  const answer = json?.['ca']
+  const roots = typeof answer === 'string' ? certificateWithHash(answer, fingerprint) : undefined
+  if (roots) return { roots }
   throw new CAError(
     'unavailable',
-    `Cannot get ${what}: ${typeof pem === 'string' ? 'it answered with another certificate' : `HTTP ${status}`}. Check fingerprint and address.`,
+    `Cannot get ${what}: ${typeof answer === 'string' ? 'it answered with another certificate' : `HTTP ${status}`}. Check fingerprint and address.`,
   )
 }
 
-function hashOf(pem: string): string | undefined {
+/**
+ * The first certificate in `text` as PEM, if it has that hash. Only the bytes that were hashed are encoded: the server is
+ * not verified yet, and what else it wrote would be trusted too.
+ */
+function certificateWithHash(text: string, fingerprint: string): Buffer | undefined {
   try {
-    return createHash('sha256').update(pemToDer(pem)).digest('hex')
+    const der = pemToDer(text)
+    if (createHash('sha256').update(der).digest('hex') !== fingerprint) return undefined
+    return Buffer.from(derToPem(der, 'CERTIFICATE'))
   } catch {
     return undefined
   }

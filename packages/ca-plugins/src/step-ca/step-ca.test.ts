@@ -188,6 +188,33 @@ test('the root is fetched by its fingerprint once, with colons or without, and a
   )
 })
 
+const END = '-----END CERTIFICATE-----'
+const between: readonly (readonly [string, (legit: string, evil: string) => string])[] = [
+  ['behind it', (legit, evil) => legit + evil],
+  ['within its text', (legit, evil) => legit.replace(END, `${END}\n${evil.trim()}`)],
+  ['under the label X509', (legit, evil) => legit + evil.replaceAll('CERTIFICATE', 'X509 CERTIFICATE')],
+  ['under the label TRUSTED', (legit, evil) => legit + evil.replaceAll('CERTIFICATE', 'TRUSTED CERTIFICATE')],
+]
+for (const [where, join] of between)
+  test(`a server without the key of the pinned root gets no token with another root ${where}`, async t => {
+    const { ca, server, context, config, fault } = await setUp(t, { tls: true })
+    const legit = await FakeCA.create({ clock: context.clock })
+    t.after(() => legit[Symbol.dispose]())
+    const [pinned = '', evil = ''] = [...legit.trustBundle(), ...ca.trustBundle()]
+    fault.behaviour = call =>
+      call.path.startsWith('/root/')
+        ? Promise.resolve({ status: 200, body: { ca: join(pinned, evil) } })
+        : Promise.resolve({ status: 404 })
+    const client = await stepCa.create(context, { ...config, fingerprint: fingerprintOf(pinned) })
+    t.after(() => client[Symbol.asyncDispose]())
+    await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /certificate|self-signed/))
+    await assert.rejects(async () => client.trustBundle?.({ signal: t.signal }), caError('unavailable'))
+    assert.deepEqual(
+      server.calls.map(({ path }) => path.split('/')[1]),
+      ['root'],
+    )
+  })
+
 test('values that do not go together are refused by their names', async t => {
   const { context, config } = await setUp(t)
   const { jwkFile, provisioner, ...bare } = config
