@@ -196,6 +196,22 @@ test('readiness says what it waits for, and strict counts what it else forgives'
   assert.equal((await ask(server, '/healthz/live')).status, 200)
 })
 
+test('readiness fails once every certificate has expired, unless only the sockets are asked about', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  await bench.hold(WEB)
+  bench.ca.answer = () => Promise.reject(new CAError('unavailable', 'Cannot reach the CA.'))
+  const { secret } = bench.secrets.entries()[0] ?? assert.fail()
+  await bench.clock.advance((secret?.notAfter ?? 0) - bench.clock.now() - 1)
+  assert.equal((await ask(server, '/healthz/ready')).status, 200)
+  await bench.clock.advance(1)
+  const expired = await ask(server, '/healthz/ready')
+  assert.equal(expired.status, 503)
+  assert.match(expired.body, new RegExp(`no identity has one.*\n  ${WEB}: the CA fails \\(unavailable\\)`))
+  assert.equal((await ask(server, '/healthz/ready?mode=sockets')).status, 200)
+  assert.equal((await ask(server, '/healthz/ready?mode=none')).status, 400)
+})
+
 test('explain tells the ledger of an identity and of the bundle, in data and in words', async () => {
   await using bench = await Bench.create()
   const server = await bench.listen()

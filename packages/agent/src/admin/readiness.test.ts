@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CertificateSecret, type IdentityEntry, parseSpiffeId } from '@livery/core'
-import { GRACE_MS, readiness, readinessText } from './readiness.ts'
+import { GRACE_MS, type ReadinessMode, readiness, readinessText } from './readiness.ts'
 
 const identity = parseSpiffeId('spiffe://cluster.local/web')
 const NOW = Date.UTC(2026, 0, 1)
@@ -33,9 +33,19 @@ function secret(notBefore: number, notAfter: number): CertificateSecret {
   })
 }
 
-function look(entries: readonly IdentityEntry[], now = NOW) {
-  return readiness({ phase: 'serving', sockets: [], entries, now, strict: false })
+function look(entries: readonly IdentityEntry[], now = NOW, mode: ReadinessMode = 'default') {
+  return readiness({ phase: 'serving', sockets: [], entries, now, mode })
 }
+
+const LAST_FAILURE = { at: NOW, code: 'unavailable', message: 'Cannot reach the CA.' } as const
+/** Long held, and its certificate ended while the CA failed. */
+const EXPIRED = entry({
+  state: 'unavailable',
+  addedAt: NOW - 2 * GRACE_MS,
+  lastSuccessAt: NOW - 2 * GRACE_MS,
+  lastFailure: LAST_FAILURE,
+})
+const SERVED = entry({ state: 'available', addedAt: NOW - 2 * GRACE_MS, secret: secret(NOW - 1, NOW + 1) })
 
 test('a new identity is forgiven for its first minute, then it counts', () => {
   assert.equal(look([entry({})], NOW + GRACE_MS - 1).ready, true)
@@ -60,4 +70,48 @@ test('a long list is cut with its count', () => {
   const many = Array.from({ length: 250 }, () => entry({ addedAt: NOW - GRACE_MS }))
   const lines = readinessText(look(many)).trimEnd().split('\n')
   assert.deepEqual([lines.length, lines.at(-1)], [103, '  and 150 more'])
+})
+
+test('it is not ready once every certificate has expired, and says for each why', () => {
+  const { ready, waitingFor, tolerated } = look([EXPIRED, EXPIRED])
+  assert.equal(ready, false)
+  const line = `${identity}: the CA fails (unavailable): Cannot reach the CA.`
+  assert.deepEqual(waitingFor, ['a valid certificate: no identity has one, and these are without', line, line])
+  assert.deepEqual(tolerated, [])
+})
+
+test('it stays ready while the CA fails for some, and others have a valid certificate', () => {
+  const { ready, tolerated } = look([EXPIRED, SERVED])
+  assert.deepEqual([ready, tolerated.length], [true, 1])
+  assert.equal(look([EXPIRED, SERVED], NOW, 'strict').ready, false)
+})
+
+test('new identities do not hide that all the others have expired', () => {
+  assert.equal(look([EXPIRED, entry({})]).ready, false)
+})
+
+test('a node that never got a certificate is ready for one minute only', () => {
+  const never = { ...EXPIRED, lastSuccessAt: undefined, addedAt: NOW }
+  assert.equal(look([never], NOW + GRACE_MS - 1).ready, true)
+  assert.equal(look([never], NOW + GRACE_MS).ready, false)
+})
+
+test('a name on demand that the CA never issued for cannot make it unready, one that lost its certificate can', () => {
+  const wish = { ...EXPIRED, hold: 'on-demand', lastSuccessAt: undefined } as const
+  assert.equal(look([wish]).ready, true)
+  assert.equal(look([{ ...wish, lastFailure: undefined }]).ready, true)
+  assert.equal(look([{ ...EXPIRED, hold: 'on-demand' }]).ready, false)
+})
+
+test('without identities it is ready, and so it is when all that are left are removed ones', () => {
+  assert.equal(look([]).ready, true)
+  assert.equal(look([{ ...EXPIRED, hold: 'removed' }]).ready, true)
+})
+
+test('the mode sockets looks at sockets only, and still lists what is missing', () => {
+  const { ready, tolerated } = look([EXPIRED], NOW, 'sockets')
+  assert.deepEqual([ready, tolerated.length], [true, 1])
+  const sockets = [{ path: '/run/a.sock', state: 'closed' }] as const
+  assert.equal(readiness({ phase: 'serving', sockets, entries: [], now: NOW, mode: 'sockets' }).ready, false)
+  assert.equal(readiness({ phase: 'draining', sockets: [], entries: [], now: NOW, mode: 'sockets' }).ready, false)
 })

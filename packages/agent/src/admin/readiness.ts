@@ -11,11 +11,18 @@ export interface SocketStatus {
   readonly state: 'listening' | 'superseded' | 'closed'
 }
 
+/**
+ * What the reader wants to know. `sockets`: are they bound. `default`: that, and is there something valid to serve.
+ * `strict`: that, and does every identity have a valid certificate.
+ */
+export const READINESS_MODES = ['default', 'strict', 'sockets'] as const
+export type ReadinessMode = (typeof READINESS_MODES)[number]
+
 export interface Readiness {
   readonly ready: boolean
-  /** Why it is not ready, a line each; empty when it is. */
+  /** Why it is not ready, one line each; empty when it is. */
   readonly waitingFor: readonly string[]
-  /** Identities without a valid certificate that do not count (yet), a line each. */
+  /** Identities without a valid certificate that do not count (yet), one line each. */
   readonly tolerated: readonly string[]
 }
 
@@ -23,42 +30,94 @@ export interface Readiness {
 export const GRACE_MS = 60_000
 
 /**
- * Ready means: sockets bound, and no identity without a valid certificate. An identity in its first minute, or one
- * that the CA fails for, does not count (a CA outage must not take every agent out of service) unless `strict`. One that
- * needs none, since it is idle or removed, never does.
+ * Ready by default: sockets bound, and no identity without a valid certificate, except those in their first minute,
+ * failing at the CA, or only ever asked for on demand. These do not count while another identity has a valid certificate: a CA that refuses one must not
+ * take the others out of service. They count once nothing valid is left to serve. An identity that needs no
+ * certificate (idle or removed) never counts.
  */
 export function readiness(input: {
   readonly phase: Phase
   readonly sockets: readonly SocketStatus[]
-  readonly entries: readonly IdentityEntry[]
+  readonly entries: Iterable<IdentityEntry>
   readonly now: number
-  readonly strict: boolean
+  readonly mode: ReadinessMode
 }): Readiness {
-  const { phase, sockets, entries, now, strict } = input
-  const waitingFor: string[] = []
-  const tolerated: string[] = []
-  if (phase === 'starting') waitingFor.push('the sockets to be bound')
-  if (phase === 'draining') waitingFor.push('nothing: it is shutting down')
-  for (const { path, state } of phase === 'serving' ? sockets : []) {
-    if (state !== 'listening') waitingFor.push(`socket ${path}: ${state}`)
+  const { entries, now, mode } = input
+  const waitingFor = unboundSockets(input)
+  const missing = new MissingCertificates(now, mode)
+  for (const entry of entries) missing.look(entry)
+  if (mode === 'sockets') return { ready: waitingFor.length === 0, waitingFor, tolerated: missing.all() }
+  if (missing.nothingIsServed) {
+    const { tolerated } = missing
+    if (tolerated.length > 0) waitingFor.push('a valid certificate: no identity has one, and these are without')
+    return { ready: false, waitingFor: [...waitingFor, ...missing.all()], tolerated: [] }
   }
-  for (const entry of entries) {
-    if (hasValidCertificate(entry, now) || entry.state === 'idle' || entry.hold === 'removed') continue
-    const { excuse, text } = describeMissing(entry, now)
-    ;(excuse && !strict ? tolerated : waitingFor).push(`${entry.identity}: ${text}`)
+  waitingFor.push(...missing.counted)
+  return { ready: waitingFor.length === 0, waitingFor, tolerated: missing.tolerated }
+}
+
+function unboundSockets({
+  phase,
+  sockets,
+}: {
+  readonly phase: Phase
+  readonly sockets: readonly SocketStatus[]
+}): string[] {
+  if (phase === 'starting') return ['the sockets to be bound']
+  if (phase === 'draining') return ['nothing: it is shutting down']
+  return sockets.filter(({ state }) => state !== 'listening').map(({ path, state }) => `socket ${path}: ${state}`)
+}
+
+/** The identities that need a certificate and have none that is valid now. */
+class MissingCertificates {
+  readonly counted: string[] = []
+  readonly tolerated: string[] = []
+  readonly #now: number
+  readonly #mode: ReadinessMode
+  #isServing = false
+  #isPastGrace = false
+
+  constructor(now: number, mode: ReadinessMode) {
+    this.#now = now
+    this.#mode = mode
   }
-  return { ready: waitingFor.length === 0, waitingFor, tolerated }
+
+  /** Every identity that should have one is without, and at least one of them has had its first minute. */
+  get nothingIsServed(): boolean {
+    return !this.#isServing && this.#isPastGrace
+  }
+
+  all(): string[] {
+    return [...this.counted, ...this.tolerated]
+  }
+
+  look(entry: IdentityEntry): void {
+    if (hasValidCertificate(entry, this.#now)) {
+      this.#isServing = true
+      return
+    }
+    if (entry.state === 'idle' || entry.hold === 'removed') return
+    const isYoung = this.#now - entry.addedAt < GRACE_MS
+    const { lastFailure } = entry
+    const isWish = isMereWish(entry)
+    const isForgiven = this.#mode !== 'strict' && (isYoung || isWish || lastFailure !== undefined)
+    ;(isForgiven ? this.tolerated : this.counted).push(`${entry.identity}: ${whyMissing(lastFailure, isYoung)}`)
+    if (!isYoung && !isWish) this.#isPastGrace = true
+  }
+}
+
+/** A caller's name on demand that the CA never issued for: otherwise any caller could make the agent unready. */
+function isMereWish({ hold, lastSuccessAt }: IdentityEntry): boolean {
+  return hold === 'on-demand' && lastSuccessAt === undefined
 }
 
 export function hasValidCertificate({ secret }: IdentityEntry, now: number): boolean {
   return secret !== undefined && secret.notBefore <= now && now < secret.notAfter
 }
 
-function describeMissing(entry: IdentityEntry, now: number): { readonly excuse: boolean; readonly text: string } {
-  const { lastFailure } = entry
-  if (lastFailure) return { excuse: true, text: `the CA fails (${lastFailure.code}): ${lastFailure.message}` }
-  const excuse = now - entry.addedAt < GRACE_MS
-  return { excuse, text: excuse ? 'its first certificate is on the way' : 'no certificate after its first minute' }
+function whyMissing(failure: IdentityEntry['lastFailure'], isYoung: boolean): string {
+  if (failure) return `the CA fails (${failure.code}): ${failure.message}`
+  return isYoung ? 'its first certificate is on the way' : 'no certificate after its first minute'
 }
 
 const LINES = 100

@@ -4,7 +4,14 @@ import { nearest } from '../config/leaf.ts'
 import { LOG_LEVELS, type LogLevel } from '../config/schema.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
 import { type ConfigDump, dumpCertificates } from './config-dump.ts'
-import { type Phase, readiness, readinessText, type SocketStatus } from './readiness.ts'
+import {
+  type Phase,
+  READINESS_MODES,
+  type ReadinessMode,
+  readiness,
+  readinessText,
+  type SocketStatus,
+} from './readiness.ts'
 
 /** What the admin endpoint is about: the running agent, seen from here. */
 export interface AdminSource {
@@ -51,7 +58,7 @@ const HEALTH_ROUTES: ReadonlyMap<string, Route> = new Map([
   ['/healthz/live', { about: 'whether the process runs', methods: { GET: () => text(200, 'alive\n') } }],
   [
     '/healthz/ready',
-    { about: 'whether it serves, and what it waits for (?strict: count all)', methods: { GET: ready } },
+    { about: 'whether it serves, and what it waits for (?mode=strict, ?mode=sockets)', methods: { GET: ready } },
   ],
   ['/metrics', { about: 'Prometheus metrics', methods: { GET: metrics } }],
 ])
@@ -100,15 +107,23 @@ function index(routes: ReadonlyMap<string, Route>, { version }: AdminSource): st
 }
 
 function ready(source: AdminSource, query: URLSearchParams): Answer {
-  const strict = query.has('strict') && query.get('strict') !== 'false'
+  const mode = readinessMode(query)
+  if (!mode) return text(400, `The mode is one of ${READINESS_MODES.join(', ')}: /healthz/ready?mode=strict\n`)
   const result = readiness({
     phase: source.phase(),
     sockets: source.sockets(),
     entries: source.entries(),
     now: source.clock.now(),
-    strict,
+    mode,
   })
   return text(result.ready ? 200 : 503, readinessText(result))
+}
+
+/** `?strict` is short for `?mode=strict`; `undefined` for a mode that there is not. */
+function readinessMode(query: URLSearchParams): ReadinessMode | undefined {
+  const wanted = query.get('mode')
+  if (wanted !== null) return READINESS_MODES.find(mode => mode === wanted)
+  return query.has('strict') && query.get('strict') !== 'false' ? 'strict' : 'default'
 }
 
 async function metrics(source: AdminSource): Promise<Answer> {
