@@ -2,10 +2,11 @@
 // stale and nothing else; runs on the machine's own Node (18 or newer), since the pinned one comes with the dependencies.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { envoyBinary } from './envoy.mjs'
+import { unverifiedPackages } from './lockfile-integrity.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const bin = join(root, 'node_modules', '.bin')
@@ -17,14 +18,28 @@ if (process.argv.includes('--envoy')) envoyBinary()
 function installDependencies() {
   const stamp = join(root, 'node_modules', '.livery-stamp')
   const wanted = fingerprint([join(root, 'package-lock.json')])
-  if (existsSync(join(bin, 'node')) && read(stamp) === wanted) return
+  if (existsSync(join(bin, 'nx')) && read(stamp) === wanted) return
   say('installing the dependencies of the lockfile (about half a minute)')
   const npm = spawnSync('npm', ['ci', '--loglevel=error', '--no-audit', '--no-fund'], {
     cwd: root,
     stdio: ['ignore', 2, 2],
   })
   if (npm.status !== 0) fail('`npm ci` failed: see its messages above; it needs the npm registry')
+  for (const [place] of unverifiedPackages())
+    say(`${place} was installed without a hash in the lockfile to check it by`)
+  checkNode()
   writeFileSync(stamp, wanted)
+}
+
+/** The pinned Node is a package of the platform, as the lockfile has it; where none runs (musl, say), the machine's own serves. */
+function checkNode() {
+  const pinned = join(bin, 'node')
+  if (spawnSync(pinned, ['--version']).status === 0) return
+  rmSync(pinned, { force: true })
+  const major = Number.parseInt(process.versions.node, 10)
+  if (major < 24)
+    fail(`no Node is pinned for ${process.platform}-${process.arch}, and this one is ${major}: install Node 24`)
+  say(`no Node is pinned for ${process.platform}-${process.arch}: going on with this one, ${process.version}`)
 }
 
 function buildAddon() {
