@@ -7,6 +7,7 @@ import {
   SecretManager,
   type Store,
   SystemClock,
+  shareFolders,
 } from '@livery/core'
 import { acceptWaiting, disableCoreDumps, nativeCertificateVerifier, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsServer, type SocketConfig } from '@livery/sds-server'
@@ -104,6 +105,7 @@ export class Agent implements AsyncDisposable {
     const { config, warnings } = loaded
     const { logger } = sink
     for (const warning of warnings) logger.warn(warning)
+    shareFolders(config.sharedFolders)
     await using parts = new AsyncDisposableStack()
     keepOutOfCoreFiles(logger)
     const clock = parts.use(new SystemClock())

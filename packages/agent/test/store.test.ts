@@ -137,7 +137,10 @@ test('a directory that others can write to keeps the agent from starting, with t
   const config = { ca: { plugin: 'embedded' }, identities: [{ id: WEB, socket: 'web.sock' }] }
   await using agent = await start(cwd, { ...config, admin: { address: '127.0.0.1:0' }, store: { directory: 'store' } })
   assert.equal((await agent.ended).code, 1)
-  assert.match(agent.stderr, /Cannot keep secrets in .*store: others can write to it \(mode 0777\)\. Run: chmod 0700 /)
+  assert.match(
+    agent.stderr,
+    /Cannot keep secrets in .*store \(mode 0777, owner \d+:\d+\) can be written by others\. Run: chmod go-w /,
+  )
 })
 
 test('check-config shows the store with absolute paths, and refuses what is none of its keys', async () => {

@@ -57,6 +57,16 @@ test('a pair of a user other than root and the agent’s own is not used, nor it
   assert.ok(!run.store.claim(WEB))
 })
 
+test('a pair in a folder where others can replace it is not used, nor its roots', async () => {
+  await using restarts = await Restarts.create()
+  const { path } = await placePair(restarts)
+  await chmod(path, 0o777)
+  restarts.ca.answer = down
+  await using run = await restarts.start({}, path)
+  assert.match(run.store.warnings.join(), /bootstrap pair .*web\.pem is not used: .*bootstrap \(mode 0777.*chmod go-w/)
+  assert.ok(!run.store.claim(WEB))
+})
+
 test('while the CA is down the pair is served on, and the CA asked again and again', async () => {
   await using restarts = await Restarts.create()
   const { path, serial } = await placePair(restarts)

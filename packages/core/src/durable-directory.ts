@@ -4,7 +4,7 @@ import { open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from './clock.ts'
 import { Limit } from './limit.ts'
-import { checkDirectory, readPrivateFile, reasonOf, wipeFile } from './private-file.ts'
+import { preparePrivateFolder, readPrivateFile, reasonOf, wipeFile } from './private-file.ts'
 import { retryDelay } from './rotation.ts'
 
 /** So many changes share one fsync of the directory. */
@@ -59,13 +59,13 @@ export class DurableDirectory implements AsyncDisposable {
   }
 
   /**
-   * Makes the directory (mode 0700) if there is none, and removes what an interrupted write has left. Rejects with a
-   * {@link StoreError} `unusable-directory` if others can write to it, or it cannot be used.
+   * Makes the directory (mode 0700) if there is none, takes away what others may do in it, and removes what an
+   * interrupted write has left. Rejects with a {@link StoreError} `unusable-directory` if others can write to it or to a
+   * folder above it, or it cannot be used.
    */
   static async open(path: string, clock: Clock): Promise<DurableDirectory> {
-    await checkDirectory(path)
+    const warnings = [...(await preparePrivateFolder(path))]
     const found = await readdir(path)
-    const warnings: string[] = []
     for (const name of found.filter(name => LEFTOVER.test(name))) {
       try {
         await wipeFile(join(path, name))

@@ -10,6 +10,7 @@ import { FakeClock } from './fake-clock.ts'
 import { FileStore } from './file-store.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 import { StoreError } from './store.ts'
+import { shareFolders } from './trusted-path.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
@@ -143,9 +144,13 @@ test('a pair of another CA is not served', async () => {
 })
 
 const refusals: readonly (readonly [string, RegExp, (path: string) => Promise<unknown>])[] = [
-  ['others can write to', /others can write to it \(mode 0770\)\. Run: chmod 0700/, path => makeWith(path, 0o770)],
+  [
+    'others can write to',
+    /\(mode 0777, owner \d+:\d+\) can be written by others\. Run: chmod go-w/,
+    path => makeWith(path, 0o777),
+  ],
   ['everybody can write to, sticky or not', /mode 1777/, path => makeWith(path, 0o1777)],
-  ['is a file', /it is no directory\. Name another path/, path => writeFile(path, '')],
+  ['is a file', /is not a directory\. Name another path/, path => writeFile(path, '')],
 ]
 for (const [what, reason, make] of refusals)
   test(`a directory that ${what} is refused with the remedy`, async () => {
@@ -158,6 +163,44 @@ for (const [what, reason, make] of refusals)
       return true
     })
   })
+
+for (const mode of [0o755, 0o750, 0o711, 0o704])
+  test(`a directory of mode 0${mode.toString(8)} is closed to others, which a warning says`, async () => {
+    await using restarts = await Restarts.create()
+    await makeWith(restarts.directory, mode)
+    const store = await open(restarts.directory)
+    await store[Symbol.asyncDispose]()
+    assert.equal((await stat(restarts.directory)).mode & 0o7777, 0o700)
+    assert.deepEqual(store.warnings, [
+      `${restarts.directory} had mode 0${mode.toString(8)}, so that others could look into it: it has mode 0700 now`,
+    ])
+  })
+
+test('a directory below one that others can write to is refused: they could replace it', async () => {
+  await using restarts = await Restarts.create()
+  await makeWith(restarts.directory, 0o777)
+  const directory = join(restarts.directory, 'state')
+  await assert.rejects(open(directory), (error: unknown) => {
+    assert.ok(error instanceof StoreError && error.code === 'unusable-directory')
+    assert.match(error.message, /can be written by others, who can replace .*state\. Run: chmod go-w/)
+    return true
+  })
+  assert.deepEqual(await readdir(restarts.directory), [])
+})
+
+test('a store may be below a shared folder, but not the folder itself', async t => {
+  await using restarts = await Restarts.create()
+  await makeWith(restarts.directory, 0o777)
+  shareFolders([restarts.directory])
+  t.after(() => shareFolders([]))
+  const directory = join(restarts.directory, 'state')
+  await (await open(directory))[Symbol.asyncDispose]()
+  assert.equal((await stat(directory)).mode & 0o7777, 0o700)
+  await assert.rejects(
+    open(restarts.directory),
+    /everybody can write to it \(mode 0777\)\. Use a folder of its own below/,
+  )
+})
 
 test('a directory that cannot be made is refused with the reason', async () => {
   await assert.rejects(

@@ -61,6 +61,7 @@ export { derToPem, pemToDer, splitCertificates } from './pem.ts'
 export type { PendingRequest, PendingRequests } from './pending-requests.ts'
 export type { ConfigOf, PluginOption, PluginOptions } from './plugin-options.ts'
 export { OptionError } from './plugin-options.ts'
+export { preparePrivateFolder, readPrivateFile } from './private-file.ts'
 export type { ResourceName, WellKnownNames } from './resource-name.ts'
 export { parseResourceName } from './resource-name.ts'
 export type { SecretItem } from './secret-item.ts'
@@ -73,5 +74,14 @@ export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainP
 export type { BootstrapCertificate, Store, StoredCertificate, StoreErrorCode, StoreFailure } from './store.ts'
 export { StoreError } from './store.ts'
 export type { StoredRoot, TrustAnchor } from './trust-bundle.ts'
+export {
+  checkFile,
+  checkFolder,
+  makeFolder,
+  type OpenedFile,
+  type PathTrust,
+  shareFolders,
+  UntrustedPathError,
+} from './trusted-path.ts'
 export { untilAborted } from './until-aborted.ts'
 export { type LookReason, WatchedFiles, type WatchedFilesOptions } from './watched-files.ts'

@@ -1,9 +1,9 @@
 /** Files that hold keys: whether nobody else can have changed or read them, and how they are overwritten. */
 import { close, constants, fstat, open, read, type Stats } from 'node:fs'
-import { chmod, mkdir, open as openHandle, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { chmod, open as openHandle, stat } from 'node:fs/promises'
 import { getSystemErrorMessage, promisify } from 'node:util'
 import { StoreError } from './store.ts'
+import { checkFile, makeFolder, UntrustedPathError } from './trusted-path.ts'
 
 // A third of the cost of a FileHandle, which counts with ten thousand of them.
 const [openFile, statFile, readBytes, closeFile] = [
@@ -17,6 +17,7 @@ const [openFile, statFile, readBytes, closeFile] = [
 const MAX_BYTES = 256 * 1024
 
 const OTHERS_WRITE = 0o022
+const EVERYBODY_WRITES = 0o002
 const OTHERS = 0o077
 
 /** How a file must be to be read. `ours`: it belongs to this user, and nobody else may read it. `operators`: to root, or this user. */
@@ -33,12 +34,14 @@ export async function readPrivateFile(path: string, trust: Trust): Promise<Buffe
     // Opening a FIFO would otherwise wait for its writer.
     file = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK | follow)
     const status = await statFile(file)
-    checkFile(path, status, trust)
+    checkStatus(path, status, trust)
+    if (trust === 'operators') checkFile(path, status)
     const bytes = Buffer.alloc(status.size)
     const { bytesRead } = await readBytes(file, bytes, 0, bytes.length, 0)
     return bytes.subarray(0, bytesRead)
   } catch (error) {
     if (error instanceof StoreError) throw error
+    if (error instanceof UntrustedPathError) throw unusableFile(path, `is not used: ${error.message}`, error)
     if (codeOf(error) === 'ENOENT') return undefined
     if (codeOf(error) === 'ELOOP') throw unusableFile(path, 'is a symbolic link. Remove it')
     throw unusableFile(path, `cannot be read: ${reasonOf(error)}`, error)
@@ -48,39 +51,31 @@ export async function readPrivateFile(path: string, trust: Trust): Promise<Buffe
 }
 
 /**
- * Makes `path` a directory of mode 0700, or sees that the one that is there is ours alone to write to; rejects with a
- * {@link StoreError} `unusable-directory` otherwise.
+ * Makes `path` a directory of mode 0700 that belongs to this user, and returns what it had to change. Rejects with a
+ * {@link StoreError} `unusable-directory` if others could have put files there, or replace it.
  */
-export async function checkDirectory(path: string): Promise<void> {
-  const refuse = (reason: string, cause?: unknown): StoreError =>
-    new StoreError('unusable-directory', `Cannot keep secrets in ${path}: ${reason}`, { cause })
+export async function preparePrivateFolder(path: string): Promise<readonly string[]> {
   try {
-    await makeDirectory(path)
-    const status = await stat(path)
-    if (!status.isDirectory()) throw refuse('it is no directory. Name another path.')
-    const { uid, mode } = status
+    makeFolder(path, 0o700)
+    const { uid, mode } = await stat(path)
     const self = process.geteuid?.()
     if (self !== undefined && uid !== self)
-      throw refuse(`it belongs to uid ${uid}, and this process runs as ${self}. Run: chown ${self} ${path}`)
-    if (mode & OTHERS_WRITE) throw refuse(`others can write to it (mode ${formatMode(mode)}). Run: chmod 0700 ${path}`)
+      throw refusal(path, `it belongs to uid ${uid}, and this process runs as ${self}. Run: chown ${self} ${path}`)
+    if (self === undefined || !(mode & OTHERS)) return []
+    // A shared folder, where files of others may already be.
+    if (mode & EVERYBODY_WRITES)
+      throw refusal(path, `everybody can write to it (mode ${formatMode(mode)}). Use a folder of its own below it.`)
+    await chmod(path, 0o700)
+    return [`${path} had mode ${formatMode(mode)}, so that others could look into it: it has mode 0700 now`]
   } catch (error) {
     if (error instanceof StoreError) throw error
-    throw refuse(`${reasonOf(error)}. Name a directory that this user may write to.`, error)
+    if (error instanceof UntrustedPathError) throw refusal(path, error.message, error)
+    throw refusal(path, `${reasonOf(error)}. Name a directory that this user may write to.`, error)
   }
 }
 
-/** Node's own recursive `mkdir` never returns where the parent is there but takes no directories, as in /proc. */
-async function makeDirectory(path: string, isRetry = false): Promise<void> {
-  try {
-    await mkdir(path)
-  } catch (error) {
-    if (codeOf(error) === 'EEXIST') return
-    if (codeOf(error) !== 'ENOENT' || isRetry) throw error
-    await makeDirectory(dirname(path))
-    return await makeDirectory(path, true)
-  }
-  // Not left to the umask.
-  await chmod(path, 0o700)
+function refusal(path: string, reason: string, cause?: unknown): StoreError {
+  return new StoreError('unusable-directory', `Cannot keep secrets in ${path}: ${reason}`, { cause })
 }
 
 /** Overwrites what is in the file, if there is one. What a copy-on-write file system or the drive keeps of it stays. */
@@ -103,13 +98,13 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-function checkFile(path: string, { uid, mode, size }: Stats, trust: Trust): void {
+function checkStatus(path: string, { uid, mode, size }: Stats, trust: Trust): void {
   const self = process.geteuid?.()
   if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw unusableFile(path, 'is no regular file. Remove it')
   if (size > MAX_BYTES) throw unusableFile(path, `is ${size} bytes, more than ${MAX_BYTES}`)
   if (mode & OTHERS_WRITE)
     throw unusableFile(path, `can be written by others (mode ${formatMode(mode)}): find out who has, then remove it`)
-  // In a folder that everybody may write to, as a mounted Secret's is, only the owner tells who wrote it.
+  // In a sticky folder, as a mounted Secret's is, only the owner tells who wrote it.
   const isForeign = self !== undefined && uid !== self
   if (trust === 'operators') {
     if (isForeign && uid !== 0)

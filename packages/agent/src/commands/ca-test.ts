@@ -1,6 +1,14 @@
 /** `livery ca test`: proves a CA plugin at its live CA, with the conformance kit. */
 import { type ConformanceReport, type ConformanceResult, runAgainst } from '@livery/ca-plugins/conformance'
-import { type CAClient, isSpiffeId, type KeyType, type SpiffeId, SystemClock, spiffeIdProblem } from '@livery/core'
+import {
+  type CAClient,
+  isSpiffeId,
+  type KeyType,
+  type SpiffeId,
+  SystemClock,
+  shareFolders,
+  spiffeIdProblem,
+} from '@livery/core'
 import { createCAClient } from '../ca/create-ca-client.ts'
 import { PluginCounters } from '../ca/plugin-counters.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
@@ -27,6 +35,7 @@ export async function testCA(
   const loaded = await loadCA(sources)
   for (const warning of loaded.warnings) terminal.err(`livery: warning: ${warning}\n`)
   const identity = identityFor(options.identity, loaded)
+  shareFolders(loaded.config.sharedFolders)
   using sink = await createLogger({ level: 'warn', format: json || !terminal.terminal ? 'json' : 'pretty' })
   await using stack = new AsyncDisposableStack()
   const clock = stack.use(new SystemClock())

@@ -16,6 +16,7 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     removal: { grace: '5m' },
     idle: { after: '1h', action: 'renew' },
     maxIdentities: 20_000,
+    sharedFolders: [],
     sockets: [],
     names: { default: 'default', root: 'ROOTCA' },
     admin: { address: '127.0.0.1:15100' },

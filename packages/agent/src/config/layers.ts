@@ -159,6 +159,7 @@ function noteDefaults(value: Tree, path: string, origins: Map<string, Origin>): 
 const PATH_KEYS: ReadonlySet<string> = new Set([
   'identities[].socket',
   'identities[].tokenFile',
+  'sharedFolders[]',
   'sockets[].path',
   'store.bootstrap',
   'store.directory',

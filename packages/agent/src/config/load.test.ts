@@ -53,6 +53,7 @@ identities:
 removal: { grace: 0s }
 idle: { after: 10m, action: drop }
 maxIdentities: 5
+sharedFolders: [run/pod]
 sockets:
   - path: run/sds.sock
     mode: "0600"
@@ -101,6 +102,7 @@ log: { level: debug, format: pretty }
     removal: { grace: 0 },
     idle: { after: 600_000, action: 'drop' },
     maxIdentities: 5,
+    sharedFolders: [at('run/pod')],
     sockets: [
       {
         path: at('run/sds.sock'),
@@ -143,6 +145,7 @@ test('what is not written has the documented defaults', async () => {
     removal: { grace: 300_000 },
     idle: { after: 3_600_000, action: 'renew' },
     maxIdentities: 20_000,
+    sharedFolders: [],
     sockets: [
       {
         path: join(directory, 'run/sds.sock'),

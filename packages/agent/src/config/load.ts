@@ -67,7 +67,7 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
 
 /** As much of a configuration as it takes to ask the CA: it need not name sockets or identities. */
 export interface LoadedCA {
-  readonly config: Pick<Config, 'ca' | 'trustDomain' | 'keyType' | 'identities'>
+  readonly config: Pick<Config, 'ca' | 'trustDomain' | 'keyType' | 'identities' | 'sharedFolders'>
   origin(path: string): Origin
   readonly warnings: readonly string[]
 }
@@ -77,9 +77,13 @@ export async function loadCA(sources: ConfigSources): Promise<LoadedCA> {
   const { layers, settings, problems } = readSettings(sources)
   const { ca } = await readCA(layers, sources, problems)
   if (!settings || !ca || problems.length > 0) throw new ConfigError(problems)
-  const { trustDomain, keyType } = settings
+  const { trustDomain, keyType, sharedFolders } = settings
   const { identities } = expandIdentities(settings.identities, trustDomain)
-  return { config: { ca, trustDomain, keyType, identities }, origin: layers.origin, warnings: layers.warnings }
+  return {
+    config: { ca, trustDomain, keyType, identities, sharedFolders },
+    origin: layers.origin,
+    warnings: layers.warnings,
+  }
 }
 
 /** The address of the admin endpoint, without a look at what the plugin makes of `ca`; throws a {@link ConfigError}. */

@@ -102,6 +102,7 @@ export const settingsSchema = object({
   idle: object({ after: duration({ min: '1s', max: '3650d' }), action: oneOf(['renew', 'drop']) }),
   maxIdentities: wholeNumber(1, 1_000_000),
   store: v.optional(object({ directory: path, bootstrap: v.optional(path) })),
+  sharedFolders: list(path),
   sockets: list(socket),
   names: object({ default: nonEmpty, root: nonEmpty }),
   files: v.optional(
