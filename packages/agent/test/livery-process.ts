@@ -12,6 +12,8 @@ export interface ProcessOptions {
   readonly cwd: string
   /** Beside PATH; nothing of the test's own environment. */
   readonly env?: Readonly<Record<string, string>>
+  /** The user and group to run as; only root can choose. Default: that of the test. */
+  readonly uid?: number
 }
 
 /** How a process has ended. */
@@ -28,9 +30,10 @@ export class LiveryProcess implements AsyncDisposable {
   stderr = ''
   readonly #waiting = new Set<() => void>()
 
-  constructor(args: readonly string[], { cwd, env }: ProcessOptions) {
+  constructor(args: readonly string[], { cwd, env, uid }: ProcessOptions) {
     this.child = spawn(process.execPath, [LIVERY, ...args], {
       cwd,
+      ...(uid !== undefined && { uid, gid: uid }),
       env: { PATH: process.env['PATH'], ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
