@@ -9,6 +9,7 @@ import {
 import type { CertificateVerifier, Expectation, VerifiedChain } from './certificate-verifier.ts'
 import type { Clock } from './clock.ts'
 import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
+import { type KeyVault, SealedKey } from './key-vault.ts'
 import { derToPem } from './pem.ts'
 import type { PendingRequest, PendingRequests } from './pending-requests.ts'
 import { CertificateSecret } from './secret-item.ts'
@@ -23,6 +24,7 @@ export interface IssuanceOptions {
   readonly pending: PendingRequests
   readonly keyGenerator: KeyGenerator
   readonly verifier: CertificateVerifier
+  readonly vault: KeyVault
   readonly clock: Clock
   readonly keyType: KeyType
   readonly keyFormat: PrivateKeyFormat
@@ -82,7 +84,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     const verified = await untilAborted(verify(options, request, answer, privateKey), signal)
     return toIssued(request.trustStore, verified, {
       identity: request.identity,
-      privateKey: privateKey.pem,
+      privateKey: new SealedKey(options.vault, privateKey.pem),
       source: answer.privateKey ? 'brought' : 'signed',
       receivedAt: options.clock.now(),
       place: request.place,
@@ -156,7 +158,7 @@ export function toIssued(
     identity,
     privateKey,
     ...origin
-  }: Pick<Issued, 'source' | 'receivedAt' | 'place'> & { readonly identity: SpiffeId; readonly privateKey: Uint8Array },
+  }: Pick<Issued, 'source' | 'receivedAt' | 'place'> & { readonly identity: SpiffeId; readonly privateKey: SealedKey },
 ): Issued {
   const bundle = trustStore.bundle(trustDomainOf(identity))
   const root = bundle?.anchor(verified.rootFingerprint)

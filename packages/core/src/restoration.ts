@@ -3,6 +3,7 @@ import { CAError } from './ca-client.ts'
 import type { CertificateVerifier } from './certificate-verifier.ts'
 import type { Clock } from './clock.ts'
 import { type Issued, toIssued } from './issuance.ts'
+import { type KeyVault, SealedKey } from './key-vault.ts'
 import type { LedgerEvent } from './ledger.ts'
 import { splitCertificates } from './pem.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
@@ -18,6 +19,7 @@ export interface RestorationOptions {
   readonly store: Store
   readonly trust: TrustStore
   readonly verifier: CertificateVerifier
+  readonly vault: KeyVault
   readonly clock: Clock
   readonly record: (name: string, event: LedgerEvent) => void
 }
@@ -52,7 +54,7 @@ export async function restore(options: RestorationOptions, identity: SpiffeId): 
 }
 
 async function check(
-  { trust, verifier, clock, record }: RestorationOptions,
+  { trust, verifier, vault, clock, record }: RestorationOptions,
   identity: SpiffeId,
   source: Restored['source'],
   read: () => Promise<Found | undefined>,
@@ -78,7 +80,12 @@ async function check(
     const { place, isProvisional } = found
     // A clock that was set back must not put off the renewal.
     const receivedAt = Math.min(found.receivedAt, clock.now())
-    return { ...toIssued(trust, verified, { identity, privateKey, source, receivedAt, place }), source, isProvisional }
+    const sealed = new SealedKey(vault, privateKey)
+    return {
+      ...toIssued(trust, verified, { identity, privateKey: sealed, source, receivedAt, place }),
+      source,
+      isProvisional,
+    }
   } catch (error) {
     privateKey?.fill(0)
     record(identity, { kind: 'not-restored', reason: `${WHAT[source]}: ${reasonOf(error)}` })
