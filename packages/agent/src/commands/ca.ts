@@ -58,7 +58,7 @@ async function startCA(
   const clock = parts.use(new SystemClock())
   const warn = (message: string): void => logger.warn(message)
   const directory = resolve(workingDirectory, options.dir)
-  const authority = await CertificateAuthority.open({ clock, trustDomain, directory })
+  const authority = await CertificateAuthority.open({ clock, trustDomain, directory, warn })
   const authenticators = [
     ...(await tokenAuthenticators(options, trustDomain, workingDirectory, { clock, warn })),
     clientCertificates(authority),

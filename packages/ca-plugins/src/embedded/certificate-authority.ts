@@ -36,6 +36,8 @@ export interface CertificateAuthorityOptions {
   readonly intermediate?: boolean
   /** Where it is kept, so that a restart has the same root; default: in memory only. */
   readonly directory?: string
+  /** Told what was changed in `directory` so that nobody else can look into it. */
+  readonly warn?: (message: string) => void
   /** A wish beyond it is refused (`ttl-too-long`), as istiod does; default 7,776,000 (90 days). */
   readonly maxTtlSeconds?: number
   /** How far notBefore lies in the past, for clients whose clock is behind; default 120, as istiod. */
@@ -89,14 +91,14 @@ const DAY = 86_400
 export class CertificateAuthority {
   /** Whether it was made by `open`, and so has a root that nobody knows yet. */
   readonly isNew: boolean
-  readonly #options: Required<Omit<CertificateAuthorityOptions, 'directory'>>
+  readonly #options: Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>
   readonly #directory: AuthorityDirectory | undefined
   readonly #listeners = new Set<(change: CAChange) => void>()
   #state: AuthorityState
   #lastChange: Promise<unknown> = Promise.resolve()
 
   private constructor(
-    options: Required<Omit<CertificateAuthorityOptions, 'directory'>>,
+    options: Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>,
     directory: AuthorityDirectory | undefined,
     state: AuthorityState,
     isNew = true,
@@ -109,10 +111,11 @@ export class CertificateAuthority {
 
   /**
    * Takes up the CA in `directory`, or makes a new one. Throws a `TypeError` for an option it cannot use, and an
-   * `Error` if the directory is not whole or belongs to another trust domain; nothing is overwritten then.
+   * `Error` if the directory is not whole, belongs to another trust domain, or somebody else could have read its key or
+   * changed it; nothing is overwritten then.
    */
   static async open(options: CertificateAuthorityOptions): Promise<CertificateAuthority> {
-    const { directory: path, ...rest } = options
+    const { directory: path, warn = () => {}, ...rest } = options
     const filled = {
       keyType: 'ecdsa-p256' as const,
       intermediate: false,
@@ -123,7 +126,7 @@ export class CertificateAuthority {
     }
     checkOptions(filled)
     if (path === undefined) return new CertificateAuthority(filled, undefined, await firstState(filled))
-    const directory = new AuthorityDirectory(path)
+    const directory = await AuthorityDirectory.open(path, warn)
     const present = await directory.load()
     const state = present ?? (await directory.create(await firstState(filled)))
     if (state.trustDomain !== filled.trustDomain)
@@ -281,7 +284,7 @@ async function createAnchor(options: AnchorOptions): Promise<Anchor> {
     : { id, root }
 }
 
-function checkOptions(options: Required<Omit<CertificateAuthorityOptions, 'directory'>>): void {
+function checkOptions(options: Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>): void {
   const problem = trustDomainProblem(options.trustDomain)
   if (problem) throw new TypeError(`Cannot open the CA: trustDomain ${JSON.stringify(options.trustDomain)} ${problem}`)
   for (const name of ['maxTtlSeconds', 'rootTtlSeconds'] as const)
