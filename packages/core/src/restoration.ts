@@ -8,8 +8,7 @@ import type { LedgerEvent } from './ledger.ts'
 import { splitCertificates } from './pem.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import { type Store, StoreError } from './store.ts'
-import type { TrustAnchor } from './trust-bundle.ts'
-import type { TrustStore } from './trust-store.ts'
+import type { OfferedRoots, TrustStore } from './trust-store.ts'
 import { untilAborted } from './until-aborted.ts'
 
 /** A disk that hangs must not keep the CA from being asked. */
@@ -69,7 +68,8 @@ async function check(
     if (!found) return undefined
     privateKey = found.privateKey
     const chain = splitCertificates(Buffer.from(found.chain).toString('latin1'))
-    const anchors = await anchorsFor(trust, identity, found.roots ?? [])
+    const offered = await offeredRoots(trust, identity, found.roots)
+    const anchors = trust.anchorsFor(offered)
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const verified = verifier.verify(chain, {
       identity,
@@ -80,9 +80,10 @@ async function check(
     const { place, isProvisional } = found
     // A clock that was set back must not put off the renewal.
     const receivedAt = Math.min(found.receivedAt, clock.now())
+    const accepted = trust.accept(offered, verified.rootFingerprint)
     const sealed = new SealedKey(vault, privateKey)
     return {
-      ...toIssued(trust, verified, { identity, privateKey: sealed, source, receivedAt, place }),
+      ...toIssued(trust, verified, accepted, { identity, privateKey: sealed, source, receivedAt, place }),
       source,
       isProvisional,
     }
@@ -94,15 +95,13 @@ async function check(
 }
 
 /** Asks the CA for nothing: without a list that it has told, ten thousand would each ask again. */
-async function anchorsFor(
+async function offeredRoots(
   trust: TrustStore,
   identity: SpiffeId,
-  roots: readonly string[],
-): Promise<readonly TrustAnchor[]> {
-  if (roots.length > 0) return await trust.anchorsFor(identity, { chain: [], roots })
-  const trustDomain = trustDomainOf(identity)
-  if (!trust.bundle(trustDomain)) await trust.firstAsked
-  return trust.bundle(trustDomain)?.anchors() ?? []
+  roots: readonly string[] = [],
+): Promise<OfferedRoots> {
+  if (roots.length === 0 && !trust.bundle(trustDomainOf(identity))) await trust.firstAsked
+  return await trust.readOffered(identity, roots)
 }
 
 const WHAT = { store: 'the stored certificate', bootstrap: 'the bootstrap certificate' } as const
