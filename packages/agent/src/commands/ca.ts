@@ -32,7 +32,7 @@ export interface CAOptions {
 export async function serveCA(options: CAOptions, { json }: GlobalOptions, terminal: Terminal): Promise<number> {
   const trustDomain = options.trustDomain ?? (terminal.environment['TRUST_DOMAIN'] || 'cluster.local')
   checkOptions(options, trustDomain)
-  using sink = await createLogger({ level: 'info', format: json || !terminal.terminal ? 'json' : 'pretty' })
+  await using sink = await createLogger({ level: 'info', format: json || !terminal.terminal ? 'json' : 'pretty' })
   return await serveUntilSignal(sink.logger, () =>
     startCA(options, trustDomain, terminal.workingDirectory, sink.logger),
   )
