@@ -7,7 +7,7 @@ import {
   clientCertificates,
   IstioCaServer,
   jwtTokens,
-  staticTokens,
+  listedTokens,
 } from '@livery/ca-plugins/istio-ca-server'
 import { type Clock, SystemClock, trustDomainProblem } from '@livery/core'
 import { parseHostPort } from '../config/values.ts'
@@ -15,7 +15,7 @@ import { UsageError } from '../exit-code.ts'
 import { createLogger, type Logger } from '../observe/logger.ts'
 import { serveUntilSignal } from './shutdown.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
-import { readTokenGrants } from './token-grants.ts'
+import { TokenGrantsFile } from './token-grants.ts'
 
 export interface CAOptions {
   readonly listen: string
@@ -59,10 +59,7 @@ async function startCA(
   const warn = (message: string): void => logger.warn(message)
   const directory = resolve(workingDirectory, options.dir)
   const authority = await CertificateAuthority.open({ clock, trustDomain, directory, warn })
-  const authenticators = [
-    ...(await tokenAuthenticators(options, trustDomain, workingDirectory, { clock, warn })),
-    clientCertificates(authority),
-  ]
+  const authenticators = await authenticatorsOf(options, authority, workingDirectory, { clock, warn })
   const server = parts.use(
     await IstioCaServer.start({
       authority,
@@ -84,16 +81,21 @@ async function startCA(
   return parts.move()
 }
 
-async function tokenAuthenticators(
+/** Nothing is known of a JWT when its certificate is renewed, so that takes a JWT again. */
+async function authenticatorsOf(
   { tokens, jwks, issuer, audience }: CAOptions,
-  trustDomain: string,
+  authority: CertificateAuthority,
   workingDirectory: string,
   context: { readonly clock: Clock; warn(message: string): void },
 ): Promise<Authenticator[]> {
   const authenticators: Authenticator[] = []
-  if (tokens !== undefined) authenticators.push(staticTokens(readTokenGrants(resolve(workingDirectory, tokens))))
+  if (tokens !== undefined) {
+    const { current } = new TokenGrantsFile(resolve(workingDirectory, tokens), context.warn)
+    authenticators.push(listedTokens(current), clientCertificates(authority, current))
+  }
   if (jwks !== undefined && issuer !== undefined) {
     const jwksFile = resolve(workingDirectory, jwks)
+    const { trustDomain } = authority
     authenticators.push(await jwtTokens({ ...context, jwksFile, issuer, audience, trustDomain }))
   }
   return authenticators

@@ -12,6 +12,7 @@ import {
 } from '@livery/core'
 import { AuthorityDirectory } from './authority-directory.ts'
 import { type Anchor, type AuthorityState, rootId } from './authority-state.ts'
+import { boundSerial, isBoundTo } from './bound-serial.ts'
 import {
   createIntermediate,
   createRoot,
@@ -53,6 +54,8 @@ export interface SigningRequest {
   readonly csr: Uint8Array
   /** From now on, greater than zero. The certificate ends earlier where its issuer does. */
   readonly ttlSeconds: number
+  /** What let the caller in, such as the digest of a token: see {@link CertificateAuthority.isIssuedUnder}. */
+  readonly grant?: string | undefined
 }
 
 export interface SignedCertificate {
@@ -141,7 +144,7 @@ export class CertificateAuthority {
   }
 
   /** Rejects with a {@link CAError}: `denied`, `ttl-too-long`, `invalid-csr`, or `unavailable` once its root has expired. */
-  async sign({ identity, csr, ttlSeconds }: SigningRequest): Promise<SignedCertificate> {
+  async sign({ identity, csr, ttlSeconds, grant }: SigningRequest): Promise<SignedCertificate> {
     if (trustDomainOf(identity) !== this.trustDomain)
       throw new CAError(
         'denied',
@@ -150,7 +153,8 @@ export class CertificateAuthority {
     const { signing } = this.#state
     const issuer = issuerOf(signing)
     const validity = this.#validity(issuer, ttlSeconds)
-    const leaf = await createSvid(issuer, identity, await verifiedPublicKey(csr), validity)
+    const serial = grant === undefined ? undefined : boundSerial(issuer, grant)
+    const leaf = await createSvid(issuer, identity, await verifiedPublicKey(csr), validity, serial)
     return { chain: [leaf, ...intermediatesOf(signing)], root: signing.root.pem }
   }
 
@@ -174,11 +178,15 @@ export class CertificateAuthority {
     const certificate = new X509Certificate(der)
     const now = this.#options.clock.now()
     if (now < certificate.validFromDate.getTime() || now > certificate.validToDate.getTime()) return undefined
-    const issued = this.#state.anchors
-      .map(anchor => new X509Certificate(issuerOf(anchor).pem))
-      .some(issuer => certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey))
+    const issued = this.#issuersOf(certificate).length > 0
     const name = certificate.subjectAltName?.startsWith('URI:') ? certificate.subjectAltName.slice('URI:'.length) : ''
     return issued && isSpiffeId(name) ? name : undefined
+  }
+
+  /** Whether the certificate `der` of this CA was signed with this `grant`, also before a restart. */
+  isIssuedUnder(der: Uint8Array, grant: string): boolean {
+    const certificate = new X509Certificate(der)
+    return this.#issuersOf(certificate).some(issuer => isBoundTo(issuer, certificate.serialNumber, grant))
   }
 
   /** Every root, the newest last; a client trusts them all. */
@@ -226,6 +234,13 @@ export class CertificateAuthority {
     const subscription = (change: CAChange) => listener(change)
     this.#listeners.add(subscription)
     return { [Symbol.dispose]: () => void this.#listeners.delete(subscription) }
+  }
+
+  #issuersOf(certificate: X509Certificate): readonly Issuer[] {
+    return this.#state.anchors.map(issuerOf).filter(({ pem }) => {
+      const issuer = new X509Certificate(pem)
+      return certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey)
+    })
   }
 
   /** One change after the other; in the memory only what the directory has. */

@@ -1,0 +1,56 @@
+/** The list of tokens as a file that changes. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { TokenGrantsFile } from './token-grants.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const API = 'spiffe://cluster.local/ns/default/sa/api'
+const web = { token: 'hush-web', identity: WEB }
+const api = { token: 'hush-api', identity: API, impersonates: [WEB] }
+
+async function makeFile(t: TestContext, ...grants: readonly object[]) {
+  const directory = await mkdtemp(join(tmpdir(), 'livery-grants-'))
+  t.after(() => rm(directory, { recursive: true }))
+  const path = join(directory, 'tokens.yaml')
+  const write = (text: string) => writeFile(path, text, { mode: 0o600 })
+  await write(JSON.stringify(grants))
+  const warnings: string[] = []
+  return { path, write, warnings, file: () => new TokenGrantsFile(path, message => void warnings.push(message)) }
+}
+
+test('a token that is taken out of the file, or put into it, counts from the next call on', async t => {
+  const { path, write, file } = await makeFile(t, web, api)
+  const { current } = file()
+  assert.deepEqual(await current(), [web, api])
+  assert.equal(await current(), await current())
+  await write(JSON.stringify([api]))
+  assert.deepEqual(await current(), [api])
+  await writeFile(`${path}.new`, JSON.stringify([web]), { mode: 0o600 })
+  await rename(`${path}.new`, path)
+  assert.deepEqual(await current(), [web])
+})
+
+test('while the file cannot be used nobody is let in, with one warning that shows no token', async t => {
+  const { path, write, warnings, file } = await makeFile(t, web)
+  const { current } = file()
+  for (const text of ['[{ token: hush-web', JSON.stringify([web, web]), JSON.stringify([{ token: 'hush-web' }])]) {
+    warnings.length = 0
+    await write(text)
+    assert.deepEqual([await current(), await current()], [[], []])
+    assert.equal(warnings.length, 1)
+    assert.match(warnings[0] ?? '', /Every token is refused until .*tokens\.yaml can be used/)
+    assert.doesNotMatch(warnings[0] ?? '', /hush/)
+  }
+  await rm(path)
+  assert.deepEqual(await current(), [])
+  await write(JSON.stringify([web]))
+  assert.deepEqual(await current(), [web])
+})
+
+test('a file with a repeated token is refused at the start, without the token', async t => {
+  const { file } = await makeFile(t, web, { token: 'hush-web', identity: API })
+  assert.throws(file, (error: Error) => /another caller has it too/.test(error.message) && !/hush/.test(error.message))
+})
