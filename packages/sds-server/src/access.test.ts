@@ -33,6 +33,10 @@ for (const [allow, expected] of [
   [['spiffe://cluster.local/ns/default/sa/*'], ['web', 'api']],
   [['spiffe://cluster.local/ns/*/sa/*'], ['web', 'api', 'db']],
   [['spiffe://cluster.local/ns/*/sa/w*b'], ['web']],
+  [['spiffe://cluster.local/ns/*/sa/*e*'], ['web']],
+  [['spiffe://cluster.local/ns/d*f*u*t/sa/*p*'], ['api']],
+  [['spiffe://cluster.local/ns/*/sa/*w*'], []],
+  [['spiffe://cluster.local/ns/*/sa/*b*'], []],
   [['spiffe://cluster.local/*'], []],
   [['spiffe://cluster.local/ns/*'], []],
   [['spiffe://cluster.local/**'], ['web', 'api', 'db']],
@@ -64,6 +68,18 @@ for (const pattern of [
     )
   })
 }
+
+test('a name that is made to match slowly does not hold the process up, however many stars the pattern has', () => {
+  const allow = [`spiffe://cluster.local/ns/${'*-'.repeat(8)}*/sa/web`]
+  const permission = permissionOf({ allow })
+  const start = process.cpuUsage()
+  for (let round = 0; round < 20; round++) {
+    const identity = `spiffe://cluster.local/ns/${'-'.repeat(1_900 + round)}/sa/x` as const
+    assert.equal(permission.resolve(identity).kind, 'refused')
+  }
+  const { user, system } = process.cpuUsage(start)
+  assert.ok(user + system < 500_000, `${user + system} µs of CPU`)
+})
 
 test('default is the only allowed identity, and refused where there is none or another', () => {
   const granted = { kind: 'granted', secret: { kind: 'identity', identity: WEB } }

@@ -11,7 +11,6 @@ import type { Decoded } from './request-codec.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsMethod, StreamInfo } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
-import { type FrameSink, sendFrame } from './send-frame.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 import type { SecretView } from './subscriptions.ts'
 import type { TurnTaker } from './turn-queue.ts'
@@ -38,7 +37,7 @@ export interface Answer {
 }
 
 /** What a stream needs of its gRPC call. */
-export type StreamTransport = FrameSink & Pick<ServerInterceptingCallInterface, 'startRead' | 'sendStatus'>
+export type StreamTransport = Pick<ServerInterceptingCallInterface, 'startRead' | 'sendMessage' | 'sendStatus'>
 
 /** What grpc-js tells of a call; it has no public name for it. */
 type CallListener = Parameters<ServerInterceptingCallInterface['start']>[0]
@@ -234,13 +233,13 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
       const message = this.#stream.take()
       if (!message) return
       this.#state = 'writing'
-      sendFrame(this.#call, this.#options.encoder.encodeMessage(message), () => this.#onWritten())
+      this.#call.sendMessage(this.#options.encoder.encodeMessage(message), () => this.#onWritten())
     } catch (error) {
       this.refuse(error)
     }
   }
 
-  /** Called when the message is on the socket, where it goes as far as the peer's window is open. */
+  /** grpc-js calls this when HTTP/2 has taken the message, which it does as far as the peer's window is open. */
   #onWritten(): void {
     if (this.#state !== 'writing') return
     this.#state = 'idle'

@@ -4,6 +4,7 @@ import { AccessPolicy, type SocketAccess } from './access.ts'
 import { ConnectionGate } from './connection-gate.ts'
 import { DiscoveryService, SDS_SERVICE } from './discovery-service.ts'
 import { HealthService } from './health-service.ts'
+import { describeListener } from './peer-descriptor.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { StreamInfo } from './sds-event.ts'
 import { SdsServerError } from './sds-server-error.ts'
@@ -105,7 +106,7 @@ export class SdsSocket {
       clock,
       acceptWaiting,
       signal: stop,
-      readPeerCredentials,
+      describeOwner: path => describeListener(path, readPeerCredentials),
       onConnection: socket => this.#gate.accept(socket),
       onEvent: this.#context.observe,
     })
