@@ -1,7 +1,9 @@
 /** When the certificate of each identity is asked for, and what becomes of the answer. */
+
 import { AdaptiveLimit } from './adaptive-limit.ts'
 import { type CAChange, CAError } from './ca-client.ts'
 import type { Clock } from './clock.ts'
+import { errorText } from './error-text.ts'
 import { FetchQueue, type Urgency } from './fetch-queue.ts'
 import { type IssuanceOptions, type Issued, issue } from './issuance.ts'
 import { KeyDemand } from './key-demand.ts'
@@ -202,7 +204,7 @@ export class FetchSchedule implements AsyncDisposable {
       else issued.release()
     } catch (error) {
       if (!isCurrent()) return
-      const failure = error instanceof CAError ? error : new CAError('unavailable', String(error), { cause: error })
+      const failure = error instanceof CAError ? error : new CAError('unavailable', errorText(error), { cause: error })
       if (!this.#waitsForApproval(managed, controller)) this.#adapt(failure, startedAt)
       this.#fail(managed, failure)
     }

@@ -31,13 +31,10 @@ export class UntrustedPathError extends Error {
   override readonly name = 'UntrustedPathError'
   /** Absolute: a folder, link or file on the way. */
   readonly component: string
-  /** `not-a-directory` is a mistake, and `untrusted` may be an attack. */
-  readonly reason: 'untrusted' | 'not-a-directory'
 
-  constructor(component: string, message: string, reason: UntrustedPathError['reason'] = 'untrusted') {
+  constructor(component: string, message: string) {
     super(message)
     this.component = component
-    this.reason = reason
   }
 }
 
@@ -262,18 +259,10 @@ function isSticky({ stats }: Component): boolean {
 }
 
 function noDirectory(component: Component): UntrustedPathError {
-  return new UntrustedPathError(
-    component.path,
-    `${describe(component)} is not a directory. Name another path.`,
-    'not-a-directory',
-  )
+  return refusal(component, 'is not a directory. Name another path')
 }
 
-function refusal(component: Component, reason: string): UntrustedPathError {
-  return new UntrustedPathError(component.path, `${describe(component)} ${reason}.`)
-}
-
-function describe({ path, stats: { mode, uid, gid } }: Component): string {
+function refusal({ path, stats: { mode, uid, gid } }: Component, reason: string): UntrustedPathError {
   const octal = (mode & 0o7777).toString(8).padStart(4, '0')
-  return `${path} (mode ${octal}, owner ${uid}:${gid})`
+  return new UntrustedPathError(path, `${path} (mode ${octal}, owner ${uid}:${gid}) ${reason}.`)
 }

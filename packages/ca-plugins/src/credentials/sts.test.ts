@@ -124,6 +124,20 @@ test('a token without expires_in has the expiry of its own, or is not held', asy
   assert.deepEqual(await source.get({ signal }), { token, expiresAt: clock.now() + MINUTE })
 })
 
+test('an expires_in that is none counts for nothing, whatever it is', async t => {
+  const { server, source } = await setUp(t)
+  for (const expiresIn of [{ toString: '' }, [], null, true, {}]) {
+    server.answer = stsAnswers(() => ({ access_token: 'opaque', expires_in: expiresIn }))
+    assert.deepEqual(await source.get({ signal }), { token: 'opaque' })
+  }
+})
+
+test('an error whose message is no text is shown as it came', async t => {
+  const { server, source } = await setUp(t)
+  server.answer = () => ({ status: 403, body: '{"error":{"message":{"toString":""}}}' })
+  await assert.rejects(source.get({ signal }), caError('unauthenticated', /HTTP 403 {"error":{"message":/))
+})
+
 const passing: readonly (readonly [string, TokenAnswer])[] = [
   ['HTTP 500', { status: 500 }],
   ['HTTP 503', { status: 503 }],

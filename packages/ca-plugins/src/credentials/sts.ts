@@ -182,7 +182,8 @@ function errorText(body: string): string {
   const answer = jsonObject(body)
   const { error, error_description: description } = answer ?? {}
   if (typeof error === 'string') return typeof description === 'string' ? `${error}: ${description}` : error
-  if (typeof error === 'object' && error !== null && 'message' in error) return String(error.message)
+  if (typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string')
+    return error.message
   return body
 }
 

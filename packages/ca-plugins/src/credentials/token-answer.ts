@@ -8,9 +8,14 @@ export function accessTokenOf(body: string, what: string, askedAt: number): Cred
   const token = answer?.['access_token']
   if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))
     throw new CAError('bad-response', `Cannot ${what}: its answer has no access_token. Check the address.`)
-  const lifetime = Number(answer?.['expires_in'])
+  const lifetime = secondsOf(answer?.['expires_in'])
   const expiresAt = lifetime > 0 && lifetime < MAX_SECONDS ? askedAt + lifetime * 1000 : expiryOf(token)
   return { token, ...(expiresAt !== undefined && { expiresAt }) }
+}
+
+/** A number, or one in a text, as some services write it; NaN of anything else. */
+function secondsOf(value: unknown): number {
+  return typeof value === 'number' || typeof value === 'string' ? Number(value) : Number.NaN
 }
 
 /** A hundred years. */

@@ -17,12 +17,12 @@ const verifyAsync = promisify(verify)
 /** The public key of `csr` (DER; the key too, as SPKI), whose owner has signed it. Rejects with a `CAError` `invalid-csr`. */
 export async function verifiedPublicKey(csr: Uint8Array): Promise<Uint8Array> {
   if (csr.byteLength > MAX_BYTES) throw invalid(`it has ${csr.byteLength} bytes, more than ${MAX_BYTES}`)
-  const { request, publicKey, signed } = parse(csr)
+  const { hash, publicKey, signed, signature } = parse(csr)
   const problem = keyProblem(publicKey.algorithm)
   if (problem) throw invalid(problem)
+  if (hash === undefined)
+    throw invalid('its signature algorithm is neither ECDSA nor RSA with a hash that this CA knows')
   const key = Buffer.from(publicKey.rawData)
-  const hash = request.signatureAlgorithm.hash.name.replace('-', '')
-  const signature = Buffer.from(request.signature)
   const isSigned = await verifyAsync(hash, signed, { key, format: 'der', type: 'spki' }, signature).catch(() => false)
   if (!isSigned) throw invalid('its signature is not by the key that it holds')
   return key
@@ -32,7 +32,10 @@ function parse(csr: Uint8Array) {
   try {
     // Copied, since the parser keeps views and a pooled Buffer's memory is reused.
     const request = new x509.Pkcs10CertificateRequest(new Uint8Array(csr))
-    return { request, publicKey: request.publicKey, signed: firstChild(csr) }
+    const { signatureAlgorithm: algorithm } = request
+    // One that the parser does not know has none, whatever its types say.
+    const hash = 'hash' in algorithm ? algorithm.hash.name.replace('-', '') : undefined
+    return { hash, publicKey: request.publicKey, signed: firstChild(csr), signature: Buffer.from(request.signature) }
   } catch (error) {
     throw invalid('it is not a PKCS#10 request', error)
   }
