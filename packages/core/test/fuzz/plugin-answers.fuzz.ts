@@ -1,0 +1,96 @@
+/** What a CA plugin may answer, throw or never do: always a CAError in the ledger, never a crash, and nothing of it is kept. */
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import type { IssuedCertificate } from '../../src/ca-client.ts'
+import { FakeClock } from '../../src/fake-clock.ts'
+import type { SpiffeId } from '../../src/spiffe-id.ts'
+import { TestCA } from '../../src/test-ca.ts'
+import { Bench } from '../manager-bench.ts'
+
+const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
+const clock = new FakeClock()
+const ca = await TestCA.create(clock)
+const stranger = await TestCA.create(clock)
+const PEMS: Record<string, string> = {
+  $root: ca.roots[0] ?? '',
+  $foreign: stranger.roots[0] ?? '',
+  $twice: `${ca.roots[0]}${stranger.roots[0]}`,
+  $junk: '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n',
+}
+
+/** JSON, with words that stand for what JSON cannot hold: `$root` and so on, `$bytes`, `$throw`, `$getter`, `$proxy`, `$undefined`. */
+const word = fc.constantFrom(
+  ...Object.keys(PEMS),
+  '$key',
+  '$throw',
+  '$getter',
+  '$proxy',
+  '$undefined',
+  '$leaf',
+  'text',
+  '',
+)
+const value = fc.oneof(word, fc.jsonValue({ maxDepth: 2 }), fc.array(word, { maxLength: 4 }))
+
+export const inputs = fc.record({
+  issued: fc.oneof(value, fc.record({ chain: value, roots: value, privateKey: value }, { requiredKeys: [] })),
+  bundle: value,
+})
+
+/** It makes a manager, a key and a CSR, and verifies signatures. */
+export const maxCpuMs = 150
+
+type Input = typeof inputs extends fc.Arbitrary<infer T> ? T : never
+
+export async function run({ issued, bundle }: Input): Promise<void> {
+  ca.requests.length = 0
+  await using bench = await Bench.create({}, () => {}, { clock, ca })
+  ca.trustBundle = async () => (await real(bundle, [])) as readonly string[]
+  ca.answer = async (request, sign) => {
+    const { chain } = await sign(request)
+    return (await real(issued, chain)) as IssuedCertificate
+  }
+  bench.manager.add(WEB)
+  while (bench.count('ca-error') + bench.count('issued') === 0) await new Promise(setImmediate)
+  if (bench.count('issued') > 0) return
+  assert.equal(bench.served(WEB), undefined)
+  const { code, message } = bench.last('ca-error')
+  assert.match(code, /^[a-z-]+$/)
+  assert.ok(message.length < 2_000, `a message of ${message.length} characters`)
+}
+
+/** The recipe made real. */
+async function real(recipe: unknown, leaf: readonly string[]): Promise<unknown> {
+  if (typeof recipe === 'string') return PEMS[recipe] ?? special(recipe, leaf)
+  if (Array.isArray(recipe)) return Promise.all(recipe.map(each => real(each, leaf)))
+  if (typeof recipe !== 'object' || recipe === null) return recipe
+  const entries = await Promise.all(Object.entries(recipe).map(async ([key, each]) => [key, await real(each, leaf)]))
+  return Object.fromEntries(entries)
+}
+
+function special(recipe: string, leaf: readonly string[]): unknown {
+  switch (recipe) {
+    case '$leaf':
+      return leaf
+    case '$key':
+      return new Uint8Array([1, 2, 3])
+    case '$undefined':
+      return undefined
+    case '$throw':
+      throw { toString: null }
+    case '$getter':
+      return Object.defineProperty([], 0, {
+        get: () => {
+          throw new Error('a getter')
+        },
+      })
+    case '$proxy':
+      return new Proxy([], {
+        get: () => {
+          throw new Error('a proxy')
+        },
+      })
+    default:
+      return recipe
+  }
+}

@@ -1,0 +1,100 @@
+/** Files of the store after damage, with a checksum that fits or not: what is served from them was checked like an answer. */
+import assert from 'node:assert/strict'
+import { createPrivateKey, hash, X509Certificate } from 'node:crypto'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { CAError } from '../../src/ca-client.ts'
+import type { CertificateSecret } from '../../src/secret-item.ts'
+import type { SpiffeId } from '../../src/spiffe-id.ts'
+import { Restarts } from '../restarts.ts'
+
+const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
+const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
+
+const restarts = await Restarts.create()
+await restarts.runOnce(WEB, API)
+restarts.ca.answer = () => Promise.reject(new CAError('unavailable', 'the CA is down'))
+restarts.ca.trustBundle = () => Promise.reject(new CAError('unavailable', 'the CA is down'))
+const names = readdirSync(restarts.directory).sort()
+const files = names.map(name => readFileSync(join(restarts.directory, name)))
+const roots = restarts.ca.roots.map(pem => new X509Certificate(pem))
+
+const edit = fc.record({
+  kind: fc.constantFrom('byte', 'insert', 'delete', 'cut', 'double', 'other' as const),
+  at: fc.nat(4_000),
+  bytes: fc.oneof(
+    fc.uint8Array({ maxLength: 8 }),
+    fc.constantFrom('\n', '{', '}', '"', '-----', '1e999', 'null').map(text => Buffer.from(text)),
+  ),
+})
+
+export const inputs = fc.record({
+  file: fc.nat(2),
+  edits: fc.array(edit, { minLength: 1, maxLength: 3 }),
+  isSigned: fc.boolean(),
+})
+
+/** It starts a manager, reads three files and verifies what they hold. */
+export const maxCpuMs = 100
+
+type Input = typeof inputs extends fc.Arbitrary<infer T> ? T : never
+
+export async function run({ file, edits, isSigned }: Input): Promise<void> {
+  for (const [index, name] of names.entries()) {
+    const original = files[index] ?? Buffer.alloc(0)
+    const damaged = index === file ? edits.reduce(edited, original) : original
+    writeFileSync(join(restarts.directory, name), isSigned && index === file ? withChecksum(damaged) : damaged)
+  }
+  restarts.ca.requests.length = 0
+  await using started = await restarts.start()
+  for (const identity of [WEB, API]) {
+    started.bench.manager.add(identity)
+    const item = await settled(started.bench, identity)
+    if (item) checkServed(item, identity)
+  }
+}
+
+async function settled(bench: Awaited<ReturnType<Restarts['start']>>['bench'], identity: SpiffeId) {
+  const isSettled = () =>
+    bench.events.some(
+      ({ name, event }) => name === identity && (event.kind === 'restored' || event.kind === 'ca-error'),
+    )
+  while (!isSettled()) await new Promise(setImmediate)
+  return bench.served(identity)
+}
+
+function checkServed(item: CertificateSecret, identity: SpiffeId): void {
+  const leaf = new X509Certificate(item.certificateChain)
+  assert.equal(leaf.subjectAltName, `URI:${identity}`)
+  assert.ok(leaf.checkPrivateKey(createPrivateKey(Buffer.from(item.privateKey()))))
+  assert.ok(roots.some(root => leaf.checkIssued(root) && leaf.verify(root.publicKey)))
+  assert.ok(item.notAfter > restarts.clock.now())
+}
+
+function edited(file: Buffer, { kind, at, bytes }: Input['edits'][number]): Buffer {
+  const position = file.length === 0 ? 0 : at % file.length
+  const [before, after] = [file.subarray(0, position), file.subarray(position)]
+  switch (kind) {
+    case 'byte':
+      return Buffer.concat([before, bytes, after.subarray(bytes.length)])
+    case 'insert':
+      return Buffer.concat([before, bytes, after])
+    case 'delete':
+      return Buffer.concat([before, after.subarray(1 + bytes.length)])
+    case 'cut':
+      return before
+    case 'double':
+      return Buffer.concat([file, after])
+    case 'other':
+      return files[at % files.length] ?? file
+  }
+}
+
+/** As whoever can write the file would do it. */
+function withChecksum(file: Buffer): Buffer {
+  const end = file.indexOf('\n')
+  const body = file.subarray(end + 1)
+  const [form = '', kind = ''] = file.toString('latin1', 0, Math.max(end, 0)).split(' ')
+  return Buffer.concat([Buffer.from(`${form} ${kind} ${hash('sha256', body)}\n`, 'latin1'), body])
+}

@@ -1,0 +1,158 @@
+/** Bytes of a peer through the decoder into a stream of either form: refused or answered, then quiet, never a foreign secret. */
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import { AccessPolicy } from '../../src/access.ts'
+import { DeltaStream } from '../../src/delta-stream.ts'
+import { type DiscoveryMessage, MessageComposer } from '../../src/discovery-message.ts'
+import type { StreamContext } from '../../src/discovery-protocol.ts'
+import { DeltaDiscoveryRequest, DiscoveryRequest } from '../../src/gen/envoy/service/discovery/v3/discovery.ts'
+import { SECRET_TYPE_URL } from '../../src/request-check.ts'
+import { decodeDeltaRequest, decodeDiscoveryRequest } from '../../src/request-codec.ts'
+import { SotwStream } from '../../src/sotw-stream.ts'
+import { StreamRefusal } from '../../src/stream-refusal.ts'
+import { MemorySource } from '../memory-source.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const API = 'spiffe://cluster.local/ns/default/sa/api'
+const MAX_NAMES = 20
+
+const source = await MemorySource.create(WEB, API)
+const access = new AccessPolicy({ allow: [WEB] }, source, { default: 'default', root: 'ROOTCA' })
+const view = access.admit(undefined)
+
+const name = fc.oneof(
+  fc.constantFrom('default', 'ROOTCA', WEB, API, 'spiffe://cluster.local', 'spiffe://other', '*', '', 'file-cert:a~b'),
+  fc.string({ maxLength: 30 }),
+)
+const names = fc.array(name, { maxLength: 25 })
+/** Also that of the last answer, of the one before, and one that was never given. */
+const nonce = fc.constantFrom('', '$last', '$before', 'n999', '\u0000')
+const message = fc.record({
+  names,
+  unsubscribe: names,
+  held: fc.dictionary(name, fc.string({ maxLength: 8 }), { maxKeys: 4 }),
+  nonce,
+  typeUrl: fc.constantFrom(SECRET_TYPE_URL, SECRET_TYPE_URL, SECRET_TYPE_URL, '', 'x'),
+  node: fc.constantFrom(undefined, '', 'n', 'n\u001b[31m').map(id => (id === undefined ? null : id)),
+  error: fc.option(fc.string({ maxLength: 60 }), { freq: 4 }),
+  damage: fc.option(
+    fc.array(fc.record({ at: fc.nat(2_000), bytes: fc.uint8Array({ maxLength: 6 }) }), { minLength: 1, maxLength: 3 }),
+    { freq: 3 },
+  ),
+  raw: fc.option(fc.uint8Array({ maxLength: 200 }), { freq: 12 }),
+})
+
+export const inputs = fc.record({ isDelta: fc.boolean(), messages: fc.array(message, { maxLength: 8 }) })
+
+type Input = typeof inputs extends fc.Arbitrary<infer T> ? T : never
+type Message = Input['messages'][number]
+
+export function run({ isDelta, messages }: Input): void {
+  assert.ok(view)
+  const before = source.subscribers
+  const composer = new MessageComposer('n')
+  const context: StreamContext = { view, maxNames: MAX_NAMES, messages: composer, wake() {}, report: checkReport }
+  using peer = isDelta ? new DeltaPeer(new DeltaStream(context)) : new SotwPeer(new SotwStream(context))
+  for (const each of messages) if (!peer.says(each)) break
+  peer[Symbol.dispose]()
+  assert.equal(source.subscribers, before, 'a stream that has ended is subscribed to nothing')
+}
+
+function checkReport(report: object): void {
+  assert.ok(JSON.stringify(report).length < 6_000)
+  for (const value of Object.values(report)) assert.doesNotMatch(String(value), /[^\x20-\x7e]/)
+}
+
+interface Stream<Request> extends Disposable {
+  readonly names: number
+  receive(request: Request): void
+  take(): DiscoveryMessage | undefined
+}
+
+/** Says what it is told, and keeps what it was answered. */
+abstract class Peer<Request> implements Disposable {
+  readonly #stream: Stream<Request>
+  readonly #nonces: string[] = []
+
+  constructor(stream: Stream<Request>) {
+    this.#stream = stream
+  }
+
+  abstract decode(
+    bytes: Buffer,
+  ): { readonly kind: 'request'; readonly request: Request } | { readonly kind: 'malformed' }
+  abstract encode(message: Message, nonce: string): Uint8Array
+
+  /** `false` once the stream is refused. */
+  says(said: Message): boolean {
+    const decoded = this.decode(damaged(said, this.encode(said, this.#nonceOf(said.nonce))))
+    if (decoded.kind === 'malformed') return false
+    try {
+      this.#stream.receive(decoded.request)
+    } catch (error) {
+      assert.ok(error instanceof StreamRefusal, error instanceof Error ? error.stack : String(error))
+      return false
+    }
+    assert.ok(this.#stream.names <= MAX_NAMES, `${this.#stream.names} names`)
+    const answer = this.#stream.take()
+    if (answer) this.#check(answer)
+    assert.equal(this.#stream.take(), undefined, 'one answer, then quiet')
+    return true
+  }
+
+  #check(answer: DiscoveryMessage): void {
+    this.#nonces.push(answer.nonce)
+    for (const { item } of answer.resources) if (item.kind !== 'bundle') assert.equal(item.identity, WEB)
+  }
+
+  #nonceOf(nonce: string): string {
+    if (nonce === '$last') return this.#nonces.at(-1) ?? ''
+    return nonce === '$before' ? (this.#nonces.at(-2) ?? '') : nonce
+  }
+
+  [Symbol.dispose](): void {
+    this.#stream[Symbol.dispose]()
+  }
+}
+
+class SotwPeer extends Peer<DiscoveryRequest> {
+  decode = decodeDiscoveryRequest
+
+  encode(said: Message, responseNonce: string): Uint8Array {
+    return DiscoveryRequest.encode({
+      versionInfo: '',
+      resourceNames: said.names,
+      ...common(said, responseNonce),
+    }).finish()
+  }
+}
+
+class DeltaPeer extends Peer<DeltaDiscoveryRequest> {
+  decode = decodeDeltaRequest
+
+  encode(said: Message, responseNonce: string): Uint8Array {
+    return DeltaDiscoveryRequest.encode({
+      resourceNamesSubscribe: said.names,
+      resourceNamesUnsubscribe: said.unsubscribe,
+      initialResourceVersions: said.held,
+      ...common(said, responseNonce),
+    }).finish()
+  }
+}
+
+function common({ typeUrl, node, error }: Message, responseNonce: string) {
+  return {
+    typeUrl,
+    responseNonce,
+    node: node === null ? undefined : { id: node, cluster: '' },
+    errorDetail: error === null ? undefined : { code: 13, message: error },
+  }
+}
+
+function damaged({ damage, raw }: Message, bytes: Uint8Array): Buffer {
+  if (raw) return Buffer.from(raw)
+  return (damage ?? []).reduce((current, { at, bytes: put }) => {
+    const position = at % (current.length + 1)
+    return Buffer.concat([current.subarray(0, position), put, current.subarray(position + (at % 3))])
+  }, Buffer.from(bytes))
+}
