@@ -17,7 +17,7 @@ export interface AdminAnswer {
 
 /** Rejects with an `Error` that says where nobody answered, or with a `ConfigError` of the file that names the address. */
 export async function askAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
-  const address = adminAddress(sources)
+  const address = await adminAddress(sources)
   try {
     const response = await fetch(`http://${address}${path}`, { signal: AbortSignal.timeout(TIMEOUT_MS) })
     return { status: response.status, body: await response.text() }
@@ -31,7 +31,7 @@ export async function askAdmin(path: string, sources: ConfigSources): Promise<Ad
 }
 
 /** `--admin`, else that of the configuration, else the default. */
-function adminAddress(sources: ConfigSources): string {
+async function adminAddress(sources: ConfigSources): Promise<string> {
   if (sources.admin !== undefined) {
     if (parseHostPort(sources.admin)) return sources.admin
     throw new UsageError(
@@ -39,7 +39,7 @@ function adminAddress(sources: ConfigSources): string {
     )
   }
   if (configFile(sources) === undefined) return DEFAULT_ADDRESS
-  const { host, port } = loadAdminAddress(sources)
+  const { host, port } = await loadAdminAddress(sources)
   const wildcard = host === '0.0.0.0' || host === '::'
   return formatHostPort({ host: wildcard ? '127.0.0.1' : host, port })
 }

@@ -91,7 +91,7 @@ async function tokenAuthenticators(
   context: { readonly clock: Clock; warn(message: string): void },
 ): Promise<Authenticator[]> {
   const authenticators: Authenticator[] = []
-  if (tokens !== undefined) authenticators.push(staticTokens(readTokenGrants(resolve(workingDirectory, tokens))))
+  if (tokens !== undefined) authenticators.push(staticTokens(await readTokenGrants(resolve(workingDirectory, tokens))))
   if (jwks !== undefined && issuer !== undefined) {
     const jwksFile = resolve(workingDirectory, jwks)
     authenticators.push(await jwtTokens({ ...context, jwksFile, issuer, audience, trustDomain }))

@@ -16,28 +16,34 @@ export interface TokenGrant {
 
 const MAX_IMPERSONATED = 100_000
 
-/** A SPIFFE ID, or several by one brace: `spiffe://cluster.local/ns/load/sa/sa-{0..9}`. */
-const identities: Schema<readonly SpiffeId[]> = text(input => {
-  const expanded = input.includes('{') ? expandRange(input, MAX_IMPERSONATED) : [input]
-  if (typeof expanded === 'string') return new Fault('is no range', expanded)
-  return expanded.every(isSpiffeId) ? expanded : new Fault('is no SPIFFE ID', 'Write spiffe://<trust domain>/<path>')
-}, 'Quote it')
+/** SPIFFE IDs, each also several by one brace: `spiffe://cluster.local/ns/load/sa/sa-{0..9}`; bounded over the file. */
+function identities(): Schema<readonly SpiffeId[]> {
+  let room = MAX_IMPERSONATED
+  return text(input => {
+    const expanded = input.includes('{') ? expandRange(input, room) : [input]
+    if (typeof expanded === 'string') return new Fault('is no range', expanded)
+    room -= expanded.length
+    return expanded.every(isSpiffeId) ? expanded : new Fault('is no SPIFFE ID', 'Write spiffe://<trust domain>/<path>')
+  }, 'Quote it')
+}
 
-const grants = list(
-  object({
-    token: text(
-      input => (/^\S+$/.test(input) ? input : new Fault('is empty or has spaces', 'Write one word')),
-      'Quote it',
-    ),
-    identity: spiffeId,
-    impersonates: v.optional(list(identities)),
-  }),
-)
+function grants() {
+  return list(
+    object({
+      token: text(
+        input => (/^\S+$/.test(input) ? input : new Fault('is empty or has spaces', 'Write one word')),
+        'Quote it',
+      ),
+      identity: spiffeId,
+      impersonates: v.optional(list(identities())),
+    }),
+  )
+}
 
-/** Reads the file; throws a {@link ConfigError} that never shows a token. */
-export function readTokenGrants(file: string): TokenGrant[] {
-  const { value, lines } = readDocument(file)
-  const result = v.safeParse(grants, value)
+/** Reads the file; rejects with a {@link ConfigError} that never shows a token. */
+export async function readTokenGrants(file: string): Promise<TokenGrant[]> {
+  const { value, lines } = await readDocument(file)
+  const result = v.safeParse(grants(), value)
   if (result.success) {
     return result.output.map(({ impersonates, ...grant }) => ({
       ...grant,

@@ -81,6 +81,80 @@ test('aliases work, but not to blow a file up', () => {
   assert.match(messageOf(bomb.join('\n')), /aliases blow it up to over 200000 values/)
 })
 
+test('an alias means the last node before it that has its anchor, and one without is refused', () => {
+  const { value } = parseConfigDocument('a: &x { b: &x 1, c: *x }\nd: *x\n', 'f')
+  assert.deepEqual(JSON.parse(JSON.stringify(value)), { a: { b: 1, c: 1 }, d: 1 })
+  assert.equal(messageOf('a:\n  - *x\nb: &x 1\n'), '/x/livery.yaml:2: a[0]: *x names no anchor before it.')
+})
+
+const REPEATED: Readonly<Record<string, (bytes: number) => string>> = {
+  aliases: bytes => `a: &a 1\nb:\n${'  - *a\n'.repeat(bytes / 7)}`,
+  'aliases without an anchor': bytes => `[${'*a,'.repeat(bytes / 3)}]`,
+  'anchors with an alias each': bytes => `b:\n${counted(bytes / 24, i => `  - &a${i} 1\n  - *a${i}\n`)}`,
+  'merge keys': bytes => `a: &a {x: 1}\nb:\n${'  - {<<: *a}\n'.repeat(bytes / 13)}`,
+  keys: bytes => counted(bytes / 12, i => `key${i}: 1\n`),
+  'keys in braces': bytes => `{${counted(bytes / 12, i => `key${i}: 1,`)}}`,
+  'keys that are lists': bytes => '? [a]\n: 1\n'.repeat(bytes / 10),
+  'long paths': bytes => `${'k'.repeat(250)}:\n`.repeat(1) + '  - 1\n'.repeat(bytes / 6),
+  commas: bytes => `[${','.repeat(bytes)}]`,
+  quotes: bytes => '"'.repeat(bytes),
+  brackets: bytes => '['.repeat(bytes),
+}
+
+function counted(count: number, part: (index: number) => string): string {
+  return Array.from({ length: count }, (_, index) => part(index)).join('')
+}
+
+// Quadratic in the length, the first of them took 37 s for 48 kB.
+for (const [what, textOf] of Object.entries(REPEATED))
+  test(`${what} are parsed in time linear to their length, and a fault is reported once or a few times`, () => {
+    const text = textOf(256 * 1024)
+    const started = performance.now()
+    try {
+      parseConfigDocument(text, 'f')
+    } catch (error) {
+      assert.ok(error instanceof ConfigError)
+      assert.ok(error.problems.length <= 20 && error.message.length < 4_000)
+    }
+    const took = performance.now() - started
+    assert.ok(took < 10_000, `${took} ms`)
+  })
+
+test('a key that is long is refused before it is part of many paths', () => {
+  assert.match(messageOf(`${'k'.repeat(1000)}: [${'1,'.repeat(1000)}]`), /has a key of 1000 characters/)
+})
+
+test('a long file is parsed beside the event loop, and is the same', async () => {
+  const file = write('long.yaml', `a: { b: [${'x, '.repeat(30_000)}] }`)
+  let turns = 0
+  let isRead = false
+  const reading = readDocument(file).finally(() => {
+    isRead = true
+  })
+  while (!isRead) {
+    await new Promise(resolve => setImmediate(resolve))
+    turns++
+  }
+  const { value, lines } = await reading
+  assert.ok(turns > 20, `${turns} turns of the event loop`)
+  assert.ok(isTreeObject(value) && Object.getPrototypeOf(value) === null)
+  const inner = value['a']
+  assert.ok(isTreeObject(inner) && Object.getPrototypeOf(inner) === null && Array.isArray(inner['b']))
+  assert.equal(inner['b'].length, 30_000)
+  assert.equal(lines.get('a.b[29999]'), 1)
+})
+
+test('a fault in a long file is reported as in a short one, and an end of the wait ends the thread', async () => {
+  const file = write('faulty.yaml', `${'# a comment\n'.repeat(1_000)}a: *x\n`)
+  await assert.rejects(readDocument(file), (error: unknown) => {
+    assert.ok(error instanceof ConfigError)
+    assert.match(error.message, /faulty\.yaml:1001: a: \*x names no anchor before it\.$/)
+    return true
+  })
+  const reason = new Error('the agent is shutting down')
+  await assert.rejects(readDocument(file, AbortSignal.abort(reason)), error => (error as Error).cause === reason)
+})
+
 test('an alias to its own parent ends in an error, not in a loop', () => {
   assert.match(messageOf('a: &x\n  b: *x\n'), /nested deeper than 16 levels/)
 })
@@ -97,26 +171,26 @@ test('tabs, open quotes, unknown tags and second documents are named with their 
   assert.match(messageOf('a: 1\n---\nb: 2\n'), /multiple documents/)
 })
 
-test('a file that is missing, a directory, too big or not text is refused with the reason', () => {
-  assert.throws(() => readDocument(join(directory, 'none')), /none: the file does not exist\. Check the path\./)
-  assert.throws(() => readDocument(directory), /is not a regular file\. Name a YAML or JSON file\./)
-  assert.throws(
-    () => readDocument(write('big', Buffer.alloc(10 * 1024 * 1024, 'a: 1\n'))),
+test('a file that is missing, a directory, too big or not text is refused with the reason', async () => {
+  await assert.rejects(readDocument(join(directory, 'none')), /none: the file does not exist\. Check the path\./)
+  await assert.rejects(readDocument(directory), /is not a regular file\. Name a YAML or JSON file\./)
+  await assert.rejects(
+    readDocument(write('big', Buffer.alloc(10 * 1024 * 1024, 'a: 1\n'))),
     /is 10485760 bytes, more than the 4194304 allowed/,
   )
-  assert.throws(() => readDocument(write('latin1', Buffer.from([0x61, 0x3a, 0x20, 0xff]))), /is not UTF-8 text/)
+  await assert.rejects(readDocument(write('latin1', Buffer.from([0x61, 0x3a, 0x20, 0xff]))), /is not UTF-8 text/)
 })
 
-test('a FIFO is refused, and not waited for', () => {
+test('a FIFO is refused, and not waited for', async () => {
   const fifo = join(directory, 'fifo')
   assert.equal(spawnSync('mkfifo', [fifo]).status, 0)
-  assert.throws(() => readDocument(fifo), /is not a regular file/)
+  await assert.rejects(readDocument(fifo), /is not a regular file/)
   assert.match(contentDigest(fifo), /^[0-9a-f]{64}$/)
 })
 
-test('the digest tells one content from another, and a file that is there from one that is not', () => {
+test('the digest tells one content from another, and a file that is there from one that is not', async () => {
   const [a, b] = [write('a.yaml', 'x: 1'), write('b.yaml', 'x: 1 ')]
-  assert.equal(readDocument(a).digest, contentDigest(a))
+  assert.equal((await readDocument(a)).digest, contentDigest(a))
   assert.equal(contentDigest(write('c.yaml', 'x: 1')), contentDigest(a))
   assert.equal(new Set([a, b, join(directory, 'none')].map(contentDigest)).size, 3)
 })

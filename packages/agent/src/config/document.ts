@@ -1,8 +1,9 @@
 /** Reads a configuration file (YAML 1.2, and so JSON) into plain data that knows its lines and has no prototypes. */
 import { createHash } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
-import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { type Alias, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import { ConfigError } from './config-error.ts'
+import { parseOffLoop } from './parse-off-loop.ts'
 
 /** Plain data. Objects have no prototype, so that no key of a file can mean more than its text. */
 export type Tree = null | boolean | number | string | readonly Tree[] | TreeObject
@@ -26,11 +27,22 @@ const MAX_BYTES = 4 * 1024 * 1024
 /** Aliases multiply: nine lines of YAML can mean a billion values. */
 const MAX_VALUES = 200_000
 const MAX_DEPTH = 16
+/** No key of ours is longer than 20 characters, and each is part of the path of all that is under it. */
+const MAX_KEY = 256
+/** Characters in all paths together. */
+const MAX_PATHS = 16 * 1024 * 1024
+/** Faults of YAML that are reported: one broken quote can make one at each character. */
+const MAX_FAULTS = 20
+/** Bytes that are parsed at once: the slowest text of this length takes 30 ms. A longer one goes to a thread. */
+const MAX_INLINE_BYTES = 4096
 
-/** Reads and parses `file`; throws a {@link ConfigError} that names file and line. */
-export function readDocument(file: string): ReadConfigDocument {
+/** Reads and parses `file`; rejects with a {@link ConfigError} that names file and line. */
+export async function readDocument(file: string, signal?: AbortSignal): Promise<ReadConfigDocument> {
   const bytes = readBytes(file)
-  return { ...parseConfigDocument(decode(bytes, file), file), digest: digestOf(bytes) }
+  const text = decode(bytes, file)
+  const document =
+    bytes.length <= MAX_INLINE_BYTES ? parseConfigDocument(text, file) : await parseOffLoop(text, file, signal)
+  return { ...document, digest: digestOf(bytes) }
 }
 
 /** The digest of what `file` holds now; of a file that cannot be read, one of the reason. */
@@ -46,12 +58,13 @@ function digestOf(content: Uint8Array | string): string {
   return createHash('sha256').update(content).digest('hex')
 }
 
-/** Parses the text of a configuration file; `file` is its name in errors. */
+/** Parses the text of a configuration file in time linear to its length; `file` is its name in errors. */
 export function parseConfigDocument(text: string, file: string): ConfigDocument {
   const lineCounter = new LineCounter()
-  const document = parseDocument(text, { lineCounter, stringKeys: true, uniqueKeys: true, prettyErrors: false })
+  // The library would compare each key with each other, and look for each anchor from the start.
+  const document = parseDocument(text, { lineCounter, stringKeys: true, uniqueKeys: false, prettyErrors: false })
   const lineOf = (offset: number | undefined): number => lineCounter.linePos(offset ?? 0).line
-  const faults = [...document.errors, ...document.warnings]
+  const faults = [...document.errors, ...document.warnings].slice(0, MAX_FAULTS)
   if (faults.length > 0) {
     throw new ConfigError(
       faults.map(fault => ({
@@ -62,17 +75,24 @@ export function parseConfigDocument(text: string, file: string): ConfigDocument 
     )
   }
   const lines = new Map<string, number>()
+  const targets = aliasTargets(document.contents)
   let values = 0
+  let pathLength = 0
 
   const refuse = (path: string, line: number, reason: string): never => {
     throw new ConfigError([{ origin: { kind: 'file', file, line }, path, text: reason }])
   }
   const convert = (node: unknown, path: string, depth: number, line: number): Tree => {
+    pathLength += path.length
+    if (pathLength > MAX_PATHS) refuse('', line, 'its keys and what is under them are too long. Write shorter keys.')
     lines.set(path, line)
     if (++values > MAX_VALUES)
       refuse(path, line, `aliases blow it up to over ${MAX_VALUES} values. Write it out, or less.`)
     if (depth > MAX_DEPTH) refuse(path, line, `is nested deeper than ${MAX_DEPTH} levels. No key needs that.`)
-    if (isAlias(node)) return convert(node.resolve(document), path, depth + 1, line)
+    if (isAlias(node)) {
+      const target = targets.get(node) ?? refuse(path, line, `*${shortened(node.source)} names no anchor before it.`)
+      return convert(target, path, depth + 1, line)
+    }
     if (isSeq(node)) {
       return node.items.map((item, index) => convert(item, `${path}[${index}]`, depth + 1, lineOf(startOf(item))))
     }
@@ -80,8 +100,10 @@ export function parseConfigDocument(text: string, file: string): ConfigDocument 
       const object: Record<string, Tree> = Object.create(null)
       for (const { key, value } of node.items) {
         const name = isScalar(key) ? String(key.value) : String(key)
-        const keyPath = childPath(path, name)
         const keyLine = lineOf(isScalar(key) ? startOf(key) : undefined)
+        if (name.length > MAX_KEY) refuse(path, keyLine, `has a key of ${name.length} characters. No key is so long.`)
+        const keyPath = childPath(path, name)
+        if (name in object) refuse('', keyLine, `cannot be read as YAML: ${describeFault('DUPLICATE_KEY', '')}`)
         if (name in Object.prototype) refuse(keyPath, keyLine, 'unknown key. Remove it.')
         object[name] = convert(value, keyPath, depth + 1, keyLine)
       }
@@ -92,6 +114,26 @@ export function parseConfigDocument(text: string, file: string): ConfigDocument 
     return value === null ? null : refuse(path, line, 'is no string, number or boolean. Quote it.')
   }
   return { value: convert(document.contents, '', 0, 1), lines }
+}
+
+/** What each alias stands for: the last node before it that has its anchor. */
+function aliasTargets(contents: Node | null): ReadonlyMap<Alias, Node> {
+  const anchors = new Map<string, Node>()
+  const targets = new Map<Alias, Node>()
+  visit(contents, {
+    Alias(_, alias) {
+      const target = anchors.get(alias.source)
+      if (target) targets.set(alias, target)
+    },
+    Value(_, node) {
+      if (node.anchor !== undefined) anchors.set(node.anchor, node)
+    },
+  })
+  return targets
+}
+
+function shortened(text: string): string {
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text
 }
 
 /** `rotation` + `ratio` → `rotation.ratio`; keys with odd characters are quoted. */
@@ -112,7 +154,7 @@ function startOf(node: unknown): number | undefined {
 function describeFault(code: string, message: string): string {
   if (code === 'DUPLICATE_KEY') return 'a key is written twice. Remove one of them.'
   if (code === 'TAB_AS_INDENT') return 'a line is indented with a tab. Use spaces.'
-  return `${message.split('\n', 1)[0]}. Check indentation, quotes and brackets there.`
+  return `${shortened(message.split('\n', 1)[0] ?? '')}. Check indentation, quotes and brackets there.`
 }
 
 function decode(bytes: Uint8Array, file: string): string {

@@ -27,13 +27,16 @@ export function expandIdentities(
 ): { readonly identities: readonly ConfiguredIdentity[]; readonly findings: readonly Finding[] } {
   const identities = new Map<SpiffeId, ConfiguredIdentity>()
   const findings: Finding[] = []
+  // Those of an entry that is refused count as well.
+  let room = MAX_IDENTITIES
   for (const [index, setting] of settings.entries()) {
     const path = childPath('identities', index)
-    const expanded = 'range' in setting ? expandRange(setting.range, MAX_IDENTITIES - identities.size) : [setting.id]
+    const expanded = 'range' in setting ? expandRange(setting.range, room) : [setting.id]
     if (typeof expanded === 'string') {
       findings.push({ path: `${path}.range`, text: expanded })
       continue
     }
+    room -= expanded.length
     const finding = addAll(expanded, setting, trustDomain, identities)
     if (finding !== undefined) findings.push({ path, text: finding })
   }
@@ -68,6 +71,7 @@ export function expandRange(range: string, room: number): readonly string[] | st
       return `${shown} pads its numbers. Write ${Number(end)} instead of ${end}.`
   }
   const [from, to] = [Number(first), Number(last)]
+  if (!Number.isSafeInteger(to)) return `${shown} has too large a number. Write a smaller range.`
   if (from > to) return `${shown} counts down. Write the smaller number first.`
   if (to - from >= room) return `${shown} makes more than ${MAX_IDENTITIES} identities in all. Write a smaller range.`
   return Array.from({ length: to - from + 1 }, (_, index) => `${before}${from + index}${after}`)

@@ -56,13 +56,13 @@ export function configFile({ file, environment, workingDirectory }: ConfigSource
   return existsSync(usual) ? usual : undefined
 }
 
-/** Reads all layers; throws a {@link ConfigError} if there is nothing to read, or the file cannot be. */
-export function readLayers(sources: ConfigSources): Layers {
+/** Reads all layers; rejects with a {@link ConfigError} if there is nothing to read, or the file cannot be. */
+export async function readLayers(sources: ConfigSources): Promise<Layers> {
   const file = configFile(sources)
   const origins = new Map<string, Origin>()
   const lowest = defaults(sources)
   noteDefaults(lowest, '', origins)
-  const { value, digest } = readFile(file, origins)
+  const { value, digest } = await readFile(file, origins, sources.signal)
   let tree = overlay(lowest, value) as TreeObject
   const apply = (setting: Setting): void => {
     tree = overlay(tree, nest(setting.path, setting.value)) as TreeObject
@@ -104,12 +104,13 @@ export function readLayers(sources: ConfigSources): Layers {
   return { file, digest, tree: complete, withKeysOfCA, origin, warnings }
 }
 
-function readFile(
+async function readFile(
   file: string | undefined,
   origins: Map<string, Origin>,
-): { readonly value: TreeObject; readonly digest: string | undefined } {
+  signal: AbortSignal | undefined,
+): Promise<{ readonly value: TreeObject; readonly digest: string | undefined }> {
   if (file === undefined) return { value: {}, digest: undefined }
-  const { value, lines, digest } = readDocument(file)
+  const { value, lines, digest } = await readDocument(file, signal)
   for (const [path, line] of lines) if (path !== '') origins.set(path, { kind: 'file', file, line })
   if (isTreeObject(value)) return { value, digest }
   const text = 'holds no mapping. Write keys such as "trustDomain: cluster.local".'

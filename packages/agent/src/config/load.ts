@@ -39,7 +39,7 @@ export interface LoadedConfig {
  * finds.
  */
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
-  const { layers, settings, problems } = readSettings(sources)
+  const { layers, settings, problems } = await readSettings(sources)
   const { ca, tree, isSecret } = await readCA(layers, sources, problems)
   if (!settings || !ca) throw new ConfigError(problems)
   const { identities, findings } = expandIdentities(settings.identities, settings.trustDomain)
@@ -74,7 +74,7 @@ export interface LoadedCA {
 
 /** Loads the section `ca` and the plugin that it names; rejects with a {@link ConfigError}. */
 export async function loadCA(sources: ConfigSources): Promise<LoadedCA> {
-  const { layers, settings, problems } = readSettings(sources)
+  const { layers, settings, problems } = await readSettings(sources)
   const { ca } = await readCA(layers, sources, problems)
   if (!settings || !ca || problems.length > 0) throw new ConfigError(problems)
   const { trustDomain, keyType, sharedFolders } = settings
@@ -86,9 +86,9 @@ export async function loadCA(sources: ConfigSources): Promise<LoadedCA> {
   }
 }
 
-/** The address of the admin endpoint, without a look at what the plugin makes of `ca`; throws a {@link ConfigError}. */
-export function loadAdminAddress(sources: ConfigSources): HostPort {
-  const { settings, problems } = readSettings(sources)
+/** The address of the admin endpoint, without a look at what the plugin makes of `ca`; rejects with a {@link ConfigError}. */
+export async function loadAdminAddress(sources: ConfigSources): Promise<HostPort> {
+  const { settings, problems } = await readSettings(sources)
   if (!settings) throw new ConfigError(problems)
   return settings.admin.address
 }
@@ -100,8 +100,8 @@ interface ReadSettings {
   readonly problems: ConfigProblem[]
 }
 
-function readSettings(sources: ConfigSources): ReadSettings {
-  const layers = readLayers(sources)
+async function readSettings(sources: ConfigSources): Promise<ReadSettings> {
+  const layers = await readLayers(sources)
   environmentSwitches(sources.environment)
   const result = v.safeParse(settingsSchema, layers.tree)
   if (result.success) return { layers, settings: result.output, problems: [] }

@@ -1,0 +1,59 @@
+/** Parses a long configuration file in a thread with a deadline and a bound of memory: it costs the event loop nothing but the result. */
+import { once } from 'node:events'
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { ConfigError, type ConfigProblem } from './config-error.ts'
+import type { ConfigDocument, Tree } from './document.ts'
+
+/** What the thread is started with. */
+export interface ParseRequest {
+  readonly text: string
+  readonly file: string
+}
+
+/** What it answers. */
+export type ParseResult = { readonly document: ConfigDocument } | { readonly problems: readonly ConfigProblem[] }
+
+/** The longest file allowed takes a third of it on a slow machine. */
+const DEADLINE_MS = 30_000
+/** MiB. Enough for the longest file of identities that is allowed. */
+const MAX_HEAP = 512
+
+/** As `parseConfigDocument`, but rejects with a {@link ConfigError}, also for a text that takes too much time or memory. */
+export async function parseOffLoop(text: string, file: string, signal?: AbortSignal): Promise<ConfigDocument> {
+  // The name of this file says whether it runs from source or from dist.
+  const entry = new URL(`./parse-thread${extname(import.meta.url)}`, import.meta.url)
+  const workerData: ParseRequest = { text, file }
+  const worker = new Worker(entry, { workerData, env: {}, resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP } })
+  const deadline = AbortSignal.timeout(DEADLINE_MS)
+  try {
+    const [result]: ParseResult[] = await once(worker, 'message', {
+      signal: signal ? AbortSignal.any([deadline, signal]) : deadline,
+    })
+    if (!result) throw new TypeError('the thread posted nothing')
+    if ('problems' in result) throw new ConfigError(result.problems)
+    const { value, lines } = result.document
+    return { value: withoutPrototypes(value), lines }
+  } catch (error) {
+    const reason = deadline.aborted ? `takes longer than ${DEADLINE_MS / 1000} s to parse` : memoryFault(error)
+    if (reason === undefined) throw error
+    const origin = { kind: 'file', file } as const
+    throw new ConfigError([{ origin, path: '', text: `the file ${reason}. Use a range for many identities.` }])
+  } finally {
+    void worker.terminate()
+  }
+}
+
+function memoryFault(error: unknown): string | undefined {
+  const isMemory = error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
+  return isMemory ? `takes more than ${MAX_HEAP} MiB of memory to parse` : undefined
+}
+
+/** A message between threads has them again. */
+function withoutPrototypes(value: Tree): Tree {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(withoutPrototypes)
+  const object: Record<string, Tree> = Object.create(null)
+  for (const [key, child] of Object.entries(value)) object[key] = withoutPrototypes(child)
+  return object
+}
