@@ -24,7 +24,7 @@ async function loaded(): Promise<LoadedConfig> {
 test('an agent that closes does not wait for a configuration that is being loaded, and says so to whoever loads it', async () => {
   const clock = new FakeClock()
   const started = await loaded()
-  using sink = await createLogger({ level: 'fatal', format: 'json' })
+  await using sink = await createLogger({ level: 'fatal', format: 'json' })
   const loading = Promise.withResolvers<AbortSignal>()
   const registry = new Registry()
   const reloader = new ConfigReloader({

@@ -1,12 +1,11 @@
 /** The program `livery`: gives the command line to `cli.ts` and ends the process. */
 import { runCommandLine } from './cli.ts'
+import { EXIT } from './exit-code.ts'
 
-// A reader such as `head` that has read enough is no fault of ours.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
-  })
-}
+// Nobody is left who could read about it.
+process.stderr.on('error', () => {})
+// The last write reports it.
+process.stdout.on('error', () => {})
 
 const exitCode = await runCommandLine(process.argv.slice(2), {
   environment: process.env,
@@ -16,4 +15,9 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   err: text => void process.stderr.write(text),
 })
 // Standard output to a pipe is written in the background: the exit waits for it.
-process.stdout.write('', () => process.exit(exitCode))
+process.stdout.write('', (error?: NodeJS.ErrnoException | null) => {
+  // A reader such as `head` that has read enough is not a fault; a full disk is.
+  if (!error || error.code === 'EPIPE') process.exit(exitCode)
+  process.stderr.write(`livery: Cannot write to standard output: ${error.message}.\n`)
+  process.exit(EXIT.failed)
+})

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Stream } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 
 const LIVERY = fileURLToPath(new URL('../bin/livery.js', import.meta.url))
@@ -12,6 +13,10 @@ export interface ProcessOptions {
   readonly cwd: string
   /** Beside PATH; nothing of the test's own environment. */
   readonly env?: Readonly<Record<string, string>>
+  /** The user and group to run as; only root can choose. Default: that of the test. */
+  readonly uid?: number
+  /** In the place of a pipe that is read. */
+  readonly stderr?: number | Stream
 }
 
 /** How a process has ended. */
@@ -28,11 +33,12 @@ export class LiveryProcess implements AsyncDisposable {
   stderr = ''
   readonly #waiting = new Set<() => void>()
 
-  constructor(args: readonly string[], { cwd, env }: ProcessOptions) {
+  constructor(args: readonly string[], { cwd, env, uid, stderr }: ProcessOptions) {
     this.child = spawn(process.execPath, [LIVERY, ...args], {
       cwd,
+      ...(uid !== undefined && { uid, gid: uid }),
       env: { PATH: process.env['PATH'], ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', stderr ?? 'pipe'],
     })
     this.child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text

@@ -8,6 +8,7 @@ import { FilePendingRequests } from './file-pending-requests.ts'
 import { splitCertificates } from './pem.ts'
 import type { PendingRequests } from './pending-requests.ts'
 import { readPrivateFile, reasonOf } from './private-file.ts'
+import { MAX_ROOTS, MAX_ROOTS_LENGTH } from './root-reader.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 import type { BootstrapCertificate, Store, StoredCertificate, StoreFailure } from './store.ts'
 import { decodeStored, encodeStored, locate, numberFact, type StoredFacts, unusable, wiping } from './stored-form.ts'
@@ -22,6 +23,9 @@ export interface FileStoreOptions {
   /** A directory with pairs (`*.pem`, chain and key) to be served until the CA's first answer. */
   readonly bootstrap?: string
 }
+
+/** Of all the roots that a trust domain may have, with the facts beside them. */
+const MAX_ROOTS_FILE_BYTES = 2 * MAX_ROOTS_LENGTH
 
 const CERTIFICATE_LABEL = '-----BEGIN CERTIFICATE-----'
 const OURS = /^[0-9a-f]{64}\.(?:pem|pending\.pem|roots\.pem)$/
@@ -163,7 +167,7 @@ interface RootsFile {
 
 async function readRoots(path: string, trustDomain: string): Promise<RootsFile> {
   try {
-    const file = await readPrivateFile(path, 'ours')
+    const file = await readPrivateFile(path, 'ours', MAX_ROOTS_FILE_BYTES)
     return { roots: file ? locate(path, () => decodeRoots(file, trustDomain)) : [], warnings: [] }
   } catch (error) {
     return { roots: [], warnings: [`the stored roots are not used: ${reasonOf(error)}. The CA is asked for them.`] }
@@ -176,7 +180,7 @@ function decodeRoots(file: Buffer, trustDomain: string): StoredRoot[] {
   if (facts['trustDomain'] !== `spiffe://${trustDomain}`) throw unusable('is of another trust domain')
   if (!Array.isArray(roots)) throw unusable('has no list of roots')
   const pems = splitCertificates(pem.toString('latin1'))
-  return roots.map((fact: StoredFacts, index) => ({
+  return roots.slice(0, MAX_ROOTS).map((fact: StoredFacts, index) => ({
     pem: pems[index] ?? '',
     learnedAt: numberFact(fact, 'learnedAt'),
     settlesAt: numberFact(fact, 'settlesAt'),

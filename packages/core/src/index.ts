@@ -53,6 +53,7 @@ export type {
   PrivateKeyFormat,
 } from './key-generator.ts'
 export { KEY_TYPES } from './key-generator.ts'
+export { type KeyVault, plainKeyVault, SealedKey } from './key-vault.ts'
 export type { LedgerEntry, LedgerEvent } from './ledger.ts'
 export { Limit } from './limit.ts'
 export type { IdentityEntry } from './managed-identity.ts'

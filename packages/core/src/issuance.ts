@@ -10,13 +10,18 @@ import type { CertificateVerifier, Expectation, VerifiedChain } from './certific
 import type { Clock } from './clock.ts'
 import { errorText } from './error-text.ts'
 import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
-import { derToPem } from './pem.ts'
+import { type KeyVault, SealedKey } from './key-vault.ts'
+import { derToPem, isListOfText } from './pem.ts'
 import type { PendingRequest, PendingRequests } from './pending-requests.ts'
+import { type Root, summarize } from './root-reader.ts'
 import { CertificateSecret } from './secret-item.ts'
-import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
+import type { SpiffeId } from './spiffe-id.ts'
 import type { TrustAnchor } from './trust-bundle.ts'
-import type { TrustStore } from './trust-store.ts'
+import type { AcceptedRoot, OfferedRoots, TrustStore } from './trust-store.ts'
 import { untilAborted } from './until-aborted.ts'
+
+/** The longest RSA key that Envoy takes has 13 kB as PEM. */
+const MAX_PRIVATE_KEY_BYTES = 16_384
 
 export interface IssuanceOptions {
   /** That of the CA, or what gathers requests for its `issueBatch`. */
@@ -24,6 +29,7 @@ export interface IssuanceOptions {
   readonly pending: PendingRequests
   readonly keyGenerator: KeyGenerator
   readonly verifier: CertificateVerifier
+  readonly vault: KeyVault
   readonly clock: Clock
   readonly keyType: KeyType
   readonly keyFormat: PrivateKeyFormat
@@ -80,10 +86,11 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     options.pending.drop(request.identity)
     checkForm(answer, request.identity)
     const privateKey = await key.privateKey(answer)
-    const verified = await untilAborted(verify(options, request, answer, privateKey), signal)
-    return toIssued(request.trustStore, verified, {
+    const { verified, offered } = await untilAborted(verify(options, request, answer, privateKey), signal)
+    const accepted = request.trustStore.accept(offered, verified.rootFingerprint)
+    return toIssued(request.trustStore, verified, accepted, {
       identity: request.identity,
-      privateKey: privateKey.pem,
+      privateKey: new SealedKey(options.vault, privateKey.pem),
       source: answer.privateKey ? 'brought' : 'signed',
       receivedAt: options.clock.now(),
       place: request.place,
@@ -120,48 +127,54 @@ function problemOf({
   roots = [],
   privateKey = new Uint8Array(),
 }: Partial<IssuedCertificate>): string | undefined {
-  if (!isText(chain)) return 'chain is no list of PEM certificates'
-  if (!isText(roots)) return 'roots is no list of PEM certificates'
-  return privateKey instanceof Uint8Array ? undefined : 'privateKey is no Uint8Array'
+  if (!isListOfText(chain)) return 'chain is no list of PEM certificates'
+  if (!isListOfText(roots)) return 'roots is no list of PEM certificates'
+  if (!(privateKey instanceof Uint8Array)) return 'privateKey is not a Uint8Array'
+  if (privateKey.length <= MAX_PRIVATE_KEY_BYTES) return undefined
+  return `privateKey has ${privateKey.length} bytes, more than ${MAX_PRIVATE_KEY_BYTES}`
 }
 
-function isText(list: unknown): boolean {
-  return Array.isArray(list) && list.every(element => typeof element === 'string')
-}
-
+/** Nothing is learned here: the roots of an answer that is refused were never trusted. */
 async function verify(
   { verifier, clock }: IssuanceOptions,
   { identity, trustStore }: IssuanceRequest,
   answer: IssuedCertificate,
   { key }: PrivateKey,
-): Promise<VerifiedChain> {
-  const against = (anchors: readonly TrustAnchor[]) =>
+): Promise<{ readonly verified: VerifiedChain; readonly offered: OfferedRoots }> {
+  const against = (anchors: readonly Root[]) =>
     verifier.verify(answer.chain, { identity, key, anchors: anchors.map(a => a.certificate), now: clock.now() })
-  const known = await trustStore.anchorsFor(identity, answer)
+  const offered = await trustStore.readOffered(identity, answer.roots)
+  const known = trustStore.anchorsFor(offered)
   try {
-    return against(known)
+    return { verified: against(known), offered }
   } catch (error) {
     // The CA may have changed its root since it was last asked for its list.
     await trustStore.refresh()
-    const now = await trustStore.anchorsFor(identity, answer)
-    if (now.length === known.length) throw error
-    return against(now)
+    const now = trustStore.anchorsFor(offered)
+    if (now.length === known.length) throw withRejected(error, offered)
+    return { verified: against(now), offered }
   }
+}
+
+/** The chain may lead to a root that was left out. */
+function withRejected(error: unknown, { rejected }: OfferedRoots): unknown {
+  if (!(error instanceof CAError) || rejected.length === 0) return error
+  return new CAError(error.code, `${error.message}. Roots that came with it were left out: ${summarize(rejected)}`, {
+    cause: error,
+  })
 }
 
 /** What was verified, as it is served. */
 export function toIssued(
   trustStore: TrustStore,
   verified: VerifiedChain,
+  { bundle, anchor: root }: AcceptedRoot,
   {
     identity,
     privateKey,
     ...origin
-  }: Pick<Issued, 'source' | 'receivedAt' | 'place'> & { readonly identity: SpiffeId; readonly privateKey: Uint8Array },
+  }: Pick<Issued, 'source' | 'receivedAt' | 'place'> & { readonly identity: SpiffeId; readonly privateKey: SealedKey },
 ): Issued {
-  const bundle = trustStore.bundle(trustDomainOf(identity))
-  const root = bundle?.anchor(verified.rootFingerprint)
-  if (!bundle || !root) throw new CAError('bad-response', `The root of ${identity} went away while it was issued`)
   const lease = bundle.lease(root.fingerprint, verified.notAfter)
   const secret = new CertificateSecret({
     identity,

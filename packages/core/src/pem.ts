@@ -19,3 +19,8 @@ export function derToPem(der: Uint8Array, label: 'CERTIFICATE' | 'CERTIFICATE RE
   const base64 = Buffer.from(der.buffer, der.byteOffset, der.byteLength).toString('base64')
   return `-----BEGIN ${label}-----\n${base64.replace(/.{64}(?!$)/g, '$&\n')}\n-----END ${label}-----\n`
 }
+
+/** Whether a plugin, which may give anything, gave a list of text. */
+export function isListOfText(list: unknown): boolean {
+  return Array.isArray(list) && list.every(element => typeof element === 'string')
+}

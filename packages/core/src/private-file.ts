@@ -24,17 +24,17 @@ const OTHERS = 0o077
 export type Trust = 'ours' | 'operators'
 
 /**
- * The whole file, or `undefined` if there is none. Rejects with a {@link StoreError} if it is no regular file, is too
+ * The whole file, of at most `maxBytes` (default 256 kB), or `undefined` if there is none. Rejects with a {@link StoreError} if it is no regular file, is too
  * large, has another owner, or others can write to it; `ours`: also if it is a link, or others can read it.
  */
-export async function readPrivateFile(path: string, trust: Trust): Promise<Buffer | undefined> {
+export async function readPrivateFile(path: string, trust: Trust, maxBytes = MAX_BYTES): Promise<Buffer | undefined> {
   let file: number | undefined
   try {
     const follow = trust === 'ours' ? constants.O_NOFOLLOW : 0
     // Opening a FIFO would otherwise wait for its writer.
     file = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK | follow)
     const status = await statFile(file)
-    checkStatus(path, status, trust)
+    checkStatus(path, status, { trust, maxBytes })
     if (trust === 'operators') checkFile(path, status)
     const bytes = Buffer.alloc(status.size)
     const { bytesRead } = await readBytes(file, bytes, 0, bytes.length, 0)
@@ -98,10 +98,14 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-function checkStatus(path: string, { uid, mode, size }: Stats, trust: Trust): void {
+function checkStatus(
+  path: string,
+  { uid, mode, size }: Stats,
+  { trust, maxBytes }: { readonly trust: Trust; readonly maxBytes: number },
+): void {
   const self = process.geteuid?.()
   if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw unusableFile(path, 'is no regular file. Remove it')
-  if (size > MAX_BYTES) throw unusableFile(path, `is ${size} bytes, more than ${MAX_BYTES}`)
+  if (size > maxBytes) throw unusableFile(path, `is ${size} bytes, more than ${maxBytes}`)
   if (mode & OTHERS_WRITE)
     throw unusableFile(path, `can be written by others (mode ${formatMode(mode)}): find out who has, then remove it`)
   // In a sticky folder, as a mounted Secret's is, only the owner tells who wrote it.

@@ -3,12 +3,12 @@ import { CAError } from './ca-client.ts'
 import type { CertificateVerifier } from './certificate-verifier.ts'
 import type { Clock } from './clock.ts'
 import { type Issued, toIssued } from './issuance.ts'
+import { type KeyVault, SealedKey } from './key-vault.ts'
 import type { LedgerEvent } from './ledger.ts'
 import { splitCertificates } from './pem.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import { type Store, StoreError } from './store.ts'
-import type { TrustAnchor } from './trust-bundle.ts'
-import type { TrustStore } from './trust-store.ts'
+import type { OfferedRoots, TrustStore } from './trust-store.ts'
 import { untilAborted } from './until-aborted.ts'
 
 /** A disk that hangs must not keep the CA from being asked. */
@@ -18,6 +18,7 @@ export interface RestorationOptions {
   readonly store: Store
   readonly trust: TrustStore
   readonly verifier: CertificateVerifier
+  readonly vault: KeyVault
   readonly clock: Clock
   readonly record: (name: string, event: LedgerEvent) => void
 }
@@ -52,7 +53,7 @@ export async function restore(options: RestorationOptions, identity: SpiffeId): 
 }
 
 async function check(
-  { trust, verifier, clock, record }: RestorationOptions,
+  { trust, verifier, vault, clock, record }: RestorationOptions,
   identity: SpiffeId,
   source: Restored['source'],
   read: () => Promise<Found | undefined>,
@@ -67,7 +68,8 @@ async function check(
     if (!found) return undefined
     privateKey = found.privateKey
     const chain = splitCertificates(Buffer.from(found.chain).toString('latin1'))
-    const anchors = await anchorsFor(trust, identity, found.roots ?? [])
+    const offered = await offeredRoots(trust, identity, found.roots)
+    const anchors = trust.anchorsFor(offered)
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const verified = verifier.verify(chain, {
       identity,
@@ -78,7 +80,13 @@ async function check(
     const { place, isProvisional } = found
     // A clock that was set back must not put off the renewal.
     const receivedAt = Math.min(found.receivedAt, clock.now())
-    return { ...toIssued(trust, verified, { identity, privateKey, source, receivedAt, place }), source, isProvisional }
+    const accepted = trust.accept(offered, verified.rootFingerprint)
+    const sealed = new SealedKey(vault, privateKey)
+    return {
+      ...toIssued(trust, verified, accepted, { identity, privateKey: sealed, source, receivedAt, place }),
+      source,
+      isProvisional,
+    }
   } catch (error) {
     privateKey?.fill(0)
     record(identity, { kind: 'not-restored', reason: `${WHAT[source]}: ${reasonOf(error)}` })
@@ -87,15 +95,13 @@ async function check(
 }
 
 /** Asks the CA for nothing: without a list that it has told, ten thousand would each ask again. */
-async function anchorsFor(
+async function offeredRoots(
   trust: TrustStore,
   identity: SpiffeId,
-  roots: readonly string[],
-): Promise<readonly TrustAnchor[]> {
-  if (roots.length > 0) return await trust.anchorsFor(identity, { chain: [], roots })
-  const trustDomain = trustDomainOf(identity)
-  if (!trust.bundle(trustDomain)) await trust.firstAsked
-  return trust.bundle(trustDomain)?.anchors() ?? []
+  roots: readonly string[] = [],
+): Promise<OfferedRoots> {
+  if (roots.length === 0 && !trust.bundle(trustDomainOf(identity))) await trust.firstAsked
+  return await trust.readOffered(identity, roots)
 }
 
 const WHAT = { store: 'the stored certificate', bootstrap: 'the bootstrap certificate' } as const

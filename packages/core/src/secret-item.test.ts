@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
+import { plainKeyVault, SealedKey } from './key-vault.ts'
+import { privateKeyOf } from './reveal-key.ts'
 import { CertificateSecret } from './secret-item.ts'
 
 const [LEAF, INTERMEDIATE, OTHER] = ['leaf', 'intermediate', 'other'].map(
@@ -13,7 +15,7 @@ function secret(certificateChain = `${LEAF}${INTERMEDIATE}`, privateKey = Buffer
     identity: 'spiffe://cluster.local/ns/default/sa/web',
     version: 'v1',
     certificateChain,
-    privateKey,
+    privateKey: new SealedKey(plainKeyVault, privateKey),
     notBefore: 0,
     notAfter: 1,
     serialNumber: '4A',
@@ -26,6 +28,9 @@ test('a secret shows no key, however it is printed, serialised, cloned or thrown
   const texts = [
     inspect(item, { depth: 10, showHidden: true }),
     inspect({ nested: [item] }, { depth: 10 }),
+    inspect(item.privateKey, { depth: 10, showHidden: true }),
+    JSON.stringify([item.privateKey, structuredClone(item.privateKey)]),
+    `${item.privateKey}`,
     inspect(cause, { depth: 10 }),
     JSON.stringify({ item }),
     `${item}`,
@@ -45,7 +50,7 @@ test('a secret has its key and its chain back as they were, with intermediates o
   for (const chain of chains) {
     const item = secret(chain)
     assert.equal(Buffer.from(item.certificateChain).toString(), chain)
-    assert.equal(Buffer.from(item.privateKey()).toString(), KEY)
+    assert.equal(privateKeyOf(item).toString(), KEY)
   }
   for (let index = 0; index < 100; index++) {
     const chain = `${LEAF}${LEAF}${index}`
@@ -57,9 +62,8 @@ test('the key that was handed in is wiped, and that of the secret when it is tol
   const handedIn = Buffer.from(KEY)
   const item = secret(LEAF, handedIn)
   assert.ok(handedIn.every(byte => byte === 0))
-  const bytes = item.privateKey()
-  assert.equal(Buffer.from(bytes).toString(), KEY)
+  assert.equal(privateKeyOf(item).toString(), KEY)
   item.wipe()
-  assert.ok(bytes.every(byte => byte === 0))
+  assert.equal(item.privateKey.isWiped, true)
   assert.equal(Buffer.from(item.certificateChain).toString(), LEAF)
 })

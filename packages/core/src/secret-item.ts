@@ -1,5 +1,6 @@
 /** What SDS hands out: a key with its certificate chain, or a set of roots. */
 import { inspect } from 'node:util'
+import type { SealedKey } from './key-vault.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 
 /** One version of a secret. Two items with the same `version` carry the same certificates. */
@@ -15,17 +16,17 @@ export class CertificateSecret {
   readonly notAfter: number
   /** Lower-case hex, as Envoy's `/certs` prints it. */
   readonly serialNumber: string
-  /** Key and leaf (PEM) in one allocation of their own: two more cost a tenth of what an idle identity takes. */
-  readonly #keyAndLeaf: Uint8Array
-  readonly #keyLength: number
+  readonly #privateKey: SealedKey
+  /** PEM. As text, since an array of bytes takes two objects and an allocation more. */
+  readonly #leaf: string
   readonly #intermediates: Uint8Array
 
-  /** `certificateChain` is PEM, leaf first, without the root. `privateKey` is copied and then wiped. */
+  /** `certificateChain` is PEM, leaf first, without the root. `privateKey` is taken over. */
   constructor(fields: {
     readonly identity: SpiffeId
     readonly version: string
     readonly certificateChain: string
-    readonly privateKey: Uint8Array
+    readonly privateKey: SealedKey
     readonly notBefore: number
     readonly notAfter: number
     readonly serialNumber: string
@@ -35,29 +36,27 @@ export class CertificateSecret {
     this.notBefore = fields.notBefore
     this.notAfter = fields.notAfter
     this.serialNumber = fields.serialNumber
-    const { certificateChain, privateKey } = fields
+    const { certificateChain } = fields
     const leafEnd = endOfFirst(certificateChain)
-    this.#keyLength = privateKey.length
-    this.#keyAndLeaf = new Uint8Array(privateKey.length + leafEnd)
-    this.#keyAndLeaf.set(privateKey)
-    privateKey.fill(0)
-    ASCII.encodeInto(certificateChain.slice(0, leafEnd), this.#keyAndLeaf.subarray(privateKey.length))
+    this.#privateKey = fields.privateKey
+    // Through bytes: a part of a string would keep the whole.
+    this.#leaf = Buffer.from(certificateChain.slice(0, leafEnd), 'latin1').toString('latin1')
     this.#intermediates = intermediatesOf(certificateChain.slice(leafEnd))
   }
 
   /** PEM, leaf first, without the root; bytes of the caller's own. */
   get certificateChain(): Buffer {
-    return Buffer.concat([this.#keyAndLeaf.subarray(this.#keyLength), this.#intermediates])
+    return Buffer.concat([Buffer.from(this.#leaf, 'latin1'), this.#intermediates])
   }
 
-  /** PEM. Copied into the encoded response and nowhere else. */
-  privateKey(): Uint8Array {
-    return this.#keyAndLeaf.subarray(0, this.#keyLength)
+  /** It goes into a response while that is written, and nowhere else. */
+  get privateKey(): SealedKey {
+    return this.#privateKey
   }
 
   /** Overwrites the key. Only the SecretManager calls it, once no stream can be handed this item any more. */
   wipe(): void {
-    this.privateKey().fill(0)
+    this.#privateKey.wipe()
   }
 
   toJSON(): string {

@@ -5,6 +5,7 @@ import { type CertificateVerifier, nodeCertificateVerifier } from './certificate
 import type { Clock } from './clock.ts'
 import type { IssuanceOptions } from './issuance.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
+import { type KeyVault, plainKeyVault } from './key-vault.ts'
 import type { LedgerEntry } from './ledger.ts'
 import { PendingRequestsInMemory } from './pending-requests.ts'
 import type { RetryPolicy } from './rotation.ts'
@@ -26,6 +27,8 @@ export interface SecretManagerOptions {
   readonly random?: () => number
   /** Default: on node:crypto. */
   readonly verifier?: CertificateVerifier
+  /** Keeps the private keys. Default: each as it is, in one buffer. */
+  readonly vault?: KeyVault
   /** Default: `ecdsa-p256`. */
   readonly keyType?: KeyType
   /** Default: `pkcs8`. */
@@ -89,6 +92,7 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
       pending: options.store?.pending ?? new PendingRequestsInMemory(),
       keyGenerator: options.keyGenerator,
       verifier: options.verifier ?? nodeCertificateVerifier,
+      vault: options.vault ?? plainKeyVault,
       clock: options.clock,
       keyType: options.keyType ?? 'ecdsa-p256',
       keyFormat: options.keyFormat ?? 'pkcs8',

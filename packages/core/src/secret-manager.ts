@@ -265,14 +265,10 @@ export class SecretManager implements AsyncDisposable {
   /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
   #keepInStore({ identity, served: { current } }: Managed): void {
     if (!current || current.source === 'store' || current.source === 'bootstrap') return
+    if (!this.#store) return
     const { secret, source, receivedAt, place } = current
-    this.#store?.keep(identity, {
-      chain: secret.certificateChain,
-      privateKey: secret.privateKey(),
-      receivedAt,
-      place,
-      isProvisional: source === 'brought',
-    })
+    const facts = { chain: secret.certificateChain, receivedAt, place, isProvisional: source === 'brought' }
+    secret.privateKey.open(privateKey => this.#store?.keep(identity, { ...facts, privateKey }))
   }
 
   #onUnused(identity: SpiffeId): void {

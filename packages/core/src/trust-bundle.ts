@@ -1,15 +1,10 @@
 /** The roots of one trust domain, and how they come and go: first old ∪ new, the old one last. */
-import { createHash, X509Certificate } from 'node:crypto'
+import { createHash } from 'node:crypto'
+import { MAX_ROOTS, MAX_ROOTS_LENGTH, nameOf, type Root, type RootReader } from './root-reader.ts'
 import { TrustBundleSecret } from './secret-item.ts'
 
 /** One trust anchor. */
-export interface TrustAnchor {
-  /** SHA-256 of the DER, hex. */
-  readonly fingerprint: string
-  readonly pem: string
-  readonly certificate: X509Certificate
-  readonly notBefore: number
-  readonly notAfter: number
+export interface TrustAnchor extends Root {
   /** When this bundle first held it, milliseconds since the epoch. */
   readonly learnedAt: number
   /** Until then a leaf under it may meet peers that do not know it yet. */
@@ -44,11 +39,16 @@ export interface Learned {
   readonly rejected: readonly string[]
 }
 
-/** Roots compared by the SHA-256 of their DER, never by bytes or order. */
+/**
+ * Roots compared by the SHA-256 of their DER, never by bytes or order: at most 100, of 1 MB of PEM together, whatever
+ * brought them and whenever.
+ */
 export class TrustBundle {
   readonly trustDomain: string
   readonly #settleMs: number
   readonly #held = new Map<string, Held>()
+  /** Of the PEM of all that are held. */
+  #length = 0
   #secret: TrustBundleSecret | undefined
 
   /** `settleMs`: how long peers get to learn a new root before leaves under it are served. */
@@ -75,43 +75,43 @@ export class TrustBundle {
   }
 
   /**
-   * Adds roots; never removes one. `complete` says that the CA trusts these and no others, so that the missing ones may
-   * go once nothing needs them. Certificates that do not parse, are no CA's or have expired are left out.
+   * Adds roots; never removes one that has not expired. `listed`: the CA lists them. `complete`: it trusts these and no
+   * others, so that the missing ones may go once nothing needs them. Where the bundle is full, the first ones are taken.
    */
-  learn(pems: readonly string[], { complete, now }: { readonly complete: boolean; readonly now: number }): Learned {
-    const parsed = pems.map(pem => this.#present(pem, now) ?? parseAnchor(pem, now))
-    const good = parsed.filter(anchor => typeof anchor !== 'string')
-    const rejected = parsed.filter(anchor => typeof anchor === 'string')
+  learn(
+    roots: readonly Root[],
+    { listed, complete, now }: { readonly listed: boolean; readonly complete: boolean; readonly now: number },
+  ): Learned {
     const settlesAt = this.#held.size === 0 ? now : now + this.#settleMs
     const added: TrustAnchor[] = []
-    for (const root of good) {
+    const rejected: string[] = []
+    for (const root of roots) {
       const held = this.#held.get(root.fingerprint)
       if (held) {
-        if (complete) held.standing = 'listed'
+        if (listed) held.standing = 'listed'
+        continue
+      }
+      if (!this.#makeRoom(root, now)) {
+        rejected.push(`${nameOf(root.certificate)} has no place beside the ${this.#held.size} that are trusted`)
         continue
       }
       const anchor = { ...root, learnedAt: now, settlesAt }
-      this.#held.set(root.fingerprint, {
-        anchor,
-        standing: complete ? 'listed' : 'inferred',
-        leases: 0,
-        leavesUntil: 0,
-      })
+      this.#hold({ anchor, standing: listed ? 'listed' : 'inferred', leases: 0, leavesUntil: 0 })
       added.push(anchor)
     }
     // A list without one good root is a fault at the CA, not a wish to trust nobody.
-    const givenUp = complete && good.length > 0 ? this.#giveUpAllBut(new Set(good.map(root => root.fingerprint))) : []
+    const givenUp = complete && roots.length > 0 ? this.#giveUpAllBut(new Set(roots.map(root => root.fingerprint))) : []
     if (added.length > 0) this.#rebuild()
     return { added, givenUp, rejected }
   }
 
-  /** Takes up the roots of the process before, as they were. Gives why some were left out. */
-  restore(roots: readonly StoredRoot[], now: number): readonly string[] {
+  /** Takes up the roots of the previous process, as they were. Gives why some were left out. */
+  restore(roots: readonly StoredRoot[], reader: RootReader, now: number): readonly string[] {
     const rejected: string[] = []
-    for (const { pem, learnedAt, settlesAt, standing, leavesUntil } of roots) {
-      const root = parseAnchor(pem, now)
-      if (typeof root === 'string') {
-        rejected.push(root)
+    for (const { pem, learnedAt, settlesAt, standing, leavesUntil } of roots.slice(0, MAX_ROOTS)) {
+      const root = pem.length > MAX_ROOTS_LENGTH - this.#length ? 'there is no place for it' : reader.readOne(pem)
+      if (typeof root === 'string' || root.notAfter <= now) {
+        rejected.push(typeof root === 'string' ? root : `${nameOf(root.certificate)} has expired`)
         continue
       }
       const anchor = {
@@ -119,7 +119,7 @@ export class TrustBundle {
         learnedAt: Math.min(learnedAt, now),
         settlesAt: Math.min(settlesAt, now + this.#settleMs),
       }
-      this.#held.set(root.fingerprint, { anchor, standing, leases: 0, leavesUntil })
+      this.#hold({ anchor, standing, leases: 0, leavesUntil })
     }
     if (this.#held.size > 0) this.#rebuild()
     return rejected
@@ -153,20 +153,35 @@ export class TrustBundle {
   prune(now: number): boolean {
     const newestInUse = Math.max(...[...this.#held.values()].map(held => (held.leases > 0 ? held.anchor.learnedAt : 0)))
     const size = this.#held.size
-    for (const [fingerprint, { anchor, standing, leases, leavesUntil }] of this.#held) {
+    for (const { anchor, standing, leases, leavesUntil } of this.#held.values()) {
       if (leases > 0 || this.#held.size === 1) continue
       const superseded = standing === 'inferred' && leavesUntil <= now && anchor.learnedAt < newestInUse
-      if (standing === 'given-up' || anchor.notAfter <= now || superseded) this.#held.delete(fingerprint)
+      if (standing === 'given-up' || anchor.notAfter <= now || superseded) this.#drop(anchor)
     }
     if (this.#held.size === size) return false
     this.#rebuild()
     return true
   }
 
-  /** The same roots come with every certificate: reading them each time cost a tenth of a cold start. */
-  #present(pem: string, now: number): TrustAnchor | undefined {
-    for (const { anchor } of this.#held.values()) if (anchor.pem === pem && anchor.notAfter > now) return anchor
-    return undefined
+  /** Only what has expired and is not in use gives way: who could have others evicted would choose what is trusted. */
+  #makeRoom({ pem }: Root, now: number): boolean {
+    const fits = () => this.#held.size < MAX_ROOTS && this.#length + pem.length <= MAX_ROOTS_LENGTH
+    if (fits()) return true
+    for (const { anchor, leases } of this.#held.values()) if (leases === 0 && anchor.notAfter <= now) this.#drop(anchor)
+    this.#rebuild()
+    return fits()
+  }
+
+  #hold(held: Held): void {
+    const { fingerprint, pem } = held.anchor
+    if (this.#held.has(fingerprint)) return
+    this.#held.set(fingerprint, held)
+    this.#length += pem.length
+  }
+
+  #drop({ fingerprint, pem }: TrustAnchor): void {
+    this.#held.delete(fingerprint)
+    this.#length -= pem.length
   }
 
   #giveUpAllBut(listed: ReadonlySet<string>): string[] {
@@ -188,24 +203,5 @@ export class TrustBundle {
       version: version.digest('hex'),
       trustedCa: Buffer.from(anchors.map(anchor => anchor.pem).join('')),
     })
-  }
-}
-
-function parseAnchor(pem: string, now: number): Omit<TrustAnchor, 'learnedAt' | 'settlesAt'> | string {
-  let certificate: X509Certificate
-  try {
-    certificate = new X509Certificate(pem)
-  } catch {
-    return `a root of ${pem.length} characters is not an X.509 certificate`
-  }
-  const notAfter = certificate.validToDate.getTime()
-  if (!certificate.ca) return `root with serial ${certificate.serialNumber} is not a CA certificate`
-  if (!(notAfter > now)) return `root with serial ${certificate.serialNumber} expired at ${certificate.validTo}`
-  return {
-    fingerprint: createHash('sha256').update(certificate.raw).digest('hex'),
-    pem: certificate.toString(),
-    certificate,
-    notBefore: certificate.validFromDate.getTime(),
-    notAfter,
   }
 }

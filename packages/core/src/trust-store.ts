@@ -1,9 +1,10 @@
 /** The trust bundles, one per trust domain, fed by the CA's own list and by the roots that come with certificates. */
-
-import { type CAClient, CAError, type IssuedCertificate } from './ca-client.ts'
+import { type CAClient, CAError } from './ca-client.ts'
 import type { Clock } from './clock.ts'
 import { errorText } from './error-text.ts'
 import type { LedgerEvent } from './ledger.ts'
+import { isListOfText } from './pem.ts'
+import { type ReadRoots, type Root, RootReader, summarize } from './root-reader.ts'
 import { type RetryPolicy, retryDelay } from './rotation.ts'
 import type { TrustBundleSecret } from './secret-item.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
@@ -13,6 +14,8 @@ import { untilAborted } from './until-aborted.ts'
 
 /** How often a CA that cannot tell of changes by itself is asked for its roots. */
 const POLL_MS = 5 * 60_000
+/** The most trust domains of which roots are held. */
+const MAX_TRUST_DOMAINS = 100
 
 export interface TrustStoreOptions {
   readonly ca: CAClient
@@ -29,12 +32,24 @@ export interface TrustStoreOptions {
   readonly onRootsMoved: (trustDomain: string, learned: Learned) => void
 }
 
+/** What an answer brought along. Nothing of it is trusted before the answer is accepted. */
+export interface OfferedRoots extends Pick<ReadRoots, 'roots' | 'rejected'> {
+  readonly identity: SpiffeId
+}
+
+/** A root that is trusted, and the bundle that holds it. */
+export interface AcceptedRoot {
+  readonly bundle: TrustBundle
+  readonly anchor: TrustAnchor
+}
+
 type Listener = (secret: TrustBundleSecret) => void
 
 export class TrustStore implements Disposable {
   /** Resolves when the CA has told its list for the first time, or has failed to, or has none. */
   readonly firstAsked: Promise<void>
   readonly #options: TrustStoreOptions
+  readonly #reader = new RootReader()
   readonly #bundles = new Map<string, TrustBundle>()
   readonly #listeners = new Map<string, Set<Listener>>()
   readonly #prunes = new Map<string, Disposable>()
@@ -64,12 +79,36 @@ export class TrustStore implements Disposable {
     return { [Symbol.dispose]: () => void listeners.delete(listener) }
   }
 
-  /** Takes in the roots that came with a certificate, and gives those that its chain may end under. */
-  async anchorsFor(identity: SpiffeId, answer: IssuedCertificate): Promise<readonly TrustAnchor[]> {
+  /** Reads the roots that came with an answer for `identity`; they are not trusted yet. */
+  async readOffered(identity: SpiffeId, pems: readonly string[] = []): Promise<OfferedRoots> {
+    const { roots, rejected } = await this.#reader.read(pems, this.#options.clock.now())
+    return { identity, roots, rejected }
+  }
+
+  /** What the chain of an answer may end under: the roots that are trusted, and those that came with it. */
+  anchorsFor({ identity, roots }: OfferedRoots): readonly Root[] {
+    const known = this.#bundles.get(trustDomainOf(identity))
+    return [...(known?.anchors() ?? []), ...roots.filter(root => !known?.anchor(root.fingerprint))]
+  }
+
+  /**
+   * Takes in the roots of an answer that has passed every check, with a chain that ends under `rootFingerprint`, and gives
+   * that one in its bundle. All of them are taken while there is room, since the list is old ∪ new during a rotation.
+   * Throws a {@link CAError} if there is no place for the one that the chain needs.
+   */
+  accept({ identity, roots, rejected }: OfferedRoots, rootFingerprint: string): AcceptedRoot {
     const trustDomain = trustDomainOf(identity)
-    if (answer.roots && answer.roots.length > 0) this.#learn(trustDomain, answer.roots, false)
-    else if (!this.#bundles.has(trustDomain)) await this.refresh()
-    return this.#bundles.get(trustDomain)?.anchors() ?? []
+    const isNeeded = ({ fingerprint }: Root) => fingerprint === rootFingerprint
+    const ordered = [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))]
+    if (ordered.length > 0 || rejected.length > 0)
+      this.#learn(trustDomain, { roots: ordered, rejected }, { listed: false, complete: false })
+    const bundle = this.#bundles.get(trustDomain)
+    const anchor = bundle?.anchor(rootFingerprint)
+    if (bundle && anchor) return { bundle, anchor }
+    throw new CAError(
+      'bad-response',
+      `The root of ${identity} is not trusted: there is no place for it beside those of ${trustDomain}, or it went away meanwhile. Have the CA give up the roots that it does not need, then restart.`,
+    )
   }
 
   /** Asks the CA for its list now, once for all who ask meanwhile. Never rejects: a failure is recorded and tried again. */
@@ -112,7 +151,7 @@ export class TrustStore implements Disposable {
     // No list will ever give up what another CA had listed.
     const taken = ca.trustBundle ? roots : roots.map(root => ({ ...root, standing: withoutList(root.standing) }))
     const bundle = new TrustBundle(trustDomain, settleMs)
-    for (const reason of bundle.restore(taken, clock.now()))
+    for (const reason of bundle.restore(taken, this.#reader, clock.now()))
       this.#options.record(`spiffe://${trustDomain}`, { kind: 'not-restored', reason })
     if (!bundle.secret) return
     this.#bundles.set(trustDomain, bundle)
@@ -134,10 +173,12 @@ export class TrustStore implements Disposable {
     if (!ca.trustBundle || this.#closed.signal.aborted) return
     try {
       const roots = await this.#ask(signal => ca.trustBundle?.({ signal }) ?? Promise.resolve([]))
+      const read = await this.#reader.read(roots, clock.now())
       if (this.#closed.signal.aborted) return
-      this.#learn(trustDomain, roots, true)
+      this.#learn(trustDomain, read, { listed: true, complete: read.isWhole })
       this.#failures = 0
       if (!ca.subscribe) this.#refreshAt(clock.now() + POLL_MS)
+      else if (read.validFrom !== undefined) this.#refreshAt(Math.max(read.validFrom, clock.now() + POLL_MS))
     } catch (error) {
       if (this.#closed.signal.aborted) return
       const { code, message } = error instanceof CAError ? error : new CAError('unavailable', errorText(error))
@@ -159,7 +200,9 @@ export class TrustStore implements Disposable {
       deadline.abort(new CAError('timeout', `no answer within ${timeoutMs} ms`)),
     )
     const signal = AbortSignal.any([deadline.signal, this.#closed.signal])
-    return await untilAborted(call(signal), signal)
+    const roots = await untilAborted(call(signal), signal)
+    if (isListOfText(roots)) return roots
+    throw new CAError('bad-response', 'its plugin gave something else than a list of PEM certificates')
   }
 
   #refreshAt(time: number): void {
@@ -167,20 +210,38 @@ export class TrustStore implements Disposable {
     this.#nextRefresh = this.#options.clock.at(time, () => void this.refresh())
   }
 
-  #learn(trustDomain: string, roots: readonly string[], complete: boolean): void {
-    const { clock, record, settleMs, onRootsMoved } = this.#options
-    const bundle = this.#bundles.get(trustDomain) ?? new TrustBundle(trustDomain, settleMs)
-    const learned = bundle.learn(roots, { complete, now: clock.now() })
-    for (const reason of learned.rejected) {
-      record(`spiffe://${trustDomain}`, { kind: 'ca-error', code: 'bad-response', message: `Left out: ${reason}` })
+  #learn(
+    trustDomain: string,
+    read: Pick<ReadRoots, 'roots' | 'rejected'>,
+    how: { readonly listed: boolean; readonly complete: boolean },
+  ): void {
+    const { clock, onRootsMoved } = this.#options
+    const bundle = this.#bundles.get(trustDomain) ?? this.#newBundle(trustDomain)
+    const learned = bundle?.learn(read.roots, { ...how, now: clock.now() }) ?? NO_PLACE
+    this.#tellRejected(trustDomain, [...read.rejected, ...learned.rejected])
+    if (!bundle) return
+    if (learned.added.length > 0) {
+      this.#bundles.set(trustDomain, bundle)
+      this.#publish(bundle)
     }
-    if (bundle.anchors().length > 0) this.#bundles.set(trustDomain, bundle)
-    if (learned.added.length > 0) this.#publish(bundle)
     if (learned.added.length > 0 || learned.givenUp.length > 0) {
       this.#keep(bundle)
       onRootsMoved(trustDomain, learned)
       this.schedulePrune(trustDomain)
     }
+  }
+
+  #newBundle(trustDomain: string): TrustBundle | undefined {
+    // The agent's own always has its place.
+    const others = this.#bundles.size - (this.#bundles.has(this.#options.trustDomain) ? 1 : 0)
+    if (trustDomain !== this.#options.trustDomain && others >= MAX_TRUST_DOMAINS - 1) return undefined
+    return new TrustBundle(trustDomain, this.#options.settleMs)
+  }
+
+  #tellRejected(trustDomain: string, reasons: readonly string[]): void {
+    if (reasons.length === 0) return
+    const message = `Roots were left out: ${summarize(reasons)}`
+    this.#options.record(`spiffe://${trustDomain}`, { kind: 'ca-error', code: 'bad-response', message })
   }
 
   #publish(bundle: TrustBundle): void {
@@ -193,6 +254,12 @@ export class TrustStore implements Disposable {
     })
     for (const listener of this.#listeners.get(trustDomain) ?? []) listener(secret)
   }
+}
+
+const NO_PLACE: Learned = {
+  added: [],
+  givenUp: [],
+  rejected: [`roots of ${MAX_TRUST_DOMAINS} trust domains are held already`],
 }
 
 function withoutList(standing: StoredRoot['standing']): StoredRoot['standing'] {

@@ -31,10 +31,13 @@ export class UntrustedPathError extends Error {
   override readonly name = 'UntrustedPathError'
   /** Absolute: a folder, link or file on the way. */
   readonly component: string
+  /** `not-a-directory` is a mistake, and `untrusted` may be an attack. */
+  readonly reason: 'untrusted' | 'not-a-directory'
 
-  constructor(component: string, message: string) {
+  constructor(component: string, message: string, reason: UntrustedPathError['reason'] = 'untrusted') {
     super(message)
     this.component = component
+    this.reason = reason
   }
 }
 
@@ -259,10 +262,18 @@ function isSticky({ stats }: Component): boolean {
 }
 
 function noDirectory(component: Component): UntrustedPathError {
-  return refusal(component, 'is not a directory. Name another path')
+  return new UntrustedPathError(
+    component.path,
+    `${describe(component)} is not a directory. Name another path.`,
+    'not-a-directory',
+  )
 }
 
-function refusal({ path, stats: { mode, uid, gid } }: Component, reason: string): UntrustedPathError {
+function refusal(component: Component, reason: string): UntrustedPathError {
+  return new UntrustedPathError(component.path, `${describe(component)} ${reason}.`)
+}
+
+function describe({ path, stats: { mode, uid, gid } }: Component): string {
   const octal = (mode & 0o7777).toString(8).padStart(4, '0')
-  return new UntrustedPathError(path, `${path} (mode ${octal}, owner ${uid}:${gid}) ${reason}.`)
+  return `${path} (mode ${octal}, owner ${uid}:${gid})`
 }

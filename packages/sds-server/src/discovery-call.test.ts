@@ -10,6 +10,7 @@ import { DiscoveryCall, type StreamTransport } from './discovery-call.ts'
 import { MessageComposer } from './discovery-message.ts'
 import { DiscoveryRequest, DiscoveryResponse } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { decodeDiscoveryRequest } from './request-codec.ts'
+import type { ResponseFrame } from './response-frame.ts'
 import type { SdsContext } from './sds-context.ts'
 import { deltaEncoder, sotwEncoder } from './secret-encoding.ts'
 import { SotwStream } from './sotw-stream.ts'
@@ -28,9 +29,11 @@ class OneByOne implements StreamTransport {
     this.reads++
   }
 
-  sendMessage(message: Buffer, written: () => void): void {
+  sendMetadata(): void {}
+
+  sendMessage(frame: ResponseFrame, written: () => void): void {
     assert.equal(this.#written, undefined, 'a second message while one is on its way')
-    this.sent.push(DiscoveryResponse.decode(message))
+    this.sent.push(DiscoveryResponse.decode(frame.message))
     this.#written = written
   }
 

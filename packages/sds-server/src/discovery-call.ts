@@ -11,6 +11,7 @@ import type { Decoded } from './request-codec.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsMethod, StreamInfo } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
+import { type FrameSink, sendFrame } from './send-frame.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 import type { SecretView } from './subscriptions.ts'
 import type { TurnTaker } from './turn-queue.ts'
@@ -37,7 +38,7 @@ export interface Answer {
 }
 
 /** What a stream needs of its gRPC call. */
-export type StreamTransport = Pick<ServerInterceptingCallInterface, 'startRead' | 'sendMessage' | 'sendStatus'>
+export type StreamTransport = FrameSink & Pick<ServerInterceptingCallInterface, 'startRead' | 'sendStatus'>
 
 /** What grpc-js tells of a call; it has no public name for it. */
 type CallListener = Parameters<ServerInterceptingCallInterface['start']>[0]
@@ -233,13 +234,13 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
       const message = this.#stream.take()
       if (!message) return
       this.#state = 'writing'
-      this.#call.sendMessage(this.#options.encoder.encodeMessage(message), () => this.#onWritten())
+      sendFrame(this.#call, this.#options.encoder.encodeMessage(message), () => this.#onWritten())
     } catch (error) {
       this.refuse(error)
     }
   }
 
-  /** grpc-js calls this when HTTP/2 has taken the message, which it does as far as the peer's window is open. */
+  /** Called when the message is on the socket, where it goes as far as the peer's window is open. */
   #onWritten(): void {
     if (this.#state !== 'writing') return
     this.#state = 'idle'

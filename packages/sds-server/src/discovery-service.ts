@@ -19,9 +19,11 @@ import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discover
 import { toStatusError } from './grpc-status.ts'
 import { describePeer, toLedgerEvent } from './report-to-ledger.ts'
 import { type Decoded, decodeDeltaRequest, decodeDiscoveryRequest } from './request-codec.ts'
+import type { ResponseFrame } from './response-frame.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsMethod, StreamInfo } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
+import { sendFrame } from './send-frame.ts'
 import { SotwStream } from './sotw-stream.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 
@@ -65,11 +67,12 @@ export class DiscoveryService {
   }
 
   register(server: Server): void {
-    const asIs = (bytes: Buffer) => bytes
+    // Called only where a frame cannot be written to the HTTP/2 stream.
+    const serialize = (frame: ResponseFrame) => frame.message
     const fetch = this.#fetch.bind(this)
-    server.register(STREAM_SECRETS, neverCalled, asIs, decodeDiscoveryRequest, 'bidi')
-    server.register(DELTA_SECRETS, neverCalled, asIs, decodeDeltaRequest, 'bidi')
-    server.register(FETCH_SECRETS, fetch, asIs, decodeDiscoveryRequest, 'unary')
+    server.register(STREAM_SECRETS, neverCalled, serialize, decodeDiscoveryRequest, 'bidi')
+    server.register(DELTA_SECRETS, neverCalled, serialize, decodeDeltaRequest, 'bidi')
+    server.register(FETCH_SECRETS, fetch, serialize, decodeDiscoveryRequest, 'unary')
   }
 
   /** The server has to be made with it: it takes the streams, and counts the other calls, which go on to their handlers. */
@@ -82,7 +85,10 @@ export class DiscoveryService {
     return ({ path }, call) => {
       const open = openers.get(path)
       if (open) return new TakenCall(call, open)
-      if (path === FETCH_SECRETS) return countedCall(call, this.#calls, each => this.#refuse(each, 'FetchSecrets'))
+      if (path === FETCH_SECRETS) {
+        const counted = countedCall(call, this.#calls, each => this.#refuse(each, 'FetchSecrets'))
+        return new FrameCall(counted, call)
+      }
       return countedCall(call, this.#healthCalls, refuseHealthCall)
     }
   }
@@ -131,7 +137,10 @@ export class DiscoveryService {
     }
   }
 
-  #fetch(call: ServerUnaryCall<Decoded<DiscoveryRequest>, Buffer>, callback: sendUnaryData<Buffer>): void {
+  #fetch(
+    call: ServerUnaryCall<Decoded<DiscoveryRequest>, ResponseFrame>,
+    callback: sendUnaryData<ResponseFrame>,
+  ): void {
     const connection = this.#options.connectionOf(call.getPeer())
     if (!connection) {
       callback(toStatusError(connectionCloses()))
@@ -150,7 +159,7 @@ export class DiscoveryService {
     decoded: Decoded<DiscoveryRequest>,
     connection: Connection,
     cancellation: AbortController,
-  ): Promise<Buffer> {
+  ): Promise<ResponseFrame> {
     const { context, maxNames } = this.#options
     if (decoded.kind === 'malformed') throw new StreamRefusal('invalid-argument', 'the message is no discovery request')
     const { request } = decoded
@@ -232,6 +241,20 @@ class TakenCall extends ServerInterceptingCall {
 
   override start(): void {
     this.#open(this.#call)
+  }
+}
+
+/** A call whose handler answers with a frame, which is written past grpc-js. */
+class FrameCall extends ServerInterceptingCall {
+  readonly #call: ServerInterceptingCallInterface
+
+  constructor(next: ServerInterceptingCallInterface, call: ServerInterceptingCallInterface) {
+    super(next)
+    this.#call = call
+  }
+
+  override sendMessage(frame: ResponseFrame, onWritten: () => void): void {
+    sendFrame(this.#call, frame, onWritten)
   }
 }
 

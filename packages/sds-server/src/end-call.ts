@@ -1,8 +1,7 @@
 /** Ends calls so that nothing of them is left, whether the peer ends its side or not. */
-import type { ServerHttp2Stream } from 'node:http2'
-import { Duplex } from 'node:stream'
 import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import { toStatusError } from './grpc-status.ts'
+import { http2StreamOf } from './send-frame.ts'
 import type { StreamRefusal } from './stream-refusal.ts'
 
 /** For a call that was not started. */
@@ -17,15 +16,11 @@ export function refuseCall(call: ServerInterceptingCallInterface, refusal: Strea
  * but not behind trailers, which the reset would overtake: https://httpwg.org/specs/rfc9113.html#rfc.section.8.1
  */
 export function whenGone(call: object, onGone: () => void): void {
-  const stream = 'stream' in call ? call.stream : undefined
-  if (!isHttp2Stream(stream) || stream.closed || stream.destroyed) {
+  const stream = http2StreamOf(call)
+  if (!stream || stream.closed || stream.destroyed) {
     onGone()
     return
   }
   stream.once('close', onGone)
   if (!stream.readableEnded && stream.sentTrailers === undefined) stream.close()
-}
-
-function isHttp2Stream(stream: unknown): stream is ServerHttp2Stream {
-  return stream instanceof Duplex && 'rstCode' in stream
 }

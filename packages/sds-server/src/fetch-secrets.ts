@@ -5,6 +5,7 @@ import { combinedVersion } from './discovery-message.ts'
 import { askAndReport, type StreamReport } from './discovery-protocol.ts'
 import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { checkNames, checkTypeUrl } from './request-check.ts'
+import type { ResponseFrame } from './response-frame.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 import { Subscriptions } from './subscriptions.ts'
@@ -21,10 +22,10 @@ export interface FetchOptions {
 }
 
 /**
- * The encoded answer: the names that the caller may have, all of them for the empty list; others are left out. Waits for
+ * The encoded answer, acquired for one write: the names that the caller may have, all of them for the empty list; others are left out. Waits for
  * secrets that are still being issued; throws a `StreamRefusal` (UNAVAILABLE) if in the end there is none of them.
  */
-export async function fetchSecrets(request: DiscoveryRequest, options: FetchOptions): Promise<Buffer> {
+export async function fetchSecrets(request: DiscoveryRequest, options: FetchOptions): Promise<ResponseFrame> {
   const { connection, maxNames, clock } = options
   checkTypeUrl(request.typeUrl)
   checkNames(request.resourceNames, maxNames)

@@ -6,6 +6,7 @@ import { connect } from 'node:net'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { gzipSync } from 'node:zlib'
+import { privateKeyOf } from '@livery/core/testing'
 import { API, startServer, WEB } from '../test/running-server.ts'
 import { namesOf, type SotwClientStream } from '../test/sds-client.ts'
 import { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
@@ -236,7 +237,7 @@ test('nothing that the server tells of itself holds a key, whatever a NACK quote
   await using running = await startServer()
   const item = running.source.current({ kind: 'identity', identity: WEB })
   assert.equal(item?.kind, 'certificate')
-  const key = Buffer.from(item.privateKey()).toString()
+  const key = privateKeyOf(item).toString()
   const client = running.connect()
   const stream = client.sotw()
   stream.ask(WEB)

@@ -1,7 +1,7 @@
 /** The file descriptor under a socket, for which Node has no public name. */
 import { once } from 'node:events'
 import { connect, type Server, type Socket } from 'node:net'
-import type { ReadPeerCredentials } from '@livery/core'
+import type { PeerCredentials, ReadPeerCredentials } from '@livery/core'
 
 /** `undefined` once the socket is closed, or where a Node without this internal runs. */
 export function descriptorOf(socket: Server | Socket): number | undefined {
@@ -10,20 +10,26 @@ export function descriptorOf(socket: Server | Socket): number | undefined {
   return typeof handle.fd === 'number' && handle.fd >= 0 ? handle.fd : undefined
 }
 
-/** ` (pid 7, uid 0)` of the process that listens at a path, or an empty text where it cannot be told. */
-export async function describeListener(path: string, read: ReadPeerCredentials | undefined): Promise<string> {
-  if (!read) return ''
+/** The process that listens at a path, as it was when it began to; `undefined` where that cannot be known. */
+export async function readListener(
+  path: string,
+  read: ReadPeerCredentials | undefined,
+): Promise<PeerCredentials | undefined> {
+  if (!read) return undefined
   const socket = connect(path)
   try {
     await once(socket, 'connect')
     const descriptor = descriptorOf(socket)
-    if (descriptor === undefined) return ''
-    const { pid, uid } = read(descriptor)
-    return ` (pid ${pid}, uid ${uid})`
+    return descriptor === undefined ? undefined : read(descriptor)
   } catch {
-    // It is only a hint in a message that is right without it.
-    return ''
+    // It does not take connections, or is gone.
+    return undefined
   } finally {
     socket.destroy()
   }
+}
+
+/** ` (pid 7, uid 0)`, or an empty text. */
+export function describePeer(peer: PeerCredentials | undefined): string {
+  return peer ? ` (pid ${peer.pid}, uid ${peer.uid})` : ''
 }

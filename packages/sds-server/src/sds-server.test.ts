@@ -280,7 +280,7 @@ test('a secret that cannot be encoded ends that stream only, and is reported as 
   await stream.next()
   const item = await running.source.issue(API)
   Object.defineProperty(item, 'privateKey', {
-    value: () => {
+    get: () => {
       throw new Error('a text that nobody checked')
     },
   })

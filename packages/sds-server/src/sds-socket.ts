@@ -4,7 +4,6 @@ import { AccessPolicy, type SocketAccess } from './access.ts'
 import { ConnectionGate } from './connection-gate.ts'
 import { DiscoveryService, SDS_SERVICE } from './discovery-service.ts'
 import { HealthService } from './health-service.ts'
-import { describeListener } from './peer-descriptor.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { StreamInfo } from './sds-event.ts'
 import { SdsServerError } from './sds-server-error.ts'
@@ -106,7 +105,7 @@ export class SdsSocket {
       clock,
       acceptWaiting,
       signal: stop,
-      describeOwner: path => describeListener(path, readPeerCredentials),
+      readPeerCredentials,
       onConnection: socket => this.#gate.accept(socket),
       onEvent: this.#context.observe,
     })

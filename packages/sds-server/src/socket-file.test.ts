@@ -7,8 +7,9 @@ import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, stat, symlin
 import { connect, createServer, type Socket } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { shareFolders } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { noSecondUser, runPython } from '../test/processes.ts'
+import { noSecondUser, readPeerCredentials, runPython, startPython } from '../test/processes.ts'
 import { temporaryDirectory } from '../test/running-server.ts'
 import { SdsServerError, type SdsServerErrorCode, systemErrorCode } from './sds-server-error.ts'
 import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
@@ -210,17 +211,120 @@ test('a directory that cannot be made or written is refused with who tried and w
   }
 })
 
-test('a directory of another user in which others may write is refused', { skip: noSecondUser }, async t => {
+for (const mode of [0o777, 0o1777, 0o757, 0o2777])
+  test(`a directory of mode ${mode.toString(8)} is refused, own or not: others could replace the socket`, async t => {
+    const place = await makePlace(t)
+    const directory = dirname(place.path)
+    await mkdir(directory)
+    await chmod(directory, mode)
+    const octal = mode.toString(8).padStart(4, '0')
+    await assertRefused(
+      place.listen(),
+      'unsafe-directory',
+      place.path,
+      `${directory} (mode ${octal}`,
+      'written by others',
+    )
+    // What the agent makes in a sticky folder is its own.
+    if (mode !== 0o1777)
+      await assertRefused(place.listen({ path: `${directory}/a/s` }), 'unsafe-directory', directory, 'others')
+    assert.deepEqual(await readdir(directory), [])
+  })
+
+test('a directory of another user is refused, whatever its mode', { skip: noSecondUser }, async t => {
   const place = await makePlace(t)
   const directory = dirname(place.path)
   await mkdir(directory)
   await chown(directory, 65_534, 65_534)
-  for (const mode of [0o775, 0o757, 0o1777]) {
+  for (const mode of [0o700, 0o755, 0o775, 0o757, 0o1777]) {
     await chmod(directory, mode)
-    await assertRefused(place.listen(), 'unsafe-directory', directory, `0${mode.toString(8)}`.slice(-4), '65534')
+    await assertRefused(place.listen(), 'unsafe-directory', directory, mode.toString(8), '65534')
   }
+  await chown(directory, 0, 0)
   await chmod(directory, 0o755)
   await place.listen()
+})
+
+const TAKE_THE_PATH = `
+import os, socket, sys
+path = sys.argv[1]
+server = socket.socket(socket.AF_UNIX)
+server.bind(path + '.evil')
+os.chmod(path + '.evil', 0o666)
+server.listen()
+os.rename(path + '.evil', path)
+print('taken', flush=True)
+while True:
+    connection, _ = server.accept()
+    connection.close()
+`
+
+/** An agent whose folder is shared with another user, who has put a socket of their own in the place of the agent's. */
+async function loseToAnother(t: TestContext, options: Partial<SocketFileOptions> = {}): Promise<Place> {
+  const place = await makePlace(t)
+  const directory = dirname(place.path)
+  await mkdir(directory)
+  for (const [path, mode] of [
+    [dirname(directory), 0o755],
+    [directory, 0o777],
+  ] as const)
+    await chmod(path, mode)
+  shareFolders([directory])
+  t.after(() => shareFolders([]))
+  await place.listen(options)
+  const { stop } = await startPython(TAKE_THE_PATH, [place.path], { asNobody: true })
+  t.after(stop)
+  assert.equal((await stat(place.path)).uid, 65_534)
+  return place
+}
+
+for (const [how, options] of [
+  ['by its credentials', { readPeerCredentials }],
+  ['without credentials, by the owner of its file', {}],
+] as const)
+  test(`a path that another user has taken is taken back: the thief is known ${how}`, {
+    skip: noSecondUser,
+  }, async t => {
+    const place = await loseToAnother(t, options)
+    const event = await place.look()
+    assert.ok(event.kind === 'socket-reclaimed')
+    assert.match(event.from, /uid 65534/)
+    assert.equal((await stat(place.path)).uid, 0)
+    assert.ok(await canConnect(place.path))
+    assert.equal(place.accepted.length, 1, 'the client is ours again')
+    assert.deepEqual(await readdir(dirname(place.path)), ['sds.sock'])
+  })
+
+test('a thief that gives its file away is known by the credentials', { skip: noSecondUser }, async t => {
+  const place = await loseToAnother(t, { readPeerCredentials })
+  await chown(place.path, 0, 0)
+  assert.equal((await place.look()).kind, 'socket-reclaimed')
+})
+
+test('the path is taken back in a folder that was opened to all since the start, and that is told', {
+  skip: noSecondUser,
+}, async t => {
+  const place = await loseToAnother(t, { readPeerCredentials })
+  shareFolders([])
+  assert.equal((await place.look()).kind, 'socket-folder-unsafe')
+  while (place.events.length < 2) await place.clock.advance(0)
+  assert.equal(place.events[1]?.kind, 'socket-reclaimed')
+  assert.equal((await stat(place.path)).uid, 0)
+})
+
+test('in another folder, which somebody has put in the place of the safe one, no socket is made', {
+  skip: noSecondUser,
+}, async t => {
+  const place = await makePlace(t)
+  const directory = dirname(place.path)
+  await place.listen({ readPeerCredentials })
+  await rename(directory, `${directory}.away`)
+  await mkdir(directory)
+  await chown(directory, 65_534, 65_534)
+  const event = await place.look()
+  assert.ok(event.kind === 'socket-lost' && event.error instanceof SdsServerError)
+  assert.equal(event.error.code, 'unsafe-directory')
+  assert.deepEqual(await readdir(directory), [])
 })
 
 test('a file that vanishes is made again, and connections go on', async t => {

@@ -2,13 +2,13 @@
  * A UNIX socket that appears whole: bound under a private name, its mode set, and only then moved to its path. It is
  * made again when it vanishes, and on closing it is removed only if it is still the same file.
  */
-import { once } from 'node:events'
-import { type BigIntStats, constants, lstatSync, unlinkSync } from 'node:fs'
-import { chmod, chown, link, lstat, mkdtemp, open, rename, rm } from 'node:fs/promises'
-import { createServer, type Server, type Socket } from 'node:net'
-import { dirname, join } from 'node:path'
-import type { Clock } from '@livery/core'
+import type { BigIntStats } from 'node:fs'
+import type { Socket } from 'node:net'
+import { dirname } from 'node:path'
+import type { Clock, PeerCredentials, ReadPeerCredentials } from '@livery/core'
 import { type AcceptWaiting, acceptTogether, failureReporter } from './accept-connections.ts'
+import { describePeer, readListener } from './peer-descriptor.ts'
+import { bindAndPlace, closeListener, isSameFile, type Listener, type PlacementOptions } from './placed-socket.ts'
 import { retryTransient } from './retry-transient.ts'
 import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
 import {
@@ -16,18 +16,11 @@ import {
   checkPathLength,
   inspectPath,
   lstatIfPresent,
-  MAX_PATH_BYTES,
+  type PathOccupant,
   prepareDirectory,
 } from './socket-path.ts'
 
-export interface SocketFileOptions {
-  readonly path: string
-  /** Default: 0o660. */
-  readonly mode?: number
-  /** Numeric; default: that of the process. */
-  readonly owner?: number
-  /** Numeric; default: that of the process. */
-  readonly group?: number
+export interface SocketFileOptions extends PlacementOptions {
   /** Takes the path from a live owner, which goes on serving its connections. Default: false. */
   readonly takeover?: boolean
   readonly clock: Clock
@@ -35,8 +28,8 @@ export interface SocketFileOptions {
   readonly acceptWaiting?: AcceptWaiting | undefined
   /** Gives up what is tried again. */
   readonly signal?: AbortSignal | undefined
-  /** ` (pid 7)` for a message about the process that listens at the path, or an empty text. */
-  describeOwner?(path: string): Promise<string>
+  /** Finds out who listens at the path; default: the owner of the file there has to do. */
+  readonly readPeerCredentials?: ReadPeerCredentials | undefined
   onConnection(socket: Socket): void
   onEvent(event: SocketFileEvent): void
 }
@@ -44,28 +37,24 @@ export interface SocketFileOptions {
 export type SocketFileEvent =
   /** The file had vanished and is there again; connections were not disturbed. */
   | { readonly kind: 'socket-recreated'; readonly path: string }
-  /** Another server took the path; this one goes on serving the connections that it has. */
+  /** Another process, of root or of this user, took the path; this one goes on serving the connections that it has. */
   | { readonly kind: 'socket-superseded'; readonly path: string }
+  /** Another user had put a socket in the place of this one, which is there again. */
+  | { readonly kind: 'socket-reclaimed'; readonly path: string; readonly from: string }
+  /** Others can replace the socket since its folder was checked at the start. Told when the file is made again. */
+  | { readonly kind: 'socket-folder-unsafe'; readonly path: string; readonly error: unknown }
   /** The file vanished and could not be made again; that is tried every 5 s. */
   | { readonly kind: 'socket-lost'; readonly path: string; readonly error: unknown }
   /** Connections could not be accepted, most often for want of file descriptors. At most one in 10 s. */
   | { readonly kind: 'accept-failed'; readonly path: string; readonly error: unknown }
 
 const WATCH_INTERVAL_MS = 5_000
-const DEFAULT_MODE = 0o660
-/** As much as the kernel takes by default: an Envoy per pod connects at once after a restart. */
-const BACKLOG = 4096
 
 type State =
   | { readonly kind: 'closed' }
   | { readonly kind: 'listening'; readonly listener: Listener; readonly watch: Disposable }
   /** Somebody else has the path now. */
   | { readonly kind: 'superseded'; readonly listener: Listener }
-
-interface Listener {
-  readonly server: Server
-  readonly file: BigIntStats
-}
 
 /** Listens on a path until it is closed. */
 export class SocketFile implements AsyncDisposable {
@@ -116,11 +105,15 @@ export class SocketFile implements AsyncDisposable {
     let next = listener
     let event: SocketFileEvent | undefined
     try {
-      if (!isSameFile(await lstatIfPresent(path), listener.file)) {
-        if ((await inspectPath(path)) === 'live') event = { kind: 'socket-superseded', path }
+      const occupant = await occupantOf(this.#options)
+      if (!isSameFile(occupant.file, listener.file)) {
+        if (occupant.kind === 'live' && isOurs(occupant, this.#options)) event = { kind: 'socket-superseded', path }
         else {
-          next = await appear({ ...this.#options, takeover: false })
-          event = { kind: 'socket-recreated', path }
+          next = await placeAgain(this.#options, listener, occupant)
+          event =
+            occupant.kind === 'live'
+              ? { kind: 'socket-reclaimed', path, from: describeOccupant(occupant) }
+              : { kind: 'socket-recreated', path }
         }
       }
     } catch (error) {
@@ -140,19 +133,46 @@ export class SocketFile implements AsyncDisposable {
   }
 }
 
+/** What is at the path, and who listens there, as far as that can be known. */
+interface Occupant {
+  readonly kind: PathOccupant
+  readonly file: BigIntStats | undefined
+  readonly listener: PeerCredentials | undefined
+}
+
+async function occupantOf({ path, readPeerCredentials }: SocketFileOptions): Promise<Occupant> {
+  const file = await lstatIfPresent(path)
+  const kind = await inspectPath(path)
+  return { kind, file, listener: kind === 'live' ? await readListener(path, readPeerCredentials) : undefined }
+}
+
+/** Whether a server of root or of this user listens there. The kernel knows; else the owner of the file has to do. */
+function isOurs({ file, listener }: Occupant, { owner }: SocketFileOptions): boolean {
+  if (listener) return isTrustedUid(listener.uid)
+  return file !== undefined && (isTrustedUid(Number(file.uid)) || Number(file.uid) === owner)
+}
+
+function isTrustedUid(uid: number): boolean {
+  return uid === 0 || uid === process.geteuid?.()
+}
+
+function describeOccupant({ file, listener }: Occupant): string {
+  return describePeer(listener) || ` (its file belongs to uid ${file?.uid})`
+}
+
 async function appear(options: SocketFileOptions): Promise<Listener> {
   const { path } = options
   await prepareDirectory(path)
-  const occupant = await inspectPath(path)
-  if (occupant === 'live' && !options.takeover) {
+  const occupant = await occupantOf(options)
+  if (occupant.kind === 'live' && !options.takeover) {
     throw new SdsServerError(
       'live-owner',
-      `Cannot listen on ${path}: a live owner${(await options.describeOwner?.(path)) ?? ''} accepts connections there; ` +
+      `Cannot listen on ${path}: a live owner${describePeer(occupant.listener)} accepts connections there; ` +
         'stop it, or choose another path',
     )
   }
   try {
-    return await bindAndPlace(options, occupant !== 'nothing')
+    return await bindIn(options, occupant)
   } catch (error) {
     // Somebody else made a socket there just now: look again at whose it is.
     if (systemErrorCode(error) === 'EEXIST') return await appear(options)
@@ -160,62 +180,28 @@ async function appear(options: SocketFileOptions): Promise<Listener> {
   }
 }
 
-async function bindAndPlace(options: SocketFileOptions, replace: boolean): Promise<Listener> {
-  const { path, mode = DEFAULT_MODE, owner = -1, group = -1 } = options
-  // Until its own mode is right, nobody else can reach the socket.
-  const directory = await mkdtemp(join(dirname(path), '.sds-'))
-  const privatePath = join(directory, 's')
-  const server = createServer()
+/** Takes the path back. A folder that was safe at the start is better held on to than left to others. */
+async function placeAgain(options: SocketFileOptions, before: Listener, occupant: Occupant): Promise<Listener> {
+  const { path, onEvent } = options
   try {
-    await chmod(directory, 0o700)
-    await bind(server, privatePath, directory)
-    const onFailure = failureReporter(options.clock, error => options.onEvent({ kind: 'accept-failed', path, error }))
+    await prepareDirectory(path)
+  } catch (error) {
+    const isUnsafe = error instanceof SdsServerError && error.code === 'unsafe-directory'
+    if (!isUnsafe || !isSameFile(await lstatIfPresent(dirname(path)), before.folder)) throw error
+    onEvent({ kind: 'socket-folder-unsafe', path, error })
+  }
+  try {
+    return await bindIn(options, occupant)
+  } catch (error) {
+    throw await bindFailure(path, error)
+  }
+}
+
+function bindIn(options: SocketFileOptions, { kind, file }: Occupant): Promise<Listener> {
+  const { path, clock, onEvent } = options
+  return bindAndPlace(options, kind === 'nothing' ? undefined : file, server => {
+    const onFailure = failureReporter(clock, error => onEvent({ kind: 'accept-failed', path, error }))
     server.on('connection', socket => acceptTogether(server, socket, { ...options, onFailure }))
     server.on('error', onFailure)
-    await chmod(privatePath, mode)
-    if (owner !== -1 || group !== -1) await chown(privatePath, owner, group)
-    await place(privatePath, path, replace)
-    return { server, file: await lstat(path, { bigint: true }) }
-  } catch (error) {
-    server.close()
-    throw error
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
-}
-
-/** The private name is longer than the path, so where it is too long it is reached through the open directory. */
-async function bind(server: Server, privatePath: string, directory: string): Promise<void> {
-  await using handle = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY)
-  const path = Buffer.byteLength(privatePath) <= MAX_PATH_BYTES ? privatePath : `/proc/self/fd/${handle.fd}/s`
-  server.listen({ path, backlog: BACKLOG })
-  await once(server, 'listening')
-}
-
-/** Only what was looked at is replaced: a link fails where somebody else was quicker. */
-async function place(from: string, to: string, replace: boolean): Promise<void> {
-  if (replace) return await rename(from, to)
-  try {
-    await link(from, to)
-  } catch (error) {
-    if (systemErrorCode(error) === 'EEXIST') throw error
-    // Some file systems have no links to sockets.
-    await rename(from, to)
-  }
-}
-
-/** Looks and removes in one turn of the event loop, so that a successor hardly fits in between. */
-function closeListener({ server, file }: Listener, path: string): void {
-  server.close()
-  try {
-    const present = lstatSync(path, { bigint: true, throwIfNoEntry: false })
-    if (isSameFile(present, file)) unlinkSync(path)
-  } catch {
-    // Closing goes on: a file that cannot be removed any more is a stale socket, and the next server replaces it.
-  }
-}
-
-/** An inode number is used again at once on some file systems, so the time of birth counts too. */
-function isSameFile(a: BigIntStats | undefined, b: BigIntStats): boolean {
-  return a !== undefined && a.dev === b.dev && a.ino === b.ino && a.birthtimeNs === b.birthtimeNs
+  })
 }

@@ -1,14 +1,14 @@
 /** What has to be true of a path before a socket may appear there. */
 import { type BigIntStats, constants } from 'node:fs'
-import { access, chmod, lstat, mkdir, stat } from 'node:fs/promises'
+import { access, lstat, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname } from 'node:path'
+import { makeFolder, UntrustedPathError } from '@livery/core'
 import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
 
 /** unix(7): `sun_path` has 108 bytes, the last of them zero. Node cuts a longer path without a word. */
 export const MAX_PATH_BYTES = 107
 const DIRECTORY_MODE = 0o750
-const WRITABLE_BY_OTHERS = 0o022
 
 /** What is at a path. `live` accepts connections, `stale` is a socket without a process. */
 export type PathOccupant = 'nothing' | 'stale' | 'live'
@@ -27,35 +27,16 @@ export function checkPathLength(path: string): void {
 export async function prepareDirectory(path: string): Promise<void> {
   const directory = dirname(path)
   try {
-    await makeDirectory(directory)
-    const stats = await stat(directory)
-    const isOurs = stats.uid === ownUid()
-    if (!isOurs && stats.mode & WRITABLE_BY_OTHERS) {
-      throw new SdsServerError(
-        'unsafe-directory',
-        `Cannot listen on ${path}: others may replace files in ${describe(directory, stats)}; ` +
-          `use a directory that only uid ${ownUid()} can write`,
-      )
-    }
+    makeFolder(directory, DIRECTORY_MODE)
     await access(directory, constants.W_OK | constants.X_OK)
   } catch (error) {
-    if (error instanceof SdsServerError) throw error
-    throw await bindFailure(path, error)
+    if (!(error instanceof UntrustedPathError)) throw await bindFailure(path, error)
+    const reason = error.reason === 'untrusted' ? 'others could replace the socket: ' : ''
+    const code = error.reason === 'untrusted' ? 'unsafe-directory' : 'bind-failed'
+    throw new SdsServerError(code, `Cannot listen on ${path} as uid ${ownUid()}: ${reason}${error.message}`, {
+      cause: error,
+    })
   }
-}
-
-/** Node's own recursive `mkdir` never returns where the parent is there but takes no directories, as in /proc. */
-async function makeDirectory(directory: string, isRetry = false): Promise<void> {
-  try {
-    await mkdir(directory)
-  } catch (error) {
-    if (systemErrorCode(error) === 'EEXIST') return
-    if (systemErrorCode(error) !== 'ENOENT' || isRetry) throw error
-    await makeDirectory(dirname(directory))
-    return await makeDirectory(directory, true)
-  }
-  // Not left to the umask.
-  await chmod(directory, DIRECTORY_MODE)
 }
 
 /** Looks at what is at the path; throws an `SdsServerError` (`not-a-socket`) for what must not be replaced. */

@@ -3,6 +3,8 @@ import { createHash, X509Certificate } from 'node:crypto'
 import {
   CertificateSecret,
   type LedgerEvent,
+  plainKeyVault,
+  SealedKey,
   type SecretItem,
   type SecretName,
   type SpiffeId,
@@ -88,7 +90,7 @@ export class MemorySource implements SecretSource {
       identity,
       version: createHash('sha256').update(leaf.raw).digest('hex'),
       certificateChain: chain.join(''),
-      privateKey: generated.privateKeyPem,
+      privateKey: new SealedKey(plainKeyVault, generated.privateKeyPem),
       notBefore: leaf.validFromDate.getTime(),
       notAfter: leaf.validToDate.getTime(),
       serialNumber: leaf.serialNumber,

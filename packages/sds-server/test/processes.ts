@@ -1,5 +1,6 @@
 /** Other processes and other users, for tests about who is on a socket. */
 import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { fstatSync } from 'node:fs'
 import type { PeerCredentials } from '@livery/core'
 
@@ -46,4 +47,18 @@ export function runPython(
     child.on('error', reject)
     child.on('close', () => resolve(output.trim()))
   })
+}
+
+/** Starts a Python script that goes on; resolves once it has printed something. */
+export async function startPython(
+  script: string,
+  args: readonly string[],
+  options: { readonly asNobody?: boolean } = {},
+): Promise<{ readonly stop: () => void }> {
+  const [command = '', ...rest] = [...(options.asNobody ? AS_NOBODY : ['python3']), '-c', script, ...args]
+  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const exited = once(child, 'exit').then(([code]) => Promise.reject(new Error(`the script ended with ${code}`)))
+  exited.catch(() => {}) // also when it is stopped
+  await Promise.race([once(child.stdout, 'data'), exited])
+  return { stop: () => child.kill('SIGKILL') }
 }

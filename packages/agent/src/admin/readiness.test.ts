@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CertificateSecret, type IdentityEntry, parseSpiffeId } from '@livery/core'
+import { CertificateSecret, type IdentityEntry, parseSpiffeId, plainKeyVault, SealedKey } from '@livery/core'
 import { GRACE_MS, type ReadinessMode, readiness, readinessText } from './readiness.ts'
 
 const identity = parseSpiffeId('spiffe://cluster.local/web')
@@ -26,7 +26,7 @@ function secret(notBefore: number, notAfter: number): CertificateSecret {
     identity,
     version: 'v',
     certificateChain: '',
-    privateKey: new Uint8Array(),
+    privateKey: new SealedKey(plainKeyVault, new Uint8Array()),
     notBefore,
     notAfter,
     serialNumber: '01',

@@ -36,7 +36,7 @@ export async function testCA(
   for (const warning of loaded.warnings) terminal.err(`livery: warning: ${warning}\n`)
   const identity = identityFor(options.identity, loaded)
   shareFolders(loaded.config.sharedFolders)
-  using sink = await createLogger({ level: 'warn', format: json || !terminal.terminal ? 'json' : 'pretty' })
+  await using sink = await createLogger({ level: 'warn', format: json || !terminal.terminal ? 'json' : 'pretty' })
   await using stack = new AsyncDisposableStack()
   const clock = stack.use(new SystemClock())
   const parts = { clock, logger: sink.logger, counters: new PluginCounters() }

@@ -7,7 +7,7 @@ import {
   clientCertificates,
   IstioCaServer,
   jwtTokens,
-  staticTokens,
+  listedTokens,
 } from '@livery/ca-plugins/istio-ca-server'
 import { type Clock, SystemClock, trustDomainProblem } from '@livery/core'
 import { parseHostPort } from '../config/values.ts'
@@ -15,7 +15,7 @@ import { UsageError } from '../exit-code.ts'
 import { createLogger, type Logger } from '../observe/logger.ts'
 import { serveUntilSignal } from './shutdown.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
-import { readTokenGrants } from './token-grants.ts'
+import { TokenGrantsFile } from './token-grants.ts'
 
 export interface CAOptions {
   readonly listen: string
@@ -32,7 +32,7 @@ export interface CAOptions {
 export async function serveCA(options: CAOptions, { json }: GlobalOptions, terminal: Terminal): Promise<number> {
   const trustDomain = options.trustDomain ?? (terminal.environment['TRUST_DOMAIN'] || 'cluster.local')
   checkOptions(options, trustDomain)
-  using sink = await createLogger({ level: 'info', format: json || !terminal.terminal ? 'json' : 'pretty' })
+  await using sink = await createLogger({ level: 'info', format: json || !terminal.terminal ? 'json' : 'pretty' })
   return await serveUntilSignal(sink.logger, () =>
     startCA(options, trustDomain, terminal.workingDirectory, sink.logger),
   )
@@ -58,11 +58,8 @@ async function startCA(
   const clock = parts.use(new SystemClock())
   const warn = (message: string): void => logger.warn(message)
   const directory = resolve(workingDirectory, options.dir)
-  const authority = await CertificateAuthority.open({ clock, trustDomain, directory })
-  const authenticators = [
-    ...(await tokenAuthenticators(options, trustDomain, workingDirectory, { clock, warn })),
-    clientCertificates(authority),
-  ]
+  const authority = await CertificateAuthority.open({ clock, trustDomain, directory, warn })
+  const authenticators = await authenticatorsOf(options, authority, workingDirectory, { clock, warn })
   const server = parts.use(
     await IstioCaServer.start({
       authority,
@@ -84,16 +81,21 @@ async function startCA(
   return parts.move()
 }
 
-async function tokenAuthenticators(
+/** Nothing is known of a JWT when its certificate is renewed, so that takes a JWT again. */
+async function authenticatorsOf(
   { tokens, jwks, issuer, audience }: CAOptions,
-  trustDomain: string,
+  authority: CertificateAuthority,
   workingDirectory: string,
   context: { readonly clock: Clock; warn(message: string): void },
 ): Promise<Authenticator[]> {
   const authenticators: Authenticator[] = []
-  if (tokens !== undefined) authenticators.push(staticTokens(await readTokenGrants(resolve(workingDirectory, tokens))))
+  if (tokens !== undefined) {
+    const { current } = await TokenGrantsFile.open(resolve(workingDirectory, tokens), context.warn)
+    authenticators.push(listedTokens(current), clientCertificates(authority, current))
+  }
   if (jwks !== undefined && issuer !== undefined) {
     const jwksFile = resolve(workingDirectory, jwks)
+    const { trustDomain } = authority
     authenticators.push(await jwtTokens({ ...context, jwksFile, issuer, audience, trustDomain }))
   }
   return authenticators

@@ -15,7 +15,7 @@ export async function runAgent(sources: ConfigSources, { json }: GlobalOptions):
   // Always the same file: one that has vanished is a fault, and not sidecar mode.
   const load = (signal: AbortSignal) => loadConfig({ ...sources, file: loaded.file, signal })
   const { level, format } = loaded.config.log
-  using sink = await createLogger({ level, format: json ? 'json' : format })
+  await using sink = await createLogger({ level, format: json ? 'json' : format })
   const running = Promise.withResolvers<Agent>()
   const onHangup = () => void running.promise.then(agent => agent.reload())
   process.on('SIGHUP', onHangup)

@@ -1,18 +1,13 @@
-/** The file of `livery ca --tokens`: who may call, by tokens that never change. */
+/** The file of `livery ca --tokens`: who may call. It is read again when it has changed. */
+import { type BigIntStats, statSync } from 'node:fs'
+import { checkGrants, type TokenGrant } from '@livery/ca-plugins/istio-ca-server'
 import { isSpiffeId, type SpiffeId } from '@livery/core'
 import * as v from 'valibot'
-import { ConfigError } from '../config/config-error.ts'
+import { ConfigError, describeConfigError } from '../config/config-error.ts'
 import { childPath, readDocument } from '../config/document.ts'
 import { expandRange } from '../config/identities.ts'
 import { Fault, list, object, type Schema, text } from '../config/leaf.ts'
 import { spiffeId } from '../config/values.ts'
-
-/** As `staticTokens` of the CA server takes it. */
-export interface TokenGrant {
-  readonly token: string
-  readonly identity: SpiffeId
-  readonly impersonates?: readonly SpiffeId[]
-}
 
 const MAX_IMPERSONATED = 100_000
 
@@ -40,15 +35,69 @@ function grants() {
   )
 }
 
+/** A file of grants as it is now: a token that is taken out of it is worthless from the next call on. */
+export class TokenGrantsFile {
+  readonly #path: string
+  readonly #warn: (message: string) => void
+  #version: string | undefined
+  #grants: Promise<readonly TokenGrant[]>
+
+  private constructor(
+    path: string,
+    warn: (message: string) => void,
+    version: string | undefined,
+    grants: readonly TokenGrant[],
+  ) {
+    this.#path = path
+    this.#warn = warn
+    this.#version = version
+    this.#grants = Promise.resolve(grants)
+  }
+
+  /** Rejects with a {@link ConfigError}, or a `TypeError` for a repeated token; neither shows a token. */
+  static async open(path: string, warn: (message: string) => void): Promise<TokenGrantsFile> {
+    const version = versionOf(path)
+    return new TokenGrantsFile(path, warn, version, await readTokenGrants(path))
+  }
+
+  /** The same array while the file is the same. None, with one warning, while it cannot be used. */
+  readonly current = async (): Promise<readonly TokenGrant[]> => {
+    // Before it is read: if it changes in between, the next call reads it again. Who calls meanwhile waits for what is read.
+    const version = versionOf(this.#path)
+    if (version !== this.#version) {
+      this.#version = version
+      this.#grants = this.#readOrNone()
+    }
+    return await this.#grants
+  }
+
+  async #readOrNone(): Promise<readonly TokenGrant[]> {
+    try {
+      return await readTokenGrants(this.#path)
+    } catch (error) {
+      const reason = error instanceof ConfigError ? describeConfigError(error) : String(error)
+      this.#warn(`Every token is refused until ${this.#path} can be used: ${reason}`)
+      return []
+    }
+  }
+}
+
+function versionOf(path: string): string | undefined {
+  const found: BigIntStats | undefined = statSync(path, { bigint: true, throwIfNoEntry: false })
+  return found && [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join()
+}
+
 /** Reads the file; rejects with a {@link ConfigError} that never shows a token. */
-export async function readTokenGrants(file: string): Promise<TokenGrant[]> {
+async function readTokenGrants(file: string): Promise<readonly TokenGrant[]> {
   const { value, lines } = await readDocument(file)
   const result = v.safeParse(grants(), value)
   if (result.success) {
-    return result.output.map(({ impersonates, ...grant }) => ({
+    const found = result.output.map(({ impersonates, ...grant }) => ({
       ...grant,
       ...(impersonates && { impersonates: impersonates.flat() }),
     }))
+    checkGrants(found)
+    return found
   }
   throw new ConfigError(
     result.issues.map(issue => {

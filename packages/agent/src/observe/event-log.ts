@@ -106,6 +106,16 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
       return { level: 'warn', fields: { path: event.path }, message: 'the socket file had vanished and is there again' }
     case 'socket-superseded':
       return { level: 'warn', fields: { path: event.path }, message: 'another process has taken this socket path over' }
+    case 'socket-reclaimed': {
+      const message = `another user${event.from} had put a socket in the place of this one, which is there again: what its clients sent meanwhile went to that user`
+      return { level: 'error', fields: { path: event.path }, message }
+    }
+    case 'socket-folder-unsafe':
+      return {
+        level: 'error',
+        fields: { path: event.path, err: event.error },
+        message: 'others can replace this socket',
+      }
     case 'socket-lost': {
       const fields = { path: event.path, err: event.error }
       return { level: 'error', fields, message: 'the socket file has vanished and cannot be made again' }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, constants, createReadStream, mkdtempSync, openSync, readFileSync, readSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -17,7 +17,7 @@ async function run(code: string, stderr: number, format = 'json'): Promise<strin
     const sink = await createLogger({ level: 'info', format: ${JSON.stringify(format)} })
     const { logger } = sink
     ${code}
-    sink[Symbol.dispose]()`
+    await sink[Symbol.asyncDispose]()`
   const args = ['--conditions=@livery/source', '--input-type=module', '-e', script]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', stderr], env: { PATH: process.env['PATH'] } })
   let out = ''
@@ -83,5 +83,83 @@ test('a reader that is stuck holds up neither the event loop nor the exit: lines
     assert.equal(out, '100 true\n')
   } finally {
     closeSync(handle)
+  }
+})
+
+test('a reader that is back is told how many lines were dropped, and what waited is within a bound', async () => {
+  const fifo = join(directory, 'slow')
+  assert.equal(spawnSync('mkfifo', [fifo]).status, 0)
+  const handle = openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK)
+  const script = `import { createLogger } from ${JSON.stringify(LOGGER)}
+    const sink = await createLogger({ level: 'info', format: 'json' })
+    for (let i = 0; i < 5000; i++) sink.logger.info('x'.repeat(1000))
+    console.log(sink.dropped())
+    process.stdin.once('data', async () => {
+      await sink[Symbol.asyncDispose]()
+      process.exit()
+    })`
+  const args = ['--conditions=@livery/source', '--input-type=module', '-e', script]
+  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', handle], env: { PATH: process.env['PATH'] } })
+  try {
+    const [printed] = await once(child.stdout ?? assert.fail(), 'data')
+    const dropped = Number(printed)
+    let text = ''
+    const reported = Promise.withResolvers<void>()
+    createReadStream(fifo, 'utf8').on('data', part => {
+      text += part
+      if (text.includes('log-lines-dropped')) reported.resolve()
+    })
+    await reported.promise
+    const lines = text.trimEnd().split('\n')
+    const last: { readonly lines: number } = JSON.parse(lines.at(-1) ?? '')
+    assert.equal(last.lines, dropped)
+    assert.equal(lines.length - 1 + dropped, 5_000)
+    assert.ok(text.length < 1024 * 1024 + 1_000, `${text.length} bytes waited`)
+  } finally {
+    child.stdin?.end('end')
+    await once(child, 'close')
+    closeSync(handle)
+  }
+})
+
+test('a reader that comes back to a named pipe gets the lines that waited for it', async () => {
+  const fifo = join(directory, 'named')
+  assert.equal(spawnSync('mkfifo', [fifo]).status, 0)
+  const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK)
+  const first = openSync(fifo, constants.O_WRONLY)
+  const script = `import { createLogger } from ${JSON.stringify(LOGGER)}
+    const sink = await createLogger({ level: 'info', format: 'json' })
+    process.stdin.once('data', async () => {
+      sink.logger.fatal('without a reader')
+      await new Promise(resolve => setTimeout(resolve, 50))
+      process.stdin.once('data', async () => {
+        sink.logger.info('with one')
+        await sink[Symbol.asyncDispose]()
+        sink.logger.info('ignored')
+        process.exit()
+      })
+      console.log('waits')
+    })`
+  const args = ['--conditions=@livery/source', '--input-type=module', '-e', script]
+  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', first], env: { PATH: process.env['PATH'] } })
+  closeSync(first)
+  closeSync(reader)
+  child.stdin?.write('go')
+  await once(child.stdout ?? assert.fail(), 'data')
+  const second = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    child.stdin?.end('go')
+    await once(child, 'close')
+    const buffer = Buffer.alloc(4096)
+    const text = buffer.toString('utf8', 0, readSync(second, buffer))
+    assert.deepEqual(
+      text
+        .trimEnd()
+        .split('\n')
+        .map(line => JSON.parse(line).msg),
+      ['without a reader', 'with one'],
+    )
+  } finally {
+    closeSync(second)
   }
 })

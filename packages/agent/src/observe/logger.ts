@@ -1,13 +1,16 @@
 /** Structured logs that never hold up the event loop: what a stuck reader does not take is dropped and counted. */
+import { once } from 'node:events'
 import { constants, fstatSync, openSync } from 'node:fs'
 import { type Logger as PinoLogger, pino } from 'pino'
+import sonicBoom from 'sonic-boom'
 import type { LogLevel } from '../config/schema.ts'
 
 export type Logger = PinoLogger
 
-export interface LogSink extends Disposable {
+/** Disposing it waits half a second at most for a slow reader to take the last lines; later lines are ignored. */
+export interface LogSink extends AsyncDisposable {
   readonly logger: Logger
-  /** Lines that no reader took. */
+  /** Lines that were dropped, since the reader did not take them in time. */
   dropped(): number
 }
 
@@ -19,8 +22,8 @@ const REDACTED = ['privateKey', 'privateKeyPem', 'token', 'authorization', 'head
 
 /** How much waits for a slow reader before lines are dropped. */
 const MAX_WAITING_BYTES = 1024 * 1024
-/** Tries of 100 ms each to hand over the last lines to a full pipe before the process ends without them. */
-const LAST_TRIES = 5
+/** How long the last lines may take before the process ends without them. */
+const LAST_LINES_MS = 500
 
 /** Logs to standard error: results of commands have standard output for themselves. */
 export async function createLogger(options: {
@@ -34,19 +37,18 @@ export async function createLogger(options: {
     formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: REDACTED, censor: '[redacted]' },
   }
-  if (options.format === 'pretty') {
-    // Loaded for people only: on a node it would make the start longer for nothing.
-    const { default: pretty } = await import('pino-pretty')
-    const stream = pretty({
-      destination: 2,
-      sync: true,
-      translateTime: 'SYS:HH:MM:ss.l',
-      hideObject: true,
-      messageFormat: sentence,
-    })
-    return { logger: pino(settings, stream), dropped: () => 0, [Symbol.dispose]: () => stream.end() }
-  }
-  return jsonSink(settings)
+  return openSink(settings, options.format === 'pretty' ? await prettyFormat() : line => line)
+}
+
+async function prettyFormat(): Promise<(line: string) => string> {
+  // Loaded for people only: on a node it would make the start longer for nothing.
+  const { prettyFactory } = await import('pino-pretty')
+  return prettyFactory({
+    colorize: process.stderr.isTTY && process.stderr.hasColors(),
+    translateTime: 'SYS:HH:MM:ss.l',
+    hideObject: true,
+    messageFormat: sentence,
+  })
 }
 
 /** For people the sentence is enough, with the resource or plugin before it and an error's stack after it. */
@@ -55,49 +57,67 @@ function sentence({ plugin, resource = plugin, msg, err }: Record<string, unknow
   return `${resource === undefined ? '' : `${resource}: `}${msg}${stack}`
 }
 
-function jsonSink(settings: pino.LoggerOptions): LogSink {
+function openSink(settings: pino.LoggerOptions, format: (line: string) => string): LogSink {
   let dropped = 0
-  let lastTries: number | undefined
-  let isBroken = false
-  const destination = pino.destination({
-    fd: standardError(),
-    sync: false,
-    maxLength: MAX_WAITING_BYTES,
-    retryEAGAIN: () => lastTries === undefined || lastTries-- > 0,
-  })
+  let reported = 0
+  let isClosed = false
+  const destination = new sonicBoom.SonicBoom({ fd: standardError(), sync: false, maxLength: MAX_WAITING_BYTES })
+  // Not the destination: pino would flush it after a fatal line, which does not return once its reader is gone.
+  const logger = pino(settings, { write: line => void (isClosed || destination.write(format(line))) })
   destination.on('drop', () => dropped++)
-  // A full disk is no reason to end the agent.
-  destination.on('error', () => {
-    isBroken = true
-    dropped++
+  destination.on('drain', () => {
+    if (dropped === reported) return
+    const lines = dropped - reported
+    reported = dropped
+    logger.warn({ event: 'log-lines-dropped', lines }, `log lines dropped, since their reader was too slow: ${lines}`)
   })
-  destination.on('write', () => {
-    isBroken = false
-  })
-  const finish = (): void => {
-    process.off('exit', finish)
-    lastTries = LAST_TRIES
-    try {
-      if (!isBroken) destination.flushSync()
-    } catch {
-      // Nobody reads any more: what is left cannot be told to anyone.
-    }
+  // The lines stay, up to the bound, and are tried again with the next one: a full disk or a missing reader ends nothing.
+  destination.on('error', () => {})
+  const end = async (): Promise<void> => {
+    await handOver(destination)
+    isClosed = true
     destination.destroy()
   }
-  // Before pino's own listener, which would wait for a stuck reader for ever.
-  process.prependListener('exit', finish)
-  return { logger: pino(settings, destination), dropped: () => dropped, [Symbol.dispose]: finish }
+  let ending: Promise<void> | undefined
+  return {
+    logger,
+    dropped: () => dropped,
+    [Symbol.asyncDispose]() {
+      ending ??= end()
+      return ending
+    },
+  }
+}
+
+/** Resolves when the last lines are written, cannot be written, or took too long. */
+async function handOver(destination: sonicBoom.SonicBoom): Promise<void> {
+  const deadline = new AbortController()
+  // Holds the process, unlike a timeout signal: a destination that waits to try again does not always.
+  const timer = setTimeout(() => deadline.abort(), LAST_LINES_MS)
+  try {
+    // Rejects at 'error'.
+    const finished = once(destination, 'finish', { signal: deadline.signal })
+    destination.end()
+    await finished
+  } catch {
+    // Nobody takes what is left.
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /**
- * Standard error; a pipe is opened anew without blocking: a write to a full one would otherwise hold a thread of the
- * pool, and the process at its end. A file is not, since others may write on from its position; a socket cannot be.
+ * Standard error, so that a write to it never waits: one that waits holds a thread of the pool, and the process at its
+ * end. A pipe or terminal is opened again, since the flag would otherwise reach everyone who shares it; a socket cannot
+ * be, so Node sets the flag on it. A regular file is not opened again: others may write on from its position.
  */
 function standardError(): number {
+  const status = fstatSync(2)
+  if (status.isFile()) return 2
   try {
-    if (!fstatSync(2).isFIFO()) return 2
-    return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_NONBLOCK)
+    return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
   } catch {
+    process.stderr.on('error', () => {})
     return 2
   }
 }

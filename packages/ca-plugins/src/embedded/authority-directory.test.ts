@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -117,9 +117,10 @@ test('a directory that is not whole is refused with the reason, and nothing in i
     ['root.pem', foreign['root.pem'], /root\.pem holds no root of authority\.json/],
   ]
   for (const [name, text, reason] of cases) {
-    for (const [each, original] of Object.entries(whole)) await writeFile(join(directory, each), original)
+    for (const [each, original] of Object.entries(whole))
+      await writeFile(join(directory, each), original, { mode: 0o600 })
     if (text === undefined) await rm(join(directory, name))
-    else await writeFile(join(directory, name), text)
+    else await writeFile(join(directory, name), text, { mode: 0o600 })
     const before = await contents(directory)
     await assert.rejects(open(directory), (error: Error) => {
       assert.match(error.message, reason)
@@ -145,7 +146,7 @@ test('a directory that cannot be written is an error with its path', {
   const directory = await temporaryDirectory(t)
   await chmod(join(directory, '..'), 0o500)
   t.after(() => chmod(join(directory, '..'), 0o700))
-  await assert.rejects(open(directory), /Cannot create a CA in .*EACCES.*Name a directory/)
+  await assert.rejects(open(directory), /Cannot keep a CA in .*EACCES.*Name a directory/)
 })
 
 test('a path that is a file is an error with its path', async t => {
@@ -153,6 +154,66 @@ test('a path that is a file is an error with its path', async t => {
   await writeFile(directory, '')
   await assert.rejects(
     open(directory),
-    /Cannot read .*ca\/root\.pem: ENOTDIR.*\. Name a directory that this user may read\.$/,
+    /Cannot keep a CA in .*ca \(mode \d+, owner \d+:\d+\) is not a directory\. Name another path\.$/,
   )
 })
+
+for (const mode of [0o777, 0o1777, 0o757])
+  test(`a directory of mode ${mode.toString(8)} is refused: somebody else could have put the CA there`, async t => {
+    const directory = await temporaryDirectory(t)
+    await open(directory)
+    await chmod(directory, mode)
+    await assert.rejects(
+      open(directory),
+      /Cannot keep a CA in .*ca \(mode [0-7]{4}, owner \d+:\d+\) can be written by others/,
+    )
+    await chmod(directory, 0o700)
+    await chmod(join(directory, '..'), 0o777)
+    await assert.rejects(open(directory), /can be written by others, who can replace .*ca\. Run: chmod go-w/)
+  })
+
+test('a directory that others can look into is closed to them, with a warning', async t => {
+  const directory = await temporaryDirectory(t)
+  await open(directory)
+  await chmod(directory, 0o755)
+  const warnings: string[] = []
+  await open(directory, { warn: message => void warnings.push(message) })
+  assert.equal((await stat(directory)).mode & 0o7777, 0o700)
+  assert.deepEqual(warnings.length, 1)
+  assert.match(warnings[0] ?? '', /ca had mode 0755, so that others could look into it/)
+})
+
+const untrusted: readonly (readonly [string, string, RegExp, (file: string) => Promise<void>])[] = [
+  ['a key of mode 0666', 'authority.json', /can be written by others \(mode 0666\)/, file => chmod(file, 0o666)],
+  ['a key of mode 0620', 'authority.json', /can be written by others \(mode 0620\)/, file => chmod(file, 0o620)],
+  ['a key of mode 0640', 'authority.json', /can be read by others \(mode 0640\)/, file => chmod(file, 0o640)],
+  ['a key of mode 0604', 'authority.json', /can be read by others \(mode 0604\)/, file => chmod(file, 0o604)],
+  ['a link to the key', 'authority.json', /is a symbolic link/, linkAway],
+  ['a bundle of mode 0666', 'root.pem', /can be written by others \(mode 0666\)/, file => chmod(file, 0o666)],
+]
+for (const [what, name, reason, damage] of untrusted)
+  test(`${what} is refused, and nothing is changed`, async t => {
+    const directory = await temporaryDirectory(t)
+    const authority = await open(directory)
+    await damage(join(directory, name))
+    const before = await contents(directory)
+    await assert.rejects(open(directory), reason)
+    if (name === 'authority.json') await assert.rejects(authority.addRoot(), reason)
+    assert.deepEqual(await contents(directory), before)
+  })
+
+test('a key of another user is refused', {
+  skip: process.getuid?.() !== 0 && 'only root can give files away',
+}, async t => {
+  const directory = await temporaryDirectory(t)
+  await open(directory)
+  await chown(join(directory, 'authority.json'), 65_534, 65_534)
+  await assert.rejects(open(directory), /belongs to uid 65534, not to 0/)
+  await chown(directory, 65_534, 65_534)
+  await assert.rejects(open(directory), /belongs to uid 65534, and this process runs as 0/)
+})
+
+async function linkAway(file: string): Promise<void> {
+  await rename(file, `${file}.away`)
+  await symlink(`${file}.away`, file)
+}

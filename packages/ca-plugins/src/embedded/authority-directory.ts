@@ -4,9 +4,9 @@
  */
 import 'reflect-metadata'
 import { createPrivateKey, randomBytes, webcrypto, X509Certificate } from 'node:crypto'
-import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
+import { link, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { splitCertificates } from '@livery/core'
+import { preparePrivateFolder, readPrivateFile, StoreError, splitCertificates } from '@livery/core'
 import * as x509 from '@peculiar/x509'
 import { type Anchor, type AuthorityState, rootId } from './authority-state.ts'
 import { exportPrivateKey, type Issuer, toIssuer } from './certificate-profiles.ts'
@@ -31,15 +31,25 @@ export class AuthorityDirectory {
   /** What the state file held when this process last read or wrote it. */
   #seen = ''
 
-  constructor(path: string) {
+  private constructor(path: string) {
     this.#path = path
+  }
+
+  /** Makes the directory, or closes one that others could look into. Throws if others could have changed what is in it. */
+  static async open(path: string, warn: (message: string) => void): Promise<AuthorityDirectory> {
+    try {
+      for (const change of await preparePrivateFolder(path)) warn(change)
+    } catch (error) {
+      throw new Error(`Cannot keep a CA in ${path}. ${messageOf(error)}`, { cause: error })
+    }
+    return new AuthorityDirectory(path)
   }
 
   /** The state of a former run, or `undefined` in an empty directory. Throws, and changes nothing, if it is not whole. */
   async load(): Promise<AuthorityState | undefined> {
     // In this order, since another process may be writing its first state: a bundle is never there before it.
-    const bundle = await this.#read(BUNDLE_FILE)
-    const text = await this.#read(STATE_FILE)
+    const bundle = await this.#read(BUNDLE_FILE, 'operators')
+    const text = await this.#read(STATE_FILE, 'ours')
     if (text === undefined && bundle === undefined) return undefined
     if (text === undefined)
       throw this.#broken(`it has ${BUNDLE_FILE} but no ${STATE_FILE}, which holds the signing key`)
@@ -57,7 +67,6 @@ export class AuthorityDirectory {
   async create(state: AuthorityState): Promise<AuthorityState> {
     const text = serialize(state)
     try {
-      await mkdir(this.#path, { recursive: true, mode: 0o700 })
       // Unlike rename, link never replaces a file.
       await this.#write(STATE_FILE, text, link)
     } catch (error) {
@@ -74,7 +83,7 @@ export class AuthorityDirectory {
 
   /** Replaces the state; throws if another process has changed it since. */
   async save(state: AuthorityState): Promise<void> {
-    if ((await this.#read(STATE_FILE)) !== this.#seen)
+    if ((await this.#read(STATE_FILE, 'ours')) !== this.#seen)
       throw new Error(
         `Cannot save the CA to ${this.#path}: another process has changed ${STATE_FILE}. Restart this one to take it up.`,
       )
@@ -84,15 +93,14 @@ export class AuthorityDirectory {
     await this.#write(BUNDLE_FILE, bundleOf(state), rename)
   }
 
-  async #read(name: string): Promise<string | undefined> {
+  /** `ours`: nobody else can have read it. `operators`: nobody else can have written it. */
+  async #read(name: string, trust: 'ours' | 'operators'): Promise<string | undefined> {
     try {
-      return await readFile(join(this.#path, name), 'utf8')
+      return (await readPrivateFile(join(this.#path, name), trust))?.toString()
     } catch (error) {
-      if (isErrno(error, 'ENOENT')) return undefined
-      throw new Error(
-        `Cannot read ${join(this.#path, name)}: ${messageOf(error)}. Name a directory that this user may read.`,
-        { cause: error },
-      )
+      if (!(error instanceof StoreError)) throw error
+      const remedy = 'To start a new CA with a new root, remove the directory.'
+      throw new Error(`Cannot use the CA in ${this.#path}: ${error.message}. ${remedy}`, { cause: error })
     }
   }
 

@@ -12,6 +12,7 @@ import {
 } from '@livery/core'
 import { AuthorityDirectory } from './authority-directory.ts'
 import { type Anchor, type AuthorityState, rootId } from './authority-state.ts'
+import { boundSerial, isBoundTo } from './bound-serial.ts'
 import {
   createIntermediate,
   createRoot,
@@ -36,6 +37,8 @@ export interface CertificateAuthorityOptions {
   readonly intermediate?: boolean
   /** Where it is kept, so that a restart has the same root; default: in memory only. */
   readonly directory?: string
+  /** Told what was changed in `directory` so that nobody else can look into it. */
+  readonly warn?: (message: string) => void
   /** A wish beyond it is refused (`ttl-too-long`), as istiod does; default 7,776,000 (90 days). */
   readonly maxTtlSeconds?: number
   /** How far notBefore lies in the past, for clients whose clock is behind; default 120, as istiod. */
@@ -51,6 +54,8 @@ export interface SigningRequest {
   readonly csr: Uint8Array
   /** From now on, greater than zero. The certificate ends earlier where its issuer does. */
   readonly ttlSeconds: number
+  /** What let the caller in, such as the digest of a token: see {@link CertificateAuthority.isIssuedUnder}. */
+  readonly grant?: string | undefined
 }
 
 export interface SignedCertificate {
@@ -89,14 +94,14 @@ const DAY = 86_400
 export class CertificateAuthority {
   /** Whether it was made by `open`, and so has a root that nobody knows yet. */
   readonly isNew: boolean
-  readonly #options: Required<Omit<CertificateAuthorityOptions, 'directory'>>
+  readonly #options: Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>
   readonly #directory: AuthorityDirectory | undefined
   readonly #listeners = new Set<(change: CAChange) => void>()
   #state: AuthorityState
   #lastChange: Promise<unknown> = Promise.resolve()
 
   private constructor(
-    options: Required<Omit<CertificateAuthorityOptions, 'directory'>>,
+    options: Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>,
     directory: AuthorityDirectory | undefined,
     state: AuthorityState,
     isNew = true,
@@ -109,10 +114,11 @@ export class CertificateAuthority {
 
   /**
    * Takes up the CA in `directory`, or makes a new one. Throws a `TypeError` for an option it cannot use, and an
-   * `Error` if the directory is not whole or belongs to another trust domain; nothing is overwritten then.
+   * `Error` if the directory is not whole, belongs to another trust domain, or somebody else could have read its key or
+   * changed it; nothing is overwritten then.
    */
   static async open(options: CertificateAuthorityOptions): Promise<CertificateAuthority> {
-    const { directory: path, ...rest } = options
+    const { directory: path, warn = () => {}, ...rest } = options
     const filled = {
       keyType: 'ecdsa-p256' as const,
       intermediate: false,
@@ -123,7 +129,7 @@ export class CertificateAuthority {
     }
     checkOptions(filled)
     if (path === undefined) return new CertificateAuthority(filled, undefined, await firstState(filled))
-    const directory = new AuthorityDirectory(path)
+    const directory = await AuthorityDirectory.open(path, warn)
     const present = await directory.load()
     const state = present ?? (await directory.create(await firstState(filled)))
     if (state.trustDomain !== filled.trustDomain)
@@ -138,7 +144,7 @@ export class CertificateAuthority {
   }
 
   /** Rejects with a {@link CAError}: `denied`, `ttl-too-long`, `invalid-csr`, or `unavailable` once its root has expired. */
-  async sign({ identity, csr, ttlSeconds }: SigningRequest): Promise<SignedCertificate> {
+  async sign({ identity, csr, ttlSeconds, grant }: SigningRequest): Promise<SignedCertificate> {
     if (trustDomainOf(identity) !== this.trustDomain)
       throw new CAError(
         'denied',
@@ -147,7 +153,8 @@ export class CertificateAuthority {
     const { signing } = this.#state
     const issuer = issuerOf(signing)
     const validity = this.#validity(issuer, ttlSeconds)
-    const leaf = await createSvid(issuer, identity, await verifiedPublicKey(csr), validity)
+    const serial = grant === undefined ? undefined : boundSerial(issuer, grant)
+    const leaf = await createSvid(issuer, identity, await verifiedPublicKey(csr), validity, serial)
     return { chain: [leaf, ...intermediatesOf(signing)], root: signing.root.pem }
   }
 
@@ -171,11 +178,15 @@ export class CertificateAuthority {
     const certificate = new X509Certificate(der)
     const now = this.#options.clock.now()
     if (now < certificate.validFromDate.getTime() || now > certificate.validToDate.getTime()) return undefined
-    const issued = this.#state.anchors
-      .map(anchor => new X509Certificate(issuerOf(anchor).pem))
-      .some(issuer => certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey))
+    const issued = this.#issuersOf(certificate).length > 0
     const name = certificate.subjectAltName?.startsWith('URI:') ? certificate.subjectAltName.slice('URI:'.length) : ''
     return issued && isSpiffeId(name) ? name : undefined
+  }
+
+  /** Whether the certificate `der` of this CA was signed with this `grant`, also before a restart. */
+  isIssuedUnder(der: Uint8Array, grant: string): boolean {
+    const certificate = new X509Certificate(der)
+    return this.#issuersOf(certificate).some(issuer => isBoundTo(issuer, certificate.serialNumber, grant))
   }
 
   /** Every root, the newest last; a client trusts them all. */
@@ -223,6 +234,13 @@ export class CertificateAuthority {
     const subscription = (change: CAChange) => listener(change)
     this.#listeners.add(subscription)
     return { [Symbol.dispose]: () => void this.#listeners.delete(subscription) }
+  }
+
+  #issuersOf(certificate: X509Certificate): readonly Issuer[] {
+    return this.#state.anchors.map(issuerOf).filter(({ pem }) => {
+      const issuer = new X509Certificate(pem)
+      return certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey)
+    })
   }
 
   /** One change after the other; in the memory only what the directory has. */
@@ -281,7 +299,7 @@ async function createAnchor(options: AnchorOptions): Promise<Anchor> {
     : { id, root }
 }
 
-function checkOptions(options: Required<Omit<CertificateAuthorityOptions, 'directory'>>): void {
+function checkOptions(options: Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>): void {
   const problem = trustDomainProblem(options.trustDomain)
   if (problem) throw new TypeError(`Cannot open the CA: trustDomain ${JSON.stringify(options.trustDomain)} ${problem}`)
   for (const name of ['maxTtlSeconds', 'rootTtlSeconds'] as const)

@@ -89,15 +89,19 @@ export async function createIntermediate(root: Issuer, keyType: KeyType, validit
   return toIssuer(certificate, keys.privateKey)
 }
 
-/** An X509-SVID as PEM: empty subject, and `identity` as the one critical URI SAN. `publicKey` is SPKI, DER. */
+/**
+ * An X509-SVID as PEM: empty subject, and `identity` as the one critical URI SAN. `publicKey` is SPKI, DER; `serial` is
+ * hexadecimal and positive, a random one by default.
+ */
 export function createSvid(
   issuer: Issuer,
   identity: SpiffeId,
   publicKey: Uint8Array,
   validity: Validity,
+  serial?: string,
 ): Promise<string> {
   const uri = element(0x86, Buffer.from(identity, 'latin1'))
-  return createLeaf(issuer, subjectAlternativeName(uri), publicKey, validity)
+  return createLeaf(issuer, subjectAlternativeName(uri), publicKey, validity, serial)
 }
 
 /** A TLS server certificate for `names`, as PEM. */
@@ -156,11 +160,12 @@ async function createLeaf(
   nameExtension: Uint8Array,
   publicKey: Uint8Array,
   validity: Validity,
+  serial = serialNumber(),
 ): Promise<string> {
   const { notBefore, notAfter } = wholeSeconds(validity)
   const certificate = sequence(
     VERSION_3,
-    integer(Buffer.from(serialNumber(), 'hex')),
+    integer(Buffer.from(serial, 'hex')),
     signatureAlgorithm,
     name,
     sequence(time(notBefore), time(notAfter)),

@@ -41,7 +41,14 @@ export const embedded = defineCAPlugin({
     },
   },
   async create({ clock, trustDomain, log }, { maxTtl, ...options }) {
-    const authority = await CertificateAuthority.open({ ...options, clock, trustDomain, maxTtlSeconds: maxTtl / 1000 })
+    const warn = (message: string) => log.warn(message)
+    const authority = await CertificateAuthority.open({
+      ...options,
+      clock,
+      trustDomain,
+      maxTtlSeconds: maxTtl / 1000,
+      warn,
+    })
     const place = options.directory === undefined ? 'in memory' : `in ${options.directory}`
     const root = authority.isNew ? 'has made a new root' : 'has the root that it had before'
     log.warn(`The embedded CA ${root}, and keeps its key ${place}: it is for trying things out, not for production.`)

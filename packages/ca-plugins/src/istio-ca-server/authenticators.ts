@@ -16,6 +16,8 @@ export interface Caller {
   readonly identity: SpiffeId
   /** Of a node's agent: the workloads for which it may ask. */
   readonly impersonates?: ReadonlySet<SpiffeId>
+  /** What a certificate that is issued now is bound to; one without cannot renew itself. */
+  readonly grant?: string
 }
 
 export interface Authenticator {
@@ -23,7 +25,7 @@ export interface Authenticator {
   authenticate(credentials: CallerCredentials): Promise<Caller | undefined>
 }
 
-/** One token of {@link staticTokens}. */
+/** One token of {@link listedTokens}. */
 export interface TokenGrant {
   readonly token: string
   readonly identity: SpiffeId
@@ -31,34 +33,74 @@ export interface TokenGrant {
   readonly impersonates?: readonly SpiffeId[]
 }
 
-/** Callers by tokens that never change: for trials and tests. Throws a `TypeError` for an empty or repeated token. */
-export function staticTokens(grants: readonly TokenGrant[]): Authenticator {
-  // By digest, so that the time of a look-up tells nothing about a token.
-  const callers = new Map<string, Caller>()
-  for (const { token, identity, impersonates } of grants) {
-    if (token === '') throw new TypeError(`Cannot use the token of ${identity}: it is empty`)
-    if (callers.has(digest(token)))
-      throw new TypeError(`Cannot use the token of ${identity}: another caller has it too`)
-    callers.set(digest(token), caller(identity, impersonates))
-  }
+/** Who may call now: the same array as before while nothing has changed. Must not reject. */
+export type CurrentGrants = () => Promise<readonly TokenGrant[]>
+
+/** Callers by the tokens of a list, which is looked at for each call. */
+export function listedTokens(current: CurrentGrants): Authenticator {
+  const index = new GrantIndex()
   return {
-    authenticate: async ({ bearerToken }) => (bearerToken === undefined ? undefined : callers.get(digest(bearerToken))),
+    authenticate: async ({ bearerToken }) =>
+      bearerToken === undefined ? undefined : index.of(await current()).get(digest(bearerToken)),
   }
 }
 
-/** Callers by a certificate of `authority`, so that a workload renews with the one it has. */
-export function clientCertificates(authority: CertificateAuthority): Authenticator {
+/** Callers by tokens that never change: for tests. Throws a `TypeError` for an empty or repeated token. */
+export function staticTokens(grants: readonly TokenGrant[]): Authenticator {
+  checkGrants(grants)
+  return listedTokens(async () => grants)
+}
+
+/**
+ * Callers by a certificate of `authority`, so that a workload renews with the one it has: while the token is listed under
+ * which its certificate, or the first in the row of its renewals, was issued to it.
+ */
+export function clientCertificates(authority: CertificateAuthority, current: CurrentGrants): Authenticator {
+  const index = new GrantIndex()
   return {
     authenticate: async ({ clientCertificate }) => {
       const identity = clientCertificate && authority.identify(clientCertificate)
-      return identity && { identity }
+      if (!identity) return undefined
+      for (const [grant, listed] of index.of(await current()))
+        if (listed.identity === identity && authority.isIssuedUnder(clientCertificate, grant))
+          return { identity, grant }
+      return undefined
     },
+  }
+}
+
+/** Throws a `TypeError` for an empty or repeated token, which it does not show. */
+export function checkGrants(grants: readonly TokenGrant[]): void {
+  const seen = new Set<string>()
+  for (const { token, identity, impersonates } of grants) {
+    if (token === '') throw new TypeError(`Cannot use the token of ${identity}: it is empty`)
+    if (seen.has(digest(token))) throw new TypeError(`Cannot use the token of ${identity}: another caller has it too`)
+    seen.add(digest(token))
+    caller(identity, impersonates)
   }
 }
 
 export function caller(identity: SpiffeId, impersonates: readonly SpiffeId[] | undefined): Caller {
   parseSpiffeId(identity)
   return impersonates ? { identity, impersonates: new Set(impersonates.map(parseSpiffeId)) } : { identity }
+}
+
+/** Callers by the digest of their token, so that the time of a look-up tells nothing about a token. */
+class GrantIndex {
+  #grants: readonly TokenGrant[] | undefined
+  #callers: ReadonlyMap<string, Caller> = new Map()
+
+  of(grants: readonly TokenGrant[]): ReadonlyMap<string, Caller> {
+    if (grants === this.#grants) return this.#callers
+    this.#callers = new Map(
+      grants.map(({ token, identity, impersonates }) => {
+        const grant = digest(token)
+        return [grant, { ...caller(identity, impersonates), grant }]
+      }),
+    )
+    this.#grants = grants
+    return this.#callers
+  }
 }
 
 function digest(token: string): string {

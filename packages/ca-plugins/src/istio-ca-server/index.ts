@@ -1,7 +1,7 @@
 /** The public names of `@livery/ca-plugins/istio-ca-server`. */
 
-export type { Authenticator, Caller, CallerCredentials, TokenGrant } from './authenticators.ts'
-export { clientCertificates, staticTokens } from './authenticators.ts'
+export type { Authenticator, Caller, CallerCredentials, CurrentGrants, TokenGrant } from './authenticators.ts'
+export { checkGrants, clientCertificates, listedTokens, staticTokens } from './authenticators.ts'
 export type { IstioCaServerEvent, IstioCaServerOptions } from './istio-ca-server.ts'
 export { IstioCaServer } from './istio-ca-server.ts'
 export type { JwtTokensOptions } from './jwt-authenticator.ts'

@@ -2,16 +2,18 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { test } from 'node:test'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
 import { ChannelCredentials, status } from '@grpc/grpc-js'
-import { type SpiffeId, SystemClock } from '@livery/core'
+import { pemToDer, type SpiffeId, SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { API, createCitadel, temporaryDirectory, WEB } from '../../test/citadel-setup.ts'
-import { ask, askAt, type CaServerSetup, setUpCaServer } from '../../test/istio-ca-server-setup.ts'
+import { type Ask, ask, askAt, type CaServerSetup, setUpCaServer } from '../../test/istio-ca-server-setup.ts'
+import { CertificateAuthority } from '../embedded/certificate-authority.ts'
 import { pluginContext } from '../testing/plugin-context.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
-import { clientCertificates, staticTokens } from './authenticators.ts'
+import { clientCertificates, listedTokens, staticTokens, type TokenGrant } from './authenticators.ts'
 import type { IstioCaServerEvent } from './istio-ca-server.ts'
 
 const NODE: SpiffeId = 'spiffe://cluster.local/ns/kube-system/sa/livery'
@@ -115,15 +117,96 @@ test("CSRs, refused callers and issued certificates are counted under istiod's n
   assert.equal(events.length, 10)
 })
 
-test('a caller may renew with the certificate it has, unless another CA issued it', async t => {
-  const authority = (await setUpCaServer(t)).authority
-  const setup = await setUpCaServer(t, { authority, authenticators: [clientCertificates(authority)] })
-  const own = await clientOf({ ...setup, authority }, WEB)
-  const mine = { server: setup.server, authority, warnings: [] }
-  assert.equal(nameOf(await ask(mine, { client: own })), `URI:${WEB}`)
-  const foreign = await clientOf(await setUpCaServer(t), WEB)
-  await assert.rejects(ask(mine, { client: foreign }), { code: status.UNAUTHENTICATED })
-  await assert.rejects(ask(mine), { code: status.UNAUTHENTICATED })
+/** A CA server whose list of tokens can change, with a client for each certificate that it issues. */
+async function setUpGrants(t: TestContext, ...first: readonly TokenGrant[]) {
+  let grants = first
+  const { authority } = await setUpCaServer(t)
+  const current = async () => grants
+  const { server } = await setUpCaServer(t, {
+    authority,
+    authenticators: [listedTokens(current), clientCertificates(authority, current)],
+  })
+  const setup = { server, authority, warnings: [] }
+  return {
+    setup,
+    grant(...next: readonly TokenGrant[]) {
+      grants = next
+    },
+    /** The certificate with its key that this caller is given. */
+    async issue(caller: Ask) {
+      const { csrPem, privateKeyPem } = await workloadRequest(WEB)
+      return { certificate: (await ask(setup, { ...caller, csr: csrPem })).slice(0, -1).join(''), key: privateKeyPem }
+    },
+  }
+}
+const refused = { code: status.UNAUTHENTICATED, details: 'request authenticate failure' }
+const WEB_GRANT = { token: 'of-web', identity: WEB }
+
+test('a caller may renew with the certificate it has, again and again, unless another CA issued it', async t => {
+  const { setup, issue } = await setUpGrants(t, WEB_GRANT)
+  const first = await issue({ token: 'of-web' })
+  const renewed = await issue({ client: first })
+  assert.equal(nameOf(await ask(setup, { client: renewed })), `URI:${WEB}`)
+  const other = await setUpGrants(t, WEB_GRANT)
+  await assert.rejects(ask(setup, { client: await other.issue({ token: 'of-web' }) }), refused)
+  await assert.rejects(ask(setup), refused)
+})
+
+test('once its token is revoked, no certificate of it renews itself, however far down the row', async t => {
+  const { setup, grant, issue } = await setUpGrants(t, WEB_GRANT)
+  const first = await issue({ token: 'of-web' })
+  const renewed = await issue({ client: await issue({ client: first }) })
+  grant({ token: 'of-api', identity: API })
+  for (const client of [first, renewed]) await assert.rejects(ask(setup, { client }), refused)
+  await assert.rejects(ask(setup, { token: 'of-web' }), refused)
+})
+
+test('another token for the identity does not renew what was issued under the stolen one', async t => {
+  const { setup, grant, issue } = await setUpGrants(t, WEB_GRANT)
+  const stolen = await issue({ token: 'of-web' })
+  grant({ token: 'of-web-2', identity: WEB })
+  await assert.rejects(ask(setup, { client: stolen }), refused)
+  const own = await issue({ token: 'of-web-2' })
+  assert.equal(nameOf(await ask(setup, { client: own })), `URI:${WEB}`)
+  grant({ token: 'of-web-2', identity: WEB }, { token: 'of-api', identity: API })
+  assert.equal(nameOf(await ask(setup, { client: own })), `URI:${WEB}`, 'a change of others is none of its own')
+})
+
+test('a token that is given to another identity renews neither', async t => {
+  const { setup, grant, issue } = await setUpGrants(t, WEB_GRANT)
+  const client = await issue({ token: 'of-web' })
+  grant({ token: 'of-web', identity: API })
+  await assert.rejects(ask(setup, { client }), refused)
+})
+
+test('what a node was given for a workload does not renew itself, with or without a token of the workload', async t => {
+  const node = { token: 'of-node', identity: NODE, impersonates: [WEB] }
+  const { setup, grant, issue } = await setUpGrants(t, node, WEB_GRANT)
+  const client = await issue({ token: 'of-node', impersonate: WEB })
+  await assert.rejects(ask(setup, { client }), refused)
+  grant(node)
+  await assert.rejects(ask(setup, { client }), refused)
+  const own = await issue({ token: 'of-node' })
+  assert.equal(nameOf(await ask(setup, { client: own })), `URI:${NODE}`)
+})
+
+test('a certificate that was issued without a token does not renew itself', async t => {
+  const { setup } = await setUpGrants(t, WEB_GRANT)
+  await assert.rejects(ask(setup, { client: await clientOf(setup, WEB) }), refused)
+})
+
+test('the grant is known after a restart of the CA and a change of its signing root', async t => {
+  const directory = join(await temporaryDirectory(t), 'ca')
+  const clock = new SystemClock()
+  t.after(() => clock[Symbol.dispose]())
+  const open = () => CertificateAuthority.open({ clock, trustDomain: 'cluster.local', directory })
+  const { csrDer } = await workloadRequest(WEB)
+  const before = await open()
+  const { chain } = await before.sign({ identity: WEB, csr: csrDer, ttlSeconds: 60, grant: 'a' })
+  const der = pemToDer(chain[0] ?? '')
+  const after = await open()
+  await after.switchTo(await after.addRoot())
+  assert.deepEqual([after.isIssuedUnder(der, 'a'), after.isIssuedUnder(der, 'b')], [true, false])
 })
 
 test('an empty or repeated static token is a TypeError without the token', () => {

@@ -160,6 +160,8 @@ class CertificateHandler {
         identity,
         csr: derOf(call.request.csr),
         ttlSeconds: this.#ttlSeconds(call.request.validityDuration),
+        // What a node asks for on behalf of a workload is not the workload's to renew.
+        grant: identity === caller.identity ? caller.grant : undefined,
       })
       this.#count('success_cert_issuance_count')
       // The root that signs comes last: Istio's agent takes the last one for the root.

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { CAError } from '../../src/ca-client.ts'
+import { privateKeyOf } from '../../src/reveal-key.ts'
 import type { CertificateSecret } from '../../src/secret-item.ts'
 import type { SpiffeId } from '../../src/spiffe-id.ts'
 import { Restarts } from '../restarts.ts'
@@ -67,7 +68,7 @@ async function settled(bench: Awaited<ReturnType<Restarts['start']>>['bench'], i
 function checkServed(item: CertificateSecret, identity: SpiffeId): void {
   const leaf = new X509Certificate(item.certificateChain)
   assert.equal(leaf.subjectAltName, `URI:${identity}`)
-  assert.ok(leaf.checkPrivateKey(createPrivateKey(Buffer.from(item.privateKey()))))
+  assert.ok(leaf.checkPrivateKey(createPrivateKey(privateKeyOf(item))))
   assert.ok(roots.some(root => leaf.checkIssued(root) && leaf.verify(root.publicKey)))
   assert.ok(item.notAfter > restarts.clock.now())
 }

@@ -1,0 +1,80 @@
+/** The program in folders that others can write to. */
+import assert from 'node:assert/strict'
+import { chmod, chown, mkdir, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { fetchSecrets } from './sds-client.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const NOBODY = 65_534
+const needsRoot = process.geteuid?.() === 0 ? false : 'only root can start processes of other users'
+
+interface Pod {
+  readonly cwd: string
+  readonly emptyDir: string
+  start(config: object): Promise<LiveryProcess>
+}
+
+/** A folder as kubelet makes an emptyDir, and an agent that is not root. */
+async function makePod(t: TestContext): Promise<Pod> {
+  const directory = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  const cwd = directory.path
+  await chmod(cwd, 0o755)
+  const emptyDir = join(cwd, 'emptyDir')
+  await mkdir(emptyDir)
+  await chmod(emptyDir, 0o777)
+  return {
+    cwd,
+    emptyDir,
+    async start(config) {
+      const whole = { ca: { plugin: 'embedded' }, identities: [WEB], admin: { address: '127.0.0.1:0' }, ...config }
+      await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(whole), { mode: 0o644 })
+      const agent = new LiveryProcess(['run'], { cwd, uid: NOBODY })
+      t.after(() => agent[Symbol.asyncDispose]())
+      return agent
+    },
+  }
+}
+
+const sockets = [{ path: 'emptyDir/sds/sds.sock', mode: '0666', allow: [WEB] }]
+
+test('in an emptyDir an agent that is not root makes a folder for itself where the configuration shares it', {
+  skip: needsRoot,
+}, async t => {
+  const pod = await makePod(t)
+  const agent = await pod.start({ sharedFolders: ['emptyDir'], sockets, store: { directory: 'emptyDir/state' } })
+  await agent.admin()
+  for (const [name, mode] of [
+    ['sds', 0o750],
+    ['state', 0o700],
+  ] as const) {
+    const made = await stat(join(pod.emptyDir, name))
+    assert.deepEqual([made.uid, made.mode & 0o7777], [NOBODY, mode])
+  }
+  const [secret] = await fetchSecrets(join(pod.emptyDir, 'sds', 'sds.sock'), [WEB])
+  assert.match(secret?.privateKey ?? '', /PRIVATE KEY/)
+})
+
+test('in an emptyDir that is not shared it does not start, and says what to write', { skip: needsRoot }, async t => {
+  const pod = await makePod(t)
+  const agent = await pod.start({ sockets })
+  assert.equal((await agent.ended).code, 1)
+  assert.match(
+    agent.stderr,
+    /emptyDir \(mode 0777, owner 0:0\) can be written by others.*list .*emptyDir under sharedF/,
+  )
+})
+
+test('a folder that another user has made in a shared one is refused', { skip: needsRoot }, async t => {
+  const pod = await makePod(t)
+  await mkdir(join(pod.emptyDir, 'sds'))
+  await chown(join(pod.emptyDir, 'sds'), 12_345, 12_345)
+  const agent = await pod.start({ sharedFolders: ['emptyDir'], sockets })
+  assert.equal((await agent.ended).code, 1)
+  assert.match(
+    agent.stderr,
+    /sds \(mode 0755, owner 12345:12345\) belongs to uid 12345, and this process runs as 65534/,
+  )
+})

@@ -1,0 +1,124 @@
+/** Binds a socket where nobody else can reach it, and moves it to its path when it is whole. */
+import { once } from 'node:events'
+import { type BigIntStats, constants, existsSync, lstatSync, unlinkSync } from 'node:fs'
+import { chmod, chown, type FileHandle, link, lstat, mkdtemp, open, rename, rmdir, unlink } from 'node:fs/promises'
+import { createServer, type Server } from 'node:net'
+import { basename, dirname, join } from 'node:path'
+import { systemErrorCode } from './sds-server-error.ts'
+import { MAX_PATH_BYTES } from './socket-path.ts'
+
+export interface PlacementOptions {
+  readonly path: string
+  /** Default: 0o660. */
+  readonly mode?: number
+  /** Numeric; default: that of the process. */
+  readonly owner?: number
+  /** Numeric; default: that of the process. */
+  readonly group?: number
+}
+
+/** A server that listens, and the file that leads to it. */
+export interface Listener {
+  readonly server: Server
+  readonly file: BigIntStats
+  /** Where the file was made. */
+  readonly folder: BigIntStats
+}
+
+const HAS_PROC = existsSync('/proc/self/fd')
+const DEFAULT_MODE = 0o660
+/** As much as the kernel takes by default: an Envoy per pod connects at once after a restart. */
+const BACKLOG = 4096
+
+/**
+ * Binds under a private name and moves the socket to the path, in the place of `occupant`. Both folders are open
+ * meanwhile and reached through their descriptors, so that renaming them leads nowhere else. Rejects with the system's
+ * error, EEXIST if something else than `occupant` is at the path.
+ */
+export async function bindAndPlace(
+  { path, mode = DEFAULT_MODE, owner = -1, group = -1 }: PlacementOptions,
+  occupant: BigIntStats | undefined,
+  onListening: (server: Server) => void,
+): Promise<Listener> {
+  await using folder = await open(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY)
+  // Until its own mode is right, nobody else can reach the socket.
+  const privateName = await mkdtemp(`${through(folder, dirname(path))}/.sds-`)
+  const server = createServer()
+  try {
+    await using directory = await openOwn(privateName)
+    const privatePath = join(dirname(path), basename(privateName))
+    const socket = join(through(directory, privatePath), 's')
+    await bind(server, join(privatePath, 's'), socket)
+    onListening(server)
+    await chmod(socket, mode)
+    if (owner !== -1 || group !== -1) await chown(socket, owner, group)
+    const place = join(through(folder, dirname(path)), basename(path))
+    await moveTo(place, socket, occupant)
+    return { server, file: await lstat(place, { bigint: true }), folder: await folder.stat({ bigint: true }) }
+  } catch (error) {
+    server.close()
+    throw error
+  } finally {
+    await removeDirectory(privateName)
+  }
+}
+
+/** A name that leads to the open folder whatever is renamed. Where there is no /proc, its path has to do. */
+function through(folder: FileHandle, path: string): string {
+  return HAS_PROC ? `/proc/self/fd/${folder.fd}` : path
+}
+
+/** Opens a folder that was just made, closed to others; rejects if another one is there now. */
+async function openOwn(path: string): Promise<FileHandle> {
+  const directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+  const { uid } = await directory.stat()
+  if (uid !== (process.geteuid?.() ?? uid)) {
+    await directory.close()
+    throw Object.assign(new Error(`somebody else has replaced ${path}`), { code: 'EACCES' })
+  }
+  await directory.chmod(0o700)
+  return directory
+}
+
+async function removeDirectory(path: string): Promise<void> {
+  for (const remove of [() => unlink(join(path, 's')), () => rmdir(path)]) await remove().catch(() => {}) // Moved to its place, or never made. An empty folder that stays does no harm.
+}
+
+/** The private name is longer than the path, so where it is too long it is reached through the open directory. */
+async function bind(server: Server, privatePath: string, throughDirectory: string): Promise<void> {
+  const path = Buffer.byteLength(privatePath) <= MAX_PATH_BYTES ? privatePath : throughDirectory
+  server.listen({ path, backlog: BACKLOG })
+  await once(server, 'listening')
+}
+
+/** Only what was looked at is replaced; rejects with EEXIST where somebody else was quicker. */
+async function moveTo(to: string, from: string, occupant: BigIntStats | undefined): Promise<void> {
+  if (occupant) {
+    const present = await lstat(to, { bigint: true }).catch(() => undefined)
+    if (present && !isSameFile(present, occupant)) throw Object.assign(new Error('it changed'), { code: 'EEXIST' })
+    return await rename(from, to)
+  }
+  try {
+    await link(from, to)
+  } catch (error) {
+    if (systemErrorCode(error) === 'EEXIST') throw error
+    // Some file systems have no links to sockets.
+    await rename(from, to)
+  }
+}
+
+/** Looks and removes in one turn of the event loop, so that a successor hardly fits in between. */
+export function closeListener({ server, file }: Listener, path: string): void {
+  server.close()
+  try {
+    const present = lstatSync(path, { bigint: true, throwIfNoEntry: false })
+    if (isSameFile(present, file)) unlinkSync(path)
+  } catch {
+    // Closing goes on: a file that cannot be removed any more is a stale socket, and the next server replaces it.
+  }
+}
+
+/** An inode number is used again at once on some file systems, so the time of birth counts too. */
+export function isSameFile(a: BigIntStats | undefined, b: BigIntStats): boolean {
+  return a !== undefined && a.dev === b.dev && a.ino === b.ino && a.birthtimeNs === b.birthtimeNs
+}

@@ -1,0 +1,67 @@
+/** A gRPC message as it goes on the wire. It holds private keys only while it is being written. */
+import type { CertificateSecret } from '@livery/core'
+
+/** Compressed flag and length: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
+const PREFIX_BYTES = 5
+
+/** Where in the message a key belongs. */
+export interface KeySlot {
+  readonly item: CertificateSecret
+  readonly offset: number
+}
+
+/**
+ * Written to one stream, or to many at the same time. The keys are in it from the first `acquire` to the last `release`;
+ * at all other times there are zeros in their place.
+ */
+export class ResponseFrame {
+  /** Prefix and message. Must not be changed, and not be read without having been acquired. */
+  readonly bytes: Buffer
+  readonly #slots: readonly KeySlot[]
+  #writers = 0
+
+  /** Takes over `bytes`: the prefix, which is filled in here, and the message without its keys. */
+  constructor(bytes: Buffer, slots: readonly KeySlot[]) {
+    this.bytes = bytes
+    this.#slots = slots
+    bytes.writeUInt8(0, 0)
+    bytes.writeUInt32BE(bytes.length - PREFIX_BYTES, 1)
+  }
+
+  /** Room for a message of `length` bytes behind its prefix. Never from Node's pool, which is never wiped. */
+  static allocate(length: number): Buffer {
+    return Buffer.allocUnsafeSlow(PREFIX_BYTES + length)
+  }
+
+  /** Where the message starts in what `allocate` returns. */
+  static readonly start = PREFIX_BYTES
+
+  /** The message without the prefix. */
+  get message(): Buffer {
+    return this.bytes.subarray(PREFIX_BYTES)
+  }
+
+  /** To be called before each write. Throws if a key was wiped meanwhile: then nothing is acquired. */
+  acquire(): this {
+    if (this.#writers === 0) {
+      try {
+        for (const { item, offset } of this.#slots) item.privateKey.copyTo(this.bytes, offset)
+      } catch (error) {
+        this.#wipe()
+        throw error
+      }
+    }
+    this.#writers++
+    return this
+  }
+
+  /** To be called once after each write, however it ended. */
+  release(): void {
+    this.#writers--
+    if (this.#writers === 0) this.#wipe()
+  }
+
+  #wipe(): void {
+    for (const { item, offset } of this.#slots) this.bytes.fill(0, offset, offset + item.privateKey.byteLength)
+  }
+}
