@@ -4,12 +4,19 @@ import {
   type Clock,
   FileStore,
   type KeyGenerator,
+  type KeyVault,
   SecretManager,
   type Store,
   SystemClock,
   shareFolders,
 } from '@livery/core'
-import { acceptWaiting, disableCoreDumps, nativeCertificateVerifier, readPeerCredentials } from '@livery/native-keygen'
+import {
+  acceptWaiting,
+  createKeyVault,
+  disableCoreDumps,
+  nativeCertificateVerifier,
+  readPeerCredentials,
+} from '@livery/native-keygen'
 import { createSdsServer, type SdsServer, type SocketConfig } from '@livery/sds-server'
 import { AdminServer } from './admin/admin-server.ts'
 import type { Phase } from './admin/readiness.ts'
@@ -226,6 +233,12 @@ export class Agent implements AsyncDisposable {
     }
   }
 
+  #chooseKeyVault(): KeyVault {
+    const { vault, reason } = createKeyVault()
+    if (reason !== undefined) this.#logger.warn(`${reason}.`)
+    return vault
+  }
+
   #createSecretManager(config: Config, ca: CAClient, store: Store | undefined): SecretManager {
     const { batch } = config.ca.plugin.capabilities
     return new SecretManager({
@@ -234,6 +247,7 @@ export class Agent implements AsyncDisposable {
       ...(store && { store }),
       keyGenerator: this.#keyGenerator,
       ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
+      vault: this.#chooseKeyVault(),
       clock: this.#clock,
       trustDomain: config.trustDomain,
       keyType: config.keyType,

@@ -14,4 +14,5 @@ mod outbox;
 mod pool;
 pub mod process;
 pub mod rsa;
+pub mod vault;
 mod work_queue;

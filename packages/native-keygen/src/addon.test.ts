@@ -47,8 +47,11 @@ test('the package of the platform is taken where there is no local build', async
     'disableCoreDumps',
     'KeyPool',
     'KeyQueue',
+    'keyVaultStatus',
+    'openKey',
     'peerCredentials',
     'readChain',
+    'sealKey',
     'TrustAnchor',
   ]
   await installPlatformPackage(folder, names.map(name => `exports.${name} = () => '${name}'`).join('\n'))

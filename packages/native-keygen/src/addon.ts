@@ -12,8 +12,11 @@ const EXPORTS = [
   'disableCoreDumps',
   'KeyPool',
   'KeyQueue',
+  'keyVaultStatus',
+  'openKey',
   'peerCredentials',
   'readChain',
+  'sealKey',
   'TrustAnchor',
 ]
 

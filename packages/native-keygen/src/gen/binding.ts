@@ -110,6 +110,19 @@ export interface KeyPoolStatus {
   oldestAgeMs?: number
 }
 
+/** Throws where there is no memory for the vault of this process, which is made by the first call. */
+export declare function keyVaultStatus(): KeyVaultStatus
+
+export interface KeyVaultStatus {
+  /** Bytes by which a sealed key is longer than the key. */
+  overhead: number
+  /** Of the key that seals the others: `secret` (memfd_secret), `locked` (mlock) or `unlocked`. */
+  protection: string
+}
+
+/** Writes the key to `target` from `offset` on. Throws if `sealed` is not what the vault of this process has sealed. */
+export declare function openKey(sealed: Uint8Array, target: Uint8Array, offset: number): void
+
 /**
  * The peer of a connected UNIX socket; throws with the code `EBADF`, `ENOTSOCK`, `ENOTCONN` (not a UNIX socket, or
  * without a peer) or `ENOTSUP` (this is not Linux).
@@ -124,3 +137,6 @@ export interface PeerCredentials {
 
 /** The facts about a chain, or the index of the first element that is no certificate. */
 export declare function readChain(question: ChainQuestion): ChainFacts | number
+
+/** Writes the sealed form of `key` to `sealed`, which is `overhead` longer. */
+export declare function sealKey(key: Uint8Array, sealed: Uint8Array): void

@@ -1,0 +1,28 @@
+/** The vault of this process: `rust/vault.rs` seals private keys under a key that is in locked memory. */
+import { type KeyVault, plainKeyVault } from '@livery/core'
+import { type Addon, lookup } from './addon.ts'
+
+export interface ChosenKeyVault {
+  readonly vault: KeyVault
+  /** What is worse than it could be, why, and what to do. */
+  readonly reason?: string
+}
+
+/** Never throws. Without the addon keys are kept as they are. */
+export function createKeyVault(): ChosenKeyVault {
+  if (!lookup.addon) return { vault: plainKeyVault, reason: `Private keys are not sealed in memory. ${lookup.reason}` }
+  try {
+    return createWith(lookup.addon)
+  } catch (error) {
+    return { vault: plainKeyVault, reason: `Private keys are not sealed in memory: ${error}` }
+  }
+}
+
+function createWith(addon: Addon): ChosenKeyVault {
+  const { overhead, protection } = addon.keyVaultStatus()
+  const vault: KeyVault = { overhead, seal: addon.sealKey, unseal: addon.openKey }
+  if (protection !== 'unlocked') return { vault }
+  const reason =
+    'The key that seals private keys in memory can be swapped to disk, since mlock was refused: raise the limit of locked memory (RLIMIT_MEMLOCK, LimitMEMLOCK= in systemd) to 64 KiB, or have no swap'
+  return { vault, reason }
+}
