@@ -7,7 +7,7 @@ import { type CAChange, type IssuedCertificate, parseSpiffeId, type SpiffeId } f
 import { FakeClock } from '@livery/core/testing'
 import { FakeCA } from '../src/conformance/index.ts'
 import { FileMountClient } from '../src/file-mount/file-mount-client.ts'
-import { mountOf } from '../src/file-mount/file-mount-config.ts'
+import { type FileMountConfig, mountOf } from '../src/file-mount/file-mount-config.ts'
 import { pluginContext } from '../src/testing/plugin-context.ts'
 
 export const POLL_MS = 30_000
@@ -18,6 +18,8 @@ export function identityOf(name: string): SpiffeId {
   return parseSpiffeId(`spiffe://cluster.local/ns/default/sa/${name}`)
 }
 
+type MountOptions = Pick<FileMountConfig, 'rootsFor'>
+
 export class MountBench implements AsyncDisposable {
   readonly clock = new FakeClock()
   readonly context = pluginContext({ clock: this.clock })
@@ -26,16 +28,20 @@ export class MountBench implements AsyncDisposable {
   readonly ca: FakeCA
   readonly #changes: CAChange[] = []
 
-  private constructor(ca: FakeCA, roots: string) {
+  private constructor(ca: FakeCA, roots: string, rootsFor: MountOptions['rootsFor']) {
     this.ca = ca
-    const mount = mountOf({ layout: 'istio', folder: join(this.folder, '{name}'), roots, poll: POLL_MS })
+    const folder = join(this.folder, '{name}')
+    const mount = mountOf({ layout: 'istio', folder, roots, poll: POLL_MS, ...(rootsFor && { rootsFor }) })
     this.client = new FileMountClient(this.context, mount)
     this.client.subscribe(change => this.#changes.push(change))
   }
 
-  /** `roots`: as in the configuration. */
-  static async create(roots = 'root-cert.pem'): Promise<MountBench> {
-    return new MountBench(await FakeCA.create({ clock: new FakeClock() }), roots)
+  /** As in the configuration. Default: folders that speak for the trust domain. */
+  static async create(
+    roots = 'root-cert.pem',
+    rootsFor: MountOptions['rootsFor'] = 'trust-domain',
+  ): Promise<MountBench> {
+    return new MountBench(await FakeCA.create({ clock: new FakeClock() }), roots, rootsFor)
   }
 
   folderOf(name: string): string {
@@ -50,7 +56,8 @@ export class MountBench implements AsyncDisposable {
   }
 
   trustBundle(): Promise<readonly string[]> {
-    return this.client.trustBundle({ signal: new AbortController().signal })
+    const told = this.client.trustBundle?.({ signal: new AbortController().signal })
+    return told ?? Promise.reject(new Error('no file speaks for the trust domain'))
   }
 
   /** What was told since the last call: `roots`, and the names of identities. */

@@ -68,6 +68,11 @@ export interface IssuedCertificate {
   /** The roots that came along (PEM, one certificate an element), if any did. */
   readonly roots?: readonly string[]
   /**
+   * For whom `roots` count. `identity`: a source that is not the trust domain's CA, such as a folder of this one
+   * workload; they are then all that it has, and no other identity trusts them. Default: the trust domain.
+   */
+  readonly rootsFor?: 'trust-domain' | 'identity'
+  /**
    * PKCS#8, SEC1 or PKCS#1 PEM, only from a source that brings its own key. A copy for each answer: whoever asked owns
    * its bytes and wipes them, so a plugin that keeps the key hands out another buffer.
    */

@@ -12,7 +12,8 @@ export const CA_PLUGIN_API_VERSION = 1
 export interface CACapabilities {
   /**
    * How its roots are learned. `none`: only beside certificates. `poll`: its client has `trustBundle`. `push`: that, and
-   * `subscribe` tells when they change.
+   * `subscribe` tells when they change. A client has no `trustBundle` where its configuration names no roots of the trust
+   * domain.
    */
   readonly roots: 'none' | 'poll' | 'push'
   /** The most requests of one `issueBatch`; absent: its client has none. */

@@ -201,13 +201,19 @@ export class FetchSchedule implements AsyncDisposable {
       this.#limit.answered(startedAt, this.#clock.now())
       this.#refusals = 0
       if (isCurrent()) this.#accept(managed, issued, startedAt)
-      else issued.release()
+      else this.#discard(managed, issued)
     } catch (error) {
       if (!isCurrent()) return
       const failure = error instanceof CAError ? error : new CAError('unavailable', errorText(error), { cause: error })
       if (!this.#waitsForApproval(managed, controller)) this.#adapt(failure, startedAt)
       this.#fail(managed, failure)
     }
+  }
+
+  /** Nobody takes it any more. */
+  #discard({ identity }: Managed, issued: Issued | undefined): void {
+    issued?.release()
+    if (!this.#options.identities.has(identity)) this.#options.trust.forgetOwn(identity)
   }
 
   #accept(managed: Managed, issued: Issued, startedAt: number): void {
@@ -239,7 +245,7 @@ export class FetchSchedule implements AsyncDisposable {
     const { issuance, trust, store, record } = this.#options
     if (activity.kind !== 'restoring' || !store) return
     const issued = await restore({ ...issuance, trust, store, record }, managed.identity)
-    if (managed.activity !== activity) issued?.release()
+    if (managed.activity !== activity) this.#discard(managed, issued)
     else if (!issued) this.#enqueue(managed, activity.urgency)
     else {
       this.#acceptRestored(managed, issued)
@@ -325,7 +331,10 @@ export class FetchSchedule implements AsyncDisposable {
 
   /** Whether the roots moved on while this certificate was under way. */
   #isOutrun({ identity }: Managed, { root }: Issued, startedAt: number): boolean {
-    const bundle = this.#options.trust.bundle(trustDomainOf(identity))
+    const { trust } = this.#options
+    // A file that has roots of one identity says when it has changed.
+    if (trust.ownBundle(identity)?.anchor(root.fingerprint)) return false
+    const bundle = trust.bundle(trustDomainOf(identity))
     if (!bundle || bundle.isGivenUp(root.fingerprint)) return true
     return bundle.anchors().some(anchor => anchor.learnedAt > startedAt && anchor.learnedAt > root.learnedAt)
   }

@@ -5,7 +5,7 @@ import { BootstrapPairs } from './bootstrap-pairs.ts'
 import type { Clock } from './clock.ts'
 import { DurableDirectory } from './durable-directory.ts'
 import { FilePendingRequests } from './file-pending-requests.ts'
-import { splitCertificates } from './pem.ts'
+import { isListOfText, splitCertificates } from './pem.ts'
 import type { PendingRequests } from './pending-requests.ts'
 import { readPrivateFile, reasonOf } from './private-file.ts'
 import { MAX_ROOTS, MAX_ROOTS_LENGTH } from './root-reader.ts'
@@ -157,6 +157,7 @@ function decodeCertificate(file: Buffer, identity: SpiffeId): StoredCertificate 
     receivedAt: numberFact(facts, 'receivedAt'),
     place: numberFact(facts, 'place'),
     isProvisional: facts['isProvisional'] === true,
+    ...(isListOfText(facts['roots']) && { roots: facts['roots'], rootsFor: 'identity' }),
   }
 }
 

@@ -87,6 +87,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     checkForm(answer, request.identity)
     const privateKey = await key.privateKey(answer)
     const { verified, offered } = await untilAborted(verify(options, request, answer, privateKey), signal)
+    signal.throwIfAborted()
     const accepted = request.trustStore.accept(offered, verified.rootFingerprint)
     return toIssued(request.trustStore, verified, accepted, {
       identity: request.identity,
@@ -125,10 +126,12 @@ function checkForm(answer: IssuedCertificate, identity: SpiffeId): void {
 function problemOf({
   chain,
   roots = [],
+  rootsFor = 'trust-domain',
   privateKey = new Uint8Array(),
 }: Partial<IssuedCertificate>): string | undefined {
   if (!isListOfText(chain)) return 'chain is no list of PEM certificates'
   if (!isListOfText(roots)) return 'roots is no list of PEM certificates'
+  if (rootsFor !== 'trust-domain' && rootsFor !== 'identity') return 'rootsFor is neither trust-domain nor identity'
   if (!(privateKey instanceof Uint8Array)) return 'privateKey is not a Uint8Array'
   if (privateKey.length <= MAX_PRIVATE_KEY_BYTES) return undefined
   return `privateKey has ${privateKey.length} bytes, more than ${MAX_PRIVATE_KEY_BYTES}`
@@ -143,7 +146,7 @@ async function verify(
 ): Promise<{ readonly verified: VerifiedChain; readonly offered: OfferedRoots }> {
   const against = (anchors: readonly Root[]) =>
     verifier.verify(answer.chain, { identity, key, anchors: anchors.map(a => a.certificate), now: clock.now() })
-  const offered = await trustStore.readOffered(identity, answer.roots)
+  const offered = await trustStore.readOffered(identity, answer)
   const known = trustStore.anchorsFor(offered)
   try {
     return { verified: against(known), offered }
@@ -192,7 +195,7 @@ export function toIssued(
     release() {
       secret.wipe()
       lease[Symbol.dispose]()
-      trustStore.schedulePrune(bundle.trustDomain)
+      trustStore.schedulePrune(bundle)
     },
   }
 }

@@ -21,6 +21,6 @@ export function derToPem(der: Uint8Array, label: 'CERTIFICATE' | 'CERTIFICATE RE
 }
 
 /** Whether a plugin, which may give anything, gave a list of text. */
-export function isListOfText(list: unknown): boolean {
+export function isListOfText(list: unknown): list is readonly string[] {
   return Array.isArray(list) && list.every(element => typeof element === 'string')
 }

@@ -33,6 +33,7 @@ interface Found {
   readonly chain: Uint8Array
   readonly privateKey: Uint8Array
   readonly roots?: readonly string[]
+  readonly rootsFor?: 'identity'
   readonly receivedAt: number
   readonly place: number
   readonly isProvisional: boolean
@@ -68,7 +69,7 @@ async function check(
     if (!found) return undefined
     privateKey = found.privateKey
     const chain = splitCertificates(Buffer.from(found.chain).toString('latin1'))
-    const offered = await offeredRoots(trust, identity, found.roots)
+    const offered = await offeredRoots(trust, identity, found)
     const anchors = trust.anchorsFor(offered)
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const verified = verifier.verify(chain, {
@@ -98,10 +99,10 @@ async function check(
 async function offeredRoots(
   trust: TrustStore,
   identity: SpiffeId,
-  roots: readonly string[] = [],
+  { roots = [], rootsFor }: Found,
 ): Promise<OfferedRoots> {
   if (roots.length === 0 && !trust.bundle(trustDomainOf(identity))) await trust.firstAsked
-  return await trust.readOffered(identity, roots)
+  return await trust.readOffered(identity, { roots, ...(rootsFor && { rootsFor }) })
 }
 
 const WHAT = { store: 'the stored certificate', bootstrap: 'the bootstrap certificate' } as const

@@ -19,11 +19,13 @@ import { untilAborted } from './until-aborted.ts'
 /** What can be asked for: the certificate of an identity, or the bundle of a trust domain. */
 export type SecretName =
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
-  | { readonly kind: 'bundle'; readonly trustDomain: string }
+  /** `identity`: as this one sees it, which may have roots of its own. */
+  | { readonly kind: 'bundle'; readonly trustDomain: string; readonly identity?: SpiffeId }
 
-/** What the manager knows of a trust domain. */
+/** What the manager knows of a trust domain, or of the roots that count for one identity only. */
 export interface BundleEntry {
   readonly trustDomain: string
+  readonly identity?: SpiffeId
   readonly secret: TrustBundleSecret
   readonly roots: readonly TrustAnchor[]
 }
@@ -154,7 +156,7 @@ export class SecretManager implements AsyncDisposable {
 
   /** The newest version that may be used now, or `undefined` while there is none. */
   current(name: SecretName): SecretItem | undefined {
-    if (name.kind === 'bundle') return this.#trust.bundle(name.trustDomain)?.secret
+    if (name.kind === 'bundle') return this.#trust.current(name.trustDomain, name.identity)
     return this.#identities.get(name.identity)?.served.current?.secret
   }
 
@@ -164,7 +166,7 @@ export class SecretManager implements AsyncDisposable {
    * is.
    */
   subscribe(name: SecretName, listener: Listener): Disposable {
-    if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, listener)
+    if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, name.identity, listener)
     const { identity } = name
     const managed = this.#identities.get(identity)
     const subscription = this.#subscribers.add(identity, listener, () => this.#onUnused(identity))
@@ -210,10 +212,13 @@ export class SecretManager implements AsyncDisposable {
     return Array.from(this.#identities.values(), toEntry)
   }
 
+  /** Those of the trust domains, then those of identities that have roots of their own. */
   bundles(): readonly BundleEntry[] {
-    return [...this.#trust.bundles()].flatMap(bundle =>
-      bundle.secret ? [{ trustDomain: bundle.trustDomain, secret: bundle.secret, roots: bundle.anchors() }] : [],
-    )
+    const own = Array.from(this.#trust.ownBundles(), ([, bundle]) => bundle)
+    return [...this.#trust.bundles(), ...own].flatMap(bundle => {
+      const { trustDomain, secret, owner } = bundle
+      return secret ? [{ trustDomain, secret, roots: bundle.anchors(), ...(owner && { identity: owner }) }] : []
+    })
   }
 
   /** Forgets everything; resolves when no request is in flight. The CA client stays open: its creator closes it. */
@@ -267,7 +272,17 @@ export class SecretManager implements AsyncDisposable {
     if (!current || current.source === 'store' || current.source === 'bootstrap') return
     if (!this.#store) return
     const { secret, source, receivedAt, place } = current
-    const facts = { chain: secret.certificateChain, receivedAt, place, isProvisional: source === 'brought' }
+    const roots = this.#trust
+      .ownBundle(identity)
+      ?.anchors()
+      .map(({ pem }) => pem)
+    const facts = {
+      chain: secret.certificateChain,
+      receivedAt,
+      place,
+      isProvisional: source === 'brought',
+      ...(roots && { roots }),
+    }
     secret.privateKey.open(privateKey => this.#store?.keep(identity, { ...facts, privateKey }))
   }
 
@@ -301,6 +316,7 @@ export class SecretManager implements AsyncDisposable {
     this.#identities.delete(identity)
     this.#ledger.release(identity)
     managed.served[Symbol.dispose]()
+    this.#trust.forgetOwn(identity)
     this.#subscribers.tell(identity, undefined)
   }
 

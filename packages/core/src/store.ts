@@ -16,6 +16,9 @@ export interface StoredCertificate {
   readonly place: number
   /** Served only until its source answers, which is asked at once. */
   readonly isProvisional: boolean
+  /** The roots that count for this identity only (PEM, one per element), where it has its own. */
+  readonly roots?: readonly string[]
+  readonly rootsFor?: 'identity'
 }
 
 /** A pair that an operator has placed for an identity. */

@@ -1,7 +1,9 @@
 /** The roots of one trust domain, and how they come and go: first old ∪ new, the old one last. */
 import { createHash } from 'node:crypto'
+import type { RootBudget } from './root-budget.ts'
 import { MAX_ROOTS, MAX_ROOTS_LENGTH, nameOf, type Root, type RootReader } from './root-reader.ts'
 import { TrustBundleSecret } from './secret-item.ts'
+import type { SpiffeId } from './spiffe-id.ts'
 
 /** One trust anchor. */
 export interface TrustAnchor extends Root {
@@ -39,22 +41,41 @@ export interface Learned {
   readonly rejected: readonly string[]
 }
 
+export interface TrustBundleOptions {
+  /** The identity for which alone its roots count. Default: none, they count for the trust domain. */
+  readonly owner?: SpiffeId
+  /** Of the PEM of all, in characters. Default: 1 MB. */
+  readonly maxLength?: number
+  /** What it shares with other bundles. */
+  readonly budget?: RootBudget
+}
+
 /**
  * Roots compared by the SHA-256 of their DER, never by bytes or order: at most 100, of 1 MB of PEM together, whatever
  * brought them and whenever.
  */
 export class TrustBundle {
   readonly trustDomain: string
+  readonly owner: SpiffeId | undefined
   readonly #settleMs: number
+  readonly #maxLength: number
+  readonly #budget: RootBudget | undefined
   readonly #held = new Map<string, Held>()
   /** Of the PEM of all that are held. */
   #length = 0
   #secret: TrustBundleSecret | undefined
 
   /** `settleMs`: how long peers get to learn a new root before leaves under it are served. */
-  constructor(trustDomain: string, settleMs: number) {
+  constructor(
+    trustDomain: string,
+    settleMs: number,
+    { owner, maxLength = MAX_ROOTS_LENGTH, budget }: TrustBundleOptions = {},
+  ) {
+    this.owner = owner
     this.trustDomain = trustDomain
     this.#settleMs = settleMs
+    this.#maxLength = maxLength
+    this.#budget = budget
   }
 
   /** What SDS hands out, or `undefined` while no root is known. */
@@ -125,6 +146,12 @@ export class TrustBundle {
     return rejected
   }
 
+  /** Lets go of all; the bundle is not used again. */
+  clear(): void {
+    for (const { anchor } of this.#held.values()) this.#drop(anchor)
+    this.#secret = undefined
+  }
+
   /** What `restore` takes up. */
   stored(): readonly StoredRoot[] {
     return [...this.#held.values()].map(({ anchor: { pem, learnedAt, settlesAt }, standing, leavesUntil }) => ({
@@ -164,12 +191,14 @@ export class TrustBundle {
   }
 
   /** Only what has expired and is not in use gives way: who could have others evicted would choose what is trusted. */
-  #makeRoom({ pem }: Root, now: number): boolean {
-    const fits = () => this.#held.size < MAX_ROOTS && this.#length + pem.length <= MAX_ROOTS_LENGTH
-    if (fits()) return true
-    for (const { anchor, leases } of this.#held.values()) if (leases === 0 && anchor.notAfter <= now) this.#drop(anchor)
-    this.#rebuild()
-    return fits()
+  #makeRoom(root: Root, now: number): boolean {
+    const fits = () => this.#held.size < MAX_ROOTS && this.#length + root.pem.length <= this.#maxLength
+    if (!fits()) {
+      for (const { anchor, leases } of this.#held.values())
+        if (leases === 0 && anchor.notAfter <= now) this.#drop(anchor)
+      this.#rebuild()
+    }
+    return fits() && (this.#budget?.take(root) ?? true)
   }
 
   #hold(held: Held): void {
@@ -179,9 +208,10 @@ export class TrustBundle {
     this.#length += pem.length
   }
 
-  #drop({ fingerprint, pem }: TrustAnchor): void {
-    this.#held.delete(fingerprint)
-    this.#length -= pem.length
+  #drop(anchor: TrustAnchor): void {
+    if (!this.#held.delete(anchor.fingerprint)) return
+    this.#length -= anchor.pem.length
+    this.#budget?.release(anchor)
   }
 
   #giveUpAllBut(listed: ReadonlySet<string>): string[] {
@@ -195,13 +225,30 @@ export class TrustBundle {
   }
 
   #rebuild(): void {
-    const anchors = this.anchors().toSorted((a, b) => (a.fingerprint < b.fingerprint ? -1 : 1))
-    const version = createHash('sha256')
-    for (const anchor of anchors) version.update(anchor.fingerprint)
-    this.#secret = new TrustBundleSecret({
-      trustDomain: this.trustDomain,
-      version: version.digest('hex'),
-      trustedCa: Buffer.from(anchors.map(anchor => anchor.pem).join('')),
-    })
+    this.#secret = bundleSecret(this.trustDomain, this.anchors())
   }
+}
+
+const MAX_SECRETS = 16
+const secrets = new Map<string, TrustBundleSecret>()
+
+/** The secret of these roots, in any order. Thousands of identities have the same ones: the latest are kept once. */
+export function bundleSecret(trustDomain: string, roots: readonly Root[]): TrustBundleSecret {
+  const byFingerprint = new Map(roots.map(root => [root.fingerprint, root]))
+  const sorted = [...byFingerprint.values()].sort((a, b) => (a.fingerprint < b.fingerprint ? -1 : 1))
+  const hash = createHash('sha256')
+  for (const { fingerprint } of sorted) hash.update(fingerprint)
+  const version = hash.digest('hex')
+  const key = `${trustDomain} ${version}`
+  const known = secrets.get(key)
+  if (known) return known
+  const secret = new TrustBundleSecret({
+    trustDomain,
+    version,
+    trustedCa: Buffer.from(sorted.map(({ pem }) => pem).join('')),
+  })
+  const [oldest] = secrets.keys()
+  if (oldest !== undefined && secrets.size >= MAX_SECRETS) secrets.delete(oldest)
+  secrets.set(key, secret)
+  return secret
 }

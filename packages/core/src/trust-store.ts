@@ -1,8 +1,12 @@
-/** The trust bundles, one per trust domain, fed by the CA's own list and by the roots that come with certificates. */
-import { type CAClient, CAError } from './ca-client.ts'
+/**
+ * The trust bundles, one per trust domain, fed by the CA's own list and by the roots that come with certificates, and those
+ * of single identities.
+ */
+import { type CAClient, CAError, type IssuedCertificate } from './ca-client.ts'
 import type { Clock } from './clock.ts'
 import { errorText } from './error-text.ts'
 import type { LedgerEvent } from './ledger.ts'
+import { OwnRoots, unionOf } from './own-roots.ts'
 import { isListOfText } from './pem.ts'
 import { type ReadRoots, type Root, RootReader, summarize } from './root-reader.ts'
 import { type RetryPolicy, retryDelay } from './rotation.ts'
@@ -33,8 +37,9 @@ export interface TrustStoreOptions {
 }
 
 /** What an answer brought along. Nothing of it is trusted before the answer is accepted. */
-export interface OfferedRoots extends Pick<ReadRoots, 'roots' | 'rejected'> {
+export interface OfferedRoots extends Pick<ReadRoots, 'roots' | 'rejected' | 'isWhole'> {
   readonly identity: SpiffeId
+  readonly isOwn: boolean
 }
 
 /** A root that is trusted, and the bundle that holds it. */
@@ -43,7 +48,7 @@ export interface AcceptedRoot {
   readonly anchor: TrustAnchor
 }
 
-type Listener = (secret: TrustBundleSecret) => void
+type Listener = (secret: TrustBundleSecret | undefined) => void
 
 export class TrustStore implements Disposable {
   /** Resolves when the CA has told its list for the first time, or has failed to, or has none. */
@@ -51,8 +56,11 @@ export class TrustStore implements Disposable {
   readonly #options: TrustStoreOptions
   readonly #reader = new RootReader()
   readonly #bundles = new Map<string, TrustBundle>()
-  readonly #listeners = new Map<string, Set<Listener>>()
-  readonly #prunes = new Map<string, Disposable>()
+  readonly #own: OwnRoots
+  readonly #listeners: Listeners<string> = new Map()
+  /** By the identity as which they ask. */
+  readonly #ownListeners: Listeners<SpiffeId> = new Map()
+  readonly #prunes = new Map<TrustBundle, Disposable>()
   readonly #closed = new AbortController()
   #refreshing: Promise<void> | undefined
   #refreshingAgain: Promise<void> | undefined
@@ -61,6 +69,7 @@ export class TrustStore implements Disposable {
 
   constructor(options: TrustStoreOptions) {
     this.#options = options
+    this.#own = new OwnRoots(options.settleMs)
     if (options.store) this.#restore(options.store)
     this.firstAsked = this.refresh()
   }
@@ -73,22 +82,39 @@ export class TrustStore implements Disposable {
     return this.#bundles.values()
   }
 
-  subscribe(trustDomain: string, listener: Listener): Disposable {
-    const listeners = this.#listeners.get(trustDomain) ?? new Set()
-    this.#listeners.set(trustDomain, listeners.add(listener))
-    return { [Symbol.dispose]: () => void listeners.delete(listener) }
+  ownBundles(): Iterable<readonly [SpiffeId, TrustBundle]> {
+    return this.#own.entries()
+  }
+
+  ownBundle(identity: SpiffeId): TrustBundle | undefined {
+    return this.#own.bundle(identity)
+  }
+
+  /** What is trusted in a trust domain, or with `identity` by that identity, which may have roots of its own. */
+  current(trustDomain: string, identity?: SpiffeId): TrustBundleSecret | undefined {
+    return unionOf(identity && this.#own.bundle(identity), this.#bundles.get(trustDomain))
+  }
+
+  /** Calls `listener` with each new version of {@link current}. */
+  subscribe(trustDomain: string, identity: SpiffeId | undefined, listener: Listener): Disposable {
+    return identity
+      ? addListener(this.#ownListeners, identity, listener)
+      : addListener(this.#listeners, trustDomain, listener)
   }
 
   /** Reads the roots that came with an answer for `identity`; they are not trusted yet. */
-  async readOffered(identity: SpiffeId, pems: readonly string[] = []): Promise<OfferedRoots> {
-    const { roots, rejected } = await this.#reader.read(pems, this.#options.clock.now())
-    return { identity, roots, rejected }
+  async readOffered(
+    identity: SpiffeId,
+    { roots = [], rootsFor }: Pick<IssuedCertificate, 'roots' | 'rootsFor'>,
+  ): Promise<OfferedRoots> {
+    const read = await this.#reader.read(roots, this.#options.clock.now())
+    return { ...read, identity, isOwn: rootsFor === 'identity' }
   }
 
   /** What the chain of an answer may end under: the roots that are trusted, and those that came with it. */
   anchorsFor({ identity, roots }: OfferedRoots): readonly Root[] {
-    const known = this.#bundles.get(trustDomainOf(identity))
-    return [...(known?.anchors() ?? []), ...roots.filter(root => !known?.anchor(root.fingerprint))]
+    const known = this.#bundlesOf(identity).flatMap(bundle => bundle.anchors())
+    return [...new Map([...known, ...roots].map(root => [root.fingerprint, root])).values()]
   }
 
   /**
@@ -96,19 +122,29 @@ export class TrustStore implements Disposable {
    * that one in its bundle. All of them are taken while there is room, since the list is old ∪ new during a rotation.
    * Throws a {@link CAError} if there is no place for the one that the chain needs.
    */
-  accept({ identity, roots, rejected }: OfferedRoots, rootFingerprint: string): AcceptedRoot {
-    const trustDomain = trustDomainOf(identity)
+  accept({ identity, isOwn, roots, ...read }: OfferedRoots, rootFingerprint: string): AcceptedRoot {
     const isNeeded = ({ fingerprint }: Root) => fingerprint === rootFingerprint
-    const ordered = [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))]
-    if (ordered.length > 0 || rejected.length > 0)
-      this.#learn(trustDomain, { roots: ordered, rejected }, { listed: false, complete: false })
-    const bundle = this.#bundles.get(trustDomain)
-    const anchor = bundle?.anchor(rootFingerprint)
-    if (bundle && anchor) return { bundle, anchor }
+    const offered = { ...read, roots: [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))] }
+    if (isOwn) this.#learnOwn(identity, offered)
+    else if (offered.roots.length > 0 || read.rejected.length > 0)
+      this.#learn(trustDomainOf(identity), offered, { listed: false, complete: false })
+    for (const bundle of this.#bundlesOf(identity)) {
+      const anchor = bundle.anchor(rootFingerprint)
+      if (anchor) return { bundle, anchor }
+    }
     throw new CAError(
       'bad-response',
-      `The root of ${identity} is not trusted: there is no place for it beside those of ${trustDomain}, or it went away meanwhile. Have the CA give up the roots that it does not need, then restart.`,
+      `The root of ${identity} is not trusted: there is no place for it beside those that are, or it went away meanwhile. Have the CA give up the roots that it does not need, then restart.`,
     )
+  }
+
+  /** The identity is not held any more: its own roots go with it. */
+  forgetOwn(identity: SpiffeId): void {
+    const bundle = this.#own.forget(identity)
+    if (!bundle) return
+    this.#prunes.get(bundle)?.[Symbol.dispose]()
+    this.#prunes.delete(bundle)
+    tell(this.#ownListeners.get(identity), this.current(bundle.trustDomain))
   }
 
   /** Asks the CA for its list now, once for all who ask meanwhile. Never rejects: a failure is recorded and tried again. */
@@ -126,17 +162,16 @@ export class TrustStore implements Disposable {
   }
 
   /** Looks, once the settle time has passed, whether a root can go; not once it is closed. */
-  schedulePrune(trustDomain: string): void {
+  schedulePrune(bundle: TrustBundle): void {
     const { clock, settleMs } = this.#options
-    const bundle = this.#bundles.get(trustDomain)
-    if (!bundle || this.#prunes.has(trustDomain) || this.#closed.signal.aborted) return
+    if (!bundle.secret || this.#prunes.has(bundle) || this.#closed.signal.aborted) return
     const timer = clock.at(clock.now() + settleMs, () => {
-      this.#prunes.delete(trustDomain)
+      this.#prunes.delete(bundle)
       if (!bundle.prune(clock.now())) return
       this.#publish(bundle)
       this.#keep(bundle)
     })
-    this.#prunes.set(trustDomain, timer)
+    this.#prunes.set(bundle, timer)
   }
 
   [Symbol.dispose](): void {
@@ -144,6 +179,7 @@ export class TrustStore implements Disposable {
     this.#nextRefresh?.[Symbol.dispose]()
     for (const timer of this.#prunes.values()) timer[Symbol.dispose]()
     this.#listeners.clear()
+    this.#ownListeners.clear()
   }
 
   #restore({ roots }: Store): void {
@@ -159,7 +195,7 @@ export class TrustStore implements Disposable {
   }
 
   #keep(bundle: TrustBundle): void {
-    if (bundle.trustDomain === this.#options.trustDomain) this.#options.store?.keepRoots(bundle.stored())
+    if (bundle === this.#bundles.get(this.#options.trustDomain)) this.#options.store?.keepRoots(bundle.stored())
   }
 
   async #refreshAgain(): Promise<void> {
@@ -218,7 +254,7 @@ export class TrustStore implements Disposable {
     const { clock, onRootsMoved } = this.#options
     const bundle = this.#bundles.get(trustDomain) ?? this.#newBundle(trustDomain)
     const learned = bundle?.learn(read.roots, { ...how, now: clock.now() }) ?? NO_PLACE
-    this.#tellRejected(trustDomain, [...read.rejected, ...learned.rejected])
+    this.#recordRejected(`spiffe://${trustDomain}`, [...read.rejected, ...learned.rejected])
     if (!bundle) return
     if (learned.added.length > 0) {
       this.#bundles.set(trustDomain, bundle)
@@ -227,7 +263,7 @@ export class TrustStore implements Disposable {
     if (learned.added.length > 0 || learned.givenUp.length > 0) {
       this.#keep(bundle)
       onRootsMoved(trustDomain, learned)
-      this.schedulePrune(trustDomain)
+      this.schedulePrune(bundle)
     }
   }
 
@@ -238,22 +274,60 @@ export class TrustStore implements Disposable {
     return new TrustBundle(trustDomain, this.#options.settleMs)
   }
 
-  #tellRejected(trustDomain: string, reasons: readonly string[]): void {
+  /** The list is whole: the file that it is from says which roots there are. */
+  #learnOwn(identity: SpiffeId, { roots, rejected, isWhole }: Omit<OfferedRoots, 'identity' | 'isOwn'>): void {
+    const bundle = this.#own.open(identity)
+    const learned = bundle.learn(roots, { listed: true, complete: isWhole, now: this.#options.clock.now() })
+    this.#recordRejected(identity, [...rejected, ...learned.rejected])
+    if (learned.added.length > 0) this.#publish(bundle)
+    if (learned.added.length > 0 || learned.givenUp.length > 0) this.schedulePrune(bundle)
+  }
+
+  #recordRejected(name: string, reasons: readonly string[]): void {
     if (reasons.length === 0) return
     const message = `Roots were left out: ${summarize(reasons)}`
-    this.#options.record(`spiffe://${trustDomain}`, { kind: 'ca-error', code: 'bad-response', message })
+    this.#options.record(name, { kind: 'ca-error', code: 'bad-response', message })
+  }
+
+  /** What an identity trusts: its own roots, then those of its trust domain. */
+  #bundlesOf(identity: SpiffeId): readonly TrustBundle[] {
+    const bundles = [this.#own.bundle(identity), this.#bundles.get(trustDomainOf(identity))]
+    return bundles.filter(bundle => bundle !== undefined)
   }
 
   #publish(bundle: TrustBundle): void {
-    const { secret, trustDomain } = bundle
+    const { secret, trustDomain, owner } = bundle
     if (!secret) return
-    this.#options.record(`spiffe://${trustDomain}`, {
+    this.#options.record(owner ?? `spiffe://${trustDomain}`, {
       kind: 'roots-changed',
       version: secret.version,
       roots: bundle.anchors().length,
     })
-    for (const listener of this.#listeners.get(trustDomain) ?? []) listener(secret)
+    if (owner) tell(this.#ownListeners.get(owner), this.current(trustDomain, owner))
+    else this.#tellTrustDomain(trustDomain, secret)
   }
+
+  #tellTrustDomain(trustDomain: string, secret: TrustBundleSecret): void {
+    tell(this.#listeners.get(trustDomain), secret)
+    for (const [identity, listeners] of this.#ownListeners)
+      if (trustDomainOf(identity) === trustDomain) tell(listeners, this.current(trustDomain, identity))
+  }
+}
+
+type Listeners<K> = Map<K, Set<Listener>>
+
+function addListener<K>(all: Listeners<K>, key: K, listener: Listener): Disposable {
+  const listeners = all.get(key) ?? new Set()
+  all.set(key, listeners.add(listener))
+  return {
+    [Symbol.dispose]: () => {
+      if (listeners.delete(listener) && listeners.size === 0 && all.get(key) === listeners) all.delete(key)
+    },
+  }
+}
+
+function tell(listeners: Iterable<Listener> | undefined, secret: TrustBundleSecret | undefined): void {
+  for (const listener of listeners ?? []) listener(secret)
 }
 
 const NO_PLACE: Learned = {

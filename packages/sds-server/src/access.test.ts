@@ -106,6 +106,31 @@ test('every caller may have the bundle', () => {
   assert.equal(permission.resolve('spiffe://unheard.of').kind, 'unknown')
 })
 
+test('where the rules name one identity and no pattern, the bundle is asked for as that one sees it', () => {
+  const bundleFor = (access: SocketAccess) => {
+    const resolution = permissionOf(access).resolve('ROOTCA')
+    assert.ok(resolution.kind === 'granted' && resolution.secret.kind === 'bundle')
+    assert.deepEqual(permissionOf(access).resolve('spiffe://cluster.local'), resolution)
+    return resolution.secret.identity
+  }
+  const allow = ['spiffe://cluster.local/ns/*/sa/*']
+  const callers = [{ uid: caller.uid, allow: [WEB] }]
+  assert.equal(bundleFor({ identity: WEB }), WEB)
+  assert.equal(bundleFor({ allow: [WEB] }), WEB)
+  assert.equal(bundleFor({ allow, callers }), WEB)
+  for (const access of [
+    {},
+    { allow },
+    { allow: [WEB, API] },
+    { allow: [WEB, ...allow] },
+    { allow: ['spiffe://other.example/sa/db'] },
+  ])
+    assert.equal(bundleFor(access), undefined)
+  const permission = permissionOf({ allow, callers })
+  assert.ok(permission.mayHave({ kind: 'bundle', trustDomain: 'cluster.local', identity: WEB }))
+  assert.ok(!permission.mayHave({ kind: 'bundle', trustDomain: 'cluster.local', identity: API }))
+})
+
 test('an allowed identity that nobody added is unknown, or added where it is on demand', async () => {
   const own = await MemorySource.create()
   const identity = 'spiffe://cluster.local/ns/default/sa/new'

@@ -6,6 +6,7 @@ import {
   type SecretItem,
   type SecretName,
   type SpiffeId,
+  trustDomainOf,
   trustDomainProblem,
   type WellKnownNames,
 } from '@livery/core'
@@ -103,13 +104,12 @@ export class Permission implements SecretView {
 
   /** Decides on a name; an allowed identity is added to the source where identities are served on demand. */
   resolve(name: string): Resolution {
-    const { source, names } = this.#context
-    const parsed = parseResourceName(name, names)
+    const parsed = parseResourceName(name, this.#context.names)
     switch (parsed.kind) {
       case 'own-identity':
         return this.#ownIdentity()
       case 'own-bundle':
-        return { kind: 'granted', secret: { kind: 'bundle', trustDomain: source.trustDomain } }
+        return { kind: 'granted', secret: this.#ownBundle() }
       case 'identity':
         return this.#identity(parsed.identity)
       case 'bundle':
@@ -129,7 +129,7 @@ export class Permission implements SecretView {
   }
 
   mayHave(secret: SecretName): boolean {
-    return secret.kind === 'bundle' || this.#allows(secret.identity)
+    return secret.identity === undefined || this.#allows(secret.identity)
   }
 
   /** Looks at the rules each time: a name may have been granted under others. */
@@ -166,20 +166,38 @@ export class Permission implements SecretView {
 
   #bundle(trustDomain: string): Resolution {
     const { source } = this.#context
+    if (trustDomain === source.trustDomain) return { kind: 'granted', secret: this.#ownBundle() }
     const secret = { kind: 'bundle', trustDomain } as const
-    if (trustDomain === source.trustDomain || source.knows(secret)) return { kind: 'granted', secret }
+    if (source.knows(secret)) return { kind: 'granted', secret }
     return { kind: 'unknown', secret, reason: 'no bundle of that trust domain is held' }
+  }
+
+  /** As its one identity sees it, where the rules name one and no pattern: that one may have roots of its own. */
+  #ownBundle(): SecretName {
+    const { trustDomain } = this.#context.source
+    const [only, ...others] = this.#isNamed() ? this.#named() : []
+    if (only === undefined || others.length > 0 || trustDomainOf(only) !== trustDomain)
+      return { kind: 'bundle', trustDomain }
+    return { kind: 'bundle', trustDomain, identity: only }
+  }
+
+  #named(): Set<SpiffeId> {
+    const named = new Set<SpiffeId>()
+    for (const pattern of this.#layers.flat()) {
+      if (pattern.kind === 'literal' && this.#allows(pattern.identity)) named.add(pattern.identity)
+    }
+    return named
+  }
+
+  /** A layer that only names identities allows no others, however many there are. */
+  #isNamed(): boolean {
+    return this.#layers.some(patterns => patterns.every(pattern => pattern.kind === 'literal'))
   }
 
   #ownIdentity(): Resolution {
     const { source, names } = this.#context
-    const allowed = new Set<SpiffeId>()
-    for (const pattern of this.#layers.flat()) {
-      if (pattern.kind === 'literal' && this.#allows(pattern.identity)) allowed.add(pattern.identity)
-    }
-    // A layer that only names identities allows no others, however many there are.
-    const isNamed = this.#layers.some(patterns => patterns.every(pattern => pattern.kind === 'literal'))
-    for (const identity of isNamed ? [] : source.identities()) {
+    const allowed = this.#named()
+    for (const identity of this.#isNamed() ? [] : source.identities()) {
       if (allowed.size > 1) break
       if (this.#allows(identity)) allowed.add(identity)
     }

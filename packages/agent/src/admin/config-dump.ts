@@ -34,20 +34,26 @@ export interface ConfigDump {
 /** Identities between two turns of the event loop: parsing ten thousand certificates takes a while. */
 const BATCH = 100
 
-/** Sorted by identity; the roots are those of the identity's trust domain. */
+/** Sorted by identity; the roots are the identity's own, then those of its trust domain. */
 export async function dumpCertificates(
   entries: readonly IdentityEntry[],
   bundles: readonly BundleEntry[],
 ): Promise<DumpedIdentity[]> {
   const roots = new Map(
-    bundles.map(bundle => [bundle.trustDomain, bundle.roots.map(({ pem }) => dumpCertificate(pem))]),
+    bundles.filter(({ identity }) => !identity).map(bundle => [bundle.trustDomain, dumpRoots(bundle)]),
   )
+  const own = new Map(bundles.map(bundle => [bundle.identity, bundle]))
   const dumped: DumpedIdentity[] = []
   for (const entry of entries.toSorted((a, b) => (a.identity < b.identity ? -1 : 1))) {
-    dumped.push(dumpIdentity(entry, roots.get(trustDomainOf(entry.identity)) ?? []))
+    const ofTrustDomain = roots.get(trustDomainOf(entry.identity)) ?? []
+    dumped.push(dumpIdentity(entry, [...dumpRoots(own.get(entry.identity)), ...ofTrustDomain]))
     if (dumped.length % BATCH === 0) await setImmediate()
   }
   return dumped
+}
+
+function dumpRoots(bundle: BundleEntry | undefined): readonly DumpedCertificate[] {
+  return bundle?.roots.map(({ pem }) => dumpCertificate(pem)) ?? []
 }
 
 function dumpIdentity(entry: IdentityEntry, roots: readonly DumpedCertificate[]): DumpedIdentity {

@@ -41,7 +41,9 @@ export async function testCA(
   const clock = stack.use(new SystemClock())
   const parts = { clock, logger: sink.logger, counters: new PluginCounters() }
   const client = await createCAClient(loaded, parts, stack)
-  const { capabilities, name } = loaded.config.ca.plugin
+  const { capabilities: declared, name } = loaded.config.ca.plugin
+  // Folders of single identities have no list for the trust domain, though the plugin can tell one.
+  const capabilities = client.trustBundle ? declared : { ...declared, roots: 'none' as const }
   terminal.err(`livery: asking the CA of ${name} for ${identity.id}\n`)
   const report = await untilInterrupted(signal =>
     runAgainst(withTokenFile(client, identity.tokenFile), {

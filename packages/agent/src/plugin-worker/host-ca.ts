@@ -152,10 +152,11 @@ function requestOf({ id, ticket, ...request }: WireRequest, signal: AbortSignal,
 /** What the agent knows of it, and nothing that cannot be cloned. */
 function certificateOf(answer: IssuedCertificate): IssuedCertificate {
   if (typeof answer !== 'object' || answer === null) return answer
-  const { chain, roots, privateKey } = answer
+  const { chain, roots, rootsFor, privateKey } = answer
   return {
     chain,
     ...(roots !== undefined && { roots }),
+    ...(rootsFor !== undefined && { rootsFor }),
     ...(privateKey !== undefined && { privateKey: ownBytes(privateKey) }),
   }
 }

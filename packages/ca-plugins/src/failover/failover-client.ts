@@ -151,6 +151,7 @@ export class FailoverClient implements CAClient {
 
   /** The first certificate of a CA may come before its roots are known. */
   async #withRoots(member: CAMember, issued: IssuedCertificate, signal: AbortSignal): Promise<IssuedCertificate> {
+    if (issued.rootsFor === 'identity') return issued
     if (!member.client.trustBundle) {
       this.#roots.learn(member, issued.roots ?? [])
       return issued

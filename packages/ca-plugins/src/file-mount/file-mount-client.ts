@@ -21,6 +21,8 @@ const READS_AT_ONCE = 16
 
 /** Watches the files of every identity that was asked for. Holds roots and digests, no certificate and no key. */
 export class FileMountClient implements CAClient {
+  /** Absent where no file speaks for the trust domain. */
+  readonly trustBundle?: NonNullable<CAClient['trustBundle']>
   readonly #context: CAContext
   readonly #mount: Mount
   readonly #watched: WatchedFiles
@@ -48,11 +50,18 @@ export class FileMountClient implements CAClient {
       areChains: mount.roots.text === mount.chain.text,
       faults: this.#faults,
       warn: message => log.warn(message),
-      onChange: () => this.#tell({ kind: 'roots' }),
+      ...(mount.rootsFor === 'trust-domain' && { onChange: () => this.#tell({ kind: 'roots' }) }),
     })
+    if (mount.rootsFor === 'identity') {
+      log.info(
+        `The roots in ${mount.roots.text} count for the identity of each file only: a socket of several identities has no bundle. For one, set roots to a single file, or rootsFor to trust-domain.`,
+      )
+      return
+    }
+    this.trustBundle = ({ signal }) => this.#trustBundle(signal)
     // One file for all is known before any identity is.
     const { fixed } = mount.roots
-    if (fixed !== undefined) this.#roots.use(fixed, () => {})
+    if (fixed !== undefined) this.#roots.use(fixed, {})
   }
 
   async issue({ identity, signal }: CertificateRequest): Promise<IssuedCertificate> {
@@ -60,13 +69,7 @@ export class FileMountClient implements CAClient {
     this.#checkOpen()
     const mounted = this.#identities.get(identity) ?? this.#start(identity)
     const { chain, roots, privateKey } = await mounted.read(AbortSignal.any([signal, this.#closed.signal]))
-    return { chain, roots, privateKey }
-  }
-
-  async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
-    signal.throwIfAborted()
-    this.#checkOpen()
-    return await this.#roots.bundle(AbortSignal.any([signal, this.#closed.signal]))
+    return { chain, roots, rootsFor: this.#mount.rootsFor, privateKey }
   }
 
   subscribe(listener: (change: CAChange) => void): Disposable {
@@ -83,6 +86,12 @@ export class FileMountClient implements CAClient {
     this.#watched[Symbol.dispose]()
   }
 
+  async #trustBundle(signal: AbortSignal): Promise<readonly string[]> {
+    signal.throwIfAborted()
+    this.#checkOpen()
+    return await this.#roots.bundle(AbortSignal.any([signal, this.#closed.signal]))
+  }
+
   #start(identity: SpiffeId): MountedIdentity {
     const { clock, log, trustDomain } = this.#context
     // Its roots would become those of this trust domain.
@@ -91,11 +100,12 @@ export class FileMountClient implements CAClient {
         'denied',
         `Cannot read files for ${identity.slice(0, 300)}: it is not in the trust domain ${trustDomain}. Correct it, or trustDomain.`,
       )
-    const { chain, key, roots } = this.#mount
+    const { chain, key, roots, rootsFor } = this.#mount
     const mounted = new MountedIdentity({
       identity,
       files: { chain: chain.fill(identity), key: key.fill(identity) },
       rootsFile: roots.fill(identity),
+      hasOwnRoots: rootsFor === 'identity',
       roots: this.#roots,
       clock,
       watched: this.#watched,

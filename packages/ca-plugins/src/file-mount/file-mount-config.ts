@@ -21,6 +21,12 @@ export const fileMountOptions = {
   chain: { type: 'string', description: 'The certificate, then its intermediates: a name in the folder, or a path' },
   key: { type: 'string', description: 'The private key, not encrypted: a name in the folder, or a path' },
   roots: { type: 'string', description: 'The roots: a name in the folder, or a path' },
+  rootsFor: {
+    type: 'string',
+    choices: ['identity', 'trust-domain'],
+    description:
+      'For whom the roots count: the identity whose file they are in, which is the default where the path has a placeholder, or the trust domain',
+  },
   poll: {
     type: 'duration',
     min: '1s',
@@ -37,6 +43,8 @@ export interface Mount {
   readonly chain: PathTemplate
   readonly key: PathTemplate
   readonly roots: PathTemplate
+  /** Whoever can write a file that speaks for the trust domain decides whom all of its identities trust. */
+  readonly rootsFor: 'identity' | 'trust-domain'
   readonly pollMs: number
 }
 
@@ -73,5 +81,7 @@ export function mountOf({ layout, poll, ...config }: FileMountConfig): Mount {
     )
   const template = (field: 'chain' | 'key' | 'roots') => new PathTemplate(field, resolve(folder, names[field]))
   new PathTemplate('folder', folder)
-  return { chain: template('chain'), key: template('key'), roots: template('roots'), pollMs: poll }
+  const roots = template('roots')
+  const rootsFor = config.rootsFor ?? (roots.fixed === undefined ? 'identity' : 'trust-domain')
+  return { chain: template('chain'), key: template('key'), roots, rootsFor, pollMs: poll }
 }

@@ -54,18 +54,23 @@ function onceWritten(client: FileMountClient, writer: Writer): CAClient {
       await writer.written
       return client.issue(request)
     },
-    trustBundle: options => client.trustBundle(options),
+    ...(client.trustBundle && { trustBundle: client.trustBundle }),
     subscribe: listener => client.subscribe(listener),
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   }
 }
 
-async function create(setup: ConformanceSetup, roots: string): Promise<CAClient> {
+interface Layout {
+  readonly roots: string
+  readonly rootsFor: 'identity' | 'trust-domain'
+}
+
+async function create(setup: ConformanceSetup, { roots, rootsFor }: Layout): Promise<CAClient> {
   const folder = await mkdtemp(join(tmpdir(), 'livery-mount-'))
   setup.after(() => rm(folder, { recursive: true }))
   const writer = new Writer(folder, setup)
   await writer.written
-  const mount = mountOf({ layout: 'istio', folder: join(folder, '{name}'), roots, poll: 30_000 })
+  const mount = mountOf({ layout: 'istio', folder: join(folder, '{name}'), roots, rootsFor, poll: 30_000 })
   return onceWritten(new FileMountClient(setup.context, mount), writer)
 }
 
@@ -74,23 +79,33 @@ const { capabilities } = fileMount
 describe('with the roots in one file', { concurrency: 1 }, () => {
   const config = { layout: 'istio', folder: '/certs/{name}', roots: '../all/root-cert.pem', poll: 30_000 } as const
   const check = () => fileMount.check?.(config, new Set())
-  suite({ test, capabilities, without, check, create: setup => create(setup, '../all/root-cert.pem') })
-})
-
-describe('with the roots of each identity beside it', { concurrency: 1 }, () => {
   suite({
     test,
     capabilities,
     without,
-    async create(setup) {
-      const client = await create(setup, 'root-cert.pem')
-      // Folders are known from the first request on, which the agent makes for each identity as it starts.
-      for (const identity of setup.identities.slice(0, 1))
-        await client.issue({ identity, ttlSeconds: 0, signal: new AbortController().signal, csr: neverAsked })
-      return client
-    },
+    check,
+    create: setup => create(setup, { roots: '../all/root-cert.pem', rootsFor: 'trust-domain' }),
   })
 })
+
+for (const [rootsFor, roots] of [
+  ['trust-domain', 'push'],
+  ['identity', 'none'],
+] as const)
+  describe(`with the roots of each identity beside it, for the ${rootsFor}`, { concurrency: 1 }, () => {
+    suite({
+      test,
+      capabilities: { ...capabilities, roots },
+      without,
+      async create(setup) {
+        const client = await create(setup, { roots: 'root-cert.pem', rootsFor })
+        // Folders are known from the first request on, which the agent makes for each identity as it starts.
+        for (const identity of setup.identities.slice(0, 1))
+          await client.issue({ identity, ttlSeconds: 0, signal: new AbortController().signal, csr: neverAsked })
+        return client
+      },
+    })
+  })
 
 async function neverAsked(): Promise<never> {
   throw new Error('the plugin asked for a CSR')

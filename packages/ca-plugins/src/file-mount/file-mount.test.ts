@@ -7,7 +7,9 @@ import { setImmediate } from 'node:timers/promises'
 import { CAError, type IssuedCertificate, parseSpiffeId } from '@livery/core'
 import { identityOf, MountBench, POLL_MS } from '../../test/mount-bench.ts'
 import { publishSet, replaceFile, writeSet } from '../../test/mounted-files.ts'
+import { FakeCA } from '../conformance/index.ts'
 import { warningsOf } from '../testing/plugin-context.ts'
+import { mountOf } from './file-mount-config.ts'
 
 function serialOf({ chain: [leaf = ''] }: IssuedCertificate): string {
   return new X509Certificate(leaf).serialNumber
@@ -304,4 +306,43 @@ test('what is read through links to a replaced folder is followed', async () => 
   await bench.untilTold('web')
   assert.notEqual(serialOf(await bench.issue('web')), first)
   assert.ok(readFileSync(join(folder, 'key.pem')).length > 0)
+})
+
+test('roots in the folder of one identity come with that identity alone, and are a change of it', async () => {
+  await using bench = await MountBench.create('root-cert.pem', 'identity')
+  for (const name of ['web', 'api']) {
+    writeSet(bench.folderOf(name), await bench.ca.bring(identityOf(name)))
+    await bench.issue(name)
+  }
+  assert.equal(bench.client.trustBundle, undefined)
+  const other = await FakeCA.create({ clock: bench.clock })
+  const [honest = '', evil = ''] = [...bench.ca.trustBundle(), ...other.trustBundle()]
+  replaceFile(join(bench.folderOf('web'), 'root-cert.pem'), honest + evil)
+  await bench.untilTold('web')
+  const [web, api] = [await bench.issue('web'), await bench.issue('api')]
+  assert.deepEqual([web.roots, web.rootsFor], [[honest, evil], 'identity'])
+  assert.deepEqual([api.roots, api.rootsFor], [[honest], 'identity'])
+  await bench.clock.advance(2 * POLL_MS)
+  assert.deepEqual(bench.told(), [])
+})
+
+test('a path without placeholders speaks for the trust domain, one with some for the identity, unless rootsFor says more', () => {
+  const rootsFor = (config: object) => mountOf({ layout: 'istio', poll: POLL_MS, ...config }).rootsFor
+  assert.equal(rootsFor({}), 'trust-domain')
+  assert.equal(rootsFor({ folder: '/ids/{name}' }), 'identity')
+  assert.equal(rootsFor({ folder: '/ids/{name}', roots: '/ids/roots.pem' }), 'trust-domain')
+  assert.equal(rootsFor({ folder: '/ids', chain: '{name}.crt', roots: 'ca.crt' }), 'trust-domain')
+  assert.equal(rootsFor({ folder: '/ids/{name}', rootsFor: 'trust-domain' }), 'trust-domain')
+})
+
+test('thousands of roots in a file are refused by their number', async () => {
+  await using bench = await MountBench.create()
+  const set = await bench.ca.bring(identityOf('web'))
+  writeSet(bench.folderOf('web'), { ...set, roots: Array.from({ length: 1_000 }, () => set.roots[0] ?? '') })
+  const refused = assert.rejects(
+    bench.issue('web'),
+    refusedWith(/root-cert\.pem: it has 1000 PEM blocks, more than 120/),
+  )
+  await bench.waitInVain()
+  await refused
 })

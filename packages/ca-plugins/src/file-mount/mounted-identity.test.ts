@@ -38,7 +38,15 @@ test('a key whose request is given up while the files are read is wiped', async 
   using roots = new SlowRoots({ ...shared, areChains: false })
   const files = { chain: join(folder, 'cert-chain.pem'), key: join(folder, 'key.pem') }
   const rootsFile = join(folder, 'root-cert.pem')
-  using mounted = new MountedIdentity({ ...shared, identity, files, rootsFile, roots, onUnused() {} })
+  using mounted = new MountedIdentity({
+    ...shared,
+    identity,
+    files,
+    rootsFile,
+    roots,
+    hasOwnRoots: false,
+    onUnused() {},
+  })
 
   const { mock } = t.mock.method(Buffer, 'alloc')
   const keys = () => mock.calls.filter(({ result }) => result?.includes('PRIVATE KEY')).length

@@ -18,6 +18,8 @@ export interface MountedIdentityParts {
   readonly identity: SpiffeId
   readonly files: KeyPairFiles
   readonly rootsFile: string
+  /** Whether the roots are a part of what it gives out, so that other roots are a change of it. */
+  readonly hasOwnRoots: boolean
   readonly roots: MountedRoots
   readonly clock: Clock
   readonly watched: WatchedFiles
@@ -57,7 +59,14 @@ export class MountedIdentity implements Disposable {
     this.#parts = parts
     const look = (reason: LookReason) => void parts.limit.run(() => this.#look(reason))
     this.#watches.use(parts.watched.add([parts.files.chain, parts.files.key], look))
-    this.#watches.use(parts.roots.use(parts.rootsFile, () => look('event')))
+    this.#watches.use(
+      parts.roots.use(parts.rootsFile, {
+        onReadable: () => look('event'),
+        onChange: () => {
+          if (parts.hasOwnRoots) look('event')
+        },
+      }),
+    )
   }
 
   /** Rejects with a {@link FileFault}, or the signal's reason. */
@@ -88,7 +97,7 @@ export class MountedIdentity implements Disposable {
     const { version, notBefore, notAfter } = set
     this.#seen = { stamp, sight: { kind: 'pair', version, notBefore, notAfter } }
     this.#lastGiven = Math.max(this.#lastGiven, read)
-    this.#announcement.gave(version)
+    this.#announcement.gave(this.#wholeVersion(version))
     this.#neededUntil = Math.max(this.#neededUntil, notAfter)
     return set
   }
@@ -101,6 +110,12 @@ export class MountedIdentity implements Disposable {
       pair.privateKey.fill(0)
       throw error
     }
+  }
+
+  /** Of the pair, and of its own roots. */
+  #wholeVersion(version: string): string {
+    const { hasOwnRoots, roots, rootsFile } = this.#parts
+    return hasOwnRoots ? `${version} ${roots.version(rootsFile)}` : version
   }
 
   #readPair(): Promise<KeyPair> {
@@ -122,7 +137,7 @@ export class MountedIdentity implements Disposable {
     }
     faults.gone(files.chain)
     this.#warnOfEnd(sight)
-    if (roots.isKnown(rootsFile) && this.#announcement.tells(sight.version, clock.now())) onChange()
+    if (roots.isKnown(rootsFile) && this.#announcement.tells(this.#wholeVersion(sight.version), clock.now())) onChange()
   }
 
   async #sight(reason: LookReason): Promise<Sight> {
@@ -150,7 +165,7 @@ export class MountedIdentity implements Disposable {
   #warnOfEnd({ version, notBefore, notAfter }: Extract<Sight, { kind: 'pair' }>): void {
     const { clock, files, warn } = this.#parts
     const left = notAfter - clock.now()
-    if (left > LAST_FIFTH * (notAfter - notBefore) || !this.#announcement.isGiven(version)) return
+    if (left > LAST_FIFTH * (notAfter - notBefore) || !this.#announcement.isGiven(this.#wholeVersion(version))) return
     if (this.#warnedOf === version) return
     this.#warnedOf = version
     warn(

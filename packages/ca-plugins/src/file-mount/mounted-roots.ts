@@ -9,6 +9,8 @@ import { stampOf } from './file-stamp.ts'
 import { isSelfSigned, MAX_FILE_BYTES } from './key-pair.ts'
 import { pemBlocks } from './pem-blocks.ts'
 
+/** Of roots, a chain and a key: core takes 100 roots, and parsing thousands would hold up the event loop. */
+const MAX_BLOCKS = 120
 /** Files that change together are one change of the bundle. */
 const GATHER_MS = 100
 
@@ -21,17 +23,25 @@ export interface MountedRootsParts {
   readonly areChains: boolean
   readonly faults: FaultLog
   readonly warn: (message: string) => void
-  /** Called when the bundle is another one than was given out last. */
-  readonly onChange: () => void
+  /** Called when the bundle is another one than was given out last. Default: the files are no bundle. */
+  readonly onChange?: () => void
 }
 
 /** By SHA-256 (hex) of the DER: PEM, one certificate an element. */
 type Roots = ReadonlyMap<string, string>
 
+/** Who needs a file. */
+export interface RootsUser {
+  /** Called when it can be read after it could not. */
+  readonly onReadable?: () => void
+  /** Called when it has other roots than before. */
+  readonly onChange?: () => void
+}
+
 interface RootsFile {
   readonly path: string
   readonly watch: Disposable
-  readonly users: Set<{ readonly onReadable: () => void }>
+  readonly users: Set<RootsUser>
   /** Whether somebody asked for it in vain. */
   wasMissed: boolean
   /** From before it was last read well. */
@@ -51,10 +61,10 @@ export class MountedRoots implements Disposable {
     this.#parts = parts
   }
 
-  /** From now on `path` is part of the bundle. `onReadable` is called when it can be read after it could not. */
-  use(path: string, onReadable: () => void): Disposable {
+  /** From now on `path` is part of the bundle. */
+  use(path: string, listeners: RootsUser): Disposable {
     const file = this.#files.get(path) ?? this.#open(path)
-    const user = { onReadable }
+    const user = { ...listeners }
     file.users.add(user)
     return {
       [Symbol.dispose]: () => {
@@ -67,6 +77,12 @@ export class MountedRoots implements Disposable {
   /** Whether `path` could be read at least once. */
   isKnown(path: string): boolean {
     return this.#files.get(path)?.seen !== undefined
+  }
+
+  /** What tells other roots in `path` from those that were read last; empty before that. */
+  version(path: string): string {
+    const seen = this.#files.get(path)?.seen
+    return seen ? versionOf(seen.roots) : ''
   }
 
   /** The roots in one file that is in use, as it is now. Rejects with a {@link FileFault}. */
@@ -131,7 +147,7 @@ export class MountedRoots implements Disposable {
       if (!this.#files.has(file.path)) return
       this.#gather()
       file.wasMissed = false
-      if (isNews) for (const { onReadable } of file.users) onReadable()
+      if (isNews) for (const { onReadable } of file.users) onReadable?.()
     } catch (error) {
       if (file.seen && this.#files.has(file.path))
         faults.found(file.path, error instanceof Error ? error.message : String(error))
@@ -153,6 +169,7 @@ export class MountedRoots implements Disposable {
       file.stamp = stamp
       file.seen = { read, digest, roots }
       if (roots !== seen?.roots && this.#files.has(path)) this.#gather()
+      if (seen && versionOf(roots) !== versionOf(seen.roots)) for (const { onChange } of file.users) onChange?.()
       return roots
     } finally {
       // The same file may hold the key.
@@ -165,6 +182,7 @@ export class MountedRoots implements Disposable {
     const blocks = pemBlocks(bytes)
     const fault = (reason: string) =>
       new FileFault({ file: path, reason, remedy: 'Write the roots as PEM', mayPass: true })
+    if (blocks.length > MAX_BLOCKS) throw fault(`it has ${blocks.length} PEM blocks, more than ${MAX_BLOCKS}`)
     if (blocks.at(-1)?.bytes === undefined)
       throw fault(blocks.length > 0 ? 'it ends within a certificate' : 'it has no PEM certificate')
     const roots = new Map<string, string>()
@@ -182,6 +200,7 @@ export class MountedRoots implements Disposable {
 
   #gather(): void {
     const { clock, onChange } = this.#parts
+    if (!onChange) return
     this.#gathering ??= clock.at(clock.now() + GATHER_MS, () => {
       this.#gathering = undefined
       const union = this.#union()
