@@ -226,6 +226,7 @@ export class Agent implements AsyncDisposable {
       // While it serves, one that is closed is a configured one no more.
       sockets: () => (this.#sds?.sockets() ?? []).filter(({ state }) => state !== 'closed'),
       entries: () => this.#secrets.entries(),
+      entry: identity => this.#secrets.entry(identity),
       bundles: () => this.#secrets.bundles(),
       explain: name => this.#secrets.explain(name),
       metrics: this.#metrics,

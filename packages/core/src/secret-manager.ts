@@ -212,6 +212,12 @@ export class SecretManager implements AsyncDisposable {
     return Array.from(this.#identities.values(), toEntry)
   }
 
+  /** What is known of one identity; `undefined` if it is not held. */
+  entry(identity: string): IdentityEntry | undefined {
+    const managed = (this.#identities as ReadonlyMap<string, Managed>).get(identity)
+    return managed && toEntry(managed)
+  }
+
   /** Those of the trust domains, then those of identities that have roots of their own. */
   bundles(): readonly BundleEntry[] {
     const own = Array.from(this.#trust.ownBundles(), ([, bundle]) => bundle)

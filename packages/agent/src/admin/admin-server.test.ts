@@ -49,6 +49,7 @@ class Bench implements AsyncDisposable {
       phase: () => 'serving',
       sockets: () => [{ path: '/run/a.sock', state: 'listening' }],
       entries: () => this.secrets.entries(),
+      entry: identity => this.secrets.entry(identity),
       bundles: () => this.secrets.bundles(),
       explain: name => this.secrets.explain(name),
       metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
@@ -350,3 +351,64 @@ test('a taken port is told with what to change', async () => {
     /Cannot listen on 127\.0\.0\.1:\d+ \(admin\.address\): another process, perhaps another livery, has this port\. Stop it, or change admin\.address\./,
   )
 })
+
+const ROUTES = ['/', '/healthz/live', '/healthz/ready', '/metrics', '/config_dump', '/explain?name=ROOTCA', '/logging']
+
+test('what a page of another site makes a browser ask is refused on every route', async () => {
+  await using bench = await Bench.create()
+  await bench.hold(WEB)
+  for (const routes of ['admin', 'health'] as const) {
+    const server = await bench.listen(routes)
+    const own = `http://127.0.0.1:${server.address.port}`
+    const foreign: Record<string, string>[] = [
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site' },
+      { 'sec-fetch-site': 'cross-site, none' },
+      { origin: 'http://evil.example' },
+      { origin: 'null' },
+      // Another program's page on this machine.
+      { origin: 'http://127.0.0.1:8080' },
+      { origin: own.replace('http', 'https') },
+    ]
+    for (const headers of foreign) {
+      for (const path of ROUTES) {
+        const { status, body } = await ask(server, path, { headers })
+        assert.deepEqual([status, /web pages/.test(body)], [403, true], `${path} ${JSON.stringify(headers)}`)
+      }
+    }
+    for (const site of ['same-origin', 'none']) {
+      assert.equal((await ask(server, '/metrics', { headers: { 'sec-fetch-site': site, origin: own } })).status, 200)
+    }
+  }
+  const server = await bench.listen()
+  const headers = { 'sec-fetch-site': 'cross-site' }
+  assert.equal((await ask(server, '/logging?level=warn', { method: 'PUT', headers })).status, 403)
+  assert.equal(bench.log.level, 'info')
+})
+
+test('a second Host, a hundred and one headers, and a whole URL are refused; what cannot be decoded is just unknown', async () => {
+  await using bench = await Bench.create()
+  const { address } = await bench.listen()
+  const many = Array.from({ length: 101 }, (_, index) => `x${index}: y\r\n`).join('')
+  for (const [head, status] of [
+    ['GET / HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\n', 400],
+    [`GET / HTTP/1.1\r\nhost: localhost\r\n${many}`, 431],
+    ['GET http://evil.example/config_dump HTTP/1.1\r\nhost: localhost\r\n', 400],
+    ['GET /config_dump HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n', 400],
+    ['GET /%zz%ff HTTP/1.1\r\nhost: localhost\r\n', 404],
+    ['GET /explain?name=%zz%ff HTTP/1.1\r\nhost: localhost\r\n', 404],
+    [`GET /explain?${'&a=b'.repeat(1_000)} HTTP/1.1\r\nhost: localhost\r\n`, 400],
+  ] as const) {
+    assert.match(await exchange(address, `${head}\r\n`), new RegExp(`^HTTP/1\\.1 ${status} `), head.slice(0, 60))
+  }
+  assert.deepEqual(bench.errors, [])
+})
+
+/** Sends bytes and reads until the connection ends. */
+async function exchange({ host, port }: AdminServer['address'], bytes: string): Promise<string> {
+  const socket = connect(port, host)
+  socket.write(bytes)
+  let answer = ''
+  for await (const part of socket) answer += part
+  return answer
+}

@@ -1,8 +1,14 @@
 /** The HTTP side of the admin endpoint: for this machine's own users, not for browsers that were led here. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { isIP, isIPv6 } from 'node:net'
+import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createListener, type Server } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { formatHostPort, type HostPort } from '../config/values.ts'
-import { type AdminSource, type Answer, answer, ROUTES, text } from './routes.ts'
+import { type Answer, BUSY, text } from './answer.ts'
+import { type AdminConnection, ConnectionPool, MAX_HEAD_BYTES } from './connections.ts'
+import { refusal } from './request-refusal.ts'
+import { RequestStream } from './request-stream.ts'
+import { type AdminSource, ROUTES, Router } from './routes.ts'
+import { WorkLane, writePieces } from './work-lane.ts'
 
 export interface AdminServerOptions {
   /** `admin`: all routes, to requests for this machine by name only; `health`: probes and metrics, to anybody. */
@@ -14,35 +20,32 @@ export interface AdminServerOptions {
   readonly onError: (error: unknown) => void
 }
 
-/** No route takes a body; what a client sends all the same is not read beyond this. */
-const MAX_BODY_BYTES = 1_024
-
-const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
+/** As many as the kernel takes by default: those who wait behind a flood of others need not try again. */
+const BACKLOG = 4096
 
 /** A listening admin endpoint. */
 export class AdminServer implements AsyncDisposable {
   readonly address: HostPort
   readonly #server: Server
+  readonly #pool: ConnectionPool
 
-  private constructor(server: Server, address: HostPort) {
+  private constructor(server: Server, pool: ConnectionPool, address: HostPort) {
     this.#server = server
+    this.#pool = pool
     this.address = address
   }
 
   /** Binds; rejects with an `Error` that names the address, the cause and the remedy. */
   static async listen(options: AdminServerOptions): Promise<AdminServer> {
     const { host, port } = options.address
-    const server = createServer({
-      maxHeaderSize: 8_192,
-      requestTimeout: 10_000,
-      headersTimeout: 5_000,
-      keepAliveTimeout: 5_000,
+    const answers = new HttpAnswers(options)
+    const pool = new ConnectionPool({
+      clock: options.source.clock,
+      onRequest: connection => answers.answer(connection),
     })
-    server.timeout = 30_000
-    server.maxConnections = 100
-    server.on('request', (request, response) => void handle(options, request, response))
+    const server = createListener(socket => pool.add(socket))
     const bound = Promise.withResolvers<void>()
-    server.once('error', bound.reject).listen({ host, port }, bound.resolve)
+    server.once('error', bound.reject).listen({ host, port, backlog: BACKLOG }, bound.resolve)
     try {
       await bound.promise
     } catch (cause) {
@@ -50,67 +53,114 @@ export class AdminServer implements AsyncDisposable {
     }
     server.off('error', bound.reject).on('error', options.onError)
     const address = server.address()
-    return new AdminServer(server, { host, port: typeof address === 'object' && address ? address.port : port })
+    return new AdminServer(server, pool, {
+      host,
+      port: typeof address === 'object' && address ? address.port : port,
+    })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = Promise.withResolvers<void>()
     this.#server.close(() => closed.resolve())
-    this.#server.closeAllConnections()
+    this.#pool[Symbol.dispose]()
     await closed.promise
   }
 }
 
-async function handle(options: AdminServerOptions, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  try {
-    send(request, response, refusal(options, request) ?? (await dispatch(options, request)))
-  } catch (error) {
-    options.onError(error)
-    send(request, response, text(500, 'The agent could not answer this; its log tells why.\n'))
+/** Parses the heads of requests and answers them. */
+class HttpAnswers {
+  readonly #options: AdminServerOptions
+  readonly #router: Router
+  /** It never listens: it gets each request as a stream of its own. */
+  readonly #http: HttpServer
+  readonly #lane = new WorkLane()
+
+  constructor(options: AdminServerOptions) {
+    this.#options = options
+    this.#router = new Router(ROUTES[options.routes], options.source)
+    // Connections have their deadlines in the pool.
+    this.#http = createServer({ maxHeaderSize: MAX_HEAD_BYTES, insecureHTTPParser: false, keepAliveTimeout: 0 })
+    this.#http.on('request', (request, response) => void this.#handle(request, response))
+    this.#http.on('clientError', refuseNonsense)
+  }
+
+  answer(connection: AdminConnection): void {
+    if (connection.head.length > MAX_HEAD_BYTES) connection.refuse(refusalLine(HEAD_TOO_LONG))
+    else this.#http.emit('connection', new RequestStream(connection, connection.head))
+  }
+
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { routes, address, onError } = this.#options
+    const stream: unknown = request.socket
+    if (!(stream instanceof RequestStream)) return
+    const { connection } = stream
+    try {
+      const answer = refusal({ routes, host: address.host }, request) ?? (await this.#dispatch(request))
+      await this.#send(connection, request, response, answer)
+    } catch (error) {
+      // A client that has left is no fault.
+      if (!connection.gone.aborted) onError(error)
+      if (response.headersSent || connection.gone.aborted) response.destroy()
+      else response.writeHead(500, headersOf(FAILED)).end(FAILED.body)
+    }
+  }
+
+  async #dispatch(request: IncomingMessage): Promise<Answer> {
+    const target = request.url ?? '/'
+    // Only path and query matter; a whole URL would be that of another host.
+    const url = target.startsWith('/') ? URL.parse(`http://localhost${target}`) : null
+    if (!url) return text(400, 'The path of the request cannot be read.\n')
+    return await this.#router.answer({ method: request.method ?? '', path: url.pathname, query: url.searchParams })
+  }
+
+  async #send(
+    connection: AdminConnection,
+    request: IncomingMessage,
+    response: ServerResponse,
+    answer: Answer,
+  ): Promise<void> {
+    const { body } = answer
+    if (typeof body === 'string') {
+      const length = Buffer.byteLength(body)
+      const isHead = request.method === 'HEAD'
+      if (!(await connection.answered(isHead ? 0 : length)))
+        return await this.#send(connection, request, response, BUSY)
+      response.writeHead(answer.status, { ...headersOf(answer), 'content-length': length })
+      response.end(isHead ? undefined : body)
+    } else if (request.method === 'HEAD') response.writeHead(answer.status, headersOf(answer)).end()
+    else if (this.#lane.isFull) await this.#send(connection, request, response, BUSY)
+    else {
+      const { gone } = connection
+      await this.#lane.run(async () => {
+        response.writeHead(answer.status, headersOf(answer))
+        await writePieces(response, body, gone)
+      }, gone)
+    }
   }
 }
 
-function dispatch({ routes, source }: AdminServerOptions, request: IncomingMessage): Promise<Answer> {
-  // Only path and query matter; the base is never seen.
-  const url = URL.parse(request.url ?? '/', 'http://localhost')
-  if (!url) return Promise.resolve(text(400, 'The path of the request cannot be read.\n'))
-  return answer(ROUTES[routes], source, { method: request.method ?? '', path: url.pathname, query: url.searchParams })
+/** What is not HTTP, as far as Node's parser goes, which is strict here. */
+function refuseNonsense(error: Error & { readonly code?: string }, stream: Duplex): void {
+  stream.end(refusalLine(error.code === 'HPE_HEADER_OVERFLOW' ? HEAD_TOO_LONG : '400 Bad Request'))
 }
 
-function refusal({ routes, address }: AdminServerOptions, request: IncomingMessage): Answer | undefined {
-  if (routes === 'admin' && !isOwnHost(request.headers.host, address)) {
-    return text(403, 'This endpoint answers to localhost, 127.0.0.1, [::1] and its configured host only.\n')
-  }
-  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
-  if (encoding !== undefined || Number(length ?? 0) > MAX_BODY_BYTES)
-    return text(413, 'No request here needs a body.\n')
-  return undefined
+const HEAD_TOO_LONG = '431 Request Header Fields Too Large'
+
+function refusalLine(status: string): string {
+  return `HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`
 }
 
-/**
- * Against DNS rebinding: a page in a browser can point its own name at 127.0.0.1, but it cannot change the Host header
- * that goes with it. An address can only be reached by who means it.
- */
-function isOwnHost(header: string | undefined, { host }: HostPort): boolean {
-  const name = header?.toLowerCase().replace(/:\d+$/, '') ?? ''
-  if (LOOPBACK_NAMES.has(name)) return true
-  const bare = name.replace(/^\[(.*)\]$/, '$1')
-  const wildcard = host === '0.0.0.0' || host === '::'
-  return wildcard ? isIP(bare) !== 0 : name === (isIPv6(host) ? `[${host.toLowerCase()}]` : host.toLowerCase())
-}
+const FAILED = text(500, 'The agent could not answer this; its log tells why.\n')
 
-function send(request: IncomingMessage, response: ServerResponse, { status, contentType, body }: Answer): void {
-  if (response.headersSent) return
-  const bytes = Buffer.from(body)
-  response.writeHead(status, {
+function headersOf({ contentType, headers }: Answer): Record<string, string> {
+  return {
     'content-type': contentType,
-    'content-length': bytes.length,
     'cache-control': 'no-store',
     'x-content-type-options': 'nosniff',
-    // What was not read of the request cannot be taken for the next one.
-    ...(request.complete && status < 500 && status !== 413 ? {} : { connection: 'close' }),
-  })
-  response.end(request.method === 'HEAD' ? undefined : bytes)
+    // Nothing behind the first request is read.
+    connection: 'close',
+    ...headers,
+  }
 }
 
 function bindFailure({ routes, address }: AdminServerOptions, cause: unknown): string {

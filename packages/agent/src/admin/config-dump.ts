@@ -1,7 +1,13 @@
 /** What `/config_dump` shows: ztunnel's field names, so that its tools read it; certificates, never a key. */
 import { X509Certificate } from 'node:crypto'
-import { setImmediate } from 'node:timers/promises'
-import { type BundleEntry, type IdentityEntry, splitCertificates, trustDomainOf } from '@livery/core'
+import {
+  type BundleEntry,
+  type CertificateSecret,
+  type IdentityEntry,
+  type SpiffeId,
+  splitCertificates,
+  trustDomainOf,
+} from '@livery/core'
 
 /** A certificate as ztunnel dumps it: `pem` is base64 of the PEM text. */
 export interface DumpedCertificate {
@@ -31,40 +37,39 @@ export interface ConfigDump {
   readonly config: object
 }
 
-/** Identities between two turns of the event loop: parsing ten thousand certificates takes a while. */
-const BATCH = 100
-
-/** Sorted by identity; the roots are the identity's own, then those of its trust domain. */
-export async function dumpCertificates(
-  entries: readonly IdentityEntry[],
-  bundles: readonly BundleEntry[],
-): Promise<DumpedIdentity[]> {
-  const roots = new Map(
-    bundles.filter(({ identity }) => !identity).map(bundle => [bundle.trustDomain, dumpRoots(bundle)]),
-  )
-  const own = new Map(bundles.map(bundle => [bundle.identity, bundle]))
-  const dumped: DumpedIdentity[] = []
-  for (const entry of entries.toSorted((a, b) => (a.identity < b.identity ? -1 : 1))) {
-    const ofTrustDomain = roots.get(trustDomainOf(entry.identity)) ?? []
-    dumped.push(dumpIdentity(entry, [...dumpRoots(own.get(entry.identity)), ...ofTrustDomain]))
-    if (dumped.length % BATCH === 0) await setImmediate()
-  }
-  return dumped
+/** Where the dump is read from, while it is sent: an identity as it is when its turn comes. */
+export interface DumpSource {
+  readonly version: string
+  config(): object
+  entries(): readonly IdentityEntry[]
+  entry(identity: string): IdentityEntry | undefined
+  bundles(): readonly BundleEntry[]
 }
 
-function dumpRoots(bundle: BundleEntry | undefined): readonly DumpedCertificate[] {
-  return bundle?.roots.map(({ pem }) => dumpCertificate(pem)) ?? []
+/** A {@link ConfigDump} as JSON in pieces of one identity each: ten thousand of them are 40 MB. */
+export function* dumpPieces(source: DumpSource): Generator<string, void, undefined> {
+  const identities = Array.from(source.entries(), ({ identity }) => identity).sort()
+  const certificates = new CertificateTexts(source.bundles())
+  yield `{"version":${JSON.stringify(source.version)},"certificates":[`
+  let separator = '\n'
+  for (const identity of identities) {
+    const entry = source.entry(identity)
+    if (!entry) continue
+    yield `${separator}${identityText(entry, certificates)}`
+    separator = ',\n'
+  }
+  yield '\n],"config":'
+  yield* jsonPieces(source.config())
+  yield '}\n'
 }
 
-function dumpIdentity(entry: IdentityEntry, roots: readonly DumpedCertificate[]): DumpedIdentity {
-  const chain = entry.secret ? splitCertificates(entry.secret.certificateChain.toString()) : []
-  return {
-    identity: entry.identity,
-    state: dumpState(entry),
-    certChain: chain.map(dumpCertificate),
-    rootCerts: entry.secret ? roots : [],
-    ...(entry.renewAt === undefined ? {} : { renewAt: new Date(entry.renewAt).toISOString() }),
-  }
+function identityText(entry: IdentityEntry, certificates: CertificateTexts): string {
+  const { identity, secret, renewAt } = entry
+  const chain = secret ? certificates.ofChain(secret) : ''
+  const roots = secret ? certificates.ofRoots(identity) : ''
+  const renewal = renewAt === undefined ? '' : `,"renewAt":"${new Date(renewAt).toISOString()}"`
+  const state = JSON.stringify(dumpState(entry))
+  return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}}`
 }
 
 function dumpState({ state, lastFailure }: IdentityEntry): string {
@@ -74,12 +79,89 @@ function dumpState({ state, lastFailure }: IdentityEntry): string {
   return `Unavailable: ${lastFailure ? `${lastFailure.code}: ${lastFailure.message}` : 'expired'}`
 }
 
-function dumpCertificate(pem: string): DumpedCertificate {
-  const certificate = new X509Certificate(pem)
+type Facts = Omit<DumpedCertificate, 'pem'>
+
+/** Of leaves that were dumped before: to parse one takes longer than all the rest. */
+const leafFacts = new WeakMap<CertificateSecret, Facts>()
+
+/** The certificates of one dump as JSON. Thousands of leaves have the same few roots and intermediates. */
+class CertificateTexts {
+  readonly #roots: ReadonlyMap<string, string>
+  /** Of identities that have roots of their own. */
+  readonly #ownRoots: ReadonlyMap<string | undefined, BundleEntry>
+  readonly #intermediates = new Map<string, string>()
+
+  constructor(bundles: readonly BundleEntry[]) {
+    const shared = bundles.filter(({ identity }) => identity === undefined)
+    this.#roots = new Map(shared.map(bundle => [bundle.trustDomain, rootsText(bundle)]))
+    this.#ownRoots = new Map(
+      bundles.flatMap(bundle => (bundle.identity === undefined ? [] : [[bundle.identity, bundle]])),
+    )
+  }
+
+  /** Its own roots, then those of its trust domain. */
+  ofRoots(identity: SpiffeId): string {
+    const own = this.#ownRoots.get(identity)
+    const ofTrustDomain = this.#roots.get(trustDomainOf(identity)) ?? ''
+    if (!own) return ofTrustDomain
+    return ofTrustDomain === '' ? rootsText(own) : `${rootsText(own)},${ofTrustDomain}`
+  }
+
+  ofChain(secret: CertificateSecret): string {
+    const [leaf, ...intermediates] = splitCertificates(secret.certificateChain.toString('latin1'))
+    if (leaf === undefined) return ''
+    const facts = leafFacts.get(secret) ?? factsOf(new X509Certificate(leaf))
+    leafFacts.set(secret, facts)
+    return [certificateText(leaf, facts), ...intermediates.map(pem => this.#intermediate(pem))].join(',')
+  }
+
+  #intermediate(pem: string): string {
+    const known = this.#intermediates.get(pem)
+    if (known !== undefined) return known
+    const made = certificateText(pem, factsOf(new X509Certificate(pem)))
+    if (this.#intermediates.size < MAX_INTERMEDIATES) this.#intermediates.set(pem, made)
+    return made
+  }
+}
+
+function rootsText({ roots }: BundleEntry): string {
+  return roots.map(({ pem, certificate }) => certificateText(pem, factsOf(certificate))).join(',')
+}
+
+/** A node has as many as its CAs; a chain of its own for each identity is not worth the memory. */
+const MAX_INTERMEDIATES = 64
+
+function factsOf(certificate: X509Certificate): Facts {
   return {
-    pem: Buffer.from(pem).toString('base64'),
     serialNumber: BigInt(`0x${certificate.serialNumber}`).toString(),
     validFrom: certificate.validFromDate.toISOString(),
     expirationTime: certificate.validToDate.toISOString(),
   }
+}
+
+function certificateText(pem: string, facts: Facts): string {
+  const certificate: DumpedCertificate = { pem: Buffer.from(pem, 'latin1').toString('base64'), ...facts }
+  return JSON.stringify(certificate)
+}
+
+/** `JSON.stringify` in pieces: a configuration that lists ten thousand identities is megabytes of it. */
+function* jsonPieces(value: unknown): Generator<string, void, undefined> {
+  if (Array.isArray(value)) {
+    yield '['
+    for (const [index, item] of value.entries()) {
+      if (index > 0) yield ','
+      yield* jsonPieces(item)
+    }
+    yield ']'
+  } else if (typeof value === 'object' && value !== null) {
+    yield '{'
+    let separator = ''
+    for (const [key, item] of Object.entries(value)) {
+      if (item === undefined) continue
+      yield `${separator}${JSON.stringify(key)}:`
+      yield* jsonPieces(item)
+      separator = ','
+    }
+    yield '}'
+  } else yield JSON.stringify(value) ?? 'null'
 }

@@ -121,6 +121,8 @@ function whyMissing(failure: IdentityEntry['lastFailure'], isYoung: boolean): st
 }
 
 const LINES = 100
+/** What a CA says of its failure may be long, and a hundred identities may have it. */
+const LINE_CHARS = 300
 
 /** Plain text for people and probes: the verdict first, then up to 100 lines of each list. */
 export function readinessText({ ready, waitingFor, tolerated }: Readiness): string {
@@ -131,6 +133,10 @@ export function readinessText({ ready, waitingFor, tolerated }: Readiness): stri
 }
 
 function section(title: string, items: readonly string[]): string[] {
-  const shown = items.slice(0, LINES).map(item => `  ${item}`)
+  const shown = items.slice(0, LINES).map(item => `  ${cutLine(item)}`)
   return [`${title}:`, ...shown, ...(items.length > LINES ? [`  and ${items.length - LINES} more`] : [])]
+}
+
+function cutLine(line: string): string {
+  return line.length > LINE_CHARS ? `${line.slice(0, LINE_CHARS)}…` : line
 }

@@ -3,7 +3,8 @@ import type { BundleEntry, Clock, IdentityEntry, LedgerEntry, WellKnownNames } f
 import { nearest } from '../config/leaf.ts'
 import { LOG_LEVELS, type LogLevel } from '../config/schema.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
-import { type ConfigDump, dumpCertificates } from './config-dump.ts'
+import { type Answer, BUSY, json, text } from './answer.ts'
+import { dumpPieces } from './config-dump.ts'
 import {
   type Phase,
   READINESS_MODES,
@@ -12,6 +13,7 @@ import {
   readinessText,
   type SocketStatus,
 } from './readiness.ts'
+import { SharedWork } from './shared-work.ts'
 
 /** What the admin endpoint is about: the running agent, seen from here. */
 export interface AdminSource {
@@ -24,6 +26,7 @@ export interface AdminSource {
   phase(): Phase
   sockets(): readonly SocketStatus[]
   entries(): readonly IdentityEntry[]
+  entry(identity: string): IdentityEntry | undefined
   bundles(): readonly BundleEntry[]
   explain(name: string): readonly LedgerEntry[]
   readonly metrics: { readonly contentType: string; text(): Promise<string> }
@@ -41,13 +44,21 @@ export interface Explanation {
   readonly entries: readonly (LedgerEntry & { readonly text: string })[]
 }
 
-export interface Answer {
-  readonly status: number
-  readonly contentType: string
-  readonly body: string
+interface RouteRequest {
+  readonly method: string
+  readonly path: string
+  readonly query: URLSearchParams
 }
 
-type Handler = (source: AdminSource, query: URLSearchParams) => Answer | Promise<Answer>
+/** What the routes of one listener answer from. */
+interface RouteContext {
+  readonly source: AdminSource
+  /** Each by its mode: one look at all identities answers everybody who waits for it. */
+  readonly readiness: Readonly<Record<ReadinessMode, SharedWork<Answer>>>
+  readonly metrics: SharedWork<string>
+}
+
+type Handler = (context: RouteContext, query: URLSearchParams) => Answer | Promise<Answer>
 
 interface Route {
   readonly about: string
@@ -77,28 +88,35 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
   health: HEALTH_ROUTES,
 }
 
-/** Answers a request for `path`, whatever it is. */
-export async function answer(
-  routes: ReadonlyMap<string, Route>,
-  source: AdminSource,
-  request: { readonly method: string; readonly path: string; readonly query: URLSearchParams },
-): Promise<Answer> {
-  if (request.path === '/') return text(200, index(routes, source))
-  const route = routes.get(request.path)
-  if (!route)
-    return text(404, `Nothing is at ${JSON.stringify(request.path.slice(0, 100))}. See / for what there is.\n`)
-  const method = request.method === 'HEAD' ? 'GET' : request.method
-  const handler = method === 'GET' || method === 'PUT' ? route.methods[method] : undefined
-  if (!handler) return text(405, `This takes ${Object.keys(route.methods).join(' and ')} only.\n`)
-  return handler(source, request.query)
-}
+/** More than come in while readiness is looked at: a probe that is sent away would take the agent for unready. */
+const MAX_WAITING_PROBES = 512
+const MAX_WAITING_SCRAPES = 128
 
-export function text(status: number, body: string): Answer {
-  return { status, contentType: 'text/plain; charset=utf-8', body }
-}
+/** Answers the requests of one listener. */
+export class Router {
+  readonly #routes: ReadonlyMap<string, Route>
+  readonly #context: RouteContext
 
-function json(status: number, value: object): Answer {
-  return { status, contentType: 'application/json', body: `${JSON.stringify(value, undefined, 2)}\n` }
+  constructor(routes: ReadonlyMap<string, Route>, source: AdminSource) {
+    this.#routes = routes
+    const ready = (mode: ReadinessMode) => new SharedWork(() => lookAtReadiness(source, mode), MAX_WAITING_PROBES)
+    this.#context = {
+      source,
+      readiness: { default: ready('default'), strict: ready('strict'), sockets: ready('sockets') },
+      metrics: new SharedWork(() => source.metrics.text(), MAX_WAITING_SCRAPES),
+    }
+  }
+
+  /** Answers a request for `path`, whatever it is. */
+  async answer({ path, query, ...request }: RouteRequest): Promise<Answer> {
+    if (path === '/') return text(200, index(this.#routes, this.#context.source))
+    const route = this.#routes.get(path)
+    if (!route) return text(404, `Nothing is at ${JSON.stringify(path.slice(0, 100))}. See / for what there is.\n`)
+    const method = request.method === 'HEAD' ? 'GET' : request.method
+    const handler = method === 'GET' || method === 'PUT' ? route.methods[method] : undefined
+    if (!handler) return text(405, `This takes ${Object.keys(route.methods).join(' and ')} only.\n`)
+    return await handler(this.#context, query)
+  }
 }
 
 function index(routes: ReadonlyMap<string, Route>, { version }: AdminSource): string {
@@ -106,9 +124,13 @@ function index(routes: ReadonlyMap<string, Route>, { version }: AdminSource): st
   return [`livery ${version}`, '', ...lines, ''].join('\n')
 }
 
-function ready(source: AdminSource, query: URLSearchParams): Answer {
+async function ready({ readiness }: RouteContext, query: URLSearchParams): Promise<Answer> {
   const mode = readinessMode(query)
   if (!mode) return text(400, `The mode is one of ${READINESS_MODES.join(', ')}: /healthz/ready?mode=strict\n`)
+  return (await readiness[mode].result()) ?? BUSY
+}
+
+function lookAtReadiness(source: AdminSource, mode: ReadinessMode): Answer {
   const result = readiness({
     phase: source.phase(),
     sockets: source.sockets(),
@@ -126,25 +148,21 @@ function readinessMode(query: URLSearchParams): ReadinessMode | undefined {
   return query.has('strict') && query.get('strict') !== 'false' ? 'strict' : 'default'
 }
 
-async function metrics(source: AdminSource): Promise<Answer> {
-  return { status: 200, contentType: source.metrics.contentType, body: await source.metrics.text() }
+async function metrics({ source, metrics }: RouteContext): Promise<Answer> {
+  const body = await metrics.result()
+  return body === undefined ? BUSY : { status: 200, contentType: source.metrics.contentType, body }
 }
 
-async function configDump(source: AdminSource): Promise<Answer> {
-  const dump: ConfigDump = {
-    version: source.version,
-    certificates: await dumpCertificates(source.entries(), source.bundles()),
-    config: source.config(),
-  }
-  return json(200, dump)
+function configDump({ source }: RouteContext): Answer {
+  return { status: 200, contentType: 'application/json', body: dumpPieces(source) }
 }
 
-function explain(source: AdminSource, query: URLSearchParams): Answer {
+function explain({ source }: RouteContext, query: URLSearchParams): Answer {
   const asked = query.get('name')
   if (!asked) return text(400, 'Add the name to explain: /explain?name=spiffe://…\n')
   const name = asked === source.names.root ? `spiffe://${source.trustDomain}` : asked
   const entries = source.explain(name)
-  const state = source.entries().find(({ identity }) => identity === name)?.state
+  const state = source.entry(name)?.state
   if (entries.length === 0 && state === undefined) return text(404, unknownName(source, asked))
   const explanation: Explanation = {
     name,
@@ -162,11 +180,11 @@ function unknownName({ names, trustDomain }: AdminSource, name: string): string 
   return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured. livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`
 }
 
-function logLevel({ log }: AdminSource): Answer {
-  return text(200, `${log.level}\n`)
+function logLevel({ source }: RouteContext): Answer {
+  return text(200, `${source.log.level}\n`)
 }
 
-function setLogLevel({ log }: AdminSource, query: URLSearchParams): Answer {
+function setLogLevel({ source: { log } }: RouteContext, query: URLSearchParams): Answer {
   const wanted = query.get('level') ?? ''
   const level: LogLevel | undefined = LOG_LEVELS.find(candidate => candidate === wanted)
   if (!level) {

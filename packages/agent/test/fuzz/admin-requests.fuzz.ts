@@ -26,6 +26,7 @@ const source: AdminSource = {
   phase: () => 'serving',
   sockets: () => [{ path: '/run/a.sock', state: 'listening' }],
   entries: () => secrets.entries(),
+  entry: identity => secrets.entry(identity),
   bundles: () => secrets.bundles(),
   explain: name => secrets.explain(name),
   metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },

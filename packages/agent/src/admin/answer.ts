@@ -1,0 +1,19 @@
+/** What a route answers. */
+
+export interface Answer {
+  readonly status: number
+  readonly contentType: string
+  /** Pieces are made while they are sent, one such answer at a time. */
+  readonly body: string | Iterable<string>
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export function text(status: number, body: string, headers: Answer['headers'] = {}): Answer {
+  return { status, contentType: 'text/plain; charset=utf-8', body, headers }
+}
+
+export function json(status: number, value: object): Answer {
+  return { status, contentType: 'application/json', body: `${JSON.stringify(value, undefined, 2)}\n` }
+}
+
+export const BUSY = text(503, 'Others wait for this already. Ask again in a few seconds.\n', { 'retry-after': '2' })

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SharedWork } from './shared-work.ts'
+
+test('those who wait share one run, which starts after they came', async () => {
+  let runs = 0
+  const work = new SharedWork(() => ++runs, 10)
+  assert.deepEqual(await Promise.all([work.result(), work.result(), work.result()]), [1, 1, 1])
+  assert.equal(await work.result(), 2)
+})
+
+test('who comes while a run goes on gets the next one', async () => {
+  const gates = [Promise.withResolvers<string>(), Promise.withResolvers<string>()]
+  const begun = Promise.withResolvers<void>()
+  let runs = 0
+  const work = new SharedWork(() => {
+    begun.resolve()
+    return gates[runs++]?.promise ?? 'third'
+  }, 10)
+  const first = work.result()
+  await begun.promise
+  const second = work.result()
+  gates[0]?.resolve('old')
+  gates[1]?.resolve('new')
+  assert.deepEqual([await first, await second], ['old', 'new'])
+})
+
+test('however often it is asked for, it takes a tenth of the time', async () => {
+  const starts: number[] = []
+  const work = new SharedWork(() => {
+    starts.push(performance.now())
+    while (performance.now() - (starts.at(-1) ?? 0) < 4) {}
+  }, 10)
+  for (let run = 0; run < 4; run++) await work.result()
+  const [first = 0, last = 0] = [starts[0], starts.at(-1)]
+  assert.ok(last - first >= 3 * 40 * 0.95, `${last - first} ms for three runs of 4 ms and their rests`)
+})
+
+test('a failure reaches everybody who waited, and the next run is a new one', async () => {
+  let runs = 0
+  const work = new SharedWork(() => {
+    if (++runs === 1) throw new Error('broken')
+    return runs
+  }, 10)
+  const results = await Promise.allSettled([work.result(), work.result()])
+  assert.deepEqual(
+    results.map(({ status }) => status),
+    ['rejected', 'rejected'],
+  )
+  assert.equal(await work.result(), 2)
+})
+
+test('so many may wait, and the next is told so', async () => {
+  const work = new SharedWork(() => 'done', 2)
+  const waiting = [work.result(), work.result()]
+  assert.equal(work.result(), undefined)
+  assert.deepEqual(await Promise.all(waiting), ['done', 'done'])
+  assert.equal(await work.result(), 'done')
+})

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { fetchSecrets } from './sds-client.ts'
+
+const ATTACKER = fileURLToPath(new URL('admin-attacker.ts', import.meta.url))
+const IDENTITIES = 2_000
+const NAME = 'spiffe://cluster.local/ns/load/sa/sa-7'
+const CONFIG = {
+  ca: { plugin: 'embedded', directory: 'ca' },
+  identities: [{ range: `spiffe://cluster.local/ns/load/sa/sa-{0..${IDENTITIES - 1}}` }],
+  sockets: [{ path: 'sds.sock', allow: ['spiffe://cluster.local/ns/load/sa/*'] }],
+  admin: { address: '127.0.0.1:0' },
+  health: { address: '127.0.0.1:0' },
+}
+/** What kubelet gives a probe, unless told otherwise. */
+const PROBE_MS = 1_000
+
+class Bench implements AsyncDisposable {
+  readonly agent: LiveryProcess
+  readonly admin: string
+  readonly health: string
+  readonly #socket: string
+  readonly #parts: AsyncDisposableStack
+
+  private constructor(
+    agent: LiveryProcess,
+    addresses: { readonly admin: string; readonly health: string },
+    socket: string,
+    parts: AsyncDisposableStack,
+  ) {
+    this.agent = agent
+    this.admin = addresses.admin
+    this.health = addresses.health
+    this.#socket = socket
+    this.#parts = parts
+  }
+
+  static async start(): Promise<Bench> {
+    await using parts = new AsyncDisposableStack()
+    const directory = parts.use(await makeDirectory())
+    writeFileSync(join(directory.path, 'livery.yaml'), JSON.stringify(CONFIG))
+    const agent = parts.use(new LiveryProcess(['run'], { cwd: directory.path }))
+    const addresses = JSON.parse(await agent.line(/ serves /))
+    const bench = new Bench(agent, addresses, join(directory.path, 'sds.sock'), parts.move())
+    // Until the last is issued, the agent is busy with its CA.
+    while ((await bench.probe('/healthz/ready?strict')) !== 200) await new Promise(setImmediate)
+    return bench
+  }
+
+  /** The status of a probe, or why there was none in time. */
+  async probe(path = '/healthz/live'): Promise<number | string> {
+    try {
+      const response = await fetch(`http://${this.health}${path}`, { signal: AbortSignal.timeout(PROBE_MS) })
+      await response.arrayBuffer()
+      return response.status
+    } catch (error) {
+      return String(error)
+    }
+  }
+
+  /** Starts a hostile process, and resolves when its connections are open. */
+  async attack(t: TestContext, target: string, ...args: string[]): Promise<ChildProcess> {
+    const attacker = spawn(process.execPath, [ATTACKER, target, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+    t.after(() => attacker.kill('SIGKILL'))
+    if (attacker.stdout) await once(attacker.stdout, 'data')
+    return attacker
+  }
+
+  /** The median time of a request for one secret, in milliseconds. */
+  async secretMs(): Promise<number> {
+    const times: number[] = []
+    for (let request = 0; request < 15; request++) {
+      const start = performance.now()
+      assert.equal((await fetchSecrets(this.#socket, [NAME])).length, 1)
+      times.push(performance.now() - start)
+    }
+    return times.sort((a, b) => a - b)[7] ?? Number.POSITIVE_INFINITY
+  }
+
+  get residentMb(): number {
+    return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${this.agent.child.pid}/status`, 'utf8'))?.[1]) / 1024
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#parts.disposeAsync()
+  }
+}
+
+function maxDescriptors(): number {
+  return Number(/Max open files\s+(\d+)/.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? 0)
+}
+
+for (const [way, count, what] of [
+  ['idle', 5_000, 'idle connections'],
+  ['dribble', 5_000, 'heads that come a byte at a time'],
+  ['deaf', 500, 'readers that stop'],
+] as const) {
+  test(`probes are answered under ${count} ${what}`, async t => {
+    if (maxDescriptors() < 6_000) return t.skip('needs 6,000 file descriptors: raise ulimit -n')
+    await using bench = await Bench.start()
+    await bench.attack(t, bench.health, way, String(count), '/metrics')
+    for (let probe = 0; probe < 20; probe++) assert.equal(await bench.probe(), 200, `probe ${probe}`)
+    assert.equal(await bench.probe('/healthz/ready'), 200)
+  })
+}
+
+test('a hundred clients that ask for the dump and do not read it hold up no secret and take no memory', async t => {
+  await using bench = await Bench.start()
+  const calmMb = bench.residentMb
+  await bench.attack(t, bench.admin, 'deaf', '100', '/config_dump')
+  const attackedMs = await bench.secretMs()
+  assert.ok(attackedMs < 100, `a secret took ${attackedMs.toFixed(0)} ms`)
+  const grownMb = bench.residentMb - calmMb
+  assert.ok(grownMb < 100, `${grownMb.toFixed(0)} MB more than before`)
+  assert.equal(await bench.probe(), 200)
+})
+
+for (const path of ['/config_dump', '/metrics', '/healthz/ready', '/healthz/live', `/explain?name=${NAME}`]) {
+  test(`a hundred clients that ask for ${path} without end hold up no secret`, async t => {
+    await using bench = await Bench.start()
+    await bench.attack(t, bench.admin, 'hammer', '100', path)
+    const attackedMs = await bench.secretMs()
+    assert.ok(attackedMs < 100, `a secret took ${attackedMs.toFixed(0)} ms`)
+    assert.equal(await bench.probe(), 200)
+  })
+}
+
+test('clients that write a thousand requests into one segment hold up no secret', async t => {
+  await using bench = await Bench.start()
+  await bench.attack(t, bench.admin, 'pipeline', '10', '/healthz/live')
+  const attackedMs = await bench.secretMs()
+  assert.ok(attackedMs < 100, `a secret took ${attackedMs.toFixed(0)} ms`)
+})
