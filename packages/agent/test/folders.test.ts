@@ -1,9 +1,9 @@
-/** The program in folders that others can write to. */
+/** The program in folders that others can write to, and with files that others could have written. */
 import assert from 'node:assert/strict'
 import { chmod, chown, mkdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -77,4 +77,60 @@ test('a folder that another user has made in a shared one is refused', { skip: n
     agent.stderr,
     /sds \(mode 0755, owner 12345:12345\) belongs to uid 12345, and this process runs as 65534/,
   )
+})
+
+/** What others can do to the file of the configuration, or to the module that it names. */
+const openings: readonly (readonly [string, (folder: string, file: string) => Promise<void>, boolean?])[] = [
+  ['of mode 0666', (_, file) => chmod(file, 0o666)],
+  ['of mode 0602', (_, file) => chmod(file, 0o602)],
+  ['in a folder of mode 0777', folder => chmod(folder, 0o777)],
+  ['of another user', (_, file) => chown(file, NOBODY, NOBODY), true],
+  ['in a folder of another user', folder => chown(folder, NOBODY, NOBODY), true],
+]
+const refusal = /others could have written it: .* (can be written by others|belongs to uid 65534)/
+for (const [how, open, isForRoot = false] of openings)
+  for (const name of ['livery.yaml', 'plugin.mjs'])
+    test(`a ${name} ${how} is not used: it names or is code that the agent runs`, {
+      skip: isForRoot && needsRoot,
+    }, async t => {
+      const directory = await makeDirectory()
+      t.after(() => directory[Symbol.asyncDispose]())
+      const cwd = directory.path
+      const folder = join(cwd, 'folder')
+      await mkdir(folder)
+      const file = join(folder, name)
+      const isPlugin = name === 'plugin.mjs'
+      await writeFile(
+        join(folder, 'plugin.mjs'),
+        `import { writeFileSync } from 'node:fs'; writeFileSync('${cwd}/ran', '')`,
+      )
+      const config = join(isPlugin ? cwd : folder, 'livery.yaml')
+      const ca = { plugin: isPlugin ? './folder/plugin.mjs' : 'embedded' }
+      await writeFile(config, JSON.stringify({ ca, identities: [{ id: WEB, socket: 'web.sock' }] }))
+      await open(folder, file)
+      const { code, stderr } = await livery(['check-config', '--config', config], { cwd })
+      assert.equal(code, 78, stderr)
+      assert.match(stderr, refusal)
+      await assert.rejects(stat(join(cwd, 'ran')), { code: 'ENOENT' })
+    })
+
+test('a configuration that is opened to others while the agent runs is not reloaded', async t => {
+  const directory = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  const cwd = directory.path
+  const config = { ca: { plugin: 'embedded' }, admin: { address: '127.0.0.1:0' } }
+  const file = join(cwd, 'livery.yaml')
+  const write = (...names: readonly string[]) =>
+    writeFile(
+      file,
+      JSON.stringify({ ...config, identities: names.map(name => ({ id: `${WEB}-${name}`, socket: `${name}.sock` })) }),
+    )
+  await write('a')
+  await using agent = new LiveryProcess(['run'], { cwd })
+  await agent.admin()
+  await chmod(file, 0o666)
+  await write('a', 'b')
+  agent.kill('SIGHUP')
+  await agent.line(/not reloaded, all stays as it was: .*can be written by others/)
+  await assert.rejects(stat(join(cwd, 'b.sock')), { code: 'ENOENT' })
 })

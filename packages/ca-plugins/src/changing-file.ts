@@ -1,11 +1,15 @@
-/** Small files that others replace while Livery runs: tokens, roots, keys. */
+/** Small files that their owners replace while Livery runs: tokens, roots, keys. Nobody else may be able to. */
 import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
+import { checkFile } from '@livery/core'
 
-/** Reads a regular file of at most `maxBytes`; rejects with a reason that carries nothing of the content. */
+/**
+ * Reads a regular file of at most `maxBytes`; rejects with a reason that carries nothing of the content, such as an
+ * `UntrustedPathError` if anybody but its owner, root and this user can have written it.
+ */
 export async function readSmallFile(path: string, maxBytes: number): Promise<Buffer> {
   await using file = await openForReading(path)
-  const { size } = await regularFile(file, maxBytes)
+  const { size } = await regularFile(path, file, maxBytes)
   // Awaited before the file is closed: a rejection meanwhile would be nobody's.
   return await readAll(file, size)
 }
@@ -26,7 +30,7 @@ export class ChangingFile {
     // Opening it each time would cost a tenth of what a certificate costs.
     if (this.#seen && versionOf(await stat(this.path, { bigint: true })) === this.#seen.version) return this.#seen.bytes
     await using file = await openForReading(this.path)
-    const { size, version } = await regularFile(file, this.#maxBytes)
+    const { size, version } = await regularFile(this.path, file, this.#maxBytes)
     const bytes = await readAll(file, size)
     this.#seen = { version, bytes: this.#seen?.bytes.equals(bytes) ? this.#seen.bytes : bytes }
     return this.#seen.bytes
@@ -38,9 +42,14 @@ function openForReading(path: string): Promise<FileHandle> {
   return open(path, constants.O_RDONLY | constants.O_NONBLOCK)
 }
 
-async function regularFile(file: FileHandle, maxBytes: number): Promise<{ size: number; version: string }> {
+async function regularFile(
+  path: string,
+  file: FileHandle,
+  maxBytes: number,
+): Promise<{ size: number; version: string }> {
   const found = await file.stat({ bigint: true })
   if (!found.isFile()) throw new Error('it is not a regular file')
+  checkFile(path, found, { owners: 'delegated' })
   if (found.size > maxBytes) throw new Error(`it has ${found.size} bytes, more than ${maxBytes}`)
   return { size: Number(found.size), version: versionOf(found) }
 }

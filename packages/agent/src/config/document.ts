@@ -1,6 +1,7 @@
 /** Reads a configuration file (YAML 1.2, and so JSON) into plain data that knows its lines and has no prototypes. */
 import { createHash } from 'node:crypto'
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs'
+import { checkFile, UntrustedPathError } from '@livery/core'
 import { type Alias, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import { ConfigError } from './config-error.ts'
 import { parseOffLoop } from './parse-off-loop.ts'
@@ -170,6 +171,7 @@ function readBytes(file: string): Uint8Array {
   try {
     const status = fstatSync(handle)
     if (!status.isFile()) throw unreadable(file, 'is not a regular file. Name a YAML or JSON file.')
+    checkWriters(file, status)
     if (status.size > MAX_BYTES) {
       throw unreadable(
         file,
@@ -191,6 +193,16 @@ function openConfig(file: string): number {
     const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
     const reason = missing ? 'does not exist. Check the path.' : `cannot be opened: ${(cause as Error).message}.`
     throw unreadable(file, reason, cause)
+  }
+}
+
+/** It names the code that the agent runs, and who gets which key. */
+function checkWriters(file: string, status: Stats): void {
+  try {
+    checkFile(file, status, { shared: false })
+  } catch (error) {
+    if (!(error instanceof UntrustedPathError)) throw error
+    throw unreadable(file, `is not used, since others could have written it: ${error.message}`, error)
   }
 }
 

@@ -3,7 +3,7 @@ import { statSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import type { CAPlugin, CredentialPlugin } from '@livery/core'
+import { type CAPlugin, type CredentialPlugin, checkFile, UntrustedPathError } from '@livery/core'
 import type { PluginModule } from './messages.ts'
 import { shapeFaults } from './plugin-shape.ts'
 import { toWire } from './wire-error.ts'
@@ -50,11 +50,17 @@ function resolveFrom({ specifier, parent }: PluginModule): { readonly href: stri
     const href = import.meta.resolve(PLACEHOLDER)
     if (!href.startsWith('file:')) return { fault: 'is no file. Name a package, or a path such as ./my-ca.mjs.' }
     const file = fileURLToPath(href)
-    if (statSync(file, { throwIfNoEntry: false })?.isFile()) return { href }
+    const found = statSync(file, { throwIfNoEntry: false })
+    if (found?.isFile()) {
+      checkFile(file, found, { shared: false })
+      return { href }
+    }
     return { fault: `is not found: there is no file ${file}. Correct the path.` }
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND')
       return { fault: `is not found from ${folder}. Install it there, or name a file such as ./my-ca.mjs.` }
+    if (error instanceof UntrustedPathError)
+      return { fault: `is not loaded, since others could have written it: ${error.message}` }
     return { fault: `cannot be found from ${folder}: ${toWire(error).message}. Correct the name.` }
   } finally {
     hooks.deregister()

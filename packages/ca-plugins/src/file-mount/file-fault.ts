@@ -1,5 +1,5 @@
 /** Why a file cannot be used: which one, the reason, what to do. Nothing of its content, and no cause that could quote it. */
-import { CAError, type CAErrorCode } from '@livery/core'
+import { CAError, type CAErrorCode, UntrustedPathError } from '@livery/core'
 
 export interface FileFaultParts {
   readonly file: string
@@ -28,6 +28,10 @@ const FIELDS = 'or correct layout, folder and the names of the files'
 export function readFault(file: string, error: unknown, mayPass: boolean): FileFault {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   const fault = (reason: string, remedy: string) => new FileFault({ file, reason, remedy, code: 'unavailable' })
+  if (error instanceof UntrustedPathError) {
+    const reason = error.message.replace(/\.$/, '')
+    return new FileFault({ file, reason, remedy: 'It is tried again', mayPass: true })
+  }
   switch (code) {
     case 'ENOENT':
     case 'ENOTDIR':
