@@ -1,6 +1,6 @@
 /** The certificates in an answer of a CA, taken apart: which are the chain, and which the roots. */
 import { X509Certificate } from 'node:crypto'
-import { CAError, splitCertificates } from '@livery/core'
+import { CAError, MAX_ROOTS, splitCertificates } from '@livery/core'
 
 /** Well under what Envoy would take: it accepts chains of any length. */
 const MAX_CERTIFICATES = 10
@@ -43,6 +43,7 @@ export function selfSignedOf(elements: readonly string[], answer: Answer): reado
 
 /** The last certificate of each of `chains`, each once. Throws as {@link splitChain} does. */
 export function rootsOf(chains: readonly (readonly string[])[], answer: Answer): readonly string[] {
+  if (chains.length > MAX_ROOTS) throw unusable(answer, `has ${chains.length} roots, more than ${MAX_ROOTS}`)
   const roots = new Map<string, string>()
   for (const elements of chains) {
     const root = elementsOf(elements, answer).at(-1)
@@ -56,14 +57,17 @@ export function unusable({ what, remedy }: Answer, reason: string, cause?: unkno
   return new CAError('bad-response', `Cannot get ${what}: its answer ${reason}. ${remedy}.`, { cause })
 }
 
+/** Parses nothing: that so many would hold up the event loop is known by their number. */
 function elementsOf(elements: readonly string[], answer: Answer): readonly string[] {
-  return elements.flatMap((element, index) => {
+  const all = elements.flatMap((element, index) => {
     if (element.length > MAX_ELEMENT_CHARACTERS)
       throw unusable(answer, `has an element of ${element.length} characters, more than ${MAX_ELEMENT_CHARACTERS}`)
     const certificates = splitCertificates(element)
     if (certificates.length === 0) throw unusable(answer, `has no PEM certificate in element ${index}`)
     return certificates
   })
+  if (all.length <= MAX_CERTIFICATES + MAX_ROOTS) return all
+  throw unusable(answer, `has ${all.length} certificates, more than ${MAX_CERTIFICATES} and ${MAX_ROOTS} roots`)
 }
 
 function isSelfSigned(pem: string, answer: Answer): boolean {

@@ -81,3 +81,9 @@ test('a certificate whose DER is damaged anywhere is refused or passed on, never
     }
   }
 })
+
+test('certificates that are too many are refused by their number, before one is parsed', () => {
+  const junk = '-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n'.repeat(1_000)
+  const tooMany = { name: 'UnusableAnswer', message: 'has 2002 certificates, more than 10 and 100 roots' }
+  assert.throws(() => split(leaf, junk, junk, root), tooMany)
+})

@@ -1,6 +1,6 @@
 /** A chain with its root last, as Istio's CAs answer, taken apart: which certificates are the chain, and which the roots. */
 import { X509Certificate } from 'node:crypto'
-import { type IssuedCertificate, splitCertificates } from '@livery/core'
+import { type IssuedCertificate, MAX_ROOTS, splitCertificates } from '@livery/core'
 
 /** Well under what Envoy would take: it accepts chains of any length. */
 const MAX_CERTIFICATES = 10
@@ -25,6 +25,9 @@ export class RootedChainReader {
   read(answer: readonly string[]): IssuedCertificate {
     checkSize(answer)
     const elements = answer.map(splitElement)
+    const count = elements.flat().length
+    if (count > MAX_CERTIFICATES + MAX_ROOTS)
+      throw new UnusableAnswer(`has ${count} certificates, more than ${MAX_CERTIFICATES} and ${MAX_ROOTS} roots`)
     const [first, ...others] = elements
     const leaf = first?.[0]
     if (first === undefined || leaf === undefined || others.length === 0)

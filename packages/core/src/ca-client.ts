@@ -77,6 +77,8 @@ export interface IssuedCertificate {
    * its bytes and wipes them, so a plugin that keeps the key hands out another buffer.
    */
   readonly privateKey?: Uint8Array
+  /** Called once the answer has passed every check. Until then nothing of it may be kept: its roots above all. */
+  readonly accepted?: () => void
 }
 
 /**

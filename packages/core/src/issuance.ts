@@ -89,6 +89,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     const { verified, offered } = await untilAborted(verify(options, request, answer, privateKey), signal)
     signal.throwIfAborted()
     const accepted = request.trustStore.accept(offered, verified.rootFingerprint)
+    answer.accepted?.()
     return toIssued(request.trustStore, verified, accepted, {
       identity: request.identity,
       privateKey: new SealedKey(options.vault, privateKey.pem),

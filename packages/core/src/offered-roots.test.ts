@@ -72,7 +72,12 @@ for (const [what, message, overrides] of refused)
     bench.manager.subscribe({ kind: 'bundle', trustDomain: 'cluster.local' }, item => pushed.push(item))
     ca.answer = async (request, sign) => {
       await request.csr()
-      return { ...(await sign(request, { issuer: evil, ...overrides })), roots: [...honest, evil.pem, other] }
+      const roots = [...honest, evil.pem, other]
+      return {
+        ...(await sign(request, { issuer: evil, ...overrides })),
+        roots,
+        accepted: () => assert.fail('accepted'),
+      }
     }
     bench.manager.add(API)
     await bench.until('ca-error', 1)
@@ -272,3 +277,16 @@ for (const [what, make, expected] of [
     assert.deepEqual(run.store.warnings, [])
     assert.deepEqual(trusted(run.bench).toSorted(), roots.slice(0, expected).toSorted())
   })
+
+test('a plugin hears that its answer was accepted, once it is', async () => {
+  await using bench = await Bench.create()
+  const accepted: SpiffeId[] = []
+  bench.ca.answer = async (request, sign) => ({
+    ...(await sign(request, request.identity === API ? { ca: true } : {})),
+    accepted: () => accepted.push(request.identity),
+  })
+  await bench.add(WEB)
+  bench.manager.add(API)
+  await bench.until('ca-error', 1)
+  assert.deepEqual(accepted, [WEB])
+})

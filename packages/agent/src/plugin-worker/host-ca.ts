@@ -2,12 +2,16 @@
 import {
   type CAClient,
   type CAContext,
+  CAError,
   type CAPlugin,
   type CertificateRequest,
   type CertificateSigningRequest,
   type ConfigOf,
   type CredentialSource,
   type IssuedCertificate,
+  MAX_ROOT_LENGTH,
+  MAX_ROOTS,
+  MAX_ROOTS_LENGTH,
   type PluginLog,
   type PluginOptions,
   SystemClock,
@@ -18,6 +22,9 @@ import type { AgentMethods, BatchAnswer, Start, ThreadMethods, WireRequest, Wire
 import { ownBytes } from './messages.ts'
 import type { Peer } from './peer.ts'
 import { fromWire, toWire } from './wire-error.ts'
+
+/** More roots than this are not whole for core either. */
+const MAX_ELEMENTS = MAX_ROOTS + 1
 
 type Agent = () => Peer<AgentMethods>
 
@@ -72,7 +79,9 @@ export function hostCA(
     async trustBundle(_, signal) {
       const client = await made.promise
       if (!client.trustBundle) throw new TypeError('its capabilities declare a trustBundle, and its client has none')
-      return await client.trustBundle({ signal })
+      const roots = await client.trustBundle({ signal })
+      checkSize('a list of roots', roots, MAX_ROOTS_LENGTH)
+      return roots
     },
     async close() {
       const client = await made.promise
@@ -149,10 +158,13 @@ function requestOf({ id, ticket, ...request }: WireRequest, signal: AbortSignal,
   }
 }
 
-/** What the agent knows of it, and nothing that cannot be cloned. */
+/** What the agent knows of it, and nothing that cannot be cloned. Rejects, in the thread, what is too large to be sent. */
 function certificateOf(answer: IssuedCertificate): IssuedCertificate {
   if (typeof answer !== 'object' || answer === null) return answer
   const { chain, roots, rootsFor, privateKey } = answer
+  checkSize('a chain', chain, MAX_ROOT_LENGTH)
+  checkSize('roots', roots, MAX_ROOTS_LENGTH)
+  checkSize('a key', privateKey, MAX_ROOT_LENGTH)
   return {
     chain,
     ...(roots !== undefined && { roots }),
@@ -161,8 +173,27 @@ function certificateOf(answer: IssuedCertificate): IssuedCertificate {
   }
 }
 
+/** The agent would copy all of it, between two answers to its callers. What is no list of text it refuses itself. */
+function checkSize(what: string, value: unknown, maxLength: number): void {
+  const elements: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const length = elements.reduce((sum: number, element) => sum + lengthOf(element), 0)
+  if (elements.length <= MAX_ELEMENTS && length <= maxLength) return
+  throw new CAError(
+    'bad-response',
+    `The CA plugin gave ${what} of ${elements.length} elements with ${length} characters in all, more than ${MAX_ELEMENTS} with ${maxLength}.`,
+  )
+}
+
+function lengthOf(value: unknown): number {
+  return typeof value === 'string' || value instanceof Uint8Array ? value.length : 0
+}
+
 function batchAnswerOf(answer: IssuedCertificate | Error): BatchAnswer {
-  return answer instanceof Error ? { error: toWire(answer) } : { issued: certificateOf(answer) }
+  try {
+    return answer instanceof Error ? { error: toWire(answer) } : { issued: certificateOf(answer) }
+  } catch (error) {
+    return { error: toWire(error) }
+  }
 }
 
 function checkClient(client: Partial<CAClient> | undefined): void {

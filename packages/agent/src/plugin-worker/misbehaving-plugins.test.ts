@@ -43,6 +43,24 @@ const MISDEEDS: readonly {
     dies: false,
   },
   {
+    what: 'answers with 200,000 roots',
+    does: `return { chain: ['x'], roots: Array.from({ length: 200_000 }, (_, i) => 'root ' + i) }`,
+    says: /^bad-response: The CA plugin gave roots of 200000 elements with 2088890 characters in all, more than 101/,
+    dies: false,
+  },
+  {
+    what: 'answers with a chain of 2 MB',
+    does: `return { chain: ['x'.repeat(2_000_000)] }`,
+    says: /^bad-response: The CA plugin gave a chain of 1 elements with 2000000 characters in all, more than .* with 65536/,
+    dies: false,
+  },
+  {
+    what: 'answers with a key of 2 MB',
+    does: `return { chain: ['x'], privateKey: new Uint8Array(2_000_000) }`,
+    says: /^bad-response: The CA plugin gave a key /,
+    dies: false,
+  },
+  {
     what: 'throws a CAError of a class of its own',
     does: `throw Object.assign(new Error('no'), { name: 'CAError', code: 'denied', retryable: true, retryAfterMs: 1 })`,
     says: /^denied: no$/,

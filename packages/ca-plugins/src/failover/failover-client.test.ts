@@ -53,15 +53,21 @@ async function bench({ members = both, ...options }: BenchOptions = {}) {
     onTakenOver: ({ name }) => taken.push(name),
     ...options,
   })
-  const issue = async (parts: Partial<CertificateRequest> = {}): Promise<IssuedCertificate> =>
+  const offer = async (parts: Partial<CertificateRequest> = {}): Promise<IssuedCertificate> =>
     client.issue({ ...(await workloadRequest(WEB)), ...parts })
+  /** As core does it where it finds nothing wrong. */
+  const issue = async (parts: Partial<CertificateRequest> = {}): Promise<IssuedCertificate> => {
+    const issued = await offer(parts)
+    issued.accepted?.()
+    return issued
+  }
   const issuerOf = async () => {
     const { chain } = await issue()
     const leaf = new X509Certificate(chain[0] ?? '')
     return leaf.verify(new X509Certificate(first.newestRoot().pem).publicKey) ? 'first' : 'second'
   }
   const roots = () => client.trustBundle({ signal: new AbortController().signal })
-  return { clock, first, second, client, issue, issuerOf, roots, changes, taken }
+  return { clock, first, second, client, offer, issue, issuerOf, roots, changes, taken }
 }
 
 const both = (first: TestCA, second: TestCA) => [member('first', first), member('second', second)]
@@ -355,6 +361,29 @@ test('the roots of a CA without a list are told as they came with its certificat
   first.dropOldRoots()
   await issuerOf()
   assert.deepEqual(await roots(), [old, ...first.roots, ...second.roots])
+})
+
+test('roots that came with an answer are not told before it is accepted, nor more than 100 of one CA', async () => {
+  const { first, client, offer, issue, roots } = await bench({
+    members: (one, other) => [member('first', withoutList(one)), member('second', other)],
+  })
+  const listed = await roots()
+  let changes = 0
+  using _subscription = client.subscribe(() => changes++)
+  first.answer = async (request, sign) => ({ ...(await sign(request)), roots: ['evil', ...first.roots] })
+  await offer()
+  assert.deepEqual([await roots(), changes], [listed, 0])
+  for (let round = 0; round < 5; round++) {
+    const junk = Array.from({ length: 60 }, (_, index) => `junk ${round} ${index}`)
+    first.answer = async (request, sign) => ({ ...(await sign(request)), roots: [...first.roots, ...junk] })
+    await issue()
+  }
+  const told = await roots()
+  assert.equal(told.length, listed.length + 100)
+  assert.ok(!told.includes('evil'))
+  first.answer = async (request, sign) => ({ ...(await sign(request)), rootsFor: 'identity', roots: ['own'] })
+  await issue()
+  assert.deepEqual(await roots(), told)
 })
 
 test('the roots of the file are always told, and a file that cannot be read is named', async t => {

@@ -153,8 +153,11 @@ export class FailoverClient implements CAClient {
   async #withRoots(member: CAMember, issued: IssuedCertificate, signal: AbortSignal): Promise<IssuedCertificate> {
     if (issued.rootsFor === 'identity') return issued
     if (!member.client.trustBundle) {
-      this.#roots.learn(member, issued.roots ?? [])
-      return issued
+      const accepted = () => {
+        issued.accepted?.()
+        this.#roots.learn(member, issued.roots ?? [])
+      }
+      return { ...issued, accepted }
     }
     if (issued.roots || this.#roots.knows(member)) return issued
     return { ...issued, roots: await this.#roots.ask(member, signal) }

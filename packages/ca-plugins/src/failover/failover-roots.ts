@@ -1,5 +1,14 @@
 /** The roots of all CAs of a list, at all times: certificates of any of them may be in use somewhere. */
-import { type CAChange, CAError, type CAMember, type Clock, splitCertificates, untilAborted } from '@livery/core'
+import {
+  type CAChange,
+  CAError,
+  type CAMember,
+  type Clock,
+  MAX_ROOT_LENGTH,
+  MAX_ROOTS,
+  splitCertificates,
+  untilAborted,
+} from '@livery/core'
 import { ChangingFile } from '../changing-file.ts'
 
 export interface FailoverRootsOptions {
@@ -61,15 +70,19 @@ export class FailoverRoots implements Disposable {
     )
     const either = AbortSignal.any([signal, deadline.signal])
     const roots = await untilAborted(Promise.resolve(member.client.trustBundle?.({ signal: either }) ?? []), either)
-    this.#known.set(member, new Set(roots))
-    return roots
+    // One more than core takes, by which it sees that the list is not whole.
+    const bounded = roots.slice(0, MAX_ROOTS + 1)
+    this.#known.set(member, new Set(bounded))
+    return bounded
   }
 
-  /** Takes note of the roots that came with a certificate of a CA that tells no list. */
+  /** Takes note of the roots that came with an accepted certificate of a CA that tells no list. */
   learn(member: CAMember, roots: readonly string[]): void {
     const known = this.#known.get(member) ?? new Set()
-    if (roots.every(root => known.has(root))) return
-    this.#known.set(member, new Set([...known, ...roots]))
+    const news = roots.slice(0, MAX_ROOTS).filter(root => !known.has(root) && root.length <= MAX_ROOT_LENGTH)
+    const taken = news.slice(0, Math.max(0, MAX_ROOTS - known.size))
+    if (taken.length === 0) return
+    this.#known.set(member, new Set([...known, ...taken]))
     this.#tell({ kind: 'roots' })
   }
 

@@ -1,6 +1,6 @@
 /** Makes the client that a configuration of the `kubernetes-csr` plugin asks for. */
 import { X509Certificate } from 'node:crypto'
-import { type CAClient, type CAContext, CAError, splitCertificates } from '@livery/core'
+import { type CAClient, type CAContext, CAError, MAX_ROOTS, splitCertificates } from '@livery/core'
 import { connectionTls } from '../connection/connection-tls.ts'
 import { ApiConnection } from './api-connection.ts'
 import { type KubernetesLibrary, loadKubernetesLibrary } from './client-library.ts'
@@ -62,9 +62,11 @@ function rootsOf({ log }: CAContext, config: KubernetesCsrConfig, api: SigningRe
 
 /** Each once. */
 function certificatesIn(pem: string, what: string): readonly string[] {
+  const all = splitCertificates(pem)
+  if (all.length > MAX_ROOTS) throw unusable(what, `holds ${all.length} certificates, more than ${MAX_ROOTS}`)
   const certificates = new Map<string, string>()
   try {
-    for (const each of splitCertificates(pem)) certificates.set(new X509Certificate(each).fingerprint256, each)
+    for (const each of all) certificates.set(new X509Certificate(each).fingerprint256, each)
   } catch (cause) {
     throw unusable(what, 'holds a certificate that cannot be parsed', cause)
   }

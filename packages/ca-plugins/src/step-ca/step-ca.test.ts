@@ -162,7 +162,7 @@ test('answers that are no certificates are bad responses, for the roots too', as
     fault.behaviour = async () => ({ status: 201, body: { certChain: list, crts: list } })
     await assert.rejects(client.issue(await workloadRequest(WEB)), unusable)
   }
-  for (const list of [undefined, 'x', [1], [''], [pem], []]) {
+  for (const list of [undefined, 'x', [1], [''], [pem], [], Array(101).fill(root)]) {
     fault.behaviour = async () => ({ status: 201, body: { crts: list } })
     await assert.rejects(async () => client.trustBundle?.({ signal: t.signal }), unusable)
   }
