@@ -67,7 +67,13 @@ export async function writeLiveryFiles(workshop: Workshop, ca: CA, identities: n
     trustDomain: 'cluster.local',
     ca: { plugin: 'citadel', address: ca.address, rootCert: ca.root },
     identities: [{ range: LOAD_IDENTITY.replace('{i}', `{0..${identities - 1}}`) }],
-    sockets: [{ path: socket, allow: [ALL_IDENTITIES], limits: { connections: 20_000, names: 20_000 } }],
+    sockets: [
+      {
+        path: socket,
+        allow: [ALL_IDENTITIES],
+        limits: { connections: 40_000, names: 20_000, perCaller: { connections: 20_000 } },
+      },
+    ],
     admin: { address: admin },
     drain: '0s',
     log: { level: 'warn' },

@@ -69,7 +69,12 @@ export async function startAgent(workshop: Workshop, ca: CAProcess, options: Soa
     ca: ca.config,
     identities: [{ range: range(options.identities) }, ...(options.attack ? [ATTACKER.name] : [])],
     sockets: [
-      { path: socket, allow: [`${NAMESPACE}/*`], limits: { streams: 40_000 }, ...(options.attack ? OPEN : {}) },
+      {
+        path: socket,
+        allow: [`${NAMESPACE}/*`],
+        limits: { streams: 80_000, perCaller: { streams: 40_000 } },
+        ...(options.attack ? OPEN : {}),
+      },
     ],
     admin: { address: admin },
     drain: '0s',

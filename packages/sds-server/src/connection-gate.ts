@@ -2,6 +2,8 @@
 import type { Socket } from 'node:net'
 import type { PeerCredentials, ReadPeerCredentials } from '@livery/core'
 import { type AccessPolicy, LastPermission, type Permission } from './access.ts'
+import { type CallerAccount, type CallerAccounts, callerKey } from './caller-account.ts'
+import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from './caller-budget.ts'
 import { descriptorOf } from './peer-descriptor.ts'
 import type { ConnectionInfo, RefusedConnection, SdsEvent } from './sds-event.ts'
 import type { SecretView } from './subscriptions.ts'
@@ -11,6 +13,8 @@ export interface Connection {
   readonly info: ConnectionInfo
   /** As it is now: the rules of its socket may change. */
   readonly permission: SecretView
+  /** What its caller may hold. */
+  readonly budget: CallerBudget
   /** At once, with what is on its way. */
   close(): void
 }
@@ -19,7 +23,10 @@ export interface ConnectionGateOptions {
   readonly path: string
   /** Until others are followed. */
   readonly policy: AccessPolicy
-  readonly maxConnections: number
+  /** Of each caller. */
+  readonly limits: PerCallerLimits
+  readonly room: SocketRoom
+  readonly accounts: CallerAccounts
   readonly readPeerCredentials: ReadPeerCredentials | undefined
   nextId(): number
   observe(event: SdsEvent): void
@@ -32,6 +39,7 @@ export interface ConnectionGateOptions {
 export class ConnectionGate {
   readonly #options: ConnectionGateOptions
   readonly #connections = new Map<string, AdmittedConnection>()
+  readonly #budgets = new Map<CallerAccount, CallerBudget>()
   #policy: AccessPolicy
   #grantsNoMore = false
 
@@ -52,10 +60,12 @@ export class ConnectionGate {
       socket.destroy()
       return
     }
-    const info = { id: this.#options.nextId(), socket: this.#options.path, caller: this.#readCaller(socket) }
-    const decision = this.#decide(info.caller)
+    const caller = this.#readCaller(socket)
+    const info = { id: this.#options.nextId(), socket: this.#options.path, caller }
+    const budget = this.#budgetOf(caller)
+    const decision = this.#decide(caller, budget)
     if (typeof decision !== 'string') {
-      this.#register(new AdmittedConnection(info, decision, socket))
+      this.#register(new AdmittedConnection(info, decision, budget, socket))
       return
     }
     socket.destroy()
@@ -92,10 +102,24 @@ export class ConnectionGate {
     for (const connection of this.#connections.values()) connection.close()
   }
 
-  #decide(caller: PeerCredentials | undefined): Permission | RefusedConnection {
-    if (this.#connections.size >= this.#options.maxConnections) return 'too-many-connections'
+  /** What is let in is counted from then on. */
+  #decide(caller: PeerCredentials | undefined, budget: CallerBudget): Permission | RefusedConnection {
     if (!caller && this.#policy.needsCredentials) return 'unreadable-credentials'
-    return this.#policy.admit(caller) ?? 'not-allowed'
+    const permission = this.#policy.admit(caller)
+    if (!permission) return 'not-allowed'
+    const bound = budget.openConnection()
+    return bound ? REFUSED_BY[bound] : permission
+  }
+
+  #budgetOf(caller: PeerCredentials | undefined): CallerBudget {
+    const { path, limits, room, accounts } = this.#options
+    const account = accounts.of(callerKey(caller, path))
+    const present = this.#budgets.get(account)
+    if (present) return present
+    const onIdle = () => void this.#budgets.delete(account)
+    const budget = new CallerBudget(account, { limits, socket: room, accounts, onIdle })
+    this.#budgets.set(account, budget)
+    return budget
   }
 
   #register(connection: AdmittedConnection): void {
@@ -107,6 +131,7 @@ export class ConnectionGate {
     this.#connections.set(peer, connection)
     socket.on('close', () => {
       this.#connections.delete(peer)
+      connection.budget.closeConnection()
       observe({ kind: 'connection-closed', connection: info })
       if (this.#connections.size === 0) onEmpty()
     })
@@ -129,17 +154,25 @@ export class ConnectionGate {
 class AdmittedConnection implements Connection {
   readonly info: ConnectionInfo
   readonly socket: Socket
+  readonly budget: CallerBudget
   permission: SecretView
 
-  constructor(info: ConnectionInfo, permission: Permission, socket: Socket) {
+  constructor(info: ConnectionInfo, permission: Permission, budget: CallerBudget, socket: Socket) {
     this.info = info
     this.permission = permission
+    this.budget = budget
     this.socket = socket
   }
 
   close(): void {
     this.socket.destroy()
   }
+}
+
+const REFUSED_BY: Readonly<Record<Bound, RefusedConnection>> = {
+  socket: 'too-many-connections',
+  caller: 'too-many-of-caller',
+  process: 'too-many-in-process',
 }
 
 function ignore(): void {}

@@ -5,6 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MemorySource } from '../test/memory-source.ts'
 import { API, WEB } from '../test/running-server.ts'
 import { namesOf } from '../test/sds-client.ts'
+import { testAccounts, testBudget } from '../test/test-budget.ts'
 import { AccessPolicy } from './access.ts'
 import { DiscoveryCall, type StreamTransport } from './discovery-call.ts'
 import { MessageComposer } from './discovery-message.ts'
@@ -56,10 +57,12 @@ async function openStream() {
     source,
     names,
     clock,
+    accounts: testAccounts(),
     readPeerCredentials: undefined,
     acceptWaiting: undefined,
     takeover: false,
     nacksPerMinute: 60,
+    requestTimeoutMs: 10_000,
     fetchWaitMs: 0,
     connectionIdleMs: 0,
     keepaliveMs: 0,
@@ -73,7 +76,7 @@ async function openStream() {
   }
   const permission = new AccessPolicy({ allow: [WEB, API] }, source, names).admit(undefined)
   assert.ok(permission)
-  const connection = { info: { id: 1, socket: 's', caller: undefined }, permission, close() {} }
+  const connection = { info: { id: 1, socket: 's', caller: undefined }, permission, budget: testBudget(), close() {} }
   const transport = new OneByOne()
   const stream = new DiscoveryCall(transport, connection, {
     method: 'StreamSecrets',
@@ -83,7 +86,6 @@ async function openStream() {
     createStream: each => new SotwStream(each),
     report: () => {},
     onClose: () => {},
-    onGone: () => {},
   })
   stream.onReceiveMetadata()
   const receive = (responseNonce: string, ...resourceNames: string[]) => {

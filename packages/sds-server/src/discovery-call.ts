@@ -1,5 +1,6 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
 import { type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
+import type { CallerBudget } from './caller-budget.ts'
 import type { Connection } from './connection-gate.ts'
 import type { MessageComposer } from './discovery-message.ts'
 import type { DiscoveryStream, StreamContext, StreamReport } from './discovery-protocol.ts'
@@ -7,7 +8,8 @@ import { whenGone } from './end-call.ts'
 import { toStatusError } from './grpc-status.ts'
 import { NackLimit } from './nack-limit.ts'
 import { describePeer } from './report-to-ledger.ts'
-import type { Decoded } from './request-codec.ts'
+import { type Decoded, heapBytes } from './request-codec.ts'
+import type { ResponseFrame } from './response-frame.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsMethod, StreamInfo } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
@@ -26,8 +28,6 @@ export interface DiscoveryCallOptions<Request extends Answer> {
   /** `peer` says who it is, for people. */
   report(report: StreamReport, stream: StreamInfo, peer: string): void
   onClose(call: DiscoveryCall<Request>): void
-  /** After `onClose`, when nothing is left of the call on its connection. */
-  readonly onGone: () => void
 }
 
 /** What the requests of both forms have in common here. */
@@ -44,6 +44,9 @@ export type StreamTransport = FrameSink & Pick<ServerInterceptingCallInterface, 
 type CallListener = Parameters<ServerInterceptingCallInterface['start']>[0]
 
 const NOT_REFUSED = { code: 0, details: '' }
+
+/** Of the texts of a peer so much is part of what a stream costs. */
+const FREE_TEXT = 512
 
 /** As `StreamInfo`, and kept up to date. */
 interface LiveInfo extends StreamInfo {
@@ -69,6 +72,11 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   #isInReadLoop = false
   /** A request that wants an answer of its own and came while a message was on its way. */
   #held: Decoded<Request> | undefined
+  /** Bytes that are charged for `#held`. */
+  #heldBytes = 0
+  /** Bytes that are charged for the message on its way, and for the peer's texts. */
+  #sending = 0
+  #texts = 0
   #nacks: NackLimit | undefined
   #peer = ''
 
@@ -91,6 +99,10 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
 
   get view(): SecretView {
     return this.#connection.permission
+  }
+
+  get budget(): CallerBudget {
+    return this.#connection.budget
   }
 
   get maxNames(): number {
@@ -117,7 +129,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
 
   report(report: StreamReport): void {
     const info = this.#liveInfo()
-    if (this.#peer === '' && info.node !== '') this.#peer = describePeer(info)
+    if (this.#peer === '' && info.node !== '') this.#describe(info)
     this.#options.report(report, info, this.#peer)
   }
 
@@ -157,7 +169,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
       details: this.#status.details,
     })
     this.#options.onClose(this)
-    whenGone(this.#call, this.#options.onGone)
+    whenGone(this.#call, () => this.#onGone())
   }
 
   /** A peer that has a name which it may not have any more is cut off, with all its streams: it comes again and asks. */
@@ -180,6 +192,20 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     this.#status = { code, details }
     this.#stop()
     this.#call.sendStatus(this.#status)
+  }
+
+  /** Nothing is left of the call on its connection. */
+  #onGone(): void {
+    this.budget.release(this.#sending + this.#texts)
+    this.budget.closeStream()
+  }
+
+  #describe(info: StreamInfo): void {
+    this.#peer = describePeer(info)
+    const bytes = info.node.length + this.#peer.length - FREE_TEXT
+    if (bytes <= 0) return
+    this.budget.chargeOrRefuse(bytes, 'more streams')
+    this.#texts = bytes
   }
 
   #liveInfo(): LiveInfo {
@@ -206,11 +232,12 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   #onRequest(decoded: Decoded<Request>): void {
     if (this.#isOver()) return
     // Two requests must not share one answer.
-    if (this.#state === 'writing' && (decoded.kind === 'malformed' || decoded.request.responseNonce === '')) {
-      this.#held = decoded
-      return
-    }
+    const isHeld = this.#state === 'writing' && (decoded.kind === 'malformed' || decoded.request.responseNonce === '')
     try {
+      if (isHeld) {
+        this.#hold(decoded)
+        return
+      }
       if (decoded.kind === 'malformed')
         throw new StreamRefusal('invalid-argument', 'the message is no discovery request')
       if (decoded.request.errorDetail) this.#countNack()
@@ -220,6 +247,22 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
       return
     }
     this.#flush()
+  }
+
+  #hold(decoded: Decoded<Request>): void {
+    const bytes = heapBytes(decoded)
+    this.budget.chargeOrRefuse(bytes, 'more unread requests')
+    this.#heldBytes = bytes
+    this.#held = decoded
+  }
+
+  #takeHeld(): Decoded<Request> | undefined {
+    const held = this.#held
+    if (!held) return undefined
+    this.budget.release(this.#heldBytes)
+    this.#heldBytes = 0
+    this.#held = undefined
+    return held
   }
 
   #countNack(): void {
@@ -233,10 +276,24 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     try {
       const message = this.#stream.take()
       if (!message) return
+      const frame = this.#options.encoder.encodeMessage(message)
+      if (!this.#chargeSending(frame)) return
       this.#state = 'writing'
-      sendFrame(this.#call, this.#options.encoder.encodeMessage(message), () => this.#onWritten())
+      sendFrame(this.#call, frame, () => this.#onWritten())
     } catch (error) {
       this.refuse(error)
+    }
+  }
+
+  #chargeSending(frame: ResponseFrame): boolean {
+    try {
+      this.budget.chargeOrRefuse(frame.bytes.length, 'more unread responses')
+      this.#sending = frame.bytes.length
+      return true
+    } catch (error) {
+      frame.release()
+      this.refuse(error)
+      return false
     }
   }
 
@@ -244,8 +301,9 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   #onWritten(): void {
     if (this.#state !== 'writing') return
     this.#state = 'idle'
-    const held = this.#held
-    this.#held = undefined
+    this.budget.release(this.#sending)
+    this.#sending = 0
+    const held = this.#takeHeld()
     if (held) this.#onRequest(held)
     else this.#flush()
     this.#read()
@@ -253,7 +311,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
 
   #stop(): void {
     this.#state = 'ended'
-    this.#held = undefined
+    this.#takeHeld()
     this.#options.context.pushes.delete(this)
     this.#stream[Symbol.dispose]()
   }

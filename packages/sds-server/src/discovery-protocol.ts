@@ -3,7 +3,7 @@ import type { DiscoveryMessage, MessageComposer, SecretReference, SentSecret } f
 import { escapePeerName } from './escape-peer-name.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import { ledgerKey } from './secret-source.ts'
-import type { SecretView, Subscriptions } from './subscriptions.ts'
+import type { NameBudget, SecretView, Subscriptions } from './subscriptions.ts'
 
 /** What happened on a stream, for the ledger, logs and metrics. */
 export type StreamReport =
@@ -20,6 +20,7 @@ export type StreamReport =
 export interface StreamContext {
   /** As it is now. */
   readonly view: SecretView
+  readonly budget: NameBudget
   /** How many names one stream may have. */
   readonly maxNames: number
   readonly messages: MessageComposer
@@ -41,7 +42,10 @@ export interface DiscoveryStream<Request> extends Disposable {
   take(): DiscoveryMessage | undefined
 }
 
-/** Beyond this many unanswered responses the oldest is forgotten: a peer need not acknowledge anything. */
+/**
+ * Beyond this many secrets in unanswered responses the oldest response is forgotten: a peer need not acknowledge anything.
+ * The last response is remembered, however many secrets it has.
+ */
 const MAX_UNANSWERED = 64
 
 interface SentMessage {
@@ -72,8 +76,7 @@ export class Acknowledgements {
   sent({ number, nonce, secrets }: DiscoveryMessage): void {
     this.#lastNumber = number
     this.#lastNonce = nonce
-    const kept = this.#unanswered.length < MAX_UNANSWERED ? this.#unanswered : this.#unanswered.slice(1)
-    this.#unanswered = [...kept, { nonce, secrets }]
+    this.#unanswered = [...this.#kept(secrets.length), { nonce, secrets }]
     for (const { name, key, version } of secrets) this.#context.report({ kind: 'pushed', name, key, version })
   }
 
@@ -87,6 +90,17 @@ export class Acknowledgements {
     if (nonce === this.#lastNonce) return true
     this.#context.report({ kind: 'stale' })
     return false
+  }
+
+  /** What is remembered beside one more response; an empty one counts, too. */
+  #kept(added: number): readonly SentMessage[] {
+    let room = MAX_UNANSWERED - Math.max(1, added)
+    let start = this.#unanswered.length
+    for (; start > 0; start--) {
+      room -= Math.max(1, this.#unanswered[start - 1]?.secrets.length ?? 0)
+      if (room < 0) break
+    }
+    return start === 0 ? this.#unanswered : this.#unanswered.slice(start)
   }
 
   #take(nonce: string): readonly SentSecret[] {

@@ -7,8 +7,10 @@ import {
   type ServerUnaryCall,
   type sendUnaryData,
 } from '@grpc/grpc-js'
-import { CallLimit, countedCall } from './call-limit.ts'
+import type { Bound, CallerBudget, SocketRoom } from './caller-budget.ts'
 import type { Connection } from './connection-gate.ts'
+import { countedCall, dropMetadata } from './counted-call.ts'
+import type { DeadlineQueue } from './deadline-queue.ts'
 import { DeltaStream } from './delta-stream.ts'
 import { type Answer, DiscoveryCall, type DiscoveryCallOptions } from './discovery-call.ts'
 import type { DiscoveryStream, StreamContext, StreamReport } from './discovery-protocol.ts'
@@ -17,13 +19,14 @@ import { escapePeerName } from './escape-peer-name.ts'
 import { fetchSecrets } from './fetch-secrets.ts'
 import type { DiscoveryRequest } from './gen/envoy/service/discovery/v3/discovery.ts'
 import { toStatusError } from './grpc-status.ts'
+import { type IncomingOptions, IncomingRequests, UnaryRequest } from './incoming-requests.ts'
 import { describePeer, toLedgerEvent } from './report-to-ledger.ts'
-import { type Decoded, decodeDeltaRequest, decodeDiscoveryRequest } from './request-codec.ts'
+import { type Decoded, decodeDeltaRequest, decodeDiscoveryRequest, heapBytes } from './request-codec.ts'
 import type { ResponseFrame } from './response-frame.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsMethod, StreamInfo } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
-import { sendFrame } from './send-frame.ts'
+import { http2StreamOf, sendFrame } from './send-frame.ts'
 import { SotwStream } from './sotw-stream.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 
@@ -33,13 +36,13 @@ const STREAM_SECRETS = `/${SDS_SERVICE}/StreamSecrets`
 const DELTA_SECRETS = `/${SDS_SERVICE}/DeltaSecrets`
 const FETCH_SECRETS = `/${SDS_SERVICE}/FetchSecrets`
 
-/** Health checks have room of their own, so that a socket full of streams still answers them, and they never fill it. */
-const MAX_HEALTH_CALLS = 1_000
-
 export interface DiscoveryServiceOptions {
   readonly context: SdsContext
-  readonly maxStreams: number
+  readonly room: SocketRoom
   readonly maxNames: number
+  readonly messageBytes: number
+  /** By when a request has to be there. */
+  readonly deadlines: DeadlineQueue
   connectionOf(peer: string): Connection | undefined
 }
 
@@ -53,17 +56,9 @@ export class DiscoveryService {
   readonly #options: DiscoveryServiceOptions
   /** Those that are listed: a call of FetchSecrets from its message on. */
   readonly #open = new Set<OpenStream>()
-  readonly #calls: CallLimit
-  readonly #healthCalls = new CallLimit(MAX_HEALTH_CALLS)
 
   constructor(options: DiscoveryServiceOptions) {
     this.#options = options
-    this.#calls = new CallLimit(options.maxStreams)
-  }
-
-  /** Open calls of all three methods. */
-  get size(): number {
-    return this.#calls.size
   }
 
   register(server: Server): void {
@@ -79,17 +74,14 @@ export class DiscoveryService {
   interceptor(): ServerInterceptor {
     const { sotw, delta } = this.#options.context
     const openers = new Map([
-      [STREAM_SECRETS, this.#opener('StreamSecrets', sotw, context => new SotwStream(context))],
-      [DELTA_SECRETS, this.#opener('DeltaSecrets', delta, context => new DeltaStream(context))],
+      [STREAM_SECRETS, this.#opener('StreamSecrets', sotw, decodeDiscoveryRequest, each => new SotwStream(each))],
+      [DELTA_SECRETS, this.#opener('DeltaSecrets', delta, decodeDeltaRequest, each => new DeltaStream(each))],
     ])
     return ({ path }, call) => {
       const open = openers.get(path)
       if (open) return new TakenCall(call, open)
-      if (path === FETCH_SECRETS) {
-        const counted = countedCall(call, this.#calls, each => this.#refuse(each, 'FetchSecrets'))
-        return new FrameCall(counted, call)
-      }
-      return countedCall(call, this.#healthCalls, refuseHealthCall)
+      if (path === FETCH_SECRETS) return new FrameCall(this.#unaryCall(call, 'fetch'), call)
+      return this.#unaryCall(call, 'health')
     }
   }
 
@@ -110,6 +102,7 @@ export class DiscoveryService {
   #opener<Request extends Answer>(
     method: SdsMethod,
     encoder: ResponseEncoder,
+    decode: (message: Buffer) => Decoded<Request>,
     createStream: (context: StreamContext) => DiscoveryStream<Request>,
   ): Opener {
     const { context, maxNames } = this.#options
@@ -121,20 +114,81 @@ export class DiscoveryService {
       createStream,
       report: (report, info, peer) => this.#report(report, info, peer),
       onClose: call => void this.#open.delete(call),
-      onGone: () => this.#calls.leave(),
     }
     return call => {
       const connection = this.#options.connectionOf(call.getPeer())
-      if (!connection || !this.#calls.enter()) {
-        this.#refuse(call, method)
+      const bound = connection?.budget.openStream()
+      if (!connection || bound) {
+        this.#refuse(call, method, bound)
         return
       }
-      const stream = new DiscoveryCall(call, connection, options)
-      this.#open.add(stream)
-      call.start(stream)
-      // grpc-js tells nothing, not even the end, of a call that it finds destroyed when it starts.
-      if (!stream.isStarted) stream.onCancel()
+      this.#take(call, connection, options, decode)
     }
+  }
+
+  #take<Request extends Answer>(
+    call: ServerInterceptingCallInterface,
+    connection: Connection,
+    options: DiscoveryCallOptions<Request>,
+    decode: (message: Buffer) => Decoded<Request>,
+  ): void {
+    const requests = new IncomingRequests(call, {
+      ...this.#incoming(connection),
+      onMessage: message => stream.onReceiveMessage(decode(message)),
+      onHalfClose: () => stream.onReceiveHalfClose(),
+      onRefusal: error => stream.refuse(error),
+    })
+    const transport = {
+      startRead: () => requests.startRead(),
+      sendMetadata: call.sendMetadata.bind(call),
+      sendMessage: call.sendMessage.bind(call),
+      sendStatus: call.sendStatus.bind(call),
+      stream: http2StreamOf(call),
+    }
+    const stream = new DiscoveryCall(transport, connection, options)
+    this.#open.add(stream)
+    call.start({
+      onReceiveMetadata() {
+        dropMetadata(call)
+        stream.onReceiveMetadata()
+      },
+      onReceiveMessage: () => {},
+      onReceiveHalfClose: () => requests.endOfStream(),
+      onCancel() {
+        requests.stop()
+        stream.onCancel()
+      },
+    })
+    if (stream.isStarted) return
+    // grpc-js tells nothing, not even the end, of a call that it finds destroyed when it starts.
+    requests.stop()
+    stream.onCancel()
+  }
+
+  #incoming({ budget }: Connection): Pick<IncomingOptions, 'budget' | 'deadlines' | 'maxBytes'> {
+    return { budget, deadlines: this.#options.deadlines, maxBytes: this.#options.messageBytes }
+  }
+
+  /** One of a method that grpc-js' own handlers answer: FetchSecrets, or a health check or watch. */
+  #unaryCall(call: ServerInterceptingCallInterface, kind: 'fetch' | 'health'): ServerInterceptingCall {
+    let connection: Connection | undefined
+    let request: UnaryRequest | undefined
+    return countedCall(call, {
+      enter: () => {
+        connection = this.#options.connectionOf(call.getPeer())
+        const budget = connection?.budget
+        const bound = kind === 'fetch' ? budget?.openStream() : budget?.openHealthCall()
+        if (!connection || bound) {
+          this.#refuse(call, kind === 'fetch' ? 'FetchSecrets' : 'Health', bound)
+          return false
+        }
+        const onRefusal = (error: unknown) => call.sendStatus(toStatusError(error))
+        request = new UnaryRequest(call, { ...this.#incoming(connection), onRefusal })
+        return true
+      },
+      onEnd: () => request?.stop(),
+      leave: () => (kind === 'fetch' ? connection?.budget.closeStream() : connection?.budget.closeHealthCall()),
+    })
   }
 
   #fetch(
@@ -163,6 +217,8 @@ export class DiscoveryService {
     const { context, maxNames } = this.#options
     if (decoded.kind === 'malformed') throw new StreamRefusal('invalid-argument', 'the message is no discovery request')
     const { request } = decoded
+    const bytes = heapBytes(request)
+    connection.budget.chargeOrRefuse(bytes, 'more fetches')
     const info: StreamInfo = {
       id: context.nextId(),
       method: 'FetchSecrets',
@@ -195,16 +251,23 @@ export class DiscoveryService {
       if (!(error instanceof StreamRefusal)) context.observe({ kind: 'stream-failed', stream: info, error })
       throw error
     } finally {
+      connection.budget.release(bytes)
       this.#open.delete(open)
       context.observe({ kind: 'stream-closed', stream: info, status: ended.code, details: ended.details })
     }
   }
 
   /** For want of room, or of its connection. */
-  #refuse(call: ServerInterceptingCallInterface, method: SdsMethod): void {
+  #refuse(call: ServerInterceptingCallInterface, method: SdsMethod | 'Health', bound: Bound | undefined): void {
     const connection = this.#options.connectionOf(call.getPeer())
-    if (connection) this.#options.context.observe({ kind: 'stream-refused', connection: connection.info, method })
-    refuseCall(call, connection ? noRoom(`${this.#options.maxStreams} streams`) : connectionCloses())
+    if (!connection || !bound) {
+      refuseCall(call, connectionCloses())
+      return
+    }
+    const what = method === 'Health' ? 'health checks' : 'streams'
+    if (method !== 'Health')
+      this.#options.context.observe({ kind: 'stream-refused', connection: connection.info, method, bound })
+    refuseCall(call, noRoom(what, bound, connection.budget, this.#options.room))
   }
 
   #report(report: StreamReport, stream: StreamInfo, peer: string): void {
@@ -214,12 +277,20 @@ export class DiscoveryService {
   }
 }
 
-function refuseHealthCall(call: ServerInterceptingCallInterface): void {
-  refuseCall(call, noRoom(`${MAX_HEALTH_CALLS} health checks`))
-}
-
-function noRoom(what: string): StreamRefusal {
-  return new StreamRefusal('resource-exhausted', `this socket serves ${what} at once, and has them`)
+function noRoom(
+  what: 'streams' | 'health checks',
+  bound: Bound,
+  { account }: CallerBudget,
+  room: SocketRoom,
+): StreamRefusal {
+  const { most } = what === 'streams' ? room.streams : room.healthCalls
+  const who = `this caller (${account.key})`
+  const why = {
+    socket: `this socket serves ${most} ${what} at once, and ${who} has its share of them`,
+    caller: `${who} holds all that it may: see limits.perCaller`,
+    process: `this process is full, and ${who} has its share of it`,
+  }
+  return new StreamRefusal('resource-exhausted', why[bound])
 }
 
 function connectionCloses(): StreamRefusal {

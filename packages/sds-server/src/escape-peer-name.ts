@@ -4,8 +4,17 @@ const MAX_NAME = 256
 
 /** A resource name or node id in printable ASCII without quotes and backslashes, cut at 256 characters. */
 export function escapePeerName(text: string): string {
-  const escaped = text.slice(0, MAX_NAME).replace(/[^\x20-\x7e]|["\\]/gu, escapeCharacter)
-  return text.length > MAX_NAME ? `${escaped}... (${text.length} characters)` : escaped
+  if (text.length <= MAX_NAME) return escapeName(text)
+  return `${escapeName(copyStart(text, MAX_NAME))}... (${text.length} characters)`
+}
+
+/** The first characters as a text of their own: a slice would keep the whole text in memory, as V8 has it. */
+export function copyStart(text: string, length: number): string {
+  return Buffer.from(text.slice(0, length), 'utf16le').toString('utf16le')
+}
+
+function escapeName(text: string): string {
+  return text.replace(/[^\x20-\x7e]|["\\]/gu, escapeCharacter)
 }
 
 /** Every character but printable ASCII as `\u{…}`. */

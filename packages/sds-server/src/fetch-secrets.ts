@@ -11,7 +11,7 @@ import { StreamRefusal } from './stream-refusal.ts'
 import { Subscriptions } from './subscriptions.ts'
 
 export interface FetchOptions {
-  readonly connection: Pick<Connection, 'permission'>
+  readonly connection: Pick<Connection, 'permission' | 'budget'>
   readonly encoder: ResponseEncoder
   readonly maxNames: number
   readonly clock: Clock
@@ -37,6 +37,7 @@ export async function fetchSecrets(request: DiscoveryRequest, options: FetchOpti
     get view() {
       return connection.permission
     },
+    budget: connection.budget,
     wake() {
       if (subscriptions.due >= missing) resolve()
     },

@@ -5,6 +5,7 @@ import { type RefusalCode, StreamRefusal } from './stream-refusal.ts'
 const CODES: Record<RefusalCode, number> = {
   'invalid-argument': status.INVALID_ARGUMENT,
   'resource-exhausted': status.RESOURCE_EXHAUSTED,
+  'deadline-exceeded': status.DEADLINE_EXCEEDED,
   unavailable: status.UNAVAILABLE,
 }
 

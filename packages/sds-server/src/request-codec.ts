@@ -8,7 +8,24 @@ export type Decoded<Request> = { readonly kind: 'request'; readonly request: Req
 
 export const decodeDiscoveryRequest = decoder(DiscoveryRequest)
 export const decodeDeltaRequest = decoder(DeltaDiscoveryRequest)
-export const decodeHealthRequest = decoder(HealthCheckRequest)
+
+/** An open watch keeps its request, and no service of ours has a longer name. */
+const MAX_HEALTH_REQUEST = 512
+const decodeAnyHealthRequest = decoder(HealthCheckRequest)
+
+export function decodeHealthRequest(bytes: Buffer): Decoded<HealthCheckRequest> {
+  return bytes.length > MAX_HEALTH_REQUEST ? { kind: 'malformed' } : decodeAnyHealthRequest(bytes)
+}
+
+/** About how many bytes of the heap a decoded value takes. */
+export function heapBytes(value: unknown): number {
+  if (typeof value === 'string') return 32 + 2 * value.length
+  if (typeof value !== 'object' || value === null) return 8
+  let bytes = 64
+  for (const [key, each] of Object.entries(value))
+    bytes += heapBytes(each) + (Array.isArray(value) ? 8 : 2 * key.length)
+  return bytes
+}
 
 function decoder<Request>(codec: { decode(reader: BinaryReader): Request }): (bytes: Buffer) => Decoded<Request> {
   return bytes => {

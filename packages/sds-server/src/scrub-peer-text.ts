@@ -1,6 +1,6 @@
 /** A NACK's text can carry a private key: this is what may be kept of it. */
 import { createHash } from 'node:crypto'
-import { escapeUnprintable } from './escape-peer-name.ts'
+import { copyStart, escapeUnprintable } from './escape-peer-name.ts'
 
 const MAX_VISIBLE = 200
 
@@ -30,7 +30,7 @@ const KEY_MATERIAL = new RegExp(
  */
 export function scrubPeerText(text: string): string {
   const start = text.search(KEY_MATERIAL)
-  const kept = escapeUnprintable(start === -1 ? text : text.slice(0, start)).slice(0, MAX_VISIBLE)
+  const kept = copyStart(escapeUnprintable(start === -1 ? text : text.slice(0, start)), MAX_VISIBLE)
   if (kept === text) return text
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 8)
   return `${kept}... (${text.length} characters, sha256 ${hash})`

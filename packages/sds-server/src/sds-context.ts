@@ -1,6 +1,7 @@
 /** What all sockets of one server share. */
 import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
 import type { AcceptWaiting } from './accept-connections.ts'
+import type { CallerAccounts } from './caller-account.ts'
 import type { MessageComposer } from './discovery-message.ts'
 import type { SdsEvent } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
@@ -11,10 +12,12 @@ export interface SdsContext {
   readonly source: SecretSource
   readonly names: WellKnownNames
   readonly clock: Clock
+  readonly accounts: CallerAccounts
   readonly readPeerCredentials: ReadPeerCredentials | undefined
   readonly acceptWaiting: AcceptWaiting | undefined
   readonly takeover: boolean
   readonly nacksPerMinute: number
+  readonly requestTimeoutMs: number
   readonly fetchWaitMs: number
   readonly connectionIdleMs: number
   readonly keepaliveMs: number

@@ -1,5 +1,6 @@
 /** What the server tells of itself. It logs nothing: the agent makes logs and metrics of these. */
 import type { PeerCredentials } from '@livery/core'
+import type { Bound } from './caller-budget.ts'
 import type { DescriptorShortage } from './descriptor-limit.ts'
 import type { StreamReport } from './discovery-protocol.ts'
 import type { SocketFileEvent } from './socket-file.ts'
@@ -30,7 +31,13 @@ export interface StreamInfo {
   readonly openedAt: number
 }
 
-export type RefusedConnection = 'not-allowed' | 'too-many-connections' | 'unreadable-credentials'
+/** `too-many-connections`: the socket is full, or the caller holds its share of it. */
+export type RefusedConnection =
+  | 'not-allowed'
+  | 'too-many-connections'
+  | 'too-many-of-caller'
+  | 'too-many-in-process'
+  | 'unreadable-credentials'
 
 /** Names and texts in these are escaped; none holds a key. */
 export type SdsEvent =
@@ -40,7 +47,12 @@ export type SdsEvent =
   | { readonly kind: 'stream-opened'; readonly stream: StreamInfo }
   /** `status` is the gRPC status that the server ended it with; 0 where it or the peer just ended. */
   | { readonly kind: 'stream-closed'; readonly stream: StreamInfo; readonly status: number; readonly details: string }
-  | { readonly kind: 'stream-refused'; readonly connection: ConnectionInfo; readonly method: SdsMethod }
+  | {
+      readonly kind: 'stream-refused'
+      readonly connection: ConnectionInfo
+      readonly method: SdsMethod
+      readonly bound: Bound
+    }
   | { readonly kind: 'stream-report'; readonly stream: StreamInfo; readonly report: StreamReport }
   /** A bug: the stream ended with INTERNAL. */
   | { readonly kind: 'stream-failed'; readonly stream: StreamInfo; readonly error: unknown }

@@ -1,12 +1,13 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
 import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
 import type { AcceptWaiting } from './accept-connections.ts'
+import { CallerAccounts, defaultProcessBytes } from './caller-account.ts'
 import { descriptorShortage, readDescriptorLimit } from './descriptor-limit.ts'
 import { MessageComposer } from './discovery-message.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsEvent, StreamInfo } from './sds-event.ts'
 import { SdsServerError } from './sds-server-error.ts'
-import { type AccessConfig, SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
+import { type AccessConfig, DEFAULT_LIMITS, SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
 import { deltaEncoder, sotwEncoder } from './secret-encoding.ts'
 import type { SecretSource } from './secret-source.ts'
 import { TurnQueue } from './turn-queue.ts'
@@ -27,6 +28,13 @@ export interface SdsServerOptions {
   readonly takeover?: boolean
   /** Beyond that many rejected responses a minute a stream is closed. Default: 60. */
   readonly nacksPerMinute?: number
+  /** How long a peer may take for the preface of a connection, and for a whole request, milliseconds. Default: 10,000. */
+  readonly requestTimeoutMs?: number
+  /**
+   * What the callers of all sockets may make the process hold, bytes. Default: half of the memory that the process may use,
+   * at most 1 GiB.
+   */
+  readonly maxCallerBytes?: number
   /** How long FetchSecrets waits for secrets that are not issued yet, milliseconds. Default: 5,000. */
   readonly fetchWaitMs?: number
   /** How long a connection without streams is kept, milliseconds. Default: 300,000. */
@@ -200,7 +208,9 @@ function createContext(options: SdsServerOptions): SdsContext {
     readPeerCredentials: options.readPeerCredentials,
     acceptWaiting: options.acceptWaiting,
     takeover: options.takeover ?? false,
+    accounts: new CallerAccounts({ ...DEFAULT_LIMITS, bytes: options.maxCallerBytes ?? defaultProcessBytes() }),
     nacksPerMinute: options.nacksPerMinute ?? 60,
+    requestTimeoutMs: options.requestTimeoutMs ?? 10_000,
     fetchWaitMs: options.fetchWaitMs ?? 5_000,
     connectionIdleMs: options.connectionIdleMs ?? 300_000,
     keepaliveMs: options.keepaliveMs ?? 30_000,

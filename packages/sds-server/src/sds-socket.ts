@@ -1,23 +1,28 @@
 /** One socket of the server: its file, its connections, and the gRPC server behind them. */
 import { type ConnectionInjector, Server, ServerCredentials, type ServerOptions } from '@grpc/grpc-js'
 import { AccessPolicy, type SocketAccess } from './access.ts'
+import type { PerCallerLimits, SocketRoom } from './caller-budget.ts'
 import { ConnectionGate } from './connection-gate.ts'
+import { DeadlineQueue } from './deadline-queue.ts'
 import { DiscoveryService, SDS_SERVICE } from './discovery-service.ts'
 import { HealthService } from './health-service.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { StreamInfo } from './sds-event.ts'
 import { SdsServerError } from './sds-server-error.ts'
+import { SharedLimit } from './shared-limit.ts'
 import { SocketFile } from './socket-file.ts'
 
 export interface SocketLimits {
-  /** Connections at once. Default: 10,000. */
+  /** Connections at once, of which a caller gets at most as many as it leaves free. Default: 20,000. */
   readonly connections: number
-  /** Streams and fetches at once, on all connections together. Default: 20,000. */
+  /** Streams and fetches at once, on all connections together, shared in the same way. Default: 40,000. */
   readonly streams: number
   /** Names on one stream. Default: 1,000. */
   readonly names: number
   /** One request. Envoy's first is 61 kB and grows with each release. Default: 262,144. */
   readonly messageBytes: number
+  /** What each caller may hold, on all sockets together. */
+  readonly perCaller: PerCallerLimits
 }
 
 /** What may change while it is open. */
@@ -33,7 +38,7 @@ export interface SocketConfig extends AccessConfig {
   readonly owner?: number
   /** Numeric; default: that of the process. */
   readonly group?: number
-  readonly limits?: Partial<SocketLimits>
+  readonly limits?: Partial<Omit<SocketLimits, 'perCaller'>> & { readonly perCaller?: Partial<PerCallerLimits> }
 }
 
 /** `superseded`: another server has the path, and the connections of this one go on. */
@@ -44,7 +49,15 @@ export interface SocketStatus {
   readonly streams: number
 }
 
-const DEFAULT_LIMITS: SocketLimits = { connections: 10_000, streams: 20_000, names: 1_000, messageBytes: 262_144 }
+export const DEFAULT_LIMITS: SocketLimits = {
+  connections: 20_000,
+  streams: 40_000,
+  names: 1_000,
+  messageBytes: 262_144,
+  perCaller: { connections: 10_000, streams: 20_000, names: 50_000, bytes: 536_870_912 },
+}
+/** Health checks have room of their own, so that a socket full of streams still answers them, and they never fill it. */
+const MAX_HEALTH_CALLS = 2_000
 /** Of one connection, beyond its streams: what is queued for it, and header tables. */
 const SESSION_MEMORY_MB = 16
 /** Of one stream in HTTP/2, with a response on its way. */
@@ -57,6 +70,8 @@ export class SdsSocket {
   readonly maxConnections: number
   readonly #config: SocketConfig
   readonly #context: SdsContext
+  readonly #room: SocketRoom
+  readonly #deadlines: DeadlineQueue
   readonly #gate: ConnectionGate
   readonly #service: DiscoveryService
   readonly #health = new HealthService([SDS_SERVICE])
@@ -73,10 +88,16 @@ export class SdsSocket {
     this.maxConnections = limits.connections
     this.#config = config
     this.#context = context
+    this.#room = roomOf(limits)
+    context.accounts.connections.raise(limits.connections)
+    context.accounts.streams.raise(limits.streams)
+    this.#deadlines = new DeadlineQueue(context.clock, context.requestTimeoutMs)
     this.#gate = new ConnectionGate({
       path: config.path,
       policy: createPolicy(config, context),
-      maxConnections: limits.connections,
+      limits: limits.perCaller,
+      room: this.#room,
+      accounts: context.accounts,
       readPeerCredentials: context.readPeerCredentials,
       nextId: context.nextId,
       observe: context.observe,
@@ -85,8 +106,10 @@ export class SdsSocket {
     })
     this.#service = new DiscoveryService({
       context,
-      maxStreams: limits.streams,
+      room: this.#room,
       maxNames: limits.names,
+      messageBytes: limits.messageBytes,
+      deadlines: this.#deadlines,
       connectionOf: peer => this.#gate.find(peer),
     })
     this.#server = new Server(serverOptions(limits, context, this.#service))
@@ -134,7 +157,7 @@ export class SdsSocket {
 
   status(): SocketStatus {
     const state = this.#file?.state ?? 'closed'
-    return { path: this.#config.path, state, connections: this.#gate.size, streams: this.#service.size }
+    return { path: this.#config.path, state, connections: this.#gate.size, streams: this.#room.streams.used }
   }
 
   streams(): readonly StreamInfo[] {
@@ -160,6 +183,7 @@ export class SdsSocket {
     this.#gate.destroyAll()
     await this.#empty(CLOSE_GRACE_MS)
     this.#server.forceShutdown()
+    this.#deadlines[Symbol.dispose]()
   }
 
   /** Resolves when no connection is left, or after `timeoutMs`. */
@@ -184,8 +208,11 @@ function createPolicy(config: AccessConfig, { source, names, readPeerCredentials
 }
 
 function readLimits(config: SocketConfig): SocketLimits {
-  const limits = { ...DEFAULT_LIMITS, ...config.limits }
-  for (const [name, value] of Object.entries(limits)) {
+  const perCaller = { ...DEFAULT_LIMITS.perCaller, ...config.limits?.perCaller }
+  const limits = { ...DEFAULT_LIMITS, ...config.limits, perCaller }
+  const { perCaller: _, ...own } = limits
+  const inCaller = Object.entries(perCaller).map(([name, value]) => [`perCaller.${name}`, value] as const)
+  for (const [name, value] of [...Object.entries(own), ...inCaller]) {
     if (Number.isSafeInteger(value) && value > 0) continue
     throw new SdsServerError(
       'invalid-config',
@@ -193,6 +220,14 @@ function readLimits(config: SocketConfig): SocketLimits {
     )
   }
   return limits
+}
+
+function roomOf({ connections, streams }: SocketLimits): SocketRoom {
+  return {
+    connections: new SharedLimit(connections),
+    streams: new SharedLimit(streams),
+    healthCalls: new SharedLimit(MAX_HEALTH_CALLS),
+  }
 }
 
 function serverOptions(limits: SocketLimits, context: SdsContext, service: DiscoveryService): ServerOptions {

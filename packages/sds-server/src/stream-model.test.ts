@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type SecretName, TrustBundleSecret } from '@livery/core'
 import { array, constantFrom, nat, oneof, property, record, subarray, assert as verify } from 'fast-check'
+import { testBudget } from '../test/test-budget.ts'
 import { DeltaStream } from './delta-stream.ts'
 import { type DiscoveryMessage, MessageComposer } from './discovery-message.ts'
 import type { StreamContext } from './discovery-protocol.ts'
@@ -65,6 +66,7 @@ class ModelPeer {
   constructor() {
     this.context = {
       view: this.view,
+      budget: testBudget(),
       maxNames: 10,
       messages: new MessageComposer('n'),
       wake: () => {},

@@ -1,7 +1,7 @@
 /** Ends one stream with a status; the other streams and the connection go on. */
 
 /** The gRPC status that the peer gets. */
-export type RefusalCode = 'invalid-argument' | 'resource-exhausted' | 'unavailable'
+export type RefusalCode = 'invalid-argument' | 'resource-exhausted' | 'deadline-exceeded' | 'unavailable'
 
 /** Thrown where a request cannot be served. The message is sent to the peer, so it quotes the peer only escaped. */
 export class StreamRefusal extends Error {

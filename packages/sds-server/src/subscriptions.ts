@@ -39,15 +39,29 @@ interface Subscription {
   isDue: boolean
 }
 
+/** Counts the names that are kept for a caller, each by its length. */
+export interface NameBudget {
+  /** Throws a `StreamRefusal` (RESOURCE_EXHAUSTED) where there is no room. */
+  addName(length: number): void
+  removeName(length: number): void
+}
+
 /** What subscriptions stand on. */
 export interface SubscriptionContext {
   /** As it is now. */
   readonly view: SecretView
+  readonly budget: NameBudget
   /** Called when the source made something due; never during a call of the subscriptions. */
   wake(): void
 }
 
-/** Keeps one entry a name, whatever happens in between, so that a slow reader costs no memory. */
+/** Longer than any version of ours: a peer cannot hold such a one. */
+const MAX_VERSION = 128
+
+/**
+ * Keeps one entry a name, whatever happens in between, so that a slow reader costs no memory. A name that was refused is kept
+ * as well, as it is granted once the rules or the identities change: the budget of its caller bounds them all.
+ */
 export class Subscriptions implements Disposable {
   readonly #context: SubscriptionContext
   readonly #entries = new Map<string, Subscription>()
@@ -83,7 +97,7 @@ export class Subscriptions implements Disposable {
     const entry = present?.resolution.kind === 'granted' ? present : this.#resolve(name, present)
     const { resolution } = entry
     if (resolution.kind === 'refused') return resolution
-    if (held !== undefined) entry.peerVersion = held
+    if (held !== undefined) entry.peerVersion = held.length > MAX_VERSION ? '' : held
     const item = this.#context.view.current(resolution.secret)
     if (item) {
       this.#removed?.delete(name)
@@ -138,7 +152,10 @@ export class Subscriptions implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const { watch } of this.#entries.values()) watch?.[Symbol.dispose]()
+    for (const { name, watch } of this.#entries.values()) {
+      watch?.[Symbol.dispose]()
+      this.#context.budget.removeName(name.length)
+    }
     this.#entries.clear()
     this.#due = NONE_DUE
     this.#removed = undefined
@@ -147,8 +164,9 @@ export class Subscriptions implements Disposable {
   /** What was unknown or refused before may be there by now. */
   #resolve(name: string, before: Subscription | undefined): Subscription {
     if (before) this.#drop(before)
-    const { view } = this.#context
+    const { view, budget } = this.#context
     const resolution = view.resolve(name)
+    budget.addName(name.length)
     const entry = { name, resolution, watch: undefined, peerVersion: before?.peerVersion, isDue: false }
     this.#entries.set(name, entry)
     this.#watch(entry)
@@ -176,6 +194,7 @@ export class Subscriptions implements Disposable {
   #drop(entry: Subscription): void {
     entry.watch?.[Symbol.dispose]()
     this.#entries.delete(entry.name)
+    this.#context.budget.removeName(entry.name.length)
     this.#makeUndue(entry)
   }
 

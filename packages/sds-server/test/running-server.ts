@@ -11,6 +11,8 @@ import { SdsClient } from './sds-client.ts'
 
 export const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 export const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
+/** For a source that knows it, and has no secret for it. */
+export const NEVER_ISSUED: SpiffeId = 'spiffe://cluster.local/ns/default/sa/never'
 /** No test server allows it. */
 export const OTHER: SpiffeId = 'spiffe://cluster.local/ns/other/sa/db'
 

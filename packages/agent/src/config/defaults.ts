@@ -30,7 +30,13 @@ export const SOCKET_DEFAULTS: TreeObject = {
   mode: '0660',
   allow: [],
   onDemand: false,
-  limits: { connections: 10_000, streams: 20_000, names: 1_000, messageBytes: 262_144 },
+  limits: {
+    connections: 20_000,
+    streams: 40_000,
+    names: 1_000,
+    messageBytes: 262_144,
+    perCaller: { connections: 10_000, streams: 20_000, names: 50_000, bytes: 536_870_912 },
+  },
 }
 
 /** Lays `upper` over `lower`: objects are merged key by key, everything else of `upper` wins whole. */

@@ -62,7 +62,7 @@ sockets:
     allow: ["spiffe://example.org/*/x", "spiffe://example.org/**"]
     callers: [{ uid: 1001, allow: [spiffe://example.org/a] }, { uid: 0 }]
     onDemand: true
-    limits: { connections: 1, streams: 2, names: 3, messageBytes: 65536 }
+    limits: { connections: 1, streams: 2, names: 3, messageBytes: 65536, perCaller: { connections: 4, bytes: 33554432 } }
 names: { default: own, root: roots }
 admin: { address: "[::1]:15100" }
 health: { address: "0.0.0.0:15121" }
@@ -112,7 +112,13 @@ log: { level: debug, format: pretty }
         allow: ['spiffe://example.org/*/x', 'spiffe://example.org/**'],
         callers: [{ uid: 1001, allow: ['spiffe://example.org/a'] }, { uid: 0 }],
         onDemand: true,
-        limits: { connections: 1, streams: 2, names: 3, messageBytes: 65_536 },
+        limits: {
+          connections: 1,
+          streams: 2,
+          names: 3,
+          messageBytes: 65_536,
+          perCaller: { connections: 4, streams: 20_000, names: 50_000, bytes: 33_554_432 },
+        },
       },
     ],
     names: { default: 'own', root: 'roots' },
@@ -152,7 +158,13 @@ test('what is not written has the documented defaults', async () => {
         mode: 0o660,
         allow: [],
         onDemand: false,
-        limits: { connections: 10_000, streams: 20_000, names: 1_000, messageBytes: 262_144 },
+        limits: {
+          connections: 20_000,
+          streams: 40_000,
+          names: 1_000,
+          messageBytes: 262_144,
+          perCaller: { connections: 10_000, streams: 20_000, names: 50_000, bytes: 536_870_912 },
+        },
       },
     ],
     names: { default: 'default', root: 'ROOTCA' },

@@ -64,6 +64,12 @@ const socket = object({
     streams: wholeNumber(1, 1_000_000),
     names: wholeNumber(1, 100_000),
     messageBytes: wholeNumber(4_096, 64 * 1024 * 1024),
+    perCaller: object({
+      connections: wholeNumber(1, 1_000_000),
+      streams: wholeNumber(1, 1_000_000),
+      names: wholeNumber(1, 10_000_000),
+      bytes: wholeNumber(1_048_576, 64 * 1024 ** 3),
+    }),
   }),
 })
 

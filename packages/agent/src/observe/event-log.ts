@@ -127,7 +127,9 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
 
 const REFUSED = {
   'not-allowed': 'connection refused: no rule under callers lets this caller in',
-  'too-many-connections': 'connection refused: limits.connections of the socket is reached',
+  'too-many-connections': 'connection refused: the caller has its share of limits.connections of the socket',
+  'too-many-of-caller': 'connection refused: the caller holds all that limits.perCaller of the socket allows',
+  'too-many-in-process': 'connection refused: the process is full, and the caller has its share of it',
   'unreadable-credentials': 'connection refused: its credentials cannot be read',
 } as const
 

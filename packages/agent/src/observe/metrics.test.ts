@@ -237,13 +237,13 @@ test('what the SDS server tells is counted', async () => {
   const connection = { id: 1, socket: '/run/a.sock', caller: undefined }
   const stream = { id: 1, method: 'StreamSecrets', connection, node: '', names: 1, openedAt: 0 } as const
   bench.metrics.sds.observe({ kind: 'connection-refused', connection, reason: 'not-allowed' })
-  bench.metrics.sds.observe({ kind: 'stream-refused', connection, method: 'DeltaSecrets' })
+  bench.metrics.sds.observe({ kind: 'stream-refused', connection, method: 'DeltaSecrets', bound: 'caller' })
   bench.metrics.sds.observe({ kind: 'stream-report', stream, report: { kind: 'stale' } })
   for (const event of EVERYTHING) bench.metrics.record('n', { time: 0, event })
   const samples = await bench.samples()
   const found = [
     'livery_sds_refused_connections_total{socket="/run/a.sock",reason="not-allowed"}',
-    'livery_sds_refused_streams_total',
+    'livery_sds_refused_streams_total{reason="caller"}',
     'livery_sds_stale_requests_total',
     'livery_sds_refused_names_total',
     'livery_sds_pushes_total',

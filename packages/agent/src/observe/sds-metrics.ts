@@ -12,7 +12,7 @@ export class SdsMetrics {
   readonly #byEvent: ReadonlyMap<LedgerEvent['kind'], Counter>
   readonly #stale: Counter
   readonly #refusedConnections: Counter<'socket' | 'reason'>
-  readonly #refusedStreams: Counter
+  readonly #refusedStreams: Counter<'reason'>
 
   constructor(registry: Registry, source: SdsSource) {
     const counter = (name: string, help: string) =>
@@ -25,7 +25,12 @@ export class SdsMetrics {
       ['refused', counter('refused_names', 'Names asked for that the caller may not have, or that nobody knows.')],
     ])
     this.#stale = counter('stale_requests', 'Requests that answered an older response than the last one.')
-    this.#refusedStreams = counter('refused_streams', 'Streams over the limit of their socket.')
+    this.#refusedStreams = new Counter({
+      name: 'livery_sds_refused_streams_total',
+      help: 'Streams over a limit: the share of the socket or of the process, or what one caller may hold.',
+      labelNames: ['reason'],
+      registers: [registry],
+    })
     this.#refusedConnections = new Counter({
       name: 'livery_sds_refused_connections_total',
       help: 'Connections that were closed at once: a caller that no rule lets in, or one too many.',
@@ -45,7 +50,7 @@ export class SdsMetrics {
   observe(event: SdsEvent): void {
     if (event.kind === 'connection-refused') {
       this.#refusedConnections.inc({ socket: event.connection.socket, reason: event.reason })
-    } else if (event.kind === 'stream-refused') this.#refusedStreams.inc()
+    } else if (event.kind === 'stream-refused') this.#refusedStreams.inc({ reason: event.bound })
     else if (event.kind === 'stream-report' && event.report.kind === 'stale') this.#stale.inc()
   }
 }

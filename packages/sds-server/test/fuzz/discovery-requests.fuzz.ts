@@ -11,6 +11,7 @@ import { decodeDeltaRequest, decodeDiscoveryRequest } from '../../src/request-co
 import { SotwStream } from '../../src/sotw-stream.ts'
 import { StreamRefusal } from '../../src/stream-refusal.ts'
 import { MemorySource } from '../memory-source.ts'
+import { testBudget } from '../test-budget.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
@@ -51,11 +52,20 @@ export function run({ isDelta, messages }: Input): void {
   assert.ok(view)
   const before = source.subscribers
   const composer = new MessageComposer('n')
-  const context: StreamContext = { view, maxNames: MAX_NAMES, messages: composer, wake() {}, report: checkReport }
+  const budget = testBudget()
+  const context: StreamContext = {
+    view,
+    budget,
+    maxNames: MAX_NAMES,
+    messages: composer,
+    wake() {},
+    report: checkReport,
+  }
   using peer = isDelta ? new DeltaPeer(new DeltaStream(context)) : new SotwPeer(new SotwStream(context))
   for (const each of messages) if (!peer.says(each)) break
   peer[Symbol.dispose]()
   assert.equal(source.subscribers, before, 'a stream that has ended is subscribed to nothing')
+  assert.deepEqual([budget.account.names, budget.account.bytes], [0, 0], 'a stream that has ended is charged nothing')
 }
 
 function checkReport(report: object): void {

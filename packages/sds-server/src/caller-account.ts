@@ -1,0 +1,70 @@
+/** What each caller holds of this process, on all of its sockets together. */
+import { totalmem } from 'node:os'
+import type { PeerCredentials } from '@livery/core'
+import { LeakyBucket } from './leaky-bucket.ts'
+import { SharedLimit } from './shared-limit.ts'
+
+/** Accounts of callers that hold nothing are kept for their rates; of so many, those that were used last. */
+const MAX_ACCOUNTS = 4_096
+const GIB = 1024 ** 3
+
+/** Who counts as one caller: a uid, on all sockets; without credentials everybody on one socket together. */
+export function callerKey(caller: PeerCredentials | undefined, socketPath: string): string {
+  return caller ? `uid ${caller.uid}` : `callers of ${socketPath}`
+}
+
+/** One caller. The limits are in `CallerBudget`, as each socket may set others. */
+export class CallerAccount {
+  /** For messages. */
+  readonly key: string
+  connections = 0
+  streams = 0
+  names = 0
+  bytes = 0
+  readonly requests = new LeakyBucket()
+  readonly opened = new LeakyBucket()
+  readonly faults = new LeakyBucket()
+  readonly newIdentities = new LeakyBucket()
+
+  constructor(key: string) {
+    this.key = key
+  }
+}
+
+/** The accounts of all callers, and what they hold together. */
+export class CallerAccounts {
+  readonly connections: SharedLimit
+  readonly streams: SharedLimit
+  readonly bytes: SharedLimit
+  readonly #accounts = new Map<string, CallerAccount>()
+
+  constructor(limits: { readonly connections: number; readonly streams: number; readonly bytes: number }) {
+    this.connections = new SharedLimit(limits.connections)
+    this.streams = new SharedLimit(limits.streams)
+    this.bytes = new SharedLimit(limits.bytes)
+  }
+
+  of(key: string): CallerAccount {
+    const account = this.#accounts.get(key) ?? new CallerAccount(key)
+    // The one used last is the last of the map.
+    this.#accounts.delete(key)
+    this.#accounts.set(key, account)
+    if (this.#accounts.size > MAX_ACCOUNTS) this.#forgetOne()
+    return account
+  }
+
+  #forgetOne(): void {
+    for (const [key, { connections }] of this.#accounts) {
+      if (connections > 0) continue
+      this.#accounts.delete(key)
+      return
+    }
+  }
+}
+
+/** What all callers may make this process hold: half of its memory (that of its cgroup, where one is set), at most 1 GiB. */
+export function defaultProcessBytes(): number {
+  const constrained = process.constrainedMemory()
+  const memory = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()
+  return Math.min(GIB, Math.floor(memory / 2))
+}

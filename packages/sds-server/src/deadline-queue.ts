@@ -1,0 +1,66 @@
+/** One deadline for many: each is due so long after it came, so the first that came is the first to be late. */
+import type { Clock } from '@livery/core'
+
+/** Called when a deadline has passed. */
+export interface Late {
+  /** Must not throw. */
+  onLate(): void
+}
+
+/** One timer for all, as thousands of streams wait for their first message at once. */
+export class DeadlineQueue {
+  readonly #clock: Clock
+  readonly #waitMs: number
+  readonly #waiting = new Map<Late, number>()
+  #timer: Disposable | undefined
+
+  constructor(clock: Clock, waitMs: number) {
+    this.#clock = clock
+    this.#waitMs = waitMs
+  }
+
+  /** For messages. */
+  get seconds(): number {
+    return this.#waitMs / 1_000
+  }
+
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  /** `late` is late after the time of this queue, unless it is deleted before. */
+  add(late: Late): void {
+    this.#waiting.set(late, this.#clock.now() + this.#waitMs)
+    this.#arm()
+  }
+
+  delete(late: Late): void {
+    this.#waiting.delete(late)
+  }
+
+  [Symbol.dispose](): void {
+    this.#waiting.clear()
+    this.#timer?.[Symbol.dispose]()
+    this.#timer = undefined
+  }
+
+  #arm(): void {
+    if (this.#timer) return
+    for (const due of this.#waiting.values()) {
+      this.#timer = this.#clock.at(due, () => this.#onTime())
+      return
+    }
+  }
+
+  #onTime(): void {
+    this.#timer = undefined
+    const now = this.#clock.now()
+    for (const [late, due] of this.#waiting) {
+      // A clock that was set back makes nobody wait longer than twice.
+      if (due > now && due - now <= this.#waitMs) break
+      this.#waiting.delete(late)
+      late.onLate()
+    }
+    this.#arm()
+  }
+}

@@ -1,0 +1,65 @@
+/** A server in a process of its own, whose memory a test measures while it is attacked. Its callers have the uid that the test sets. */
+import { readFileSync } from 'node:fs'
+import { SystemClock } from '@livery/core'
+import { createSdsServer } from '../src/sds-server.ts'
+import type { SocketLimits } from '../src/sds-socket.ts'
+import { MemorySource } from './memory-source.ts'
+import { NEVER_ISSUED, WEB } from './running-server.ts'
+
+export interface AttackedOptions {
+  readonly path: string
+  readonly limits: Partial<Omit<SocketLimits, 'perCaller'>> & {
+    readonly perCaller?: Partial<SocketLimits['perCaller']>
+  }
+  /** Bytes of comment in the trust bundle. */
+  readonly padding: number
+}
+
+/** `uid`: connections that come from now on are of this caller. `report`: as it is. */
+export type AttackedOrder = { readonly uid: number } | 'report'
+
+export interface AttackedReport {
+  /** Resident memory now, and the most that it was, bytes. */
+  readonly rss: number
+  readonly highest: number
+  readonly connections: number
+  readonly streams: number
+}
+
+const options: AttackedOptions = JSON.parse(process.argv[2] ?? '')
+let uid = 0
+const source = await MemorySource.create(WEB)
+source.setBundle('cluster.local', { padding: options.padding })
+source.add(NEVER_ISSUED)
+// A real one bounds its ledger: core's.
+source.record = () => {}
+const server = await createSdsServer({
+  sockets: [{ path: options.path, allow: [WEB, NEVER_ISSUED], limits: options.limits }],
+  source,
+  clock: new SystemClock(),
+  readPeerCredentials: () => ({ pid: 1, uid, gid: uid }),
+  fetchWaitMs: 60_000,
+  drainMs: 0,
+})
+
+/** VmHWM of proc_pid_status(5); getrusage(2) has that of the parent, too. */
+function highestRss(): number {
+  const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
+  return Number(kilobytes) * 1_024
+}
+
+process.on('message', (order: AttackedOrder) => {
+  if (order !== 'report') {
+    uid = order.uid
+    process.send?.('set')
+    return
+  }
+  const { connections, streams } = server.sockets()[0] ?? { connections: 0, streams: 0 }
+  process.send?.({
+    rss: process.memoryUsage.rss(),
+    highest: highestRss(),
+    connections,
+    streams,
+  } satisfies AttackedReport)
+})
+process.send?.('listening')
