@@ -1,9 +1,9 @@
 /** When the certificate of each identity is asked for, and what becomes of the answer. */
 
 import { AdaptiveLimit } from './adaptive-limit.ts'
-import { type CAChange, CAError } from './ca-client.ts'
+import type { CAChange, CAError } from './ca-client.ts'
+import { asShownCAError } from './ca-failure.ts'
 import type { Clock } from './clock.ts'
-import { errorText } from './error-text.ts'
 import { FetchQueue, type Urgency } from './fetch-queue.ts'
 import { type IssuanceOptions, type Issued, issue } from './issuance.ts'
 import { KeyDemand } from './key-demand.ts'
@@ -204,7 +204,7 @@ export class FetchSchedule implements AsyncDisposable {
       else this.#discard(managed, issued)
     } catch (error) {
       if (!isCurrent()) return
-      const failure = error instanceof CAError ? error : new CAError('unavailable', errorText(error), { cause: error })
+      const failure = asShownCAError(error)
       if (!this.#waitsForApproval(managed, controller)) this.#adapt(failure, startedAt)
       this.#fail(managed, failure)
     }

@@ -6,9 +6,9 @@ import {
   type IssuedCertificate,
   type RequestTicket,
 } from './ca-client.ts'
+import { asShownCAError } from './ca-failure.ts'
 import type { CertificateVerifier, Expectation, VerifiedChain } from './certificate-verifier.ts'
 import type { Clock } from './clock.ts'
-import { errorText } from './error-text.ts'
 import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
 import { type KeyVault, SealedKey } from './key-vault.ts'
 import { derToPem, isListOfText } from './pem.ts'
@@ -292,13 +292,9 @@ class Ticket implements RequestTicket, Disposable {
   }
 }
 
-/** A plugin may throw anything: what is no CAError becomes one that tells its text and nothing else. */
+/** A plugin may throw anything: nothing of it is passed on but what can be shown. */
 function asCAError(error: unknown, signal: AbortSignal, identity: SpiffeId): unknown {
-  if (error instanceof CAError || (signal.aborted && error === signal.reason)) return error
-  const text = errorText(error)
-  return new CAError(
-    'unavailable',
-    `The CA plugin failed for ${identity}: ${text.slice(0, 500)}. It is asked again; if that goes on, it is a fault of the plugin.`,
-    { cause: error },
-  )
+  return signal.aborted && error === signal.reason
+    ? error
+    : asShownCAError(error, `The CA plugin failed for ${identity}: `)
 }

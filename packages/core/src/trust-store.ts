@@ -3,8 +3,8 @@
  * of single identities.
  */
 import { type CAClient, CAError, type IssuedCertificate } from './ca-client.ts'
+import { asShownCAError } from './ca-failure.ts'
 import type { Clock } from './clock.ts'
-import { errorText } from './error-text.ts'
 import type { LedgerEvent } from './ledger.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import { isListOfText } from './pem.ts'
@@ -217,7 +217,7 @@ export class TrustStore implements Disposable {
       else if (read.validFrom !== undefined) this.#refreshAt(Math.max(read.validFrom, clock.now() + POLL_MS))
     } catch (error) {
       if (this.#closed.signal.aborted) return
-      const { code, message } = error instanceof CAError ? error : new CAError('unavailable', errorText(error))
+      const { code, message } = asShownCAError(error)
       record(`spiffe://${trustDomain}`, {
         kind: 'ca-error',
         code,

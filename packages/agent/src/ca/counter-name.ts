@@ -1,9 +1,10 @@
 /** How the counters of a plugin are named. */
+import { scrub } from '@livery/core'
 
 /** Throws a `TypeError` that says how. */
 export function checkCounterName(name: string): void {
-  if (/^[a-z][a-z0-9_]*$/.test(name)) return
+  if (/^[a-z][a-z0-9_]{0,63}$/.test(name)) return
   throw new TypeError(
-    `Cannot count ${JSON.stringify(name)}: it is no name in snake_case. Write such as calls_repeated.`,
+    `Cannot count ${JSON.stringify(scrub(name, { maxLength: 100 }))}: it is not a name in snake_case of at most 64 characters. Write such as calls_repeated.`,
   )
 }

@@ -9,6 +9,7 @@ import type {
   PluginLog,
   PluginOptions,
 } from '@livery/core'
+import { scrub } from '@livery/core'
 import type { CASection } from '../config/ca-section.ts'
 import type { Origin } from '../config/config-error.ts'
 import { ConfigError } from '../config/config-error.ts'
@@ -63,7 +64,7 @@ class Maker {
       return this.#stack.use(await ca.plugin.create(context, ca.options as ConfigOf<PluginOptions>))
     } catch (error) {
       if (error instanceof TypeError)
-        throw new ConfigError([{ origin: this.#origin(at), path: at, text: error.message }], { cause: error })
+        throw new ConfigError([{ origin: this.#origin(at), path: at, text: scrub(error) }])
       throw error
     }
   }
@@ -128,10 +129,10 @@ async function credentialsOf(
 /** No child logger: it would keep the level of now when that of the agent changes. */
 function pluginLog(logger: Logger, plugin: string): PluginLog {
   return {
-    debug: message => logger.debug({ plugin }, message),
-    info: message => logger.info({ plugin }, message),
-    warn: message => logger.warn({ plugin }, message),
-    error: message => logger.error({ plugin }, message),
+    debug: message => logger.debug({ plugin }, scrub(message)),
+    info: message => logger.info({ plugin }, scrub(message)),
+    warn: message => logger.warn({ plugin }, scrub(message)),
+    error: message => logger.error({ plugin }, scrub(message)),
   }
 }
 

@@ -1,17 +1,20 @@
 /** Counters of CA plugins: made when a plugin asks for them, shown once there is a registry. */
-import type { PluginMetrics } from '@livery/core'
+import { type PluginMetrics, scrub } from '@livery/core'
 import { Counter, type Registry } from 'prom-client'
 import { checkCounterName } from './counter-name.ts'
+
+/** Of all plugins together: each name is a line of every scrape. */
+const MAX_COUNTERS = 100
 
 export class PluginCounters implements PluginMetrics {
   readonly #counters = new Map<string, Counter>()
   #registry: Registry | undefined
 
-  /** Throws a `TypeError` for a name that is not in snake_case. */
+  /** Throws a `TypeError` for a name that is not in snake_case, and for one too many; `add` ignores what is not a count. */
   counter(name: string, help: string): { add(count?: number): void } {
     checkCounterName(name)
     const counter = this.#counters.get(name) ?? this.#make(name, help)
-    return { add: (count = 1) => counter.inc(count) }
+    return { add: (count = 1) => void (Number.isFinite(count) && count >= 0 && counter.inc(count)) }
   }
 
   /** Shows those that there are, and those to come. */
@@ -21,7 +24,9 @@ export class PluginCounters implements PluginMetrics {
   }
 
   #make(name: string, help: string): Counter {
-    const counter = new Counter({ name: `livery_ca_plugin_${name}_total`, help, registers: [] })
+    if (this.#counters.size >= MAX_COUNTERS)
+      throw new TypeError(`Cannot count ${name}: there are ${MAX_COUNTERS} counters of plugins already. Count less.`)
+    const counter = new Counter({ name: `livery_ca_plugin_${name}_total`, help: scrub(help) || name, registers: [] })
     this.#counters.set(name, counter)
     this.#registry?.registerMetric(counter)
     return counter

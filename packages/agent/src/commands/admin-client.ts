@@ -9,6 +9,8 @@ const DEFAULT_ADDRESS = '127.0.0.1:15100'
 const TIMEOUT_MS = 10_000
 /** How much of an answer that is no result is shown: whoever listens there may send pages. */
 export const MAX_BODY = 600
+/** That of an agent with 100,000 identities is shorter. */
+const MAX_ANSWER = 400 * 1024 * 1024
 
 export interface AdminAnswer {
   readonly status: number
@@ -20,7 +22,7 @@ export async function askAdmin(path: string, sources: ConfigSources): Promise<Ad
   const address = await adminAddress(sources)
   try {
     const response = await fetch(`http://${address}${path}`, { signal: AbortSignal.timeout(TIMEOUT_MS) })
-    return { status: response.status, body: await response.text() }
+    return { status: response.status, body: await bodyOf(response) }
   } catch (cause) {
     const reason = refused(cause) ? 'nothing listens there' : describe(cause)
     throw new Error(
@@ -28,6 +30,23 @@ export async function askAdmin(path: string, sources: ConfigSources): Promise<Ad
       { cause },
     )
   }
+}
+
+/** Another program may answer there, and go on forever. */
+async function bodyOf({ body }: Response): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const part of body ?? []) {
+    text += decoder.decode(part, { stream: true })
+    if (text.length > MAX_ANSWER) throw new Error(`its answer is longer than ${MAX_ANSWER} characters`)
+  }
+  return text + decoder.decode()
+}
+
+/** JSON as a terminal can print it: in it an escape means the same as the character. */
+export function printableJson(value: unknown): string {
+  const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return JSON.stringify(value, undefined, 2).replace(/[^\n\x20-\x7e]/g, escaped)
 }
 
 /** `--admin`, else that of the configuration, else the default. */

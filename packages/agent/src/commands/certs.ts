@@ -1,9 +1,10 @@
 /** `livery certs`: the identities of the running agent as a table. */
+import { oneLine, scrub } from '@livery/core'
 import type { ConfigDump, DumpedIdentity } from '../admin/config-dump.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { EXIT } from '../exit-code.ts'
 import { formatAge } from '../observe/ledger-text.ts'
-import { askAdmin, MAX_BODY } from './admin-client.ts'
+import { askAdmin, MAX_BODY, printableJson } from './admin-client.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export async function showCertificates(
@@ -13,7 +14,7 @@ export async function showCertificates(
 ): Promise<number> {
   const { status, body } = await askAdmin('/config_dump', sources)
   if (status !== 200) {
-    terminal.err(`livery: the agent answered ${status}: ${body.slice(0, MAX_BODY)}`)
+    terminal.err(`livery: the agent answered ${status}: ${scrub(body, { maxLength: MAX_BODY })}\n`)
     return EXIT.failed
   }
   const certificates = readCertificates(body)
@@ -23,7 +24,7 @@ export async function showCertificates(
     )
     return EXIT.failed
   }
-  if (json) terminal.out(`${JSON.stringify(certificates, undefined, 2)}\n`)
+  if (json) terminal.out(`${printableJson(certificates)}\n`)
   else terminal.out(certificateTable(certificates, Date.now()))
   return EXIT.ok
 }
@@ -50,7 +51,7 @@ export function certificateTable(certificates: readonly DumpedIdentity[], now: n
       leaf ? hexOf(leaf.serialNumber) : '-',
       leaf ? when(leaf.expirationTime, now) : '-',
       renewAt === undefined ? '-' : when(renewAt, now),
-    ]
+    ].map(cell => oneLine(String(cell)))
   })
   const widths = HEADER.map((title, column) => Math.max(title.length, ...rows.map(row => row[column]?.length ?? 0)))
   const line = (cells: readonly string[]): string => {

@@ -1,9 +1,10 @@
 /** `livery explain NAME`: the ledger of one name in plain words. */
+import { oneLine, scrub } from '@livery/core'
 import type { Explanation } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { EXIT } from '../exit-code.ts'
 import { describeLedger } from '../observe/ledger-text.ts'
-import { askAdmin, MAX_BODY } from './admin-client.ts'
+import { askAdmin, MAX_BODY, printableJson } from './admin-client.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export async function explainName(
@@ -14,17 +15,23 @@ export async function explainName(
 ): Promise<number> {
   const { status, body } = await askAdmin(`/explain?name=${encodeURIComponent(name)}`, sources)
   if (status !== 200) {
-    terminal.err(`livery: ${body.slice(0, MAX_BODY)}`)
+    terminal.err(`livery: ${scrub(body, { maxLength: MAX_BODY })}\n`)
     return EXIT.failed
   }
   if (json) {
-    terminal.out(body)
+    terminal.out(`${printableJson(JSON.parse(body))}\n`)
     return EXIT.ok
   }
   const explanation = JSON.parse(body) as Explanation
   const state = explanation.state === undefined ? '' : `: ${explanation.state}`
-  const lines = describeLedger(explanation.entries, explanation.now)
+  const lines = describeLedger(explanation.entries, explanation.now).map(printableLine)
   if (lines.length === 0) lines.push('nothing has happened to it yet')
-  terminal.out(`${explanation.name}${state}\n${lines.map(line => `  ${line}\n`).join('')}`)
+  terminal.out(`${oneLine(`${explanation.name}${state}`)}\n${lines.map(line => `  ${line}\n`).join('')}`)
   return EXIT.ok
+}
+
+/** The spaces before and after the age line the columns up. */
+function printableLine(line: string): string {
+  const text = line.trimStart()
+  return `${' '.repeat(line.length - text.length)}${text.split('  ').map(oneLine).join('  ')}`
 }

@@ -1,5 +1,5 @@
 /** What only the plugins can tell of the section `ca`: which of its values do not go together. */
-import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
+import { type AgentKey, type ConfigOf, OptionError, type PluginOptions, scrub } from '@livery/core'
 import { toWire } from '../plugin-worker/wire-error.ts'
 import type { CASection } from './ca-section.ts'
 import { childPath } from './document.ts'
@@ -34,9 +34,9 @@ async function findings(at: string, who: string, check: () => unknown): Promise<
     await check()
     return []
   } catch (error) {
-    if (error instanceof OptionError) return [{ path: childPath(at, error.option), text: error.message }]
-    if (error instanceof TypeError) return [{ path: at, text: error.message }]
-    const text = `${who} failed to check its configuration: ${toWire(error).message}. Mend it, or install a version that works.`
+    if (error instanceof OptionError) return [{ path: childPath(at, scrub(error.option)), text: scrub(error) }]
+    if (error instanceof TypeError) return [{ path: at, text: scrub(error) }]
+    const text = `${who} failed to check its configuration: ${scrub(toWire(error).message)}. Mend it, or install a version that works.`
     return [{ path: at, text }]
   }
 }

@@ -1,6 +1,7 @@
 /** Structured logs that never hold up the event loop: what a stuck reader does not take is dropped and counted. */
 import { once } from 'node:events'
 import { constants, fstatSync, openSync } from 'node:fs'
+import { oneLine, scrub } from '@livery/core'
 import { type Logger as PinoLogger, pino } from 'pino'
 import sonicBoom from 'sonic-boom'
 import type { LogLevel } from '../config/schema.ts'
@@ -36,6 +37,7 @@ export async function createLogger(options: {
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: REDACTED, censor: '[redacted]' },
+    serializers: { err: shownError },
   }
   return openSink(settings, options.format === 'pretty' ? await prettyFormat() : line => line)
 }
@@ -54,7 +56,33 @@ async function prettyFormat(): Promise<(line: string) => string> {
 /** For people the sentence is enough, with the resource or plugin before it and an error's stack after it. */
 function sentence({ plugin, resource = plugin, msg, err }: Record<string, unknown>): string {
   const stack = typeof err === 'object' && err !== null && 'stack' in err ? `\n${err.stack}` : ''
-  return `${resource === undefined ? '' : `${resource}: `}${msg}${stack}`
+  return `${resource === undefined ? '' : `${oneLine(String(resource))}: `}${oneLine(String(msg))}${stack}`
+}
+
+/** An error may be of a plugin. The lines of its stack that are not frames are its message, which may look like lines of ours. */
+function shownError(error: unknown): object {
+  const frames = stackOf(error).filter(line => /^ {4}at /.test(line))
+  const message = scrub(error)
+  const shown = frames.slice(0, MAX_FRAMES).map(frame => `    ${scrub(frame)}`)
+  return { message, stack: [`Error: ${message}`, ...shown].join('\n') }
+}
+
+function stackOf(error: unknown): string[] {
+  try {
+    return error instanceof Error ? String(error.stack).slice(0, MAX_STACK).split('\n') : []
+  } catch {
+    return []
+  }
+}
+
+const MAX_FRAMES = 20
+const MAX_STACK = 16_384
+
+/** The escapes of JSON leave these: they move a terminal's cursor, end a line for some readers, or turn its direction. */
+const UNPRINTABLE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]|\p{Cs}/gu
+
+function printable(line: string): string {
+  return line.replace(UNPRINTABLE, character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 function openSink(settings: pino.LoggerOptions, format: (line: string) => string): LogSink {
@@ -63,7 +91,7 @@ function openSink(settings: pino.LoggerOptions, format: (line: string) => string
   let isClosed = false
   const destination = new sonicBoom.SonicBoom({ fd: standardError(), sync: false, maxLength: MAX_WAITING_BYTES })
   // Not the destination: pino would flush it after a fatal line, which does not return once its reader is gone.
-  const logger = pino(settings, { write: line => void (isClosed || destination.write(format(line))) })
+  const logger = pino(settings, { write: line => void (isClosed || destination.write(printable(format(line)))) })
   destination.on('drop', () => dropped++)
   destination.on('drain', () => {
     if (dropped === reported) return

@@ -7,6 +7,7 @@ import {
   type PluginOption,
   type PluginOptions,
   SystemClock,
+  scrub,
   untilAborted,
 } from '@livery/core'
 import { isTreeObject, type Tree, type TreeObject } from '../config/document.ts'
@@ -23,6 +24,8 @@ export interface Faults {
 }
 
 const LOAD_MS = 30_000
+/** Of a module that are shown. */
+const MAX_FAULTS = 20
 
 /**
  * `given` are the keys beside the module's name: what its options say of their values is asked for here. `signal` gives up
@@ -77,15 +80,18 @@ async function describe(
   try {
     return await withThread({ module, clock, signal, late: 'it was not loaded' }, async (peer, stop) => {
       const described = await peer.call('describe', null, stop)
-      if (described.kind === 'faults') return described
+      if (described.kind === 'faults')
+        return { faults: described.faults.slice(0, MAX_FAULTS).map(fault => scrub(fault)) }
       const { manifest } = described
       const questions = questionsOf(manifest.options, given)
       const answers = questions.length === 0 ? [] : await peer.call('problems', questions, stop)
-      const problems = new Map(questions.map((question, index) => [keyOf(question), answers[index] ?? undefined]))
+      const problems = new Map(questions.map((question, index) => [keyOf(question), shownProblem(answers[index])]))
       return { ...manifest, options: withProblems(manifest.options, problems) }
     })
   } catch (error) {
-    return { faults: [`cannot be loaded: ${toWire(error).message}. Mend the module, or install a version that works.`] }
+    return {
+      faults: [`cannot be loaded: ${scrub(toWire(error).message)}. Mend the module, or install a version that works.`],
+    }
   }
 }
 
@@ -119,6 +125,10 @@ async function withThread<T>(
   void thread.ended.then(reason => peer.close(new Error(`it ${reason}`)))
   const used = use(peer, deadline.signal)
   return await (signal ? untilAborted(used, signal) : used)
+}
+
+function shownProblem(problem: unknown): string | undefined {
+  return problem === null || problem === undefined ? undefined : scrub(problem)
 }
 
 /** What is given for options that have something to say of it. */

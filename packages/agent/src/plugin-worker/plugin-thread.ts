@@ -1,11 +1,10 @@
 /** One life of a plugin's thread, from its start until it ends, by itself or because it is stopped. */
 import { extname } from 'node:path'
-import { createInterface } from 'node:readline'
-import type { Readable } from 'node:stream'
 import { Worker } from 'node:worker_threads'
 import type { PluginLog } from '@livery/core'
 import type { AgentMethods, PluginModule, ThreadMethods } from './messages.ts'
 import { Peer } from './peer.ts'
+import { logPrinted } from './printed-lines.ts'
 import { toWire } from './wire-error.ts'
 
 /** MiB; what a plugin with a large client library needs, a few times. */
@@ -30,7 +29,7 @@ export class PluginThread implements AsyncDisposable {
     this.#worker = new Worker(entry, { workerData: module, resourceLimits, stdout: true, stderr: true })
     this.peer = new Peer(this.#worker, methods)
     this.ended = this.#untilEnd()
-    for (const output of [this.#worker.stdout, this.#worker.stderr]) tellLines(output, log)
+    for (const output of [this.#worker.stdout, this.#worker.stderr]) logPrinted(output, log)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -50,10 +49,3 @@ function crashText(error: unknown): string {
   const isMemory = error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
   return isMemory ? `used more than ${MAX_HEAP} MiB of memory` : `crashed: ${message}`
 }
-
-/** Standard output belongs to the results of commands. */
-function tellLines(output: Readable, log: Pick<PluginLog, 'debug'>): void {
-  createInterface({ input: output }).on('line', line => log.debug(`it printed: ${line.slice(0, MAX_LINE)}`))
-}
-
-const MAX_LINE = 1_000

@@ -1,0 +1,67 @@
+/** The one door for texts of others (plugins, CAs, what they threw): what may go to a log, an error, the ledger or a terminal. */
+import { errorText } from './error-text.ts'
+
+/** Characters that are looked at: a message can have a hundred million. */
+const MAX_READ = 16_384
+/** Characters that are left, unless the caller says otherwise. */
+const MAX_TEXT = 1_000
+
+export interface ScrubOptions {
+  /** Texts that are known to be secret, of which nothing is left. */
+  readonly secrets?: readonly string[]
+  /** Default: 1,000. */
+  readonly maxLength?: number
+}
+
+/** What looks like a credential, and what stands in its place. Each takes a time linear to the length of the text. */
+const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
+  [/-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)/g, '[private key]'],
+  [/-----BEGIN [A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*-----|$)/g, '[PEM]'],
+  [/\bbearer\s+\S+/gi, 'bearer [token]'],
+  [/\bauthorization["']? ?[:=] ?\S+(?: \S+)?/gi, 'authorization: [secret]'],
+  [/eyJ[\w.-]{8,}/g, '[token]'],
+  [/\bhv[sbr]\.[\w-]{20,}/g, '[token]'],
+  [/(password|passwd|passphrase)(["']?) ?[=:] ?["']?[^\s"',;&}]+/gi, '$1$2=[secret]'],
+  [/(secret|token|api[_-]?key|private[_-]?key)(?:=["']?|["'] ?: ?["'])[^\s"',;&}]+/gi, '$1=[secret]'],
+  [/:\/\/[^\s/@:]+:[^\s/@]+@/g, '://[secret]@'],
+]
+
+/**
+ * One line without control characters, directions of writing, halves of characters and credentials, cut at `maxLength`.
+ * Takes whatever was thrown, and never throws. An error with a scrubbed text has no `cause`, which would have the text
+ * unscrubbed.
+ */
+export function scrub(thrown: unknown, { secrets = [], maxLength = MAX_TEXT }: ScrubOptions = {}): string {
+  let text = beginning(errorText(thrown))
+  for (const secret of secrets) if (secret !== '') text = text.replaceAll(secret, '[secret]')
+  text = oneLine(text)
+  for (const [pattern, placeholder] of CREDENTIALS) text = text.replace(pattern, placeholder)
+  text = text.replace(/[A-Za-z0-9+/=_-]{40,}/g, run => (isEncoded(run) ? '[removed]' : run))
+  // Half a character at the end is not one.
+  return text
+    .slice(0, maxLength)
+    .replace(/\p{Cs}$/u, '')
+    .trimEnd()
+}
+
+/** The text on one line, as a terminal can print it: nothing in it moves the cursor or turns the direction of writing. */
+export function oneLine(text: string): string {
+  return text
+    .replace(/\p{Cf}+/gu, '')
+    .replace(/[\s\p{C}]+/gu, ' ')
+    .trim()
+}
+
+/** Ends between two words: half a secret would not be known as one. */
+function beginning(text: string): string {
+  if (text.length <= MAX_READ) return text
+  const cut = text.slice(0, MAX_READ)
+  const end = Math.max(cut.lastIndexOf(' '), cut.lastIndexOf('\n'))
+  return end === -1 ? '[long text]' : cut.slice(0, end)
+}
+
+/** Base64, unlike a path or a hash in hexadecimal, has letters of both cases and digits. */
+function isEncoded(run: string): boolean {
+  const count = (pattern: RegExp): number => run.match(pattern)?.length ?? 0
+  return count(/[A-Z]/g) >= 5 && count(/[a-z]/g) >= 5 && count(/\d/g) >= 1
+}
