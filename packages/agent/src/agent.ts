@@ -116,6 +116,7 @@ export class Agent implements AsyncDisposable {
     await using parts = new AsyncDisposableStack()
     keepOutOfCoreFiles(logger)
     const clock = parts.use(new SystemClock())
+    warnOfUnsetClock(clock, logger)
     const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
     const counters = new PluginCounters()
     const ca = await createCAClient(loaded, { clock, logger, counters }, parts)
@@ -288,6 +289,15 @@ export class Agent implements AsyncDisposable {
       metrics: this.#metrics.reloads,
     })
   }
+}
+
+/** A machine without a battery starts in 1970. Core waits: what a CA issues is not valid yet then, and is not served. */
+function warnOfUnsetClock(clock: Clock, logger: Logger): void {
+  const now = clock.now()
+  if (now < Date.UTC(2025, 0, 1))
+    logger.warn(
+      `the clock says ${new Date(now).toISOString()}: no certificate is valid until it is set, and none is served`,
+    )
 }
 
 async function openStore(

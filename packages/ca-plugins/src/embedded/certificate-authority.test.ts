@@ -226,3 +226,20 @@ async function opensslVerify(
   const leafFile = await write('leaf.pem', leaf)
   execFileSync('openssl', ['verify', '-x509_strict', '-CAfile', rootFile, ...untrusted, leafFile], { stdio: 'pipe' })
 }
+
+test('with a clock that was never set no root is made, and nothing is signed', async () => {
+  await assert.rejects(
+    CertificateAuthority.open({ clock: clockAt(0), trustDomain: 'cluster.local' }),
+    /Cannot make a root: the clock says 1970-01-01T00:00:00\.000Z\. Set it, and start again\./,
+  )
+  let now = Date.now()
+  const clock = { ...clockAt(0), now: () => now }
+  const authority = await CertificateAuthority.open({ clock, trustDomain: 'cluster.local' })
+  const { identity, csrDer } = await workloadRequest('spiffe://cluster.local/ns/default/sa/web')
+  now = 86_400_000
+  await assert.rejects(authority.sign({ identity, csr: csrDer, ttlSeconds: 60 }), (error: unknown) => {
+    assert.ok(error instanceof CAError && error.code === 'unavailable' && error.retryable)
+    assert.match(error.message, /the clock says 1970-01-02T00:00:00\.000Z.*Set the clock/)
+    return true
+  })
+})

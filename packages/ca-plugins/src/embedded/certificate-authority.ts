@@ -275,6 +275,11 @@ export class CertificateAuthority {
         `Cannot issue a certificate: the CA's own has expired at ${new Date(end).toISOString()}. Add a root and switch to it.`,
         { retryable: false },
       )
+    if (now < issuer.certificate.notBefore.getTime())
+      throw new CAError(
+        'unavailable',
+        `Cannot issue a certificate: the clock says ${new Date(now).toISOString()}, and the CA's own is valid from ${issuer.certificate.notBefore.toISOString()}. Set the clock.`,
+      )
     return { notBefore: now - backdateSeconds * 1000, notAfter: Math.min(now + ttlSeconds * 1000, end) }
   }
 }
@@ -289,8 +294,14 @@ async function firstState(options: AnchorOptions): Promise<AuthorityState> {
   return { trustDomain: options.trustDomain, anchors: [anchor], signing: anchor }
 }
 
+/** No clock that was ever set says an earlier time. */
+const EARLIEST = Date.UTC(2025, 0, 1)
+
 async function createAnchor(options: AnchorOptions): Promise<Anchor> {
   const now = options.clock.now()
+  // A root of that time would have ended when the clock is set.
+  if (now < EARLIEST)
+    throw new Error(`Cannot make a root: the clock says ${new Date(now).toISOString()}. Set it, and start again.`)
   const validity = { notBefore: now - options.backdateSeconds * 1000, notAfter: now + options.rootTtlSeconds * 1000 }
   const root = await createRoot(options.trustDomain, options.keyType, validity)
   const id = rootId(root)

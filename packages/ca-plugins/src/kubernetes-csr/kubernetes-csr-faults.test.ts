@@ -279,6 +279,30 @@ test('a creation whose answer was lost is found by its name, and not made twice'
   assert.deepEqual(await signer.requestsFor(request.csrPem), [name])
 })
 
+test('an API server that comes back without the request, and with older versions, is asked for it again', async t => {
+  const setup = await setUp(t)
+  const { server, clock, client, signer } = setup
+  // The version at which the watch begins is far beyond what the restored server has.
+  for (let i = 0; i < 20; i++)
+    server.objects.create('clustertrustbundles', { metadata: { name: `roots-${i}` }, spec: {} }, 'admin')
+  const { request, ticket, issuing, name } = await waitingRequest(setup)
+  const { port } = server
+  await server[Symbol.asyncDispose]()
+  await clock.waitForDeadline(time => time === clock.now() + 1_000)
+  await clock.advance(1_000)
+  await assert.rejects(issuing, caError('unavailable', /ECONNREFUSED/))
+  const names = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] }
+  const { chain, privateKey } = await setup.authority.issueServerCertificate(names, 86_400)
+  await using restored = await KubeApiServer.start({ tls: { cert: chain, key: privateKey }, port })
+  await assert.rejects(client.issue({ ...request, ticket }), caError('unavailable', /was deleted .*A new one is made/))
+  const again = client.issue({ ...request, ticket })
+  again.catch(() => {})
+  await restored.called(({ verb }) => verb === 'create')
+  await signIt(setup, name)
+  assert.equal((await again).chain.length, 2)
+  assert.deepEqual(await signer.requestsFor(request.csrPem), [name])
+})
+
 test('a name that is taken again and again is unavailable', async t => {
   const { server, client } = await setUp(t)
   server.fault = () => ({ kind: 'status', code: 409, message: 'already exists' })
