@@ -1,4 +1,4 @@
-/** A TCP proxy on loopback whose connections can be cut: what a load balancer or a restarted server does. */
+/** A TCP proxy on loopback whose connections can be cut or stalled: what a load balancer, a restart or a firewall does. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 
@@ -43,6 +43,11 @@ export class CuttableProxy implements AsyncDisposable {
 
   cut(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy()
+  }
+
+  /** What is connected now stays so and hears nothing more, in either direction: a firewall that forgot, a node that died. */
+  stall(): void {
+    for (const socket of this.#sockets) socket.unpipe().pause()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

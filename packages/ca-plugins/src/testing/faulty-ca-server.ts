@@ -62,6 +62,8 @@ export interface FaultyCaServerOptions {
   readonly host?: string
   /** Default 0, a free one. */
   readonly port?: number
+  /** Asks clients by GOAWAY to connect again after so long, as a load balancer does, milliseconds. Default: never. */
+  readonly maxConnectionAgeMs?: number
   /** Default: a CA of its own, of trust domain `cluster.local`. */
   readonly authority?: CertificateAuthority
 }
@@ -107,7 +109,8 @@ export class FaultyCaServer implements AsyncDisposable {
     const { host = '127.0.0.1', port = 0, intermediate = false } = options
     const authority =
       options.authority ?? (await CertificateAuthority.open({ clock, trustDomain: 'cluster.local', intermediate }))
-    const grpc = new Server()
+    const { maxConnectionAgeMs: age } = options
+    const grpc = new Server(age === undefined ? {} : { 'grpc.max_connection_age_ms': age })
     const listener = await GrpcListener.listen(grpc, await serverCredentials(authority, options), host, port)
     const address = `${host}:${listener.port}`
     const server = new FaultyCaServer({ authority, clock, listener, address })
