@@ -29,7 +29,7 @@ import { configJson } from './config/print.ts'
 import { formatHostPort } from './config/values.ts'
 import { ConfigReloader } from './config-reloader.ts'
 import { LiveConfig } from './live-config.ts'
-import { EventLog } from './observe/event-log.ts'
+import { EventLog, isSecurityEvent, securityLogger } from './observe/event-log.ts'
 import { FloodLimit } from './observe/flood-limit.ts'
 import type { Logger, LogSink } from './observe/logger.ts'
 import { Metrics } from './observe/metrics.ts'
@@ -82,10 +82,11 @@ export class Agent implements AsyncDisposable {
     this.#parts = parts
     const flood = parts.use(
       new FloodLimit(made.clock, (event, suppressed) =>
-        this.#logger.warn({ event, suppressed }, 'more lines like this'),
+        (isSecurityEvent(event) ? security : this.#logger).warn({ event, suppressed }, 'more lines like this'),
       ),
     )
-    this.#eventLog = new EventLog(this.#logger, flood)
+    const security = securityLogger(this.#logger)
+    this.#eventLog = new EventLog(this.#logger, flood, security)
     this.#metrics = parts.use(
       new Metrics({
         clock: made.clock,
@@ -232,6 +233,8 @@ export class Agent implements AsyncDisposable {
       explain: name => this.#secrets.explain(name),
       metrics: this.#metrics,
       log: this.#logger,
+      tokenFile: config.admin.tokenFile,
+      security: (event, fields, message) => this.#eventLog.security(event, fields, message),
     }
   }
 

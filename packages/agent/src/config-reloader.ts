@@ -6,6 +6,7 @@ import { contentDigest, type TreeObject } from './config/document.ts'
 import type { LoadedConfig } from './config/load.ts'
 import { configJson } from './config/print.ts'
 import type { LiveChanges, LiveConfig } from './live-config.ts'
+import { securityLogger } from './observe/event-log.ts'
 import type { Logger } from './observe/logger.ts'
 import type { ReloadMetrics } from './observe/reload-metrics.ts'
 
@@ -95,7 +96,11 @@ export class ConfigReloader implements AsyncDisposable {
     this.#needsRestart = [...changedKeys(fixed(started.tree), fixed(loaded.tree)), ...changes.needsRestart]
     const { level } = loaded.config.log
     // Only a change of the file: what was set through the admin endpoint is not undone by another one.
-    if (level !== before.config.log.level) logger.level = level
+    if (level !== before.config.log.level) {
+      const fields = { event: 'log-level-changed', level, from: logger.level }
+      securityLogger(logger).warn(fields, `the log level is ${level} now, as the configuration says`)
+      logger.level = level
+    }
     for (const warning of loaded.warnings) if (!before.warnings.includes(warning)) logger.warn(warning)
     if (this.#needsRestart.length > 0)
       logger.warn({ keys: this.#needsRestart }, `needs a restart to take effect: ${this.#needsRestart.join(', ')}`)

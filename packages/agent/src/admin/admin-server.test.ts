@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
+import { chmod, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { connect } from 'node:net'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { CAError, parseSpiffeId, SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { makeDirectory } from '../../test/livery-process.ts'
 import { AdminServer } from './admin-server.ts'
 import type { ConfigDump } from './config-dump.ts'
 import type { AdminSource, Explanation } from './routes.ts'
@@ -25,7 +28,12 @@ class Bench implements AsyncDisposable {
   readonly errors: unknown[] = []
   readonly ca: TestCA
   readonly secrets: SecretManager
-  readonly source: AdminSource & { phase: AdminSource['phase']; sockets: AdminSource['sockets'] }
+  readonly source: AdminSource & {
+    phase: AdminSource['phase']
+    sockets: AdminSource['sockets']
+    tokenFile?: string
+    security?: AdminSource['security']
+  }
   readonly #servers = new AsyncDisposableStack()
 
   private constructor(ca: TestCA, clock: FakeClock) {
@@ -243,6 +251,34 @@ test('the log level can be read and changed, and nonsense is refused with the le
     [400, '"dbug" is none of the levels trace, debug, info, warn, error, fatal, silent. Did you mean debug?\n'],
   )
   assert.equal(bench.log.level, 'debug')
+})
+
+test('a level that hides warnings needs the token, from a file that only the operator can read', async () => {
+  await using bench = await Bench.create()
+  await using directory = await makeDirectory()
+  const tokenFile = join(directory.path, 'admin.token')
+  const told: string[] = []
+  const server = await bench.listen()
+  bench.source.security = (event, fields) => told.push(`${event} ${'level' in fields ? fields.level : ''}`)
+  const put = async (level: string, token?: string) => {
+    const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
+    return (await ask(server, `/logging?level=${level}`, { method: 'PUT', headers })).status
+  }
+  const secret = 'a-token-of-the-operator'
+  for (const level of ['error', 'fatal', 'silent']) assert.equal(await put(level, secret), 403, level)
+  bench.source.tokenFile = tokenFile
+  assert.equal(await put('silent', secret), 403, 'there is no file')
+  await writeFile(tokenFile, `${secret}\n`, { mode: 0o644 })
+  assert.equal(await put('silent', secret), 403, 'others can read it')
+  await chmod(tokenFile, 0o600)
+  for (const wrong of [undefined, '', 'x', `${secret}x`, secret.slice(1)]) assert.equal(await put('silent', wrong), 403)
+  assert.deepEqual([bench.log.level, new Set(told).size], ['info', 3])
+  assert.equal(await put('silent', secret), 200)
+  assert.equal(bench.log.level, 'silent')
+  assert.equal(told.at(-1), 'log-level-changed silent')
+  await writeFile(tokenFile, 'short')
+  assert.equal(await put('error', 'short'), 403)
+  for (const open of ['warn', 'debug', 'trace', 'info']) assert.equal(await put(open), 200, open)
 })
 
 test('only the methods of a route are taken', async () => {

@@ -95,7 +95,7 @@ class HttpAnswers {
     if (!(stream instanceof RequestStream)) return
     const { connection } = stream
     try {
-      const answer = refusal({ routes, host: address.host }, request) ?? (await this.#dispatch(request))
+      const answer = refusal({ routes, host: address.host }, request) ?? (await this.#dispatch(connection, request))
       await this.#send(connection, request, response, answer)
     } catch (error) {
       // A client that has left is no fault.
@@ -105,12 +105,19 @@ class HttpAnswers {
     }
   }
 
-  async #dispatch(request: IncomingMessage): Promise<Answer> {
+  async #dispatch({ credentials }: AdminConnection, request: IncomingMessage): Promise<Answer> {
     const target = request.url ?? '/'
     // Only path and query matter; a whole URL would be that of another host.
     const url = target.startsWith('/') ? URL.parse(`http://localhost${target}`) : null
     if (!url) return text(400, 'The path of the request cannot be read.\n')
-    return await this.#router.answer({ method: request.method ?? '', path: url.pathname, query: url.searchParams })
+    const { authorization } = request.headers
+    const caller = { credentials, authorization }
+    return await this.#router.answer({
+      method: request.method ?? '',
+      path: url.pathname,
+      query: url.searchParams,
+      caller,
+    })
   }
 
   async #send(

@@ -3,7 +3,7 @@
  * connection is never refused for the sake of one that idles, reads slowly or never asks; the oldest of these goes.
  */
 import type { Socket } from 'node:net'
-import type { Clock } from '@livery/core'
+import type { Clock, PeerCredentials } from '@livery/core'
 
 /** Those that have not sent the head of their request yet. */
 const MAX_READING = 256
@@ -38,6 +38,8 @@ type State = 'reading' | 'answering' | 'closing' | 'closed'
 /** One connection, from the first byte of its request to the last of its answer. */
 export class AdminConnection {
   readonly socket: Socket
+  /** Of who connected, on a UNIX socket. */
+  readonly credentials: PeerCredentials | undefined
   state: State = 'reading'
   /** When it came into its state. */
   since: number
@@ -50,8 +52,13 @@ export class AdminConnection {
   #head: Buffer = NO_BYTES
   #ignored = 0
 
-  constructor(socket: Socket, pool: ConnectionPool, now: number) {
+  constructor(
+    { socket, credentials }: { readonly socket: Socket; readonly credentials: PeerCredentials | undefined },
+    pool: ConnectionPool,
+    now: number,
+  ) {
     this.socket = socket
+    this.credentials = credentials
     this.#pool = pool
     this.since = now
     this.progressAt = now
@@ -174,9 +181,9 @@ export class ConnectionPool implements Disposable {
     return reading.size + answering.size + closing.size
   }
 
-  add(socket: Socket): void {
+  add(socket: Socket, credentials?: PeerCredentials): void {
     const { reading } = this.#byState
-    reading.add(new AdminConnection(socket, this, this.now()))
+    reading.add(new AdminConnection({ socket, credentials }, this, this.now()))
     if (reading.size > MAX_READING) cutOldest(reading)
     this.#sweep ??= this.#planSweep()
   }

@@ -5,6 +5,7 @@ import { LOG_LEVELS, type LogLevel } from '../config/schema.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
 import { dumpPieces } from './config-dump.ts'
+import { authorityOf, type Caller } from './operator.ts'
 import {
   type Phase,
   READINESS_MODES,
@@ -31,6 +32,10 @@ export interface AdminSource {
   explain(name: string): readonly LedgerEntry[]
   readonly metrics: { readonly contentType: string; text(): Promise<string> }
   readonly log: { level: string }
+  /** Whose bearer may set every log level. Default: only the owner of the UNIX socket may. */
+  readonly tokenFile?: string | undefined
+  /** Told of what somebody did, or was refused, whatever the log level is. */
+  security?(event: string, fields: object, message: string): void
 }
 
 /** What `/explain` answers. */
@@ -48,6 +53,7 @@ interface RouteRequest {
   readonly method: string
   readonly path: string
   readonly query: URLSearchParams
+  readonly caller: Caller
 }
 
 /** What the routes of one listener answer from. */
@@ -58,7 +64,7 @@ interface RouteContext {
   readonly metrics: SharedWork<string>
 }
 
-type Handler = (context: RouteContext, query: URLSearchParams) => Answer | Promise<Answer>
+type Handler = (context: RouteContext, query: URLSearchParams, caller: Caller) => Answer | Promise<Answer>
 
 interface Route {
   readonly about: string
@@ -108,14 +114,14 @@ export class Router {
   }
 
   /** Answers a request for `path`, whatever it is. */
-  async answer({ path, query, ...request }: RouteRequest): Promise<Answer> {
+  async answer({ path, query, caller, ...request }: RouteRequest): Promise<Answer> {
     if (path === '/') return text(200, index(this.#routes, this.#context.source))
     const route = this.#routes.get(path)
     if (!route) return text(404, `Nothing is at ${JSON.stringify(path.slice(0, 100))}. See / for what there is.\n`)
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const handler = method === 'GET' || method === 'PUT' ? route.methods[method] : undefined
     if (!handler) return text(405, `This takes ${Object.keys(route.methods).join(' and ')} only.\n`)
-    return await handler(this.#context, query)
+    return await handler(this.#context, query, caller)
   }
 }
 
@@ -184,7 +190,11 @@ function logLevel({ source }: RouteContext): Answer {
   return text(200, `${source.log.level}\n`)
 }
 
-function setLogLevel({ source: { log } }: RouteContext, query: URLSearchParams): Answer {
+/** What anybody may set who gets here: no warning is lost at these, and at debug the log grows within its flood limit. */
+const OPEN_LEVELS: ReadonlySet<LogLevel> = new Set(['trace', 'debug', 'info', 'warn'])
+
+async function setLogLevel({ source }: RouteContext, query: URLSearchParams, caller: Caller): Promise<Answer> {
+  const { log, tokenFile } = source
   const wanted = query.get('level') ?? ''
   const level: LogLevel | undefined = LOG_LEVELS.find(candidate => candidate === wanted)
   if (!level) {
@@ -192,6 +202,23 @@ function setLogLevel({ source: { log } }: RouteContext, query: URLSearchParams):
     const hint = near ? ` Did you mean ${near}?` : ''
     return text(400, `${JSON.stringify(wanted.slice(0, 100))} is none of the levels ${LOG_LEVELS.join(', ')}.${hint}\n`)
   }
+  const needsOperator = !OPEN_LEVELS.has(level)
+  const authority = await authorityOf(caller, tokenFile)
+  if (needsOperator && 'refusal' in authority) {
+    const { refusal } = authority
+    source.security?.(
+      'log-level-refused',
+      { level, from: log.level, uid: caller.credentials?.uid },
+      `not set to ${level}: ${refusal}`,
+    )
+    return text(403, refusedLevel(level, refusal), { 'www-authenticate': 'Bearer' })
+  }
+  const by = 'by' in authority ? authority.by : 'a caller that nobody knows'
+  source.security?.('log-level-changed', { level, from: log.level, by }, `the log level is ${level} now, set by ${by}`)
   log.level = level
   return text(200, `${level}\n`)
+}
+
+function refusedLevel(level: LogLevel, refusal: string): string {
+  return `The level ${level} would hide warnings, and the request is not the operator's: ${refusal}. Ask through the UNIX socket of admin.address as the agent's user or root, or send the token of admin.tokenFile as "Authorization: Bearer …".\n`
 }

@@ -158,6 +158,7 @@ function noteDefaults(value: Tree, path: string, origins: Map<string, Origin>): 
 }
 
 const PATH_KEYS: ReadonlySet<string> = new Set([
+  'admin.tokenFile',
   'identities[].socket',
   'identities[].tokenFile',
   'sharedFolders[]',

@@ -114,7 +114,7 @@ export const settingsSchema = object({
   files: v.optional(
     leaf(() => new Fault('is not supported yet: this version serves no secrets from files', 'Remove the key')),
   ),
-  admin: listener,
+  admin: object({ address: hostPort, tokenFile: v.optional(path) }),
   health: v.optional(listener),
   drain: duration({ min: '0s', max: '1h' }),
   log: object({ level: oneOf(LOG_LEVELS), format: oneOf(['json', 'pretty']) }),

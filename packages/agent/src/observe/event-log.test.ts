@@ -79,10 +79,44 @@ test('traffic of streams is for debug, and a flood of rejections is cut', () => 
   assert.equal(at.lines.length, 50)
 })
 
-test('at debug nothing is cut', () => {
+test('at debug the flood limit holds for every kind of line', () => {
   using at = bench('debug')
-  for (let push = 0; push < 100; push++) record(at.log, 'n', { kind: 'pushed', to: 'x', version: 'v' })
-  assert.equal(at.lines.length, 100)
+  for (let push = 0; push < 1_000; push++) {
+    record(at.log, 'n', { kind: 'pushed', to: 'x', version: 'v' })
+    record(at.log, 'n', { kind: 'acked', by: 'x', version: 'v' })
+  }
+  assert.equal(at.lines.length, 2 * 50)
+})
+
+test('security events are written at every level, within the flood limit', () => {
+  for (const level of ['silent', 'fatal', 'error', 'info', 'debug']) {
+    using at = bench(level)
+    const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
+    const count = at.lines.length
+    at.log.sds({ kind: 'connection-refused', connection, reason: 'not-allowed' })
+    at.log.sds({ kind: 'stream-refused', connection, method: 'StreamSecrets', bound: 'caller' })
+    record(at.log, 'n', { kind: 'refused', by: 'x', reason: 'no rule' })
+    record(at.log, 'n', { kind: 'no-room', maxIdentities: 5 })
+    record(at.log, 'n', { kind: 'ca-error', code: 'bad-response', message: 'The fingerprint is another.' })
+    record(at.log, 'n', { kind: 'ca-error', code: 'bad-response', message: 'The key is another.' })
+    record(at.log, 'n', { kind: 'roots-changed', version: 'v', roots: 2 })
+    at.log.security('log-level-changed', { level }, 'changed')
+    assert.deepEqual(
+      at.lines.slice(count).map(line => line['channel']),
+      Array(8).fill('security'),
+      level,
+    )
+    for (let refusal = 0; refusal < 1_000; refusal++)
+      record(at.log, 'n', { kind: 'refused', by: 'x', reason: 'no rule' })
+    assert.equal(at.lines.filter(({ event }) => event === 'refused').length, 50)
+  }
+})
+
+test('other lines follow the level', () => {
+  using at = bench('silent')
+  record(at.log, 'n', ISSUED)
+  record(at.log, 'n', OUTAGE)
+  assert.equal(at.lines.length, 0)
 })
 
 test('a refused connection is told with who it was and why', () => {

@@ -28,34 +28,69 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   nacked: 'warn',
 }
 
+/** Events of an attack, of a peer or a CA that does not get what it wants, or of a change in who is trusted. */
+const SECURITY_KINDS: ReadonlySet<string> = new Set([
+  'connection-refused',
+  'stream-refused',
+  'socket-superseded',
+  'socket-reclaimed',
+  'socket-folder-unsafe',
+  'socket-lost',
+  'refused',
+  'no-room',
+  'nacked',
+  'not-restored',
+  'roots-changed',
+  'log-level-changed',
+  'log-level-refused',
+])
+
+/** Whether a kind of event is written at every log level. A CA's answer that was refused is one by its code. */
+export function isSecurityEvent(kind: string, code?: string): boolean {
+  return SECURITY_KINDS.has(kind) || (kind === 'ca-error' && code === 'bad-response')
+}
+
+/** Writes whatever the level of the agent's log is: a child keeps its own. */
+export function securityLogger(logger: Logger): Logger {
+  return logger.child({ channel: 'security' }, { level: 'info' })
+}
+
 /** Logs ledger entries and events of the SDS server. */
 export class EventLog {
   readonly #logger: Logger
+  readonly #security: Logger
   readonly #flood: FloodLimit
   /** The code of the error that a name is failing with. */
   readonly #failing = new Map<string, string>()
 
-  constructor(logger: Logger, flood: FloodLimit) {
+  constructor(logger: Logger, flood: FloodLimit, security: Logger = securityLogger(logger)) {
     this.#logger = logger
+    this.#security = security
     this.#flood = flood
   }
 
   ledger(name: string, { event }: LedgerEntry): void {
     const level = this.#level(name, event)
-    if (!this.#logger.isLevelEnabled(level)) return
     const { kind, ...fields } = event
-    this.#write(level, kind, { resource: name, ...readable(fields) }, describeEvent(event))
+    const logger = isSecurityEvent(kind, 'code' in event ? event.code : undefined) ? this.#security : this.#logger
+    if (!logger.isLevelEnabled(level)) return
+    this.#write(logger, { level, fields: { resource: name, ...readable(fields) }, message: describeEvent(event) }, kind)
   }
 
   sds(event: SdsEvent): void {
     const line = describeSdsEvent(event)
-    if (line && this.#logger.isLevelEnabled(line.level)) this.#write(line.level, event.kind, line.fields, line.message)
+    const logger = isSecurityEvent(event.kind) ? this.#security : this.#logger
+    if (line && logger.isLevelEnabled(line.level)) this.#write(logger, line, event.kind)
   }
 
-  #write(level: Level, kind: string, fields: object, message: string): void {
-    // Who asks for debug lines wants them all.
-    if (level !== 'debug' && !this.#flood.allow(kind)) return
-    this.#logger[level]({ event: kind, ...fields }, message)
+  /** An event of the admin endpoint. */
+  security(event: string, fields: object, message: string): void {
+    this.#write(this.#security, { level: 'warn', fields, message }, event)
+  }
+
+  /** At every level: who wants to see more gets more kinds of lines, and not a flood of each. */
+  #write(logger: Logger, { level, fields, message }: Line, kind: string): void {
+    if (this.#flood.allow(kind)) logger[level]({ event: kind, ...fields }, message)
   }
 
   /** A CA error is told when it begins or changes; while it lasts, its repetitions are for `debug`. */
@@ -64,7 +99,8 @@ export class EventLog {
       case 'ca-error': {
         const repeated = this.#failing.get(name) === event.code
         this.#failing.set(name, event.code)
-        return repeated ? 'debug' : 'warn'
+        // What was wrong with an answer may differ each time.
+        return repeated && event.code !== 'bad-response' ? 'debug' : 'warn'
       }
       case 'issued':
         this.#failing.delete(name)
@@ -91,6 +127,11 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
       const { socket, caller } = event.connection
       const fields = { socket, ...caller, reason: event.reason }
       return { level: 'warn', fields, message: REFUSED[event.reason] }
+    }
+    case 'stream-refused': {
+      const { socket, caller } = event.connection
+      const fields = { socket, ...caller, method: event.method, bound: event.bound }
+      return { level: 'warn', fields, message: `stream refused: the limit of the ${event.bound} is reached` }
     }
     case 'stream-failed':
       return {
