@@ -11,8 +11,8 @@ export const MAX_ROOT_LENGTH = 65_536
 export const MAX_ROOTS_LENGTH = 1_048_576
 
 /** What is read in one turn, in characters. A root counts for at least {@link MIN_COST}: parsing a short one takes 30 µs too. */
-const COST_PER_TURN = 131_072
-const MIN_COST = 8_192
+const COST_PER_TURN = 65_536
+const MIN_COST = 4_096
 const MAX_KNOWN = 256
 const REASONS_SHOWN = 3
 /** RFC 5280 section 4.1.2.2: 20 bytes. */
@@ -69,7 +69,7 @@ export class RootReader {
 
   /** One budget for all that are read at the same time. */
   async #spend(cost: number): Promise<void> {
-    while (this.#left <= 0) {
+    while (this.#left < cost) {
       this.#nextTurn ??= setImmediate().then(() => {
         this.#left = COST_PER_TURN
         this.#nextTurn = undefined
