@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto'
 import { copyStart, escapeUnprintable } from './escape-peer-name.ts'
 
 const MAX_VISIBLE = 200
+/** More than the longest text by which key material is known: one that begins later cannot show. */
+const LONGEST_SIGN = 64
 
 /** Each of these may begin key material, in the forms in which a peer may dump a Secret. */
 const KEY_MATERIAL = new RegExp(
@@ -29,8 +31,10 @@ const KEY_MATERIAL = new RegExp(
  * characters. What was cut off is named by its length and a hash, by which two reports can be told to be the same.
  */
 export function scrubPeerText(text: string): string {
-  const start = text.search(KEY_MATERIAL)
-  const kept = copyStart(escapeUnprintable(start === -1 ? text : text.slice(0, start)), MAX_VISIBLE)
+  // A peer may send 256 kB, which would take 50 ms to look through.
+  const head = text.slice(0, MAX_VISIBLE + LONGEST_SIGN)
+  const start = head.search(KEY_MATERIAL)
+  const kept = copyStart(escapeUnprintable(start === -1 ? head : head.slice(0, start)), MAX_VISIBLE)
   if (kept === text) return text
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 8)
   return `${kept}... (${text.length} characters, sha256 ${hash})`

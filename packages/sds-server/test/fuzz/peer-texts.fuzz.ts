@@ -25,6 +25,9 @@ const piece = fc.oneof(
 
 export const inputs = fc.array(fc.record({ piece, times: fc.constantFrom(1, 1, 1, 10, 20_000) }), { maxLength: 8 })
 
+/** A peer may send a megabyte of them each second. */
+export const maxCpuMs = 12
+
 export function run(parts: readonly { readonly piece: string; readonly times: number }[]): void {
   const text = parts
     .map(each => each.piece.repeat(each.times))
