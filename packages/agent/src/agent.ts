@@ -26,7 +26,7 @@ import { PluginCounters } from './ca/plugin-counters.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
 import type { Config, LoadedConfig } from './config/load.ts'
 import { configJson } from './config/print.ts'
-import { formatHostPort } from './config/values.ts'
+import { formatListenAddress } from './config/values.ts'
 import { ConfigReloader } from './config-reloader.ts'
 import { LiveConfig } from './live-config.ts'
 import { EventLog, isSecurityEvent, securityLogger } from './observe/event-log.ts'
@@ -194,7 +194,7 @@ export class Agent implements AsyncDisposable {
     for (const socket of sockets.slice(0, SOCKET_LINES)) this.#logger.info(describeSocket(socket))
     if (sockets.length > SOCKET_LINES) this.#logger.info(`and ${sockets.length - SOCKET_LINES} more sockets`)
     const ca = describeCA(config.ca)
-    const address = formatHostPort(admin.address)
+    const address = formatListenAddress(admin.address)
     this.#logger.info(
       {
         version: VERSION,
@@ -202,18 +202,27 @@ export class Agent implements AsyncDisposable {
         identities: config.identities.length,
         sockets: sockets.length,
         admin: address,
-        health: health && formatHostPort(health.address),
+        health: health && formatListenAddress(health.address),
         ca,
         keys: `${config.keyType}, ${this.#keyGenerator.name}`,
       },
-      `livery ${VERSION} serves ${config.trustDomain}, identities: ${config.identities.length}; CA: ${ca}; keys: ${config.keyType}, ${this.#keyGenerator.name}; admin: http://${address}`,
+      `livery ${VERSION} serves ${config.trustDomain}, identities: ${config.identities.length}; CA: ${ca}; keys: ${config.keyType}, ${this.#keyGenerator.name}; admin: ${'path' in admin.address ? address : `http://${address}`}`,
     )
   }
 
   async #listen(routes: 'admin' | 'health', address: AdminServer['address']): Promise<AdminServer> {
     const onError = (error: unknown): void =>
       this.#logger.error({ err: error }, `the ${routes} endpoint failed to answer`)
-    return this.#parts.use(await AdminServer.listen({ routes, address, source: this.#adminSource(), onError }))
+    return this.#parts.use(
+      await AdminServer.listen({
+        routes,
+        address,
+        source: this.#adminSource(),
+        onError,
+        file: this.#loaded.config.admin,
+        readPeerCredentials,
+      }),
+    )
   }
 
   #adminSource(): AdminSource {

@@ -36,7 +36,7 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .description('Holds the X.509 identity of every workload on this node and serves it to Envoy over SDS.')
     .version(VERSION, '-V, --version', 'print the version')
     .option('-c, --config <file>', 'configuration file (default: $LIVERY_CONFIG, else livery.yaml here)')
-    .option('--admin <address>', 'admin endpoint, host:port (default: 127.0.0.1:15100)')
+    .option('--admin <address>', 'admin endpoint, host:port or unix:/path (default: 127.0.0.1:15100)')
     .option('--json', 'results, and logs of run and ca, as JSON')
     .helpOption('-h, --help', 'print this help')
     .addHelpText('after', AFTER_HELP)

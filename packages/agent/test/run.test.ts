@@ -340,3 +340,22 @@ test('a socket that every user may open is worth a warning, unless callers are t
   assert.match(stderr, /sds\.sock: every user of this machine may open it \(mode 666\).*set a mode such as/)
   assert.doesNotMatch(stderr, /web\.sock: every user/)
 })
+
+test('certs and explain work over a UNIX socket, by the configuration and by --admin', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  await using agent = await start(cwd, { ...CONFIG, admin: { address: 'unix:run/admin.sock' } })
+  await agent.line(new RegExp(`"event":"issued","resource":"${WEB}"`))
+  assert.equal(await agent.admin(), `unix:${join(cwd, 'run/admin.sock')}`)
+  for (const args of [
+    ['--config', 'livery.yaml'],
+    ['--admin', 'unix:run/admin.sock'],
+  ]) {
+    const certs = await livery([...args, 'certs'], { cwd })
+    assert.match(certs.stdout, new RegExp(`^${WEB} +Available`, 'm'), certs.stderr)
+    assert.match((await livery([...args, 'explain', WEB], { cwd })).stdout, /issued: serial/)
+  }
+  agent.kill('SIGTERM')
+  assert.equal((await agent.ended).code, 0)
+  assert.match((await livery(['--admin', 'unix:run/admin.sock', 'certs'], { cwd })).stderr, /nothing listens there/)
+})

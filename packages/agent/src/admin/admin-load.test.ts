@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { type IdentityEntry, parseSpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import type { HostPort } from '../config/values.ts'
 import { AdminServer } from './admin-server.ts'
 import type { AdminSource } from './routes.ts'
 
@@ -14,12 +15,12 @@ const MESSAGE = 'x'.repeat(2_000)
 /** A listening endpoint over many identities that all fail with a long text; counts how many were looked at. */
 class Bench implements AsyncDisposable {
   readonly clock = new FakeClock()
-  readonly server: AdminServer
+  readonly server: AdminServer<HostPort>
   looks = 0
   lists = 0
   readonly #sockets: Socket[] = []
 
-  private constructor(server: AdminServer, clock: FakeClock) {
+  private constructor(server: AdminServer<HostPort>, clock: FakeClock) {
     this.server = server
     this.clock = clock
   }
@@ -58,7 +59,7 @@ class Bench implements AsyncDisposable {
   /** A connection that reads nothing until it is resumed. */
   async open(bytes = ''): Promise<Socket> {
     const { host, port } = this.server.address
-    const socket = connect(port, host)
+    const socket = connect({ host, port })
     this.#sockets.push(socket)
     socket.on('error', () => {})
     await once(socket, 'connect')

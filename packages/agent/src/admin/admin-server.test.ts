@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
+import { statSync } from 'node:fs'
 import { chmod, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { connect } from 'node:net'
@@ -7,7 +8,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { CAError, parseSpiffeId, SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { readPeerCredentials } from '@livery/native-keygen'
 import { makeDirectory } from '../../test/livery-process.ts'
+import type { HostPort } from '../config/values.ts'
 import { AdminServer } from './admin-server.ts'
 import type { ConfigDump } from './config-dump.ts'
 import type { AdminSource, Explanation } from './routes.ts'
@@ -70,7 +73,7 @@ class Bench implements AsyncDisposable {
     return new Bench(await TestCA.create(clock), clock)
   }
 
-  async listen(routes: 'admin' | 'health' = 'admin', host = '127.0.0.1'): Promise<AdminServer> {
+  async listen(routes: 'admin' | 'health' = 'admin', host = '127.0.0.1'): Promise<AdminServer<HostPort>> {
     return this.#servers.use(
       await AdminServer.listen({
         routes,
@@ -98,7 +101,7 @@ function isLongestRetry(ms: number): boolean {
 }
 
 function ask(
-  server: AdminServer,
+  server: AdminServer<HostPort>,
   path: string,
   { method = 'GET', headers = {}, body }: { method?: string; headers?: Record<string, string>; body?: string } = {},
 ): Promise<Answer> {
@@ -358,7 +361,7 @@ test('bytes that are no HTTP, a missing Host and headers without end are answere
     'GET /config_dump HTTP/1.0\r\n\r\n',
     `GET / HTTP/1.1\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`,
   ]) {
-    const socket = connect(address.port, address.host)
+    const socket = connect(address)
     socket.write(bytes)
     let answer = ''
     for await (const part of socket) answer += part
@@ -441,10 +444,45 @@ test('a second Host, a hundred and one headers, and a whole URL are refused; wha
 })
 
 /** Sends bytes and reads until the connection ends. */
-async function exchange({ host, port }: AdminServer['address'], bytes: string): Promise<string> {
-  const socket = connect(port, host)
+async function exchange({ host, port }: HostPort, bytes: string): Promise<string> {
+  const socket = connect({ host, port })
   socket.write(bytes)
   let answer = ''
   for await (const part of socket) answer += part
   return answer
 }
+
+test('on a UNIX socket of mode 0600 its owner may set every level, and the host is still checked', async t => {
+  if (!readPeerCredentials) return t.skip('the addon, which reads who connects, is not built')
+  await using bench = await Bench.create()
+  await using directory = await makeDirectory()
+  const path = join(directory.path, 'admin.sock')
+  const options = { routes: 'admin', address: { path }, source: bench.source, readPeerCredentials } as const
+  await using _server = await AdminServer.listen({ ...options, onError: error => bench.errors.push(error) })
+  assert.equal(statSync(path).mode & 0o777, 0o600)
+  const put = (level: string, host = 'localhost') =>
+    new Promise<number | undefined>((resolve, reject) => {
+      const target = {
+        socketPath: path,
+        path: `/logging?level=${level}`,
+        method: 'PUT',
+        headers: { host },
+        agent: false,
+      }
+      request(target, response => resolve(response.resume().statusCode))
+        .on('error', reject)
+        .end()
+    })
+  assert.equal(await put('silent'), 200)
+  assert.equal(bench.log.level, 'silent')
+  assert.equal(await put('info', 'evil.example'), 403)
+  // Of another user, where the mode lets one in.
+  const stranger = () => ({ pid: 1, uid: (process.geteuid?.() ?? 0) + 12_345, gid: 1 })
+  const open = { ...options, address: { path: `${path}2` }, file: { mode: 0o666 }, readPeerCredentials: stranger }
+  await using _open = await AdminServer.listen({ ...open, onError: error => bench.errors.push(error) })
+  const refused = await new Promise<number | undefined>(resolve => {
+    const target = { socketPath: `${path}2`, path: '/logging?level=error', method: 'PUT', agent: false }
+    request(target, response => resolve(response.resume().statusCode)).end()
+  })
+  assert.equal(refused, 403)
+})

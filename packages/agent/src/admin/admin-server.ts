@@ -1,8 +1,10 @@
 /** The HTTP side of the admin endpoint: for this machine's own users, not for browsers that were led here. */
 import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { createServer as createListener, type Server } from 'node:net'
+import { createServer as createListener, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { formatHostPort, type HostPort } from '../config/values.ts'
+import type { PeerCredentials, ReadPeerCredentials } from '@livery/core'
+import { descriptorOf, SocketFile } from '@livery/sds-server'
+import { formatListenAddress, type ListenAddress, type SocketPath } from '../config/values.ts'
 import { type Answer, BUSY, text } from './answer.ts'
 import { type AdminConnection, ConnectionPool, MAX_HEAD_BYTES } from './connections.ts'
 import { refusal } from './request-refusal.ts'
@@ -14,7 +16,15 @@ export interface AdminServerOptions {
   /** `admin`: all routes, to requests for this machine by name only; `health`: probes and metrics, to anybody. */
   readonly routes: 'admin' | 'health'
   /** Port 0 lets the kernel choose. */
-  readonly address: HostPort
+  readonly address: ListenAddress
+  /** Of a UNIX socket; default: mode 0600, of the process. */
+  readonly file?: {
+    readonly mode?: number | undefined
+    readonly owner?: number | undefined
+    readonly group?: number | undefined
+  }
+  /** Who is on a UNIX socket; without it nobody there is known. */
+  readonly readPeerCredentials?: ReadPeerCredentials | undefined
   readonly source: AdminSource
   /** A fault while answering; the client has got a 500 without details. */
   readonly onError: (error: unknown) => void
@@ -24,46 +34,96 @@ export interface AdminServerOptions {
 const BACKLOG = 4096
 
 /** A listening admin endpoint. */
-export class AdminServer implements AsyncDisposable {
-  readonly address: HostPort
-  readonly #server: Server
+export class AdminServer<Address extends ListenAddress = ListenAddress> implements AsyncDisposable {
+  readonly address: Address
+  readonly #close: () => Promise<void>
   readonly #pool: ConnectionPool
 
-  private constructor(server: Server, pool: ConnectionPool, address: HostPort) {
-    this.#server = server
-    this.#pool = pool
+  private constructor(address: Address, pool: ConnectionPool, close: () => Promise<void>) {
     this.address = address
+    this.#pool = pool
+    this.#close = close
   }
 
   /** Binds; rejects with an `Error` that names the address, the cause and the remedy. */
-  static async listen(options: AdminServerOptions): Promise<AdminServer> {
-    const { host, port } = options.address
+  static async listen<A extends ListenAddress>(
+    options: AdminServerOptions & { readonly address: A },
+  ): Promise<AdminServer<A>> {
     const answers = new HttpAnswers(options)
     const pool = new ConnectionPool({
       clock: options.source.clock,
       onRequest: connection => answers.answer(connection),
     })
-    const server = createListener(socket => pool.add(socket))
-    const bound = Promise.withResolvers<void>()
-    server.once('error', bound.reject).listen({ host, port, backlog: BACKLOG }, bound.resolve)
-    try {
-      await bound.promise
-    } catch (cause) {
-      throw new Error(bindFailure(options, cause), { cause })
+    const { address } = options
+    if (isSocketPath(address)) {
+      const file = await listenAtPath(options, address, pool)
+      return new AdminServer(address, pool, () => file.close())
     }
-    server.off('error', bound.reject).on('error', options.onError)
-    const address = server.address()
-    return new AdminServer(server, pool, {
-      host,
-      port: typeof address === 'object' && address ? address.port : port,
+    const server = createListener(socket => pool.add(socket))
+    const port = await listenAtPort(options, address, server)
+    return new AdminServer({ ...address, port }, pool, async () => {
+      const closed = Promise.withResolvers<void>()
+      server.close(() => closed.resolve())
+      pool[Symbol.dispose]()
+      await closed.promise
     })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const closed = Promise.withResolvers<void>()
-    this.#server.close(() => closed.resolve())
+    const closed = this.#close()
     this.#pool[Symbol.dispose]()
-    await closed.promise
+    await closed
+  }
+}
+
+function isSocketPath(address: ListenAddress): address is SocketPath {
+  return 'path' in address
+}
+
+async function listenAtPort(options: AdminServerOptions, address: ListenAddress, server: Server): Promise<number> {
+  const { host, port } = address
+  const bound = Promise.withResolvers<void>()
+  server.once('error', bound.reject).listen({ host, port, backlog: BACKLOG }, bound.resolve)
+  try {
+    await bound.promise
+  } catch (cause) {
+    throw new Error(bindFailure(options, cause), { cause })
+  }
+  server.off('error', bound.reject).on('error', options.onError)
+  const actual = server.address()
+  return typeof actual === 'object' && actual ? actual.port : (port ?? 0)
+}
+
+const ONLY_OWNER = 0o600
+
+function listenAtPath(
+  { source, file = {}, readPeerCredentials, onError }: AdminServerOptions,
+  { path }: SocketPath,
+  pool: ConnectionPool,
+): Promise<SocketFile> {
+  const { mode = ONLY_OWNER, owner, group } = file
+  return SocketFile.listen({
+    path,
+    mode,
+    ...(owner !== undefined && { owner }),
+    ...(group !== undefined && { group }),
+    clock: source.clock,
+    readPeerCredentials,
+    onConnection: socket => pool.add(socket, credentialsOf(socket, readPeerCredentials)),
+    onEvent: event => {
+      if ('error' in event) onError(event.error)
+      source.security?.(event.kind, { path }, 'the admin socket was disturbed')
+    },
+  })
+}
+
+function credentialsOf(socket: Socket, read: ReadPeerCredentials | undefined): PeerCredentials | undefined {
+  const descriptor = descriptorOf(socket)
+  try {
+    return descriptor === undefined ? undefined : read?.(descriptor)
+  } catch {
+    // It has left already.
+    return undefined
   }
 }
 
@@ -172,7 +232,7 @@ function headersOf({ contentType, headers }: Answer): Record<string, string> {
 
 function bindFailure({ routes, address }: AdminServerOptions, cause: unknown): string {
   const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-  const where = `Cannot listen on ${formatHostPort(address)} (${routes}.address)`
+  const where = `Cannot listen on ${formatListenAddress(address)} (${routes}.address)`
   switch (code) {
     case 'EADDRINUSE':
       return `${where}: another process, perhaps another livery, has this port. Stop it, or change ${routes}.address.`

@@ -1,11 +1,13 @@
 /** Asks the admin endpoint of the agent that runs on this machine. */
+import { type IncomingMessage, request } from 'node:http'
+import { resolve } from 'node:path'
 import type { ConfigSources } from '../config/layers.ts'
 import { configFile } from '../config/layers.ts'
 import { loadAdminAddress } from '../config/load.ts'
-import { formatHostPort, parseHostPort } from '../config/values.ts'
+import { formatListenAddress, type ListenAddress, parseListenAddress } from '../config/values.ts'
 import { UsageError } from '../exit-code.ts'
 
-const DEFAULT_ADDRESS = '127.0.0.1:15100'
+const DEFAULT_ADDRESS: ListenAddress = { host: '127.0.0.1', port: 15_100 }
 const TIMEOUT_MS = 10_000
 /** How much of an answer that is no result is shown: whoever listens there may send pages. */
 export const MAX_BODY = 600
@@ -21,26 +23,34 @@ export interface AdminAnswer {
 export async function askAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
   const address = await adminAddress(sources)
   try {
-    const response = await fetch(`http://${address}${path}`, { signal: AbortSignal.timeout(TIMEOUT_MS) })
-    return { status: response.status, body: await bodyOf(response) }
+    const response = await get(address, path)
+    return { status: response.statusCode ?? 0, body: await bodyOf(response) }
   } catch (cause) {
-    const reason = refused(cause) ? 'nothing listens there' : describe(cause)
+    const reason = nobodyListens(cause) ? 'nothing listens there' : describe(cause)
     throw new Error(
-      `Cannot ask the agent at ${address}: ${reason}. Start it with "livery run", or name its address with --admin.`,
+      `Cannot ask the agent at ${formatListenAddress(address)}: ${reason}. Start it with "livery run", or name its address with --admin.`,
       { cause },
     )
   }
 }
 
+function get(address: ListenAddress, path: string): Promise<IncomingMessage> {
+  const { promise, resolve: answered, reject } = Promise.withResolvers<IncomingMessage>()
+  const signal = AbortSignal.timeout(TIMEOUT_MS)
+  const target = 'path' in address ? { socketPath: address.path, host: 'localhost' } : address
+  const call = request({ ...target, path, agent: false, signal }, answered)
+  call.on('error', error => reject(signal.aborted ? signal.reason : error)).end()
+  return promise
+}
+
 /** Another program may answer there, and go on forever. */
-async function bodyOf({ body }: Response): Promise<string> {
-  const decoder = new TextDecoder()
+async function bodyOf(response: IncomingMessage): Promise<string> {
   let text = ''
-  for await (const part of body ?? []) {
-    text += decoder.decode(part, { stream: true })
+  for await (const part of response.setEncoding('utf8')) {
+    text += part
     if (text.length > MAX_ANSWER) throw new Error(`its answer is longer than ${MAX_ANSWER} characters`)
   }
-  return text + decoder.decode()
+  return text
 }
 
 /** JSON as a terminal can print it: in it an escape means the same as the character. */
@@ -50,26 +60,25 @@ export function printableJson(value: unknown): string {
 }
 
 /** `--admin`, else that of the configuration, else the default. */
-async function adminAddress(sources: ConfigSources): Promise<string> {
+async function adminAddress(sources: ConfigSources): Promise<ListenAddress> {
   if (sources.admin !== undefined) {
-    if (parseHostPort(sources.admin)) return sources.admin
+    const given = parseListenAddress(sources.admin)
+    if (given && 'path' in given) return { path: resolve(sources.workingDirectory, given.path) }
+    if (given) return given
     throw new UsageError(
-      `--admin ${JSON.stringify(sources.admin)} is no address. Write host:port, such as ${DEFAULT_ADDRESS}.`,
+      `--admin ${JSON.stringify(sources.admin)} is no address. Write host:port, such as 127.0.0.1:15100.`,
     )
   }
   if (configFile(sources) === undefined) return DEFAULT_ADDRESS
-  const { host, port } = await loadAdminAddress(sources)
-  const wildcard = host === '0.0.0.0' || host === '::'
-  return formatHostPort({ host: wildcard ? '127.0.0.1' : host, port })
+  const address = await loadAdminAddress(sources)
+  return address.host === '0.0.0.0' || address.host === '::' ? { ...address, host: '127.0.0.1' } : address
 }
 
-function refused(error: unknown): boolean {
-  const cause = error instanceof Error ? error.cause : undefined
-  return cause instanceof Error && 'code' in cause && cause.code === 'ECONNREFUSED'
+function nobodyListens(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ECONNREFUSED' || error.code === 'ENOENT')
 }
 
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  if (error.name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1000} s`
-  return error.cause instanceof Error ? error.cause.message : error.message
+  return error.name === 'TimeoutError' ? `no answer within ${TIMEOUT_MS / 1000} s` : error.message
 }

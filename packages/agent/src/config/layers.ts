@@ -7,6 +7,7 @@ import { defaults, overlay, SOCKET_DEFAULTS } from './defaults.ts'
 import { childPath, isTreeObject, readDocument, type Tree, type TreeObject } from './document.ts'
 import { type Environment, environmentSettings, type Setting, sidecarSettings } from './environment.ts'
 import { pathsOf, placeIn, withOptionDefaults } from './plugin-schema.ts'
+import { UNIX_PREFIX } from './values.ts'
 
 /** Where a configuration is looked for. */
 export interface ConfigSources {
@@ -175,6 +176,10 @@ function resolvePaths(
   workingDirectory: string,
   at = '',
 ): Tree {
+  const absolute = (value: string, path: string): string => {
+    const from = origin(path)
+    return resolve(from.kind === 'file' ? dirname(from.file) : workingDirectory, value)
+  }
   const visit = (value: Tree, path: string): Tree => {
     if (Array.isArray(value)) return value.map((item, index) => visit(item, childPath(path, index)))
     if (isTreeObject(value)) {
@@ -182,10 +187,11 @@ function resolvePaths(
       for (const [key, child] of Object.entries(value)) copy[key] = visit(child, childPath(path, key))
       return copy
     }
+    if (path === 'admin.address' && typeof value === 'string' && value.startsWith(UNIX_PREFIX))
+      return value === UNIX_PREFIX ? value : `${UNIX_PREFIX}${absolute(value.slice(UNIX_PREFIX.length), path)}`
     if (typeof value !== 'string' || value === '' || !keys.has(placeIn(at, path))) return value
     if (path === childPath(at, 'rootCert') && (value === 'system' || value.startsWith('-----BEGIN '))) return value
-    const from = origin(path)
-    return resolve(from.kind === 'file' ? dirname(from.file) : workingDirectory, value)
+    return absolute(value, path)
   }
   return visit(tree, at)
 }

@@ -10,7 +10,7 @@ import { type EnvironmentSwitches, environmentSwitches, environmentWarnings } fr
 import { type ConfiguredIdentity, expandIdentities, type Finding } from './identities.ts'
 import { type ConfigSources, type Layers, readLayers } from './layers.ts'
 import { type Settings, settingsSchema } from './schema.ts'
-import { formatHostPort, type HostPort } from './values.ts'
+import { formatHostPort, type ListenAddress } from './values.ts'
 
 /** The configuration that the agent runs with. Everything is checked and every path is absolute. */
 export interface Config extends Omit<Settings, 'identities' | 'files' | 'ca'>, EnvironmentSwitches {
@@ -87,7 +87,7 @@ export async function loadCA(sources: ConfigSources): Promise<LoadedCA> {
 }
 
 /** The address of the admin endpoint, without a look at what the plugin makes of `ca`; rejects with a {@link ConfigError}. */
-export async function loadAdminAddress(sources: ConfigSources): Promise<HostPort> {
+export async function loadAdminAddress(sources: ConfigSources): Promise<ListenAddress> {
   const { settings, problems } = await readSettings(sources)
   if (!settings) throw new ConfigError(problems)
   return settings.admin.address
@@ -183,6 +183,8 @@ function checkSockets(settings: Settings): Finding[] {
       path: `identities[${index}].socket`,
     })),
   ]
+  const { address } = settings.admin
+  if ('path' in address) places.unshift({ socket: address.path, path: 'admin.address' })
   const seen = new Set<string>()
   for (const { socket, path } of places) {
     if (socket === undefined) continue
@@ -195,7 +197,7 @@ function checkSockets(settings: Settings): Finding[] {
       findings.push({ path, text: `${socket} is the path of another socket too. Give each its own.` })
     seen.add(socket)
   }
-  if (seen.size === 0) {
+  if (places.every(({ socket, path }) => socket === undefined || path === 'admin.address')) {
     const text = 'nothing would be served: there is no socket. Add one under sockets, or give an identity its own.'
     findings.push({ path: 'sockets', text })
   }
@@ -206,8 +208,12 @@ function checkSockets(settings: Settings): Finding[] {
   return findings
 }
 
-function checkPairs({ retry, rotation, names }: Settings): Finding[] {
+function checkPairs({ retry, rotation, names, admin }: Settings): Finding[] {
   const findings: Finding[] = []
+  for (const key of ['mode', 'owner', 'group'] as const) {
+    if ('path' in admin.address || admin[key] === undefined) continue
+    findings.push({ path: `admin.${key}`, text: 'is for a UNIX socket. Write address: unix:/path, or remove it.' })
+  }
   if (names.default === names.root)
     findings.push({ path: 'names.root', text: 'is the same as names.default. Choose another.' })
   if (retry.min > retry.max) findings.push({ path: 'retry.min', text: 'is longer than retry.max. Swap them.' })
@@ -221,7 +227,7 @@ function checkPairs({ retry, rotation, names }: Settings): Finding[] {
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '::1'])
 
 function exposures({ admin }: Settings): string[] {
-  if (LOOPBACK.has(admin.address.host)) return []
+  if ('path' in admin.address || LOOPBACK.has(admin.address.host)) return []
   const address = formatHostPort(admin.address)
   return [
     `admin.address ${address} is reachable from other machines and asks nobody who they are. Use 127.0.0.1, and health for probes.`,

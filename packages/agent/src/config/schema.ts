@@ -9,6 +9,7 @@ import {
   flag,
   hostPort,
   keyType,
+  listenAddress,
   nonEmpty,
   numberBetween,
   oneOf,
@@ -114,7 +115,13 @@ export const settingsSchema = object({
   files: v.optional(
     leaf(() => new Fault('is not supported yet: this version serves no secrets from files', 'Remove the key')),
   ),
-  admin: object({ address: hostPort, tokenFile: v.optional(path) }),
+  admin: object({
+    address: listenAddress,
+    mode: v.optional(socketMode),
+    owner: v.optional(account('/etc/passwd')),
+    group: v.optional(account('/etc/group')),
+    tokenFile: v.optional(path),
+  }),
   health: v.optional(listener),
   drain: duration({ min: '0s', max: '1h' }),
   log: object({ level: oneOf(LOG_LEVELS), format: oneOf(['json', 'pretty']) }),

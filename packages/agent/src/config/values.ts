@@ -12,6 +12,17 @@ export interface HostPort {
   readonly port: number
 }
 
+/** The path of a UNIX socket, written `unix:/run/livery/admin.sock`. */
+export interface SocketPath {
+  readonly path: string
+  readonly host?: undefined
+  readonly port?: undefined
+}
+
+export type ListenAddress = HostPort | SocketPath
+
+export const UNIX_PREFIX = 'unix:'
+
 /** Milliseconds, within bounds that are given in the configuration's own form. */
 export function duration(bounds: { readonly min: string; readonly max: string }): Schema<number> {
   const remedy = 'Write a number with a unit: 500ms, 5s, 30m, 24h or 90d'
@@ -129,6 +140,24 @@ export const hostPort: Schema<HostPort> = text(
     parseHostPort(input) ?? new Fault('is no address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"'),
   'Write host:port',
 )
+
+/** As {@link hostPort}, or the path of a UNIX socket. */
+export const listenAddress: Schema<ListenAddress> = text(input => {
+  const address = parseListenAddress(input)
+  if (address) return address
+  if (input.startsWith(UNIX_PREFIX)) return new Fault('is no path of a socket', 'Write unix:/path')
+  return new Fault('is no address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"')
+}, 'Write host:port')
+
+export function parseListenAddress(input: string): ListenAddress | undefined {
+  if (!input.startsWith(UNIX_PREFIX)) return parseHostPort(input)
+  const path = input.slice(UNIX_PREFIX.length)
+  return path === '' || path.includes('\0') ? undefined : { path }
+}
+
+export function formatListenAddress(address: ListenAddress): string {
+  return 'path' in address ? `${UNIX_PREFIX}${address.path}` : formatHostPort(address)
+}
 
 /** Splits `host:port`; `undefined` if it is none. */
 export function parseHostPort(input: string): HostPort | undefined {
