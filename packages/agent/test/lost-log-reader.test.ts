@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, constants, existsSync, openSync, watch, writeSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
-import { connect, createServer, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
@@ -22,12 +22,13 @@ interface Started {
 
 async function start(cwd: string, stderr: number | Socket | undefined, config: object = {}): Promise<Started> {
   const run = join(cwd, 'run')
+  const admin = await freeAddress()
   await mkdir(run, { mode: 0o750 })
   const settings = {
     ca: { plugin: 'embedded', directory: 'ca' },
     identities: [{ id: WEB, socket: 'run/web.sock' }],
     sockets: [{ path: 'run/sds.sock', allow: [WEB] }],
-    admin: { address: '127.0.0.1:0' },
+    admin: { address: admin },
     drain: `${DRAIN_MS}ms`,
     ...config,
   }
@@ -35,7 +36,25 @@ async function start(cwd: string, stderr: number | Socket | undefined, config: o
   const agent = new LiveryProcess(['run'], { cwd, ...(stderr !== undefined && { stderr }) })
   const socket = join(run, 'web.sock')
   await until(run, () => existsSync(socket))
+  await untilStarted(admin)
   return { agent, socket }
+}
+
+async function freeAddress(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return `127.0.0.1:${port}`
+}
+
+/** The log cannot say that it has started: nobody reads it. A signal before that ends it with another code. */
+async function untilStarted(admin: string): Promise<void> {
+  for (;;) {
+    const answer = await fetch(`http://${admin}/healthz/live`).catch(() => undefined)
+    if (answer) return
+  }
 }
 
 /** Resolves when a change in the folder made `condition` true. */
