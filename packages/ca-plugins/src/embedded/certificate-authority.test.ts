@@ -239,7 +239,7 @@ test('with a clock that was never set no root is made, and nothing is signed', a
   now = 86_400_000
   await assert.rejects(authority.sign({ identity, csr: csrDer, ttlSeconds: 60 }), (error: unknown) => {
     assert.ok(error instanceof CAError && error.code === 'unavailable' && error.retryable)
-    assert.match(error.message, /the clock says 1970-01-02T00:00:00\.000Z.*Set the clock/)
+    assert.match(error.message, /the clock says 1970-01-02T00:00:00\.000Z\. Set the clock/)
     return true
   })
 })

@@ -275,10 +275,10 @@ export class CertificateAuthority {
         `Cannot issue a certificate: the CA's own has expired at ${new Date(end).toISOString()}. Add a root and switch to it.`,
         { retryable: false },
       )
-    if (now < issuer.certificate.notBefore.getTime())
+    if (now < EARLIEST)
       throw new CAError(
         'unavailable',
-        `Cannot issue a certificate: the clock says ${new Date(now).toISOString()}, and the CA's own is valid from ${issuer.certificate.notBefore.toISOString()}. Set the clock.`,
+        `Cannot issue a certificate: the clock says ${new Date(now).toISOString()}. Set the clock.`,
       )
     return { notBefore: now - backdateSeconds * 1000, notAfter: Math.min(now + ttlSeconds * 1000, end) }
   }
