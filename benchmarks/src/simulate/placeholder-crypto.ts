@@ -40,18 +40,21 @@ export const placeholderVerifier: CertificateVerifier = createCertificateVerifie
   if (!leaf || leaf.length <= HEADER_BYTES) return { unreadable: 0 }
   const serialNumber = leaf.toString('hex', 16, 20)
   const root = leaf.toString('hex', 20, HEADER_BYTES)
+  const dates = { notBefore: leaf.readDoubleBE(0), notAfter: leaf.readDoubleBE(8) }
   return {
     uris: [leaf.toString('latin1', HEADER_BYTES)],
     keyMatches: true,
-    notBefore: leaf.readDoubleBE(0),
-    notAfter: leaf.readDoubleBE(8),
+    ...dates,
     isCa: false,
     servesTls: true,
+    signsHandshakes: true,
+    claimsToCertify: false,
+    hasTlsKey: true,
     serialNumber,
     path: () =>
       anchors.some(anchor => fingerprintOf(anchor.fingerprint256) === root)
-        ? { chainPem: '', version: serialNumber, rootFingerprint: root }
-        : undefined,
+        ? { chainPem: '', version: serialNumber, rootFingerprint: root, ...dates }
+        : { refused: undefined },
   }
 })
 

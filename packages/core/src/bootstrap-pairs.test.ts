@@ -131,6 +131,22 @@ test('a pair that has expired is not served, and the reason told', async () => {
   assert.equal(run.bench.count('restored'), 0)
 })
 
+test('a pair whose intermediate has ended is not served, though its leaf goes on', async () => {
+  await using restarts = await Restarts.create()
+  await restarts.signByEndingIntermediate()
+  const { path } = await placePair(restarts)
+  await restarts.clock.advance(25 * HOUR)
+  restarts.ca.answer = down
+  await using run = await restarts.start({}, path)
+  run.bench.manager.add(WEB)
+  await run.bench.until('not-restored', 1)
+  assert.match(
+    run.bench.last('not-restored').reason,
+    /bootstrap certificate: its chain does not lead .* element 1 of the chain has expired/,
+  )
+  assert.equal(run.bench.count('restored'), 0)
+})
+
 test('whose a pair is says the certificate: nobody else gets it', async () => {
   await using restarts = await Restarts.create()
   const { path } = await placePair(restarts)

@@ -2,7 +2,7 @@ import 'reflect-metadata'
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
-import { ExtendedKeyUsage } from '@peculiar/x509'
+import { ExtendedKeyUsage, KeyUsageFlags } from '@peculiar/x509'
 import { CAError, type CertificateRequest } from './ca-client.ts'
 import { type Expectation, nodeCertificateVerifier } from './certificate-verifier.ts'
 import { FakeClock } from './fake-clock.ts'
@@ -11,6 +11,9 @@ import { type CertificateOverrides, makeIssuer, TestCA } from './test-ca.ts'
 import { TestKeyGenerator } from './test-key-generator.ts'
 
 const MINUTE = 60_000
+const DAY = 86_400_000
+/** The lifetime of the test CA's issuers, but for the minute that they are back-dated. */
+const TEN_YEARS = 3_650 * DAY
 const identity = 'spiffe://cluster.local/ns/default/sa/web'
 const clock = new FakeClock()
 const now = clock.now()
@@ -131,6 +134,46 @@ test('a leaf behind an expired intermediate is refused', async () => {
   const expired = await makeIssuer('CN=middle', now - 11 * 365 * 86_400_000, ca.newestRoot())
   const { chain } = await ca.sign(request, { issuer: expired })
   assert.throws(() => nodeCertificateVerifier.verify([...chain, expired.pem], expectation()), /does not lead/)
+})
+
+test('a chain is good no longer than the certificate on it that ends first, and not before the last one begins', async () => {
+  const tomorrow = await makeIssuer('CN=middle', now - TEN_YEARS + DAY, ca.newestRoot())
+  const { chain } = await ca.sign(request, { issuer: tomorrow, notAfter: now + 300 * DAY })
+  const verified = nodeCertificateVerifier.verify([...chain, tomorrow.pem], expectation())
+  assert.equal(verified.notAfter, now + DAY)
+
+  const soon = await makeIssuer('CN=soon', now + 3 * MINUTE, ca.newestRoot())
+  const early = await ca.sign(request, { issuer: soon })
+  const held = nodeCertificateVerifier.verify([...early.chain, soon.pem], expectation())
+  assert.equal(held.notBefore, now + 2 * MINUTE)
+  assert.equal(held.notAfter, now + 3_600_000)
+})
+
+test('the root counts as well: nothing under it outlives it', async () => {
+  const ending = await makeIssuer('CN=ending', now - TEN_YEARS + MINUTE)
+  const { chain } = await ca.sign(request, { issuer: ending })
+  const anchors = [new X509Certificate(ending.pem)]
+  assert.equal(nodeCertificateVerifier.verify(chain, expectation({ anchors })).notAfter, now + MINUTE)
+})
+
+test('of two ways to a root the one that is good for longer is served', async () => {
+  const root = ca.newestRoot()
+  const short = await makeIssuer('CN=middle', now - TEN_YEARS + MINUTE, root)
+  const { chain } = await ca.sign(request, { issuer: short })
+  const long = await makeIssuer('CN=middle', now, root, short)
+  for (const pool of [
+    [short.pem, long.pem],
+    [long.pem, short.pem],
+  ]) {
+    const verified = nodeCertificateVerifier.verify([...chain, ...pool], expectation())
+    assert.equal(verified.notAfter, now + 3_600_000)
+    assert.ok(verified.chainPem.endsWith(long.pem))
+  }
+})
+
+test('a leaf that lacks digitalSignature or may certify is refused, and the reason is named', async () => {
+  await refuses(/key usage lacks digitalSignature/, { keyUsage: KeyUsageFlags.keyEncipherment })
+  await refuses(/has keyCertSign or cRLSign/, { keyUsage: KeyUsageFlags.digitalSignature | KeyUsageFlags.keyCertSign })
 })
 
 test('what is too long or no certificate at all is refused before it costs anything', async () => {

@@ -1,18 +1,18 @@
 /** The check of what a CA answered, done once for every CA: key, identity, dates, chain (design rule: Envoy is no safety net). */
-import { createHash, createPrivateKey, X509Certificate } from 'node:crypto'
-import { readBasicConstraints } from './basic-constraints.ts'
+import { createHash, createPrivateKey, createPublicKey, type X509Certificate } from 'node:crypto'
 import { CAError } from './ca-client.ts'
-import { pemToDer } from './pem.ts'
+import { derToPem, pemToDer } from './pem.ts'
 import type { SpiffeId } from './spiffe-id.ts'
+import { keyKindOf } from './x509/algorithms.ts'
+import { type Certificate, readCertificate } from './x509/certificate.ts'
+import { findPath, type PathRefusal, type PathRule } from './x509/chain-path.ts'
+import { urisOf } from './x509/extensions.ts'
 
 /** Envoy accepts a 6 MB chain and then breaks every handshake: chains beyond these are refused. */
 const MAX_CHAIN_CERTIFICATES = 10
 const MAX_CHAIN_BYTES = 65_536
 /** How far ahead of our clock a CA's notBefore may be; until then the certificate is held. */
 export const MAX_CLOCK_SKEW_MS = 5 * 60_000
-
-const SERVER_AUTH = '1.3.6.1.5.5.7.3.1'
-const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2'
 
 /** What a CA's answer has to fit. */
 export interface Expectation {
@@ -34,6 +34,7 @@ export interface VerifiedChain {
   /** SHA-256 (hex) of the DER of the root that the chain ends under. */
   readonly rootFingerprint: string
   readonly serialNumber: string
+  /** When every certificate from the leaf to the root is valid, milliseconds since the epoch: a peer needs all of them. */
   readonly notBefore: number
   readonly notAfter: number
 }
@@ -55,15 +56,21 @@ export interface ChainFacts {
   readonly isCa: boolean
   /** Whether an extended key usage, if there is one, names both server and client authentication. */
   readonly servesTls: boolean
+  /** Whether a key usage, if there is one, has digitalSignature. */
+  readonly signsHandshakes: boolean
+  /** Whether a key usage has keyCertSign or cRLSign. */
+  readonly claimsToCertify: boolean
+  /** Whether the leaf's key is RSA of 2048 to 8192 bits, P-256, P-384 or P-521. */
+  readonly hasTlsKey: boolean
   readonly serialNumber: string
   /**
-   * The way from the leaf to one of the anchors, in whatever order the intermediates came; the shortest, without those
-   * that are not on it. Each issuer is a CA, valid (with skew) at `now`, and its signature and path length fit.
+   * A way from the leaf to one of the anchors by the rules of RFC 5280, without the certificates that are not on it. The
+   * certificates on it are what is served: a peer has to find the same way.
    */
-  path(): ChainPath | undefined
+  path(): ChainPath | { readonly refused: PathRefusal | undefined }
 }
 
-export type ChainPath = Pick<VerifiedChain, 'chainPem' | 'version' | 'rootFingerprint'>
+export type ChainPath = Pick<VerifiedChain, 'chainPem' | 'version' | 'rootFingerprint' | 'notBefore' | 'notAfter'>
 
 /** Reads a chain (DER, leaf first, never empty), or tells which element is no certificate. Does not throw. */
 export type ReadChain = (
@@ -82,13 +89,8 @@ export function createCertificateVerifier(read: ReadChain): CertificateVerifier 
       checkDates(facts, expected.now)
       checkUsage(facts)
       const path = facts.path()
-      if (!path) {
-        throw bad(
-          `its chain does not lead to any of the ${expected.anchors.length} known roots: compare the CA's root with the agent's`,
-        )
-      }
-      const { serialNumber, notBefore, notAfter } = facts
-      return { ...path, serialNumber: serialNumber.toLowerCase(), notBefore, notAfter }
+      if ('refused' in path) throw noPath(path.refused, chain.length, expected.anchors)
+      return { ...path, serialNumber: facts.serialNumber.toLowerCase() }
     },
   }
 }
@@ -103,7 +105,40 @@ function bad(reason: string, cause?: unknown): CAError {
 }
 
 function notACertificate(index: number, cause: unknown): CAError {
-  return bad(`element ${index} of the chain is not a PEM certificate`, cause)
+  return bad(
+    `element ${index} of the chain is not a PEM certificate that can be relied on: it is malformed, or an extension is malformed, repeated, unknown and critical, or not supported`,
+    cause,
+  )
+}
+
+function noPath(refused: PathRefusal | undefined, chainLength: number, anchors: Expectation['anchors']): CAError {
+  const reason = `its chain does not lead to any of the ${anchors.length} known roots`
+  if (!refused) return bad(`${reason}: compare the CA's root with the agent's`)
+  const { rule, at } = refused
+  const root = anchors[at - chainLength]
+  const issuer = root ? `the root with serial ${root.serialNumber.toLowerCase()}` : `element ${at} of the chain`
+  return bad(`${reason} by the rules of RFC 5280: ${issuer} ${BROKEN[rule]}`)
+}
+
+/** What is wrong with an issuer, and what to do. */
+const BROKEN: Readonly<Record<PathRule, string>> = {
+  extensions:
+    'has an extension that is malformed, repeated, unknown and critical, or not supported (constraints on policies, name constraints on other than URI, DNS, IP and mail names): have it issued without',
+  'key-identifier':
+    'has another key identifier or serial number than the certificate below it names: compare the roots',
+  authority: 'is not a CA certificate (basicConstraints): have it issued as one of a CA',
+  'key-usage': 'has a key usage without keyCertSign: have it issued with it',
+  'extended-key-usage':
+    'has an extended key usage without server and client authentication, which binds everything below: have it issued without one',
+  dates: 'has expired, or is not valid yet or not at the same time as the others: check the clocks, and renew the CA',
+  'path-length': 'allows fewer intermediates below it (basicConstraints pathLenConstraint): shorten the chain',
+  key: 'has a key that not every peer takes (RSA of 2048 to 8192 bits with an exponent up to 65537, P-256, P-384, P-521, Ed25519): give the CA another key',
+  algorithm:
+    'has signed with an algorithm that not every peer takes, or one that the certificate does not name (SHA-256, SHA-384 or SHA-512 with the key of the CA): change what the CA signs with',
+  'name-constraints':
+    'forbids a name of a certificate below it (name constraints): ask it only for names that it permits',
+  signature: "has the right name and another key than the one that signed: compare the CA's root with the agent's",
+  effort: 'is one of too many that share a name or constrain names: have the CA send only the certificates of one path',
 }
 
 function decodeChain(chain: readonly string[]): Buffer[] {
@@ -157,114 +192,88 @@ function iso(time: number): string {
   return Number.isFinite(time) ? new Date(time).toISOString() : 'unreadable'
 }
 
-function checkUsage({ isCa, servesTls }: ChainFacts): void {
+function checkUsage({ isCa, servesTls, signsHandshakes, claimsToCertify, hasTlsKey }: ChainFacts): void {
   if (isCa) throw bad('it is a CA certificate (X509-SVID section 4.1)')
+  if (claimsToCertify) throw bad('its key usage has keyCertSign or cRLSign, which no leaf has (X509-SVID section 4.3)')
+  if (!signsHandshakes) {
+    throw bad('its key usage lacks digitalSignature, without which no TLS handshake succeeds (X509-SVID section 4.3)')
+  }
+  if (!hasTlsKey) {
+    throw bad(
+      'its key is not one that every TLS peer takes: RSA of 2048 to 8192 bits with an exponent up to 65537, P-256, P-384 or P-521',
+    )
+  }
   if (!servesTls) {
     throw bad('its extended key usage lacks server or client authentication (X509-SVID section 4.4)')
   }
 }
 
 function readWithNode(chain: readonly Buffer[], expected: Expectation): ReturnType<ReadChain> {
-  const certificates: X509Certificate[] = []
+  const certificates: Certificate[] = []
   for (const der of chain) {
     try {
-      certificates.push(new X509Certificate(der))
+      const certificate = readCertificate(der)
+      if (certificates.length === 0 && !certificate.extensions) return { unreadable: 0 }
+      certificates.push(certificate)
     } catch (cause) {
       return { unreadable: certificates.length, cause }
     }
   }
-  const [leaf, ...intermediates] = certificates
-  if (!leaf) return { unreadable: 0 }
-  const usages = leaf.keyUsage
+  const [leaf] = certificates
+  const extensions = leaf?.extensions
+  if (!leaf || !extensions) return { unreadable: 0 }
+  const { isCa, servesTls, keyUsage, names } = extensions
   return {
-    uris: readUris(leaf),
-    keyMatches: compareKey(leaf, expected.key),
-    notBefore: leaf.validFromDate.getTime(),
-    notAfter: leaf.validToDate.getTime(),
-    isCa: leaf.ca || isMarkedCa(leaf),
-    servesTls: !usages || (usages.includes(SERVER_AUTH) && usages.includes(CLIENT_AUTH)),
-    serialNumber: leaf.serialNumber,
-    path: () => findPath(leaf, intermediates, expected),
+    uris: urisOf(names),
+    keyMatches: compareKey(leaf.publicKey, expected.key),
+    notBefore: leaf.notBefore,
+    notAfter: leaf.notAfter,
+    isCa,
+    servesTls,
+    signsHandshakes: keyUsage?.digitalSignature ?? true,
+    claimsToCertify: keyUsage !== undefined && (keyUsage.keyCertSign || keyUsage.cRLSign),
+    hasTlsKey: ['rsa', 'ec'].includes(keyKindOf(leaf.publicKey) ?? ''),
+    serialNumber: leaf.x509.serialNumber,
+    path: () => pathOf(certificates, expected),
   }
 }
 
-function readUris(leaf: X509Certificate): readonly string[] | undefined {
-  const names = leaf.subjectAltName ?? ''
-  // Node quotes a name that holds a separator; no SPIFFE ID needs that, so such a certificate is not read any further.
-  if (names.includes('"')) return undefined
-  const prefix = 'URI:'
-  return names.split(', ').flatMap(name => (name.startsWith(prefix) ? [name.slice(prefix.length)] : []))
-}
-
-function compareKey(leaf: X509Certificate, key: Expectation['key']): boolean | undefined {
-  if ('publicKeyDer' in key) {
-    try {
-      return leaf.publicKey.export({ type: 'spki', format: 'der' }).equals(key.publicKeyDer)
-    } catch {
-      return false // OpenSSL knows no such key
-    }
-  }
+function compareKey(publicKey: Buffer, key: Expectation['key']): boolean | undefined {
+  if ('publicKeyDer' in key) return publicKey.equals(key.publicKeyDer)
   try {
-    return leaf.checkPrivateKey(createPrivateKey({ key: Buffer.from(key.privateKeyPem), format: 'pem' }))
+    const privateKey = createPrivateKey({ key: Buffer.from(key.privateKeyPem), format: 'pem' })
+    return publicKey.equals(createPublicKey(privateKey).export({ type: 'spki', format: 'der' }))
   } catch {
     // The cause could quote the key.
     return undefined
   }
 }
 
-/** `ca` is false also where the key usage alone forbids signing: marked as a CA it is no leaf all the same. */
-function isMarkedCa(leaf: X509Certificate): boolean {
-  try {
-    return readBasicConstraints(leaf.raw).ca
-  } catch {
-    return true
-  }
-}
-
-/** Breadth first, each certificate once: the shortest path, whatever the order, and no dead end taken for the end. */
-function findPath(
-  leaf: X509Certificate,
-  intermediates: readonly X509Certificate[],
-  { anchors, now }: Expectation,
-): ChainPath | undefined {
-  const unused = new Set(intermediates)
-  const paths: (readonly X509Certificate[])[] = [[leaf]]
-  for (const path of paths) {
-    const root = anchors.find(anchor => isIssuer(anchor, path, now))
-    if (root) return toChainPath(path, root)
-    for (const candidate of unused) {
-      if (!isIssuer(candidate, path, now)) continue
-      unused.delete(candidate)
-      paths.push([...path, candidate])
-    }
-  }
-  return undefined
-}
-
-function toChainPath(chain: readonly X509Certificate[], root: X509Certificate): ChainPath {
+function pathOf(chain: readonly Certificate[], { anchors, now }: Expectation): ReturnType<ChainFacts['path']> {
+  const found = findPath(chain, anchors.map(readAnchor), { now, latestNotBefore: now + MAX_CLOCK_SKEW_MS })
+  const root = 'refused' in found ? undefined : anchors[found.anchor]
+  if ('refused' in found || !root) return 'refused' in found ? found : { refused: undefined }
   const version = createHash('sha256')
-  for (const certificate of chain) version.update(certificate.raw)
+  for (const { der } of found.certificates) version.update(der)
   return {
-    chainPem: chain.map(certificate => certificate.toString()).join(''),
+    chainPem: found.certificates.map(({ der }) => derToPem(der, 'CERTIFICATE')).join(''),
     version: version.digest('hex'),
     rootFingerprint: createHash('sha256').update(root.raw).digest('hex'),
+    notBefore: found.notBefore,
+    notAfter: found.notAfter,
   }
 }
 
-function isIssuer(issuer: X509Certificate, path: readonly X509Certificate[], now: number): boolean {
-  const subject = path.at(-1)
-  if (!subject || !issuer.ca || !subject.checkIssued(issuer)) return false
-  if (issuer.validFromDate.getTime() > now + MAX_CLOCK_SKEW_MS || !(issuer.validToDate.getTime() > now)) return false
+const readAnchors = new WeakMap<X509Certificate, { readonly certificate: Certificate | undefined }>()
+
+/** Reads each root once; one that cannot be read leads nowhere. */
+function readAnchor(x509: X509Certificate): Certificate | undefined {
+  const known = readAnchors.get(x509)
+  if (known) return known.certificate
+  let certificate: Certificate | undefined
   try {
-    return allowsPath(issuer, path) && subject.verify(issuer.publicKey)
-  } catch {
-    return false // no DER, or a key that OpenSSL does not know
-  }
-}
-
-/** RFC 5280 section 4.2.1.9: neither the leaf nor a self-issued intermediate counts. */
-function allowsPath(issuer: X509Certificate, path: readonly X509Certificate[]): boolean {
-  const { pathLength = Number.POSITIVE_INFINITY } = readBasicConstraints(issuer.raw)
-  const intermediates = path.slice(1).filter(certificate => certificate.subject !== certificate.issuer)
-  return intermediates.length <= pathLength
+    certificate = readCertificate(x509.raw, x509)
+  } catch {} // its form is not DER
+  readAnchors.set(x509, { certificate })
+  return certificate
 }

@@ -88,3 +88,4 @@ export {
 } from './trusted-path.ts'
 export { untilAborted } from './until-aborted.ts'
 export { type LookReason, WatchedFiles, type WatchedFilesOptions } from './watched-files.ts'
+export type { PathRefusal, PathRule } from './x509/chain-path.ts'

@@ -7,6 +7,7 @@ import type { LedgerEntry } from './ledger.ts'
 import { privateKeyOf } from './reveal-key.ts'
 import type { SecretItem } from './secret-item.ts'
 import type { SpiffeId } from './spiffe-id.ts'
+import { makeIssuer } from './test-ca.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
@@ -395,6 +396,27 @@ test('a certificate from the near future is held until it is valid, and the old 
   assert.equal(bench.served(WEB), first)
   await bench.clock.advance(1 * SECOND)
   assert.notEqual(bench.served(WEB), first)
+})
+
+test('under an intermediate that ends before its leaf, renewal and withdrawal follow the intermediate', async () => {
+  await using bench = await Bench.create({ ttlSeconds: 300 * 86_400 })
+  const start = bench.clock.now()
+  const ending = await makeIssuer('CN=ending', start - 3_649 * 24 * HOUR, bench.ca.newestRoot())
+  bench.ca.answer = async (request, sign) => {
+    const { chain, roots = [] } = await sign(request, { issuer: ending })
+    return { chain: [...chain, ending.pem], roots }
+  }
+  const item = await bench.add(WEB)
+  assert.equal(item.notAfter, start + 24 * HOUR)
+  const { renewAt } = bench.last('issued')
+  assert.ok(renewAt > start && renewAt < start + 16 * HOUR)
+  const items = subscribe(bench, WEB)
+  bench.ca.answer = unavailable
+  await bench.clock.advance(item.notAfter - start - 1)
+  assert.equal(bench.served(WEB), item)
+  await bench.clock.advance(1)
+  assert.equal(bench.served(WEB), undefined)
+  assert.equal(items.at(-1), undefined)
 })
 
 test('a lifetime of 90 days is renewed once in its window, not before and not in a loop', async () => {

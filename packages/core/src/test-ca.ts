@@ -27,6 +27,7 @@ export interface CertificateOverrides {
   readonly notAfter?: number
   readonly ca?: boolean
   readonly usages?: readonly ExtendedKeyUsage[]
+  readonly keyUsage?: KeyUsageFlags
   readonly publicKey?: PublicKeyType
   readonly issuer?: TestIssuer
 }
@@ -36,6 +37,7 @@ export interface TestIssuer {
   readonly pem: string
   readonly subject: string
   readonly key: webcrypto.CryptoKey
+  readonly keys: webcrypto.CryptoKeyPair
 }
 
 type Answer = (request: CertificateRequest, sign: TestCA['sign']) => Promise<IssuedCertificate>
@@ -123,10 +125,15 @@ export class TestCA implements CAClient {
   }
 }
 
-/** A self-signed CA certificate, or one under `parent`. */
-export async function makeIssuer(subject: string, now: number, parent?: TestIssuer): Promise<TestIssuer> {
-  const keys = await webcrypto.subtle.generateKey(P256, true, ['sign', 'verify'])
-  const self = { pem: '', subject, key: keys.privateKey }
+/** A CA certificate, self-signed or under `parent`, with a new key or that of `again`. */
+export async function makeIssuer(
+  subject: string,
+  now: number,
+  parent?: TestIssuer,
+  again?: TestIssuer,
+): Promise<TestIssuer> {
+  const keys = again?.keys ?? (await webcrypto.subtle.generateKey(P256, true, ['sign', 'verify']))
+  const self = { pem: '', subject, key: keys.privateKey, keys }
   const pem = await makeCertificate(parent ?? self, {
     subject,
     notBefore: now - 60_000,
@@ -147,7 +154,7 @@ async function makeCertificate(
     readonly publicKey: PublicKeyType
   },
 ): Promise<string> {
-  const usage = fields.ca ? KeyUsageFlags.keyCertSign : KeyUsageFlags.digitalSignature
+  const usage = fields.keyUsage ?? (fields.ca ? KeyUsageFlags.keyCertSign : KeyUsageFlags.digitalSignature)
   const certificate = await X509CertificateGenerator.create({
     serialNumber: Buffer.from(webcrypto.getRandomValues(new Uint8Array(15)))
       .toString('hex')

@@ -81,6 +81,22 @@ test('a pair that has expired overnight is not served: the CA is asked, and the 
   assert.equal(restarts.ca.requests.length, 2)
 })
 
+test('a pair whose intermediate has ended overnight is not served, though its leaf goes on', async () => {
+  await using restarts = await Restarts.create()
+  await restarts.signByEndingIntermediate()
+  await restarts.runOnce(WEB)
+  await restarts.clock.advance(25 * HOUR)
+  restarts.ca.answer = down
+  await using run = await restarts.start()
+  run.bench.manager.add(WEB)
+  await run.bench.until('not-restored', 1)
+  assert.match(
+    run.bench.last('not-restored').reason,
+    /stored certificate: its chain does not lead .* element 1 of the chain has expired/,
+  )
+  assert.equal(run.bench.served(WEB), undefined)
+})
+
 test('a pair under a root that the CA has meanwhile replaced is served, and follows the new root', async () => {
   await using restarts = await Restarts.create()
   const { ca, clock } = restarts

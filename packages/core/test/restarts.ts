@@ -6,7 +6,7 @@ import { FakeClock } from '../src/fake-clock.ts'
 import { FileStore } from '../src/file-store.ts'
 import type { SecretManagerOptions } from '../src/secret-manager-options.ts'
 import type { SpiffeId } from '../src/spiffe-id.ts'
-import { TestCA } from '../src/test-ca.ts'
+import { makeIssuer, TestCA } from '../src/test-ca.ts'
 import { Bench } from './manager-bench.ts'
 
 /** One process: ends as the agent does, the manager before the store. */
@@ -57,6 +57,17 @@ export class Restarts implements AsyncDisposable {
     await using run = await this.start()
     const items = await Promise.all(identities.map(identity => run.bench.add(identity)))
     return items.map(item => item.serialNumber)
+  }
+
+  /** From now on the CA signs by an intermediate that ends in a day, however long the leaf lasts. */
+  async signByEndingIntermediate(): Promise<void> {
+    const { ca, clock } = this
+    const ending = await makeIssuer('CN=ending', clock.now() - 3_649 * 86_400_000, ca.newestRoot())
+    ca.answer = async (request, sign) => {
+      const notAfter = clock.now() + 300 * 86_400_000
+      const { chain, roots = [] } = await sign(request, { issuer: ending, notAfter })
+      return { chain: [...chain, ending.pem], roots }
+    }
   }
 
   /** The files with a certificate. */

@@ -3,45 +3,70 @@
 pub mod bridge;
 #[cfg(test)]
 mod forge;
+mod issuing;
+mod name_constraints;
 mod names;
 mod object_identifiers;
-mod path;
+pub mod path;
 mod private_key;
+mod profile;
+mod public_key;
 mod signature;
 
-use std::collections::HashSet;
+use std::ops::Range;
 
 use object_identifiers::are_shortest;
-use x509_cert::der::asn1::{BitStringRef, ObjectIdentifier};
-use x509_cert::der::oid::AssociatedOid;
-use x509_cert::der::oid::db::rfc5280::{ID_KP_CLIENT_AUTH, ID_KP_SERVER_AUTH};
-use x509_cert::der::{Decode, Encode, Header, Reader, SliceReader};
-use x509_cert::ext::pkix::crl::CrlDistributionPoints;
-use x509_cert::ext::pkix::{
-    AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, NameConstraints,
-    SubjectAltName, SubjectKeyIdentifier,
-};
-use x509_cert::ext::{Extension, Extensions};
+use profile::Profile;
+use x509_cert::TbsCertificate;
+use x509_cert::der::{Decode, Header, Reader, SliceReader};
+use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::time::Time;
-use x509_cert::{TbsCertificate, Version};
 
 /// A certificate that could be read, and what its extensions say where those can be read, too.
 pub struct Certificate {
     der: Vec<u8>,
+    fields: Fields,
     parsed: x509_cert::Certificate,
-    /// Absent where one of them is malformed, twice there, or critical and unknown: such a certificate is in no path.
+    /// Absent where an extension is malformed, repeated, critical and unknown, or not supported: such a certificate is in
+    /// no path.
     profile: Option<Profile>,
 }
 
-/// What the extensions say.
-#[derive(Default)]
-struct Profile {
-    basic_constraints: Option<BasicConstraints>,
-    key_usage: Option<KeyUsage>,
-    extended_key_usage: Option<ExtendedKeyUsage>,
-    subject_alt_name: Option<SubjectAltName>,
-    subject_key: Option<SubjectKeyIdentifier>,
-    authority_key: Option<AuthorityKeyIdentifier>,
+/// Where the fields are that count byte for byte: encoded again they could differ.
+struct Fields {
+    signed: Range<usize>,
+    issuer: Range<usize>,
+    subject: Range<usize>,
+    public_key: Range<usize>,
+}
+
+impl Fields {
+    fn find(der: &[u8]) -> Option<Self> {
+        let mut reader = SliceReader::new(der).ok()?;
+        Header::decode(&mut reader).ok()?;
+        let signed = next_element(&mut reader.clone())?;
+        Header::decode(&mut reader).ok()?;
+        let first = next_element(&mut reader)?;
+        // [0] is the version, which a certificate of version 1 does not have.
+        if der.get(first.start) == Some(&0xa0) {
+            next_element(&mut reader)?;
+        }
+        next_element(&mut reader)?;
+        let issuer = next_element(&mut reader)?;
+        next_element(&mut reader)?;
+        Some(Self {
+            signed,
+            issuer,
+            subject: next_element(&mut reader)?,
+            public_key: next_element(&mut reader)?,
+        })
+    }
+}
+
+fn next_element(reader: &mut SliceReader) -> Option<Range<usize>> {
+    let start = usize::try_from(reader.position()).ok()?;
+    reader.tlv_bytes().ok()?;
+    Some(start..usize::try_from(reader.position()).ok()?)
 }
 
 impl Certificate {
@@ -62,6 +87,7 @@ impl Certificate {
         }
         Some(Self {
             der: der.to_vec(),
+            fields: Fields::find(der)?,
             profile: Profile::read(tbs),
             parsed,
         })
@@ -75,11 +101,27 @@ impl Certificate {
         self.parsed.tbs_certificate()
     }
 
-    /// The signed bytes as they came: encoded anew they could differ.
-    fn signed_bytes(&self) -> Option<&[u8]> {
-        let mut reader = SliceReader::new(&self.der).ok()?;
-        Header::decode(&mut reader).ok()?;
-        reader.tlv_bytes().ok()
+    fn signed_bytes(&self) -> &[u8] {
+        &self.der[self.fields.signed.clone()]
+    }
+
+    /// Whether the algorithm of the signature is the one that was signed (RFC 5280, section 4.1.1.2).
+    fn names_one_algorithm(&self) -> bool {
+        self.parsed.signature_algorithm() == self.tbs().signature()
+    }
+
+    /// The whole Name. Go compares names by the byte, so a CA that writes its name in two ways is two CAs.
+    fn issuer(&self) -> &[u8] {
+        &self.der[self.fields.issuer.clone()]
+    }
+
+    fn subject(&self) -> &[u8] {
+        &self.der[self.fields.subject.clone()]
+    }
+
+    /// SubjectPublicKeyInfo.
+    pub fn public_key_der(&self) -> &[u8] {
+        &self.der[self.fields.public_key.clone()]
     }
 
     pub fn is_readable(&self) -> bool {
@@ -87,22 +129,30 @@ impl Certificate {
     }
 
     pub fn is_ca(&self) -> bool {
-        let constraints = self
-            .profile
-            .as_ref()
-            .and_then(|profile| profile.basic_constraints.as_ref());
-        constraints.is_some_and(|constraints| constraints.ca)
+        self.profile.as_ref().is_some_and(Profile::is_ca)
     }
 
     /// Whether an extended key usage, if there is one, names both server and client authentication.
     pub fn serves_tls(&self) -> bool {
-        let usage = self
-            .profile
-            .as_ref()
-            .and_then(|profile| profile.extended_key_usage.as_ref());
-        usage.is_none_or(|ExtendedKeyUsage(usages)| {
-            usages.contains(&ID_KP_SERVER_AUTH) && usages.contains(&ID_KP_CLIENT_AUTH)
-        })
+        self.profile.as_ref().is_some_and(Profile::serves_tls)
+    }
+
+    /// Whether a key usage, if there is one, allows to sign a TLS handshake.
+    pub fn signs_handshakes(&self) -> bool {
+        let usage = self.profile.as_ref().and_then(|profile| profile.key_usage);
+        usage.is_none_or(|usage| usage.digital_signature())
+    }
+
+    /// Whether a key usage says that this key signs certificates or revocation lists.
+    pub fn claims_to_certify(&self) -> bool {
+        let usage = self.profile.as_ref().and_then(|profile| profile.key_usage);
+        usage.is_some_and(|usage| usage.key_cert_sign() || usage.crl_sign())
+    }
+
+    /// Whether every TLS peer takes a handshake that is signed by this key.
+    pub fn has_tls_key(&self) -> bool {
+        public_key::kind_of(self.tbs().subject_public_key_info())
+            .is_some_and(|kind| kind != public_key::Kind::Ed25519)
     }
 
     /// The URI names; `None` if one name of any kind holds characters that could be taken for another name.
@@ -114,11 +164,6 @@ impl Certificate {
         names.map_or(Some(Vec::new()), |SubjectAltName(names)| names::uris(names))
     }
 
-    /// SubjectPublicKeyInfo.
-    pub fn public_key_der(&self) -> Option<Vec<u8>> {
-        self.tbs().subject_public_key_info().to_der().ok()
-    }
-
     /// Milliseconds since the epoch.
     pub fn not_before(&self) -> f64 {
         milliseconds(self.tbs().validity().not_before)
@@ -128,125 +173,20 @@ impl Certificate {
         milliseconds(self.tbs().validity().not_after)
     }
 
-    /// Upper-case hexadecimal in whole bytes, with a sign if negative, as OpenSSL writes it.
+    /// Upper-case hexadecimal in whole bytes, as OpenSSL writes it.
     pub fn serial_number(&self) -> String {
         let bytes = self.tbs().serial_number().as_bytes();
-        let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
-        let mut magnitude = bytes.to_vec();
-        if negative {
-            negate(&mut magnitude);
-        }
-        let zeros = magnitude.iter().take_while(|&&byte| byte == 0).count();
-        let hex: String = magnitude[zeros..]
-            .iter()
-            .map(|byte| format!("{byte:02X}"))
-            .collect();
-        match (hex.as_str(), negative) {
-            ("", _) => "0".into(),
-            (_, true) => format!("-{hex}"),
-            (_, false) => hex,
+        let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+        match &bytes[zeros..] {
+            [] => "0".into(),
+            bytes => bytes.iter().map(|byte| format!("{byte:02X}")).collect(),
         }
     }
-}
-
-impl Profile {
-    /// All that OpenSSL decodes when it first looks at a certificate (`x509v3_cache_extensions`) is decoded here.
-    fn read(tbs: &TbsCertificate) -> Option<Self> {
-        let Some(extensions) = tbs.extensions() else {
-            return Some(Self::default());
-        };
-        if tbs.version() != Version::V3 || !all_known_and_unique(extensions) {
-            return None;
-        }
-        let profile = Self {
-            basic_constraints: decode(extensions)?,
-            key_usage: decode(extensions)?,
-            extended_key_usage: decode(extensions)?,
-            subject_alt_name: decode(extensions)?,
-            subject_key: decode(extensions)?,
-            authority_key: decode(extensions)?,
-        };
-        let constraints: Option<NameConstraints> = decode(extensions)?;
-        let crls: Option<CrlDistributionPoints> = decode(extensions)?;
-        let sound = names::are_readable(&profile.subject_alt_name, &profile.authority_key)
-            && constraints.is_none_or(|constraints| names::are_constraints_readable(&constraints))
-            && crls.is_none_or(|CrlDistributionPoints(points)| {
-                points.iter().all(names::is_point_readable)
-            })
-            && profile
-                .key_usage
-                .is_none_or(|KeyUsage(bits)| !bits.is_empty())
-            && netscape_type_is_bits(extensions);
-        sound.then_some(profile)
-    }
-}
-
-/// `Some(None)` if there is no such extension, `None` if it is not what it should be.
-fn decode<'a, T: AssociatedOid + Decode<'a>>(extensions: &'a Extensions) -> Option<Option<T>> {
-    extensions
-        .iter()
-        .find(|extension| extension.extn_id == T::OID)
-        .map(|extension| extension.extn_value.as_bytes())
-        .map(|value| T::from_der(value).ok().filter(|_| are_shortest(value)))
-        .map_or(Some(None), |decoded| decoded.map(Some))
-}
-
-const NETSCAPE_CERT_TYPE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.113730.1.1");
-
-/// What may be critical (RFC 5280, section 4.2): what is checked here, and what binds only the one who connects (names,
-/// policies, revocation).
-const KNOWN: [ObjectIdentifier; 13] = {
-    use x509_cert::der::oid::db::rfc5280 as oid;
-    [
-        BasicConstraints::OID,
-        KeyUsage::OID,
-        ExtendedKeyUsage::OID,
-        SubjectAltName::OID,
-        SubjectKeyIdentifier::OID,
-        AuthorityKeyIdentifier::OID,
-        NameConstraints::OID,
-        CrlDistributionPoints::OID,
-        oid::ID_CE_CERTIFICATE_POLICIES,
-        oid::ID_CE_POLICY_MAPPINGS,
-        oid::ID_CE_POLICY_CONSTRAINTS,
-        oid::ID_CE_INHIBIT_ANY_POLICY,
-        NETSCAPE_CERT_TYPE,
-    ]
-};
-
-/// OpenSSL decodes these, and nothing that an agent meets has them: proxy certificates (RFC 3820), addresses (RFC 3779).
-const REFUSED: [ObjectIdentifier; 3] = [
-    ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.1.14"),
-    ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.1.7"),
-    ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.1.8"),
-];
-
-fn all_known_and_unique(extensions: &[Extension]) -> bool {
-    let mut seen = HashSet::new();
-    extensions.iter().all(|extension| {
-        let id = &extension.extn_id;
-        seen.insert(id) && !REFUSED.contains(id) && (!extension.critical || KNOWN.contains(id))
-    })
-}
-
-fn netscape_type_is_bits(extensions: &[Extension]) -> bool {
-    extensions
-        .iter()
-        .find(|extension| extension.extn_id == NETSCAPE_CERT_TYPE)
-        .is_none_or(|extension| BitStringRef::from_der(extension.extn_value.as_bytes()).is_ok())
 }
 
 fn milliseconds(time: Time) -> f64 {
     // Up to the year 9999: exact.
     time.to_unix_duration().as_secs() as f64 * 1_000.0
-}
-
-/// Two's complement.
-fn negate(bytes: &mut [u8]) {
-    let mut carry = true;
-    for byte in bytes.iter_mut().rev() {
-        (*byte, carry) = (!*byte).overflowing_add(u8::from(carry));
-    }
 }
 
 #[cfg(test)]
@@ -270,19 +210,21 @@ mod tests {
     #[test]
     fn serial_numbers_read_as_openssl_writes_them() {
         let root = Issuer::new("root", None);
-        let cases: [(&[u8], &str); 7] = [
-            (&[0], "0"),
-            (&[1], "01"),
-            (&[0, 0xff], "FF"),
-            (&[0xff], "-01"),
-            (&[0x80], "-80"),
-            (&[0x80, 0], "-8000"),
-            (&[0xff, 0x01], "-FF"),
-        ];
+        let cases: [(&[u8], &str); 3] = [(&[0], "0"), (&[1], "01"), (&[0, 0xff], "FF")];
         for (bytes, text) in cases {
             let leaf = Certificate::parse(&root.leaf(bytes)).expect("a certificate");
             assert_eq!(leaf.serial_number(), text);
         }
+    }
+
+    #[test]
+    fn a_negative_serial_number_is_not_readable() {
+        let der = Issuer::new("root", None).leaf(&[0xff]);
+        assert!(
+            !Certificate::parse(&der)
+                .expect("a certificate")
+                .is_readable()
+        );
     }
 
     #[test]

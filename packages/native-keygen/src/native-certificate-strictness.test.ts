@@ -1,4 +1,4 @@
-/** Where the native verifier and Node's part: the native one is the stricter, never the laxer, and never slow. */
+/** Malformed and weak certificates: both verifiers refuse them, the native one is never the laxer, and neither is slow. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
@@ -17,7 +17,7 @@ const skip = lookup.addon ? false : lookup.reason
 const { der, sequence, extension } = forge
 const { root, middle, leaf, makeIssuer, leafTbs, LEAF_EXTENSIONS } = corpus
 
-interface Strictness {
+interface Refused {
   readonly why: string
   readonly answer: () => corpus.Case
 }
@@ -26,11 +26,11 @@ const all = Object.values(LEAF_EXTENSIONS)
 const withExtension = (...more: readonly Buffer[]) => ({ chain: [leaf(root, { extensions: [...all, ...more] })] })
 const below = (parent: corpus.Issuer): corpus.Case => ({ chain: [leaf(parent)], roots: [parent.der] })
 
-/** What the native verifier says where it is the stricter: a key is compared as it is written. */
+/** What is said of a certificate whose form is wrong: a key is compared as it is written. */
 const OF_FORM = /is not a PEM certificate|does not lead|no SPIFFE ID has|for another key/
 
-/** Each is accepted by Node, as it stands in core, and refused natively. */
-const STRICTER: Record<string, Strictness> = {
+/** OpenSSL accepts each. */
+const REFUSED: Record<string, Refused> = {
   'bytes after the certificate': {
     why: 'OpenSSL drops them; what is served would not be what came',
     answer: () => ({ chain: [Buffer.concat([leaf(root), Buffer.of(0)])] }),
@@ -111,11 +111,12 @@ const STRICTER: Record<string, Strictness> = {
   },
 }
 
-for (const [what, { why, answer }] of Object.entries(STRICTER)) {
-  test(`${what}: refused natively, accepted by Node (${why})`, { skip }, () => {
+for (const [what, { why, answer }] of Object.entries(REFUSED)) {
+  test(`${what}: refused by both, in the same words (${why})`, { skip }, () => {
     const certificate = answer()
-    assert.match(String(verdictOf(native, certificate)), OF_FORM)
-    assert.equal(typeof verdictOf(nodeCertificateVerifier, certificate), 'object')
+    const verdict = verdictOf(native, certificate)
+    assert.match(String(verdict), OF_FORM)
+    assert.equal(verdictOf(nodeCertificateVerifier, certificate), verdict)
   })
 }
 
@@ -137,7 +138,7 @@ const SEEDS = [
     extension('2.5.29.31', sequence(sequence(der(0xa0, der(0xa0, forge.uri('http://crl.example.com')))))),
     extension('1.3.6.1.5.5.7.1.1', sequence(sequence(forge.oid('1.3.6.1.5.5.7.48.1'), forge.uri('http://ocsp')))),
     extension('2.5.29.32', sequence(sequence(forge.oid('1.2.3.4')))),
-    extension('2.16.840.1.113730.1.1', der(0x03, Buffer.of(5, 0xa0))),
+    extension('2.16.840.1.113730.1.1', der(0x03, Buffer.of(5, 0xe0))),
     extension('2.5.29.30', sequence(der(0xa0, sequence(der(0x86, 'cluster.local'))))),
   ],
   [
@@ -176,7 +177,7 @@ test('whatever is damaged, nothing is accepted natively that Node refuses, or ot
       return
     }
     seen[typeof there === 'object' ? 'Node alone' : 'neither']++
-    if (typeof there === 'object') assert.match(here, OF_FORM)
+    if (typeof there === 'object') assert.match(here, OF_FORM, here)
   })
   fc.assert(damaged, { numRuns: process.env['LIVERY_SLOW'] ? 100_000 : 3_000 })
   assert.ok(seen.both > 0 && seen.neither > 0, JSON.stringify(seen))
@@ -259,4 +260,44 @@ for (const [what, bomb] of Object.entries(BOMBS)) {
     // The best of three: the machine that runs the tests has other things to do.
     assert.ok(Math.min(...times) < 50, `it took ${times.map(time => time.toFixed(1))} ms`)
   })
+}
+
+/** Up to ten certificates and a hundred roots that all have the same name: every way has to be tried, or given up. */
+const CROWDS: Record<string, () => corpus.Case> = {
+  'a hundred roots of one name with P-384 keys': () => {
+    const roots = Array.from({ length: 100 }, () => crowded('P-384'))
+    const stranger = crowded('P-384')
+    return { chain: [leaf(stranger), ...roots.slice(0, 9).map(({ der }) => der)], roots: roots.map(({ der }) => der) }
+  },
+  'nine CAs that all certify each other, under a hundred roots of other keys': () => {
+    const key = corpus.ecKey('P-521')
+    const signer = { subject: forge.name('crowd'), key, scheme: forge.ECDSA_SHA512 }
+    const ring = Array.from({ length: 9 }, () => makeIssuer('crowd', { ...signer, parent: signer }).der)
+    return { chain: [leaf(signer), ...ring], roots: Array.from({ length: 100 }, () => crowded('P-384').der) }
+  },
+  'nine CAs that all certify each other, each too short a path for the others': () => {
+    const signer = { subject: forge.name('crowd'), key: corpus.ecKey(), scheme: forge.ECDSA_SHA256 }
+    const extensions = [forge.basicConstraints({ ca: true, pathLength: 9 }), forge.keyUsage(5)]
+    const ring = Array.from({ length: 9 }, () => makeIssuer('crowd', { ...signer, extensions, parent: signer }).der)
+    return { chain: [leaf(signer), ...ring], roots: [crowded('P-256').der] }
+  },
+}
+
+const crowded = (curve: string) => makeIssuer('crowd', { key: corpus.ecKey(curve), scheme: forge.ECDSA_SHA384 })
+
+for (const [what, crowd] of Object.entries(CROWDS)) {
+  for (const [who, verifier] of Object.entries({ natively: native, 'by Node': nodeCertificateVerifier })) {
+    test(`${what}: refused ${who} within 50 ms of CPU time`, () => {
+      const answer = crowd()
+      const chain = answer.chain.map(der => derToPem(der, 'CERTIFICATE'))
+      const expected = corpus.expectationOf(answer)
+      const times = [1, 2, 3].map(() => {
+        const start = process.cpuUsage()
+        assert.throws(() => verifier.verify(chain, expected), /does not lead .* is one of too many that share a name/)
+        const { user, system } = process.cpuUsage(start)
+        return (user + system) / 1_000
+      })
+      assert.ok(Math.min(...times) < 50, `it took ${times.map(time => time.toFixed(1))} ms`)
+    })
+  }
 }

@@ -220,7 +220,15 @@ function keyAndDateCases(): Record<string, Case> {
 }
 
 export function corpus(): Record<string, Case> {
-  return { ...identityCases(), ...keyAndDateCases(), ...usageAndFormCases(), ...pathCases(), ...algorithmCases() }
+  return {
+    ...identityCases(),
+    ...keyAndDateCases(),
+    ...usageAndFormCases(),
+    ...pathCases(),
+    ...issuerRuleCases(),
+    ...nameConstraintCases(),
+    ...algorithmCases(),
+  }
 }
 
 function usageAndFormCases(): Record<string, Case> {
@@ -258,8 +266,8 @@ function usageAndFormCases(): Record<string, Case> {
     'a small serial number': serial(1),
     'the serial number 0': serial(0),
     'a serial number with its top bit set': serial(0, 0xff, 1),
-    'a negative serial number': serial(0x80, 1),
-    'the serial number -1': serial(0xff),
+    'a negative serial number': { ...serial(0x80, 1), refused: /not a PEM certificate that can be relied on/ },
+    'the serial number -1': { ...serial(0xff), refused: /not a PEM certificate that can be relied on/ },
     'no certificate': { chain: [Buffer.from('junk')], refused: /element 0 of the chain is not a PEM certificate/ },
     'no certificate behind the leaf': { chain: [good, Buffer.from([0x30, 0x00])], refused: /element 1 of the chain/ },
     'half a certificate': { chain: [good.subarray(0, good.length / 2)], refused: /element 0 of the chain/ },
@@ -332,6 +340,158 @@ function pathCases(): Record<string, Case> {
     'the signature of another': { chain: [forge.signed(leafTbs(root), stranger)], refused: NO_PATH },
     'the key identifier of another issuer': { ...keyIdentifierCase(Buffer.of(9, 9, 9)), refused: NO_PATH },
     'the key identifier of its issuer': keyIdentifierCase(Buffer.of(1, 2, 3)),
+  }
+}
+
+/** A leaf below an intermediate with these extensions more, and what is wrong with that. */
+function belowMiddle(extensions: readonly Buffer[], refused?: RegExp, parts: Overrides = {}): Case {
+  const issuer = makeIssuer('middle', { parent: root, extensions: [...CA_EXTENSIONS, ...extensions] })
+  return { chain: [leaf(issuer, parts), issuer.der], ...(refused && { refused }) }
+}
+
+function issuerRuleCases(): Record<string, Case> {
+  const codeSigning = forge.extendedKeyUsage('1.3.6.1.5.5.7.3.3')
+  const any = forge.extendedKeyUsage('2.5.29.37.0')
+  const tls = LEAF_EXTENSIONS.extendedKeyUsage
+  const usage = (...bits: readonly number[]): Case => ({
+    chain: [leaf(root, withExtensions({ keyUsage: forge.keyUsage(...bits) }))],
+  })
+  const NO_USAGE = /element 1 of the chain has an extended key usage without server and client authentication/
+  const NO_EXTENSION = /element 1 of the chain has an extension that is malformed, repeated, unknown and critical/
+  const strictRoot = makeIssuer('strict root', { extensions: [...CA_EXTENSIONS, codeSigning] })
+  const nobody = makeIssuer('', { parent: root, subject: forge.NO_NAME })
+  const good = makeIssuer('crossed twice', { parent: root })
+  const forCode = makeIssuer('crossed twice', {
+    parent: root,
+    key: good.key,
+    extensions: [...CA_EXTENSIONS, codeSigning],
+  })
+  const selfIssued = makeIssuer('tight', {
+    parent: root,
+    extensions: [forge.basicConstraints({ ca: true, pathLength: 0 }), CA_KEY_USAGE],
+  })
+  const renewedKey = makeIssuer('tight', { parent: selfIssued })
+  const twoAlgorithms = makeIssuer('two algorithms', { algorithm: forge.ECDSA_SHA384.algorithm })
+  return {
+    'an intermediate for code signing': belowMiddle([codeSigning], NO_USAGE),
+    'an intermediate for server authentication alone': belowMiddle(
+      [forge.extendedKeyUsage(forge.SERVER_AUTH)],
+      NO_USAGE,
+    ),
+    'an intermediate for any usage': belowMiddle([any], NO_USAGE),
+    'an intermediate for both kinds of authentication': belowMiddle([tls]),
+    'a root for code signing': {
+      chain: [leaf(strictRoot)],
+      roots: [strictRoot.der],
+      refused: /the root with serial [0-9a-f]+ has an extended key usage without/,
+    },
+    'the intermediate for code signing first, the good one behind': { chain: [leaf(good), forCode.der, good.der] },
+    'the good one first, the intermediate for code signing behind': { chain: [leaf(good), good.der, forCode.der] },
+    'a leaf that may encipher only': { ...usage(2), refused: /key usage lacks digitalSignature/ },
+    'a leaf that may sign certificates': { ...usage(0, 5), refused: /key usage has keyCertSign or cRLSign/ },
+    'a leaf that may sign revocation lists': { ...usage(0, 6), refused: /key usage has keyCertSign or cRLSign/ },
+    'a leaf for signatures and key encipherment': usage(0, 2),
+    'a leaf with an Ed25519 key': otherKey(generateKeyPairSync('ed25519').privateKey),
+    'a leaf with an RSA-1024 key': otherKey(rsaKey(1024)),
+    'a leaf on secp256k1': otherKey(ecKey('secp256k1')),
+    'a path length without a CA': {
+      chain: [leaf(root, withExtensions({ basicConstraints: forge.basicConstraints({ ca: false, pathLength: 0 }) }))],
+      refused: /not a PEM certificate that can be relied on/,
+    },
+    'an unknown critical extension above': belowMiddle(
+      [extension('1.2.3.4', Buffer.of(5, 0), { critical: true })],
+      NO_EXTENSION,
+    ),
+    'constraints on policies': belowMiddle([extension('2.5.29.36', sequence(der(0x80, Buffer.of(0))))], NO_EXTENSION),
+    'a policy': belowMiddle([extension('2.5.29.32', sequence(sequence(forge.oid('1.2.3.4'))), { critical: true })]),
+    'an issuer without a name': { chain: [leaf(nobody), nobody.der], refused: NO_PATH },
+    'a self-issued intermediate where none is allowed': {
+      chain: [leaf(renewedKey), renewedKey.der, selfIssued.der],
+      refused: /allows fewer intermediates below it/,
+    },
+    'a root that names two algorithms': {
+      chain: [leaf(twoAlgorithms)],
+      roots: [twoAlgorithms.der],
+      refused: /or one that the certificate does not name/,
+    },
+  }
+}
+
+function otherKey(key: KeyObject): Case {
+  const publicKey = forge.spki(key)
+  return {
+    chain: [leaf(root, { publicKey })],
+    key: { publicKeyDer: publicKey },
+    refused: /its key is not one that every TLS peer takes/,
+  }
+}
+
+function nameConstraintCases(): Record<string, Case> {
+  const subtree = (tag: number, base: string | Buffer) => sequence(der(tag, base))
+  const uriTree = (base: string) => subtree(0x86, base)
+  const dnsTree = (base: string) => subtree(0x82, base)
+  const constrain = (permitted: readonly Buffer[], excluded: readonly Buffer[] = [], critical = true) =>
+    extension(
+      '2.5.29.30',
+      sequence(
+        ...(permitted.length > 0 ? [der(0xa0, ...permitted)] : []),
+        ...(excluded.length > 0 ? [der(0xa1, ...excluded)] : []),
+      ),
+      { critical },
+    )
+  const FORBIDDEN = /element 1 of the chain forbids a name of a certificate below it/
+  const UNSUPPORTED = /element 1 of the chain has an extension that is malformed/
+  const withDns = (name: string) => withNames(forge.uri(identity), forge.dns(name))
+  const withIp = (...bytes: readonly number[]) => withNames(forge.uri(identity), der(0x87, Buffer.from(bytes)))
+  const ten = subtree(0x87, Buffer.of(10, 0, 0, 0, 255, 0, 0, 0))
+  const constrainedRoot = makeIssuer('constrained', {
+    extensions: [...CA_EXTENSIONS, constrain([uriTree('example.com')])],
+  })
+  const many = Array.from({ length: 200 }, (_, index) => dnsTree(`a${index}.example`))
+  const manyNames = withNames(
+    forge.uri(identity),
+    ...Array.from({ length: 200 }, (_, index) => forge.dns(`b${index}.example`)),
+  )
+  return {
+    'its trust domain is permitted': belowMiddle([constrain([uriTree('cluster.local')])]),
+    'its trust domain is permitted in capitals': belowMiddle([constrain([uriTree('CLUSTER.Local')])]),
+    'the parent of its trust domain is permitted': belowMiddle([constrain([uriTree('.local')])]),
+    'another trust domain is permitted': belowMiddle([constrain([uriTree('example.com')])], FORBIDDEN),
+    'the same, not critical': belowMiddle([constrain([uriTree('example.com')], [], false)], FORBIDDEN),
+    'a host above its trust domain is permitted, not those below': belowMiddle(
+      [constrain([uriTree('local')])],
+      FORBIDDEN,
+    ),
+    'its trust domain is excluded': belowMiddle([constrain([], [uriTree('cluster.local')])], FORBIDDEN),
+    'a host above its trust domain is excluded': belowMiddle([constrain([], [uriTree('local')])], FORBIDDEN),
+    'another trust domain is excluded': belowMiddle([constrain([], [uriTree('example.com')])]),
+    'the root permits another trust domain': {
+      chain: [leaf(constrainedRoot)],
+      roots: [constrainedRoot.der],
+      refused: /the root with serial [0-9a-f]+ forbids a name/,
+    },
+    'its DNS name is permitted': belowMiddle([constrain([dnsTree('svc')])], undefined, withDns('web.svc')),
+    'its DNS name is not permitted': belowMiddle([constrain([dnsTree('com')])], FORBIDDEN, withDns('web.svc')),
+    'its DNS name is excluded': belowMiddle([constrain([], [dnsTree('svc')])], FORBIDDEN, withDns('web.svc')),
+    'a wildcard covers an excluded name': belowMiddle([constrain([], [dnsTree('a.svc')])], FORBIDDEN, withDns('*.svc')),
+    'its common name is an excluded DNS name': belowMiddle([constrain([], [dnsTree('svc')])], FORBIDDEN, {
+      subject: forge.name('web.svc'),
+    }),
+    'its address is permitted': belowMiddle([constrain([ten])], undefined, withIp(10, 1, 2, 3)),
+    'its address is not permitted': belowMiddle([constrain([ten])], FORBIDDEN, withIp(11, 1, 2, 3)),
+    'constraints on mail names, and none there': belowMiddle([constrain([subtree(0x81, 'example.com')])]),
+    'constraints on mail names, and one there': belowMiddle(
+      [constrain([subtree(0x81, 'example.com')])],
+      FORBIDDEN,
+      withNames(forge.uri(identity), der(0x81, 'web@example.com')),
+    ),
+    'constraints on directory names': belowMiddle([constrain([sequence(der(0xa4, forge.name('x')))])], UNSUPPORTED),
+    'constraints that say nothing': belowMiddle([constrain([])], UNSUPPORTED),
+    'more comparisons than are made': belowMiddle(
+      [constrain(many)],
+      /too many that share a name or constrain names/,
+      manyNames,
+    ),
   }
 }
 

@@ -61,9 +61,17 @@ pub struct ChainFacts {
     pub is_ca: bool,
     /// Whether an extended key usage, if there is one, names server and client authentication.
     pub serves_tls: bool,
+    /// Whether a key usage, if there is one, has digitalSignature.
+    pub signs_handshakes: bool,
+    /// Whether a key usage has keyCertSign or cRLSign.
+    pub claims_to_certify: bool,
+    /// Whether the leaf's key is RSA of 2048 to 8192 bits, P-256, P-384 or P-521.
+    pub has_tls_key: bool,
     pub serial_number: String,
     /// Absent if there is none.
     pub path: Option<ChainPath>,
+    /// Why there is none, where a certificate is named as the issuer.
+    pub refusal: Option<PathRefusal>,
 }
 
 #[napi(object, object_from_js = false)]
@@ -74,6 +82,16 @@ pub struct ChainPath {
     pub version: String,
     /// SHA-256 (hex) of the root's DER.
     pub root_fingerprint: String,
+    /// Milliseconds since the epoch: when all certificates of the path are valid, the root too.
+    pub not_before: f64,
+    pub not_after: f64,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct PathRefusal {
+    pub rule: String,
+    /// Index of the issuer that broke the rule: in the chain, and after that in the anchors.
+    pub at: u32,
 }
 
 /// The facts about a chain, or the index of the first element that is no certificate.
@@ -93,6 +111,10 @@ pub fn read_chain(question: ChainQuestion) -> Result<Either<ChainFacts, u32>> {
             "Cannot read a chain: it is empty",
         ));
     };
+    let (path, refusal) = match path_of(&chain, &question) {
+        Ok(path) => (Some(path), None),
+        Err(refusal) => (None, refusal),
+    };
     Ok(Either::A(ChainFacts {
         uris: leaf
             .uris()
@@ -102,8 +124,12 @@ pub fn read_chain(question: ChainQuestion) -> Result<Either<ChainFacts, u32>> {
         not_after: leaf.not_after(),
         is_ca: leaf.is_ca(),
         serves_tls: leaf.serves_tls(),
+        signs_handshakes: leaf.signs_handshakes(),
+        claims_to_certify: leaf.claims_to_certify(),
+        has_tls_key: leaf.has_tls_key(),
         serial_number: leaf.serial_number(),
-        path: path_of(&chain, &question),
+        path,
+        refusal,
     }))
 }
 
@@ -113,10 +139,13 @@ fn key_matches(leaf: &Certificate, question: &ChainQuestion) -> Option<bool> {
         (None, Some(der)) => der.to_vec(),
         (None, None) => return None,
     };
-    Some(leaf.public_key_der().is_some_and(|key| key == wanted))
+    Some(leaf.public_key_der() == wanted)
 }
 
-fn path_of(chain: &[Certificate], question: &ChainQuestion) -> Option<ChainPath> {
+fn path_of(
+    chain: &[Certificate],
+    question: &ChainQuestion,
+) -> std::result::Result<ChainPath, Option<PathRefusal>> {
     let anchors: Vec<&Certificate> = question
         .anchors
         .iter()
@@ -126,15 +155,23 @@ fn path_of(chain: &[Certificate], question: &ChainQuestion) -> Option<ChainPath>
         latest_not_before: question.now + question.max_clock_skew,
         now: question.now,
     };
-    let path = find_path(chain, &anchors, now)?;
+    let path = find_path(chain, &anchors, now).map_err(|refusal| {
+        refusal.map(|refusal| PathRefusal {
+            rule: refusal.rule.code().into(),
+            at: refusal.at as u32,
+        })
+    })?;
     let ders: Vec<&[u8]> = path.chain.iter().map(|&index| chain[index].der()).collect();
-    Some(ChainPath {
+    Ok(ChainPath {
         chain_pem: ders
             .iter()
             .map(|der| pem_rfc7468::encode_string("CERTIFICATE", LineEnding::LF, der).ok())
-            .collect::<Option<String>>()?,
+            .collect::<Option<String>>()
+            .ok_or(None)?,
         version: sha256_hex(&ders),
         root_fingerprint: question.anchors[path.anchor].fingerprint.clone(),
+        not_before: path.not_before,
+        not_after: path.not_after,
     })
 }
 

@@ -3,7 +3,7 @@
 use x509_cert::der::{Any, Tag, Tagged};
 use x509_cert::ext::pkix::crl::dp::DistributionPoint;
 use x509_cert::ext::pkix::name::{DistributionPointName, GeneralName, OtherName};
-use x509_cert::ext::pkix::{AuthorityKeyIdentifier, NameConstraints, SubjectAltName};
+use x509_cert::ext::pkix::{AuthorityKeyIdentifier, SubjectAltName};
 use x509_cert::name::{Name, RelativeDistinguishedName};
 
 use super::object_identifiers::is_shortest;
@@ -56,18 +56,6 @@ pub fn are_readable(
         .all(is_general_name_readable)
 }
 
-pub fn are_constraints_readable(constraints: &NameConstraints) -> bool {
-    let subtrees = [
-        &constraints.permitted_subtrees,
-        &constraints.excluded_subtrees,
-    ];
-    subtrees
-        .into_iter()
-        .flatten()
-        .flatten()
-        .all(|subtree| is_general_name_readable(&subtree.base))
-}
-
 /// A name relative to another is nothing that anybody writes; a point without any name is an error to OpenSSL as well.
 pub fn is_point_readable(point: &DistributionPoint) -> bool {
     let issuers = point.crl_issuer.iter().flatten();
@@ -84,8 +72,56 @@ fn is_general_name_readable(name: &GeneralName) -> bool {
         GeneralName::DirectoryName(name) => is_readable(name),
         GeneralName::RegisteredId(id) => is_shortest(id.as_bytes()),
         GeneralName::OtherName(OtherName { value, .. }) => is_value_readable(value),
+        GeneralName::IpAddress(address) => matches!(address.as_bytes().len(), 4 | 16),
         _ => true,
     }
+}
+
+/// Whether the names of an issuer can be read by every peer: Go refuses a certificate with a URI that it cannot parse, and
+/// one whose names are critical and all of kinds that it does not read.
+pub fn are_issuer_names(names: &[GeneralName], critical: bool) -> bool {
+    let known = names.iter().any(|name| {
+        matches!(
+            name,
+            GeneralName::UniformResourceIdentifier(_)
+                | GeneralName::DnsName(_)
+                | GeneralName::Rfc822Name(_)
+                | GeneralName::IpAddress(_)
+        )
+    });
+    (known || !critical)
+        && names.iter().all(|name| match name {
+            GeneralName::UniformResourceIdentifier(uri) => host_of(uri.as_str()).is_some(),
+            GeneralName::DnsName(text) => is_host(text.as_str().trim_start_matches("*.")),
+            GeneralName::Rfc822Name(text) => is_plain(text.as_bytes()),
+            _ => true,
+        })
+}
+
+/// The host of a URI that is nothing but `scheme://host/path`: what else an authority can hold, verifiers read differently.
+pub fn host_of(uri: &str) -> Option<&str> {
+    let (scheme, rest) = uri.split_once("://")?;
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let plain = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"/._~-".contains(&byte))
+    };
+    (!scheme.is_empty()
+        && scheme.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && plain(path)
+        && is_host(host))
+    .then_some(host)
+}
+
+/// Labels with dots between them.
+pub fn is_host(text: &str) -> bool {
+    text.len() <= 253
+        && text.split('.').all(|label| {
+            (1..=63).contains(&label.len())
+                && label
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        })
 }
 
 /// The URI names, or `None` if any name could be taken for more than one where names are written as a list. Nothing that

@@ -1,15 +1,33 @@
-//! From a leaf to a trust anchor, by the rules of core's JavaScript verifier.
+//! From a leaf to a trust anchor: the search, by the rules of `issuing.rs`, within bounds. Core's `chain-path.ts` is the
+//! same search, step by step, so that both find the same path and the same fault.
 
-use x509_cert::ext::pkix::KeyUsage;
-use x509_cert::ext::pkix::name::GeneralName;
+use super::Certificate;
+use super::issuing::{Rule, check, is_named_issuer};
+use super::signature::{Weakness, is_known_signed_by, is_signed_by, scheme};
 
-use super::signature::{is_known_signed_by, is_signed_by};
-use super::{Certificate, Profile};
+/// Signatures that one search checks. The dearest cost half a millisecond, and the event loop waits.
+const MAX_SIGNATURES: usize = 25;
+/// Partial paths that one search follows: certificates that all certify each other make hundreds of thousands.
+const MAX_PATHS: usize = 100;
+/// Names compared with name constraints in one search.
+const MAX_COMPARISONS: usize = 20_000;
 
 /// Indices: of the certificates in their order, leaf first, and of the anchor above them.
+#[derive(Debug, PartialEq)]
 pub struct Path {
     pub chain: Vec<usize>,
     pub anchor: usize,
+    /// Milliseconds since the epoch: when all of them, the anchor too, are valid.
+    pub not_before: f64,
+    pub not_after: f64,
+}
+
+/// Why no path was found, where a certificate was there that is named as the issuer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Refusal {
+    pub rule: Rule,
+    /// Index of the issuer that broke it: of the certificates, and after them of the anchors.
+    pub at: usize,
 }
 
 /// When a certificate has to be valid, milliseconds since the epoch.
@@ -20,95 +38,182 @@ pub struct Now {
     pub now: f64,
 }
 
-/// The shortest path, in whatever order the intermediates come; `chain` starts with the leaf. Each certificate is tried
-/// once, so ten of them cost at most 45 signatures and one more for each of them and anchor of the right name.
-pub fn find_path(chain: &[Certificate], anchors: &[&Certificate], now: Now) -> Option<Path> {
-    let mut unused: Vec<usize> = (1..chain.len()).collect();
-    let mut paths = vec![vec![0]];
-    let mut next = 0;
-    while let Some(path) = paths.get(next).cloned() {
-        let certificates: Vec<&Certificate> = path.iter().map(|&index| &chain[index]).collect();
-        let anchor = anchors
-            .iter()
-            .position(|anchor| is_issuer(anchor, &certificates, now));
-        if let Some(anchor) = anchor {
-            return Some(Path {
-                chain: path,
-                anchor,
-            });
+/// The path that is valid longest (no longer than its leaf), among those the one usable first, then the shortest, in
+/// whatever order the intermediates come; `chain` starts with the leaf. Any good path will do: a certificate that breaks
+/// a rule closes only the paths through it.
+pub fn find_path(
+    chain: &[Certificate],
+    anchors: &[&Certificate],
+    now: Now,
+) -> Result<Path, Option<Refusal>> {
+    let mut search = Search {
+        chain,
+        anchors,
+        now,
+        checked: Vec::new(),
+        comparisons: MAX_COMPARISONS,
+        best: None,
+        refusal: None,
+    };
+    search.run();
+    search.best.ok_or(search.refusal)
+}
+
+/// The same on DER. A certificate that cannot be read is in no path.
+pub fn find_path_in(chain: &[&[u8]], anchors: &[&[u8]], now: Now) -> Result<Path, Option<Refusal>> {
+    let read = |ders: &[&[u8]]| ders.iter().map(|der| Certificate::parse(der)).collect();
+    let (chain, anchors): (Option<Vec<_>>, Option<Vec<_>>) = (read(chain), read(anchors));
+    let (chain, anchors) = (chain.ok_or(None)?, anchors.ok_or(None)?);
+    find_path(&chain, &anchors.iter().collect::<Vec<_>>(), now)
+}
+
+struct Search<'a> {
+    chain: &'a [Certificate],
+    anchors: &'a [&'a Certificate],
+    now: Now,
+    /// Subject, issuer, and whether the one is signed by the other.
+    checked: Vec<(usize, usize, bool)>,
+    comparisons: usize,
+    best: Option<Path>,
+    refusal: Option<Refusal>,
+}
+
+impl<'a> Search<'a> {
+    /// Breadth first.
+    fn run(&mut self) {
+        if self.chain.is_empty() {
+            return;
         }
-        unused.retain(|&index| {
-            let longer = is_issuer(&chain[index], &certificates, now);
-            if longer {
+        let mut paths = vec![vec![0]];
+        let mut next = 0;
+        while let Some(path) = paths.get(next).cloned() {
+            next += 1;
+            if self.end_under_anchor(&path) || self.is_exhausted() {
+                return;
+            }
+            for index in 1..self.chain.len() {
+                if path.contains(&index) || self.is_repeated(index) || !self.extends(&path, index) {
+                    continue;
+                }
+                if paths.len() == MAX_PATHS {
+                    self.note(Rule::Effort, index);
+                    return;
+                }
                 paths.push([path.as_slice(), &[index]].concat());
             }
-            !longer
-        });
-        next += 1;
-    }
-    None
-}
-
-/// Whether `issuer` stands over `path`, all but the signature first: that is what costs.
-fn is_issuer(issuer: &Certificate, path: &[&Certificate], now: Now) -> bool {
-    let [.., subject] = path else {
-        return false;
-    };
-    let (Some(above), Some(below)) = (&issuer.profile, &subject.profile) else {
-        return false;
-    };
-    issuer.not_before() <= now.latest_not_before
-        && issuer.not_after() > now.now
-        && subject.tbs().issuer() == issuer.tbs().subject()
-        && may_sign(above, path)
-        && is_authority(issuer, above, below)
-        && if path.len() == 1 {
-            is_signed_by(subject, issuer)
-        } else {
-            is_known_signed_by(subject, issuer)
         }
-}
+    }
 
-fn may_sign(profile: &Profile, path: &[&Certificate]) -> bool {
-    let signs = profile
-        .key_usage
-        .as_ref()
-        .is_none_or(KeyUsage::key_cert_sign);
-    let Some(constraints) = profile.basic_constraints.as_ref().filter(|it| it.ca) else {
-        return false;
-    };
-    // RFC 5280, section 4.2.1.9: neither the leaf nor a self-issued intermediate counts.
-    let intermediates = path[1..]
-        .iter()
-        .filter(|certificate| certificate.tbs().issuer() != certificate.tbs().subject())
-        .count();
-    let short_enough = constraints
-        .path_len_constraint
-        .is_none_or(|length| intermediates <= usize::from(length));
-    signs && short_enough
-}
-
-/// The authority key identifier, as far as it says something, is this issuer's (RFC 5280, section 4.2.1.1).
-fn is_authority(issuer: &Certificate, above: &Profile, below: &Profile) -> bool {
-    let Some(authority) = &below.authority_key else {
-        return true;
-    };
-    let key_fits = match (&authority.key_identifier, &above.subject_key) {
-        (Some(wanted), Some(subject_key)) => *wanted == subject_key.0,
-        _ => true,
-    };
-    let serial_fits = authority
-        .authority_cert_serial_number
-        .as_ref()
-        .is_none_or(|wanted| wanted == issuer.tbs().serial_number());
-    let mut names = authority.authority_cert_issuer.iter().flatten();
-    let name_fits = names
-        .find_map(|name| match name {
-            GeneralName::DirectoryName(name) => Some(name),
-            _ => None,
+    /// Whether the search is over: nothing better can come.
+    fn end_under_anchor(&mut self, path: &[usize]) -> bool {
+        (0..self.anchors.len()).any(|anchor| {
+            let at = self.chain.len() + anchor;
+            self.extends(path, at) && self.offer(path, at)
         })
-        .is_none_or(|wanted| wanted == issuer.tbs().issuer());
-    key_fits && serial_fits && name_fits
+    }
+
+    fn certificate(&self, index: usize) -> &'a Certificate {
+        match self.chain.get(index) {
+            Some(certificate) => certificate,
+            None => self.anchors[index - self.chain.len()],
+        }
+    }
+
+    fn is_repeated(&self, index: usize) -> bool {
+        let der = self.chain[index].der();
+        self.chain[1..index].iter().any(|other| other.der() == der)
+    }
+
+    fn extends(&mut self, path: &[usize], at: usize) -> bool {
+        let last = path.len() - 1;
+        let (issuer, subject) = (self.certificate(at), self.certificate(path[last]));
+        if !is_named_issuer(issuer, subject) {
+            return false;
+        }
+        let certificates: Vec<&Certificate> =
+            path.iter().map(|&index| &self.chain[index]).collect();
+        let verdict = check(issuer, &certificates, self.now, &mut self.comparisons)
+            .and_then(|()| self.check_signature(path[last], at));
+        if let Err(rule) = verdict {
+            self.note(rule, at);
+        }
+        verdict.is_ok()
+    }
+
+    fn check_signature(&mut self, below: usize, above: usize) -> Result<(), Rule> {
+        let (subject, issuer) = (self.certificate(below), self.certificate(above));
+        let scheme = scheme(subject, issuer).map_err(|weakness| match weakness {
+            Weakness::Key => Rule::Key,
+            Weakness::Algorithm => Rule::Algorithm,
+        })?;
+        let known = |(s, i, _): &&(usize, usize, bool)| (*s, *i) == (below, above);
+        let good = match self.checked.iter().find(known) {
+            Some((.., good)) => *good,
+            None if self.checked.len() == MAX_SIGNATURES => return Err(Rule::Effort),
+            None => {
+                let good = if below == 0 {
+                    is_signed_by(subject, issuer, scheme)
+                } else {
+                    is_known_signed_by(subject, issuer, scheme)
+                };
+                self.checked.push((below, above, good));
+                good
+            }
+        };
+        if good { Ok(()) } else { Err(Rule::Signature) }
+    }
+
+    /// Takes a whole path if it is better than the best. `true` if no other can be better still.
+    fn offer(&mut self, path: &[usize], at: usize) -> bool {
+        let all = || {
+            path.iter()
+                .chain([&at])
+                .map(|&index| self.certificate(index))
+        };
+        let not_before = all()
+            .map(Certificate::not_before)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let not_after = all()
+            .map(Certificate::not_after)
+            .fold(f64::INFINITY, f64::min);
+        if not_before >= not_after {
+            self.note(Rule::Dates, at);
+            return false;
+        }
+        let usable_from = |not_before: f64| not_before.max(self.now.now);
+        let is_better = self.best.as_ref().is_none_or(|best| {
+            not_after > best.not_after
+                || not_after == best.not_after
+                    && usable_from(not_before) < usable_from(best.not_before)
+        });
+        let leaf = &self.chain[0];
+        let is_best = not_after == leaf.not_after()
+            && usable_from(not_before) == usable_from(leaf.not_before());
+        if is_better {
+            self.best = Some(Path {
+                chain: path.to_vec(),
+                anchor: at - self.chain.len(),
+                not_before,
+                not_after,
+            });
+        }
+        is_best
+    }
+
+    /// Keeps the first fault that says something of the issuer, or else the first.
+    fn note(&mut self, rule: Rule, at: usize) {
+        let says_more = self
+            .refusal
+            .is_none_or(|known| known.rule.is_mistaken_identity() && !rule.is_mistaken_identity());
+        if says_more || rule == Rule::Effort {
+            self.refusal = Some(Refusal { rule, at });
+        }
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.refusal
+            .is_some_and(|refusal| refusal.rule == Rule::Effort)
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +233,8 @@ mod tests {
             latest_not_before: now,
             now,
         };
-        find_path(&chain, anchors, now).map(|path| (path.chain, path.anchor))
+        let path = find_path(&chain, anchors, now).ok()?;
+        Some((path.chain, path.anchor))
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Signatures of certificates, checked by aws-lc. SHA-1 and RSA below 2048 bits are refused.
+//! Signatures of certificates, checked by aws-lc. SHA-1, SHA-224 and MD5 are refused, and so are weak keys.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -14,17 +14,55 @@ use aws_lc_rs::signature::{
 use x509_cert::der::Encode;
 use x509_cert::der::asn1::{Any, ObjectIdentifier};
 use x509_cert::der::oid::db::{rfc5912, rfc8410};
-use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
+use x509_cert::spki::AlgorithmIdentifierOwned;
 
 use super::Certificate;
+use super::public_key::{Kind, kind_of};
 
-/// Whether `subject` is signed by the key of `issuer`.
-pub fn is_signed_by(subject: &Certificate, issuer: &Certificate) -> bool {
-    check(subject, issuer).is_some()
+/// What signs `subject` by the key of `issuer`, if it is known and strong. Costs next to nothing.
+pub fn scheme(
+    subject: &Certificate,
+    issuer: &Certificate,
+) -> Result<&'static dyn VerificationAlgorithm, Weakness> {
+    let key = issuer.tbs().subject_public_key_info();
+    let kind = kind_of(key).ok_or(Weakness::Key)?;
+    // Go cannot read a certificate that names two algorithms, a root neither.
+    if !subject.names_one_algorithm() || !issuer.names_one_algorithm() {
+        return Err(Weakness::Algorithm);
+    }
+    let algorithm = subject.parsed.signature_algorithm();
+    verification(algorithm, kind).ok_or(Weakness::Algorithm)
 }
 
-/// The same for an intermediate: it stands over thousands of leaves, so a signature that was good is remembered.
-pub fn is_known_signed_by(subject: &Certificate, issuer: &Certificate) -> bool {
+pub enum Weakness {
+    Key,
+    Algorithm,
+}
+
+/// Whether `subject` is signed by the key of `issuer`.
+pub fn is_signed_by(
+    subject: &Certificate,
+    issuer: &Certificate,
+    scheme: &'static dyn VerificationAlgorithm,
+) -> bool {
+    let key = issuer.tbs().subject_public_key_info();
+    let (Some(key), Some(signature)) = (
+        key.subject_public_key.as_bytes(),
+        subject.parsed.signature().as_bytes(),
+    ) else {
+        return false;
+    };
+    UnparsedPublicKey::new(scheme, key)
+        .verify(subject.signed_bytes(), signature)
+        .is_ok()
+}
+
+/// The same for an intermediate: thousands of leaves share it, so a signature that was good is remembered.
+pub fn is_known_signed_by(
+    subject: &Certificate,
+    issuer: &Certificate,
+    scheme: &'static dyn VerificationAlgorithm,
+) -> bool {
     let Some(pair) = fingerprint(subject, issuer) else {
         return false;
     };
@@ -33,7 +71,7 @@ pub fn is_known_signed_by(subject: &Certificate, issuer: &Certificate) -> bool {
     if known().contains(&pair) {
         return true;
     }
-    let good = is_signed_by(subject, issuer);
+    let good = is_signed_by(subject, issuer, scheme);
     if good {
         let mut known = known();
         if known.len() == MAX_KNOWN_GOOD {
@@ -50,66 +88,39 @@ static KNOWN_GOOD: LazyLock<Mutex<HashSet<[u8; 32]>>> = LazyLock::new(Mutex::def
 /// SHA-256 of the issuer's key and the subject, each whole DER and so of one length only.
 fn fingerprint(subject: &Certificate, issuer: &Certificate) -> Option<[u8; 32]> {
     let mut hash = Context::new(&SHA256);
-    hash.update(&issuer.public_key_der()?);
+    hash.update(issuer.public_key_der());
     hash.update(&subject.der);
     hash.finish().as_ref().try_into().ok()
-}
-
-fn check(subject: &Certificate, issuer: &Certificate) -> Option<()> {
-    let algorithm = subject.parsed.signature_algorithm();
-    if algorithm != subject.tbs().signature() {
-        return None;
-    }
-    let key = issuer.tbs().subject_public_key_info();
-    let key_bytes = key.subject_public_key.as_bytes()?;
-    let signature = subject.parsed.signature().as_bytes()?;
-    UnparsedPublicKey::new(verification(algorithm, key)?, key_bytes)
-        .verify(subject.signed_bytes()?, signature)
-        .ok()
 }
 
 /// What checks signatures of this algorithm by a key of this kind. RFC 5480 and 5758 (ECDSA), 4055 (RSA), 8410 (Ed25519).
 fn verification(
     algorithm: &AlgorithmIdentifierOwned,
-    key: &SubjectPublicKeyInfoOwned,
+    kind: Kind,
 ) -> Option<&'static dyn VerificationAlgorithm> {
     let parameters = algorithm.parameters.as_ref();
-    match key.algorithm.oid {
-        rfc5912::ID_EC_PUBLIC_KEY => {
-            let curve = key.algorithm.parameters.as_ref()?.decode_as().ok()?;
-            parameters.is_none().then(|| ecdsa(algorithm.oid, curve))?
+    match kind {
+        Kind::Rsa if algorithm.oid == rfc5912::ID_RSASSA_PSS => rsa_pss(parameters?),
+        Kind::Rsa => is_null(parameters).then(|| rsa_pkcs1(algorithm.oid))?,
+        Kind::Ed25519 => {
+            (parameters.is_none() && algorithm.oid == rfc8410::ID_ED_25519).then_some(&ED25519 as _)
         }
-        rfc5912::RSA_ENCRYPTION if is_null(key.algorithm.parameters.as_ref()) => {
-            if algorithm.oid == rfc5912::ID_RSASSA_PSS {
-                return rsa_pss(parameters?);
-            }
-            is_null(parameters).then(|| rsa_pkcs1(algorithm.oid))?
-        }
-        rfc8410::ID_ED_25519 if key.algorithm.parameters.is_none() && parameters.is_none() => {
-            (algorithm.oid == rfc8410::ID_ED_25519).then_some(&ED25519 as _)
-        }
-        _ => None,
+        curve => parameters.is_none().then(|| ecdsa(algorithm.oid, curve))?,
     }
 }
 
-fn ecdsa(
-    algorithm: ObjectIdentifier,
-    curve: ObjectIdentifier,
-) -> Option<&'static dyn VerificationAlgorithm> {
-    use rfc5912::{
-        ECDSA_WITH_SHA_256, ECDSA_WITH_SHA_384, ECDSA_WITH_SHA_512, SECP_256_R_1, SECP_384_R_1,
-        SECP_521_R_1,
-    };
+fn ecdsa(algorithm: ObjectIdentifier, curve: Kind) -> Option<&'static dyn VerificationAlgorithm> {
+    use rfc5912::{ECDSA_WITH_SHA_256, ECDSA_WITH_SHA_384, ECDSA_WITH_SHA_512};
     Some(match (curve, algorithm) {
-        (SECP_256_R_1, ECDSA_WITH_SHA_256) => &ECDSA_P256_SHA256_ASN1,
-        (SECP_256_R_1, ECDSA_WITH_SHA_384) => &ECDSA_P256_SHA384_ASN1,
-        (SECP_256_R_1, ECDSA_WITH_SHA_512) => &ECDSA_P256_SHA512_ASN1,
-        (SECP_384_R_1, ECDSA_WITH_SHA_256) => &ECDSA_P384_SHA256_ASN1,
-        (SECP_384_R_1, ECDSA_WITH_SHA_384) => &ECDSA_P384_SHA384_ASN1,
-        (SECP_384_R_1, ECDSA_WITH_SHA_512) => &ECDSA_P384_SHA512_ASN1,
-        (SECP_521_R_1, ECDSA_WITH_SHA_256) => &ECDSA_P521_SHA256_ASN1,
-        (SECP_521_R_1, ECDSA_WITH_SHA_384) => &ECDSA_P521_SHA384_ASN1,
-        (SECP_521_R_1, ECDSA_WITH_SHA_512) => &ECDSA_P521_SHA512_ASN1,
+        (Kind::P256, ECDSA_WITH_SHA_256) => &ECDSA_P256_SHA256_ASN1,
+        (Kind::P256, ECDSA_WITH_SHA_384) => &ECDSA_P256_SHA384_ASN1,
+        (Kind::P256, ECDSA_WITH_SHA_512) => &ECDSA_P256_SHA512_ASN1,
+        (Kind::P384, ECDSA_WITH_SHA_256) => &ECDSA_P384_SHA256_ASN1,
+        (Kind::P384, ECDSA_WITH_SHA_384) => &ECDSA_P384_SHA384_ASN1,
+        (Kind::P384, ECDSA_WITH_SHA_512) => &ECDSA_P384_SHA512_ASN1,
+        (Kind::P521, ECDSA_WITH_SHA_256) => &ECDSA_P521_SHA256_ASN1,
+        (Kind::P521, ECDSA_WITH_SHA_384) => &ECDSA_P521_SHA384_ASN1,
+        (Kind::P521, ECDSA_WITH_SHA_512) => &ECDSA_P521_SHA512_ASN1,
         _ => return None,
     })
 }

@@ -73,9 +73,17 @@ export interface ChainFacts {
   isCa: boolean
   /** Whether an extended key usage, if there is one, names server and client authentication. */
   servesTls: boolean
+  /** Whether a key usage, if there is one, has digitalSignature. */
+  signsHandshakes: boolean
+  /** Whether a key usage has keyCertSign or cRLSign. */
+  claimsToCertify: boolean
+  /** Whether the leaf's key is RSA of 2048 to 8192 bits, P-256, P-384 or P-521. */
+  hasTlsKey: boolean
   serialNumber: string
   /** Absent if there is none. */
   path?: ChainPath
+  /** Why there is none, where a certificate is named as the issuer. */
+  refusal?: PathRefusal
 }
 
 export interface ChainPath {
@@ -85,6 +93,9 @@ export interface ChainPath {
   version: string
   /** SHA-256 (hex) of the root's DER. */
   rootFingerprint: string
+  /** Milliseconds since the epoch: when all certificates of the path are valid, the root too. */
+  notBefore: number
+  notAfter: number
 }
 
 export interface ChainQuestion {
@@ -122,6 +133,12 @@ export interface KeyVaultStatus {
 
 /** Writes the key to `target` from `offset` on. Throws if `sealed` is not what the vault of this process has sealed. */
 export declare function openKey(sealed: Uint8Array, target: Uint8Array, offset: number): void
+
+export interface PathRefusal {
+  rule: string
+  /** Index of the issuer that broke the rule: in the chain, and after that in the anchors. */
+  at: number
+}
 
 /**
  * The peer of a connected UNIX socket; throws with the code `EBADF`, `ENOTSOCK`, `ENOTCONN` (not a UNIX socket, or
