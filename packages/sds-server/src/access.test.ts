@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MemorySource } from '../test/memory-source.ts'
 import { API, OTHER, WEB } from '../test/running-server.ts'
+import { testBudget } from '../test/test-budget.ts'
 import { AccessPolicy, type Permission, type SocketAccess } from './access.ts'
 import { SdsServerError } from './sds-server-error.ts'
 
@@ -75,7 +76,7 @@ test('a name that is made to match slowly does not hold the process up, however 
   const start = process.cpuUsage()
   for (let round = 0; round < 20; round++) {
     const identity = `spiffe://cluster.local/ns/${'-'.repeat(1_900 + round)}/sa/x` as const
-    assert.equal(permission.resolve(identity).kind, 'refused')
+    assert.equal(permission.resolve(identity, testBudget()).kind, 'refused')
   }
   const { user, system } = process.cpuUsage(start)
   assert.ok(user + system < 500_000, `${user + system} µs of CPU`)
@@ -83,34 +84,37 @@ test('a name that is made to match slowly does not hold the process up, however 
 
 test('default is the only allowed identity, and refused where there is none or another', () => {
   const granted = { kind: 'granted', secret: { kind: 'identity', identity: WEB } }
-  assert.deepEqual(permissionOf({ identity: WEB }).resolve('default'), granted)
-  assert.deepEqual(permissionOf({ allow: [WEB] }).resolve('default'), granted)
-  assert.deepEqual(permissionOf({ allow: ['spiffe://cluster.local/ns/default/sa/w*'] }).resolve('default'), granted)
+  assert.deepEqual(permissionOf({ identity: WEB }).resolve('default', testBudget()), granted)
+  assert.deepEqual(permissionOf({ allow: [WEB] }).resolve('default', testBudget()), granted)
+  assert.deepEqual(
+    permissionOf({ allow: ['spiffe://cluster.local/ns/default/sa/w*'] }).resolve('default', testBudget()),
+    granted,
+  )
   for (const allow of [[], [WEB, API], [WEB, 'spiffe://cluster.local/ns/default/sa/not-issued-yet']]) {
-    assert.equal(permissionOf({ allow }).resolve('default').kind, 'refused')
+    assert.equal(permissionOf({ allow }).resolve('default', testBudget()).kind, 'refused')
   }
 })
 
 test('the socket of one identity gives no other, though it is named', () => {
   const permission = permissionOf({ identity: WEB })
-  assert.equal(permission.resolve(WEB).kind, 'granted')
-  assert.equal(permission.resolve(API).kind, 'refused')
+  assert.equal(permission.resolve(WEB, testBudget()).kind, 'granted')
+  assert.equal(permission.resolve(API, testBudget()).kind, 'refused')
   assert.throws(() => policyOf({ identity: WEB, allow: [API] }), { code: 'invalid-config' })
 })
 
 test('every caller may have the bundle', () => {
   const granted = { kind: 'granted', secret: { kind: 'bundle', trustDomain: 'cluster.local' } }
   const permission = permissionOf({})
-  assert.deepEqual(permission.resolve('ROOTCA'), granted)
-  assert.deepEqual(permission.resolve('spiffe://cluster.local'), granted)
-  assert.equal(permission.resolve('spiffe://unheard.of').kind, 'unknown')
+  assert.deepEqual(permission.resolve('ROOTCA', testBudget()), granted)
+  assert.deepEqual(permission.resolve('spiffe://cluster.local', testBudget()), granted)
+  assert.equal(permission.resolve('spiffe://unheard.of', testBudget()).kind, 'unknown')
 })
 
 test('where the rules name one identity and no pattern, the bundle is asked for as that one sees it', () => {
   const bundleFor = (access: SocketAccess) => {
-    const resolution = permissionOf(access).resolve('ROOTCA')
+    const resolution = permissionOf(access).resolve('ROOTCA', testBudget())
     assert.ok(resolution.kind === 'granted' && resolution.secret.kind === 'bundle')
-    assert.deepEqual(permissionOf(access).resolve('spiffe://cluster.local'), resolution)
+    assert.deepEqual(permissionOf(access).resolve('spiffe://cluster.local', testBudget()), resolution)
     return resolution.secret.identity
   }
   const allow = ['spiffe://cluster.local/ns/*/sa/*']
@@ -136,7 +140,7 @@ test('an allowed identity that nobody added is unknown, or added where it is on 
   const identity = 'spiffe://cluster.local/ns/default/sa/new'
   const access = { allow: ['spiffe://cluster.local/ns/default/sa/*'] }
   const resolve = (onDemand: boolean, name: string) =>
-    new AccessPolicy({ ...access, onDemand }, own, names).admit(undefined)?.resolve(name).kind
+    new AccessPolicy({ ...access, onDemand }, own, names).admit(undefined)?.resolve(name, testBudget()).kind
   assert.equal(resolve(false, identity), 'unknown')
   assert.deepEqual([...own.identities()], [])
   assert.equal(resolve(true, OTHER), 'refused')
@@ -184,5 +188,8 @@ test('what default means on the socket of one identity is known without a look a
     throw new Error('ten thousand of them')
   }
   const permission = new AccessPolicy({ identity: WEB }, many, names).admit(caller)
-  assert.deepEqual(permission?.resolve('default'), { kind: 'granted', secret: { kind: 'identity', identity: WEB } })
+  assert.deepEqual(permission?.resolve('default', testBudget()), {
+    kind: 'granted',
+    secret: { kind: 'identity', identity: WEB },
+  })
 })

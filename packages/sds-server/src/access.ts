@@ -14,7 +14,7 @@ import { checkCount } from './request-check.ts'
 import { SdsServerError } from './sds-server-error.ts'
 import type { SecretSource } from './secret-source.ts'
 import { StreamRefusal } from './stream-refusal.ts'
-import type { Resolution, SecretView } from './subscriptions.ts'
+import type { IdentityBudget, Resolution, SecretView } from './subscriptions.ts'
 
 /** Allows a caller for whom every given field is right. */
 export interface CallerRule {
@@ -103,15 +103,15 @@ export class Permission implements SecretView {
   }
 
   /** Decides on a name; an allowed identity is added to the source where identities are served on demand. */
-  resolve(name: string): Resolution {
+  resolve(name: string, budget: IdentityBudget): Resolution {
     const parsed = parseResourceName(name, this.#context.names)
     switch (parsed.kind) {
       case 'own-identity':
-        return this.#ownIdentity()
+        return this.#ownIdentity(budget)
       case 'own-bundle':
         return { kind: 'granted', secret: this.#ownBundle() }
       case 'identity':
-        return this.#identity(parsed.identity)
+        return this.#identity(parsed.identity, budget)
       case 'bundle':
         return this.#bundle(parsed.trustDomain)
       case 'unknown':
@@ -145,7 +145,7 @@ export class Permission implements SecretView {
     return this.#layers.every(patterns => patterns.some(pattern => matches(pattern, identity)))
   }
 
-  #identity(identity: SpiffeId): Resolution {
+  #identity(identity: SpiffeId, budget: IdentityBudget): Resolution {
     if (!this.#allows(identity)) {
       return { kind: 'refused', reason: "this caller may not have it: see this socket's allow and callers" }
     }
@@ -158,6 +158,12 @@ export class Permission implements SecretView {
           secret,
           reason: 'no such identity is configured, and this socket issues none on demand',
         }
+      }
+      const isHeld = (each: SpiffeId) => source.knows({ kind: 'identity', identity: each })
+      if (!budget.takeIdentity(identity, isHeld)) {
+        const reason =
+          'this caller has had too many identities issued: see limits.perCaller.identities and .identitiesPerMinute'
+        return { kind: 'unknown', secret, reason }
       }
       source.add(identity, { onDemand: true })
     }
@@ -194,7 +200,7 @@ export class Permission implements SecretView {
     return this.#layers.some(patterns => patterns.every(pattern => pattern.kind === 'literal'))
   }
 
-  #ownIdentity(): Resolution {
+  #ownIdentity(budget: IdentityBudget): Resolution {
     const { source, names } = this.#context
     const allowed = this.#named()
     for (const identity of this.#isNamed() ? [] : source.identities()) {
@@ -202,7 +208,7 @@ export class Permission implements SecretView {
       if (this.#allows(identity)) allowed.add(identity)
     }
     const [only] = allowed
-    if (only && allowed.size === 1) return this.#identity(only)
+    if (only && allowed.size === 1) return this.#identity(only, budget)
     const reason = only ? 'more than one identity' : 'no identity'
     return {
       kind: 'refused',

@@ -1,6 +1,6 @@
 /** What each caller holds of this process, on all of its sockets together. */
 import { totalmem } from 'node:os'
-import type { PeerCredentials } from '@livery/core'
+import type { PeerCredentials, SpiffeId } from '@livery/core'
 import { LeakyBucket } from './leaky-bucket.ts'
 import { SharedLimit } from './shared-limit.ts'
 
@@ -21,10 +21,16 @@ export class CallerAccount {
   streams = 0
   names = 0
   bytes = 0
-  readonly requests = new LeakyBucket()
   readonly opened = new LeakyBucket()
   readonly faults = new LeakyBucket()
+  readonly overhead = new LeakyBucket()
+  readonly refusals = new LeakyBucket()
   readonly newIdentities = new LeakyBucket()
+  /** Issued because it asked for them; some may be held no more. */
+  readonly identities = new Set<SpiffeId>()
+  /** Until then its new connections are closed; each time for longer, up to a minute. */
+  heldUntil = 0
+  holdMs = 0
 
   constructor(key: string) {
     this.key = key

@@ -1,5 +1,7 @@
 /** What one caller may hold of one socket, under its own limits on all sockets, those of the socket and those of the process. */
+import type { Clock, SpiffeId } from '@livery/core'
 import type { CallerAccount, CallerAccounts } from './caller-account.ts'
+import type { Rate } from './leaky-bucket.ts'
 import type { SharedLimit } from './shared-limit.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 
@@ -11,6 +13,10 @@ export interface PerCallerLimits {
   readonly streams: number
   /** Names on all streams; one of more than 256 bytes counts for each 256 begun. Default: 50,000. */
   readonly names: number
+  /** Identities held on demand because it asked for them. Default: 10,000. */
+  readonly identities: number
+  /** Of those, new ones in a minute, and at once. Default: 1,000. */
+  readonly identitiesPerMinute: number
   /** Memory of all that is held for it, as `COSTS` has it. Default: 536,870,912. */
   readonly bytes: number
 }
@@ -22,10 +28,25 @@ export interface SocketRoom {
   readonly healthCalls: SharedLimit
 }
 
+/** A whole fleet of 10,000 comes back at once, twice. */
+const OPENED: Rate = { perSecond: 500, burst: 20_000 }
+/** Streams that their peer ends before the first answer, and other misuse: two Envoys of 2,001 streams that die at once have not as many. */
+const FAULTS: Rate = { perSecond: 100, burst: 5_000 }
+/** Bytes of HTTP/2 outside of messages: a fleet of 10,000 with two streams each needs 8 MB. */
+const OVERHEAD: Rate = { perSecond: 1_048_576, burst: 33_554_432 }
+/** Refused names that are reported one by one. */
+const REFUSALS: Rate = { perSecond: 20, burst: 1_000 }
+/** How long a caller over a rate is held for the first time, and at most. */
+const HOLD_MS = 5_000
+const MAX_HOLD_MS = 60_000
+
 export interface CallerBudgetOptions {
   readonly limits: PerCallerLimits
   readonly socket: SocketRoom
   readonly accounts: CallerAccounts
+  readonly clock: Clock
+  /** Called when an identity found no room. */
+  readonly onIdentityRefused: () => void
   /** Called when nothing of this socket is held any more. */
   readonly onIdle: () => void
 }
@@ -48,14 +69,18 @@ export class CallerBudget {
   #streams = 0
   #healthCalls = 0
 
+  readonly #clock: Clock
   readonly #onIdle: () => void
+  readonly #onIdentityRefused: () => void
 
   constructor(account: CallerAccount, options: CallerBudgetOptions) {
     this.account = account
     this.limits = options.limits
     this.#socket = options.socket
     this.#process = options.accounts
+    this.#clock = options.clock
     this.#onIdle = options.onIdle
+    this.#onIdentityRefused = options.onIdentityRefused
   }
 
   /** Which bound has no room for one more connection; `undefined` if it was taken, and is to be given back. */
@@ -120,6 +145,48 @@ export class CallerBudget {
     this.#checkIdle()
   }
 
+  /** Whether new connections of the caller are closed: it was over a rate a while ago, or opens too many. */
+  isHeld(now: number): boolean {
+    const { account } = this
+    if (now < account.heldUntil && account.heldUntil - now <= MAX_HOLD_MS) return true
+    return !account.opened.take(now, OPENED)
+  }
+
+  /** Counts misuse; `false` if the caller is over the rate, and held from now on. */
+  addFaults(now: number, amount: number): boolean {
+    return this.account.faults.add(now, FAULTS, amount) || this.#hold(now)
+  }
+
+  /** Counts bytes outside of messages; `false` as in `addFaults`. */
+  addOverhead(now: number, bytes: number): boolean {
+    return this.account.overhead.add(now, OVERHEAD, bytes) || this.#hold(now)
+  }
+
+  /**
+   * Counts an identity that is issued on demand. One that finds no room is asked for again when `review` is called, which
+   * happens as the rate allows more.
+   */
+  takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): boolean {
+    const { account, limits } = this
+    const { identities } = account
+    if (identities.size >= limits.identities) {
+      for (const each of identities) if (!isHeld(each)) identities.delete(each)
+    }
+    const burst = limits.identitiesPerMinute
+    const now = this.#clock.now()
+    if (identities.size >= limits.identities || !account.newIdentities.take(now, { perSecond: burst / 60, burst })) {
+      this.#onIdentityRefused()
+      return false
+    }
+    identities.add(identity)
+    return true
+  }
+
+  /** Whether one more refused name is reported by itself. */
+  reportsRefusal(): boolean {
+    return this.account.refusals.take(this.#clock.now(), REFUSALS)
+  }
+
   /** Counts bytes that are held from now on; `false` if there is no room for them. */
   charge(bytes: number): boolean {
     const { account, limits } = this
@@ -150,6 +217,15 @@ export class CallerBudget {
   removeName(length: number): void {
     this.account.names -= unitsOf(length)
     this.release(nameBytes(length))
+  }
+
+  #hold(now: number): false {
+    const { account } = this
+    if (now < account.heldUntil) return false
+    const isAgain = now - account.heldUntil < MAX_HOLD_MS
+    account.holdMs = isAgain ? Math.min(2 * account.holdMs, MAX_HOLD_MS) : HOLD_MS
+    account.heldUntil = now + account.holdMs
+    return false
   }
 
   #checkIdle(): void {

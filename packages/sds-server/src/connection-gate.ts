@@ -1,6 +1,6 @@
 /** The door of a socket: who connects, whether there is room, and what the caller may have. Nothing passes unchecked. */
 import type { Socket } from 'node:net'
-import type { PeerCredentials, ReadPeerCredentials } from '@livery/core'
+import type { Clock, PeerCredentials, ReadPeerCredentials } from '@livery/core'
 import { type AccessPolicy, LastPermission, type Permission } from './access.ts'
 import { type CallerAccount, type CallerAccounts, callerKey } from './caller-account.ts'
 import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from './caller-budget.ts'
@@ -15,12 +15,17 @@ export interface Connection {
   readonly permission: SecretView
   /** What its caller may hold. */
   readonly budget: CallerBudget
+  /** Bytes of messages that were read from it. */
+  messageBytes: number
+  /** Bytes read since the last call that were not in messages. */
+  takeOverhead(): number
   /** At once, with what is on its way. */
   close(): void
 }
 
 export interface ConnectionGateOptions {
   readonly path: string
+  readonly clock: Clock
   /** Until others are followed. */
   readonly policy: AccessPolicy
   /** Of each caller. */
@@ -30,6 +35,8 @@ export interface ConnectionGateOptions {
   readonly readPeerCredentials: ReadPeerCredentials | undefined
   nextId(): number
   observe(event: SdsEvent): void
+  /** Called when an identity on demand found no room in the budget of its caller. */
+  onIdentityRefused(): void
   /** Takes over a connection that was let in. */
   admit(socket: Socket): void
   /** Called when the last connection closed. */
@@ -77,6 +84,10 @@ export class ConnectionGate {
     return this.#grantsNoMore ? undefined : this.#connections.get(peer)
   }
 
+  connections(): Iterable<Connection> {
+    return this.#connections.values()
+  }
+
   /** Decides by these rules from now on, on the connections that are open as well: those not let in are closed. */
   follow(policy: AccessPolicy): void {
     if (this.#grantsNoMore) return
@@ -107,17 +118,18 @@ export class ConnectionGate {
     if (!caller && this.#policy.needsCredentials) return 'unreadable-credentials'
     const permission = this.#policy.admit(caller)
     if (!permission) return 'not-allowed'
+    if (budget.isHeld(this.#options.clock.now())) return 'caller-held'
     const bound = budget.openConnection()
     return bound ? REFUSED_BY[bound] : permission
   }
 
   #budgetOf(caller: PeerCredentials | undefined): CallerBudget {
-    const { path, limits, room, accounts } = this.#options
+    const { path, limits, room, accounts, clock, onIdentityRefused } = this.#options
     const account = accounts.of(callerKey(caller, path))
     const present = this.#budgets.get(account)
     if (present) return present
     const onIdle = () => void this.#budgets.delete(account)
-    const budget = new CallerBudget(account, { limits, socket: room, accounts, onIdle })
+    const budget = new CallerBudget(account, { limits, socket: room, accounts, clock, onIdentityRefused, onIdle })
     this.#budgets.set(account, budget)
     return budget
   }
@@ -156,12 +168,21 @@ class AdmittedConnection implements Connection {
   readonly socket: Socket
   readonly budget: CallerBudget
   permission: SecretView
+  messageBytes = 0
+  #overhead = 0
 
   constructor(info: ConnectionInfo, permission: Permission, budget: CallerBudget, socket: Socket) {
     this.info = info
     this.permission = permission
     this.budget = budget
     this.socket = socket
+  }
+
+  takeOverhead(): number {
+    const overhead = this.socket.bytesRead - this.messageBytes
+    const added = overhead - this.#overhead
+    this.#overhead = overhead
+    return added
   }
 
   close(): void {

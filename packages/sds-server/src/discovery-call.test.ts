@@ -76,7 +76,14 @@ async function openStream() {
   }
   const permission = new AccessPolicy({ allow: [WEB, API] }, source, names).admit(undefined)
   assert.ok(permission)
-  const connection = { info: { id: 1, socket: 's', caller: undefined }, permission, budget: testBudget(), close() {} }
+  const connection = {
+    info: { id: 1, socket: 's', caller: undefined },
+    permission,
+    budget: testBudget(),
+    messageBytes: 0,
+    takeOverhead: () => 0,
+    close() {},
+  }
   const transport = new OneByOne()
   const stream = new DiscoveryCall(transport, connection, {
     method: 'StreamSecrets',

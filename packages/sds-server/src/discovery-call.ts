@@ -68,6 +68,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   readonly #info: LiveInfo
   #state: 'new' | 'idle' | 'writing' | 'ended' | 'closed' = 'new'
   #status = NOT_REFUSED
+  #hasAnswered = false
   #isReadPending = false
   #isInReadLoop = false
   /** A request that wants an answer of its own and came while a message was on its way. */
@@ -136,6 +137,11 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   /** Whether the call has told anything of itself. */
   get isStarted(): boolean {
     return this.#state !== 'new'
+  }
+
+  /** Whether it ends without having been answered, for any reason but our own. */
+  get isUnanswered(): boolean {
+    return !this.#hasAnswered && this.#status.code !== status.UNAVAILABLE
   }
 
   onReceiveMetadata(): void {
@@ -301,6 +307,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   #onWritten(): void {
     if (this.#state !== 'writing') return
     this.#state = 'idle'
+    this.#hasAnswered = true
     this.budget.release(this.#sending)
     this.#sending = 0
     const held = this.#takeHeld()

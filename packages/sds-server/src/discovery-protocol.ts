@@ -3,7 +3,7 @@ import type { DiscoveryMessage, MessageComposer, SecretReference, SentSecret } f
 import { escapePeerName } from './escape-peer-name.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import { ledgerKey } from './secret-source.ts'
-import type { NameBudget, SecretView, Subscriptions } from './subscriptions.ts'
+import type { IdentityBudget, NameBudget, SecretView, Subscriptions } from './subscriptions.ts'
 
 /** What happened on a stream, for the ledger, logs and metrics. */
 export type StreamReport =
@@ -16,11 +16,16 @@ export type StreamReport =
   /** An ACK or NACK of a response that is not the last one. It is never answered. */
   | { readonly kind: 'stale' }
 
+/** How many refused names of a caller are reported one by one: each is a line in the ledger and the log. */
+export interface RefusalRate {
+  reportsRefusal(): boolean
+}
+
 /** What a state machine of a stream stands on. */
 export interface StreamContext {
   /** As it is now. */
   readonly view: SecretView
-  readonly budget: NameBudget
+  readonly budget: NameBudget & IdentityBudget & RefusalRate
   /** How many names one stream may have. */
   readonly maxNames: number
   readonly messages: MessageComposer
@@ -117,11 +122,12 @@ export function askAndReport(
   subscriptions: Subscriptions,
   name: string,
   held: string | undefined,
-  context: Pick<StreamContext, 'report'>,
+  context: Pick<StreamContext, 'report' | 'budget'>,
 ): boolean {
   const isNew = !subscriptions.has(name)
   const resolution = subscriptions.ask(name, held)
   if (!isNew && resolution.kind === 'granted') return true
+  if (resolution.kind !== 'granted' && !context.budget.reportsRefusal()) return false
   const escaped = escapePeerName(name)
   const reference = { name: escaped, key: resolution.kind === 'refused' ? escaped : ledgerKey(resolution.secret) }
   if (isNew) context.report({ kind: 'asked', ...reference })

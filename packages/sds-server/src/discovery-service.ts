@@ -35,6 +35,7 @@ export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
 const STREAM_SECRETS = `/${SDS_SERVICE}/StreamSecrets`
 const DELTA_SECRETS = `/${SDS_SERVICE}/DeltaSecrets`
 const FETCH_SECRETS = `/${SDS_SERVICE}/FetchSecrets`
+export const SDS_PATHS = [STREAM_SECRETS, DELTA_SECRETS, FETCH_SECRETS]
 
 export interface DiscoveryServiceOptions {
   readonly context: SdsContext
@@ -154,19 +155,24 @@ export class DiscoveryService {
       },
       onReceiveMessage: () => {},
       onReceiveHalfClose: () => requests.endOfStream(),
-      onCancel() {
-        requests.stop()
-        stream.onCancel()
-      },
+      onCancel: () => this.#end(stream, requests, connection),
     })
-    if (stream.isStarted) return
     // grpc-js tells nothing, not even the end, of a call that it finds destroyed when it starts.
+    if (!stream.isStarted) this.#end(stream, requests, connection)
+  }
+
+  #end(stream: DiscoveryCall<Answer>, requests: IncomingRequests, connection: Connection): void {
+    if (stream.isUnanswered) this.#fault(connection)
     requests.stop()
     stream.onCancel()
   }
 
-  #incoming({ budget }: Connection): Pick<IncomingOptions, 'budget' | 'deadlines' | 'maxBytes'> {
-    return { budget, deadlines: this.#options.deadlines, maxBytes: this.#options.messageBytes }
+  #fault(connection: Connection): void {
+    if (!connection.budget.addFaults(this.#options.context.clock.now(), 1)) connection.close()
+  }
+
+  #incoming(connection: Connection): Pick<IncomingOptions, 'connection' | 'deadlines' | 'maxBytes'> {
+    return { connection, deadlines: this.#options.deadlines, maxBytes: this.#options.messageBytes }
   }
 
   /** One of a method that grpc-js' own handlers answer: FetchSecrets, or a health check or watch. */
@@ -186,7 +192,10 @@ export class DiscoveryService {
         request = new UnaryRequest(call, { ...this.#incoming(connection), onRefusal })
         return true
       },
-      onEnd: () => request?.stop(),
+      onEnd: () => {
+        if (connection && !request?.isWhole) this.#fault(connection)
+        request?.stop()
+      },
       leave: () => (kind === 'fetch' ? connection?.budget.closeStream() : connection?.budget.closeHealthCall()),
     })
   }
@@ -267,6 +276,7 @@ export class DiscoveryService {
     const what = method === 'Health' ? 'health checks' : 'streams'
     if (method !== 'Health')
       this.#options.context.observe({ kind: 'stream-refused', connection: connection.info, method, bound })
+    this.#fault(connection)
     refuseCall(call, noRoom(what, bound, connection.budget, this.#options.room))
   }
 

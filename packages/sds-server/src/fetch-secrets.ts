@@ -42,7 +42,8 @@ export async function fetchSecrets(request: DiscoveryRequest, options: FetchOpti
       if (subscriptions.due >= missing) resolve()
     },
   })
-  for (const name of new Set(names)) if (askAndReport(subscriptions, name, undefined, options)) missing++
+  for (const name of new Set(names))
+    if (askAndReport(subscriptions, name, undefined, { budget: connection.budget, report: options.report })) missing++
   if (subscriptions.due < missing) {
     using _deadline = clock.at(clock.now() + options.waitMs, resolve)
     options.signal.addEventListener('abort', () => resolve(), { once: true })

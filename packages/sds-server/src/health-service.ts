@@ -5,6 +5,7 @@ import { HealthCheckResponse } from './gen/grpc/health/v1/health.ts'
 import { type Decoded, decodeHealthRequest } from './request-codec.ts'
 
 const SERVICE = 'grpc.health.v1.Health'
+export const HEALTH_PATHS = [`/${SERVICE}/Check`, `/${SERVICE}/Watch`]
 const SERVING = 1
 const NOT_SERVING = 2
 const SERVICE_UNKNOWN = 3

@@ -1,7 +1,7 @@
 /** The requests of one call: read one at a time, held to a deadline, and charged to their caller while they wait. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
-import type { CallerBudget } from './caller-budget.ts'
+import type { Connection } from './connection-gate.ts'
 import type { DeadlineQueue, Late } from './deadline-queue.ts'
 import { MessageAssembler } from './message-assembler.ts'
 import { http2StreamOf } from './send-frame.ts'
@@ -9,7 +9,7 @@ import { StreamRefusal } from './stream-refusal.ts'
 
 export interface IncomingOptions {
   readonly maxBytes: number
-  readonly budget: CallerBudget
+  readonly connection: Connection
   /** By when a first message has to be here, and one that began has to be whole. */
   readonly deadlines: DeadlineQueue
   /** Takes one message: it may be a view of a buffer that is used again. */
@@ -75,6 +75,7 @@ export class IncomingRequests implements Late {
 
   /** Called by grpc-js with each DATA frame; what it would make messages of is kept from it. */
   write(data: Buffer): never[] {
+    this.#options.connection.messageBytes += data.length
     if (this.#isOver) return NOTHING
     if (this.#rest) this.#rest = Buffer.concat([this.#rest, data])
     else this.#consume(data)
@@ -94,7 +95,7 @@ export class IncomingRequests implements Late {
     this.#isOver = true
     this.#rest = undefined
     if (this.#hasDeadline) this.#options.deadlines.delete(this)
-    this.#options.budget.release(this.#charged)
+    this.#options.connection.budget.release(this.#charged)
     this.#charged = 0
     if (this.#isPaused) this.#unguard()
   }
@@ -168,7 +169,7 @@ export class IncomingRequests implements Late {
   }
 
   #chargeMore(bytes: number): void {
-    this.#options.budget.chargeOrRefuse(bytes, 'more unread requests')
+    this.#options.connection.budget.chargeOrRefuse(bytes, 'more unread requests')
     this.#charged += bytes
   }
 
@@ -184,7 +185,7 @@ export class IncomingRequests implements Late {
       return
     }
     if (surplus <= 0) return
-    this.#options.budget.release(surplus)
+    this.#options.connection.budget.release(surplus)
     this.#charged -= surplus
   }
 
@@ -197,28 +198,35 @@ export class IncomingRequests implements Late {
 /** The one message of a unary call, for grpc-js' own handler: held to a deadline and charged while it is not whole. */
 export class UnaryRequest implements Late {
   readonly #deadlines: DeadlineQueue
-  readonly #budget: CallerBudget
+  readonly #connection: Connection
   readonly #assembler: MessageAssembler
   readonly #onRefusal: (error: unknown) => void
+  #isWhole = false
   #charged = 0
 
   constructor(
     call: ServerInterceptingCallInterface,
-    { deadlines, budget, maxBytes, onRefusal }: Omit<IncomingOptions, 'onMessage' | 'onHalfClose'>,
+    { deadlines, connection, maxBytes, onRefusal }: Omit<IncomingOptions, 'onMessage' | 'onHalfClose'>,
   ) {
     this.#deadlines = deadlines
-    this.#budget = budget
+    this.#connection = connection
     this.#onRefusal = onRefusal
     this.#assembler = new MessageAssembler(maxBytes, bytes => {
-      budget.chargeOrRefuse(bytes, 'more unread requests')
+      connection.budget.chargeOrRefuse(bytes, 'more unread requests')
       this.#charged += bytes
     })
     replaceDecoder(call, this)
     deadlines.add(this)
   }
 
+  /** Whether it has come. */
+  get isWhole(): boolean {
+    return this.#isWhole
+  }
+
   /** What it throws grpc-js answers with RESOURCE_EXHAUSTED. */
   write(data: Buffer): Buffer[] {
+    this.#connection.messageBytes += data.length
     const frames: Buffer[] = []
     for (let start = 0; start < data.length; ) {
       const found = this.#assembler.read(data, start)
@@ -226,7 +234,10 @@ export class UnaryRequest implements Late {
       start = found.end
       frames.push(uncompressedFrame(found.message))
     }
-    if (frames.length > 0) this.stop()
+    if (frames.length > 0) {
+      this.#isWhole = true
+      this.stop()
+    }
     return frames
   }
 
@@ -237,7 +248,7 @@ export class UnaryRequest implements Late {
   /** Gives back what is held. */
   stop(): void {
     this.#deadlines.delete(this)
-    this.#budget.release(this.#charged)
+    this.#connection.budget.release(this.#charged)
     this.#charged = 0
   }
 }

@@ -31,12 +31,13 @@ export interface StreamInfo {
   readonly openedAt: number
 }
 
-/** `too-many-connections`: the socket is full, or the caller holds its share of it. */
+/** `too-many-connections`: the caller has its share of the socket; `caller-held`: it was over a rate. */
 export type RefusedConnection =
   | 'not-allowed'
   | 'too-many-connections'
   | 'too-many-of-caller'
   | 'too-many-in-process'
+  | 'caller-held'
   | 'unreadable-credentials'
 
 /** Names and texts in these are escaped; none holds a key. */

@@ -4,11 +4,12 @@ import { AccessPolicy, type SocketAccess } from './access.ts'
 import type { PerCallerLimits, SocketRoom } from './caller-budget.ts'
 import { ConnectionGate } from './connection-gate.ts'
 import { DeadlineQueue } from './deadline-queue.ts'
-import { DiscoveryService, SDS_SERVICE } from './discovery-service.ts'
-import { HealthService } from './health-service.ts'
+import { DiscoveryService, SDS_PATHS, SDS_SERVICE } from './discovery-service.ts'
+import { HEALTH_PATHS, HealthService } from './health-service.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { StreamInfo } from './sds-event.ts'
 import { SdsServerError } from './sds-server-error.ts'
+import { http2ServerOf, limitHeaders, SessionGuard } from './session-guard.ts'
 import { SharedLimit } from './shared-limit.ts'
 import { SocketFile } from './socket-file.ts'
 
@@ -54,14 +55,24 @@ export const DEFAULT_LIMITS: SocketLimits = {
   streams: 40_000,
   names: 1_000,
   messageBytes: 262_144,
-  perCaller: { connections: 10_000, streams: 20_000, names: 50_000, bytes: 536_870_912 },
+  perCaller: {
+    connections: 10_000,
+    streams: 20_000,
+    names: 50_000,
+    bytes: 536_870_912,
+    identities: 10_000,
+    identitiesPerMinute: 1_000,
+  },
 }
+const PATHS = new Set([...SDS_PATHS, ...HEALTH_PATHS])
 /** Health checks have room of their own, so that a socket full of streams still answers them, and they never fill it. */
 const MAX_HEALTH_CALLS = 2_000
 /** Of one connection, beyond its streams: what is queued for it, and header tables. */
 const SESSION_MEMORY_MB = 16
 /** Of one stream in HTTP/2, with a response on its way. */
 const STREAM_MEMORY_KB = 8
+/** How soon identities that found no room in the budget of their caller are asked for again. */
+const REVIEW_MS = 1_000
 /** How long a connection may take to close by itself after its streams were ended. */
 const CLOSE_GRACE_MS = 1_000
 
@@ -72,6 +83,7 @@ export class SdsSocket {
   readonly #context: SdsContext
   readonly #room: SocketRoom
   readonly #deadlines: DeadlineQueue
+  readonly #guard: SessionGuard
   readonly #gate: ConnectionGate
   readonly #service: DiscoveryService
   readonly #health = new HealthService([SDS_SERVICE])
@@ -80,6 +92,7 @@ export class SdsSocket {
   readonly #closing = new AbortController()
   #opening: Promise<SocketFile> | undefined
   #file: SocketFile | undefined
+  #review: Disposable | undefined
   #onEmpty: () => void = () => {}
 
   /** Throws an `SdsServerError` (`invalid-config`); nothing is on the disk yet. */
@@ -94,6 +107,7 @@ export class SdsSocket {
     this.#deadlines = new DeadlineQueue(context.clock, context.requestTimeoutMs)
     this.#gate = new ConnectionGate({
       path: config.path,
+      clock: context.clock,
       policy: createPolicy(config, context),
       limits: limits.perCaller,
       room: this.#room,
@@ -103,6 +117,7 @@ export class SdsSocket {
       observe: context.observe,
       admit: socket => this.#injector.injectConnection(socket),
       onEmpty: () => this.#onEmpty(),
+      onIdentityRefused: () => this.#reviewLater(),
     })
     this.#service = new DiscoveryService({
       context,
@@ -113,9 +128,18 @@ export class SdsSocket {
       connectionOf: peer => this.#gate.find(peer),
     })
     this.#server = new Server(serverOptions(limits, context, this.#service))
+    limitHeaders(this.#server)
     this.#injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure())
     this.#service.register(this.#server)
     this.#health.register(this.#server)
+    this.#guard = new SessionGuard({
+      clock: context.clock,
+      paths: PATHS,
+      deadlines: this.#deadlines,
+      connectionOf: socket => (socket.remoteAddress ? this.#gate.find(socket.remoteAddress) : undefined),
+      connections: () => this.#gate.connections(),
+    })
+    this.#guard.watch(http2ServerOf(this.#server))
   }
 
   /** Makes the socket appear, once; rejects with an `SdsServerError`, or the reason of the signal. */
@@ -148,6 +172,15 @@ export class SdsSocket {
   /** Streams may ask anew for what they asked for in vain. */
   review(): void {
     this.#service.review()
+  }
+
+  /** For identities on demand that found no room: their peers ask once. */
+  #reviewLater(): void {
+    const { clock } = this.#context
+    this.#review ??= clock.at(clock.now() + REVIEW_MS, () => {
+      this.#review = undefined
+      this.review()
+    })
   }
 
   /** At once, before it is closed: its streams keep what was granted to them, and nobody gets more. */
@@ -184,6 +217,8 @@ export class SdsSocket {
     await this.#empty(CLOSE_GRACE_MS)
     this.#server.forceShutdown()
     this.#deadlines[Symbol.dispose]()
+    this.#guard[Symbol.dispose]()
+    this.#review?.[Symbol.dispose]()
   }
 
   /** Resolves when no connection is left, or after `timeoutMs`. */

@@ -1,5 +1,5 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
-import type { SecretItem, SecretName } from '@livery/core'
+import type { SecretItem, SecretName, SpiffeId } from '@livery/core'
 
 /** Whether the caller of a stream may have a name. */
 export type Resolution =
@@ -10,8 +10,8 @@ export type Resolution =
 
 /** What one caller may see of the secrets. */
 export interface SecretView {
-  /** Decides on a name; an allowed identity is added here where identities are served on demand. */
-  resolve(name: string): Resolution
+  /** Decides on a name; an allowed identity is added here where identities are served on demand, if `budget` has room. */
+  resolve(name: string, budget: IdentityBudget): Resolution
   /** The names of all that the caller may have, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[]
   /** Whether a secret that was granted may still be had. */
@@ -46,11 +46,17 @@ export interface NameBudget {
   removeName(length: number): void
 }
 
+/** Counts the identities that are issued because a caller asked for them. */
+export interface IdentityBudget {
+  /** Whether one more may be; `isHeld` says of an earlier one whether it still is. */
+  takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): boolean
+}
+
 /** What subscriptions stand on. */
 export interface SubscriptionContext {
   /** As it is now. */
   readonly view: SecretView
-  readonly budget: NameBudget
+  readonly budget: NameBudget & IdentityBudget
   /** Called when the source made something due; never during a call of the subscriptions. */
   wake(): void
 }
@@ -165,7 +171,7 @@ export class Subscriptions implements Disposable {
   #resolve(name: string, before: Subscription | undefined): Subscription {
     if (before) this.#drop(before)
     const { view, budget } = this.#context
-    const resolution = view.resolve(name)
+    const resolution = view.resolve(name, budget)
     budget.addName(name.length)
     const entry = { name, resolution, watch: undefined, peerVersion: before?.peerVersion, isDue: false }
     this.#entries.set(name, entry)
@@ -179,10 +185,10 @@ export class Subscriptions implements Disposable {
    */
   #claim(entry: Subscription): void {
     const { resolution } = entry
-    const { view } = this.#context
+    const { view, budget } = this.#context
     if (resolution.kind !== 'granted' || resolution.secret.kind !== 'identity' || view.current(resolution.secret))
       return
-    const anew = view.resolve(resolution.secret.identity)
+    const anew = view.resolve(resolution.secret.identity, budget)
     if (anew.kind !== 'refused') entry.resolution = anew
   }
 

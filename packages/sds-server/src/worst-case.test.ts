@@ -141,7 +141,7 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
   },
   'names of unknown bundles, in requests that add to each other': attack => {
     const peer = attack.peer()
-    for (let index = 0; index < 400; index++) {
+    for (let index = 0; index < 200; index++) {
       const names = Array.from({ length: 900 }, (_, each) => `spiffe://t${index}-${each}.example`)
       call(peer, `${SERVICE}/StreamSecrets`).write(frame({ node, resourceNames: names }))
     }
@@ -149,7 +149,7 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
   'node ids as long as a message': attack => {
     for (let of = 0; of < 4; of++) {
       const peer = attack.peer()
-      for (let index = 0; index < 250; index++) {
+      for (let index = 0; index < 120; index++) {
         const id = `${index}`.padEnd(250_000, 'n')
         call(peer, `${SERVICE}/StreamSecrets`).write(frame({ node: { id, cluster: '' }, resourceNames: [WEB] }))
       }
@@ -170,19 +170,21 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
       [':method', 'POST'],
       [':scheme', 'http'],
       [':path', `${SERVICE}/StreamSecrets`],
+      [':authority', 'sds'],
       ['content-type', 'application/grpc'],
     )
     const settings = rawFrame(4, 0, 0, Buffer.alloc(0))
     const begin = Buffer.concat([rawFrame(1, 4, 1, headers), rawFrame(0, 0, 1, Buffer.from([0, 0, 3, 0, 0]))])
     socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), settings, begin]))
-    // An extension of 16 kB, which is ignored, and one byte of the message.
-    const one = Buffer.concat([rawFrame(0xee, 0, 0, Buffer.alloc(16_000)), rawFrame(0, 0, 1, Buffer.alloc(1))])
-    for (let count = 0; count < 16_000 && !socket.destroyed; count++) if (!socket.write(one)) await drained(socket)
+    // A thousand PRIORITY frames, which are ignored, and one byte of the message.
+    const ignored = Buffer.concat(Array.from({ length: 1_000 }, () => rawFrame(2, 0, 1, Buffer.alloc(5, 1))))
+    const one = Buffer.concat([ignored, rawFrame(0, 0, 1, Buffer.alloc(1))])
+    for (let count = 0; count < 4_000 && !socket.destroyed; count++) if (!socket.write(one)) await drained(socket)
   },
   'a second request behind a response that is not read': attack => {
     for (let of = 0; of < 8; of++) {
       const peer = attack.peer({ initialWindowSize: 0 })
-      for (let index = 0; index < 150; index++) {
+      for (let index = 0; index < 80; index++) {
         const stream = call(peer, `${SERVICE}/StreamSecrets`)
         stream.write(frame({ node, resourceNames: [WEB] }))
         stream.write(frame({ node, resourceNames: refusedNames(index) }))
@@ -200,7 +202,7 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
   'fetches that wait, with a version as long as a message': attack => {
     for (let of = 0; of < 4; of++) {
       const peer = attack.peer()
-      for (let index = 0; index < 250; index++) {
+      for (let index = 0; index < 200; index++) {
         const versionInfo = `${index}`.padEnd(250_000, 'v')
         call(peer, `${SERVICE}/FetchSecrets`).end(frame({ node, versionInfo, resourceNames: [NEVER_ISSUED] }))
       }
@@ -209,7 +211,7 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
   'health watches of services with long names': attack => {
     for (let of = 0; of < 4; of++) {
       const peer = attack.peer()
-      for (let index = 0; index < 250; index++) {
+      for (let index = 0; index < 120; index++) {
         // HealthCheckRequest.service is field 1, as version_info is.
         const versionInfo = `${index}`.padEnd(250_000, 's')
         call(peer, '/grpc.health.v1.Health/Watch').end(frame({ versionInfo }))
@@ -219,7 +221,7 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
   'long headers on every stream': attack => {
     for (let of = 0; of < 8; of++) {
       const peer = attack.peer()
-      for (let index = 0; index < 250; index++) {
+      for (let index = 0; index < 120; index++) {
         const long = `${index}`.padEnd(10_000, 'h')
         call(peer, `${SERVICE}/StreamSecrets`, { ':authority': long, 'x-a': long, 'x-b': long, 'x-c': long })
       }
@@ -249,7 +251,7 @@ function drained(socket: Socket): Promise<unknown> {
 /** The most that the server has had, once it has read for a while what was sent. */
 async function highest(server: Attacked): Promise<number> {
   let most = 0
-  for (let quiet = 0, rounds = 0; quiet < 3 && rounds < 12; rounds++) {
+  for (let quiet = 0, rounds = 0; quiet < 3 && rounds < 8; rounds++) {
     await delay(150)
     const { highest: now } = await server.report()
     quiet = now > most + MIB ? 0 : quiet + 1

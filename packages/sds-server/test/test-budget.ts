@@ -1,9 +1,17 @@
 /** Budgets of a caller with the limits that a test gives, the defaults of a socket for the others. */
+import { FakeClock } from '@livery/core/testing'
 import { CallerAccount, CallerAccounts } from '../src/caller-account.ts'
 import { CallerBudget, type PerCallerLimits } from '../src/caller-budget.ts'
 import { SharedLimit } from '../src/shared-limit.ts'
 
-const LIMITS: PerCallerLimits = { connections: 10_000, streams: 20_000, names: 50_000, bytes: 536_870_912 }
+const LIMITS: PerCallerLimits = {
+  connections: 10_000,
+  streams: 20_000,
+  names: 50_000,
+  bytes: 536_870_912,
+  identities: 10_000,
+  identitiesPerMinute: 1_000,
+}
 
 export function testAccounts(): CallerAccounts {
   return new CallerAccounts({ connections: 20_000, streams: 40_000, bytes: 2 ** 30 })
@@ -19,5 +27,12 @@ export function testBudget(
     streams: new SharedLimit(40_000),
     healthCalls: new SharedLimit(2_000),
   }
-  return new CallerBudget(account, { limits: { ...LIMITS, ...limits }, socket, accounts, onIdle: () => {} })
+  return new CallerBudget(account, {
+    limits: { ...LIMITS, ...limits },
+    socket,
+    accounts,
+    clock: new FakeClock(),
+    onIdentityRefused: () => {},
+    onIdle: () => {},
+  })
 }

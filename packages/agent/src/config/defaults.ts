@@ -35,7 +35,14 @@ export const SOCKET_DEFAULTS: TreeObject = {
     streams: 40_000,
     names: 1_000,
     messageBytes: 262_144,
-    perCaller: { connections: 10_000, streams: 20_000, names: 50_000, bytes: 536_870_912 },
+    perCaller: {
+      connections: 10_000,
+      streams: 20_000,
+      names: 50_000,
+      bytes: 536_870_912,
+      identities: 10_000,
+      identitiesPerMinute: 1_000,
+    },
   },
 }
 

@@ -70,6 +70,8 @@ const socket = object({
       streams: wholeNumber(1, 1_000_000),
       names: wholeNumber(1, 10_000_000),
       bytes: wholeNumber(1_048_576, 64 * 1024 ** 3),
+      identities: wholeNumber(1, 1_000_000),
+      identitiesPerMinute: wholeNumber(1, 1_000_000),
     }),
   }),
 })

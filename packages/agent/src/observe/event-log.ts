@@ -171,6 +171,7 @@ const REFUSED = {
   'too-many-connections': 'connection refused: the caller has its share of limits.connections of the socket',
   'too-many-of-caller': 'connection refused: the caller holds all that limits.perCaller of the socket allows',
   'too-many-in-process': 'connection refused: the process is full, and the caller has its share of it',
+  'caller-held': 'connection refused: the caller was over a rate of the socket, and is held for some seconds',
   'unreadable-credentials': 'connection refused: its credentials cannot be read',
 } as const
 
