@@ -52,6 +52,7 @@ export class Agent implements AsyncDisposable {
   readonly #logger: Logger
   readonly #clock: Clock
   readonly #keyGenerator: KeyGenerator
+  readonly #vault: KeyVault
   readonly #eventLog: EventLog
   readonly #secrets: SecretManager
   readonly #metrics: Metrics
@@ -69,6 +70,7 @@ export class Agent implements AsyncDisposable {
     made: {
       readonly clock: Clock
       readonly keyGenerator: KeyGenerator
+      readonly vault: KeyVault
       readonly counters: PluginCounters
       readonly ca: CAClient
       readonly store: FileStore | undefined
@@ -79,6 +81,7 @@ export class Agent implements AsyncDisposable {
     this.#logger = sink.logger
     this.#clock = made.clock
     this.#keyGenerator = made.keyGenerator
+    this.#vault = made.vault
     this.#parts = parts
     const flood = parts.use(
       new FloodLimit(made.clock, (event, suppressed) =>
@@ -119,11 +122,12 @@ export class Agent implements AsyncDisposable {
     const clock = parts.use(new SystemClock())
     warnOfUnsetClock(clock, logger)
     const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
+    const vault = chooseKeyVault(logger)
     const counters = new PluginCounters()
-    const ca = await createCAClient(loaded, { clock, logger, counters }, parts)
+    const ca = await createCAClient(loaded, { clock, logger, counters, vault }, parts)
     // Before the SecretManager, which fills it until it is closed.
-    const store = await openStore(config, { clock, logger }, parts)
-    const agent = new Agent(loaded, sink, { clock, keyGenerator, counters, ca, store }, parts.move())
+    const store = await openStore(config, { clock, logger, vault }, parts)
+    const agent = new Agent(loaded, sink, { clock, keyGenerator, vault, counters, ca, store }, parts.move())
     try {
       await agent.#serve(options)
     } catch (error) {
@@ -247,12 +251,6 @@ export class Agent implements AsyncDisposable {
     }
   }
 
-  #chooseKeyVault(): KeyVault {
-    const { vault, reason } = createKeyVault()
-    if (reason !== undefined) this.#logger.warn(`${reason}.`)
-    return vault
-  }
-
   #createSecretManager(config: Config, ca: CAClient, store: Store | undefined): SecretManager {
     const { batch } = config.ca.plugin.capabilities
     return new SecretManager({
@@ -261,7 +259,7 @@ export class Agent implements AsyncDisposable {
       ...(store && { store }),
       keyGenerator: this.#keyGenerator,
       ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
-      vault: this.#chooseKeyVault(),
+      vault: this.#vault,
       clock: this.#clock,
       trustDomain: config.trustDomain,
       keyType: config.keyType,
@@ -314,12 +312,12 @@ function warnOfUnsetClock(clock: Clock, logger: Logger): void {
 
 async function openStore(
   { store, trustDomain }: Config,
-  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+  { clock, logger, vault }: { readonly clock: Clock; readonly logger: Logger; readonly vault: KeyVault },
   parts: AsyncDisposableStack,
 ): Promise<FileStore | undefined> {
   if (!store) return undefined
   const { directory, bootstrap } = store
-  const options = { directory, trustDomain, clock, ...(bootstrap !== undefined && { bootstrap }) }
+  const options = { directory, trustDomain, clock, vault, ...(bootstrap !== undefined && { bootstrap }) }
   const opened = parts.use(await FileStore.open(options))
   for (const warning of opened.warnings) logger.warn(warning)
   return opened
@@ -328,6 +326,12 @@ async function openStore(
 /** Absent unless Node runs with `--expose-gc`, as `bin/livery.js` starts it. */
 const { gc } = globalThis
 const collectGarbage = gc && (() => void gc({ type: 'major', execution: 'sync', flavor: 'last-resort' }))
+
+function chooseKeyVault(logger: Logger): KeyVault {
+  const { vault, reason } = createKeyVault()
+  if (reason !== undefined) logger.warn(`${reason}.`)
+  return vault
+}
 
 function keepOutOfCoreFiles(logger: Logger): void {
   try {

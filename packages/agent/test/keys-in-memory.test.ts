@@ -1,12 +1,15 @@
 /** How many copies of a private key a running agent has in its memory, while it is in use and afterwards. */
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { type BroughtCertificate, FakeCA } from '@livery/ca-plugins/conformance'
+import { SystemClock } from '@livery/core'
 import { createKeyVault } from '@livery/native-keygen'
 import { until } from './envoy-bench.ts'
 import { holdStream } from './held-streams.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { writePluginModule } from './plugin-module.ts'
 import { copies, countKeys, noProcessMemory } from './process-memory.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
@@ -14,7 +17,7 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
 
 /** A second, as SECURITY.md says, and what reading hundreds of megabytes takes on a busy machine. */
-const SOON_MS = 5_000
+const SOON_MS = 20_000
 
 /** In use or not: a key that is sealed is not found. */
 const AT_REST = createKeyVault().vault.overhead > 0 ? 0 : 1
@@ -44,11 +47,15 @@ class MemoryBench implements AsyncDisposable {
     this.#parts = parts
   }
 
-  static async start(config: object = {}, env: Readonly<Record<string, string>> = {}): Promise<MemoryBench> {
+  static async start(
+    config: object = {},
+    prepare: (directory: string) => Promise<void> = async () => {},
+  ): Promise<MemoryBench> {
     await using parts = new AsyncDisposableStack()
     const { path } = parts.use(await makeDirectory())
+    await prepare(path)
     writeFileSync(join(path, 'livery.yaml'), JSON.stringify({ ...CONFIG, ...config }))
-    const agent = parts.use(new LiveryProcess(['run'], { cwd: path, env }))
+    const agent = parts.use(new LiveryProcess(['run'], { cwd: path }))
     await agent.admin()
     return new MemoryBench(agent, path, parts.move())
   }
@@ -157,4 +164,56 @@ test('messages that twenty readers do not read are two copies, which go with the
     await bench.holds(key, IN_FLIGHT, 'after the removal, with twenty that do not read')
   }
   await bench.holds(key, 0, 'when they are gone')
+})
+
+/** What a source brings for WEB and API, from a CA of this process. */
+async function bring(): Promise<{ readonly sets: readonly BroughtCertificate[]; readonly keys: readonly string[] }> {
+  using clock = new SystemClock()
+  using ca = await FakeCA.create({ clock })
+  const sets = [await ca.bring(WEB, 3_600), await ca.bring(API, 3_600)]
+  return { sets, keys: sets.map(({ privateKey }) => Buffer.from(privateKey).toString()) }
+}
+
+test(
+  'keys that file-mount reads are in memory sealed, also while their files are looked at, and go',
+  options,
+  async () => {
+    const { sets, keys } = await bring()
+    const write = async (directory: string): Promise<void> => {
+      for (const [index, name] of ['web', 'api'].entries()) {
+        const folder = join(directory, 'ids', name)
+        mkdirSync(folder, { recursive: true })
+        const { chain = [], roots = [], privateKey = '' } = sets[index] ?? {}
+        writeFileSync(join(folder, 'root-cert.pem'), roots.join(''))
+        writeFileSync(join(folder, 'key.pem'), privateKey, { mode: 0o600 })
+        writeFileSync(join(folder, 'cert-chain.pem'), chain.join(''))
+      }
+    }
+    await using bench = await MemoryBench.start({ ca: { plugin: 'file-mount', folder: 'ids/{serviceAccount}' } }, write)
+    const key = keys[0] ?? ''
+    assert.equal(await bench.key(), key)
+    await bench.holds(key, AT_REST, 'after FetchSecrets')
+    await bench.remove(WEB)
+    await bench.holds(key, 0, 'after the removal')
+  },
+)
+
+test('keys that a plugin in a thread of its own brings are in memory sealed, and go', options, async () => {
+  const { sets, keys } = await bring()
+  await using bench = await MemoryBench.start({ ca: { plugin: './acme.mjs' } }, async directory => {
+    const { chain = [], roots = [] } = sets[0] ?? {}
+    writeFileSync(join(directory, 'key.pem'), keys[0] ?? '', { mode: 0o600 })
+    await writePluginModule(directory, {
+      fields: "capabilities: { roots: 'none', ttl: 'ignored', san: 'csr', keyTypes: [], bringsKey: true },",
+      onIssue: `const { readFileSync } = await import('node:fs')
+        if (!request.identity.endsWith('/web')) throw new CAError('denied', 'not here')
+        const privateKey = readFileSync(folder + '/key.pem')
+        return { chain: ${JSON.stringify(chain)}, roots: ${JSON.stringify(roots)}, privateKey }`,
+    })
+  })
+  const key = keys[0] ?? ''
+  assert.equal(await bench.key(), key)
+  await bench.holds(key, AT_REST, 'after FetchSecrets')
+  await bench.remove(WEB)
+  await bench.holds(key, 0, 'after the removal')
 })

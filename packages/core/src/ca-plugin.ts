@@ -3,6 +3,7 @@ import type { CAClient } from './ca-client.ts'
 import type { Clock } from './clock.ts'
 import type { CredentialSource } from './credentials.ts'
 import type { KeyType } from './key-generator.ts'
+import type { KeyVault } from './key-vault.ts'
 import type { ConfigOf, PluginOptions } from './plugin-options.ts'
 
 /** Raised when a plugin written for the old interface would no longer work. */
@@ -85,6 +86,8 @@ export interface CAContext {
   readonly trustDomain: string
   readonly log: PluginLog
   readonly metrics: PluginMetrics
+  /** For a plugin that keeps private keys. Absent in a thread of its own. */
+  readonly vault?: KeyVault
   /** Absent if none are configured, or the plugin does not need them. */
   readonly credentials?: CredentialSource
   /**

@@ -3,6 +3,7 @@ import { createPublicKey } from 'node:crypto'
 import { join } from 'node:path'
 import type { DurableDirectory } from './durable-directory.ts'
 import type { GeneratedKey } from './key-generator.ts'
+import type { KeyVault } from './key-vault.ts'
 import { derToPem, pemToDer } from './pem.ts'
 import { type PendingRequest, type PendingRequests, PendingRequestsInMemory } from './pending-requests.ts'
 import type { SpiffeId } from './spiffe-id.ts'
@@ -12,6 +13,7 @@ const REQUEST_LABEL = '-----BEGIN CERTIFICATE REQUEST-----'
 
 export interface FilePendingRequestsOptions {
   readonly directory: DurableDirectory
+  readonly vault: KeyVault
   readonly nameOf: (identity: SpiffeId) => string
   /** Called with why a request of the process before cannot be gone on with. */
   readonly onUnusable: (identity: SpiffeId, error: unknown) => void
@@ -20,11 +22,12 @@ export interface FilePendingRequestsOptions {
 /** In memory, and on disk for the next process: a disk that fails costs no more than that. */
 export class FilePendingRequests implements PendingRequests {
   readonly #options: FilePendingRequestsOptions
-  readonly #memory = new PendingRequestsInMemory()
+  readonly #memory: PendingRequestsInMemory
   #isClosed = false
 
   constructor(options: FilePendingRequestsOptions) {
     this.#options = options
+    this.#memory = new PendingRequestsInMemory(options.vault)
   }
 
   async get(identity: SpiffeId): Promise<PendingRequest | undefined> {

@@ -5,6 +5,7 @@ import { BootstrapPairs } from './bootstrap-pairs.ts'
 import type { Clock } from './clock.ts'
 import { DurableDirectory } from './durable-directory.ts'
 import { FilePendingRequests } from './file-pending-requests.ts'
+import { type KeyVault, plainKeyVault } from './key-vault.ts'
 import { isListOfText, splitCertificates } from './pem.ts'
 import type { PendingRequests } from './pending-requests.ts'
 import { readPrivateFile, reasonOf } from './private-file.ts'
@@ -22,6 +23,8 @@ export interface FileStoreOptions {
   readonly clock: Clock
   /** A directory with pairs (`*.pem`, chain and key) to be served until the CA's first answer. */
   readonly bootstrap?: string
+  /** Keeps the keys of pending requests in memory. Default: each as it is. */
+  readonly vault?: KeyVault
 }
 
 /** Of all the roots that a trust domain may have, with the facts beside them. */
@@ -46,9 +49,14 @@ export class FileStore implements Store, AsyncDisposable {
 
   private constructor(
     trustDomain: string,
-    parts: { readonly directory: DurableDirectory; readonly bootstrap: BootstrapPairs; readonly roots: RootsFile },
+    parts: {
+      readonly directory: DurableDirectory
+      readonly bootstrap: BootstrapPairs
+      readonly roots: RootsFile
+      readonly vault: KeyVault
+    },
   ) {
-    const { directory, bootstrap, roots } = parts
+    const { directory, bootstrap, roots, vault } = parts
     this.#directory = directory
     this.#bootstrap = bootstrap
     this.#rootsName = rootsNameOf(trustDomain)
@@ -59,6 +67,7 @@ export class FileStore implements Store, AsyncDisposable {
     directory.onFailure = (about, reason) => this.#tell(about, { kind: 'not-stored', reason })
     this.pending = new FilePendingRequests({
       directory,
+      vault,
       nameOf: pendingNameOf,
       onUnusable: (identity, error) => {
         const reason = `the request that waits for an approval is begun anew: ${reasonOf(error)}`
@@ -71,10 +80,11 @@ export class FileStore implements Store, AsyncDisposable {
    * Rejects with a {@link StoreError} `unusable-directory` if the directory cannot be made or read, or others can write to
    * it. What cannot be used in it is left out, and told in `warnings`.
    */
-  static async open({ directory: path, trustDomain, clock, bootstrap }: FileStoreOptions): Promise<FileStore> {
+  static async open(options: FileStoreOptions): Promise<FileStore> {
+    const { directory: path, trustDomain, clock, bootstrap, vault = plainKeyVault } = options
     const directory = await DurableDirectory.open(path, clock)
     const roots = await readRoots(join(path, rootsNameOf(trustDomain)), trustDomain)
-    return new FileStore(trustDomain, { directory, roots, bootstrap: await BootstrapPairs.open(bootstrap) })
+    return new FileStore(trustDomain, { directory, roots, bootstrap: await BootstrapPairs.open(bootstrap), vault })
   }
 
   /** Changes that are not on disk yet. */

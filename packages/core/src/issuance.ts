@@ -92,7 +92,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     answer.accepted?.()
     return toIssued(request.trustStore, verified, accepted, {
       identity: request.identity,
-      privateKey: new SealedKey(options.vault, privateKey.pem),
+      privateKey: privateKey.sealed,
       source: answer.privateKey ? 'brought' : 'signed',
       receivedAt: options.clock.now(),
       place: request.place,
@@ -143,10 +143,12 @@ async function verify(
   { verifier, clock }: IssuanceOptions,
   { identity, trustStore }: IssuanceRequest,
   answer: IssuedCertificate,
-  { key }: PrivateKey,
+  privateKey: PrivateKey,
 ): Promise<{ readonly verified: VerifiedChain; readonly offered: OfferedRoots }> {
   const against = (anchors: readonly Root[]) =>
-    verifier.verify(answer.chain, { identity, key, anchors: anchors.map(a => a.certificate), now: clock.now() })
+    withKey(privateKey, key =>
+      verifier.verify(answer.chain, { identity, key, anchors: anchors.map(a => a.certificate), now: clock.now() }),
+    )
   const offered = await trustStore.readOffered(identity, answer)
   const known = trustStore.anchorsFor(offered)
   try {
@@ -158,6 +160,11 @@ async function verify(
     if (now.length === known.length) throw withRejected(error, offered)
     return { verified: against(now), offered }
   }
+}
+
+/** A key that was brought is open only while it is compared. */
+function withKey<T>({ sealed, publicKeyDer }: PrivateKey, verify: (key: Expectation['key']) => T): T {
+  return publicKeyDer ? verify({ publicKeyDer }) : sealed.open(privateKeyPem => verify({ privateKeyPem }))
 }
 
 /** The chain may lead to a root that was left out. */
@@ -203,26 +210,36 @@ export function toIssued(
 
 /** A key with what the certificate's own key is compared to. */
 interface PrivateKey {
-  readonly pem: Uint8Array
-  readonly key: Expectation['key']
+  readonly sealed: SealedKey
+  /** Absent of a key that a source brought. */
+  readonly publicKeyDer?: Uint8Array
+}
+
+/** A key that was generated, sealed as soon as it came. */
+interface HeldKey extends Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
+  readonly sealed: SealedKey
 }
 
 /** The key and CSR of one request, made when a plugin first asks for the CSR, or those of the try before. */
 class LazyKey {
-  readonly #make: () => Promise<GeneratedKey>
-  #pending: Promise<GeneratedKey> | undefined
+  readonly #vault: KeyVault
+  readonly #make: () => Promise<HeldKey>
+  #pending: Promise<HeldKey> | undefined
+  #brought: SealedKey | undefined
 
   constructor(
-    { keyGenerator, keyType, keyFormat }: IssuanceOptions,
+    { keyGenerator, keyType, keyFormat, vault }: IssuanceOptions,
     identity: SpiffeId,
     signal: AbortSignal,
     present: GeneratedKey | undefined,
   ) {
-    this.#make = () => keyGenerator.generate({ type: keyType, identity, format: keyFormat }, { signal })
-    if (present) this.#pending = Promise.resolve(present)
+    this.#vault = vault
+    this.#make = async () =>
+      this.#hold(await keyGenerator.generate({ type: keyType, identity, format: keyFormat }, { signal }))
+    if (present) this.#pending = Promise.resolve(this.#hold(present))
   }
 
-  generated(): Promise<GeneratedKey> {
+  generated(): Promise<HeldKey> {
     this.#pending ??= this.#make()
     return this.#pending
   }
@@ -234,19 +251,32 @@ class LazyKey {
 
   /** The answer's own key, or the one that was generated for it. */
   async privateKey({ privateKey }: IssuedCertificate): Promise<PrivateKey> {
-    if (privateKey) return { pem: privateKey, key: { privateKeyPem: privateKey } }
+    if (privateKey) {
+      this.#brought = new SealedKey(this.#vault, privateKey)
+      this.#wipeGenerated()
+      return { sealed: this.#brought }
+    }
     const generated = await this.#pending
     if (!generated)
       throw new CAError('bad-response', 'The CA plugin answered without a key and without asking for the CSR')
-    return { pem: generated.privateKeyPem, key: { publicKeyDer: generated.publicKeyDer } }
+    return generated
   }
 
   /** Wipes the key, also one that is still being made. */
   wipe(): void {
+    this.#brought?.wipe()
+    this.#wipeGenerated()
+  }
+
+  #wipeGenerated(): void {
     this.#pending?.then(
-      generated => generated.privateKeyPem.fill(0),
+      ({ sealed }) => sealed.wipe(),
       () => {}, // whoever awaited the CSR has the error
     )
+  }
+
+  #hold({ privateKeyPem, csrDer, publicKeyDer }: GeneratedKey): HeldKey {
+    return { sealed: new SealedKey(this.#vault, privateKeyPem), csrDer, publicKeyDer }
   }
 }
 
@@ -280,7 +310,7 @@ class Ticket implements RequestTicket, Disposable {
     if (this.#isOver()) return
     this.kept = note
     if (note === undefined || key === undefined) this.#pending.drop(identity)
-    else await this.#pending.keep(identity, { note, key })
+    else await keepPending(this.#pending, identity, note, key)
   }
 
   #isOver(): boolean {
@@ -289,6 +319,22 @@ class Ticket implements RequestTicket, Disposable {
 
   [Symbol.dispose](): void {
     this.#hasEnded = true
+  }
+}
+
+/** The key is open only while it is kept. */
+async function keepPending(
+  pending: PendingRequests,
+  identity: SpiffeId,
+  note: string,
+  { sealed, csrDer, publicKeyDer }: HeldKey,
+): Promise<void> {
+  const privateKeyPem = new Uint8Array(sealed.byteLength)
+  try {
+    sealed.copyTo(privateKeyPem, 0)
+    await pending.keep(identity, { note, key: { privateKeyPem, csrDer, publicKeyDer } })
+  } finally {
+    privateKeyPem.fill(0)
   }
 }
 

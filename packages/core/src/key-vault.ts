@@ -9,6 +9,11 @@ export interface KeyVault {
   seal(key: Uint8Array, sealed: Uint8Array): void
   /** Writes the key to `target` from `offset` on. Throws if `sealed` is not what this vault has sealed. */
   unseal(sealed: Uint8Array, target: Uint8Array, offset: number): void
+  /**
+   * SubjectPublicKeyInfo (DER) of a private key (PEM), read without leaving anything of it in memory; `undefined` where
+   * that cannot be done, or it is no key that it knows.
+   */
+  publicKeyOf?(key: Uint8Array): Uint8Array | undefined
 }
 
 /** Where there is no vault that encrypts: the key is kept as it is, once. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Bench } from '../test/manager-bench.ts'
 import { CAError, type CertificateRequest } from './ca-client.ts'
+import { plainKeyVault } from './key-vault.ts'
 import { PendingRequestsInMemory } from './pending-requests.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 
@@ -194,7 +195,7 @@ for (const answer of [undefined, null, 'text', {}, { chain: 'PEM' }, { chain: [1
 test('what is kept in memory is a copy, is given out as one, and is wiped when it is replaced, dropped or closed', async () => {
   const bytes = Uint8Array.of(1, 2, 3)
   const key = { privateKeyPem: bytes, csrDer: Uint8Array.of(4), publicKeyDer: Uint8Array.of(5) }
-  const pending = new PendingRequestsInMemory()
+  const pending = new PendingRequestsInMemory(plainKeyVault)
   await pending.keep(WEB, { note: 'a', key })
   bytes.fill(0)
   const first = await pending.get(WEB)

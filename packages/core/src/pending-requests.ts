@@ -1,5 +1,6 @@
 /** Requests that wait for somebody's approval: the key, the CSR and the plugin's note, from one try to the next. */
 import type { GeneratedKey } from './key-generator.ts'
+import { type KeyVault, SealedKey } from './key-vault.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 
 /** What the next request of an identity goes on with. */
@@ -25,12 +26,17 @@ export interface PendingRequests extends Disposable {
 }
 
 export class PendingRequestsInMemory implements PendingRequests {
-  readonly #requests = new Map<SpiffeId, PendingRequest>()
+  readonly #vault: KeyVault
+  readonly #requests = new Map<SpiffeId, SealedRequest>()
   #isClosed = false
+
+  constructor(vault: KeyVault) {
+    this.#vault = vault
+  }
 
   async get(identity: SpiffeId): Promise<PendingRequest | undefined> {
     const request = this.#requests.get(identity)
-    return request && copyOf(request)
+    return request && openRequest(request)
   }
 
   has(identity: SpiffeId): boolean {
@@ -40,11 +46,11 @@ export class PendingRequestsInMemory implements PendingRequests {
   async keep(identity: SpiffeId, request: PendingRequest): Promise<void> {
     if (this.#isClosed) return
     this.drop(identity)
-    this.#requests.set(identity, copyOf(request))
+    this.#requests.set(identity, sealRequest(this.#vault, request))
   }
 
   drop(identity: SpiffeId): void {
-    this.#requests.get(identity)?.key.privateKeyPem.fill(0)
+    this.#requests.get(identity)?.privateKey.wipe()
     this.#requests.delete(identity)
   }
 
@@ -54,6 +60,18 @@ export class PendingRequestsInMemory implements PendingRequests {
   }
 }
 
-function copyOf({ note, key }: PendingRequest): PendingRequest {
-  return { note, key: { ...key, privateKeyPem: Uint8Array.from(key.privateKeyPem) } }
+/** As it is kept: it may wait for days. */
+interface SealedRequest extends Pick<PendingRequest, 'note'>, Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
+  readonly privateKey: SealedKey
+}
+
+function sealRequest(vault: KeyVault, { note, key }: PendingRequest): SealedRequest {
+  const { privateKeyPem, csrDer, publicKeyDer } = key
+  return { note, privateKey: new SealedKey(vault, Uint8Array.from(privateKeyPem)), csrDer, publicKeyDer }
+}
+
+function openRequest({ note, privateKey, csrDer, publicKeyDer }: SealedRequest): PendingRequest {
+  const privateKeyPem = new Uint8Array(privateKey.byteLength)
+  privateKey.copyTo(privateKeyPem, 0)
+  return { note, key: { privateKeyPem, csrDer, publicKeyDer } }
 }

@@ -63,36 +63,42 @@ async function check(
   using _ = clock.at(clock.now() + READ_MS, () =>
     deadline.abort(new Error(`the disk did not answer within ${READ_MS} ms`)),
   )
-  let privateKey: Uint8Array | undefined
+  const reading = read()
+  let privateKey: SealedKey | undefined
   try {
-    const found = await untilAborted(read(), deadline.signal)
+    const found = await untilAborted(reading, deadline.signal)
     if (!found) return undefined
-    privateKey = found.privateKey
+    const sealed = new SealedKey(vault, found.privateKey)
+    privateKey = sealed
     const chain = splitCertificates(Buffer.from(found.chain).toString('latin1'))
     const offered = await offeredRoots(trust, identity, found)
     const anchors = trust.anchorsFor(offered)
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
-    const verified = verifier.verify(chain, {
-      identity,
-      key: { privateKeyPem: privateKey },
-      anchors: anchors.map(anchor => anchor.certificate),
-      now: clock.now(),
-    })
+    const expected = { identity, anchors: anchors.map(anchor => anchor.certificate), now: clock.now() }
+    const verified = sealed.open(privateKeyPem => verifier.verify(chain, { ...expected, key: { privateKeyPem } }))
     const { place, isProvisional } = found
     // A clock that was set back must not put off the renewal.
     const receivedAt = Math.min(found.receivedAt, clock.now())
     const accepted = trust.accept(offered, verified.rootFingerprint)
-    const sealed = new SealedKey(vault, privateKey)
     return {
       ...toIssued(trust, verified, accepted, { identity, privateKey: sealed, source, receivedAt, place }),
       source,
       isProvisional,
     }
   } catch (error) {
-    privateKey?.fill(0)
+    privateKey?.wipe()
+    void wipeLate(reading)
     record(identity, { kind: 'not-restored', reason: `${WHAT[source]}: ${reasonOf(error)}` })
     return undefined
   }
+}
+
+/** Wipes the key of a file that was read too late. Never rejects. */
+async function wipeLate(reading: Promise<Found | undefined>): Promise<void> {
+  try {
+    const found = await reading
+    found?.privateKey.fill(0)
+  } catch {} // there is none
 }
 
 /** Asks the CA for nothing: without a list that it has told, ten thousand would each ask again. */

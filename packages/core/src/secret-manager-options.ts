@@ -86,13 +86,14 @@ export interface SecretManagerSettings {
 
 /** Reads the options, once. */
 export function withDefaults(options: SecretManagerOptions): SecretManagerSettings {
+  const { vault = plainKeyVault } = options
   return {
     issuance: {
       issueAt: issueAt(options),
-      pending: options.store?.pending ?? new PendingRequestsInMemory(),
+      pending: options.store?.pending ?? new PendingRequestsInMemory(vault),
       keyGenerator: options.keyGenerator,
       verifier: options.verifier ?? nodeCertificateVerifier,
-      vault: options.vault ?? plainKeyVault,
+      vault,
       clock: options.clock,
       keyType: options.keyType ?? 'ecdsa-p256',
       keyFormat: options.keyFormat ?? 'pkcs8',

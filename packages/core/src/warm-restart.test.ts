@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { Restarts } from '../test/restarts.ts'
 import { CAError } from './ca-client.ts'
+import { derToPem } from './pem.ts'
 import type { SpiffeId } from './spiffe-id.ts'
+import { TestKeyGenerator } from './test-key-generator.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
@@ -198,9 +200,9 @@ test('a source that brings its own keys is asked at once, and until then the old
   {
     await using run = await restarts.start()
     ca.answer = async (request, sign) => {
-      const answer = await sign(request)
-      const [key] = run.bench.keys.handedOut
-      return { ...answer, privateKey: Uint8Array.from(key ?? []) }
+      const own = await new TestKeyGenerator().generate({ type: 'ecdsa-p256', identity: request.identity })
+      const csr = async () => ({ der: own.csrDer, pem: derToPem(own.csrDer, 'CERTIFICATE REQUEST') })
+      return { ...(await sign({ ...request, csr })), privateKey: own.privateKeyPem }
     }
     await run.bench.add(WEB)
   }

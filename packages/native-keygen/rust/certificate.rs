@@ -8,7 +8,7 @@ mod name_constraints;
 mod names;
 mod object_identifiers;
 pub mod path;
-mod private_key;
+pub mod private_key;
 mod profile;
 mod public_key;
 mod signature;

@@ -50,6 +50,7 @@ test('the package of the platform is taken where there is no local build', async
     'keyVaultStatus',
     'openKey',
     'peerCredentials',
+    'publicKeyOf',
     'readChain',
     'sealKey',
     'TrustAnchor',

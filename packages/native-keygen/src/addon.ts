@@ -15,6 +15,7 @@ const EXPORTS = [
   'keyVaultStatus',
   'openKey',
   'peerCredentials',
+  'publicKeyOf',
   'readChain',
   'sealKey',
   'TrustAnchor',

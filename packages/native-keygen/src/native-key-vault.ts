@@ -20,7 +20,12 @@ export function createKeyVault(): ChosenKeyVault {
 
 function createWith(addon: Addon): ChosenKeyVault {
   const { overhead, protection } = addon.keyVaultStatus()
-  const vault: KeyVault = { overhead, seal: addon.sealKey, unseal: addon.openKey }
+  const vault: KeyVault = {
+    overhead,
+    seal: addon.sealKey,
+    unseal: addon.openKey,
+    publicKeyOf: key => addon.publicKeyOf(key) ?? undefined,
+  }
   if (protection !== 'unlocked') return { vault }
   const reason =
     'The key that seals private keys in memory can be swapped to disk, since mlock was refused: raise the limit of locked memory (RLIMIT_MEMLOCK, LimitMEMLOCK= in systemd) to 64 KiB, or have no swap'

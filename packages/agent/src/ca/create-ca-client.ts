@@ -6,6 +6,7 @@ import type {
   Clock,
   ConfigOf,
   CredentialSource,
+  KeyVault,
   PluginLog,
   PluginOptions,
 } from '@livery/core'
@@ -22,6 +23,7 @@ export interface PluginParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly counters: PluginCounters
+  readonly vault?: KeyVault
 }
 
 /** The part of a configuration that it takes. */
@@ -70,7 +72,7 @@ class Maker {
   }
 
   async #context(ca: CASection, at: string): Promise<CAContext> {
-    const { clock, logger, counters } = this.#parts
+    const { clock, logger, counters, vault } = this.#parts
     const log = pluginLog(logger, ca.plugin.name)
     const tls = await connectionOf(ca, log)
     const credentials = await credentialsOf(ca, this.#parts, this.#stack)
@@ -80,6 +82,7 @@ class Maker {
       trustDomain: this.#trustDomain,
       log,
       metrics: counters,
+      ...(vault && { vault }),
       ...(tls && { tls }),
       ...(credentials && { credentials }),
       ...(members && { members }),

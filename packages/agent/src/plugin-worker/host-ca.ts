@@ -169,7 +169,7 @@ function certificateOf(answer: IssuedCertificate): IssuedCertificate {
     chain,
     ...(roots !== undefined && { roots }),
     ...(rootsFor !== undefined && { rootsFor }),
-    ...(privateKey !== undefined && { privateKey: ownBytes(privateKey) }),
+    ...(privateKey !== undefined && { privateKey: takeKey(privateKey) }),
   }
 }
 
@@ -186,6 +186,14 @@ function checkSize(what: string, value: unknown, maxLength: number): void {
 
 function lengthOf(value: unknown): number {
   return typeof value === 'string' || value instanceof Uint8Array ? value.length : 0
+}
+
+/** The agent owns an answer's key, as it would without a thread between. */
+function takeKey(privateKey: Uint8Array): Uint8Array {
+  const key = ownBytes(privateKey)
+  // A plugin may answer anything.
+  if (privateKey instanceof Uint8Array) privateKey.fill(0)
+  return key
 }
 
 function batchAnswerOf(answer: IssuedCertificate | Error): BatchAnswer {

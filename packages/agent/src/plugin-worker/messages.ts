@@ -120,3 +120,17 @@ export type AgentMethods = {
 export function ownBytes(bytes: Uint8Array): Uint8Array {
   return Uint8Array.from(bytes)
 }
+
+/** The memory of the keys in an answer, each of which has its own: it is moved, since what is cloned leaves a copy. */
+export function keysIn(answer: unknown): ArrayBuffer[] {
+  const parts: readonly unknown[] = Array.isArray(answer) ? answer : [answer]
+  return parts.flatMap(part => {
+    const issued = hasMember(part, 'issued') ? part.issued : part
+    const bytes = hasMember(issued, 'privateKey') ? issued.privateKey : undefined
+    return bytes instanceof Uint8Array && bytes.buffer instanceof ArrayBuffer ? [bytes.buffer] : []
+  })
+}
+
+function hasMember<K extends string>(value: unknown, name: K): value is Record<K, unknown> {
+  return typeof value === 'object' && value !== null && name in value
+}

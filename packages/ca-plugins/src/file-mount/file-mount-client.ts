@@ -108,6 +108,7 @@ export class FileMountClient implements CAClient {
       hasOwnRoots: rootsFor === 'identity',
       roots: this.#roots,
       clock,
+      vault: this.#context.vault,
       watched: this.#watched,
       limit: this.#limit,
       faults: this.#faults,

@@ -35,7 +35,7 @@ async function folderOf(t: TestContext, files: { readonly chain?: string; readon
 
 /** The message, with the folder left out; nothing of the key may be in it. */
 async function faultOf(files: Written, identity = WEB, at = now): Promise<FileFault & { readonly text: string }> {
-  const error = await readKeyPair(files, identity, at).then(
+  const error = await readKeyPair(files, identity, { now: at }).then(
     () => assert.fail('it was read'),
     (reason: unknown) => reason,
   )
@@ -46,7 +46,7 @@ async function faultOf(files: Written, identity = WEB, at = now): Promise<FileFa
 }
 
 test('a chain and its key are read, the key in memory of its own', async t => {
-  const pair = await readKeyPair(await folderOf(t, { chain, key }), WEB, now)
+  const pair = await readKeyPair(await folderOf(t, { chain, key }), WEB, { now })
   assert.deepEqual(pair.chain, brought.chain)
   assert.equal(pair.privateKey.toString(), key)
   assert.equal(pair.privateKey.buffer.byteLength, pair.privateKey.length)
@@ -73,7 +73,7 @@ const READABLE: Readonly<Record<string, Written>> = {
 }
 for (const [what, files] of Object.entries(READABLE)) {
   test(`it is read, and core can use it: ${what}`, async t => {
-    const pair = await readKeyPair(await folderOf(t, files), WEB, now)
+    const pair = await readKeyPair(await folderOf(t, files), WEB, { now })
     assert.deepEqual(pair.chain, brought.chain)
     assert.match(
       pair.privateKey.toString(),
@@ -89,7 +89,7 @@ for (const [what, files] of Object.entries(READABLE)) {
 }
 
 test('the version is that of chain and key, whatever stands around them', async t => {
-  const versionOf = async (files: Written) => (await readKeyPair(await folderOf(t, files), WEB, now)).version
+  const versionOf = async (files: Written) => (await readKeyPair(await folderOf(t, files), WEB, { now })).version
   const version = await versionOf({ chain, key })
   assert.equal(await versionOf({ chain: `# comment\n${crlf(chain)}${root}`, key: crlf(key) }), version)
   const other = await ca.bring(WEB)
@@ -160,7 +160,7 @@ test('the key of a pair that is refused is wiped', async t => {
   const { mock } = t.mock.method(Buffer, 'alloc')
   const keys = () => mock.calls.filter(({ result }) => result?.includes('PRIVATE KEY')).length
   const files = await folderOf(t, { chain, key })
-  await readKeyPair(files, WEB, now)
+  await readKeyPair(files, WEB, { now })
   assert.equal(keys(), 1)
   mock.resetCalls()
   await faultOf(files, WEB, now + 3_600_000)

@@ -1,6 +1,6 @@
 /** A certificate chain and its key, read from two files (or one) and checked as a pair. */
-import { createHash, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
-import type { SpiffeId } from '@livery/core'
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, X509Certificate } from 'node:crypto'
+import type { KeyVault, SpiffeId } from '@livery/core'
 import { readSmallFile } from '../changing-file.ts'
 import { FileFault, readFault } from './file-fault.ts'
 import { pemBlocks } from './pem-blocks.ts'
@@ -33,7 +33,11 @@ export interface KeyPair {
  * What the files hold now. Rejects with a {@link FileFault} unless they are a chain, leaf first, that has not ended at
  * `now`, for `identity`, and its key. Everything else is for core to judge.
  */
-export async function readKeyPair(files: KeyPairFiles, identity: SpiffeId, now: number): Promise<KeyPair> {
+export async function readKeyPair(
+  files: KeyPairFiles,
+  identity: SpiffeId,
+  { now, vault }: { readonly now: number; readonly vault?: KeyVault | undefined },
+): Promise<KeyPair> {
   const [chain, key] = await Promise.allSettled([
     readSmallFile(files.chain, MAX_FILE_BYTES),
     readSmallFile(files.key, MAX_FILE_BYTES),
@@ -46,7 +50,7 @@ export async function readKeyPair(files: KeyPairFiles, identity: SpiffeId, now: 
     checkIdentity(files.chain, leaf, identity)
     const privateKey = keyBlock(files.key, key.value)
     try {
-      checkKey(files, leaf, parseKey(files.key, privateKey))
+      checkKey(files, leaf, parseKey(files.key, privateKey, vault))
       checkEnd(files.chain, leaf, now)
     } catch (error) {
       privateKey.fill(0)
@@ -118,8 +122,14 @@ function keyBlock(file: string, bytes: Buffer): Buffer {
   return block
 }
 
-function parseKey(file: string, block: Buffer): KeyObject {
+/**
+ * The public key where the vault reads it, which leaves nothing of the key in memory: a key object keeps it there until it
+ * is collected.
+ */
+function parseKey(file: string, block: Buffer, vault: KeyVault | undefined): KeyObject {
   try {
+    const publicKey = vault?.publicKeyOf?.(block)
+    if (publicKey) return createPublicKey({ key: Buffer.from(publicKey), format: 'der', type: 'spki' })
     return createPrivateKey({ key: block, format: 'pem' })
   } catch {
     throw new FileFault({ file, reason: 'its key cannot be parsed', remedy: 'Write the whole key', mayPass: true })
@@ -134,13 +144,17 @@ function checkKey(files: KeyPairFiles, leaf: X509Certificate, key: KeyObject): v
       reason: `its key is ${unfit}, which Envoy does not take`,
       remedy: `Have an ECDSA key on P-256, P-384 or P-521 made, or RSA of at least ${MIN_RSA_BITS} bits`,
     })
-  if (leaf.checkPrivateKey(key)) return
+  if (isKeyOf(leaf, key)) return
   throw new FileFault({
     file: files.key,
     reason: `its key is not that of the first certificate in ${files.chain}`,
     remedy: 'Write both of one issuance, the leaf first',
     mayPass: true,
   })
+}
+
+function isKeyOf(leaf: X509Certificate, key: KeyObject): boolean {
+  return key.type === 'public' ? leaf.publicKey.equals(key) : leaf.checkPrivateKey(key)
 }
 
 function unfitness({ asymmetricKeyType: type, asymmetricKeyDetails = {} }: KeyObject): string | undefined {

@@ -1,5 +1,13 @@
 /** The files of one identity: read when asked for, watched in between. */
-import { type Clock, type Limit, type LookReason, type SpiffeId, untilAborted, type WatchedFiles } from '@livery/core'
+import {
+  type Clock,
+  type KeyVault,
+  type Limit,
+  type LookReason,
+  type SpiffeId,
+  untilAborted,
+  type WatchedFiles,
+} from '@livery/core'
 import { Announcement } from './announcement.ts'
 import type { FaultLog } from './fault-log.ts'
 import { FileFault } from './file-fault.ts'
@@ -22,6 +30,7 @@ export interface MountedIdentityParts {
   readonly hasOwnRoots: boolean
   readonly roots: MountedRoots
   readonly clock: Clock
+  readonly vault?: KeyVault | undefined
   readonly watched: WatchedFiles
   /** For what is read without being asked for. */
   readonly limit: Limit
@@ -119,8 +128,8 @@ export class MountedIdentity implements Disposable {
   }
 
   #readPair(): Promise<KeyPair> {
-    const { files, identity, clock } = this.#parts
-    return readKeyPair(files, identity, clock.now())
+    const { files, identity, clock, vault } = this.#parts
+    return readKeyPair(files, identity, { now: clock.now(), vault })
   }
 
   async #look(reason: LookReason): Promise<void> {

@@ -55,7 +55,7 @@ export class SpiffeClient implements CAClient {
       random,
       timeoutMs,
       open: () => this.#channel.open('FetchX509SVID'),
-      read: readSvidUpdate,
+      read: bytes => readSvidUpdate(bytes, context.vault),
       errorOf: cause => workloadFailure(address, 'identities', cause),
       onMessage: update => this.#take(update),
       onBroken: (error, retryMs) => this.#tellBroken(error, retryMs),
@@ -79,7 +79,7 @@ export class SpiffeClient implements CAClient {
       const svid = svids.get(identity)
       if (!svid) throw this.#notAmong(identity, [...svids.keys()])
       const { chain, roots, privateKey } = svid
-      return { chain, roots, privateKey: privateKeyPem(privateKey) }
+      return { chain, roots, privateKey: privateKey.open(privateKeyPem) }
     } catch (error) {
       if (!signal.aborted) this.#miss(identity)
       throw error

@@ -1,5 +1,13 @@
 /** What the Workload API pushes, read: certificates and keys by identity, and roots by trust domain. */
-import { derToPem, isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core'
+import {
+  derToPem,
+  isSpiffeId,
+  type KeyVault,
+  plainKeyVault,
+  SealedKey,
+  type SpiffeId,
+  trustDomainProblem,
+} from '@livery/core'
 import { X509BundlesResponse, type X509SVID, X509SVIDResponse } from '../gen/spiffe/workload/workload.ts'
 import { UnusableAnswer } from '../rooted-chain.ts'
 
@@ -11,7 +19,7 @@ export interface Svid {
   /** PEM, leaf first, no root. */
   readonly chain: readonly string[]
   /** PKCS#8, DER. Wiped with the update that it is in. */
-  readonly privateKey: Buffer
+  readonly privateKey: SealedKey
   /** Of its trust domain, PEM. */
   readonly roots: readonly string[]
 }
@@ -24,11 +32,11 @@ export interface SvidUpdate {
 /** Roots, PEM, by the name of the trust domain. */
 export type Bundles = ReadonlyMap<string, readonly string[]>
 
-/** `bytes` are an `X509SVIDResponse`, and wiped, since keys are in them. Throws an {@link UnusableAnswer}. */
-export function readSvidUpdate(bytes: Buffer): SvidUpdate {
+/** `bytes` are an `X509SVIDResponse`, and wiped, since keys are in them; `vault` keeps these. Throws an {@link UnusableAnswer}. */
+export function readSvidUpdate(bytes: Buffer, vault: KeyVault = plainKeyVault): SvidUpdate {
   const svids = decodeAndWipe(bytes)
   try {
-    return { svids: readSvids(svids) }
+    return { svids: readSvids(svids, vault) }
   } catch (error) {
     for (const { x509SvidKey } of svids) x509SvidKey.fill(0)
     throw error
@@ -43,7 +51,7 @@ function decodeAndWipe(bytes: Buffer): readonly X509SVID[] {
   }
 }
 
-function readSvids(svids: readonly X509SVID[]): SvidUpdate['svids'] {
+function readSvids(svids: readonly X509SVID[], vault: KeyVault): SvidUpdate['svids'] {
   if (svids.length === 0) throw new UnusableAnswer('has no identity')
   const bundles = new BundleReader()
   const read = new Map<SpiffeId, Svid>()
@@ -59,7 +67,7 @@ function readSvids(svids: readonly X509SVID[]): SvidUpdate['svids'] {
     if (chain.length === 0 || chain.length > MAX_CHAIN)
       throw new UnusableAnswer(`has ${chain.length} certificates for ${spiffeId}, not 1 to ${MAX_CHAIN}`)
     if (x509SvidKey.length === 0) throw new UnusableAnswer(`has no key for ${spiffeId}`)
-    read.set(spiffeId, { chain, privateKey: x509SvidKey, roots })
+    read.set(spiffeId, { chain, privateKey: new SealedKey(vault, x509SvidKey), roots })
   }
   return read
 }
@@ -79,7 +87,7 @@ export function readBundles(bytes: Buffer): Bundles {
 
 /** Wipes the keys. */
 export function wipe({ svids }: SvidUpdate): void {
-  for (const { privateKey } of svids.values()) privateKey.fill(0)
+  for (const { privateKey } of svids.values()) privateKey.wipe()
 }
 
 /** A thousand identities have the same roots. */

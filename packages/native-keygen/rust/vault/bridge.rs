@@ -1,8 +1,10 @@
 //! What JavaScript sees of the vault; `src/native-key-vault.ts` is the other side.
 
-use napi::bindgen_prelude::Uint8ArraySlice;
+use napi::bindgen_prelude::{Uint8Array, Uint8ArraySlice};
 use napi::{Error, Result};
 use napi_derive::napi;
+
+use crate::certificate::private_key;
 
 use super::{OVERHEAD, Protection, Vault, VaultError};
 
@@ -51,6 +53,13 @@ pub fn open_key(
     let place = unsafe { target.as_mut() }.get_mut(start..end);
     let place = place.ok_or_else(|| problem(VaultError::Buffers))?;
     vault()?.open(&sealed, place).map_err(problem)
+}
+
+/// SubjectPublicKeyInfo of the first private key in a PEM text. Nothing of the key is left in memory, as it would be with a
+/// key object until that is collected. Absent for a key that Envoy would not take, or that is encrypted.
+#[napi(catch_unwind)]
+pub fn public_key_of(private_key_pem: Uint8ArraySlice<'_>) -> Option<Uint8Array> {
+    private_key::public_key_of(&private_key_pem).map(Uint8Array::from)
 }
 
 fn vault() -> Result<&'static Vault> {

@@ -152,6 +152,12 @@ export interface PeerCredentials {
   gid: number
 }
 
+/**
+ * SubjectPublicKeyInfo of the first private key in a PEM text. Nothing of the key is left in memory, as it would be with a
+ * key object until that is collected. Absent for a key that Envoy would not take, or that is encrypted.
+ */
+export declare function publicKeyOf(privateKeyPem: Uint8Array): Uint8Array | null
+
 /** The facts about a chain, or the index of the first element that is no certificate. */
 export declare function readChain(question: ChainQuestion): ChainFacts | number
 
