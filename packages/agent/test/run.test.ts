@@ -140,7 +140,10 @@ test('a place where no socket can be made ends the start with exit 1, the path a
   await using directory = await makeDirectory()
   await using agent = await start(directory.path, { ...CONFIG, sockets: [{ path: 'livery.yaml/sds.sock' }] })
   assert.equal((await agent.ended).code, 1)
-  assert.match(agent.stderr, /livery: Cannot listen on .*livery\.yaml\/sds\.sock.* is not a directory\. Name another path\./)
+  assert.match(
+    agent.stderr,
+    /livery: Cannot listen on .*livery\.yaml\/sds\.sock.* is not a directory\. Name another path\./,
+  )
   assert.equal(existsSync(join(directory.path, 'run/web.sock')), false)
 })
 

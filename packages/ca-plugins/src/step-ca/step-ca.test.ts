@@ -202,7 +202,7 @@ for (const [where, join] of between)
     t.after(() => legit[Symbol.dispose]())
     const [pinned = '', evil = ''] = [...legit.trustBundle(), ...ca.trustBundle()]
     fault.behaviour = call =>
-      call.path.startsWith('/root/')
+      call.path.split('/')[1] === 'root'
         ? Promise.resolve({ status: 200, body: { ca: join(pinned, evil) } })
         : Promise.resolve({ status: 404 })
     const client = await stepCa.create(context, { ...config, fingerprint: fingerprintOf(pinned) })
