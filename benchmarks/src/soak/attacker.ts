@@ -1,5 +1,5 @@
 /** The attacker of the soak, in a process and under a uid of its own: one attack after the other, until it is killed. */
-import { setPriority } from 'node:os'
+import { getPriority, setPriority } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ATTACKS, type Target } from './attacks.ts'
 
@@ -16,11 +16,11 @@ export interface AttackReport {
 }
 
 /** What the agent has to do counts, not what this process takes from it. */
-const LOWEST_PRIORITY = 19
+const LOWER_BY = 10
 
 process.once('disconnect', () => process.exit())
 process.once('message', async ({ target, uid, eachMs }: AttackOrder) => {
-  setPriority(LOWEST_PRIORITY)
+  setPriority(Math.min(getPriority() + LOWER_BY, 19))
   process.setgroups?.([])
   process.setgid?.(uid)
   process.setuid?.(uid)
