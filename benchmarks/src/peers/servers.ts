@@ -71,7 +71,11 @@ export async function writeLiveryFiles(workshop: Workshop, ca: CA, identities: n
       {
         path: socket,
         allow: [ALL_IDENTITIES],
-        limits: { connections: 40_000, names: 20_000, perCaller: { connections: 20_000 } },
+        limits: {
+          connections: 40_000,
+          names: 20_000,
+          perCaller: { connections: 20_000, requestsPerSecond: 1_000_000 },
+        },
       },
     ],
     admin: { address: admin },

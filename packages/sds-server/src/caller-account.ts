@@ -2,6 +2,7 @@
 import { totalmem } from 'node:os'
 import type { PeerCredentials, SpiffeId } from '@livery/core'
 import { LeakyBucket } from './leaky-bucket.ts'
+import { RequestQueue } from './request-queue.ts'
 import { SharedLimit } from './shared-limit.ts'
 
 /** Accounts of callers that hold nothing are kept for their rates; of so many, those that were used last. */
@@ -26,6 +27,7 @@ export class CallerAccount {
   readonly overhead = new LeakyBucket()
   readonly refusals = new LeakyBucket()
   readonly newIdentities = new LeakyBucket()
+  readonly requests = new RequestQueue()
   /** Issued because it asked for them; some may be held no more. */
   readonly identities = new Set<SpiffeId>()
   /** Until then its new connections are closed; each time for longer, up to a minute. */

@@ -2,6 +2,7 @@
 import type { Clock, SpiffeId } from '@livery/core'
 import type { CallerAccount, CallerAccounts } from './caller-account.ts'
 import type { Rate } from './leaky-bucket.ts'
+import type { Pace, RequestQueue } from './request-queue.ts'
 import type { SharedLimit } from './shared-limit.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 
@@ -17,6 +18,11 @@ export interface PerCallerLimits {
   readonly identities: number
   /** Of those, new ones in a minute, and at once. Default: 1,000. */
   readonly identitiesPerMinute: number
+  /**
+   * Requests, ACKs among them; five seconds' worth at once. Beyond it its streams are read more slowly, fetches and health checks are
+   * refused. A stream, a fetch and a health check count for four when they begin. Default: 10,000.
+   */
+  readonly requestsPerSecond: number
   /** Memory of all that is held for it, as `COSTS` has it. Default: 536,870,912. */
   readonly bytes: number
 }
@@ -36,6 +42,10 @@ const FAULTS: Rate = { perSecond: 100, burst: 5_000 }
 const OVERHEAD: Rate = { perSecond: 1_048_576, burst: 33_554_432 }
 /** Refused names that are reported one by one. */
 const REFUSALS: Rate = { perSecond: 20, burst: 1_000 }
+/** Two or three requests on each stream of a fleet of 10,000 at once. */
+const REQUEST_BURST_SECONDS = 5
+/** What a call costs that begins, in requests. */
+const CALL_REQUESTS = 4
 /** How long a caller over a rate is held for the first time, and at most. */
 const HOLD_MS = 5_000
 const MAX_HOLD_MS = 60_000
@@ -53,6 +63,8 @@ export interface CallerBudgetOptions {
 
 /** Which bound refused a connection or a stream: for metrics, so there are few. */
 export type Bound = 'socket' | 'caller' | 'process'
+/** As `Bound`, of a call; `rate` is `requestsPerSecond`. */
+export type CallBound = Bound | 'rate'
 
 /**
  * Bytes that are charged for what cannot be weighed: the buffers of grpc-js, node:http2 and nghttp2. Measured, rounded up:
@@ -63,6 +75,8 @@ export const COSTS = { connection: 32_768, stream: 8_192, name: 1_024 } as const
 export class CallerBudget {
   readonly account: CallerAccount
   readonly limits: PerCallerLimits
+  /** Of `requests`. */
+  readonly pace: Pace
   readonly #socket: SocketRoom
   readonly #process: CallerAccounts
   #connections = 0
@@ -79,8 +93,15 @@ export class CallerBudget {
     this.#socket = options.socket
     this.#process = options.accounts
     this.#clock = options.clock
+    const perSecond = options.limits.requestsPerSecond
+    this.pace = { clock: options.clock, rate: { perSecond, burst: REQUEST_BURST_SECONDS * perSecond } }
     this.#onIdle = options.onIdle
     this.#onIdentityRefused = options.onIdentityRefused
+  }
+
+  /** Those of the caller, on all sockets. */
+  get requests(): RequestQueue {
+    return this.account.requests
   }
 
   /** Which bound has no room for one more connection; `undefined` if it was taken, and is to be given back. */
@@ -106,8 +127,19 @@ export class CallerBudget {
     this.#checkIdle()
   }
 
-  /** As `openConnection`, for a call of any of the three methods. */
+  /** As `openConnection`, for a call of StreamSecrets or DeltaSecrets. One over the rate waits before its first request. */
   openStream(): Bound | undefined {
+    const bound = this.#takeStream()
+    if (!bound) this.requests.add(CALL_REQUESTS, this.pace)
+    return bound
+  }
+
+  /** As `openConnection`, for a call of FetchSecrets; it is given back by `closeStream`. */
+  openFetch(): CallBound | undefined {
+    return this.requests.take(CALL_REQUESTS, this.pace) ? this.#takeStream() : 'rate'
+  }
+
+  #takeStream(): Bound | undefined {
     const { account, limits } = this
     if (!this.#socket.streams.hasRoom(this.#streams)) return 'socket'
     if (account.streams >= limits.streams) return 'caller'
@@ -130,7 +162,8 @@ export class CallerBudget {
   }
 
   /** As `openConnection`, for a health check or watch: those have room of their own. */
-  openHealthCall(): Bound | undefined {
+  openHealthCall(): CallBound | undefined {
+    if (!this.requests.take(CALL_REQUESTS, this.pace)) return 'rate'
     if (!this.#socket.healthCalls.hasRoom(this.#healthCalls)) return 'socket'
     if (!this.charge(COSTS.stream)) return 'caller'
     this.#healthCalls++

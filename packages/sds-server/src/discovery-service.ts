@@ -7,7 +7,7 @@ import {
   type ServerUnaryCall,
   type sendUnaryData,
 } from '@grpc/grpc-js'
-import type { Bound, CallerBudget, SocketRoom } from './caller-budget.ts'
+import type { CallBound, CallerBudget, SocketRoom } from './caller-budget.ts'
 import type { Connection } from './connection-gate.ts'
 import { countedCall, dropMetadata } from './counted-call.ts'
 import type { DeadlineQueue } from './deadline-queue.ts'
@@ -183,7 +183,7 @@ export class DiscoveryService {
       enter: () => {
         connection = this.#options.connectionOf(call.getPeer())
         const budget = connection?.budget
-        const bound = kind === 'fetch' ? budget?.openStream() : budget?.openHealthCall()
+        const bound = kind === 'fetch' ? budget?.openFetch() : budget?.openHealthCall()
         if (!connection || bound) {
           this.#refuse(call, kind === 'fetch' ? 'FetchSecrets' : 'Health', bound)
           return false
@@ -267,7 +267,7 @@ export class DiscoveryService {
   }
 
   /** For want of room, or of its connection. */
-  #refuse(call: ServerInterceptingCallInterface, method: SdsMethod | 'Health', bound: Bound | undefined): void {
+  #refuse(call: ServerInterceptingCallInterface, method: SdsMethod | 'Health', bound: CallBound | undefined): void {
     const connection = this.#options.connectionOf(call.getPeer())
     if (!connection || !bound) {
       refuseCall(call, connectionCloses())
@@ -289,7 +289,7 @@ export class DiscoveryService {
 
 function noRoom(
   what: 'streams' | 'health checks',
-  bound: Bound,
+  bound: CallBound,
   { account }: CallerBudget,
   room: SocketRoom,
 ): StreamRefusal {
@@ -299,6 +299,7 @@ function noRoom(
     socket: `this socket serves ${most} ${what} at once, and ${who} has its share of them`,
     caller: `${who} holds all that it may: see limits.perCaller`,
     process: `this process is full, and ${who} has its share of it`,
+    rate: `${who} asks too often: see limits.perCaller.requestsPerSecond`,
   }
   return new StreamRefusal('resource-exhausted', why[bound])
 }

@@ -4,6 +4,7 @@ import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { Connection } from './connection-gate.ts'
 import type { DeadlineQueue, Late } from './deadline-queue.ts'
 import { MessageAssembler } from './message-assembler.ts'
+import type { RequestReader } from './request-queue.ts'
 import { http2StreamOf } from './send-frame.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 
@@ -26,10 +27,10 @@ const NOTHING: never[] = []
 
 /**
  * Takes the place of grpc-js' decoder, which bounds one message but not what many streams keep of theirs. It gets every
- * DATA frame of the stream, and hands out messages itself, each when `startRead` asks for it. While nobody asks, the stream
- * is paused; the peer may fill its window (64 KiB) then, which is charged, too.
+ * DATA frame of the stream, and hands out messages itself, each when `startRead` asks for it and its caller's turn has come.
+ * Until then the stream is paused; the peer may fill its window (64 KiB), which is charged, too.
  */
-export class IncomingRequests implements Late {
+export class IncomingRequests implements Late, RequestReader {
   readonly #call: ServerInterceptingCallInterface
   readonly #options: IncomingOptions
   readonly #stream: ServerHttp2Stream | undefined
@@ -41,6 +42,8 @@ export class IncomingRequests implements Late {
   #isOver = false
   #isPaused = false
   #hasDeadline = true
+  /** For the turn of its caller. */
+  #isQueued = false
   /** Read, and not taken yet. */
   #rest: Buffer | undefined
   #charged = 0
@@ -57,12 +60,21 @@ export class IncomingRequests implements Late {
   /** The next message may be handed out; one that is here already arrives inside this call. */
   startRead(): void {
     this.#isWanted = true
-    if (this.#isReading || this.#isOver) return
+    if (this.#isReading || this.#isQueued || this.#isOver) return
     this.#start()
+    this.#goOn()
+  }
+
+  takeTurn(): void {
+    this.#isQueued = false
+    this.#goOn()
+  }
+
+  #goOn(): void {
     const rest = this.#rest
     this.#rest = undefined
     if (rest) this.#consume(rest)
-    if (this.#isWanted && this.#isPaused) this.#resume()
+    if (this.#isWanted && this.#isPaused && !this.#isQueued) this.#resume()
     this.#settle()
     if (this.#isEnded) this.endOfStream()
   }
@@ -84,6 +96,11 @@ export class IncomingRequests implements Late {
   }
 
   onLate(): void {
+    // It is here, and its caller's turn is not.
+    if (this.#isQueued) {
+      this.#options.deadlines.add(this)
+      return
+    }
     this.#hasDeadline = false
     const what = this.#assembler.isPartial ? 'a message that began is not whole' : 'no request came'
     this.#refuse(new StreamRefusal('deadline-exceeded', `${what} within ${this.#options.deadlines.seconds} s`))
@@ -94,6 +111,7 @@ export class IncomingRequests implements Late {
     if (this.#isOver) return
     this.#isOver = true
     this.#rest = undefined
+    if (this.#isQueued) this.#options.connection.budget.requests.delete(this)
     if (this.#hasDeadline) this.#options.deadlines.delete(this)
     this.#options.connection.budget.release(this.#charged)
     this.#charged = 0
@@ -111,7 +129,7 @@ export class IncomingRequests implements Late {
     this.#isReading = true
     try {
       let start = 0
-      while (start < data.length && this.#isWanted && !this.#isOver) {
+      while (start < data.length && this.#isWanted && !this.#isOver && this.#isAdmitted()) {
         const found = this.#assembler.read(data, start)
         start = found ? found.end : data.length
         if (found) this.#handOut(found.message)
@@ -125,6 +143,12 @@ export class IncomingRequests implements Late {
     }
   }
 
+  #isAdmitted(): boolean {
+    const { requests, pace } = this.#options.connection.budget
+    this.#isQueued = !requests.admits(this, pace)
+    return !this.#isQueued
+  }
+
   #handOut(message: Buffer): void {
     if (this.#hasDeadline) {
       this.#hasDeadline = false
@@ -132,6 +156,8 @@ export class IncomingRequests implements Late {
     }
     this.#isWanted = false
     this.#options.onMessage(message)
+    const { requests, pace } = this.#options.connection.budget
+    requests.count(pace)
   }
 
   #keep(rest: Buffer): void {

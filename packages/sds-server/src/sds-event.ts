@@ -1,6 +1,6 @@
 /** What the server tells of itself. It logs nothing: the agent makes logs and metrics of these. */
 import type { PeerCredentials } from '@livery/core'
-import type { Bound } from './caller-budget.ts'
+import type { CallBound } from './caller-budget.ts'
 import type { DescriptorShortage } from './descriptor-limit.ts'
 import type { StreamReport } from './discovery-protocol.ts'
 import type { SocketFileEvent } from './socket-file.ts'
@@ -52,7 +52,7 @@ export type SdsEvent =
       readonly kind: 'stream-refused'
       readonly connection: ConnectionInfo
       readonly method: SdsMethod
-      readonly bound: Bound
+      readonly bound: CallBound
     }
   | { readonly kind: 'stream-report'; readonly stream: StreamInfo; readonly report: StreamReport }
   /** A bug: the stream ended with INTERNAL. */

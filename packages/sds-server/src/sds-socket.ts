@@ -59,6 +59,7 @@ export const DEFAULT_LIMITS: SocketLimits = {
     connections: 10_000,
     streams: 20_000,
     names: 50_000,
+    requestsPerSecond: 10_000,
     bytes: 536_870_912,
     identities: 10_000,
     identitiesPerMinute: 1_000,

@@ -8,6 +8,7 @@ const LIMITS: PerCallerLimits = {
   connections: 10_000,
   streams: 20_000,
   names: 50_000,
+  requestsPerSecond: 10_000,
   bytes: 536_870_912,
   identities: 10_000,
   identitiesPerMinute: 1_000,

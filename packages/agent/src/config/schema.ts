@@ -69,6 +69,7 @@ const socket = object({
       connections: wholeNumber(1, 1_000_000),
       streams: wholeNumber(1, 1_000_000),
       names: wholeNumber(1, 10_000_000),
+      requestsPerSecond: wholeNumber(1, 10_000_000),
       bytes: wholeNumber(1_048_576, 64 * 1024 ** 3),
       identities: wholeNumber(1, 1_000_000),
       identitiesPerMinute: wholeNumber(1, 1_000_000),

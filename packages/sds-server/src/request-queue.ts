@@ -1,0 +1,132 @@
+/** The requests of one caller: answered at its rate, a slice of a turn of the event loop at a time; beyond either its streams wait. */
+import type { Clock } from '@livery/core'
+import { LeakyBucket, type Rate } from './leaky-bucket.ts'
+
+/** One stream. */
+export interface RequestReader {
+  /** Hands out the request that waits. Must not throw. */
+  takeTurn(): void
+}
+
+/** How fast a socket answers one caller. */
+export interface Pace {
+  readonly clock: Clock
+  readonly rate: Rate
+}
+
+/** Of each turn of the event loop for one caller: what another one waits for it. The kernel's part of the answers comes on top. */
+const SLICE_MS = 3
+/** Bounds a slice whatever the clock says. */
+const MAX_REQUESTS = 128
+/** From then on the end of the turn is watched for. A caller that asks now and then costs no immediate. */
+const WATCHED_REQUESTS = 16
+/** How often a caller over its rate is let go on. */
+const WAKES_PER_SECOND = 100
+
+/**
+ * First come, first served, one request of each stream at a time. A stream that waits is not read, so that the windows of HTTP/2
+ * slow down its peer. One timer or immediate wakes all that wait.
+ */
+export class RequestQueue {
+  readonly #bucket = new LeakyBucket()
+  readonly #waiting = new Map<RequestReader, Pace>()
+  /** What was answered in this turn of the event loop. */
+  #usedMs = 0
+  #requests = 0
+  /** When the request was let in that `count` is called for. */
+  #startedAt = 0
+  #turnOf: RequestReader | undefined
+  #isWatching = false
+  #wake: Disposable | undefined
+
+  /** How many streams wait. */
+  get size(): number {
+    return this.#waiting.size
+  }
+
+  /** Whether `reader` may hand out a request now. If not, it gets a turn, never inside this call. */
+  admits(reader: RequestReader, pace: Pace): boolean {
+    const isNext = this.#waiting.size === 0 || this.#turnOf === reader
+    this.#startedAt = pace.clock.now()
+    if (isNext && this.#hasTime() && this.#bucket.waitMs(this.#startedAt, pace.rate) === 0) return true
+    this.#waiting.set(reader, pace)
+    if (!this.#turnOf) this.#schedule()
+    return false
+  }
+
+  /** Counts a request that was let in and has been answered. */
+  count({ clock, rate }: Pace): void {
+    this.#turnOf = undefined
+    const now = clock.now()
+    this.#bucket.add(now, rate)
+    // Whole milliseconds are enough: on the average of many requests they add up.
+    this.#usedMs += Math.max(0, now - this.#startedAt)
+    if (++this.#requests >= WATCHED_REQUESTS || this.#usedMs >= SLICE_MS / 2) this.#watch()
+  }
+
+  /** Counts work that cannot wait, as that of `amount` requests. */
+  add(amount: number, { clock, rate }: Pace): void {
+    this.#bucket.add(clock.now(), rate, amount)
+  }
+
+  /** As `add`, unless that is over the rate; returns whether it did. */
+  take(amount: number, { clock, rate }: Pace): boolean {
+    return this.#bucket.take(clock.now(), rate, amount)
+  }
+
+  delete(reader: RequestReader): void {
+    this.#waiting.delete(reader)
+    if (this.#waiting.size === 0) this.#stopWake()
+  }
+
+  #hasTime(): boolean {
+    return this.#usedMs < SLICE_MS && this.#requests < MAX_REQUESTS
+  }
+
+  #watch(): void {
+    if (this.#isWatching) return
+    this.#isWatching = true
+    setImmediate(() => this.#onTurn())
+  }
+
+  #onTurn(): void {
+    this.#isWatching = false
+    this.#usedMs = 0
+    this.#requests = 0
+    this.#slice()
+  }
+
+  #slice(): void {
+    for (const [reader, { clock, rate }] of this.#waiting) {
+      if (!this.#hasTime() || this.#bucket.waitMs(clock.now(), rate) > 0) break
+      this.#waiting.delete(reader)
+      this.#turnOf = reader
+      reader.takeTurn()
+      this.#turnOf = undefined
+    }
+    this.#schedule()
+  }
+
+  /** For the first that waits: at the next turn of the event loop, or as soon as the rate allows some more. */
+  #schedule(): void {
+    if (this.#wake || this.#isWatching) return
+    const [pace] = this.#waiting.values()
+    if (!pace) return
+    const { clock, rate } = pace
+    const now = clock.now()
+    if (this.#bucket.waitMs(now, rate) === 0) {
+      this.#watch()
+      return
+    }
+    const some = Math.min(this.#waiting.size, Math.ceil(rate.perSecond / WAKES_PER_SECOND))
+    this.#wake = clock.at(now + this.#bucket.waitMs(now, rate, some), () => {
+      this.#wake = undefined
+      this.#slice()
+    })
+  }
+
+  #stopWake(): void {
+    this.#wake?.[Symbol.dispose]()
+    this.#wake = undefined
+  }
+}
