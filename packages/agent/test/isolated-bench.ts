@@ -1,5 +1,12 @@
-/** A CA plugin in a thread of its own, for tests: its module, its client, and everything that it says. */
+/** A CA plugin in a thread or a process of its own, for tests: its module, its client, and everything that it says. */
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { chmod } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import type { TestContext } from 'node:test'
+import { CertificateAuthority } from '@livery/ca-plugins/embedded'
 import { pluginContext, type RecordingContext } from '@livery/ca-plugins/testing'
 import {
   type CACapabilities,
@@ -9,9 +16,12 @@ import {
   type PluginLog,
   SecretManager,
   type SpiffeId,
+  SystemClock,
 } from '@livery/core'
 import { FakeClock, TestKeyGenerator } from '@livery/core/testing'
 import { createIsolatedCAClient } from '../src/plugin-worker/isolated-ca-client.ts'
+import type { PluginModule } from '../src/plugin-worker/messages.ts'
+import type { IsolationKind } from './isolation-kinds.ts'
 import { makeDirectory } from './livery-process.ts'
 import { type PluginModuleOptions, writePluginModule } from './plugin-module.ts'
 
@@ -23,15 +33,19 @@ export class Bench {
   readonly clock: FakeClock
   readonly context: RecordingContext
   readonly events: { readonly name: string; readonly event: LedgerEvent }[] = []
+  readonly #process: PluginModuleOptions['process']
   #wake = Promise.withResolvers<void>()
 
-  constructor(folder: string) {
+  constructor(folder: string, process?: PluginModuleOptions['process']) {
     this.folder = folder
+    this.#process = process
     // The plugin's thread has the time of the machine.
     this.clock = new FakeClock(Date.now())
     const lines: { level: keyof PluginLog; message: string }[] = []
     const line = (level: keyof PluginLog) => (message: string) => {
       lines.push({ level, message })
+      const [, done] = /^it printed: once (\w+)$/.exec(message) ?? []
+      if (done !== undefined) writeFileSync(join(folder, done), '')
       this.#stir()
     }
     const log = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
@@ -45,7 +59,7 @@ export class Bench {
     more: Partial<CACapabilities> = {},
   ): Promise<CAClient> {
     const capabilities = { ...CAPABILITIES, ...more }
-    const plugin = { module: await writePluginModule(this.folder, module), name: 'acme', capabilities }
+    const plugin = { module: await this.write(module), name: 'acme', capabilities }
     const client = await createIsolatedCAClient(plugin, { ...this.context, ...parts }, {})
     t.after(async () => {
       const closed = client[Symbol.asyncDispose]()
@@ -54,6 +68,10 @@ export class Bench {
       await closed
     })
     return client
+  }
+
+  async write(module: PluginModuleOptions = {}): Promise<PluginModule> {
+    return await writePluginModule(this.folder, { ...module, ...(this.#process && { process: this.#process }) })
   }
 
   manage(t: TestContext, ca: CAClient): SecretManager {
@@ -105,8 +123,26 @@ export class Bench {
 }
 
 /** A bench on a folder that goes away with the test. */
-export async function setUp(t: TestContext): Promise<Bench> {
+export async function setUp(t: TestContext, { user }: Pick<IsolationKind, 'user'> = {}): Promise<Bench> {
   const directory = await makeDirectory()
   t.after(() => directory[Symbol.asyncDispose]())
-  return new Bench(directory.path)
+  if (!user) return new Bench(directory.path)
+  await chmod(directory.path, 0o755)
+  return new Bench(directory.path, { user, url: await serveCA(t) })
+}
+
+/** What a plugin without rights to files has its certificates from; gives its URL. */
+async function serveCA(t: TestContext): Promise<string> {
+  const authority = await CertificateAuthority.open({ clock: new SystemClock(), trustDomain: 'cluster.local' })
+  const server = createServer(async (request, response) => {
+    const { identity, csr, ttlSeconds } = JSON.parse(Buffer.concat(await request.toArray()).toString())
+    const { chain } = await authority.sign({ identity, csr: Buffer.from(csr, 'base64'), ttlSeconds })
+    response.end(JSON.stringify({ chain, roots: authority.trustBundle() }))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }

@@ -1,7 +1,7 @@
 /** Plugin modules for tests, written to a folder: they issue for real, and misbehave as they are told. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { PluginModule } from '../src/plugin-worker/messages.ts'
+import type { PluginModule, PluginUser } from '../src/plugin-worker/messages.ts'
 
 export interface PluginModuleOptions {
   /** Statements before everything else in the module. */
@@ -14,6 +14,8 @@ export interface PluginModuleOptions {
   readonly members?: string
   /** Fields of the plugin, in place of its own or beside them. */
   readonly fields?: string
+  /** Runs it in a process of this user, which signs at `url` and cannot write: `once` prints a line instead. */
+  readonly process?: { readonly user: PluginUser; readonly url: string }
 }
 
 /**
@@ -25,16 +27,18 @@ export async function writePluginModule(
   options: PluginModuleOptions = {},
   name = 'acme.mjs',
 ): Promise<PluginModule> {
-  const { onLoad = '', onCreate = '', onIssue = '', members = '', fields = '' } = options
+  const { process: own, onLoad = '', onCreate = '', onIssue = '', members = '', fields = '' } = options
   const text = `
 import { existsSync, writeFileSync } from 'node:fs'
 import { CAError } from '@livery/core'
-import { CertificateAuthority } from ${JSON.stringify(import.meta.resolve('@livery/ca-plugins/embedded'))}
+${own ? '' : `import { CertificateAuthority } from ${JSON.stringify(import.meta.resolve('@livery/ca-plugins/embedded'))}`}
 const folder = ${JSON.stringify(folder)}
+const done = new Set()
 const once = name => {
   const file = folder + '/' + name
-  if (existsSync(file)) return false
-  writeFileSync(file, '')
+  if (done.has(name) || existsSync(file)) return false
+  done.add(name)
+  ${own ? `process.stdout.write('once ' + name + '\\n')` : `writeFileSync(file, '')`}
   return true
 }
 ${onLoad}
@@ -46,14 +50,14 @@ export const plugin = {
   async create(context, config) {
     ${onCreate}
     const { clock, trustDomain } = context
-    const authority = await CertificateAuthority.open({ clock, trustDomain, directory: folder + '/ca' })
+    ${own ? remoteAuthority(own.url) : `const authority = await CertificateAuthority.open({ clock, trustDomain, directory: folder + '/ca' })`}
     return {
       async issue(request) {
         ${onIssue}
         const { der } = await request.csr()
         const { identity, ttlSeconds } = request
-        const { chain } = await authority.sign({ identity, csr: der, ttlSeconds })
-        return { chain, roots: authority.trustBundle() }
+        const { chain, roots = authority.trustBundle() } = await authority.sign({ identity, csr: der, ttlSeconds })
+        return { chain, roots }
       },
       ${members}
       async [Symbol.asyncDispose]() {},
@@ -63,5 +67,16 @@ export const plugin = {
 }
 `
   await writeFile(join(folder, name), text)
-  return { kind: 'ca', specifier: `./${name}`, parent: join(folder, 'livery.yaml') }
+  // A package: what lies beside a module without one is closed to its process.
+  if (own) await writeFile(join(folder, 'package.json'), '{}')
+  return { kind: 'ca', specifier: `./${name}`, parent: join(folder, 'livery.yaml'), ...(own && { user: own.user }) }
+}
+
+function remoteAuthority(url: string): string {
+  return `const authority = {
+      async sign({ identity, csr, ttlSeconds }) {
+        const body = JSON.stringify({ identity, csr: Buffer.from(csr).toString('base64'), ttlSeconds })
+        return (await fetch(${JSON.stringify(url)}, { method: 'POST', body })).json()
+      },
+    }`
 }

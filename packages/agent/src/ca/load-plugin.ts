@@ -3,7 +3,7 @@ import type { CAPlugin, CredentialPlugin } from '@livery/core'
 import type { Tree, TreeObject } from '../config/document.ts'
 import { kindOf, nearest } from '../config/leaf.ts'
 import { loadIsolatedCAPlugin, loadIsolatedCredentials } from '../plugin-worker/isolated-plugin.ts'
-import type { PluginKind, PluginModule } from '../plugin-worker/messages.ts'
+import type { PluginKind, PluginModule, PluginUser } from '../plugin-worker/messages.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from './built-in-plugins.ts'
 
 /** Where a module is looked for. */
@@ -12,6 +12,8 @@ export interface PluginPlace {
   readonly file: string
   /** Gives up what a module is asked: what it is, and later what it says of its configuration. */
   readonly signal?: AbortSignal | undefined
+  /** Whose process a module runs in; absent: a thread of the agent. */
+  readonly user?: PluginUser
 }
 
 /** Why there is no plugin, a sentence each: `"embeded" is none of …`. */
@@ -60,10 +62,16 @@ export function loadCredentialPlugin(
   return load(CREDENTIALS, name, place, given)
 }
 
+/** Whether it is none of the built-in ones, which run in the agent. */
+export function isModule(kind: PluginKind, name: Tree | undefined): boolean {
+  const { builtIn } = kind === 'ca' ? CA : CREDENTIALS
+  return typeof name === 'string' && !Object.hasOwn(builtIn, name)
+}
+
 async function load<Plugin extends object>(
   { kind, noun, builtIn, choose, loadModule }: Kind<Plugin>,
   name: Tree | undefined,
-  { file, signal }: PluginPlace,
+  { file, signal, user }: PluginPlace,
   given: TreeObject,
 ): Promise<Plugin | NoPlugin> {
   if (name === undefined) return { faults: [`is missing. ${choose}.`] }
@@ -71,7 +79,7 @@ async function load<Plugin extends object>(
     return { faults: [`is ${name === '' ? 'empty' : kindOf(name)}, no name of a ${noun}. ${choose}.`] }
   const loadBuiltIn = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined
   if (loadBuiltIn) return (await loadBuiltIn()).plugin
-  const loaded = await loadModule({ kind, specifier: name, parent: file }, given, signal)
+  const loaded = await loadModule({ kind, specifier: name, parent: file, ...(user && { user }) }, given, signal)
   if (!('faults' in loaded)) return loaded
   const names = Object.keys(builtIn)
   const near = nearest(name, names)

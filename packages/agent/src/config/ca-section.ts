@@ -1,10 +1,11 @@
 /** The section `ca`: its plugins are loaded, and what they tell of their options is the form of the section. */
 import type { CAPlugin, CredentialPlugin, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
-import { loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../ca/load-plugin.ts'
+import { isModule, loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../ca/load-plugin.ts'
 import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from './common-ca-keys.ts'
 import { childPath, isTreeObject, type Tree, type TreeObject } from './document.ts'
 import type { Finding } from './identities.ts'
+import { ISOLATION_KEYS, readIsolation, USER_SCHEMA } from './isolation.ts'
 import { kindOf, type Schema } from './leaf.ts'
 import { isSecretPath, optionsSchema, pathsOf } from './plugin-schema.ts'
 
@@ -57,16 +58,19 @@ export async function loadCAForm(ca: Tree | undefined, placeOf: PlaceOf): Promis
 async function loadForm(ca: Tree | undefined, at: string, placeOf: PlaceOf): Promise<CAForm | Refusal> {
   if (!isTreeObject(ca))
     return refused(at, [`${JSON.stringify(ca)} is ${kindOf(ca)}, no mapping. Write plugin under it.`])
-  const plugin = await loadCAPlugin(ca['plugin'], placeOf(`${at}.plugin`), ca)
+  const isolation = isModule('ca', ca['plugin']) ? readIsolation(ca, at) : undefined
+  if (isolation && 'findings' in isolation) return isolation
+  const plugin = await loadCAPlugin(ca['plugin'], { ...placeOf(`${at}.plugin`), ...isolation }, ca)
   if ('faults' in plugin) return refused(`${at}.plugin`, plugin.faults)
   const needs = new Set(plugin.needs)
   const credentials = needs.has('credentials') ? await loadCredentials(ca, at, placeOf) : undefined
   if (credentials && 'findings' in credentials) return credentials
-  if (!needs.has('members')) return formOf(at, plugin, credentials, [])
+  const form = { at, ca, plugin, ...(credentials && { credentials }) }
+  if (!needs.has('members')) return formOf(form, [])
   if (at !== 'ca')
     return refused(`${at}.plugin`, [`${plugin.name} is a list of CAs itself, and cannot be in one. List its CAs here.`])
   const members = await loadMembers(ca['cas'], `${at}.cas`, placeOf)
-  return 'findings' in members ? members : formOf(at, plugin, credentials, members)
+  return 'findings' in members ? members : formOf(form, members)
 }
 
 const DEFAULT_SOURCE = 'token-file'
@@ -75,7 +79,10 @@ async function loadCredentials(ca: TreeObject, at: string, placeOf: PlaceOf): Pr
   const given = ca['credentials']
   const source = isTreeObject(given) ? (given['source'] ?? DEFAULT_SOURCE) : DEFAULT_SOURCE
   const path = `${at}.credentials.source`
-  const credentials = await loadCredentialPlugin(source, placeOf(path), isTreeObject(given) ? given : {})
+  const section = isTreeObject(given) ? given : {}
+  const isolation = isModule('credentials', source) ? readIsolation(section, `${at}.credentials`) : undefined
+  if (isolation && 'findings' in isolation) return isolation
+  const credentials = await loadCredentialPlugin(source, { ...placeOf(path), ...isolation }, section)
   return 'faults' in credentials ? refused(path, credentials.faults) : credentials
 }
 
@@ -94,16 +101,21 @@ function refused(path: string, texts: readonly string[]): Refusal {
   return { findings: texts.map(text => ({ path, text })) }
 }
 
-function formOf(
-  at: string,
-  plugin: CAPlugin,
-  credentials: CredentialPlugin | undefined,
-  members: readonly CAForm[],
-): CAForm {
+interface LoadedSection {
+  readonly at: string
+  readonly ca: TreeObject
+  readonly plugin: CAPlugin
+  readonly credentials?: CredentialPlugin
+}
+
+function formOf({ at, ca, plugin, credentials }: LoadedSection, members: readonly CAForm[]): CAForm {
+  const { plugin: name, credentials: given } = ca
+  const isSourceModule = isTreeObject(given) && isModule('credentials', given['source'])
   const keys = {
     ...PLUGIN_KEY,
+    ...(isModule('ca', name) && ISOLATION_KEYS),
     ...(plugin.needs?.includes('tls') && TLS_KEYS),
-    ...(credentials && credentialKeys(credentials.options)),
+    ...(credentials && credentialKeys({ ...(isSourceModule && ISOLATION_KEYS), ...credentials.options })),
     ...(members.length > 0 && MEMBERS_KEY),
     ...plugin.options,
   }
@@ -128,17 +140,28 @@ export function showsSecret({ at, secrets, members }: CAForm, path: string): boo
 /** Reads the section by its form. */
 export function caSchema({ plugin, credentials, keys, members }: CAForm): Schema<CASection> {
   const explain = (key: string): string | undefined => {
+    if (key in ISOLATION_KEYS) return `unknown key. The built-in plugin ${plugin.name} runs in the agent. Remove it.`
     const need = NEEDS.find(each => NEEDED_KEYS[each].includes(key))
     return need && `unknown key. The plugin ${plugin.name} ${USES_NO[need]}. Remove it.`
   }
   // As many as there are: the forms were made of them.
-  const others = members.length > 0 ? { cas: v.tuple(members.map(caSchema)) } : {}
+  const others = {
+    ...('isolation' in keys && USER_SCHEMA),
+    ...(keys['credentials']?.type === 'object' && {
+      credentials: optionsSchema(
+        keys['credentials'].options,
+        undefined,
+        'isolation' in keys['credentials'].options ? USER_SCHEMA : {},
+      ),
+    }),
+    ...(members.length > 0 && { cas: v.tuple(members.map(caSchema)) }),
+  }
   return v.pipe(
     optionsSchema(keys, explain, others),
     v.transform(values => {
       const { rootCert, clientCertificate, tokenFile, credentials: given, cas, ...rest } = values as CommonValues
       const own = Object.entries(rest).filter(([key]) => key in plugin.options)
-      const { source: _, ...options } = given ?? {}
+      const { source: _, isolation: __, user: ___, ...options } = given ?? {}
       return {
         plugin,
         options: Object.fromEntries(own),

@@ -1,4 +1,4 @@
-/** The client of a CA plugin that runs in a thread of its own: whatever the plugin does, a call ends, and the agent goes on. */
+/** The client of a CA plugin that runs in a thread or a process of its own: whatever the plugin does, a call ends, and the agent goes on. */
 import {
   type CACapabilities,
   type CAChange,
@@ -12,7 +12,7 @@ import {
 } from '@livery/core'
 import { type AgentMethods, ownBytes, type PluginModule, type WireRequest, type WireTls } from './messages.ts'
 import { PluginSupervisor } from './plugin-supervisor.ts'
-import { fromWire, toWire } from './wire-error.ts'
+import { fromWire, toWire, type WireError } from './wire-error.ts'
 
 export interface IsolatedPlugin {
   readonly module: PluginModule
@@ -72,7 +72,7 @@ class IsolatedCAClient implements CAClient {
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const wire = this.#register(request)
     try {
-      return await this.#supervisor.call('issue', wire, request.signal)
+      return answerOf(await this.#supervisor.call('issue', wire, request.signal))
     } finally {
       this.#open.delete(wire.id)
     }
@@ -119,13 +119,23 @@ class IsolatedCAClient implements CAClient {
     }
     // The plugin may never answer, though nobody waits any more.
     const answers = await this.#supervisor.call('issueBatch', wire, last.signal)
-    return answers.map(answer => ('issued' in answer ? answer.issued : asCAError(fromWire(answer.error))))
+    if (!Array.isArray(answers)) throw new CAError('bad-response', 'The CA plugin gave no list of answers.')
+    return answers.map((answer: Partial<{ issued: IssuedCertificate; error: WireError }> | null) =>
+      answer?.issued ? answerOf(answer.issued) : asCAError(fromWire(answer?.error ?? NO_ERROR)),
+    )
   }
 
   #requestOf(id: number): CertificateRequest {
     const request = this.#open.get(id)
     if (request) return request
     throw new Error('Cannot go on with a request that has ended')
+  }
+
+  /** The agent reads the file with its own rights, so a plugin cannot choose it. */
+  #checkTokenFile(tokenFile: string | undefined): void {
+    if (tokenFile === undefined) return
+    for (const request of this.#open.values()) if (request.tokenFile === tokenFile) return
+    throw new CAError('denied', 'No open request has this token file. Pass on the tokenFile of the request.')
   }
 
   #methods({ log, metrics, credentials, tls }: CAContext): AgentMethods {
@@ -139,6 +149,7 @@ class IsolatedCAClient implements CAClient {
       keep: async ({ id, note }) => await this.#requestOf(id).ticket?.keep(note),
       credential: async (request, signal) => {
         if (!credentials) throw new CAError('unauthenticated', 'There are no credentials. Set credentials under ca.')
+        this.#checkTokenFile(request.tokenFile)
         const { token, expiresAt } = await credentials.get({ ...request, signal })
         return { token, ...(expiresAt !== undefined && { expiresAt }) }
       },
@@ -161,6 +172,20 @@ class IsolatedCAClient implements CAClient {
     if (bringsKey) this.#tell({ kind: 'certificates' })
   }
 }
+
+/** The fields that the agent knows, of whatever the plugin gave. */
+function answerOf(answer: IssuedCertificate): IssuedCertificate {
+  if (typeof answer !== 'object' || answer === null) return answer
+  const { chain, roots, rootsFor, privateKey } = answer
+  return {
+    chain,
+    ...(roots !== undefined && { roots }),
+    ...(rootsFor !== undefined && { rootsFor }),
+    ...(privateKey !== undefined && { privateKey }),
+  }
+}
+
+const NO_ERROR: WireError = { name: 'Error', message: 'it gave neither a certificate nor an error' }
 
 function asCAError(error: Error): CAError {
   return error instanceof CAError ? error : new CAError('unavailable', error.message)

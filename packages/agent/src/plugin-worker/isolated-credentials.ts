@@ -1,4 +1,4 @@
-/** A source of credentials that runs in a thread of its own. */
+/** A source of credentials that runs in a thread or a process of its own. */
 import {
   CAError,
   type Credential,
@@ -25,12 +25,14 @@ export async function createIsolatedCredentials(
     log,
     onRestart: () => {},
   })
-  const description = (await supervisor.start()) ?? `the token of ${module.specifier}`
+  const described = await supervisor.start()
+  const description = typeof described === 'string' ? described : `the token of ${module.specifier}`
   return {
     description,
     async get({ signal, ...request }: CredentialRequest): Promise<Credential> {
-      const credential = await supervisor.call('getCredential', request, signal)
-      if (typeof credential.token === 'string' && credential.token !== '') return credential
+      const { token, expiresAt }: Partial<Credential> = (await supervisor.call('getCredential', request, signal)) ?? {}
+      if (typeof token === 'string' && token !== '')
+        return { token, ...(typeof expiresAt === 'number' && Number.isFinite(expiresAt) && { expiresAt }) }
       throw new CAError('bad-response', `${what} gave no token. Install a version that works.`)
     },
     [Symbol.asyncDispose]: () => supervisor[Symbol.asyncDispose](),

@@ -1,4 +1,4 @@
-/** A plugin from a module: a short-lived thread tells what it is, and its clients run in threads of their own. */
+/** A plugin from a module: a short-lived thread or process reports what it is, and each client runs in one of its own. */
 import {
   type AgentKey,
   type CAPlugin,
@@ -15,7 +15,8 @@ import { createIsolatedCAClient } from './isolated-ca-client.ts'
 import { createIsolatedCredentials } from './isolated-credentials.ts'
 import type { Manifest, PluginModule, Question, ThreadMethods } from './messages.ts'
 import type { Peer } from './peer.ts'
-import { PluginThread } from './plugin-thread.ts'
+import { runPlugin } from './plugin-run.ts'
+import { manifestFaults } from './plugin-shape.ts'
 import { toWire } from './wire-error.ts'
 
 /** Why a module gives no plugin: sentences that follow its name. */
@@ -78,11 +79,13 @@ async function describe(
   signal: AbortSignal | undefined,
 ): Promise<Manifest | Faults> {
   try {
-    return await withThread({ module, clock, signal, late: 'it was not loaded' }, async (peer, stop) => {
+    return await withRun({ module, clock, signal, late: 'it was not loaded' }, async (peer, stop) => {
       const described = await peer.call('describe', null, stop)
       if (described.kind === 'faults')
         return { faults: described.faults.slice(0, MAX_FAULTS).map(fault => scrub(fault)) }
       const { manifest } = described
+      const faults = manifestFaults(module.kind, manifest)
+      if (faults.length > 0) return { faults: faults.slice(0, MAX_FAULTS).map(fault => scrub(fault)) }
       const questions = questionsOf(manifest.options, given)
       const answers = questions.length === 0 ? [] : await peer.call('problems', questions, stop)
       const problems = new Map(questions.map((question, index) => [keyOf(question), shownProblem(answers[index])]))
@@ -95,17 +98,17 @@ async function describe(
   }
 }
 
-/** The plugin's own, in a thread again: what it is asked about is known only once its options are. */
+/** The plugin's own, in a thread or process again: what it is asked about is known only once its options are. */
 function checkOf(module: PluginModule, { checks }: Manifest, clock: Clock, signal: AbortSignal | undefined) {
   if (!checks) return {}
   const check = (config: unknown, beside: ReadonlySet<AgentKey> = new Set()): Promise<void> =>
-    withThread({ module, clock, signal, late: 'it gave no answer' }, (peer, stop) =>
+    withRun({ module, clock, signal, late: 'it gave no answer' }, (peer, stop) =>
       peer.call('check', { config, beside }, stop),
     )
   return { check }
 }
 
-/** What a thread is needed for. */
+/** What a thread or process is needed for. */
 interface Errand {
   readonly module: PluginModule
   readonly clock: Clock
@@ -113,16 +116,16 @@ interface Errand {
   readonly late: string
 }
 
-/** A thread for as long as `use` takes; rejects with how it ended, if it took too long with `late`, or as `signal` says. */
-async function withThread<T>(
+/** A thread or process for as long as `use` takes; rejects with how it ended, if it took too long with `late`, or as `signal` says. */
+async function withRun<T>(
   { module, clock, signal, late }: Errand,
   use: (peer: Peer<ThreadMethods>, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const deadline = new AbortController()
   using _timer = clock.at(clock.now() + LOAD_MS, () => deadline.abort(new Error(`${late} within ${LOAD_MS / 1000} s`)))
-  await using thread = new PluginThread({ module, methods: {}, log: { debug() {} } })
-  const { peer } = thread
-  void thread.ended.then(reason => peer.close(new Error(`it ${reason}`)))
+  await using run = runPlugin({ module, methods: {}, log: { debug() {} } })
+  const { peer } = run
+  void run.ended.then(reason => peer.close(new Error(`it ${reason}`)))
   const used = use(peer, deadline.signal)
   return await (signal ? untilAborted(used, signal) : used)
 }

@@ -16,13 +16,21 @@ import type { WireError } from './wire-error.ts'
 
 export type PluginKind = 'ca' | 'credentials'
 
-/** A module that is to be loaded in a thread of its own. */
+/** Whose rights the process of a plugin has. */
+export interface PluginUser {
+  readonly uid: number
+  readonly gid: number
+}
+
+/** A module that is to be loaded in a thread or a process of its own. */
 export interface PluginModule {
   readonly kind: PluginKind
   /** As it is written in the configuration. */
   readonly specifier: string
   /** Absolute path of the file that names it, which need not be there. */
   readonly parent: string
+  /** Present: it runs in a process of this user, in place of a thread. */
+  readonly user?: PluginUser
 }
 
 /** A plugin as far as it is data. */

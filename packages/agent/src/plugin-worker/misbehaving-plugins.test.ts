@@ -1,10 +1,11 @@
-/** What a plugin in a thread of its own may do, and what becomes of it: the agent goes on, says why, and heals. */
+/** What a plugin in a thread or process of its own may do, and what becomes of it: the agent goes on, says why, and heals. */
 import assert from 'node:assert/strict'
 import { unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { SpiffeId } from '@livery/core'
 import { setUp } from '../../test/isolated-bench.ts'
+import { ISOLATION_KINDS } from '../../test/isolation-kinds.ts'
 
 const GOOD: SpiffeId = 'spiffe://cluster.local/good'
 const BAD: SpiffeId = 'spiffe://cluster.local/bad'
@@ -15,6 +16,8 @@ const MISDEEDS: readonly {
   readonly what: string
   readonly does: string
   readonly says: RegExp
+  /** In a process, where that differs. */
+  readonly saysInProcess?: RegExp
   readonly dies: boolean
 }[] = [
   {
@@ -40,6 +43,7 @@ const MISDEEDS: readonly {
     what: 'answers what cannot be cloned',
     does: `return { chain: [() => {}] }`,
     says: /unavailable: .*could not be cloned/,
+    saysInProcess: /bad-response: .*breaks its contract: chain is no list of PEM certificates/,
     dies: false,
   },
   {
@@ -88,6 +92,7 @@ const MISDEEDS: readonly {
     what: 'ends the process',
     does: `process.exit(3)`,
     says: /unavailable: .* ended its thread \(exit code 3\)/,
+    saysInProcess: /unavailable: .* ended its process \(exit code 3\)/,
     dies: true,
   },
   {
@@ -98,131 +103,140 @@ const MISDEEDS: readonly {
   },
 ]
 
-for (const { what, does, says, dies } of MISDEEDS)
-  test(`a plugin that ${what} fails that one request, and goes on`, async t => {
-    const bench = await setUp(t)
-    const onIssue = `if (request.identity.endsWith('bad') && once('done')) { ${does} }`
-    const manager = bench.manage(t, await bench.open(t, { onIssue }))
+for (const isolation of ISOLATION_KINDS) {
+  const { name, skip } = isolation
+  for (const { what, does, says, saysInProcess = says, dies } of MISDEEDS)
+    test(`a plugin that ${what} fails that one request, and goes on (${name})`, { skip }, async t => {
+      const bench = await setUp(t, isolation)
+      const onIssue = `if (request.identity.endsWith('bad') && once('done')) { ${does} }`
+      const manager = bench.manage(t, await bench.open(t, { onIssue }))
+      manager.add(GOOD)
+      await bench.event(GOOD, 'issued')
+      manager.add(BAD)
+      const { code, message } = await bench.event(BAD, 'ca-error')
+      assert.match(`${code}: ${message}`, isolation.user ? saysInProcess : says)
+      assert.deepEqual(bench.errors(), dies ? [message] : [])
+      assert.ok(manager.explain(BAD).some(({ event }) => event.kind === 'ca-error' && event.message === message))
+      assert.ok(manager.current({ kind: 'identity', identity: GOOD }))
+      await bench.clock.advance(700)
+      await bench.event(BAD, 'issued')
+      assert.equal(bench.context.counts.get('restarts') ?? 0, dies ? 1 : 0)
+    })
+
+  test(`a plugin that never answers costs the deadline of that request, and the others have their certificates (${name})`, {
+    skip,
+  }, async t => {
+    const bench = await setUp(t, isolation)
+    const onIssue = `if (request.identity.endsWith('bad')) { context.log.info('hangs'); await new Promise(() => {}) }`
+    const ca = await bench.open(t, { onIssue })
+    const manager = bench.manage(t, ca)
+    manager.add(BAD)
+    await bench.line(/hangs/)
     manager.add(GOOD)
     await bench.event(GOOD, 'issued')
+    // The beats that fall due are answered in between.
+    while (bench.events.every(({ event }) => event.kind !== 'ca-error')) {
+      await bench.clock.advance(1_000)
+      await assert.rejects(
+        ca.issue({ identity: GOOD, ttlSeconds: 60, signal: never, csr: () => Promise.reject(new Error('round trip')) }),
+      )
+    }
+    assert.equal((await bench.event(BAD, 'ca-error')).code, 'timeout')
+    assert.deepEqual(bench.errors(), [])
+  })
+
+  test(`an endless loop is noticed by its silence, and the thread is replaced (${name})`, { skip }, async t => {
+    const bench = await setUp(t, isolation)
+    const onIssue = `if (once('done')) { context.log.info('loops'); for (;;); }`
+    const manager = bench.manage(t, await bench.open(t, { onIssue }))
     manager.add(BAD)
+    await bench.line(/loops/)
+    await bench.clock.advance(12_000)
     const { code, message } = await bench.event(BAD, 'ca-error')
-    assert.match(`${code}: ${message}`, says)
-    assert.deepEqual(bench.errors(), dies ? [message] : [])
-    assert.ok(manager.explain(BAD).some(({ event }) => event.kind === 'ca-error' && event.message === message))
-    assert.ok(manager.current({ kind: 'identity', identity: GOOD }))
+    assert.equal(code, 'unavailable')
+    assert.match(
+      message,
+      /acme.* gave no sign of life for 10 s \(an endless loop\?\)\. It is started again within 0\.5 s/,
+    )
+    assert.deepEqual(bench.errors(), [message])
     await bench.clock.advance(700)
     await bench.event(BAD, 'issued')
-    assert.equal(bench.context.counts.get('restarts') ?? 0, dies ? 1 : 0)
+    assert.equal(await bench.line(/runs again/), 'The CA plugin acme (./acme.mjs) runs again.')
   })
 
-test('a plugin that never answers costs the deadline of that request, and the others have their certificates', async t => {
-  const bench = await setUp(t)
-  const onIssue = `if (request.identity.endsWith('bad')) { context.log.info('hangs'); await new Promise(() => {}) }`
-  const ca = await bench.open(t, { onIssue })
-  const manager = bench.manage(t, ca)
-  manager.add(BAD)
-  await bench.line(/hangs/)
-  manager.add(GOOD)
-  await bench.event(GOOD, 'issued')
-  // The beats that fall due are answered in between.
-  while (bench.events.every(({ event }) => event.kind !== 'ca-error')) {
-    await bench.clock.advance(1_000)
-    await assert.rejects(
-      ca.issue({ identity: GOOD, ttlSeconds: 60, signal: never, csr: () => Promise.reject(new Error('round trip')) }),
-    )
-  }
-  assert.equal((await bench.event(BAD, 'ca-error')).code, 'timeout')
-  assert.deepEqual(bench.errors(), [])
-})
-
-test('an endless loop is noticed by its silence, and the thread is replaced', async t => {
-  const bench = await setUp(t)
-  const onIssue = `if (once('done')) { context.log.info('loops'); for (;;); }`
-  const manager = bench.manage(t, await bench.open(t, { onIssue }))
-  manager.add(BAD)
-  await bench.line(/loops/)
-  await bench.clock.advance(12_000)
-  const { code, message } = await bench.event(BAD, 'ca-error')
-  assert.equal(code, 'unavailable')
-  assert.match(
-    message,
-    /acme.* gave no sign of life for 10 s \(an endless loop\?\)\. It is started again within 0\.5 s/,
-  )
-  assert.deepEqual(bench.errors(), [message])
-  await bench.clock.advance(700)
-  await bench.event(BAD, 'issued')
-  assert.equal(await bench.line(/runs again/), 'The CA plugin acme (./acme.mjs) runs again.')
-})
-
-test('a thread that is busy for a while is let be', async t => {
-  const bench = await setUp(t)
-  const busy = `context.log.info('busy'); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300)`
-  const manager = bench.manage(t, await bench.open(t, { onIssue: busy }))
-  manager.add(BAD)
-  await bench.line(/busy/)
-  await bench.clock.advance(6_000)
-  await bench.event(BAD, 'issued')
-  assert.deepEqual(bench.errors(), [])
-})
-
-test('a plugin that crashes without a request is started again, and later each time', async t => {
-  const bench = await setUp(t)
-  const onCreate = `setTimeout(() => { throw new Error('crash ' + (once('first') ? 1 : 2)) })`
-  const client = await bench.open(t, { onCreate })
-  await bench.line(/crash 1.*within 0\.5 s/)
-  const asked = client.issue({ identity: BAD, ttlSeconds: 60, signal: never, csr: assert.fail })
-  await assert.rejects(asked, /CAError: The CA plugin acme \(\.\/acme\.mjs\) crashed: crash 1\. It is started again/)
-  await bench.clock.advance(500)
-  await bench.line(/crash 2.*within 1 s/)
-  await bench.clock.advance(999)
-  assert.equal(bench.errors().length, 2)
-})
-
-test('a plugin that throws in create, or fails to load when it is started again, heals when it can', async t => {
-  const bench = await setUp(t)
-  const client = await bench.open(t, {
-    onLoad: `if (existsSync(folder + '/broken')) throw new Error('broken module')`,
-    onCreate: `if (once('created')) throw new Error('not yet')`,
-    onIssue: `if (once('issued')) { writeFileSync(folder + '/broken', ''); process.exit(1) }`,
+  test(`a thread that is busy for a while is let be (${name})`, { skip }, async t => {
+    const bench = await setUp(t, isolation)
+    const busy = `context.log.info('busy'); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300)`
+    const manager = bench.manage(t, await bench.open(t, { onIssue: busy }))
+    manager.add(BAD)
+    await bench.line(/busy/)
+    await bench.clock.advance(6_000)
+    await bench.event(BAD, 'issued')
+    assert.deepEqual(bench.errors(), [])
   })
-  assert.match(bench.errors()[0] ?? '', /acme.* could not be started: not yet\. It is started again within 0\.5 s/)
-  const manager = bench.manage(t, client)
-  manager.add(BAD)
-  assert.match((await bench.event(BAD, 'ca-error')).message, /could not be started: not yet/)
-  await bench.clock.advance(700)
-  assert.match((await bench.event(BAD, 'ca-error', 2)).message, /ended its thread/)
-  await bench.clock.advance(1_500)
-  await bench.line(/could not be started: failed while it was loaded: broken module\./)
-  await unlink(join(bench.folder, 'broken'))
-  await bench.clock.advance(2_000)
-  await bench.line(/runs again/)
-  await bench.clock.advance(60_000)
-  await bench.event(BAD, 'issued')
-})
 
-test('a create that never ends is given up after 30 s', async t => {
-  const bench = await setUp(t)
-  const opening = bench.open(t, {
-    onCreate: `if (once('hung')) { context.log.info('hangs'); await new Promise(() => {}) }`,
+  test(`a plugin that crashes without a request is started again, and later each time (${name})`, { skip }, async t => {
+    const bench = await setUp(t, isolation)
+    const onCreate = `setTimeout(() => { throw new Error('crash ' + (once('first') ? 1 : 2)) })`
+    const client = await bench.open(t, { onCreate })
+    await bench.line(/crash 1.*within 0\.5 s/)
+    const asked = client.issue({ identity: BAD, ttlSeconds: 60, signal: never, csr: assert.fail })
+    await assert.rejects(asked, /CAError: The CA plugin acme \(\.\/acme\.mjs\) crashed: crash 1\. It is started again/)
+    await bench.clock.advance(500)
+    await bench.line(/crash 2.*within 1 s/)
+    await bench.clock.advance(999)
+    assert.equal(bench.errors().length, 2)
   })
-  await bench.line(/hangs/)
-  await bench.clock.advance(30_000)
-  const manager = bench.manage(t, await opening)
-  assert.match(bench.errors()[0] ?? '', /could not be started: it was not ready within 30 s/)
-  await bench.clock.advance(500)
-  manager.add(GOOD)
-  await bench.event(GOOD, 'issued')
-})
 
-test('a TypeError of create is that of the configuration, and nothing is tried again', async t => {
-  const bench = await setUp(t)
-  const opening = bench.open(t, { onCreate: `throw new TypeError('Cannot use mode: it is odd. Leave it out.')` })
-  await assert.rejects(opening, { name: 'TypeError', message: 'Cannot use mode: it is odd. Leave it out.' })
-  assert.deepEqual([bench.errors(), bench.clock.deadlines()], [[], []])
-})
-test('a plugin that gives no client is told so', async t => {
-  const bench = await setUp(t)
-  await bench.open(t, { onCreate: 'return {}' })
-  assert.match(bench.errors()[0] ?? '', /could not be started: its create\(\) gave no client with issue/)
-})
+  test(`a plugin that throws in create, or fails to load when it is started again, heals when it can (${name})`, {
+    skip,
+  }, async t => {
+    const bench = await setUp(t, isolation)
+    const client = await bench.open(t, {
+      onLoad: `if (existsSync(folder + '/broken')) throw new Error('broken module')`,
+      onCreate: `if (once('created')) throw new Error('not yet')`,
+      onIssue: `if (once('issued')) { once('broken'); process.exit(1) }`,
+    })
+    assert.match(bench.errors()[0] ?? '', /acme.* could not be started: not yet\. It is started again within 0\.5 s/)
+    const manager = bench.manage(t, client)
+    manager.add(BAD)
+    assert.match((await bench.event(BAD, 'ca-error')).message, /could not be started: not yet/)
+    await bench.clock.advance(700)
+    assert.match((await bench.event(BAD, 'ca-error', 2)).message, /ended its (thread|process)/)
+    await bench.clock.advance(1_500)
+    await bench.line(/could not be started: failed while it was loaded: broken module\./)
+    await unlink(join(bench.folder, 'broken'))
+    await bench.clock.advance(2_000)
+    await bench.line(/runs again/)
+    await bench.clock.advance(60_000)
+    await bench.event(BAD, 'issued')
+  })
+
+  test(`a create that never ends is given up after 30 s (${name})`, { skip }, async t => {
+    const bench = await setUp(t, isolation)
+    const opening = bench.open(t, {
+      onCreate: `if (once('hung')) { context.log.info('hangs'); await new Promise(() => {}) }`,
+    })
+    await bench.line(/hangs/)
+    await bench.clock.advance(30_000)
+    const manager = bench.manage(t, await opening)
+    assert.match(bench.errors()[0] ?? '', /could not be started: it was not ready within 30 s/)
+    await bench.clock.advance(500)
+    manager.add(GOOD)
+    await bench.event(GOOD, 'issued')
+  })
+
+  test(`a TypeError of create is that of the configuration, and nothing is tried again (${name})`, {
+    skip,
+  }, async t => {
+    const bench = await setUp(t, isolation)
+    const opening = bench.open(t, { onCreate: `throw new TypeError('Cannot use mode: it is odd. Leave it out.')` })
+    await assert.rejects(opening, { name: 'TypeError', message: 'Cannot use mode: it is odd. Leave it out.' })
+    assert.deepEqual([bench.errors(), bench.clock.deadlines()], [[], []])
+  })
+  test(`a plugin that gives no client is told so (${name})`, { skip }, async t => {
+    const bench = await setUp(t, isolation)
+    await bench.open(t, { onCreate: 'return {}' })
+    assert.match(bench.errors()[0] ?? '', /could not be started: its create\(\) gave no client with issue/)
+  })
+}

@@ -29,14 +29,19 @@ interface OpenCall {
 export class Peer<Theirs extends Methods> {
   readonly #port: Port
   readonly #ours: Methods
+  readonly #maxServing: number
   readonly #open = new Map<number, OpenCall>()
   readonly #serving = new Map<number, AbortController>()
+  /** Also those that nobody waits for. */
+  #servingCount = 0
   #nextId = 1
   #end: Error | undefined
 
-  constructor(port: Port, ours: Methods) {
+  /** More calls of the other side than `maxServing` at once are refused. */
+  constructor(port: Port, ours: Methods, maxServing = Number.POSITIVE_INFINITY) {
     this.#port = port
     this.#ours = ours
+    this.#maxServing = maxServing
     port.on('message', message => this.#receive(message as Message))
   }
 
@@ -102,7 +107,9 @@ export class Peer<Theirs extends Methods> {
   async #serve({ id, method, argument }: Extract<Message, { kind: 'call' }>): Promise<void> {
     const controller = new AbortController()
     if (id !== undefined) this.#serving.set(id, controller)
+    this.#servingCount++
     try {
+      if (this.#servingCount > this.#maxServing) throw new Error(`More than ${this.#maxServing} calls wait already`)
       const run = Object.hasOwn(this.#ours, method) ? this.#ours[method] : undefined
       if (!run) throw new TypeError(`There is no method ${method}`)
       const value: unknown = await run(argument as never, controller.signal)
@@ -110,7 +117,8 @@ export class Peer<Theirs extends Methods> {
     } catch (error) {
       if (id !== undefined) this.#post({ kind: 'error', id, error: toWire(error) })
     } finally {
-      if (id !== undefined) this.#serving.delete(id)
+      this.#servingCount--
+      if (id !== undefined && this.#serving.get(id) === controller) this.#serving.delete(id)
     }
   }
 }

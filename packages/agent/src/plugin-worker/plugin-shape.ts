@@ -11,6 +11,7 @@ import {
 import * as v from 'valibot'
 import { NEEDED_KEYS } from '../config/common-ca-keys.ts'
 import { isTreeObject } from '../config/document.ts'
+import { ISOLATION_KEYS } from '../config/isolation.ts'
 import { Fault, kindOf, leaf, list, record, type Schema, text } from '../config/leaf.ts'
 import { valueSchema } from '../config/plugin-schema.ts'
 import { oneOf } from '../config/values.ts'
@@ -101,7 +102,8 @@ const credentialPlugin = mapping(common(CREDENTIAL_PLUGIN_API_VERSION))
 
 /** Names that the agent has taken, and defaults that the option itself would refuse. */
 function optionFaults(kind: PluginKind, options: PluginOptions): readonly string[] {
-  const taken = kind === 'ca' ? ['plugin', ...Object.values(NEEDED_KEYS).flat()] : ['source']
+  const own = kind === 'ca' ? ['plugin', ...Object.values(NEEDED_KEYS).flat()] : ['source']
+  const taken = [...own, ...Object.keys(ISOLATION_KEYS)]
   return Object.entries(options).flatMap(([name, each]) => {
     const at = `has a plugin that cannot be used: options.${name}`
     if (taken.includes(name)) return [`${at} is a key of Livery's own. Rename it.`]
@@ -134,4 +136,24 @@ export function problemOf(options: PluginOptions, { option: path, value }: Quest
   } catch (error) {
     return `cannot be checked, since the plugin failed: ${toWire(error).message}. Mend the plugin`
   }
+}
+
+/** What a thread or process described: it may be hostile, so its word for the form is not taken. */
+export function manifestFaults(kind: PluginKind, manifest: unknown): readonly string[] {
+  const revived = withFunctions(manifest)
+  if (!isTreeObject(revived)) return ['describes no plugin. Make it by defineCAPlugin.']
+  const create = () => {}
+  return shapeFaults(kind, { ...revived, apiVersion: API_VERSIONS[kind], create, check: undefined })
+}
+
+const API_VERSIONS = { ca: CA_PLUGIN_API_VERSION, credentials: CREDENTIAL_PLUGIN_API_VERSION } as const
+
+/** With a function in place of each `problem: true`. */
+function withFunctions(manifest: unknown): unknown {
+  if (Array.isArray(manifest)) return manifest.map(withFunctions)
+  if (!isTreeObject(manifest)) return manifest
+  const entries = Object.entries(manifest).map(([key, value]) => {
+    return [key, key === 'problem' && value === true ? () => undefined : withFunctions(value)] as const
+  })
+  return Object.fromEntries(entries)
 }

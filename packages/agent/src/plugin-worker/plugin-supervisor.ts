@@ -1,8 +1,8 @@
-/** Keeps the thread of a plugin alive: starts it again when it has ended or hangs, later each time. */
+/** Keeps the thread or process of a plugin alive: starts it again when it has ended or hangs, later each time. */
 import { CAError, type Clock, type PluginLog, untilAborted } from '@livery/core'
 import type { AgentMethods, PluginModule, Start, ThreadMethods } from './messages.ts'
 import type { Peer } from './peer.ts'
-import { PluginThread } from './plugin-thread.ts'
+import { type PluginRun, runPlugin } from './plugin-run.ts'
 import { toWire } from './wire-error.ts'
 
 export interface PluginSupervisorOptions {
@@ -19,7 +19,7 @@ export interface PluginSupervisorOptions {
 
 /** A plugin may load a large library first, on a machine that is busy. */
 const START_MS = 30_000
-/** So often the thread is asked whether it lives, and so many times in a row it may give no answer. */
+/** So often the plugin is asked whether it lives, and so many times in a row it may give no answer. */
 const BEAT_MS = 2_000
 const MAX_MISSED_BEATS = 5
 const CLOSE_MS = 5_000
@@ -31,8 +31,8 @@ const GOOD_LIFE_MS = 60_000
 type State =
   | { readonly kind: 'new' }
   /** `settled` resolves when the client was made or could not be. */
-  | { readonly kind: 'starting'; readonly thread: PluginThread; readonly settled: Promise<void> }
-  | { readonly kind: 'running'; readonly thread: PluginThread; readonly since: number; beat: Disposable }
+  | { readonly kind: 'starting'; readonly run: PluginRun; readonly settled: Promise<void> }
+  | { readonly kind: 'running'; readonly run: PluginRun; readonly since: number; beat: Disposable }
   | { readonly kind: 'pausing'; readonly timer: Disposable; readonly error: CAError }
   | { readonly kind: 'closed'; readonly closing: Promise<void> }
 
@@ -72,7 +72,7 @@ export class PluginSupervisor implements AsyncDisposable {
 
   /** To the plugin as it runs now; nothing if it does not. */
   tell<M extends keyof ThreadMethods>(method: M, argument: Parameters<ThreadMethods[M]>[0]): void {
-    if (this.#state.kind === 'running') this.#state.thread.peer.tell(method, argument as never)
+    if (this.#state.kind === 'running') this.#state.run.peer.tell(method, argument as never)
   }
 
   /** Lets the plugin close its client, for a while; open calls reject. */
@@ -88,7 +88,7 @@ export class PluginSupervisor implements AsyncDisposable {
     while (this.#state.kind === 'starting') await untilAborted(this.#state.settled, signal)
     switch (this.#state.kind) {
       case 'running':
-        return this.#state.thread.peer
+        return this.#state.run.peer
       case 'pausing':
         throw this.#state.error
       default:
@@ -96,22 +96,22 @@ export class PluginSupervisor implements AsyncDisposable {
     }
   }
 
-  /** Rejects with what `create` threw, or how the thread has ended. */
+  /** Rejects with what `create` threw, or how the thread or process has ended. */
   async #launch(): Promise<string | null> {
     const { module, methods, log } = this.#options
-    const thread = new PluginThread({ module, methods, log })
-    const created = this.#create(thread)
+    const run = runPlugin({ module, methods, log })
+    const created = this.#create(run)
     const settled = created.then(
-      () => this.#onCreated(thread),
-      error => this.#onNotCreated(thread, error),
+      () => this.#onCreated(run),
+      error => this.#onNotCreated(run, error),
     )
-    this.#state = { kind: 'starting', thread, settled }
-    void thread.ended.then(reason => this.#fail(thread, reason))
+    this.#state = { kind: 'starting', run, settled }
+    void run.ended.then(reason => this.#fail(run, reason))
     await settled
     return await created
   }
 
-  async #create({ peer }: PluginThread): Promise<string | null> {
+  async #create({ peer }: PluginRun): Promise<string | null> {
     const { clock, start } = this.#options
     const deadline = new AbortController()
     using _timer = clock.at(clock.now() + START_MS, () =>
@@ -120,44 +120,44 @@ export class PluginSupervisor implements AsyncDisposable {
     return await peer.call('create', start, deadline.signal)
   }
 
-  #onCreated(thread: PluginThread): void {
-    if (this.#state.kind !== 'starting' || this.#state.thread !== thread) return
+  #onCreated(run: PluginRun): void {
+    if (this.#state.kind !== 'starting' || this.#state.run !== run) return
     const { clock, log, what, onRestart } = this.#options
-    this.#state = { kind: 'running', thread, since: clock.now(), beat: { [Symbol.dispose]() {} } }
-    this.#beat(thread, 0)
+    this.#state = { kind: 'running', run, since: clock.now(), beat: { [Symbol.dispose]() {} } }
+    this.#beat(run, 0)
     if (this.#failures === 0) return
     log.info(`${what} runs again.`)
     onRestart()
   }
 
   /** What the configuration is to blame for ends the first start, and is not tried again. */
-  #onNotCreated(thread: PluginThread, error: unknown): void {
+  #onNotCreated(run: PluginRun, error: unknown): void {
     if (error instanceof TypeError && this.#failures === 0) return
-    this.#fail(thread, `could not be started: ${toWire(error).message}`)
+    this.#fail(run, `could not be started: ${toWire(error).message}`)
   }
 
-  /** An endless loop answers nothing, though the thread lives. */
-  #beat(thread: PluginThread, missed: number): void {
-    if (this.#state.kind !== 'running' || this.#state.thread !== thread) return
+  /** An endless loop answers nothing, though it lives. */
+  #beat(run: PluginRun, missed: number): void {
+    if (this.#state.kind !== 'running' || this.#state.run !== run) return
     if (missed >= MAX_MISSED_BEATS) {
-      this.#fail(thread, `gave no sign of life for ${(MAX_MISSED_BEATS * BEAT_MS) / 1000} s (an endless loop?)`)
+      this.#fail(run, `gave no sign of life for ${(MAX_MISSED_BEATS * BEAT_MS) / 1000} s (an endless loop?)`)
       return
     }
     let hasAnswered = false
-    thread.peer.call('ping', null).then(
+    run.peer.call('ping', null).then(
       () => {
         hasAnswered = true
       },
       () => {}, // it has ended, which is noticed elsewhere
     )
     const { clock } = this.#options
-    this.#state.beat = clock.at(clock.now() + BEAT_MS, () => this.#beat(thread, hasAnswered ? 0 : missed + 1))
+    this.#state.beat = clock.at(clock.now() + BEAT_MS, () => this.#beat(run, hasAnswered ? 0 : missed + 1))
   }
 
-  /** Only the thread of now can fail: the end of one that was stopped is no news. */
-  #fail(thread: PluginThread, reason: string): void {
+  /** Only the current run can fail: the end of one that was stopped is no news. */
+  #fail(run: PluginRun, reason: string): void {
     const before = this.#state
-    if ((before.kind !== 'starting' && before.kind !== 'running') || before.thread !== thread) return
+    if ((before.kind !== 'starting' && before.kind !== 'running') || before.run !== run) return
     const { clock, what, log, methods } = this.#options
     if (before.kind === 'running') {
       before.beat[Symbol.dispose]()
@@ -168,24 +168,28 @@ export class PluginSupervisor implements AsyncDisposable {
     const timer = clock.at(clock.now() + pauseMs, () => void this.#launch().catch(() => {}))
     this.#state = { kind: 'pausing', timer, error }
     log.error(error.message)
-    methods.count?.({ name: 'restarts', help: 'Times that the thread of a plugin was started again.', count: 1 })
-    thread.peer.close(error)
-    void thread[Symbol.asyncDispose]()
+    methods.count?.({
+      name: 'restarts',
+      help: 'Times that the thread or process of a plugin was started again.',
+      count: 1,
+    })
+    run.peer.close(error)
+    void run[Symbol.asyncDispose]()
   }
 
   async #close(before: State): Promise<void> {
     if (before.kind === 'pausing') before.timer[Symbol.dispose]()
     if (before.kind !== 'starting' && before.kind !== 'running') return
-    const { thread } = before
+    const { run } = before
     if (before.kind === 'running') {
       before.beat[Symbol.dispose]()
-      await this.#letClose(thread)
+      await this.#letClose(run)
     }
-    thread.peer.close(this.#closedError())
-    await thread[Symbol.asyncDispose]()
+    run.peer.close(this.#closedError())
+    await run[Symbol.asyncDispose]()
   }
 
-  async #letClose({ peer }: PluginThread): Promise<void> {
+  async #letClose({ peer }: PluginRun): Promise<void> {
     const { clock, log, what } = this.#options
     const deadline = new AbortController()
     using _timer = clock.at(clock.now() + CLOSE_MS, () =>

@@ -1,28 +1,21 @@
 /** One life of a plugin's thread, from its start until it ends, by itself or because it is stopped. */
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { PluginLog } from '@livery/core'
-import type { AgentMethods, PluginModule, ThreadMethods } from './messages.ts'
+import type { ThreadMethods } from './messages.ts'
 import { Peer } from './peer.ts'
+import type { PluginRun, PluginRunOptions } from './plugin-run.ts'
 import { logPrinted } from './printed-lines.ts'
 import { toWire } from './wire-error.ts'
 
 /** MiB; what a plugin with a large client library needs, a few times. */
-const MAX_HEAP = 256
+export const MAX_HEAP = 256
 
-export interface PluginThreadOptions {
-  readonly module: PluginModule
-  readonly methods: Partial<AgentMethods>
-  readonly log: Pick<PluginLog, 'debug'>
-}
-
-export class PluginThread implements AsyncDisposable {
+export class PluginThread implements PluginRun {
   readonly peer: Peer<ThreadMethods>
-  /** Resolves with what it did, as in "crashed: out of luck", once it is no more. Whoever listens closes `peer`. */
   readonly ended: Promise<string>
   readonly #worker: Worker
 
-  constructor({ module, methods, log }: PluginThreadOptions) {
+  constructor({ module, methods, log }: PluginRunOptions) {
     // The name of this file tells whether it runs from source or from dist.
     const entry = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
     const resourceLimits = { maxOldGenerationSizeMb: MAX_HEAP }

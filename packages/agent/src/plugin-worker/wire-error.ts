@@ -12,7 +12,7 @@ export interface WireError {
   readonly option?: string
 }
 
-const CODES: Readonly<Record<CAErrorCode, true>> = {
+const CODE_SET: Readonly<Record<CAErrorCode, true>> = {
   unauthenticated: true,
   denied: true,
   'invalid-csr': true,
@@ -22,6 +22,7 @@ const CODES: Readonly<Record<CAErrorCode, true>> = {
   timeout: true,
   'bad-response': true,
 }
+export const CODES = Object.keys(CODE_SET) as readonly CAErrorCode[]
 
 /** Whatever was thrown. Never throws. A `CAError` is known by its name, since a plugin may have a class of its own. */
 export function toWire(thrown: unknown): WireError {
@@ -30,7 +31,7 @@ export function toWire(thrown: unknown): WireError {
     const { name, message }: Error = thrown
     const { code, retryable, retryAfterMs, option } = thrown as Error & Partial<Omit<CAError, 'name'> & OptionError>
     const plain = { name: String(name), message: String(message), ...(typeof option === 'string' && { option }) }
-    if (name !== 'CAError' || code === undefined || !Object.hasOwn(CODES, code)) return plain
+    if (name !== 'CAError' || code === undefined || !Object.hasOwn(CODE_SET, code)) return plain
     return {
       ...plain,
       code,
@@ -42,9 +43,16 @@ export function toWire(thrown: unknown): WireError {
   }
 }
 
-export function fromWire({ name, message, code, option, ...options }: WireError): Error {
-  if (code !== undefined) return new CAError(code, message, options)
-  if (name === 'TypeError' && option !== undefined) return new OptionError(option, message)
+/** Never throws: the other side may have sent anything. */
+export function fromWire(wire: WireError): Error {
+  const { name, message: given, code, option, retryable, retryAfterMs }: Partial<WireError> = wire ?? {}
+  const message = typeof given === 'string' ? given : 'it gave an error without a message'
+  if (code !== undefined && CODES.includes(code))
+    return new CAError(code, message, {
+      ...(typeof retryable === 'boolean' && { retryable }),
+      ...(typeof retryAfterMs === 'number' && Number.isFinite(retryAfterMs) && { retryAfterMs }),
+    })
+  if (name === 'TypeError' && typeof option === 'string') return new OptionError(option, message)
   return name === 'TypeError' ? new TypeError(message) : new Error(message)
 }
 

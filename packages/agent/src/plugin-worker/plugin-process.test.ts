@@ -1,0 +1,226 @@
+/** What a hostile plugin can do in a process of its own: each right is refused by name, and the agent stays as it is. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { chmod, mkdir, readdir, readlink, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { type Bench, setUp } from '../../test/isolated-bench.ts'
+import { NOBODY, PROCESS } from '../../test/isolation-kinds.ts'
+import { LiveryProcess, makeDirectory } from '../../test/livery-process.ts'
+import { writePluginModule } from '../../test/plugin-module.ts'
+
+const { skip } = PROCESS
+const never = new AbortController().signal
+
+/** Files that every user could read if the process had the right to, and a socket that only root can reach. */
+async function surroundings(
+  t: TestContext,
+  bench: Bench,
+): Promise<{ readonly secret: string; readonly socket: string }> {
+  const outside = await makeDirectory()
+  t.after(() => outside[Symbol.asyncDispose]())
+  await chmod(outside.path, 0o755)
+  const secret = join(outside.path, 'key.pem')
+  await writeFile(secret, 'a key', { mode: 0o644 })
+  const own = join(bench.folder, 'own')
+  await mkdir(own)
+  await chmod(own, 0o777)
+  return { secret, socket: join(outside.path, 'sds.sock') }
+}
+
+/** Each attempt, and the code or text of its refusal. */
+const ATTEMPTS: readonly (readonly [what: string, does: string, refusal: string])[] = [
+  ['read a file of the store', `readFileSync(secret)`, 'ERR_ACCESS_DENIED'],
+  ['read /etc/passwd', `readFileSync('/etc/passwd')`, 'ERR_ACCESS_DENIED'],
+  ["read the agent's memory", `readFileSync('/proc/' + process.ppid + '/mem')`, 'ERR_ACCESS_DENIED'],
+  ["read the agent's environment", `readFileSync('/proc/' + process.ppid + '/environ')`, 'ERR_ACCESS_DENIED'],
+  ['list its descriptors', `readdirSync('/proc/self/fd')`, 'ERR_ACCESS_DENIED'],
+  ['write beside itself', `writeFileSync(folder + '/own/x', '')`, 'ERR_ACCESS_DENIED'],
+  ['start a process', `(await import('node:child_process')).spawnSync('/bin/true')`, 'ERR_ACCESS_DENIED'],
+  ['start a thread', `new (await import('node:worker_threads')).Worker('0', { eval: true })`, 'ERR_ACCESS_DENIED'],
+  ['use internal bindings', `process.binding('spawn_sync')`, 'ERR_ACCESS_DENIED'],
+  ['open the inspector', `new (await import('node:inspector')).Session().connect()`, 'ERR_ACCESS_DENIED'],
+  ['load native code', `process.dlopen({ exports: {} }, '/lib/x.node')`, 'ERR_DLOPEN_DISABLED'],
+  ["connect to the agent's socket", `await once(connect(socket), 'connect')`, 'EACCES'],
+  ['signal the agent', `process.kill(process.ppid, 0)`, 'EPERM'],
+  ['become root', `process.setuid(0)`, 'EPERM'],
+  ['become the group of root', `process.setgid(0)`, 'EPERM'],
+  ['join groups', `process.setgroups([0])`, 'EPERM'],
+  [
+    'have a token of a file that it chooses',
+    `await context.credentials.get({ tokenFile: secret, signal: new AbortController().signal })`,
+    'denied',
+  ],
+]
+
+test('a hostile plugin in a process is refused files, processes, sockets, signals and other users, each by name', {
+  skip,
+}, async t => {
+  const bench = await setUp(t, PROCESS)
+  const { secret, socket } = await surroundings(t, bench)
+  const server = createServer()
+  await once(server.listen(socket), 'listening')
+  t.after(() => server.close())
+  await chmod(socket, 0o660)
+  const onCreate = `
+    const { readFileSync, readdirSync } = await import('node:fs')
+    const { connect } = await import('node:net')
+    const { once } = await import('node:events')
+    const [secret, socket] = ${JSON.stringify([secret, socket])}
+    const tried = {}
+    const attempt = async (what, action) => {
+      try { await action(); tried[what] = 'done' } catch (error) { tried[what] = error.code ?? String(error) }
+    }
+    ${ATTEMPTS.map(([what, does]) => `await attempt(${JSON.stringify(what)}, async () => { ${does} })`).join('\n')}
+    const ids = { uid: process.getuid(), euid: process.geteuid(), gid: process.getgid(), groups: process.getgroups() }
+    context.log.info(JSON.stringify({ tried, ids, env: process.env }))`
+  const credentials = { description: 'a token', get: async () => ({ token: 'the token' }) }
+  await bench.open(t, { onCreate }, { credentials })
+  const { tried, ids, env } = JSON.parse(await bench.line(/"tried"/))
+  assert.deepEqual(tried, Object.fromEntries(ATTEMPTS.map(([what, , refusal]) => [what, refusal])))
+  assert.deepEqual(ids, { uid: NOBODY.uid, euid: NOBODY.uid, gid: NOBODY.gid, groups: [NOBODY.gid] })
+  assert.deepEqual(env, {})
+})
+
+async function descriptors(pid: number): Promise<readonly string[]> {
+  const folder = `/proc/${pid}/fd`
+  const links = (await readdir(folder)).map(fd => readlink(join(folder, fd)).catch(() => 'closed since'))
+  return await Promise.all(links)
+}
+
+test('the process of a plugin has no descriptor of the agent', { skip }, async t => {
+  const bench = await setUp(t, PROCESS)
+  const listener = createServer()
+  await once(listener.listen(join(bench.folder, 'sds.sock')), 'listening')
+  t.after(() => listener.close())
+  await bench.open(t, { onCreate: `context.log.info('pid ' + process.pid)` })
+  const pid = Number((await bench.line(/^pid \d+$/)).slice(4))
+  const theirs = await descriptors(pid)
+  const ours = new Set((await descriptors(process.pid)).filter(link => /^(socket|pipe):/.test(link)))
+  assert.deepEqual(
+    theirs.filter(link => ours.has(link) || !/^(socket:|pipe:|anon_inode:|\/dev\/null$)/.test(link)),
+    [],
+  )
+  assert.ok(theirs.length > 3 && ours.size > 3)
+})
+
+/** Writes to the channel below what the agent's own code in the process would write. */
+const RAW = `
+  const { writeSync } = await import('node:fs')
+  const raw = buffer => {
+    for (let at = 0; at < buffer.length; )
+      try { at += writeSync(3, buffer, at) } catch (error) { if (error.code !== 'EAGAIN') throw error }
+  }
+  const frame = text => {
+    const body = Buffer.from(text)
+    const head = Buffer.alloc(8)
+    head.writeUInt32BE(body.length + 4, 0)
+    head.writeUInt32BE(body.length, 4)
+    return Buffer.concat([head, body])
+  }`
+
+const REFUSED: readonly (readonly [what: string, bytes: string, says: RegExp])[] = [
+  ['a message of 4 GB', `Buffer.alloc(4, 255)`, /it has 4294967295 bytes, not 4 to 2097152/],
+  ['what is not JSON', `frame('{')`, /refused: /],
+  ['a message of an unknown kind', `frame('{"kind":"x"}')`, /its kind is not one that is known/],
+  ['null', `frame('null')`, /its form is not one that is known/],
+  ['an error of null', `frame('{"kind":"error","id":1,"error":null}')`, /its error is not one that is known/],
+  [
+    'a call of a method that is none',
+    `frame('{"kind":"call","method":"constructor","argument":1}')`,
+    /its method is not/,
+  ],
+  [
+    'a line of an unknown level',
+    `frame('{"kind":"call","method":"log","argument":{"level":"__proto__","message":""}}')`,
+    /its argument\.level is not/,
+  ],
+  ['nested lists', `frame('['.repeat(1e6) + ']'.repeat(1e6))`, /nested deeper than 32 levels/],
+  [
+    'more bytes than it has',
+    `frame('{"kind":"answer","id":1,"value":{"$bytes":1000000000}}')`,
+    /names more bytes than it has/,
+  ],
+]
+
+for (const [what, bytes, says] of REFUSED)
+  test(`a process that sends ${what} is killed, and nothing of it is used`, { skip }, async t => {
+    const bench = await setUp(t, PROCESS)
+    const client = await bench.open(t, { onIssue: `${RAW}; raw(${bytes}); await new Promise(() => {})` })
+    const request = { identity: 'spiffe://cluster.local/a', ttlSeconds: 60, signal: never, csr: assert.fail } as const
+    await assert.rejects(client.issue(request), { code: 'unavailable', message: says })
+    assert.match(bench.errors()[0] ?? '', /sent a message that is refused: /)
+  })
+
+test('300 MB of the largest messages leave the memory of the agent as it was, and its other plugins are answered', {
+  skip,
+}, async t => {
+  const [bench, other] = [await setUp(t, PROCESS), await setUp(t, PROCESS)]
+  const line = `frame(JSON.stringify({ kind: 'call', method: 'log', argument: { level: 'info', message: 'x'.repeat(2e6) } }))`
+  const flood = `${RAW}; const line = ${line}; for (let i = 0; i < 150; i++) raw(line); context.log.info('flooded')`
+  const client = await bench.open(t, { onIssue: `${flood}; throw new CAError('denied', 'flooded')` })
+  const calm = await other.open(t, { onIssue: `throw new CAError('denied', 'calm')` })
+  const request = { identity: 'spiffe://cluster.local/a', ttlSeconds: 60, signal: never, csr: assert.fail } as const
+  const before = process.memoryUsage.rss()
+  let isFlooding = true
+  let answers = 0
+  const flooding = client.issue(request).finally(() => {
+    isFlooding = false
+  })
+  flooding.catch(() => {})
+  let peak = before
+  while (isFlooding) {
+    await assert.rejects(calm.issue(request), { message: 'calm' })
+    answers++
+    peak = Math.max(peak, process.memoryUsage.rss())
+  }
+  await assert.rejects(flooding, { message: 'flooded' })
+  t.diagnostic(`${answers} answers of the other plugin; RSS grew by ${Math.round((peak - before) / 1e6)} MB`)
+  assert.equal(bench.context.lines.filter(({ message }) => message.startsWith('xxx')).length, 150)
+  assert.ok(answers > 5 && peak - before < 200_000_000)
+})
+
+test('a process ends when the agent disposes its client', { skip }, async t => {
+  const bench = await setUp(t, PROCESS)
+  const server = createServer()
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => server.close())
+  const client = await bench.open(t, { onCreate: connectTo(server) })
+  const [socket] = await once(server, 'connection')
+  const gone = once(socket.resume(), 'close')
+  await client[Symbol.asyncDispose]()
+  await gone
+})
+
+function connectTo(server: ReturnType<typeof createServer>): string {
+  const address = server.address()
+  const port = typeof address === 'object' ? address?.port : 0
+  return `const { connect } = await import('node:net'); connect(${port}, '127.0.0.1').on('error', () => {})`
+}
+
+test('SIGKILL of the agent ends the process of its plugin', { skip }, async t => {
+  const directory = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  await chmod(directory.path, 0o755)
+  const server = createServer()
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => server.close())
+  const process = { user: NOBODY, url: '' }
+  await writePluginModule(directory.path, { onCreate: connectTo(server), process })
+  const config = {
+    ca: { plugin: './acme.mjs', isolation: 'process', user: NOBODY.uid },
+    identities: [{ id: 'spiffe://cluster.local/a', socket: 'a.sock' }],
+    admin: { address: '127.0.0.1:0' },
+  }
+  await writeFile(join(directory.path, 'livery.yaml'), JSON.stringify(config))
+  await using agent = new LiveryProcess(['run'], { cwd: directory.path })
+  const [socket] = await Promise.race([
+    once(server, 'connection'),
+    agent.ended.then(({ code }) => assert.fail(`exit ${code}: ${agent.stderr}`)),
+  ])
+  const gone = once(socket.on('error', () => {}).resume(), 'close')
+  agent.kill('SIGKILL')
+  assert.equal((await agent.ended).signal, 'SIGKILL')
+  await gone
+})

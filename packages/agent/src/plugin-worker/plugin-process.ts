@@ -1,0 +1,171 @@
+/** One life of a plugin's process: of another user, without rights to files, processes or addons, and not trusted. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
+import { extname } from 'node:path'
+import { Duplex } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { checkChildMessage } from './child-message.ts'
+import { decodeFrame, encodeFrame, MAX_CHILD_FRAME, readFrames } from './frames.ts'
+import { inheritedDescriptors } from './inherited-descriptors.ts'
+import type { PluginUser, ThreadMethods } from './messages.ts'
+import { Peer } from './peer.ts'
+import type { PluginRun, PluginRunOptions } from './plugin-run.ts'
+import { MAX_HEAP } from './plugin-thread.ts'
+import { logPrinted } from './printed-lines.ts'
+import { readableFolders } from './readable-folders.ts'
+import { resolveModule } from './resolve-module.ts'
+import { toWire } from './wire-error.ts'
+
+/** Bytes that wait for a process that does not read them. */
+const MAX_BACKLOG = 67_108_864
+/** Calls of a plugin that wait for an answer of the agent, each of at most 4 KiB. */
+const MAX_CALLS = 4_096
+/** In the process: the socket pair to the agent. */
+const CHANNEL = 3
+
+export interface PluginProcessOptions extends PluginRunOptions {
+  readonly user: PluginUser
+}
+
+export class PluginProcess implements PluginRun {
+  readonly peer: Peer<ThreadMethods>
+  readonly ended: Promise<string>
+  readonly #child: ChildProcess | undefined
+  #listener: (message: unknown) => void = () => {}
+  /** Why the agent has killed it, or what it reported before it ended. */
+  #reason: string | undefined
+
+  constructor({ module, user, methods, log }: PluginProcessOptions) {
+    const child = start(module, user)
+    const channel = child instanceof Error ? undefined : child.stdio[CHANNEL]
+    const port = {
+      postMessage: (message: unknown) => this.#send(channel, message),
+      on: (_: 'message', listener: (message: unknown) => void) => {
+        this.#listener = listener
+      },
+    }
+    this.peer = new Peer(port, methods, MAX_CALLS)
+    if (child instanceof Error) {
+      this.ended = Promise.resolve(notStarted(child, user))
+      return
+    }
+    this.#child = child
+    child.on('error', () => {}) // the first one is awaited below
+    this.ended = this.#untilEnd(child, user)
+    for (const output of [child.stdout, child.stderr]) if (output) logPrinted(output, log)
+    if (channel instanceof Duplex) void this.#receive(channel)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop()
+    await this.ended
+  }
+
+  #send(channel: unknown, message: unknown): void {
+    if (!(channel instanceof Duplex) || channel.destroyed) return
+    const frame = encodeFrame(message)
+    channel.write(frame, () => frame.fill(0))
+    if (channel.writableLength > MAX_BACKLOG) this.#kill(`left more than ${MAX_BACKLOG} bytes unread`)
+  }
+
+  /** One message in each turn of the loop: a flood waits in the process that sends it, and what it costs has gaps. */
+  async #receive(channel: Duplex): Promise<void> {
+    channel.on('error', () => {}) // it has ended, which is noticed elsewhere
+    try {
+      for await (const body of readFrames(channel, MAX_CHILD_FRAME)) {
+        const message = checkChildMessage(decodeFrame(body))
+        if (message.kind === 'crash') this.#reason = `crashed: ${message.error.message}`
+        else this.#listener(message)
+        await setImmediate()
+      }
+    } catch (error) {
+      if (!isClosed(error)) this.#kill(`sent a message that is refused: ${toWire(error).message}`)
+    }
+  }
+
+  #kill(reason: string): void {
+    this.#reason ??= reason
+    this.#stop()
+  }
+
+  /** Without CAP_KILL only its channel ends, which ends it unless it is busy. */
+  #stop(): void {
+    this.#child?.kill('SIGKILL')
+    const channel = this.#child?.stdio[CHANNEL]
+    if (channel instanceof Duplex) channel.destroy()
+  }
+
+  async #untilEnd(child: ChildProcess, user: PluginUser): Promise<string> {
+    try {
+      const [code, signal]: [number | null, NodeJS.Signals | null] = await closed(child)
+      return this.#reason ?? endText(code, signal)
+    } catch (error) {
+      return notStarted(error, user)
+    }
+  }
+}
+
+async function closed(child: ChildProcess): Promise<[number | null, NodeJS.Signals | null]> {
+  const [code, signal] = await once(child, 'close')
+  return [code, signal]
+}
+
+/** Inherits nothing: no variable, no descriptor but those of `stdio`, no terminal, no supplementary group. */
+function start(module: PluginRunOptions['module'], { uid, gid }: PluginUser): ChildProcess | Error {
+  // The name of this file tells whether it runs from source or from dist.
+  const extension = extname(import.meta.url)
+  const entry = fileURLToPath(new URL(`./process-main${extension}`, import.meta.url))
+  const found = resolveModule(module)
+  const rights = readableFolders('href' in found ? fileURLToPath(found.href) : undefined)
+  const args = [
+    '--permission',
+    ...rights.map(folder => `--allow-fs-read=${folder}`),
+    // Where the network is a permission, too: a CA is reached over it.
+    ...(process.allowedNodeEnvironmentFlags.has('--allow-net') ? ['--allow-net'] : []),
+    '--disable-sigusr1',
+    `--max-old-space-size=${MAX_HEAP}`,
+    ...(extension === '.ts' ? ['--conditions=@livery/source'] : []),
+    entry,
+    JSON.stringify({ kind: module.kind, found }),
+  ]
+  try {
+    return withStdio(stdio => spawn(process.execPath, args, { uid, gid, cwd: '/', env: {}, stdio, detached: true }))
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error))
+  }
+}
+
+/** With /dev/null in the place of each descriptor that the agent itself was started with. */
+function withStdio(use: (stdio: ('ignore' | 'pipe' | number)[]) => ChildProcess): ChildProcess {
+  const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe', 'pipe']
+  const inherited = inheritedDescriptors().filter(descriptor => descriptor > CHANNEL)
+  if (inherited.length === 0) return use(stdio)
+  const nothing = openSync('/dev/null', 'r+')
+  try {
+    while (stdio.length <= Math.max(...inherited)) stdio.push(inherited.includes(stdio.length) ? nothing : 'ignore')
+    return use(stdio)
+  } finally {
+    closeSync(nothing)
+  }
+}
+
+function notStarted(error: unknown, { uid, gid }: PluginUser): string {
+  const remedy = 'Let the agent run as root with CAP_SETUID, CAP_SETGID and CAP_KILL'
+  return `could not be started as user ${uid}, group ${gid}: ${toWire(error).message}. ${remedy}`
+}
+
+function endText(code: number | null, signal: NodeJS.Signals | null): string {
+  // V8 ends a process so whose heap is full.
+  if (signal === 'SIGABRT' || code === 134) return `was aborted (it used more than ${MAX_HEAP} MiB of memory?)`
+  return signal === null ? `ended its process (exit code ${code})` : `was ended by ${signal}`
+}
+
+function isClosed(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    ['ECONNRESET', 'EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes(String(error.code))
+  )
+}

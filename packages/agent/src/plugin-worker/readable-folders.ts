@@ -1,0 +1,29 @@
+/** What the process of a plugin may read: code, of the agent and of the plugin, and no file beside a plugin without a package. */
+import { existsSync, realpathSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const OWN_PACKAGE = fileURLToPath(new URL('../..', import.meta.url))
+
+/** Absolute paths without symbolic links. `file` is the plugin's module, if it was found. */
+export function readableFolders(file: string | undefined): readonly string[] {
+  const core = packageOf(fileURLToPath(import.meta.resolve('@livery/core'))) ?? OWN_PACKAGE
+  const ours = [OWN_PACKAGE, core].map(folder => realpathSync(folder))
+  const theirs = file === undefined ? [] : [packageOf(file) ?? file]
+  const dependencies = [...ours, ...(file === undefined ? [] : [dirname(file)])].flatMap(modulesAbove)
+  return [...new Set([...ours, ...theirs, ...dependencies])]
+}
+
+/** The folder that a `package.json` makes a package: the next one above, but for `/`. */
+function packageOf(file: string): string | undefined {
+  for (let folder = dirname(file); folder !== dirname(folder); folder = dirname(folder))
+    if (existsSync(join(folder, 'package.json'))) return folder
+  return undefined
+}
+
+/** Where an import in `folder` finds packages. */
+function modulesAbove(folder: string): string[] {
+  const above = dirname(folder) === folder ? [] : modulesAbove(dirname(folder))
+  const own = join(folder, 'node_modules')
+  return existsSync(own) ? [realpathSync(own), ...above] : above
+}

@@ -1,0 +1,42 @@
+/** Finds a plugin's module from the configuration's folder. Nothing of it runs. */
+import { statSync } from 'node:fs'
+import { registerHooks } from 'node:module'
+import { dirname } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { checkFile, UntrustedPathError } from '@livery/core'
+import type { PluginModule } from './messages.ts'
+import { toWire } from './wire-error.ts'
+
+/** The URL of a file without symbolic links, or a sentence without the specifier. */
+export type Resolved = { readonly href: string } | { readonly fault: string }
+
+const PLACEHOLDER = 'livery:plugin'
+
+/** As an import in a file of that folder would find it; our own packages are not looked at. */
+export function resolveModule({ specifier, parent }: PluginModule): Resolved {
+  const parentURL = pathToFileURL(parent).href
+  const folder = dirname(parent)
+  const hooks = registerHooks({
+    resolve: (wanted, context, next) =>
+      wanted === PLACEHOLDER ? next(specifier, { ...context, parentURL }) : next(wanted, context),
+  })
+  try {
+    const href = import.meta.resolve(PLACEHOLDER)
+    if (!href.startsWith('file:')) return { fault: 'is no file. Name a package, or a path such as ./my-ca.mjs.' }
+    const file = fileURLToPath(href)
+    const found = statSync(file, { throwIfNoEntry: false })
+    if (found?.isFile()) {
+      checkFile(file, found, { shared: false })
+      return { href }
+    }
+    return { fault: `is not found: there is no file ${file}. Correct the path.` }
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND')
+      return { fault: `is not found from ${folder}. Install it there, or name a file such as ./my-ca.mjs.` }
+    if (error instanceof UntrustedPathError)
+      return { fault: `is not loaded, since others could have written it: ${error.message}` }
+    return { fault: `cannot be found from ${folder}: ${toWire(error).message}. Correct the name.` }
+  } finally {
+    hooks.deregister()
+  }
+}

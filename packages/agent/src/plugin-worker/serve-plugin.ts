@@ -1,0 +1,42 @@
+/** In the thread or process of a plugin: answers the agent for the module. */
+import type { CAPlugin, ConfigOf, CredentialPlugin, PluginOptions } from '@livery/core'
+import { hostCA } from './host-ca.ts'
+import { hostCredentials } from './host-credentials.ts'
+import type { LoadedModule } from './load-module.ts'
+import type { AgentMethods, PluginKind, Section } from './messages.ts'
+import { Peer, type Port } from './peer.ts'
+import { manifestOf, problemOf } from './plugin-shape.ts'
+
+/** A plugin that fails to load is reported when the agent asks for it. */
+export function servePlugin(kind: PluginKind, loading: Promise<LoadedModule>, port: Port): void {
+  const plugin = async (): Promise<CAPlugin | CredentialPlugin> => {
+    const loaded = await loading
+    if ('faults' in loaded) throw new Error(loaded.faults.join(' '))
+    return loaded.plugin
+  }
+  const peer: Peer<AgentMethods> = new Peer(port, {
+    async describe() {
+      const loaded = await loading
+      if ('faults' in loaded) return { kind: 'faults', faults: loaded.faults }
+      return { kind: 'plugin', manifest: manifestOf(loaded.plugin) }
+    },
+    async problems(questions: Parameters<typeof problemOf>[1][]) {
+      const { options } = await plugin()
+      return questions.map(question => problemOf(options, question))
+    },
+    async check({ config, beside }: Section) {
+      // A list where it came as JSON.
+      await (await plugin()).check?.(config as ConfigOf<PluginOptions>, new Set(beside))
+    },
+    ping() {},
+    ...(kind === 'ca'
+      ? hostCA(
+          async () => (await plugin()) as CAPlugin,
+          () => peer,
+        )
+      : hostCredentials(
+          async () => (await plugin()) as CredentialPlugin,
+          () => peer,
+        )),
+  })
+}
