@@ -233,7 +233,7 @@ const VALUE_REFUSALS: readonly (readonly [given: object, says: string])[] = [
   [{ pin: ['s3cret'] }, 'ca.pin: is a list, no string. Quote it.'],
   [
     { pin: 's3cret', mod: 'a' },
-    'ca.mod: unknown key. Did you mean "mode"? Known here: plugin, mode, fails, pin, where, each, wait.',
+    'ca.mod: unknown key. Did you mean "mode"? Known here: plugin, isolation, user, mode, fails, pin, where, each, wait.',
   ],
   [
     { pin: 's3cret', rootCert: 'x' },

@@ -153,7 +153,7 @@ for (const [what, bytes, says] of REFUSED)
     assert.match(bench.errors()[0] ?? '', /sent a message that is refused: /)
   })
 
-test('300 MB of the largest messages leave the memory of the agent as it was, and its other plugins are answered', {
+test('300 MB of the largest messages are not held by the agent, and its other plugins are answered', {
   skip,
 }, async t => {
   const [bench, other] = [await setUp(t, PROCESS), await setUp(t, PROCESS)]
