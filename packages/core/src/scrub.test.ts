@@ -85,6 +85,28 @@ test('whatever was thrown has a text, and takes no longer than others', () => {
   assert.ok(performance.now() - started < 15_000)
 })
 
+test('nothing of a known secret is left, however the peer that quotes it has encoded it', () => {
+  const secret = 'hvs.Ab/1+c=="d&e'
+  const html = secret.replaceAll('&', '&#38;').replaceAll('"', '&#x22;')
+  for (const form of [
+    secret,
+    encodeURIComponent(secret),
+    encodeURIComponent(secret).toLowerCase().replace('ab', 'Ab'),
+    JSON.stringify(secret).slice(1, -1),
+    secret.replaceAll('/', '\\/').replaceAll('+', '\\u002B').replaceAll('=', '\\x3d'),
+    html,
+    Buffer.from(secret).toString('hex'),
+    Buffer.from(secret).toString('hex').toUpperCase(),
+  ])
+    assert.equal(scrub(`it was <${form}>`, { secrets: [secret] }), 'it was <[secret]>', form)
+  for (const before of ['', 'u:', 'u'])
+    for (const encoding of ['base64', 'base64url'] as const) {
+      const form = Buffer.from(`${before}s3cret of 16 by:`).toString(encoding)
+      const shown = scrub(`it was ${form}`, { secrets: ['s3cret of 16 by:'] })
+      assert.match(shown, /^it was .{0,3}\[secret\].{0,3}$/, form)
+    }
+})
+
 test('a secret at the end of what is looked at is not shown in part', () => {
   const text = `${'x '.repeat(8_188)}s.secret-token-of-the-plugin and more`
   assert.doesNotMatch(scrub(text, { maxLength: 20_000, secrets: ['s.secret-token-of-the-plugin'] }), /s\.|token/)

@@ -1,5 +1,6 @@
 /** The one door for texts of others (plugins, CAs, what they threw): what may go to a log, an error, the ledger or a terminal. */
 import { errorText } from './error-text.ts'
+import { hideSecret } from './hide-secret.ts'
 
 /** Characters that are looked at: a message can have a hundred million. */
 const MAX_READ = 16_384
@@ -7,7 +8,7 @@ const MAX_READ = 16_384
 const MAX_TEXT = 1_000
 
 export interface ScrubOptions {
-  /** Texts that are known to be secret, of which nothing is left. */
+  /** Texts that are known to be secret, of which nothing is left, however they are encoded: see `hideSecret`. */
   readonly secrets?: readonly string[]
   /** Default: 1,000. */
   readonly maxLength?: number
@@ -33,8 +34,10 @@ const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
  */
 export function scrub(thrown: unknown, { secrets = [], maxLength = MAX_TEXT }: ScrubOptions = {}): string {
   let text = beginning(errorText(thrown))
-  for (const secret of secrets) if (secret !== '') text = text.replaceAll(secret, '[secret]')
+  for (const secret of secrets) text = hideSecret(text, secret)
   text = oneLine(text)
+  // What was between its characters is gone now.
+  for (const secret of secrets) text = hideSecret(text, secret)
   for (const [pattern, placeholder] of CREDENTIALS) text = text.replace(pattern, placeholder)
   text = text.replace(/[A-Za-z0-9+/=_-]{40,}/g, run => (isEncoded(run) ? '[removed]' : run))
   // Half a character at the end is not one.
