@@ -125,6 +125,35 @@ test('an answer over 1 MB is a bad-response, and no JSON is told by its absence'
   assert.equal((await call()).json, undefined)
 })
 
+test('an answer in a million pieces, or of a million values, is given up at the first few thousand', async t => {
+  const sent = { bytes: 0 }
+  const chunks = Buffer.from('1\r\n \r\n'.repeat(1_000_000))
+  const server = createServer(socket => {
+    socket
+      .on('error', () => {})
+      .once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+        socket.write(chunks, () => {
+          sent.bytes = chunks.length
+        })
+      })
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => server.close())
+  const { port } = Object(server.address())
+  const call = open(t, `http://127.0.0.1:${port}`).request({ what, path: 'x', signal: t.signal })
+  await assert.rejects(call, caError('bad-response', /more than 1048576 bytes or 4096 pieces/))
+  assert.equal(sent.bytes, 0, 'the rest was not read')
+
+  const nested = await serve(t, async () => ({
+    status: 200,
+    body: `{"a":${'['.repeat(400_000)}${']'.repeat(400_000)}}`,
+  }))
+  assert.equal((await open(t, nested.address).request({ what, path: 'x', signal: t.signal })).json, undefined)
+  const listed = await serve(t, async () => ({ status: 200, body: { data: Array(5_000).fill('a') } }))
+  assert.ok((await open(t, listed.address).request({ what, path: 'x', signal: t.signal })).json)
+})
+
 test('a redirect is not followed', async t => {
   const elsewhere = await serve(t, async () => ANSWER)
   const server = await serve(t, async () => ({ status: 307, headers: { location: elsewhere.address } }))

@@ -2,7 +2,7 @@
 import { Agent as HttpAgent, type IncomingHttpHeaders, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { type CAContext, CAError, type Clock, type TlsMaterial, untilAborted } from '@livery/core'
-import { readBounded } from './bounded-body.ts'
+import { MAX_PIECES, readBoundedStream } from './bounded-body.ts'
 import { jsonObject } from './credentials/token-answer.ts'
 import { type Connection, CurrentConnection } from './current-connection.ts'
 import { isLoopback } from './host-port.ts'
@@ -34,7 +34,7 @@ export interface JsonRequest {
 export interface JsonAnswer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /** `undefined` if the answer is no JSON object. */
+  /** `undefined` if the answer is no JSON object, or one of more values than an answer has. */
   readonly json: Readonly<Record<string, unknown>> | undefined
 }
 
@@ -61,7 +61,7 @@ export class HttpsJson implements AsyncDisposable {
 
   /**
    * Any answer, whatever its status. Rejects with a `CAError` `timeout`, `unavailable`, or `bad-response` for an answer
-   * over 1 MB, or with the signal's reason. Connections are made anew after one that broke or gave no answer.
+   * over 1 MB or cut into more than 4,096 pieces, or with the signal's reason. Connections are made anew after one that broke or gave no answer.
    */
   async request({ what, signal, ...call }: JsonRequest): Promise<JsonAnswer> {
     const deadline = new AbortController()
@@ -87,7 +87,7 @@ export class HttpsJson implements AsyncDisposable {
     if (bytes === undefined)
       throw new CAError(
         'bad-response',
-        `Cannot get ${what}: its answer has more than ${MAX_ANSWER_BYTES} bytes. Check the address.`,
+        `Cannot get ${what}: its answer has more than ${MAX_ANSWER_BYTES} bytes or ${MAX_PIECES} pieces. Check the address.`,
       )
     return { status: response.statusCode ?? 0, headers: response.headers, json: jsonObject(bytes.toString()) }
   }
@@ -142,7 +142,7 @@ class Pool implements Connection {
     // Stays: what breaks after the answer began is told by the answer.
     request.on('error', reject).on('response', resolve).end(sent)
     const response = await promise
-    return { response, bytes: await readBounded(response, MAX_ANSWER_BYTES) }
+    return { response, bytes: await readBoundedStream(response, MAX_ANSWER_BYTES) }
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 /** One HTTP request for a token: bounded in time and size, without redirects, and its errors carry no secret. */
 import { CAError, type Clock } from '@livery/core'
-import { readBounded } from '../bounded-body.ts'
+import { MAX_PIECES, readBounded } from '../bounded-body.ts'
 
 export interface HttpExchange {
   /** For messages, after "Cannot": `exchange … at …`. */
@@ -48,7 +48,7 @@ export async function exchange({ what, url, clock, signal, ...request }: HttpExc
   }
   throw new CAError(
     'bad-response',
-    `Cannot ${what}: its answer has more than ${MAX_ANSWER_BYTES} bytes. Check the address.`,
+    `Cannot ${what}: its answer has more than ${MAX_ANSWER_BYTES} bytes or ${MAX_PIECES} pieces. Check the address.`,
   )
 }
 

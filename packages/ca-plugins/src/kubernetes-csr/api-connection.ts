@@ -1,7 +1,7 @@
 /** Calls to the API server: each with the credentials of its moment, over connections that are kept. */
 import type { Configuration, RequestContext, ResponseContext } from '@kubernetes/client-node'
 import { CAError, type CertificateRequest, type Clock, type CredentialSource, untilAborted } from '@livery/core'
-import { readBounded } from '../bounded-body.ts'
+import { MAX_PIECES, readBounded } from '../bounded-body.ts'
 import { readTokenFile } from '../credentials/token-file.ts'
 import { apiError, type Doing, NoAnswer, statusOf } from './api-error.ts'
 import { ApiSession } from './api-session.ts'
@@ -129,7 +129,7 @@ export class ApiConnection implements AsyncDisposable {
     const binary = async () => {
       const bytes = await readBounded(body.stream(), MAX_ANSWER_BYTES)
       if (bytes) return bytes
-      throw new RangeError(`it has more than ${MAX_ANSWER_BYTES} bytes`)
+      throw new RangeError(`it has more than ${MAX_ANSWER_BYTES} bytes or ${MAX_PIECES} pieces`)
     }
     const text = async () => (await binary()).toString()
     return new this.#parts.library.ResponseContext(httpStatusCode, headers, { binary, text, stream: () => null })
