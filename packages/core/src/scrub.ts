@@ -33,11 +33,10 @@ const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
  * unscrubbed.
  */
 export function scrub(thrown: unknown, { secrets = [], maxLength = MAX_TEXT }: ScrubOptions = {}): string {
-  let text = beginning(errorText(thrown))
-  for (const secret of secrets) text = hideSecret(text, secret)
-  text = oneLine(text)
-  // What was between its characters is gone now.
-  for (const secret of secrets) text = hideSecret(text, secret)
+  const shown = secrets.reduce(hideSecret, beginning(errorText(thrown)))
+  const line = oneLine(shown)
+  // What stood between the characters of a secret is gone now.
+  let text = line === shown ? line : secrets.reduce(hideSecret, line)
   for (const [pattern, placeholder] of CREDENTIALS) text = text.replace(pattern, placeholder)
   text = text.replace(/[A-Za-z0-9+/=_-]{40,}/g, run => (isEncoded(run) ? '[removed]' : run))
   // Half a character at the end is not one.
