@@ -1,12 +1,12 @@
 //! X.509 certificates (RFC 5280), read strictly: what OpenSSL refuses is refused here too, and so is what is no DER.
 
 pub mod bridge;
-#[cfg(test)]
-mod forge;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod forge;
 mod issuing;
 mod name_constraints;
 mod names;
-mod object_identifiers;
+pub(crate) mod object_identifiers;
 pub mod path;
 pub mod private_key;
 mod profile;

@@ -8,6 +8,8 @@ pub mod bridge;
 pub mod certificate;
 mod csr;
 mod der;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod key;
 mod key_job;
 mod outbox;

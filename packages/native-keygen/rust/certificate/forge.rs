@@ -1,10 +1,9 @@
-//! Certificates for the tests on this side; the wrong ones are tested from JavaScript, beside OpenSSL.
+//! Certificates for the tests and the fuzzing on this side; the wrong ones are tested from JavaScript, beside OpenSSL.
 
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 
-use super::Certificate;
 use crate::der::{BIT_STRING, INTEGER, OCTET_STRING, SEQUENCE, SET, element};
 
 pub const IDENTITY: &str = "spiffe://cluster.local/ns/default/sa/web";
@@ -29,24 +28,30 @@ impl Issuer {
             key: new_key(),
             der: Vec::new(),
         };
-        let is_ca = element(SEQUENCE, &[&[0x01, 0x01, 0xff]]);
-        let constraints = extension(&[0x55, 0x1d, 0x13], &is_ca);
-        let tbs = tbs(
-            parent.unwrap_or(&issuer),
-            &[1],
-            &issuer.name,
-            &issuer.key,
-            &constraints,
-        );
-        issuer.der = parent.unwrap_or(&issuer).sign(&tbs);
+        issuer.der = issuer.reissued(parent.unwrap_or(&issuer), &[]);
         issuer
     }
 
+    /// A certificate of this name and key under `parent`, with extensions (DER, one after the other) more than it needs.
+    pub fn reissued(&self, parent: &Issuer, extensions: &[u8]) -> Vec<u8> {
+        let is_ca = element(SEQUENCE, &[&[0x01, 0x01, 0xff]]);
+        let constraints = extension(&[0x55, 0x1d, 0x13], &is_ca);
+        let extensions = [&constraints, extensions].concat();
+        parent.sign(&tbs(parent, &[1], &self.name, &self.key, &extensions))
+    }
+
+    #[cfg(test)]
     pub fn leaf(&self, serial: &[u8]) -> Vec<u8> {
+        self.leaf_with(serial, &[])
+    }
+
+    /// A leaf with extensions as in `reissued`.
+    pub fn leaf_with(&self, serial: &[u8], extensions: &[u8]) -> Vec<u8> {
         let uri = element(SEQUENCE, &[&element(0x86, &[IDENTITY.as_bytes()])]);
         let names = extension(&[0x55, 0x1d, 0x11], &uri);
+        let extensions = [&names, extensions].concat();
         let nobody = element(SEQUENCE, &[]);
-        self.sign(&tbs(self, serial, &nobody, &new_key(), &names))
+        self.sign(&tbs(self, serial, &nobody, &new_key(), &extensions))
     }
 
     fn sign(&self, tbs: &[u8]) -> Vec<u8> {
@@ -55,8 +60,9 @@ impl Issuer {
         element(SEQUENCE, &[tbs, ECDSA_WITH_SHA256, &bits])
     }
 
-    pub fn certificate(&self) -> Certificate {
-        Certificate::parse(&self.der).expect("a certificate")
+    #[cfg(test)]
+    pub fn certificate(&self) -> super::Certificate {
+        super::Certificate::parse(&self.der).expect("a certificate")
     }
 }
 
@@ -69,7 +75,7 @@ fn tbs(
     serial: &[u8],
     subject: &[u8],
     key: &EcdsaKeyPair,
-    extension: &[u8],
+    extensions: &[u8],
 ) -> Vec<u8> {
     let spki: PublicKeyX509Der = key.public_key().as_der().expect("a public key");
     let version = element(0xa0, &[&element(INTEGER, &[&[2]])]);
@@ -88,7 +94,7 @@ fn tbs(
             &element(SEQUENCE, &[&validity[0], &validity[1]]),
             subject,
             spki.as_ref(),
-            &element(0xa3, &[&element(SEQUENCE, &[extension])]),
+            &element(0xa3, &[&element(SEQUENCE, &[extensions])]),
         ],
     )
 }
