@@ -18,8 +18,9 @@ const CONFIG = {
   admin: { address: '127.0.0.1:0' },
   health: { address: '127.0.0.1:0' },
 }
-/** What kubelet gives a probe, unless told otherwise. */
+/** What kubelet gives a probe, and how many in a row have to fail, unless told otherwise. */
 const PROBE_MS = 1_000
+const FAILURE_THRESHOLD = 3
 
 class Bench implements AsyncDisposable {
   readonly agent: LiveryProcess
@@ -64,6 +65,13 @@ class Bench implements AsyncDisposable {
     }
   }
 
+  /** As {@link probe}, asked again as often as kubelet does before it believes a failure. */
+  async probeAgain(path?: string): Promise<number | string> {
+    let answer = await this.probe(path)
+    for (let tries = 1; answer !== 200 && tries < FAILURE_THRESHOLD; tries++) answer = await this.probe(path)
+    return answer
+  }
+
   /** Starts a hostile process, and resolves when its connections are open. */
   async attack(t: TestContext, target: string, ...args: string[]): Promise<ChildProcess> {
     const attacker = spawn(process.execPath, [ATTACKER, target, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -105,8 +113,8 @@ for (const [way, count, what] of [
     if (maxDescriptors() < 6_000) return t.skip('needs 6,000 file descriptors: raise ulimit -n')
     await using bench = await Bench.start()
     await bench.attack(t, bench.health, way, String(count), '/metrics')
-    for (let probe = 0; probe < 20; probe++) assert.equal(await bench.probe(), 200, `probe ${probe}`)
-    assert.equal(await bench.probe('/healthz/ready'), 200)
+    for (let probe = 0; probe < 20; probe++) assert.equal(await bench.probeAgain(), 200, `probe ${probe}`)
+    assert.equal(await bench.probeAgain('/healthz/ready'), 200)
   })
 }
 
