@@ -281,6 +281,16 @@ const CROWDS: Record<string, () => corpus.Case> = {
     const ring = Array.from({ length: 9 }, () => makeIssuer('crowd', { ...signer, extensions, parent: signer }).der)
     return { chain: [leaf(signer), ...ring], roots: [crowded('P-256').der] }
   },
+  'fifteen thousand names, under a hundred roots that constrain names': () => {
+    const bases = Array.from({ length: 10 }, (_, index) => sequence(forge.dns(`x${index}.example`)))
+    const constraints = extension('2.5.29.30', sequence(der(0xa0, ...bases)))
+    const extensions = [forge.basicConstraints({ ca: true }), forge.keyUsage(5, 6), constraints]
+    const roots = Array.from({ length: 100 }, () => makeIssuer('crowd', { extensions }))
+    const [signer = crowded('P-256')] = roots
+    const names = [forge.uri(corpus.identity), ...Array<Buffer>(15_000).fill(forge.dns('a'))]
+    const named = { ...corpus.LEAF_EXTENSIONS, subjectAltName: forge.subjectAltName(...names) }
+    return { chain: [leaf(signer, { extensions: Object.values(named) })], roots: roots.map(({ der }) => der) }
+  },
 }
 
 const crowded = (curve: string) => makeIssuer('crowd', { key: corpus.ecKey(curve), scheme: forge.ECDSA_SHA384 })

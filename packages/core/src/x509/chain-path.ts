@@ -13,7 +13,7 @@ import { allows, type Budget } from './name-constraints.ts'
 const MAX_SIGNATURES = 25
 /** Partial paths that one search follows: certificates that all certify each other make hundreds of thousands. */
 const MAX_PATHS = 100
-/** Names compared with name constraints in one search. */
+/** Names read for, and compared with, name constraints in one search. */
 const MAX_COMPARISONS = 20_000
 
 /** The rule that an issuer broke. */
@@ -92,8 +92,9 @@ class Search {
   run(): void {
     const paths: (readonly number[])[] = this.#chain.length > 0 ? [[0]] : []
     for (const path of paths) {
-      if (this.#endsUnderAnchor(path) || this.#isExhausted()) return
+      if (this.#endsUnderAnchor(path)) return
       for (const index of this.#chain.keys()) {
+        if (this.#isExhausted()) return
         if (index === 0 || path.includes(index) || this.#isRepeated(index) || !this.#extends(path, index)) continue
         if (paths.length === MAX_PATHS) {
           this.#note('effort', index)
@@ -107,7 +108,7 @@ class Search {
   /** Whether the search is over: nothing better can come. */
   #endsUnderAnchor(path: readonly number[]): boolean {
     for (let at = this.#chain.length; at < this.#all.length; at++) {
-      if (this.#extends(path, at) && this.#offer(path, at)) return true
+      if (this.#isExhausted() || (this.#extends(path, at) && this.#offer(path, at))) return true
     }
     return false
   }

@@ -79,16 +79,19 @@ function readBase({ tag, contents }: Element): Name | undefined {
   }
 }
 
-/** Whether `named` may be below. Every comparison costs one of `budget`; when that is used up nothing is allowed. */
+/**
+ * Whether `named` may be below. Every name that is read costs one of `budget`, and so does each comparison; they are paid
+ * for before the first is read, and when the budget is used up nothing is allowed.
+ */
 export function allows(constraints: NameConstraints, named: Named, isLeaf: boolean, budget: Budget): boolean {
-  const names = namesOf(named, isLeaf)
-  const cost = names.length * (constraints.permitted.length + constraints.excluded.length)
+  const most = named.names.length + named.attributes.length
+  const cost = most * (1 + constraints.permitted.length + constraints.excluded.length)
   if (cost > budget.comparisons) {
     budget.comparisons = 0
     return false
   }
   budget.comparisons -= cost
-  return names.every(name => {
+  return namesOf(named, isLeaf).every(name => {
     // Where there are constraints of any kind, Go refuses names that it cannot parse.
     if (!isWellFormed(name)) return false
     const permitted = constraints.permitted.filter(({ kind }) => kind === name.kind)

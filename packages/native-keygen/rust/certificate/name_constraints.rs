@@ -56,16 +56,17 @@ impl Constraints {
         })
     }
 
-    /// Whether `certificate` may be below. Every comparison costs one of `budget`; when that is used up nothing is allowed.
+    /// Whether `certificate` may be below. Every name that is read costs one of `budget`, and so does each comparison; they
+    /// are paid for before the first is read, and when the budget is used up nothing is allowed.
     pub fn allow(&self, certificate: &Certificate, is_leaf: bool, budget: &mut usize) -> bool {
-        let names = Names::of(certificate, is_leaf);
         let subtrees = self.permitted.len() + self.excluded.len();
-        let cost = names.0.len().saturating_mul(subtrees);
+        let cost = Names::most(certificate).saturating_mul(1 + subtrees);
         if cost > *budget {
             *budget = 0;
             return false;
         }
         *budget -= cost;
+        let names = Names::of(certificate, is_leaf);
         names.0.iter().all(|name| self.allows(name))
     }
 
@@ -101,6 +102,14 @@ enum Name {
 struct Names(Vec<Name>);
 
 impl Names {
+    /// How many there can be, without reading one.
+    fn most(certificate: &Certificate) -> usize {
+        let general = certificate.profile.as_ref();
+        let attributes = certificate.tbs().subject().iter_rdn();
+        general.map_or(0, |profile| profile.names().len())
+            + attributes.map(|part| part.iter().count()).sum::<usize>()
+    }
+
     fn of(certificate: &Certificate, is_leaf: bool) -> Self {
         let general = certificate
             .profile

@@ -9,7 +9,7 @@ use super::signature::{Weakness, is_known_signed_by, is_signed_by, scheme};
 const MAX_SIGNATURES: usize = 25;
 /// Partial paths that one search follows: certificates that all certify each other make hundreds of thousands.
 const MAX_PATHS: usize = 100;
-/// Names compared with name constraints in one search.
+/// Names read for, and compared with, name constraints in one search.
 const MAX_COMPARISONS: usize = 20_000;
 
 /// Indices: of the certificates in their order, leaf first, and of the anchor above them.
@@ -88,10 +88,13 @@ impl<'a> Search<'a> {
         let mut next = 0;
         while let Some(path) = paths.get(next).cloned() {
             next += 1;
-            if self.end_under_anchor(&path) || self.is_exhausted() {
+            if self.end_under_anchor(&path) {
                 return;
             }
             for index in 1..self.chain.len() {
+                if self.is_exhausted() {
+                    return;
+                }
                 if path.contains(&index) || self.is_repeated(index) || !self.extends(&path, index) {
                     continue;
                 }
@@ -108,7 +111,7 @@ impl<'a> Search<'a> {
     fn end_under_anchor(&mut self, path: &[usize]) -> bool {
         (0..self.anchors.len()).any(|anchor| {
             let at = self.chain.len() + anchor;
-            self.extends(path, at) && self.offer(path, at)
+            self.is_exhausted() || self.extends(path, at) && self.offer(path, at)
         })
     }
 
