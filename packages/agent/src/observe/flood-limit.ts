@@ -13,22 +13,24 @@ interface Window {
 export class FloodLimit implements Disposable {
   readonly #clock: Clock
   readonly #summarize: (kind: string, suppressed: number) => void
+  readonly #maxLines: number
   readonly #windows = new Map<string, Window>()
 
   /** `summarize` is called at the end of a window in which lines were kept out. */
-  constructor(clock: Clock, summarize: (kind: string, suppressed: number) => void) {
+  constructor(clock: Clock, summarize: (kind: string, suppressed: number) => void, maxLines = LINES_PER_WINDOW) {
     this.#clock = clock
     this.#summarize = summarize
+    this.#maxLines = maxLines
   }
 
-  /** Whether one more line of this kind may be written: 50 in 10 s. */
+  /** Whether one more line of this kind may be written: `maxLines` (50) in 10 s. */
   allow(kind: string): boolean {
     let window = this.#windows.get(kind)
     if (!window) {
       window = { lines: 0, end: this.#clock.at(this.#clock.now() + WINDOW_MS, () => this.#endWindow(kind)) }
       this.#windows.set(kind, window)
     }
-    return ++window.lines <= LINES_PER_WINDOW
+    return ++window.lines <= this.#maxLines
   }
 
   [Symbol.dispose](): void {
@@ -37,7 +39,7 @@ export class FloodLimit implements Disposable {
   }
 
   #endWindow(kind: string): void {
-    const suppressed = (this.#windows.get(kind)?.lines ?? 0) - LINES_PER_WINDOW
+    const suppressed = (this.#windows.get(kind)?.lines ?? 0) - this.#maxLines
     this.#windows.delete(kind)
     if (suppressed > 0) this.#summarize(kind, suppressed)
   }

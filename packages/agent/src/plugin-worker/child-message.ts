@@ -1,19 +1,16 @@
 /** What the process of a plugin may say to the agent. It is not trusted: nothing else reaches the agent's methods. */
 import * as v from 'valibot'
 import type { AgentMethods } from './messages.ts'
-import { CODES } from './wire-error.ts'
-
-/** Characters of a line for the log, or of an error. */
-const MAX_TEXT = 10_000
-/** Characters of a ticket, a name, an audience or a path, which wait in memory for an answer. */
-const MAX_FIELD = 4_096
+import { CODES, MAX_FIELD, MAX_TEXT } from './wire-error.ts'
 
 const id = v.pipe(v.number(), v.safeInteger(), v.minValue(1))
+/** A line for the log, or of an error. */
 const longText = v.pipe(
   v.string(),
   // A copy: a slice would keep all of the message in memory.
   v.transform(text => (text.length > MAX_TEXT ? Buffer.from(text.slice(0, MAX_TEXT)).toString() : text)),
 )
+/** A ticket, a name, an audience or a path, which waits in memory for an answer. */
 const field = v.pipe(v.string(), v.maxLength(MAX_FIELD))
 
 const wireError = v.object({

@@ -18,13 +18,17 @@ import {
   type TlsMaterial,
 } from '@livery/core'
 import { checkCounterName } from '../ca/counter-name.ts'
+import { FloodLimit } from '../observe/flood-limit.ts'
 import type { AgentMethods, BatchAnswer, Start, ThreadMethods, WireRequest, WireTls } from './messages.ts'
 import { ownBytes } from './messages.ts'
 import type { Peer } from './peer.ts'
-import { fromWire, toWire } from './wire-error.ts'
+import { clip, fromWire, toWire } from './wire-error.ts'
 
 /** More roots than this are not whole for core either. */
 const MAX_ELEMENTS = MAX_ROOTS + 1
+
+/** With the one that says how many there were besides it is what the agent takes. */
+const MAX_LINES = 49
 
 type Agent = () => Peer<AgentMethods>
 
@@ -92,7 +96,13 @@ export function hostCA(
 
 /** What every plugin in a thread has of the agent. */
 export function logTo(agent: Agent): PluginLog {
-  const line = (level: keyof PluginLog) => (message: string) => agent().tell('log', { level, message: String(message) })
+  // Here, too: a hundred thousand messages at once would keep the agent from everything else.
+  const summarize = (level: string, suppressed: number): void =>
+    agent().tell('log', { level: level as keyof PluginLog, message: `${suppressed} more lines of this level in 10 s` })
+  const flood = new FloodLimit(new SystemClock(), summarize, MAX_LINES)
+  const line = (level: keyof PluginLog) => (message: string) => {
+    if (flood.allow(level)) agent().tell('log', { level, message: clip(message) })
+  }
   return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
 }
 

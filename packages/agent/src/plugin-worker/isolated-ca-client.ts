@@ -8,11 +8,13 @@ import {
   type CertificateRequest,
   type IssuedCertificate,
   isSpiffeId,
+  type PluginLog,
+  scrub,
   type TlsMaterial,
 } from '@livery/core'
 import { type AgentMethods, ownBytes, type PluginModule, type WireRequest, type WireTls } from './messages.ts'
 import { PluginSupervisor } from './plugin-supervisor.ts'
-import { fromWire, toWire, type WireError } from './wire-error.ts'
+import { clip, fromWire, toWire, type WireError } from './wire-error.ts'
 
 export interface IsolatedPlugin {
   readonly module: PluginModule
@@ -31,6 +33,9 @@ export async function createIsolatedCAClient(
   return client
 }
 
+/** Tokens that are looked for in its texts: a source may give another one for each certificate. */
+const MAX_TOKENS = 64
+
 class IsolatedCAClient implements CAClient {
   readonly issueBatch?: NonNullable<CAClient['issueBatch']>
   readonly trustBundle?: NonNullable<CAClient['trustBundle']>
@@ -38,10 +43,13 @@ class IsolatedCAClient implements CAClient {
   readonly #supervisor: PluginSupervisor
   readonly #open = new Map<number, CertificateRequest>()
   readonly #listeners = new Set<(change: CAChange) => void>()
+  /** What the plugin may quote: the tokens that it was given last. */
+  readonly #tokens = new Set<string>()
   #nextId = 1
 
   constructor({ module, name, capabilities }: IsolatedPlugin, context: CAContext, config: unknown) {
-    const { credentials, tls, trustDomain, clock, log } = context
+    const { credentials, tls, trustDomain, clock } = context
+    const log = this.#logWithoutTokens(context.log)
     const own = credentials && {
       description: credentials.description,
       isConfigured: credentials.isConfigured?.({}) ?? true,
@@ -56,7 +64,7 @@ class IsolatedCAClient implements CAClient {
       onRestart: () => this.#tellOfAll(capabilities),
     })
     if (capabilities.roots !== 'none')
-      this.trustBundle = ({ signal }) => this.#supervisor.call('trustBundle', null, signal)
+      this.trustBundle = ({ signal }) => this.#hideTokens(this.#supervisor.call('trustBundle', null, signal), signal)
     if (capabilities.batch !== undefined) this.issueBatch = requests => this.#issueBatch(requests)
     if (capabilities.roots === 'push')
       this.subscribe = listener => {
@@ -66,13 +74,13 @@ class IsolatedCAClient implements CAClient {
   }
 
   async start(): Promise<void> {
-    await this.#supervisor.start()
+    await this.#hideTokens(this.#supervisor.start())
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const wire = this.#register(request)
     try {
-      return answerOf(await this.#supervisor.call('issue', wire, request.signal))
+      return answerOf(await this.#hideTokens(this.#supervisor.call('issue', wire, request.signal), request.signal))
     } finally {
       this.#open.delete(wire.id)
     }
@@ -118,10 +126,13 @@ class IsolatedCAClient implements CAClient {
       ending.defer(() => signal.removeEventListener('abort', onAbort))
     }
     // The plugin may never answer, though nobody waits any more.
-    const answers = await this.#supervisor.call('issueBatch', wire, last.signal)
+    const answers = await this.#hideTokens(this.#supervisor.call('issueBatch', wire, last.signal), last.signal)
     if (!Array.isArray(answers)) throw new CAError('bad-response', 'The CA plugin gave no list of answers.')
+    // Each costs a scrub.
+    if (answers.length > requests.length)
+      throw new CAError('bad-response', `The CA plugin gave ${answers.length} answers to ${requests.length} requests.`)
     return answers.map((answer: Partial<{ issued: IssuedCertificate; error: WireError }> | null) =>
-      answer?.issued ? answerOf(answer.issued) : asCAError(fromWire(answer?.error ?? NO_ERROR)),
+      answer?.issued ? answerOf(answer.issued) : asCAError(this.#withoutTokens(answer?.error ?? NO_ERROR)),
     )
   }
 
@@ -138,9 +149,8 @@ class IsolatedCAClient implements CAClient {
     throw new CAError('denied', 'No open request has this token file. Pass on the tokenFile of the request.')
   }
 
-  #methods({ log, metrics, credentials, tls }: CAContext): AgentMethods {
+  #methods({ metrics, credentials, tls }: CAContext): Omit<AgentMethods, 'log'> {
     return {
-      log: ({ level, message }) => log[level](message),
       count: ({ name, help, count }) => metrics.counter(name, help).add(count),
       csr: async id => {
         const { der, pem } = await this.#requestOf(id).csr()
@@ -151,11 +161,46 @@ class IsolatedCAClient implements CAClient {
         if (!credentials) throw new CAError('unauthenticated', 'There are no credentials. Set credentials under ca.')
         this.#checkTokenFile(request.tokenFile)
         const { token, expiresAt } = await credentials.get({ ...request, signal })
+        this.#remember(token)
         return { token, ...(expiresAt !== undefined && { expiresAt }) }
       },
       tls: tellTls(tls ?? (async () => ({}))),
       change: change => this.#tell(change),
     }
+  }
+
+  #remember(token: string): void {
+    // The latest last.
+    this.#tokens.delete(token)
+    this.#tokens.add(token)
+    for (const oldest of this.#tokens) {
+      if (this.#tokens.size <= MAX_TOKENS) break
+      this.#tokens.delete(oldest)
+    }
+  }
+
+  /** What the plugin threw, with a text that quotes none of its tokens. */
+  async #hideTokens<T>(answer: Promise<T>, signal?: AbortSignal): Promise<T> {
+    try {
+      return await answer
+    } catch (error) {
+      signal?.throwIfAborted()
+      throw this.#withoutTokens(toWire(error))
+    }
+  }
+
+  #withoutTokens(error: WireError): Error {
+    const { message } = fromWire(error)
+    return fromWire({ ...error, message: this.#scrub(message) })
+  }
+
+  #scrub(text: string): string {
+    return scrub(clip(text), { secrets: [...this.#tokens] })
+  }
+
+  #logWithoutTokens(log: PluginLog): PluginLog {
+    const line = (level: keyof PluginLog) => (message: string) => log[level](this.#scrub(message))
+    return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
   }
 
   #tell(change: CAChange): void {

@@ -20,7 +20,7 @@ export async function createIsolatedCredentials(
     module,
     what,
     start: { config, hasTls: false, ...(tokenFile !== undefined && { tokenFile }) },
-    methods: { log: ({ level, message }) => log[level](message) },
+    methods: {},
     clock,
     log,
     onRestart: () => {},

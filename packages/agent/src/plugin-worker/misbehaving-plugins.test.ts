@@ -3,13 +3,34 @@ import assert from 'node:assert/strict'
 import { unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { SpiffeId } from '@livery/core'
-import { setUp } from '../../test/isolated-bench.ts'
+import type { CAClient, SpiffeId } from '@livery/core'
+import { type Bench, setUp } from '../../test/isolated-bench.ts'
 import { ISOLATION_KINDS } from '../../test/isolation-kinds.ts'
 
 const GOOD: SpiffeId = 'spiffe://cluster.local/good'
 const BAD: SpiffeId = 'spiffe://cluster.local/bad'
 const never = new AbortController().signal
+
+/** Below the plugin's context: what the agent's own code beside the plugin would send. */
+const SEND_FROM_THREAD = `const { parentPort } = await import('node:worker_threads')
+  const send = message => parentPort.postMessage(message)`
+const SEND_FROM_PROCESS = `const { writeSync } = await import('node:fs')
+  const send = message => {
+    const json = Buffer.from(JSON.stringify(message))
+    const frame = Buffer.concat([Buffer.alloc(8), json])
+    frame.writeUInt32BE(json.length + 4, 0)
+    frame.writeUInt32BE(json.length, 4)
+    for (let at = 0; at < frame.length; )
+      try { at += writeSync(3, frame, at) } catch (error) { if (error.code !== 'EAGAIN') throw error }
+  }`
+
+async function failureOf(ca: CAClient, identity: SpiffeId): Promise<string> {
+  const csr = () => Promise.reject(new Error('not asked'))
+  return await ca.issue({ identity, ttlSeconds: 60, signal: never, csr }).then(
+    () => assert.fail('it was answered'),
+    (thrown: unknown) => String(thrown),
+  )
+}
 
 /** What a plugin does when it is first asked for BAD, and what is told of it. `dies`: its thread is started again. */
 const MISDEEDS: readonly {
@@ -162,6 +183,74 @@ for (const isolation of ISOLATION_KINDS) {
     await bench.clock.advance(700)
     await bench.event(BAD, 'issued')
     assert.equal(await bench.line(/runs again/), 'The CA plugin acme (./acme.mjs) runs again.')
+  })
+
+  const flood = `for (let n = 0; n < 20_000; n++) { context.log.warn('logged ' + n); console.log('printed ' + n) }`
+  const ofLevel = (bench: Bench, level: string) => bench.context.lines.filter(line => line.level === level).length
+
+  test(`a flood of lines and a text of 50 MB cost the agent fifty lines of a level and the beginning of the text (${name})`, {
+    skip,
+  }, async t => {
+    const bench = await setUp(t, isolation)
+    const onIssue = `if (request.identity.endsWith('bad')) { ${flood}; throw new Error('end' + ' x'.repeat(25_000_000)) }`
+    const ca = await bench.open(t, { onIssue })
+    const message = await failureOf(ca, BAD)
+    assert.match(message, /^Error: end x x/)
+    assert.ok(message.length <= 20_000)
+    await bench.line(/printed 49$/)
+    // And later one that says how many there were besides.
+    assert.deepEqual([ofLevel(bench, 'warn'), ofLevel(bench, 'debug')], [49, 50])
+  })
+
+  test(`a plugin that sends lines below its log has fifty of a level taken in 10 s (${name})`, {
+    skip,
+  }, async t => {
+    const bench = await setUp(t, isolation)
+    const onIssue = `${isolation.user ? SEND_FROM_PROCESS : SEND_FROM_THREAD}
+      for (let n = 0; n < 200; n++) send({ kind: 'call', method: 'log', argument: { level: 'warn', message: 'sent ' + n + ' x'.repeat(50_000) } })
+      ${flood}; throw new Error('end')`
+    const ca = await bench.open(t, { onIssue })
+    assert.match(await failureOf(ca, BAD), /end/)
+    assert.match(await failureOf(ca, BAD), /end/)
+    await bench.line(/printed 49$/)
+    assert.ok(bench.context.lines.every(({ message }) => message.length <= 20_000))
+    assert.deepEqual([ofLevel(bench, 'warn'), ofLevel(bench, 'debug')], [50, 50])
+    await bench.clock.advance(10_000)
+    await bench.line(/^\d+ more lines of this kind \(warn\) in 10 s$/)
+    await bench.line(/^\d+ more lines of this kind \(printed\) in 10 s$/)
+  })
+
+  test(`a token that the plugin was given is in no text of it: thrown, logged, printed or of a crash (${name})`, {
+    skip,
+  }, async t => {
+    const bench = await setUp(t, isolation)
+    const token = 'opaque/of+the=CA'
+    const credentials = { description: 'a token', get: async () => ({ token }) }
+    const texts = `const { token } = await context.credentials.get({ signal: request.signal })
+      const text = token + ' ' + encodeURIComponent(token) + ' ' + Buffer.from('u:' + token).toString('base64')
+      context.log.warn('told ' + text); console.log('printed ' + text)
+      console.log('cut ' + (token + ' ').repeat(57) + '-'.repeat(10) + ' ' + token)`
+    const onIssue = `${texts}
+      if (request.identity.endsWith('bad')) throw new Error('thrown ' + text)
+      setTimeout(() => { throw new Error('crash ' + text) }); await new Promise(() => {})`
+    const ca = await bench.open(t, { onIssue }, { credentials })
+    const thrown = [await failureOf(ca, BAD), await failureOf(ca, 'spiffe://cluster.local/crash')]
+    await Promise.all([/told/, /printed: printed/, /printed: cut/].map(line => bench.line(line)))
+    const all = [...thrown, ...bench.context.lines.map(({ message }) => message)].join('\n')
+    assert.match(all, /thrown \[secret\] \[secret\]/)
+    assert.match(all, /crash(ed: crash)? \[secret\]/)
+    assert.doesNotMatch(all, /opaq|%2F|b3BhcXVl|9wYXF1/)
+  })
+
+  test(`a token in the error of a create is hidden, too (${name})`, { skip }, async t => {
+    const bench = await setUp(t, isolation)
+    const credentials = { description: 'a token', get: async () => ({ token: 'opaque/of+the=CA' }) }
+    const onCreate = `const { token } = await context.credentials.get({ signal: new AbortController().signal })
+      throw new TypeError('Cannot use ' + token)`
+    await assert.rejects(bench.open(t, { onCreate }, { credentials }), {
+      name: 'TypeError',
+      message: 'Cannot use [secret]',
+    })
   })
 
   test(`a thread that is busy for a while is let be (${name})`, { skip }, async t => {

@@ -1,5 +1,6 @@
 /** Keeps the thread or process of a plugin alive: starts it again when it has ended or hangs, later each time. */
 import { CAError, type Clock, type PluginLog, untilAborted } from '@livery/core'
+import { BoundedLog } from './bounded-log.ts'
 import type { AgentMethods, PluginModule, Start, ThreadMethods } from './messages.ts'
 import type { Peer } from './peer.ts'
 import { type PluginRun, runPlugin } from './plugin-run.ts'
@@ -10,7 +11,8 @@ export interface PluginSupervisorOptions {
   /** For messages: `The CA plugin acme (./acme.mjs)`. */
   readonly what: string
   readonly start: Start
-  readonly methods: Partial<AgentMethods>
+  /** Without `log`: its lines go to the other `log`, bounded. */
+  readonly methods: Partial<Omit<AgentMethods, 'log'>>
   readonly clock: Clock
   readonly log: PluginLog
   /** Called when the plugin runs again after it did not. */
@@ -38,11 +40,16 @@ type State =
 
 export class PluginSupervisor implements AsyncDisposable {
   readonly #options: PluginSupervisorOptions
+  readonly #lines: BoundedLog
+  readonly #methods: Partial<AgentMethods>
   #state: State = { kind: 'new' }
   #failures = 0
 
   constructor(options: PluginSupervisorOptions) {
     this.#options = options
+    const lines = new BoundedLog(options.log, options.clock)
+    this.#lines = lines
+    this.#methods = { ...options.methods, log: ({ level, message }) => lines.log[level](message) }
   }
 
   /**
@@ -98,8 +105,7 @@ export class PluginSupervisor implements AsyncDisposable {
 
   /** Rejects with what `create` threw, or how the thread or process has ended. */
   async #launch(): Promise<string | null> {
-    const { module, methods, log } = this.#options
-    const run = runPlugin({ module, methods, log })
+    const run = runPlugin({ module: this.#options.module, methods: this.#methods, log: this.#lines.printed })
     const created = this.#create(run)
     const settled = created.then(
       () => this.#onCreated(run),
@@ -178,6 +184,7 @@ export class PluginSupervisor implements AsyncDisposable {
   }
 
   async #close(before: State): Promise<void> {
+    using _lines = this.#lines
     if (before.kind === 'pausing') before.timer[Symbol.dispose]()
     if (before.kind !== 'starting' && before.kind !== 'running') return
     const { run } = before

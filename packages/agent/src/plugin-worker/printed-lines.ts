@@ -1,22 +1,20 @@
 /** What a plugin prints: standard output belongs to the results of commands, so it goes to the log, line by line. */
 import type { Readable } from 'node:stream'
 import type { PluginLog } from '@livery/core'
+import { MAX_TEXT } from './wire-error.ts'
 
-/** Characters of a line that are logged, and that wait for its end. */
-const MAX_LINE = 1_000
-
-/** Logs each line, without the lines of PEM blocks: one of them alone would not be known as a part of a key. */
+/** Logs the beginning of each line (20,000 characters, which wait for its end too), without the lines of PEM blocks: one of them alone would not be known as a part of a key. */
 export function logPrinted(output: Readable, log: Pick<PluginLog, 'debug'>): void {
   let rest = ''
   let isInPem = false
   output.setEncoding('utf8').on('data', (text: string) => {
     const lines = (rest + text).split('\n')
-    rest = (lines.pop() ?? '').slice(0, MAX_LINE)
+    rest = (lines.pop() ?? '').slice(0, MAX_TEXT)
     for (const line of lines) {
       const wasInPem = isInPem
       if (line.includes('-----BEGIN ')) isInPem = true
       if (line.includes('-----END ')) isInPem = false
-      if (!wasInPem) log.debug(`it printed: ${line.slice(0, MAX_LINE)}`)
+      if (!wasInPem) log.debug(`it printed: ${line.slice(0, MAX_TEXT)}`)
     }
   })
 }

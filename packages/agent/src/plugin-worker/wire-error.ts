@@ -24,13 +24,22 @@ const CODE_SET: Readonly<Record<CAErrorCode, true>> = {
 }
 export const CODES = Object.keys(CODE_SET) as readonly CAErrorCode[]
 
+/** Characters of a text that cross: more than a scrub looks at, which ends between two words. */
+export const MAX_TEXT = 20_000
+/** Characters of a name, which are compared and not shown. */
+export const MAX_FIELD = 4_096
+
 /** Whatever was thrown. Never throws. A `CAError` is known by its name, since a plugin may have a class of its own. */
 export function toWire(thrown: unknown): WireError {
   try {
     if (!isError(thrown)) return { name: 'Error', message: `it threw ${describe(thrown)}` }
     const { name, message }: Error = thrown
     const { code, retryable, retryAfterMs, option } = thrown as Error & Partial<Omit<CAError, 'name'> & OptionError>
-    const plain = { name: String(name), message: String(message), ...(typeof option === 'string' && { option }) }
+    const plain = {
+      name: clip(name, MAX_FIELD),
+      message: clip(message),
+      ...(typeof option === 'string' && { option: clip(option, MAX_FIELD) }),
+    }
     if (name !== 'CAError' || code === undefined || !Object.hasOwn(CODE_SET, code)) return plain
     return {
       ...plain,
@@ -56,6 +65,11 @@ export function fromWire(wire: WireError): Error {
   return name === 'TypeError' ? new TypeError(message) : new Error(message)
 }
 
+/** The beginning of a text: the agent would copy all of it, between two answers to its callers. */
+export function clip(text: unknown, maxLength = MAX_TEXT): string {
+  return String(text).slice(0, maxLength)
+}
+
 /** One of another realm is no instance, and one that Node carried over from a thread no native error. */
 function isError(thrown: unknown): thrown is Error {
   return thrown instanceof Error || types.isNativeError(thrown)
@@ -63,5 +77,5 @@ function isError(thrown: unknown): thrown is Error {
 
 function describe(thrown: unknown): string {
   if (typeof thrown === 'string') return JSON.stringify(thrown.slice(0, 200))
-  return typeof thrown === 'object' && thrown !== null ? 'an object that is no Error' : String(thrown)
+  return typeof thrown === 'object' && thrown !== null ? 'an object that is no Error' : clip(thrown)
 }

@@ -1,0 +1,32 @@
+/** What the agent takes of a plugin's lines, over all its lives: each costs a scrub, between two answers to callers. */
+import type { Clock, PluginLog } from '@livery/core'
+import { FloodLimit } from '../observe/flood-limit.ts'
+import { clip } from './wire-error.ts'
+
+/** At most 50 lines of each level and 50 printed ones in 10 s, then one that says how many there were besides. */
+export class BoundedLog implements Disposable {
+  readonly log: PluginLog
+  readonly printed: Pick<PluginLog, 'debug'>
+  readonly #flood: FloodLimit
+  #isClosed = false
+
+  constructor(log: PluginLog, clock: Clock) {
+    this.#flood = new FloodLimit(clock, (kind, suppressed) =>
+      log[levelOf(kind)](`${suppressed} more lines of this kind (${kind}) in 10 s`),
+    )
+    const line = (kind: keyof PluginLog | 'printed') => (message: string) => {
+      if (!this.#isClosed && this.#flood.allow(kind)) log[levelOf(kind)](clip(message))
+    }
+    this.log = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
+    this.printed = { debug: line('printed') }
+  }
+
+  [Symbol.dispose](): void {
+    this.#isClosed = true
+    this.#flood[Symbol.dispose]()
+  }
+}
+
+function levelOf(kind: string): keyof PluginLog {
+  return kind === 'info' || kind === 'warn' || kind === 'error' ? kind : 'debug'
+}
