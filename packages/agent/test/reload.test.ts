@@ -363,7 +363,8 @@ test('a new socket that cannot be opened leaves everything as it was', async () 
 })
 
 test('a flood of names on demand stays within maxIdentities, and who holds a stream is not evicted', async () => {
-  const sockets = [{ path: 'run/sds.sock', allow: ['spiffe://cluster.local/**'], onDemand: true }]
+  const limits = { perCaller: { identities: 10 } }
+  const sockets = [{ path: 'run/sds.sock', allow: ['spiffe://cluster.local/**'], onDemand: true, limits }]
   await using bench = await Bench.start({ ...CONFIG, sockets, maxIdentities: 10 })
   const socket = bench.file('run/sds.sock')
   const stream = await openStream(socket, ['spiffe://cluster.local/kept'])

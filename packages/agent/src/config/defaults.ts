@@ -41,7 +41,6 @@ export const SOCKET_DEFAULTS: TreeObject = {
       names: 50_000,
       requestsPerSecond: 10_000,
       bytes: 536_870_912,
-      identities: 10_000,
       identitiesPerMinute: 1_000,
     },
   },

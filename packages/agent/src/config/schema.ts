@@ -71,7 +71,7 @@ const socket = object({
       names: wholeNumber(1, 10_000_000),
       requestsPerSecond: wholeNumber(1, 10_000_000),
       bytes: wholeNumber(1_048_576, 64 * 1024 ** 3),
-      identities: wholeNumber(1, 1_000_000),
+      identities: v.optional(wholeNumber(1, 1_000_000)),
       identitiesPerMinute: wholeNumber(1, 1_000_000),
     }),
   }),
