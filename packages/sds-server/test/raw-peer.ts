@@ -14,6 +14,8 @@ export class RawPeer implements Disposable {
       createConnection: () => connectSocket(path),
       settings,
       peerMaxConcurrentStreams: 100_000,
+      // What waits for the windows of thousands of streams, megabytes.
+      maxSessionMemory: 1_000,
     })
     this.session.on('error', () => {})
     this.session.setMaxListeners(0)
