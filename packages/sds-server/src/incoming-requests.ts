@@ -89,7 +89,7 @@ export class IncomingRequests implements Late, RequestReader {
   write(data: Buffer): never[] {
     this.#options.connection.messageBytes += data.length
     if (this.#isOver) return NOTHING
-    if (this.#rest) this.#rest = Buffer.concat([this.#rest, data])
+    if (this.#rest) this.#append(this.#rest, data)
     else this.#consume(data)
     this.#settle()
     return NOTHING
@@ -160,9 +160,21 @@ export class IncomingRequests implements Late, RequestReader {
     requests.count(pace)
   }
 
+  /** A turn comes soon: the stream is paused once more of it arrives, as a pause costs a third of a response. */
   #keep(rest: Buffer): void {
     this.#chargeMore(rest.length)
     this.#rest = Buffer.from(rest)
+    if (!this.#isPaused && !this.#isQueued) this.#pause()
+  }
+
+  #append(rest: Buffer, data: Buffer): void {
+    try {
+      this.#chargeMore(data.length)
+    } catch (error) {
+      this.#refuse(error)
+      return
+    }
+    this.#rest = Buffer.concat([rest, data])
     if (!this.#isPaused) this.#pause()
   }
 

@@ -15,9 +15,9 @@ export interface Pace {
 }
 
 /** Of each turn of the event loop for one caller: what another one waits for it. The kernel's part of the answers comes on top. */
-const SLICE_MS = 3
+const SLICE_MS = 8
 /** Bounds a slice whatever the clock says. */
-const MAX_REQUESTS = 128
+const MAX_REQUESTS = 1_024
 /** From then on the end of the turn is watched for. A caller that asks now and then costs no immediate. */
 const WATCHED_REQUESTS = 16
 /** How often a caller over its rate is let go on. */

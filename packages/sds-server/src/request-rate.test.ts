@@ -106,5 +106,5 @@ test('requests that come together are read a slice at a time', async () => {
     read = now
   }
   // Between two turns of this test there may be a part of two slices.
-  assert.ok(Math.max(...inTurns) <= 2 * 128, `${Math.max(...inTurns)} requests in a turn`)
+  assert.ok(Math.max(...inTurns) <= 2 * 1_024, `${Math.max(...inTurns)} requests in a turn`)
 })
