@@ -6,7 +6,7 @@ import { changedKeys } from './config/changes.ts'
 import { childPath } from './config/document.ts'
 import type { ConfiguredIdentity } from './config/identities.ts'
 import type { Config } from './config/load.ts'
-import { sdsSockets } from './sds-sockets.ts'
+import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 /** What a new configuration made different. */
 export interface LiveChanges {
@@ -39,10 +39,13 @@ export class LiveConfig {
   #sds: Sockets | undefined
   /** Those that listen, by path. The own socket of a removed identity is among them until it is forgotten. */
   readonly #sockets: Map<string, SocketConfig>
+  /** As at the start: limits of a socket do not change while it is open. */
+  readonly #share: number
 
   constructor(config: Config, options: LiveConfigOptions) {
     this.#options = options
-    this.#sockets = byPath(sdsSockets(config))
+    this.#share = shareOnDemand(config)
+    this.#sockets = byPath(sdsSockets(config, this.#share))
     this.#hold(byId(config))
   }
 
@@ -64,7 +67,7 @@ export class LiveConfig {
    * never meet new identities.
    */
   async apply(config: Config, signal: AbortSignal): Promise<LiveChanges> {
-    const wanted = byPath(sdsSockets(config))
+    const wanted = byPath(sdsSockets(config, this.#share))
     const opened = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
     const { replaced, changed, needsRestart } = this.#compare(wanted, config)
     const changeAccess = this.#sds?.prepareAccess(changed.map(accessOf))

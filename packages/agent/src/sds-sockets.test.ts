@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { makeDirectory } from '../test/livery-process.ts'
 import { loadConfig } from './config/load.ts'
-import { sdsSockets } from './sds-sockets.ts'
+import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 test('a caller gets half of the room that the listed identities leave, unless the configuration says how much', async () => {
   await using directory = await makeDirectory()
@@ -23,7 +23,7 @@ test('a caller gets half of the room that the listed identities leave, unless th
     terminal: false,
   })
   assert.deepEqual(
-    sdsSockets(loaded).map(({ limits }) => limits?.perCaller?.identities),
+    sdsSockets(loaded, shareOnDemand(loaded)).map(({ limits }) => limits?.perCaller?.identities),
     [150, 7],
   )
 })

@@ -2,9 +2,13 @@
 import type { SocketConfig } from '@livery/sds-server'
 import type { Config } from './config/load.ts'
 
-export function sdsSockets({ sockets, identities, maxIdentities }: Config): SocketConfig[] {
-  // Half of the room that the listed ones leave: no caller takes the last of it.
-  const share = Math.max(1, Math.ceil((maxIdentities - identities.length) / 2))
+/** How many identities one caller may hold on demand: half of the room that the listed ones leave, so never the last of it. */
+export function shareOnDemand({ identities, maxIdentities }: Config): number {
+  return Math.max(1, Math.ceil((maxIdentities - identities.length) / 2))
+}
+
+/** `share`: where the configuration does not say it. */
+export function sdsSockets({ sockets, identities }: Config, share: number): SocketConfig[] {
   const shared = sockets.map(({ owner, group, callers, limits, ...socket }) => ({
     ...socket,
     limits: { ...limits, perCaller: { ...limits.perCaller, identities: limits.perCaller.identities ?? share } },
