@@ -2,10 +2,10 @@
 import { randomBytes } from 'node:crypto'
 import { open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { retryDelay } from './backoff.ts'
 import type { Clock } from './clock.ts'
 import { Limit } from './limit.ts'
 import { preparePrivateFolder, readPrivateFile, reasonOf, wipeFile } from './private-file.ts'
-import { retryDelay } from './rotation.ts'
 
 /** So many changes share one fsync of the directory. */
 const BATCH = 32

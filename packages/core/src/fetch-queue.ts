@@ -1,9 +1,7 @@
 /** Which fetches run now: a bounded number at once, the most urgent first, and no renewal behind them for ever. */
 
 import { Heap } from './heap.ts'
-
-/** Somebody waits; nobody has it yet; it is still valid; it has failed where others need not have. */
-export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
+import type { Urgency } from './managed-identity.ts'
 
 const RANK: Readonly<Record<Urgency, number>> = { 'on-demand': 0, first: 1, renewal: 2, retry: 3 }
 const BY_URGENCY: readonly Urgency[] = ['on-demand', 'first', 'renewal', 'retry']

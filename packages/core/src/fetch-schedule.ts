@@ -1,24 +1,18 @@
 /** When the certificate of each identity is asked for, and what becomes of the answer. */
 
 import { AdaptiveLimit } from './adaptive-limit.ts'
+import { type RetryPolicy, retryDelay } from './backoff.ts'
 import type { CAChange, CAError } from './ca-client.ts'
 import { asShownCAError } from './ca-failure.ts'
 import type { Clock } from './clock.ts'
-import { FetchQueue, type Urgency } from './fetch-queue.ts'
-import { type IssuanceOptions, type Issued, issue } from './issuance.ts'
+import { FetchQueue } from './fetch-queue.ts'
+import { type IssuanceOptions, issue } from './issuance.ts'
+import type { Issued } from './issued-certificate.ts'
 import { KeyDemand } from './key-demand.ts'
-import type { LedgerEvent } from './ledger.ts'
-import { type Activity, isItsOwn, type Managed, type Reason } from './managed-identity.ts'
+import { type Activity, isItsOwn, type Managed, type Reason, type Urgency } from './managed-identity.ts'
 import { type Restored, restore } from './restoration.ts'
-import {
-  followTime,
-  MIN_RENEWAL_INTERVAL_MS,
-  overdueTime,
-  placeInWindow,
-  type RetryPolicy,
-  renewalTime,
-  retryDelay,
-} from './rotation.ts'
+import { followTime, MIN_RENEWAL_INTERVAL_MS, overdueTime, placeInWindow, renewalTime } from './rotation.ts'
+import type { LedgerEvent } from './secret-event.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import type { Store } from './store.ts'
 import type { Learned } from './trust-bundle.ts'

@@ -7,13 +7,12 @@ import { DurableDirectory } from './durable-directory.ts'
 import { FilePendingRequests } from './file-pending-requests.ts'
 import { type KeyVault, plainKeyVault } from './key-vault.ts'
 import { isListOfText, splitCertificates } from './pem.ts'
-import type { PendingRequests } from './pending-requests.ts'
 import { readPrivateFile, reasonOf } from './private-file.ts'
-import { MAX_ROOTS, MAX_ROOTS_LENGTH } from './root-reader.ts'
 import type { SpiffeId } from './spiffe-id.ts'
-import type { BootstrapCertificate, Store, StoredCertificate, StoreFailure } from './store.ts'
+import type { BootstrapCertificate, PendingRequests, Store, StoredCertificate, StoreFailure } from './store.ts'
 import { decodeStored, encodeStored, locate, numberFact, type StoredFacts, unusable, wiping } from './stored-form.ts'
-import type { StoredRoot } from './trust-bundle.ts'
+import type { StoredRoot } from './trust-anchor.ts'
+import { MAX_ROOTS, MAX_ROOTS_LENGTH } from './trust-anchor.ts'
 
 export interface FileStoreOptions {
   /** Made if it is not there. */

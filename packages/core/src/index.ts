@@ -54,29 +54,37 @@ export type {
 } from './key-generator.ts'
 export { KEY_TYPES } from './key-generator.ts'
 export { type KeyVault, plainKeyVault, SealedKey } from './key-vault.ts'
-export type { LedgerEntry, LedgerEvent } from './ledger.ts'
 export { Limit } from './limit.ts'
 export type { IdentityEntry } from './managed-identity.ts'
 export type { PeerCredentials, ReadPeerCredentials } from './peer-credentials.ts'
 export { derToPem, pemToDer, splitCertificates } from './pem.ts'
-export type { PendingRequest, PendingRequests } from './pending-requests.ts'
 export type { ConfigOf, PluginOption, PluginOptions } from './plugin-options.ts'
 export { OptionError } from './plugin-options.ts'
 export { preparePrivateFolder, readPrivateFile } from './private-file.ts'
 export type { ResourceName, WellKnownNames } from './resource-name.ts'
 export { parseResourceName } from './resource-name.ts'
-export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './root-reader.ts'
+export type { IdleAction } from './retention.ts'
 export { oneLine, type ScrubOptions, scrub } from './scrub.ts'
+export type { LedgerEntry, LedgerEvent } from './secret-event.ts'
 export type { SecretItem } from './secret-item.ts'
 export { CertificateSecret, TrustBundleSecret } from './secret-item.ts'
 export type { BundleEntry, SecretName } from './secret-manager.ts'
 export { SecretManager } from './secret-manager.ts'
-export type { IdleAction, SecretManagerOptions } from './secret-manager-options.ts'
+export type { SecretManagerOptions } from './secret-manager-options.ts'
 export type { SpiffeId } from './spiffe-id.ts'
 export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainProblem } from './spiffe-id.ts'
-export type { BootstrapCertificate, Store, StoredCertificate, StoreErrorCode, StoreFailure } from './store.ts'
+export type {
+  BootstrapCertificate,
+  PendingRequest,
+  PendingRequests,
+  Store,
+  StoredCertificate,
+  StoreErrorCode,
+  StoreFailure,
+} from './store.ts'
 export { StoreError } from './store.ts'
-export type { StoredRoot, TrustAnchor } from './trust-bundle.ts'
+export type { StoredRoot, TrustAnchor } from './trust-anchor.ts'
+export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './trust-anchor.ts'
 export {
   checkFile,
   checkFolder,

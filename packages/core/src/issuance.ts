@@ -1,4 +1,5 @@
 /** One certificate from asking to checked: key, CSR, the CA's answer, all under one deadline. */
+
 import {
   type CAClient,
   CAError,
@@ -9,14 +10,15 @@ import {
 import { asShownCAError } from './ca-failure.ts'
 import type { CertificateVerifier, Expectation, VerifiedChain } from './certificate-verifier.ts'
 import type { Clock } from './clock.ts'
+import type { Issued } from './issued-certificate.ts'
 import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
 import { type KeyVault, SealedKey } from './key-vault.ts'
 import { derToPem, isListOfText } from './pem.ts'
-import type { PendingRequest, PendingRequests } from './pending-requests.ts'
-import { type Root, summarize } from './root-reader.ts'
+import { summarize } from './root-reader.ts'
 import { CertificateSecret } from './secret-item.ts'
 import type { SpiffeId } from './spiffe-id.ts'
-import type { TrustAnchor } from './trust-bundle.ts'
+import type { PendingRequest, PendingRequests } from './store.ts'
+import type { Root } from './trust-anchor.ts'
 import type { AcceptedRoot, OfferedRoots, TrustStore } from './trust-store.ts'
 import { untilAborted } from './until-aborted.ts'
 
@@ -44,25 +46,6 @@ export interface IssuanceRequest {
   readonly place: number
   readonly trustStore: TrustStore
   readonly controller: AbortController
-}
-
-/**
- * Where a certificate comes from: a CA that signed or, with the key, a source that `brought` it; the process before; an
- * operator, until there is another.
- */
-export type Source = 'signed' | 'brought' | 'store' | 'bootstrap'
-
-/** A checked certificate, which keeps its root in the bundle until it is released. */
-export interface Issued {
-  readonly source: Source
-  /** When it came from the CA, milliseconds since the epoch. */
-  readonly receivedAt: number
-  /** Its place in the window of renewal, in [0, 1). */
-  readonly place: number
-  readonly secret: CertificateSecret
-  readonly root: TrustAnchor
-  /** Wipes the key and lets go of the root. */
-  release(): void
 }
 
 /**

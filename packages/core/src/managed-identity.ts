@@ -1,11 +1,10 @@
 /** One identity in the SecretManager: what it has, and what is going on for it. */
 import type { CAErrorCode } from './ca-client.ts'
-import type { Urgency } from './fetch-queue.ts'
-import type { LedgerEvent } from './ledger.ts'
+import type { LedgerEvent } from './secret-event.ts'
 import type { CertificateSecret } from './secret-item.ts'
 import type { ServedCertificate } from './served-certificate.ts'
 import type { SpiffeId } from './spiffe-id.ts'
-import type { TrustAnchor } from './trust-bundle.ts'
+import type { TrustAnchor } from './trust-anchor.ts'
 
 /** What the manager knows of an identity. */
 export interface IdentityEntry {
@@ -24,6 +23,9 @@ export interface IdentityEntry {
   readonly lastSuccessAt: number | undefined
   readonly lastFailure: { readonly at: number; readonly code: CAErrorCode; readonly message: string } | undefined
 }
+
+/** Somebody waits; nobody has it yet; it is still valid; it has failed where others need not have. */
+export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
 
 export type Reason = Extract<LedgerEvent, { kind: 'csr-sent' }>['reason']
 

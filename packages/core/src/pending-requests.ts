@@ -1,29 +1,9 @@
 /** Requests that wait for somebody's approval: the key, the CSR and the plugin's note, from one try to the next. */
+
 import type { GeneratedKey } from './key-generator.ts'
 import { type KeyVault, SealedKey } from './key-vault.ts'
 import type { SpiffeId } from './spiffe-id.ts'
-
-/** What the next request of an identity goes on with. */
-export interface PendingRequest {
-  /** What the plugin kept to find its request again. */
-  readonly note: string
-  /** Whoever gets it owns its bytes. */
-  readonly key: GeneratedKey
-}
-
-/** Where pending requests lie: in memory, or in a store that outlives the process. */
-export interface PendingRequests extends Disposable {
-  /** A copy of what was kept last. */
-  get(identity: SpiffeId): Promise<PendingRequest | undefined>
-  /** Whether something is kept, or was by the process before. */
-  has(identity: SpiffeId): boolean
-  /** Keeps a copy, in the place of what was there; resolves when it is safe. */
-  keep(identity: SpiffeId, request: PendingRequest): Promise<void>
-  /** Wipes what is kept. Never throws. */
-  drop(identity: SpiffeId): void
-  /** Wipes what is in memory. Nothing is kept or dropped from then on: what outlives the process stays. */
-  [Symbol.dispose](): void
-}
+import type { PendingRequest, PendingRequests } from './store.ts'
 
 export class PendingRequestsInMemory implements PendingRequests {
   readonly #vault: KeyVault

@@ -1,11 +1,13 @@
 /** Which identities are held: those that are pinned always, those on demand while they are used and there is room. */
 import type { Clock } from './clock.ts'
 import type { Managed } from './managed-identity.ts'
-import type { IdleAction } from './secret-manager-options.ts'
 import type { SpiffeId } from './spiffe-id.ts'
 
 /** Why an identity is no longer held, or, if it is pinned and idle, no longer kept fresh. */
 export type End = 'forgotten' | 'idle' | 'evicted'
+
+/** What becomes of a pinned identity that nobody uses. */
+export type IdleAction = 'renew' | 'drop'
 
 /** So many who found no room are remembered. */
 const MAX_TURNED_AWAY = 10_000

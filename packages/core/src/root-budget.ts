@@ -1,5 +1,5 @@
 /** How many different roots many bundles may hold together. */
-import type { Root } from './root-reader.ts'
+import type { Root } from './trust-anchor.ts'
 
 /** The most different roots that count for single identities, over all of them. */
 const MAX_ROOTS_OF_IDENTITIES = 2_000

@@ -1,14 +1,9 @@
 /** Reads roots before anybody trusts them: bounded in count, size and validity, and never many in one turn of the event loop. */
+
 import { createHash, X509Certificate } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { MAX_CLOCK_SKEW_MS } from './certificate-verifier.ts'
-
-/** The most roots of one trust domain, over all sources and all time. */
-export const MAX_ROOTS = 100
-/** The longest root, in characters of PEM. */
-export const MAX_ROOT_LENGTH = 65_536
-/** All roots of one trust domain together, in characters of PEM. */
-export const MAX_ROOTS_LENGTH = 1_048_576
+import { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from './trust-anchor.ts'
 
 /** What is read in one turn, in characters. A root counts for at least {@link MIN_COST}: parsing a short one takes 30 µs too. */
 const COST_PER_TURN = 65_536
@@ -17,17 +12,6 @@ const MAX_KNOWN = 256
 const REASONS_SHOWN = 3
 /** RFC 5280 section 4.1.2.2: 20 bytes. */
 const MAX_SERIAL = 40
-
-/** A certificate that may become a trust anchor. */
-export interface Root {
-  /** SHA-256 of the DER, hex. */
-  readonly fingerprint: string
-  /** Encoded again from what was parsed. */
-  readonly pem: string
-  readonly certificate: X509Certificate
-  readonly notBefore: number
-  readonly notAfter: number
-}
 
 export interface ReadRoots {
   /** Each once, in their order. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { overdueTime, phaseOf, placeInWindow, renewalTime, retryDelay } from './rotation.ts'
+import { retryDelay } from './backoff.ts'
+import { overdueTime, phaseOf, placeInWindow, renewalTime } from './rotation.ts'
 
 const policy = { ratio: 0.5, jitter: 0.1 }
 const HOUR = 3_600_000

@@ -42,19 +42,6 @@ export function phaseOf(identity: SpiffeId): number {
   return hash('sha256', identity, 'buffer').readUInt32BE(0) / 2 ** 32
 }
 
-export interface RetryPolicy {
-  /** Wait after the first failure, milliseconds. */
-  readonly minMs: number
-  /** Longest wait, milliseconds. */
-  readonly maxMs: number
-}
-
-/** Wait before try number `failures` + 1: doubling from `minMs` to `maxMs`, each ±20 % (as ztunnel's manager does). */
-export function retryDelay(failures: number, policy: RetryPolicy, random: number): number {
-  const base = Math.min(policy.minMs * 2 ** Math.min(failures - 1, 30), policy.maxMs)
-  return base * (0.8 + 0.4 * random)
-}
-
 /** When a renewal that fell due while nothing ran is made: spread out, over a part of what is left, at most ten minutes. */
 export function overdueTime(
   { now, notAfter }: { readonly now: number; readonly notAfter: number },

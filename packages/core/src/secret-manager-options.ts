@@ -1,4 +1,6 @@
 /** What a SecretManager is made of, and the default of everything that can be left out. */
+
+import type { RetryPolicy } from './backoff.ts'
 import { gatherIntoBatches } from './batching-client.ts'
 import type { CAClient } from './ca-client.ts'
 import { type CertificateVerifier, nodeCertificateVerifier } from './certificate-verifier.ts'
@@ -6,9 +8,9 @@ import type { Clock } from './clock.ts'
 import type { IssuanceOptions } from './issuance.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
 import { type KeyVault, plainKeyVault } from './key-vault.ts'
-import type { LedgerEntry } from './ledger.ts'
 import { PendingRequestsInMemory } from './pending-requests.ts'
-import type { RetryPolicy } from './rotation.ts'
+import type { IdleAction } from './retention.ts'
+import type { LedgerEntry } from './secret-event.ts'
 import type { Store } from './store.ts'
 
 export interface SecretManagerOptions {
@@ -69,8 +71,6 @@ export interface SecretManagerOptions {
   /** Called with every ledger entry as it is made, for logs and metrics. */
   readonly observe?: (name: string, entry: LedgerEntry) => void
 }
-
-export type IdleAction = 'renew' | 'drop'
 
 /** The options with every default filled in. */
 export interface SecretManagerSettings {

@@ -1,6 +1,6 @@
 /** What is served for one identity, and what waits to take its place: the old one stays until the new one may be used. */
 import type { Clock } from './clock.ts'
-import type { Issued } from './issuance.ts'
+import type { Issued } from './issued-certificate.ts'
 
 interface Waiting {
   readonly issued: Issued

@@ -1,27 +1,12 @@
 /** The roots of one trust domain, and how they come and go: first old ∪ new, the old one last. */
+
 import { createHash } from 'node:crypto'
 import type { RootBudget } from './root-budget.ts'
-import { MAX_ROOTS, MAX_ROOTS_LENGTH, nameOf, type Root, type RootReader } from './root-reader.ts'
+import { nameOf, type RootReader } from './root-reader.ts'
 import { TrustBundleSecret } from './secret-item.ts'
 import type { SpiffeId } from './spiffe-id.ts'
-
-/** One trust anchor. */
-export interface TrustAnchor extends Root {
-  /** When this bundle first held it, milliseconds since the epoch. */
-  readonly learnedAt: number
-  /** Until then a leaf under it may meet peers that do not know it yet. */
-  readonly settlesAt: number
-}
-
-/** `given-up`: missing from the CA's last complete list. `inferred`: only ever seen beside a certificate. */
-type Standing = 'listed' | 'inferred' | 'given-up'
-
-/** A root as it is kept from one process to the next. */
-export interface StoredRoot extends Pick<TrustAnchor, 'pem' | 'learnedAt' | 'settlesAt'> {
-  readonly standing: Standing
-  /** The latest notAfter of a leaf seen under it. */
-  readonly leavesUntil: number
-}
+import type { Standing, StoredRoot, TrustAnchor } from './trust-anchor.ts'
+import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from './trust-anchor.ts'
 
 interface Held {
   readonly anchor: TrustAnchor

@@ -2,18 +2,20 @@
  * The trust bundles, one per trust domain, fed by the CA's own list and by the roots that come with certificates, and those
  * of single identities.
  */
+
+import { type RetryPolicy, retryDelay } from './backoff.ts'
 import { type CAClient, CAError, type IssuedCertificate } from './ca-client.ts'
 import { asShownCAError } from './ca-failure.ts'
 import type { Clock } from './clock.ts'
-import type { LedgerEvent } from './ledger.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import { isListOfText } from './pem.ts'
-import { type ReadRoots, type Root, RootReader, summarize } from './root-reader.ts'
-import { type RetryPolicy, retryDelay } from './rotation.ts'
+import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
+import type { LedgerEvent } from './secret-event.ts'
 import type { TrustBundleSecret } from './secret-item.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe-id.ts'
 import type { Store } from './store.ts'
-import { type Learned, type StoredRoot, type TrustAnchor, TrustBundle } from './trust-bundle.ts'
+import type { Root, StoredRoot, TrustAnchor } from './trust-anchor.ts'
+import { type Learned, TrustBundle } from './trust-bundle.ts'
 import { untilAborted } from './until-aborted.ts'
 
 /** How often a CA that cannot tell of changes by itself is asked for its roots. */

@@ -1,0 +1,40 @@
+/** Trust anchors: the roots that peers are checked against, and the bounds of their number and size. */
+import type { X509Certificate } from 'node:crypto'
+
+/** The most roots of one trust domain, over all sources and all time. */
+export const MAX_ROOTS = 100
+
+/** The longest root, in characters of PEM. */
+export const MAX_ROOT_LENGTH = 65_536
+
+/** All roots of one trust domain together, in characters of PEM. */
+export const MAX_ROOTS_LENGTH = 1_048_576
+
+/** A certificate that may become a trust anchor. */
+export interface Root {
+  /** SHA-256 of the DER, hex. */
+  readonly fingerprint: string
+  /** Encoded again from what was parsed. */
+  readonly pem: string
+  readonly certificate: X509Certificate
+  readonly notBefore: number
+  readonly notAfter: number
+}
+
+/** One trust anchor. */
+export interface TrustAnchor extends Root {
+  /** When this bundle first held it, milliseconds since the epoch. */
+  readonly learnedAt: number
+  /** Until then a leaf under it may meet peers that do not know it yet. */
+  readonly settlesAt: number
+}
+
+/** `given-up`: missing from the CA's last complete list. `inferred`: only ever seen beside a certificate. */
+export type Standing = 'listed' | 'inferred' | 'given-up'
+
+/** A root as it is kept from one process to the next. */
+export interface StoredRoot extends Pick<TrustAnchor, 'pem' | 'learnedAt' | 'settlesAt'> {
+  readonly standing: Standing
+  /** The latest notAfter of a leaf seen under it. */
+  readonly leavesUntil: number
+}
