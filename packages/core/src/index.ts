@@ -8,8 +8,8 @@ export type {
   CertificateSigningRequest,
   IssuedCertificate,
   RequestTicket,
-} from './ca-client.ts'
-export { CAError } from './ca-client.ts'
+} from './contract/ca-client.ts'
+export { CAError } from './contract/ca-client.ts'
 export type {
   AgentKey,
   CACapabilities,
@@ -21,29 +21,16 @@ export type {
   PluginMetrics,
   PluginNeed,
   TlsMaterial,
-} from './ca-plugin.ts'
-export { CA_PLUGIN_API_VERSION, defineCAPlugin } from './ca-plugin.ts'
-export type {
-  CertificateVerifier,
-  ChainFacts,
-  ChainPath,
-  Expectation,
-  ReadChain,
-  VerifiedChain,
-} from './certificate-verifier.ts'
-export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './certificate-verifier.ts'
-export type { Clock } from './clock.ts'
-export { SystemClock } from './clock.ts'
+} from './contract/ca-plugin.ts'
+export { CA_PLUGIN_API_VERSION, defineCAPlugin } from './contract/ca-plugin.ts'
 export type {
   Credential,
   CredentialContext,
   CredentialPlugin,
   CredentialRequest,
   CredentialSource,
-} from './credentials.ts'
-export { CREDENTIAL_PLUGIN_API_VERSION, defineCredentialPlugin } from './credentials.ts'
-export type { FileStoreOptions } from './file-store.ts'
-export { FileStore } from './file-store.ts'
+} from './contract/credentials.ts'
+export { CREDENTIAL_PLUGIN_API_VERSION, defineCredentialPlugin } from './contract/credentials.ts'
 export type {
   GeneratedKey,
   KeyGenerator,
@@ -51,28 +38,13 @@ export type {
   KeyRequest,
   KeyType,
   PrivateKeyFormat,
-} from './key-generator.ts'
-export { KEY_TYPES } from './key-generator.ts'
-export { type KeyVault, plainKeyVault, SealedKey } from './key-vault.ts'
-export { Limit } from './limit.ts'
-export type { IdentityEntry } from './managed-identity.ts'
-export type { PeerCredentials, ReadPeerCredentials } from './peer-credentials.ts'
-export { derToPem, pemToDer, splitCertificates } from './pem.ts'
-export type { ConfigOf, PluginOption, PluginOptions } from './plugin-options.ts'
-export { OptionError } from './plugin-options.ts'
-export { preparePrivateFolder, readPrivateFile } from './private-file.ts'
-export type { ResourceName, WellKnownNames } from './resource-name.ts'
-export { parseResourceName } from './resource-name.ts'
-export type { IdleAction } from './retention.ts'
-export { oneLine, type ScrubOptions, scrub } from './scrub.ts'
-export type { LedgerEntry, LedgerEvent } from './secret-event.ts'
-export type { SecretItem } from './secret-item.ts'
-export { CertificateSecret, TrustBundleSecret } from './secret-item.ts'
-export type { BundleEntry, SecretName } from './secret-manager.ts'
-export { SecretManager } from './secret-manager.ts'
-export type { SecretManagerOptions } from './secret-manager-options.ts'
-export type { SpiffeId } from './spiffe-id.ts'
-export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainProblem } from './spiffe-id.ts'
+} from './contract/key-generator.ts'
+export { KEY_TYPES } from './contract/key-generator.ts'
+export { type KeyVault, plainKeyVault, SealedKey } from './contract/key-vault.ts'
+export type { PeerCredentials, ReadPeerCredentials } from './contract/peer-credentials.ts'
+export type { ConfigOf, PluginOption, PluginOptions } from './contract/plugin-options.ts'
+export { OptionError } from './contract/plugin-options.ts'
+export type { LedgerEntry, LedgerEvent } from './contract/secret-event.ts'
 export type {
   BootstrapCertificate,
   PendingRequest,
@@ -81,10 +53,10 @@ export type {
   StoredCertificate,
   StoreErrorCode,
   StoreFailure,
-} from './store.ts'
-export { StoreError } from './store.ts'
-export type { StoredRoot, TrustAnchor } from './trust-anchor.ts'
-export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './trust-anchor.ts'
+} from './contract/store.ts'
+export { StoreError } from './contract/store.ts'
+export type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
+export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './contract/trust-anchor.ts'
 export {
   checkFile,
   checkFolder,
@@ -93,7 +65,35 @@ export {
   type PathTrust,
   shareFolders,
   UntrustedPathError,
-} from './trusted-path.ts'
-export { untilAborted } from './until-aborted.ts'
-export { type LookReason, WatchedFiles, type WatchedFilesOptions } from './watched-files.ts'
+} from './files/trusted-path.ts'
+export { type LookReason, WatchedFiles, type WatchedFilesOptions } from './files/watched-files.ts'
+export type { IdentityEntry } from './identity/managed-identity.ts'
+export type { IdleAction } from './identity/retention.ts'
+export type { SecretItem } from './identity/secret-item.ts'
+export { CertificateSecret, TrustBundleSecret } from './identity/secret-item.ts'
+export type { ResourceName, WellKnownNames } from './resource-name.ts'
+export { parseResourceName } from './resource-name.ts'
+export type { BundleEntry, SecretName } from './secret-manager.ts'
+export { SecretManager } from './secret-manager.ts'
+export type { SecretManagerOptions } from './secret-manager-options.ts'
+export type { SpiffeId } from './spiffe/spiffe-id.ts'
+export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainProblem } from './spiffe/spiffe-id.ts'
+export type { FileStoreOptions } from './store/file-store.ts'
+export { FileStore } from './store/file-store.ts'
+export { preparePrivateFolder, readPrivateFile } from './store/private-file.ts'
+export { oneLine, type ScrubOptions, scrub } from './text/scrub.ts'
+export type { Clock } from './time/clock.ts'
+export { SystemClock } from './time/clock.ts'
+export { Limit } from './time/limit.ts'
+export { untilAborted } from './time/until-aborted.ts'
+export type {
+  CertificateVerifier,
+  ChainFacts,
+  ChainPath,
+  Expectation,
+  ReadChain,
+  VerifiedChain,
+} from './x509/certificate-verifier.ts'
+export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './x509/certificate-verifier.ts'
 export type { PathRefusal, PathRule } from './x509/chain-path.ts'
+export { derToPem, pemToDer, splitCertificates } from './x509/pem.ts'

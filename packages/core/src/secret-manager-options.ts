@@ -1,17 +1,17 @@
 /** What a SecretManager is made of, and the default of everything that can be left out. */
 
-import type { RetryPolicy } from './backoff.ts'
-import { gatherIntoBatches } from './batching-client.ts'
-import type { CAClient } from './ca-client.ts'
-import { type CertificateVerifier, nodeCertificateVerifier } from './certificate-verifier.ts'
-import type { Clock } from './clock.ts'
-import type { IssuanceOptions } from './issuance.ts'
-import type { KeyGenerator, KeyType, PrivateKeyFormat } from './key-generator.ts'
-import { type KeyVault, plainKeyVault } from './key-vault.ts'
-import { PendingRequestsInMemory } from './pending-requests.ts'
-import type { IdleAction } from './retention.ts'
-import type { LedgerEntry } from './secret-event.ts'
-import type { Store } from './store.ts'
+import type { CAClient } from './contract/ca-client.ts'
+import type { KeyGenerator, KeyType, PrivateKeyFormat } from './contract/key-generator.ts'
+import { type KeyVault, plainKeyVault } from './contract/key-vault.ts'
+import type { LedgerEntry } from './contract/secret-event.ts'
+import type { Store } from './contract/store.ts'
+import type { IdleAction } from './identity/retention.ts'
+import { gatherIntoBatches } from './issuance/batching-client.ts'
+import type { IssuanceOptions } from './issuance/issuance.ts'
+import { PendingRequestsInMemory } from './store/pending-requests.ts'
+import type { RetryPolicy } from './time/backoff.ts'
+import type { Clock } from './time/clock.ts'
+import { type CertificateVerifier, nodeCertificateVerifier } from './x509/certificate-verifier.ts'
 
 export interface SecretManagerOptions {
   readonly ca: CAClient

@@ -1,7 +1,8 @@
 /** A process that fills a store, over and over, until it is killed: `node keep-until-killed.ts DIRECTORY`. */
-import { SystemClock } from '../src/clock.ts'
-import { FileStore } from '../src/file-store.ts'
-import type { SpiffeId } from '../src/spiffe-id.ts'
+
+import type { SpiffeId } from '../src/spiffe/spiffe-id.ts'
+import { FileStore } from '../src/store/file-store.ts'
+import { SystemClock } from '../src/time/clock.ts'
 
 const [, , directory = ''] = process.argv
 const store = await FileStore.open({ directory, trustDomain: 'cluster.local', clock: new SystemClock() })

@@ -1,15 +1,15 @@
 /** What the tests of the SecretManager run on. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import type { CertificateVerifier } from '../src/certificate-verifier.ts'
-import { FakeClock } from '../src/fake-clock.ts'
-import type { LedgerEntry, LedgerEvent } from '../src/secret-event.ts'
-import { CertificateSecret } from '../src/secret-item.ts'
+import type { LedgerEntry, LedgerEvent } from '../src/contract/secret-event.ts'
+import { CertificateSecret } from '../src/identity/secret-item.ts'
 import { SecretManager } from '../src/secret-manager.ts'
 import type { SecretManagerOptions } from '../src/secret-manager-options.ts'
-import type { SpiffeId } from '../src/spiffe-id.ts'
-import { TestCA } from '../src/test-ca.ts'
-import { TestKeyGenerator } from '../src/test-key-generator.ts'
+import type { SpiffeId } from '../src/spiffe/spiffe-id.ts'
+import { FakeClock } from '../src/testing/fake-clock.ts'
+import { TestCA } from '../src/testing/test-ca.ts'
+import { TestKeyGenerator } from '../src/testing/test-key-generator.ts'
+import type { CertificateVerifier } from '../src/x509/certificate-verifier.ts'
 
 const never = new AbortController().signal
 

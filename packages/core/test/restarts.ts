@@ -2,11 +2,11 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { FakeClock } from '../src/fake-clock.ts'
-import { FileStore } from '../src/file-store.ts'
 import type { SecretManagerOptions } from '../src/secret-manager-options.ts'
-import type { SpiffeId } from '../src/spiffe-id.ts'
-import { makeIssuer, TestCA } from '../src/test-ca.ts'
+import type { SpiffeId } from '../src/spiffe/spiffe-id.ts'
+import { FileStore } from '../src/store/file-store.ts'
+import { FakeClock } from '../src/testing/fake-clock.ts'
+import { makeIssuer, TestCA } from '../src/testing/test-ca.ts'
 import { Bench } from './manager-bench.ts'
 
 /** One process: ends as the agent does, the manager before the store. */

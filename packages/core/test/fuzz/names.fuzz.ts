@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { parseResourceName } from '../../src/resource-name.ts'
-import { isSpiffeId, parseSpiffeId, trustDomainOf, trustDomainProblem } from '../../src/spiffe-id.ts'
+import { isSpiffeId, parseSpiffeId, trustDomainOf, trustDomainProblem } from '../../src/spiffe/spiffe-id.ts'
 
 const NAMES = { default: 'default', root: 'ROOTCA' }
 const PIECES = [

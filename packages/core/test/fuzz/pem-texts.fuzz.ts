@@ -1,7 +1,7 @@
 /** PEM texts, also long ones: what is found is a block of the text, in time that grows with its length alone. */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { derToPem, pemToDer, splitCertificates } from '../../src/pem.ts'
+import { derToPem, pemToDer, splitCertificates } from '../../src/x509/pem.ts'
 
 const BEGIN = '-----BEGIN CERTIFICATE-----'
 const END = '-----END CERTIFICATE-----'

@@ -1,10 +1,10 @@
 /** What a CA plugin may answer, throw or never do: always a CAError in the ledger, never a crash, and nothing of it is kept. */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import type { IssuedCertificate } from '../../src/ca-client.ts'
-import { FakeClock } from '../../src/fake-clock.ts'
-import type { SpiffeId } from '../../src/spiffe-id.ts'
-import { TestCA } from '../../src/test-ca.ts'
+import type { IssuedCertificate } from '../../src/contract/ca-client.ts'
+import type { SpiffeId } from '../../src/spiffe/spiffe-id.ts'
+import { FakeClock } from '../../src/testing/fake-clock.ts'
+import { TestCA } from '../../src/testing/test-ca.ts'
 import { Bench } from '../manager-bench.ts'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'

@@ -1,0 +1,133 @@
+/** The one interface to any certificate authority, and the errors it may answer with. */
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+
+/**
+ * A certificate authority, seen from the agent.
+ *
+ * A plugin holds no private key, keeps no cache and does not retry (one reconnect of a dead channel at most): the
+ * SecretManager owns retry, backoff and the checks of what came back.
+ */
+export interface CAClient extends AsyncDisposable {
+  /**
+   * Resolves with a certificate for `request.identity`; rejects with a {@link CAError}. Honours `request.signal`
+   * (rejects with its reason). Safe to call concurrently.
+   */
+  issue(request: CertificateRequest): Promise<IssuedCertificate>
+  /**
+   * Many requests in one call, where the CA has one: an answer or an error for each, in their order. Rejects only if the
+   * call failed for all. A request whose signal is aborted is not waited for; the others go on.
+   */
+  issueBatch?(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]>
+  /**
+   * The CA's trust anchors now (PEM, one certificate an element), where it can tell them apart from a chain. The list
+   * is complete: a root that is missing from it is one that the CA has given up.
+   */
+  trustBundle?(options: { readonly signal: AbortSignal }): Promise<readonly string[]>
+  /** Calls `listener` when something changed on the CA's side by itself: new roots, new files. */
+  subscribe?(listener: (change: CAChange) => void): Disposable
+}
+
+/** What the SecretManager asks a CA for. */
+export interface CertificateRequest {
+  /** The one identity that the certificate must carry, as its only URI SAN. */
+  readonly identity: SpiffeId
+  /** The wished lifetime in seconds; the certificate's own dates decide. */
+  readonly ttlSeconds: number
+  /** Path of this identity's own token file; absent: the plugin's. Read at each call, never kept. */
+  readonly tokenFile?: string
+  /** Aborted when nobody waits for the answer any more, or at the deadline. */
+  readonly signal: AbortSignal
+  /**
+   * Makes the key and the CSR on the first call, and gives the same CSR on each later one. A CA that signs awaits it
+   * and never sees the key; a source that brings its own key never calls it.
+   */
+  csr(): Promise<CertificateSigningRequest>
+  /** Where a plugin that waits for an approval notes how to find the request again. Absent outside the SecretManager. */
+  readonly ticket?: RequestTicket
+}
+
+/** A note that outlives one call: the next request of the identity has it again, with the same key and so the same CSR. */
+export interface RequestTicket {
+  /** What was kept last, by this process or, with a store, by the one before it. */
+  readonly kept: string | undefined
+  /** Keeps `value` until a certificate is issued; `undefined` drops it: the next request gets a new key. */
+  keep(value: string | undefined): Promise<void>
+}
+
+/** A PKCS#10 request (RFC 2986), signed by the key it asks for. */
+export interface CertificateSigningRequest {
+  readonly der: Uint8Array
+  /** The same as PEM (RFC 7468, label `CERTIFICATE REQUEST`), newline at the end. */
+  readonly pem: string
+}
+
+/** A CA's answer. The SecretManager checks it: plugins need not. */
+export interface IssuedCertificate {
+  /** PEM, one certificate an element, leaf first, without the root. */
+  readonly chain: readonly string[]
+  /** The roots that came along (PEM, one certificate an element), if any did. */
+  readonly roots?: readonly string[]
+  /**
+   * For whom `roots` count. `identity`: a source that is not the trust domain's CA, such as a folder of this one
+   * workload; they are then all that it has, and no other identity trusts them. Default: the trust domain.
+   */
+  readonly rootsFor?: 'trust-domain' | 'identity'
+  /**
+   * PKCS#8, SEC1 or PKCS#1 PEM, only from a source that brings its own key. A copy for each answer: whoever asked owns
+   * its bytes and wipes them, so a plugin that keeps the key hands out another buffer.
+   */
+  readonly privateKey?: Uint8Array
+  /** Called once the answer has passed every check. Until then nothing of it may be kept: its roots above all. */
+  readonly accepted?: () => void
+}
+
+/**
+ * What changed on the CA's side: `roots`, the trust anchors; `certificates`, those of these identities, which are fetched
+ * at once, or without `identities` of all, which are fetched spread out.
+ */
+export type CAChange =
+  | { readonly kind: 'roots' }
+  | { readonly kind: 'certificates'; readonly identities?: readonly SpiffeId[] }
+
+/** Stable codes of {@link CAError}: they will not change between major versions, messages will. */
+export type CAErrorCode =
+  | 'unauthenticated'
+  | 'denied'
+  | 'invalid-csr'
+  | 'ttl-too-long'
+  | 'rate-limited'
+  | 'unavailable'
+  | 'timeout'
+  | 'bad-response'
+
+const RETRYABLE: ReadonlySet<CAErrorCode> = new Set([
+  'unauthenticated', // tokens rotate on disk, and are read at each call
+  'rate-limited',
+  'unavailable',
+  'timeout',
+  'bad-response',
+])
+
+/** Why a CA did not issue. `code` is the contract; the message says what, why and what to do, and carries no secret. */
+export class CAError extends Error {
+  override readonly name = 'CAError'
+  readonly code: CAErrorCode
+  /**
+   * Whether asking again unchanged may succeed. Others are asked again too, at the longest backoff: configuration and
+   * tokens get mended.
+   */
+  readonly retryable: boolean
+  /** Milliseconds that the CA asked to wait, where it did. */
+  readonly retryAfterMs: number | undefined
+
+  constructor(
+    code: CAErrorCode,
+    message: string,
+    options: { readonly retryable?: boolean; readonly retryAfterMs?: number; readonly cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? {} : { cause: options.cause })
+    this.code = code
+    this.retryable = options.retryable ?? RETRYABLE.has(code)
+    this.retryAfterMs = options.retryAfterMs
+  }
+}

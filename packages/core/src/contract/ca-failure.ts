@@ -1,0 +1,34 @@
+/** What a CA plugin threw, as the agent may show it. */
+
+import { scrub } from '../text/scrub.ts'
+import { CAError, type CAErrorCode } from './ca-client.ts'
+
+const CODES: ReadonlySet<unknown> = new Set<CAErrorCode>([
+  'unauthenticated',
+  'denied',
+  'invalid-csr',
+  'ttl-too-long',
+  'rate-limited',
+  'unavailable',
+  'timeout',
+  'bad-response',
+])
+
+/**
+ * A new `CAError` with nothing of the thrown one but its checked code, whether and when to ask again, and its scrubbed
+ * text. What is not a `CAError` becomes `unavailable`, with `before` in front of its text. Never throws.
+ */
+export function asShownCAError(thrown: unknown, before = ''): CAError {
+  try {
+    if (thrown instanceof CAError && CODES.has(thrown.code)) {
+      const { code, retryable, retryAfterMs } = thrown
+      return new CAError(code, scrub(thrown), {
+        retryable: retryable === true,
+        ...(typeof retryAfterMs === 'number' && !Number.isNaN(retryAfterMs) && { retryAfterMs }),
+      })
+    }
+  } catch {
+    // A getter or a trap of its own: it is shown as anything else.
+  }
+  return new CAError('unavailable', `${before}${scrub(thrown)}`)
+}

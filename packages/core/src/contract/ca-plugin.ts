@@ -1,0 +1,130 @@
+/** What a CA plugin is: the contract with third parties, stable under its `apiVersion`. */
+
+import type { Clock } from '../time/clock.ts'
+import type { CAClient } from './ca-client.ts'
+import type { CredentialSource } from './credentials.ts'
+import type { KeyType } from './key-generator.ts'
+import type { KeyVault } from './key-vault.ts'
+import type { ConfigOf, PluginOptions } from './plugin-options.ts'
+
+/** Raised when a plugin written for the old interface would no longer work. */
+export const CA_PLUGIN_API_VERSION = 1
+
+/** What a CA can do: it switches the groups of the conformance kit, and tells the agent what to expect. */
+export interface CACapabilities {
+  /**
+   * How its roots are learned. `none`: only beside certificates. `poll`: its client has `trustBundle`. `push`: that, and
+   * `subscribe` tells when they change. A client has no `trustBundle` where its configuration names no roots of the trust
+   * domain.
+   */
+  readonly roots: 'none' | 'poll' | 'push'
+  /** The most requests of one `issueBatch`; absent: its client has none. */
+  readonly batch?: number
+  /** What becomes of the lifetime asked for. `clamped`: cut to the CA's maximum. `ignored`: the CA has its own. */
+  readonly ttl: 'honoured' | 'clamped' | 'ignored'
+  /** Where the identity in the certificate comes from: the CSR, the caller's credentials, or the CA's configuration. */
+  readonly san: 'csr' | 'caller' | 'config'
+  /** The key types that it signs for, or brings. */
+  readonly keyTypes: readonly KeyType[]
+  /** It brings its own keys and never asks for the CSR. Default: false. */
+  readonly bringsKey?: boolean
+  /** A certificate may take minutes, waiting for somebody: it keeps a ticket. Default: false. */
+  readonly asynchronous?: boolean
+}
+
+/** Parts that the agent sets up from keys of its own, and hands over in the context, to plugins that use them. */
+export type PluginNeed =
+  /** `rootCert`, `clientCertificate`: {@link CAContext.tls}. */
+  | 'tls'
+  /** `tokenFile`, `credentials`: {@link CAContext.credentials}. */
+  | 'credentials'
+  /** `cas`, a list of CAs, each with a plugin and keys of its own: {@link CAContext.members}. Of built-in plugins only. */
+  | 'members'
+
+/** The keys of those that a section may have beside the plugin's own. */
+export type AgentKey = 'rootCert' | 'clientCertificate' | 'tokenFile' | 'credentials'
+
+/** Lines for the operator; never a key or a token. */
+export interface PluginLog {
+  debug(message: string): void
+  info(message: string): void
+  warn(message: string): void
+  error(message: string): void
+}
+
+/** Counters of the plugin, shown as `livery_ca_plugin_<name>_total`. */
+export interface PluginMetrics {
+  /** `name` in snake_case without unit or `_total`; the same name gives the same counter. */
+  counter(name: string, help: string): { add(count?: number): void }
+}
+
+/** A PEM certificate chain and its key, for a TLS client. */
+export interface ClientCertificate {
+  readonly certificate: Buffer
+  readonly key: Buffer
+}
+
+/** What a TLS connection to the CA is made of, as its files have it now. */
+export interface TlsMaterial {
+  /** PEM; absent: those that come with Node.js. */
+  readonly roots?: Buffer
+  readonly clientCertificate?: ClientCertificate
+}
+
+/** One of the CAs that a plugin stands in front of. */
+export interface CAMember {
+  /** For messages and to be known again after a restart, different from the others': `citadel at istiod:15012`. */
+  readonly name: string
+  /** The agent closes it, after the client of the plugin that was given it. */
+  readonly client: CAClient
+  readonly capabilities: CACapabilities
+}
+
+/** What the agent hands to a plugin. */
+export interface CAContext {
+  readonly clock: Clock
+  /** The trust domain of the agent. */
+  readonly trustDomain: string
+  readonly log: PluginLog
+  readonly metrics: PluginMetrics
+  /** For a plugin that keeps private keys. Absent in a thread of its own. */
+  readonly vault?: KeyVault
+  /** Absent if none are configured, or the plugin does not need them. */
+  readonly credentials?: CredentialSource
+  /**
+   * Reads the files when asked; the same object while nothing has changed, so that a connection is made anew only when
+   * it must be. Rejects with a `CAError` `unavailable` while a root is configured and was never readable.
+   */
+  readonly tls?: () => Promise<TlsMaterial>
+  /** In the order of the configuration, at least one; absent if the plugin does not need them. */
+  readonly members?: readonly CAMember[]
+}
+
+/** A certificate authority that the agent can load. */
+export interface CAPlugin<Options extends PluginOptions = PluginOptions> {
+  readonly apiVersion: typeof CA_PLUGIN_API_VERSION
+  /** For messages and metrics: lower case, digits and dashes. */
+  readonly name: string
+  readonly capabilities: CACapabilities
+  /** Of a plugin that needs `members`: what it can do with these, in place of `capabilities`. */
+  readonly capabilitiesWith?: (members: readonly CACapabilities[]) => CACapabilities
+  /** The keys under `ca:` beside `plugin` and those of `needs`. Another key is refused. */
+  readonly options: Options
+  readonly needs?: readonly PluginNeed[]
+  /**
+   * What no option can tell of its value alone: throws an `OptionError` for values that do not go together. `beside`: which
+   * keys of the agent are set. Called when the configuration is read, by `check-config` and each reload too: it opens
+   * nothing, reads nothing, and answers at once.
+   */
+  check?(config: ConfigOf<Options>, beside: ReadonlySet<AgentKey>): void
+  /**
+   * A client for `config`, which `check` has let through. It may open connections later, and must not fail because the CA
+   * is down. Throws a `TypeError` for what cannot be used where the agent runs; its message names the field and the remedy.
+   */
+  create(context: CAContext, config: ConfigOf<Options>): CAClient | Promise<CAClient>
+}
+
+/** `plugin` itself, with the types of its configuration worked out. */
+export function defineCAPlugin<const Options extends PluginOptions>(plugin: CAPlugin<Options>): CAPlugin<Options> {
+  return plugin
+}

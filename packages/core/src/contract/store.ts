@@ -1,0 +1,97 @@
+/** The contract of what outlives the process: certificates with their keys, roots, requests that wait for an approval. */
+
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { GeneratedKey } from './key-generator.ts'
+import type { LedgerEvent } from './secret-event.ts'
+import type { StoredRoot } from './trust-anchor.ts'
+
+/** What the next request of an identity goes on with. */
+export interface PendingRequest {
+  /** What the plugin kept to find its request again. */
+  readonly note: string
+  /** Whoever gets it owns its bytes. */
+  readonly key: GeneratedKey
+}
+
+/** Where pending requests lie: in memory, or in a store that outlives the process. */
+export interface PendingRequests extends Disposable {
+  /** A copy of what was kept last. */
+  get(identity: SpiffeId): Promise<PendingRequest | undefined>
+  /** Whether something is kept, or was by the process before. */
+  has(identity: SpiffeId): boolean
+  /** Keeps a copy, in the place of what was there; resolves when it is safe. */
+  keep(identity: SpiffeId, request: PendingRequest): Promise<void>
+  /** Wipes what is kept. Never throws. */
+  drop(identity: SpiffeId): void
+  /** Wipes what is in memory. Nothing is kept or dropped from then on: what outlives the process stays. */
+  [Symbol.dispose](): void
+}
+
+/** A certificate with its key as it is kept. */
+export interface StoredCertificate {
+  /** PEM, leaf first, without the root. */
+  readonly chain: Uint8Array
+  /** PEM. Whoever reads it owns its bytes; whoever keeps it goes on owning its own. */
+  readonly privateKey: Uint8Array
+  /** When it came from the CA, milliseconds since the epoch: its renewal is planned from there. */
+  readonly receivedAt: number
+  /** Its place in the window of renewal, in [0, 1). */
+  readonly place: number
+  /** Served only until its source answers, which is asked at once. */
+  readonly isProvisional: boolean
+  /** The roots that count for this identity only (PEM, one per element), where it has its own. */
+  readonly roots?: readonly string[]
+  readonly rootsFor?: 'identity'
+}
+
+/** A pair that an operator has placed for an identity. */
+export interface BootstrapCertificate {
+  readonly chain: Uint8Array
+  /** PEM. Whoever gets it owns its bytes. */
+  readonly privateKey: Uint8Array
+  /** The self-signed certificates that lie with it (PEM, one an element). */
+  readonly roots: readonly string[]
+}
+
+/**
+ * Keeps secrets from one process to the next. What comes out of it is checked as a CA's answer is. It never stands in the
+ * way: keeping and forgetting return at once, and what cannot be written is told and tried again.
+ */
+export interface Store {
+  /** Requests that wait for an approval, with their keys. */
+  readonly pending: PendingRequests
+  /** The roots of the process before. */
+  readonly roots: readonly StoredRoot[]
+  /** Whether there may be a certificate for `identity`, which from now on is held. */
+  claim(identity: SpiffeId): boolean
+  /** What was kept last. Rejects with a {@link StoreError} if that cannot be used. */
+  read(identity: SpiffeId): Promise<StoredCertificate | undefined>
+  /** What an operator has placed. Rejects with a {@link StoreError} if that cannot be used. */
+  bootstrap(identity: SpiffeId): Promise<BootstrapCertificate | undefined>
+  /** Keeps a copy, in the place of what was there. */
+  keep(identity: SpiffeId, certificate: StoredCertificate): void
+  /** Wipes what is kept of `identity`, a pending request included. */
+  forget(identity: SpiffeId): void
+  keepRoots(roots: readonly StoredRoot[]): void
+  /** Wipes what was there at the start and that nobody has claimed. */
+  forgetUnclaimed(): void
+  /** Calls `listener` with what failed by itself: `name` is the identity or the trust domain's ID. */
+  onFailure(listener: (name: string, failure: StoreFailure) => void): void
+}
+
+/** `not-stored`: something could not be kept or wiped, and is tried again. `not-restored`: what was kept is not used. */
+export type StoreFailure = Extract<LedgerEvent, { kind: 'not-stored' | 'not-restored' }>
+
+/** `unusable-directory`: the store cannot be opened. `unusable-entry`: what lies in it is not used. */
+export type StoreErrorCode = 'unusable-directory' | 'unusable-entry'
+
+/** Says what cannot be used, why, and what to do; never quotes what a file holds. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError'
+  readonly code: StoreErrorCode
+
+  constructor(code: StoreErrorCode, message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, options)
+    this.code = code
+  }
+}

@@ -1,0 +1,23 @@
+/** A certificate that was checked, with its key and the root it ends under. */
+
+import type { TrustAnchor } from '../contract/trust-anchor.ts'
+import type { CertificateSecret } from './secret-item.ts'
+
+/**
+ * Where a certificate comes from: a CA that signed or, with the key, a source that `brought` it; the process before; an
+ * operator, until there is another.
+ */
+export type Source = 'signed' | 'brought' | 'store' | 'bootstrap'
+
+/** A checked certificate, which keeps its root in the bundle until it is released. */
+export interface Issued {
+  readonly source: Source
+  /** When it came from the CA, milliseconds since the epoch. */
+  readonly receivedAt: number
+  /** Its place in the window of renewal, in [0, 1). */
+  readonly place: number
+  readonly secret: CertificateSecret
+  readonly root: TrustAnchor
+  /** Wipes the key and lets go of the root. */
+  release(): void
+}

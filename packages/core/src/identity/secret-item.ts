@@ -1,0 +1,107 @@
+/** What SDS hands out: a key with its certificate chain, or a set of roots. */
+import { inspect } from 'node:util'
+import type { SealedKey } from '../contract/key-vault.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+
+/** One version of a secret. Two items with the same `version` carry the same certificates. */
+export type SecretItem = CertificateSecret | TrustBundleSecret
+
+/** An X509-SVID with its private key. Prints, serialises and clones without the key. */
+export class CertificateSecret {
+  readonly kind = 'certificate'
+  readonly identity: SpiffeId
+  /** SHA-256 (hex) of the chain's DER, never of the key. */
+  readonly version: string
+  readonly notBefore: number
+  readonly notAfter: number
+  /** Lower-case hex, as Envoy's `/certs` prints it. */
+  readonly serialNumber: string
+  readonly #privateKey: SealedKey
+  /** PEM. As text, since an array of bytes takes two objects and an allocation more. */
+  readonly #leaf: string
+  readonly #intermediates: Uint8Array
+
+  /** `certificateChain` is PEM, leaf first, without the root. `privateKey` is taken over. */
+  constructor(fields: {
+    readonly identity: SpiffeId
+    readonly version: string
+    readonly certificateChain: string
+    readonly privateKey: SealedKey
+    readonly notBefore: number
+    readonly notAfter: number
+    readonly serialNumber: string
+  }) {
+    this.identity = fields.identity
+    this.version = fields.version
+    this.notBefore = fields.notBefore
+    this.notAfter = fields.notAfter
+    this.serialNumber = fields.serialNumber
+    const { certificateChain } = fields
+    const leafEnd = endOfFirst(certificateChain)
+    this.#privateKey = fields.privateKey
+    // Through bytes: a part of a string would keep the whole.
+    this.#leaf = Buffer.from(certificateChain.slice(0, leafEnd), 'latin1').toString('latin1')
+    this.#intermediates = intermediatesOf(certificateChain.slice(leafEnd))
+  }
+
+  /** PEM, leaf first, without the root; bytes of the caller's own. */
+  get certificateChain(): Buffer {
+    return Buffer.concat([Buffer.from(this.#leaf, 'latin1'), this.#intermediates])
+  }
+
+  /** It goes into a response while that is written, and nowhere else. */
+  get privateKey(): SealedKey {
+    return this.#privateKey
+  }
+
+  /** Overwrites the key. Only the SecretManager calls it, once no stream can be handed this item any more. */
+  wipe(): void {
+    this.#privateKey.wipe()
+  }
+
+  toJSON(): string {
+    return '[secret]'
+  }
+
+  [inspect.custom](): string {
+    return `CertificateSecret(${this.identity}, serial ${this.serialNumber}) [secret]`
+  }
+}
+
+const ASCII = new TextEncoder()
+const END_OF_CERTIFICATE = '-----END CERTIFICATE-----\n'
+
+function endOfFirst(chain: string): number {
+  const end = chain.indexOf(END_OF_CERTIFICATE)
+  return end === -1 ? chain.length : end + END_OF_CERTIFICATE.length
+}
+
+const MAX_INTERMEDIATES = 16
+const intermediates = new Map<string, Uint8Array>()
+
+/** Thousands of leaves stand under the same few intermediates, which are as large as they are: kept once. */
+function intermediatesOf(pem: string): Uint8Array {
+  const known = intermediates.get(pem)
+  if (known) return known
+  const bytes = ASCII.encode(pem)
+  const [oldest] = intermediates.keys()
+  if (oldest !== undefined && intermediates.size >= MAX_INTERMEDIATES) intermediates.delete(oldest)
+  intermediates.set(pem, bytes)
+  return bytes
+}
+
+/** The roots of one trust domain. */
+export class TrustBundleSecret {
+  readonly kind = 'bundle'
+  readonly trustDomain: string
+  /** SHA-256 (hex) of the sorted SHA-256 fingerprints: the order and form of the input do not matter. */
+  readonly version: string
+  /** PEM, sorted by fingerprint, without duplicates. */
+  readonly trustedCa: Uint8Array
+
+  constructor(fields: { readonly trustDomain: string; readonly version: string; readonly trustedCa: Uint8Array }) {
+    this.trustDomain = fields.trustDomain
+    this.version = fields.version
+    this.trustedCa = fields.trustedCa
+  }
+}

@@ -1,0 +1,72 @@
+/** What is served for one identity, and what waits to take its place: the old one stays until the new one may be used. */
+import type { Clock } from '../time/clock.ts'
+import type { Issued } from './issued-certificate.ts'
+
+interface Waiting {
+  readonly issued: Issued
+  readonly timer: Disposable
+}
+
+/** Holds at most one certificate in use and one that waits for its time; withdraws the one in use at notAfter. */
+export class ServedCertificate implements Disposable {
+  readonly #clock: Clock
+  readonly #onChange: (change: 'served' | 'expired') => void
+  #current: Issued | undefined
+  #expiry: Disposable | undefined
+  #waiting: Waiting | undefined
+
+  /** `onChange` is called after `current` changed, before the certificate that it replaced is wiped. */
+  constructor(clock: Clock, onChange: (change: 'served' | 'expired') => void) {
+    this.#clock = clock
+    this.#onChange = onChange
+  }
+
+  get current(): Issued | undefined {
+    return this.#current
+  }
+
+  /** Serves `issued` from `from` on (milliseconds since the epoch), at once if that has passed. A newer offer wins. */
+  offer(issued: Issued, from: number): void {
+    this.#dropWaiting()
+    if (from <= this.#clock.now()) {
+      this.#serve(issued)
+      return
+    }
+    const timer = this.#clock.at(from, () => {
+      this.#waiting = undefined
+      this.#serve(issued)
+    })
+    this.#waiting = { issued, timer }
+  }
+
+  /** Wipes what is held, without a word to anybody. */
+  [Symbol.dispose](): void {
+    this.#dropWaiting()
+    this.#expiry?.[Symbol.dispose]()
+    const last = this.#current
+    this.#current = undefined
+    last?.release()
+  }
+
+  #serve(issued: Issued): void {
+    const replaced = this.#current
+    this.#expiry?.[Symbol.dispose]()
+    this.#current = issued
+    this.#expiry = this.#clock.at(issued.secret.notAfter, () => this.#expire())
+    this.#onChange('served')
+    replaced?.release()
+  }
+
+  #expire(): void {
+    const expired = this.#current
+    this.#current = undefined
+    this.#onChange('expired')
+    expired?.release()
+  }
+
+  #dropWaiting(): void {
+    this.#waiting?.timer[Symbol.dispose]()
+    this.#waiting?.issued.release()
+    this.#waiting = undefined
+  }
+}

@@ -1,0 +1,142 @@
+/** Which fetches run now: a bounded number at once, the most urgent first, and no renewal behind them for ever. */
+
+import type { Urgency } from '../identity/managed-identity.ts'
+import { Heap } from '../time/heap.ts'
+
+const RANK: Readonly<Record<Urgency, number>> = { 'on-demand': 0, first: 1, renewal: 2, retry: 3 }
+const BY_URGENCY: readonly Urgency[] = ['on-demand', 'first', 'renewal', 'retry']
+const RENEWAL_FIRST: readonly Urgency[] = ['renewal', 'on-demand', 'first', 'retry']
+
+interface Entry<Key> {
+  readonly key: Key
+  readonly place: Place
+}
+
+interface Place {
+  readonly urgency: Urgency
+  /** Milliseconds since the epoch: who loses what they have first goes first. */
+  readonly deadline: number
+  readonly order: number
+}
+
+/** So many entries that were overtaken or deleted may lie in the heaps, beside as many as are waiting. */
+const MAX_STALE = 1_000
+
+/**
+ * Runs keys by urgency, then deadline, then the order in which they came. While renewals wait, others get no more than
+ * half of the room, or every other turn where there is room for one: however many of them hang, a renewal has its turn.
+ * Nothing is dropped, however long the queue.
+ */
+export class FetchQueue<Key> {
+  readonly #limit: () => number
+  readonly #run: (key: Key) => Promise<void>
+  readonly #places = new Map<Key, Place>()
+  /** Entries whose place is no longer that of `#places` are skipped. */
+  readonly #heaps: Readonly<Record<Urgency, Heap<Entry<Key>>>> = {
+    'on-demand': emptyHeap(),
+    first: emptyHeap(),
+    renewal: emptyHeap(),
+    retry: emptyHeap(),
+  }
+  #running = 0
+  /** Of those that run, how many are no renewals. */
+  #others = 0
+  #wasRenewal = true
+  #pushed = 0
+  #isPaused = false
+
+  /** `limit` is asked before each start. `run` must not reject. */
+  constructor(limit: () => number, run: (key: Key) => Promise<void>) {
+    this.#limit = limit
+    this.#run = run
+  }
+
+  get waiting(): number {
+    return this.#places.size
+  }
+
+  get running(): number {
+    return this.#running
+  }
+
+  /** Asking again raises the urgency, never lowers it, and never runs a key twice. */
+  push(key: Key, urgency: Urgency, deadline = Number.POSITIVE_INFINITY): void {
+    const present = this.#places.get(key)
+    if (present && RANK[present.urgency] <= RANK[urgency]) return
+    const place = {
+      urgency,
+      deadline: Math.min(deadline, present?.deadline ?? deadline),
+      order: present?.order ?? this.#pushed++,
+    }
+    this.#places.set(key, place)
+    this.#heaps[urgency].push({ key, place })
+    this.#compact()
+    this.#fill()
+  }
+
+  delete(key: Key): void {
+    this.#places.delete(key)
+    this.#compact()
+  }
+
+  /** Starts nothing until `resume`; what runs goes on. */
+  pause(): void {
+    this.#isPaused = true
+  }
+
+  resume(): void {
+    this.#isPaused = false
+    this.#fill()
+  }
+
+  #fill(): void {
+    while (!this.#isPaused) {
+      const limit = this.#limit()
+      if (this.#running >= limit) return
+      const next = this.#shift(this.#isRenewalsTurn(limit) ? RENEWAL_FIRST : BY_URGENCY)
+      if (next === undefined) return
+      this.#start(next)
+    }
+  }
+
+  #isRenewalsTurn(limit: number): boolean {
+    return limit === 1 ? !this.#wasRenewal : 2 * this.#others >= limit
+  }
+
+  #start({ key, place: { urgency } }: Entry<Key>): void {
+    this.#wasRenewal = urgency === 'renewal'
+    const other = this.#wasRenewal ? 0 : 1
+    this.#running++
+    this.#others += other
+    void this.#run(key).finally(() => {
+      this.#running--
+      this.#others -= other
+      this.#fill()
+    })
+  }
+
+  /** While nothing is started, what was deleted would otherwise pile up. */
+  #compact(): void {
+    const heaps = Object.values(this.#heaps)
+    if (heaps.reduce((size, heap) => size + heap.size, 0) <= 2 * this.#places.size + MAX_STALE) return
+    for (const heap of heaps) heap.retain(({ key, place }) => this.#places.get(key) === place)
+  }
+
+  #shift(urgencies: readonly Urgency[]): Entry<Key> | undefined {
+    for (const urgency of urgencies) {
+      const heap = this.#heaps[urgency]
+      for (let top = heap.pop(); top; top = heap.pop()) {
+        if (this.#places.get(top.key) !== top.place) continue
+        this.#places.delete(top.key)
+        return top
+      }
+    }
+    return undefined
+  }
+}
+
+function emptyHeap<Key>(): Heap<Entry<Key>> {
+  return new Heap(({ place: a }, { place: b }) =>
+    a.deadline === b.deadline ? a.order < b.order : a.deadline < b.deadline,
+  )
+}

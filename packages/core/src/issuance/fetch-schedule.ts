@@ -1,0 +1,348 @@
+/** When the certificate of each identity is asked for, and what becomes of the answer. */
+
+import type { CAChange, CAError } from '../contract/ca-client.ts'
+import { asShownCAError } from '../contract/ca-failure.ts'
+import type { LedgerEvent } from '../contract/secret-event.ts'
+import type { Store } from '../contract/store.ts'
+import type { Issued } from '../identity/issued-certificate.ts'
+import { type Activity, isItsOwn, type Managed, type Reason, type Urgency } from '../identity/managed-identity.ts'
+import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import { type RetryPolicy, retryDelay } from '../time/backoff.ts'
+import type { Clock } from '../time/clock.ts'
+import type { Learned } from '../trust/trust-bundle.ts'
+import type { TrustStore } from '../trust/trust-store.ts'
+import { AdaptiveLimit } from './adaptive-limit.ts'
+import { FetchQueue } from './fetch-queue.ts'
+import { type IssuanceOptions, issue } from './issuance.ts'
+import { KeyDemand } from './key-demand.ts'
+import { type Restored, restore } from './restoration.ts'
+import { followTime, MIN_RENEWAL_INTERVAL_MS, overdueTime, placeInWindow, renewalTime } from './rotation.ts'
+
+/** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
+const MIN_PAUSE_MS = 500
+const MAX_PAUSE_MS = 8_000
+/** So many are read from the store at once: libuv has four threads. */
+const MAX_RESTORING = 8
+
+export interface FetchScheduleOptions {
+  readonly issuance: IssuanceOptions
+  readonly random: () => number
+  readonly rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
+  readonly retry: RetryPolicy
+  readonly concurrency: number
+  readonly trust: TrustStore
+  /** What the process before has left. */
+  readonly store?: Store | undefined
+  /** Every identity that is held. */
+  readonly identities: ReadonlyMap<SpiffeId, Managed>
+  readonly record: (name: string, event: LedgerEvent) => void
+}
+
+/** Fetches, renews and tries again, as much at once as the CA takes. An identity's activity is changed here only. */
+export class FetchSchedule implements AsyncDisposable {
+  readonly #options: FetchScheduleOptions
+  readonly #clock: Clock
+  readonly #queue: FetchQueue<Managed>
+  readonly #limit: AdaptiveLimit
+  readonly #restoring: FetchQueue<Managed>
+  readonly #keyDemand: KeyDemand
+  readonly #inFlight = new Set<Promise<void>>()
+  /** The CA has asked for a rest, or needs one. */
+  #pause = {
+    since: Number.NEGATIVE_INFINITY,
+    until: Number.NEGATIVE_INFINITY,
+    timer: undefined as Disposable | undefined,
+  }
+  /** Refusals for want of room in a row. */
+  #refusals = 0
+
+  constructor(options: FetchScheduleOptions) {
+    const { clock, keyGenerator, keyType } = options.issuance
+    this.#options = options
+    this.#clock = clock
+    const limit = new AdaptiveLimit(options.concurrency)
+    this.#limit = limit
+    this.#queue = new FetchQueue(
+      () => limit.current,
+      managed => this.#track(this.#fetch(managed)),
+    )
+    this.#restoring = new FetchQueue(
+      () => MAX_RESTORING,
+      managed => this.#track(this.#restore(managed)),
+    )
+    this.#keyDemand = new KeyDemand({ clock, keyGenerator, keyType, countUntil: time => this.#countDue(time) })
+  }
+
+  /** Finds a certificate for an identity that is new: in the store, else at the CA. */
+  start(managed: Managed): void {
+    const urgency = managed.hold.kind === 'on-demand' ? 'on-demand' : 'first'
+    if (this.#options.store?.claim(managed.identity)) {
+      this.#become(managed, { kind: 'restoring', urgency, isOutdated: false })
+      this.#restoring.push(managed, urgency)
+    } else this.#enqueue(managed, urgency)
+  }
+
+  /** Somebody waits for it. */
+  hurry(managed: Managed): void {
+    if (managed.activity.kind === 'queued') this.#queue.push(managed, 'on-demand')
+    else if (managed.activity.kind === 'idle') this.#enqueue(managed, 'on-demand')
+    else if (managed.activity.kind === 'restoring' && managed.activity.urgency !== 'on-demand') {
+      managed.activity.urgency = 'on-demand'
+      this.#restoring.push(managed, 'on-demand')
+    }
+  }
+
+  /** Its certificate has ended: a request that is still queued is as urgent as if there had never been one. */
+  onExpired(managed: Managed, { isWanted }: { readonly isWanted: boolean }): void {
+    if (managed.activity.kind === 'queued') this.#queue.push(managed, isWanted ? 'on-demand' : 'first')
+  }
+
+  /** What made the CA refuse it may have changed. */
+  retryNow(managed: Managed): void {
+    if (managed.activity.kind === 'waiting' && !managed.served.current) this.#enqueue(managed, 'first')
+  }
+
+  /** Plans nothing more for it; a request in flight is aborted, one that waits for an approval given up. */
+  stop(managed: Managed, activity: Extract<Activity, { kind: 'idle' | 'forgotten' }>): void {
+    const before = managed.activity
+    this.#become(managed, activity)
+    this.#queue.delete(managed)
+    this.#restoring.delete(managed)
+    if (before.kind === 'fetching') before.controller.abort(new Error(`${managed.identity} is not wanted any more`))
+    this.#options.issuance.pending.drop(managed.identity)
+  }
+
+  /** What the CA tells by itself. */
+  onCAChange(change: CAChange): void {
+    if (change.kind === 'roots') {
+      void this.#track(this.#options.trust.refreshAgain())
+      return
+    }
+    for (const identity of change.identities ?? []) {
+      const managed = this.#options.identities.get(identity)
+      if (managed?.activity.kind === 'waiting') this.#enqueue(managed, 'renewal')
+      else if (managed?.activity.kind === 'restoring') managed.activity.isOutdated = true
+    }
+    if (change.identities) return
+    for (const managed of this.#options.identities.values()) {
+      if (managed.activity.kind === 'waiting') this.#renewBy(managed, this.#followTime(managed), 'renewal')
+      else if (managed.activity.kind === 'restoring') managed.activity.isOutdated = true
+    }
+  }
+
+  /** Leaves follow their roots, spread out, after the settle time. */
+  followRoots(trustDomain: string, { added, givenUp }: Learned): void {
+    const newRoots = new Set(added.map(anchor => anchor.fingerprint))
+    for (const managed of this.#options.identities.values()) {
+      const root = managed.served.current?.root
+      if (!root || trustDomainOf(managed.identity) !== trustDomain || managed.activity.kind !== 'waiting') continue
+      if (newRoots.has(root.fingerprint) || (newRoots.size === 0 && !givenUp.includes(root.fingerprint))) continue
+      this.#renewBy(managed, this.#followTime(managed), 'new-root')
+    }
+  }
+
+  /** Resolves when no request is in flight. Every identity has to be stopped before. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#keyDemand[Symbol.dispose]()
+    this.#pause.timer?.[Symbol.dispose]()
+    await Promise.all(this.#inFlight)
+  }
+
+  #become(managed: Managed, activity: Activity): void {
+    if (managed.activity.kind === 'waiting') managed.activity.timer[Symbol.dispose]()
+    managed.activity = activity
+  }
+
+  #wait(managed: Managed, due: number, reason: Reason): void {
+    const timer = this.#clock.at(due, () => {
+      const urgency = managed.served.current ? 'renewal' : 'first'
+      this.#enqueue(managed, reason, managed.hasFailedAlone ? 'retry' : urgency)
+    })
+    this.#become(managed, { kind: 'waiting', due, timer })
+  }
+
+  #enqueue(managed: Managed, reason: Reason, urgency: Urgency = reason === 'new-root' ? 'renewal' : reason): void {
+    if (urgency === 'on-demand' || urgency === 'first') this.#keyDemand.rose()
+    this.#become(managed, { kind: 'queued', reason })
+    // Those that have failed take turns: one that the CA never answers must not come first each time.
+    const deadline = urgency === 'retry' ? undefined : managed.served.current?.secret.notAfter
+    this.#queue.push(managed, urgency, deadline)
+  }
+
+  async #track(fetch: Promise<void>): Promise<void> {
+    this.#inFlight.add(fetch)
+    await fetch
+    this.#inFlight.delete(fetch)
+  }
+
+  async #fetch(managed: Managed): Promise<void> {
+    if (managed.activity.kind !== 'queued') return
+    const { identity, tokenFile } = managed
+    const controller = new AbortController()
+    const startedAt = this.#clock.now()
+    this.#options.record(identity, { kind: 'csr-sent', reason: managed.activity.reason })
+    this.#become(managed, { kind: 'fetching', controller })
+    // Only the request that is still the current one may change anything: forgetting wins over a late answer.
+    const isCurrent = () => managed.activity.kind === 'fetching' && managed.activity.controller === controller
+    try {
+      const issued = await issue(this.#options.issuance, {
+        identity,
+        ...(tokenFile === undefined ? {} : { tokenFile }),
+        place: placeInWindow(managed.phase, this.#options.random()),
+        trustStore: this.#options.trust,
+        controller,
+      })
+      this.#limit.answered(startedAt, this.#clock.now())
+      this.#refusals = 0
+      if (isCurrent()) this.#accept(managed, issued, startedAt)
+      else this.#discard(managed, issued)
+    } catch (error) {
+      if (!isCurrent()) return
+      const failure = asShownCAError(error)
+      if (!this.#waitsForApproval(managed, controller)) this.#adapt(failure, startedAt)
+      this.#fail(managed, failure)
+    }
+  }
+
+  /** Nobody takes it any more. */
+  #discard({ identity }: Managed, issued: Issued | undefined): void {
+    issued?.release()
+    if (!this.#options.identities.has(identity)) this.#options.trust.forgetOwn(identity)
+  }
+
+  #accept(managed: Managed, issued: Issued, startedAt: number): void {
+    const now = this.#clock.now()
+    const { secret, root } = issued
+    const inUse = managed.served.current?.secret
+    // Old before new only while the old one lives; without one, a root that not every peer knows yet is the lesser evil.
+    const settled = inUse ? Math.min(root.settlesAt, inUse.notAfter) : now
+    const from = Math.max(secret.notBefore, settled)
+    const usableFrom = Math.max(now, secret.notBefore)
+    const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.place)
+    const renewAt = this.#isOutrun(managed, issued, startedAt) ? Math.min(planned, this.#followTime(managed)) : planned
+
+    managed.failures = 0
+    managed.lastSuccessAt = now
+    managed.hasFailedAlone = false
+    const { serialNumber, notAfter } = secret
+    this.#options.record(managed.identity, { kind: 'issued', serialNumber, notAfter, renewAt })
+    if (from > now) {
+      const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-settling'
+      this.#options.record(managed.identity, { kind: 'held', until: from, reason })
+    }
+    this.#wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
+    managed.served.offer(issued, from)
+  }
+
+  async #restore(managed: Managed): Promise<void> {
+    const { activity } = managed
+    const { issuance, trust, store, record } = this.#options
+    if (activity.kind !== 'restoring' || !store) return
+    const issued = await restore({ ...issuance, trust, store, record }, managed.identity)
+    if (managed.activity !== activity) this.#discard(managed, issued)
+    else if (!issued) this.#enqueue(managed, activity.urgency)
+    else {
+      this.#acceptRestored(managed, issued)
+      if (issued.isProvisional) this.#enqueue(managed, 'first')
+      else if (activity.isOutdated) this.#renewBy(managed, this.#followTime(managed), 'renewal')
+    }
+  }
+
+  /** It is renewed when it would have been without the restart; what fell due meanwhile soon, but spread out. */
+  #acceptRestored(managed: Managed, issued: Restored): void {
+    const now = this.#clock.now()
+    const { source, receivedAt, place, isProvisional } = issued
+    const { serialNumber, notBefore, notAfter } = issued.secret
+    const usableFrom = Math.max(receivedAt, notBefore)
+    const planned = renewalTime({ usableFrom, notAfter }, this.#options.rotation, place)
+    managed.served.offer(issued, notBefore)
+    const due = planned > now ? planned : overdueTime({ now, notAfter }, managed.phase)
+    const spread = this.#isOutrun(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due
+    const renewAt = isProvisional ? now : spread
+    if (source === 'store') managed.lastSuccessAt = receivedAt
+    this.#options.record(managed.identity, { kind: 'restored', from: source, serialNumber, notAfter, renewAt })
+    this.#wait(managed, renewAt, 'renewal')
+  }
+
+  /** Given up at the deadline while somebody takes their time to approve it: that says nothing of the CA. */
+  #waitsForApproval({ identity }: Managed, { signal }: AbortController): boolean {
+    return signal.aborted && this.#options.issuance.pending.has(identity)
+  }
+
+  /** What a failure says of the CA itself, for all that wait for it. */
+  #adapt(failure: CAError, startedAt: number): void {
+    const { code } = failure
+    const now = this.#clock.now()
+    if (code === 'rate-limited' || code === 'timeout' || code === 'unavailable') this.#limit.overloaded(startedAt, now)
+    else this.#limit.refused(startedAt, now)
+    // Requests that were sent before the pause tell nothing new.
+    if (code !== 'rate-limited' || startedAt <= this.#pause.since) return
+    const wait = this.#asked(failure) ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(this.#refusals++, 30), MAX_PAUSE_MS)
+    // Nodes that were refused together must not come back together.
+    this.#pauseUntil(now + wait * (1 + this.#options.random()))
+  }
+
+  #pauseUntil(until: number): void {
+    this.#queue.pause()
+    this.#pause.timer?.[Symbol.dispose]()
+    this.#pause = { since: this.#clock.now(), until, timer: this.#clock.at(until, () => this.#queue.resume()) }
+  }
+
+  #fail(managed: Managed, failure: CAError): void {
+    const { retry, record } = this.#options
+    const now = this.#clock.now()
+    const delay = failure.code === 'rate-limited' ? this.#pause.until - now : this.#backoff(managed, failure)
+    const end = managed.served.current?.secret.notAfter ?? Number.POSITIVE_INFINITY
+    const due = Math.min(now + delay, Math.max(end, now + retry.minMs))
+    const { code, message } = failure
+    managed.lastFailure = { at: now, code, message }
+    managed.hasFailedAlone ||= isItsOwn(code)
+    record(managed.identity, { kind: 'ca-error', code, message })
+    record(managed.identity, { kind: 'retry-planned', at: due })
+    this.#wait(managed, due, managed.served.current ? 'renewal' : 'first')
+  }
+
+  /** A CA without room says nothing of this identity: with the others it comes back when the pause ends. */
+  #backoff(managed: Managed, failure: CAError): number {
+    const { retry, random } = this.#options
+    const failures = failure.retryable ? ++managed.failures : Number.MAX_SAFE_INTEGER
+    return Math.max(retryDelay(failures, retry, random()), this.#asked(failure) ?? 0)
+  }
+
+  /** How long the CA asks to wait, within reason: it must not keep a node quiet until its certificates have ended. */
+  #asked({ retryAfterMs }: CAError): number | undefined {
+    return retryAfterMs !== undefined && retryAfterMs >= 0
+      ? Math.min(retryAfterMs, this.#options.retry.maxMs)
+      : undefined
+  }
+
+  /** Brings a planned renewal forward; one that is due earlier anyway stays so. */
+  #renewBy(managed: Managed, due: number, reason: Reason): void {
+    if (managed.activity.kind !== 'waiting' || due >= managed.activity.due) return
+    this.#wait(managed, due, reason)
+    this.#keyDemand.rose()
+  }
+
+  /** Whether the roots moved on while this certificate was under way. */
+  #isOutrun({ identity }: Managed, { root }: Issued, startedAt: number): boolean {
+    const { trust } = this.#options
+    // A file that has roots of one identity says when it has changed.
+    if (trust.ownBundle(identity)?.anchor(root.fingerprint)) return false
+    const bundle = trust.bundle(trustDomainOf(identity))
+    if (!bundle || bundle.isGivenUp(root.fingerprint)) return true
+    return bundle.anchors().some(anchor => anchor.learnedAt > startedAt && anchor.learnedAt > root.learnedAt)
+  }
+
+  #followTime({ phase, served }: Managed): number {
+    const now = this.#clock.now()
+    return followTime({ now, notAfter: served.current?.secret.notAfter ?? now }, this.#options.rotation.settleMs, phase)
+  }
+
+  #countDue(until: number): number {
+    let count = 0
+    for (const { activity } of this.#options.identities.values()) {
+      if (activity.kind === 'queued' || (activity.kind === 'waiting' && activity.due <= until)) count++
+    }
+    return count
+  }
+}

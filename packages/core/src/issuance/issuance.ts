@@ -1,0 +1,329 @@
+/** One certificate from asking to checked: key, CSR, the CA's answer, all under one deadline. */
+
+import {
+  type CAClient,
+  CAError,
+  type CertificateSigningRequest,
+  type IssuedCertificate,
+  type RequestTicket,
+} from '../contract/ca-client.ts'
+import { asShownCAError } from '../contract/ca-failure.ts'
+import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from '../contract/key-generator.ts'
+import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
+import type { PendingRequest, PendingRequests } from '../contract/store.ts'
+import type { Root } from '../contract/trust-anchor.ts'
+import type { Issued } from '../identity/issued-certificate.ts'
+import { CertificateSecret } from '../identity/secret-item.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Clock } from '../time/clock.ts'
+import { untilAborted } from '../time/until-aborted.ts'
+import { summarize } from '../trust/root-reader.ts'
+import type { AcceptedRoot, OfferedRoots, TrustStore } from '../trust/trust-store.ts'
+import type { CertificateVerifier, Expectation, VerifiedChain } from '../x509/certificate-verifier.ts'
+import { derToPem, isListOfText } from '../x509/pem.ts'
+
+/** The longest RSA key that Envoy takes has 13 kB as PEM. */
+const MAX_PRIVATE_KEY_BYTES = 16_384
+
+export interface IssuanceOptions {
+  /** That of the CA, or what gathers requests for its `issueBatch`. */
+  readonly issueAt: CAClient['issue']
+  readonly pending: PendingRequests
+  readonly keyGenerator: KeyGenerator
+  readonly verifier: CertificateVerifier
+  readonly vault: KeyVault
+  readonly clock: Clock
+  readonly keyType: KeyType
+  readonly keyFormat: PrivateKeyFormat
+  readonly ttlSeconds: number
+  readonly timeoutMs: number
+}
+
+export interface IssuanceRequest {
+  readonly identity: SpiffeId
+  readonly tokenFile?: string
+  /** Of its renewal in the window: see {@link Issued.place}. */
+  readonly place: number
+  readonly trustStore: TrustStore
+  readonly controller: AbortController
+}
+
+/**
+ * Asks the CA once. Rejects with a {@link CAError}, or with the signal's reason when aborted; then no key is left but
+ * that of a pending request, also not one that comes with a late answer. A plugin that throws something else, never answers or ignores its signal costs no more than the deadline.
+ */
+export async function issue(options: IssuanceOptions, request: IssuanceRequest): Promise<Issued> {
+  const { signal } = request.controller
+  using _deadline = options.clock.at(options.clock.now() + options.timeoutMs, () =>
+    request.controller.abort(
+      new CAError('timeout', `The CA did not answer for ${request.identity} within ${options.timeoutMs} ms`),
+    ),
+  )
+  const pending = await untilAborted(options.pending.get(request.identity), signal)
+  const key = new LazyKey(options, request.identity, signal, pending?.key)
+  using ticket = new Ticket(options.pending, request, key, pending)
+  const answering = ask(options, request, key, ticket)
+  try {
+    const answer = await untilAborted(answering, signal)
+    // Whatever it is worth: asked for once more, the same request would have the same answer.
+    options.pending.drop(request.identity)
+    checkForm(answer, request.identity)
+    const privateKey = await key.privateKey(answer)
+    const { verified, offered } = await untilAborted(verify(options, request, answer, privateKey), signal)
+    signal.throwIfAborted()
+    const accepted = request.trustStore.accept(offered, verified.rootFingerprint)
+    answer.accepted?.()
+    return toIssued(request.trustStore, verified, accepted, {
+      identity: request.identity,
+      privateKey: privateKey.sealed,
+      source: answer.privateKey ? 'brought' : 'signed',
+      receivedAt: options.clock.now(),
+      place: request.place,
+    })
+  } catch (error) {
+    key.wipe()
+    void wipeBrought(answering)
+    throw asCAError(error, signal, request.identity)
+  }
+}
+
+async function ask(
+  { issueAt, ttlSeconds }: IssuanceOptions,
+  { identity, tokenFile, controller: { signal } }: IssuanceRequest,
+  key: LazyKey,
+  ticket: Ticket,
+): Promise<IssuedCertificate> {
+  const token = tokenFile === undefined ? {} : { tokenFile }
+  return await issueAt({ identity, ttlSeconds, ...token, signal, csr: () => key.csr(), ticket })
+}
+
+/** A plugin may answer anything. */
+function checkForm(answer: IssuedCertificate, identity: SpiffeId): void {
+  const problem = problemOf(answer ?? {})
+  if (problem === undefined) return
+  throw new CAError(
+    'bad-response',
+    `The CA plugin gave an answer for ${identity} that breaks its contract: ${problem}. Install a version of it that works.`,
+  )
+}
+
+function problemOf({
+  chain,
+  roots = [],
+  rootsFor = 'trust-domain',
+  privateKey = new Uint8Array(),
+}: Partial<IssuedCertificate>): string | undefined {
+  if (!isListOfText(chain)) return 'chain is no list of PEM certificates'
+  if (!isListOfText(roots)) return 'roots is no list of PEM certificates'
+  if (rootsFor !== 'trust-domain' && rootsFor !== 'identity') return 'rootsFor is neither trust-domain nor identity'
+  if (!(privateKey instanceof Uint8Array)) return 'privateKey is not a Uint8Array'
+  if (privateKey.length <= MAX_PRIVATE_KEY_BYTES) return undefined
+  return `privateKey has ${privateKey.length} bytes, more than ${MAX_PRIVATE_KEY_BYTES}`
+}
+
+/** Nothing is learned here: the roots of an answer that is refused were never trusted. */
+async function verify(
+  { verifier, clock }: IssuanceOptions,
+  { identity, trustStore }: IssuanceRequest,
+  answer: IssuedCertificate,
+  privateKey: PrivateKey,
+): Promise<{ readonly verified: VerifiedChain; readonly offered: OfferedRoots }> {
+  const against = (anchors: readonly Root[]) =>
+    withKey(privateKey, key =>
+      verifier.verify(answer.chain, { identity, key, anchors: anchors.map(a => a.certificate), now: clock.now() }),
+    )
+  const offered = await trustStore.readOffered(identity, answer)
+  const known = trustStore.anchorsFor(offered)
+  try {
+    return { verified: against(known), offered }
+  } catch (error) {
+    // The CA may have changed its root since it was last asked for its list.
+    await trustStore.refresh()
+    const now = trustStore.anchorsFor(offered)
+    if (now.length === known.length) throw withRejected(error, offered)
+    return { verified: against(now), offered }
+  }
+}
+
+/** A key that was brought is open only while it is compared. */
+function withKey<T>({ sealed, publicKeyDer }: PrivateKey, verify: (key: Expectation['key']) => T): T {
+  return publicKeyDer ? verify({ publicKeyDer }) : sealed.open(privateKeyPem => verify({ privateKeyPem }))
+}
+
+/** The chain may lead to a root that was left out. */
+function withRejected(error: unknown, { rejected }: OfferedRoots): unknown {
+  if (!(error instanceof CAError) || rejected.length === 0) return error
+  return new CAError(error.code, `${error.message}. Roots that came with it were left out: ${summarize(rejected)}`, {
+    cause: error,
+  })
+}
+
+/** What was verified, as it is served. */
+export function toIssued(
+  trustStore: TrustStore,
+  verified: VerifiedChain,
+  { bundle, anchor: root }: AcceptedRoot,
+  {
+    identity,
+    privateKey,
+    ...origin
+  }: Pick<Issued, 'source' | 'receivedAt' | 'place'> & { readonly identity: SpiffeId; readonly privateKey: SealedKey },
+): Issued {
+  const lease = bundle.lease(root.fingerprint, verified.notAfter)
+  const secret = new CertificateSecret({
+    identity,
+    version: verified.version,
+    certificateChain: verified.chainPem,
+    privateKey,
+    notBefore: verified.notBefore,
+    notAfter: verified.notAfter,
+    serialNumber: verified.serialNumber,
+  })
+  return {
+    ...origin,
+    secret,
+    root,
+    release() {
+      secret.wipe()
+      lease[Symbol.dispose]()
+      trustStore.schedulePrune(bundle)
+    },
+  }
+}
+
+/** A key with what the certificate's own key is compared to. */
+interface PrivateKey {
+  readonly sealed: SealedKey
+  /** Absent of a key that a source brought. */
+  readonly publicKeyDer?: Uint8Array
+}
+
+/** A key that was generated, sealed as soon as it came. */
+interface HeldKey extends Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
+  readonly sealed: SealedKey
+}
+
+/** The key and CSR of one request, made when a plugin first asks for the CSR, or those of the try before. */
+class LazyKey {
+  readonly #vault: KeyVault
+  readonly #make: () => Promise<HeldKey>
+  #pending: Promise<HeldKey> | undefined
+  #brought: SealedKey | undefined
+
+  constructor(
+    { keyGenerator, keyType, keyFormat, vault }: IssuanceOptions,
+    identity: SpiffeId,
+    signal: AbortSignal,
+    present: GeneratedKey | undefined,
+  ) {
+    this.#vault = vault
+    this.#make = async () =>
+      this.#hold(await keyGenerator.generate({ type: keyType, identity, format: keyFormat }, { signal }))
+    if (present) this.#pending = Promise.resolve(this.#hold(present))
+  }
+
+  generated(): Promise<HeldKey> {
+    this.#pending ??= this.#make()
+    return this.#pending
+  }
+
+  async csr(): Promise<CertificateSigningRequest> {
+    const { csrDer } = await this.generated()
+    return { der: csrDer, pem: derToPem(csrDer, 'CERTIFICATE REQUEST') }
+  }
+
+  /** The answer's own key, or the one that was generated for it. */
+  async privateKey({ privateKey }: IssuedCertificate): Promise<PrivateKey> {
+    if (privateKey) {
+      this.#brought = new SealedKey(this.#vault, privateKey)
+      this.#wipeGenerated()
+      return { sealed: this.#brought }
+    }
+    const generated = await this.#pending
+    if (!generated)
+      throw new CAError('bad-response', 'The CA plugin answered without a key and without asking for the CSR')
+    return generated
+  }
+
+  /** Wipes the key, also one that is still being made. */
+  wipe(): void {
+    this.#brought?.wipe()
+    this.#wipeGenerated()
+  }
+
+  #wipeGenerated(): void {
+    this.#pending?.then(
+      ({ sealed }) => sealed.wipe(),
+      () => {}, // whoever awaited the CSR has the error
+    )
+  }
+
+  #hold({ privateKeyPem, csrDer, publicKeyDer }: GeneratedKey): HeldKey {
+    return { sealed: new SealedKey(this.#vault, privateKeyPem), csrDer, publicKeyDer }
+  }
+}
+
+/** Wipes the key of an answer that nobody takes, whenever it comes. Never rejects. */
+async function wipeBrought(answering: Promise<IssuedCertificate>): Promise<void> {
+  try {
+    const { privateKey } = await answering
+    if (privateKey instanceof Uint8Array) privateKey.fill(0)
+  } catch {} // there is no answer, or none with a key
+}
+
+/** The note of one request, which keeps its key with it; not once the request has ended or is given up. */
+class Ticket implements RequestTicket, Disposable {
+  kept: string | undefined
+  readonly #pending: PendingRequests
+  readonly #request: IssuanceRequest
+  readonly #key: LazyKey
+  #hasEnded = false
+
+  constructor(pending: PendingRequests, request: IssuanceRequest, key: LazyKey, before: PendingRequest | undefined) {
+    this.#pending = pending
+    this.#request = request
+    this.#key = key
+    this.kept = before?.note
+  }
+
+  async keep(note: string | undefined): Promise<void> {
+    const { identity } = this.#request
+    if (this.#isOver()) return
+    const key = note === undefined ? undefined : await this.#key.generated()
+    if (this.#isOver()) return
+    this.kept = note
+    if (note === undefined || key === undefined) this.#pending.drop(identity)
+    else await keepPending(this.#pending, identity, note, key)
+  }
+
+  #isOver(): boolean {
+    return this.#hasEnded || this.#request.controller.signal.aborted
+  }
+
+  [Symbol.dispose](): void {
+    this.#hasEnded = true
+  }
+}
+
+/** The key is open only while it is kept. */
+async function keepPending(
+  pending: PendingRequests,
+  identity: SpiffeId,
+  note: string,
+  { sealed, csrDer, publicKeyDer }: HeldKey,
+): Promise<void> {
+  const privateKeyPem = new Uint8Array(sealed.byteLength)
+  try {
+    sealed.copyTo(privateKeyPem, 0)
+    await pending.keep(identity, { note, key: { privateKeyPem, csrDer, publicKeyDer } })
+  } finally {
+    privateKeyPem.fill(0)
+  }
+}
+
+/** A plugin may throw anything: nothing of it is passed on but what can be shown. */
+function asCAError(error: unknown, signal: AbortSignal, identity: SpiffeId): unknown {
+  return signal.aborted && error === signal.reason
+    ? error
+    : asShownCAError(error, `The CA plugin failed for ${identity}: `)
+}

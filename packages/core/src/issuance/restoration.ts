@@ -1,0 +1,126 @@
+/** What a store has kept of an identity, checked as a CA's answer is before it is served. */
+import { CAError } from '../contract/ca-client.ts'
+import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
+import type { LedgerEvent } from '../contract/secret-event.ts'
+import { type Store, StoreError } from '../contract/store.ts'
+import type { Issued } from '../identity/issued-certificate.ts'
+import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import type { Clock } from '../time/clock.ts'
+import { untilAborted } from '../time/until-aborted.ts'
+import type { OfferedRoots, TrustStore } from '../trust/trust-store.ts'
+import type { CertificateVerifier } from '../x509/certificate-verifier.ts'
+import { splitCertificates } from '../x509/pem.ts'
+import { toIssued } from './issuance.ts'
+
+/** A disk that hangs must not keep the CA from being asked. */
+const READ_MS = 5_000
+
+export interface RestorationOptions {
+  readonly store: Store
+  readonly trust: TrustStore
+  readonly verifier: CertificateVerifier
+  readonly vault: KeyVault
+  readonly clock: Clock
+  readonly record: (name: string, event: LedgerEvent) => void
+}
+
+/** A certificate that needs no CA now. `isProvisional`: it should be replaced at the first opportunity. */
+export interface Restored extends Issued {
+  readonly source: 'store' | 'bootstrap'
+  readonly isProvisional: boolean
+}
+
+interface Found {
+  readonly chain: Uint8Array
+  readonly privateKey: Uint8Array
+  readonly roots?: readonly string[]
+  readonly rootsFor?: 'identity'
+  readonly receivedAt: number
+  readonly place: number
+  readonly isProvisional: boolean
+}
+
+/**
+ * What was kept, or else what an operator has placed; `undefined` if neither can be used, with the reason in the ledger.
+ * Never rejects.
+ */
+export async function restore(options: RestorationOptions, identity: SpiffeId): Promise<Restored | undefined> {
+  const { store, clock } = options
+  const kept = await check(options, identity, 'store', () => store.read(identity))
+  if (kept) return kept
+  return await check(options, identity, 'bootstrap', async () => {
+    const pair = await store.bootstrap(identity)
+    return pair && { ...pair, receivedAt: clock.now(), place: 0, isProvisional: true }
+  })
+}
+
+async function check(
+  { trust, verifier, vault, clock, record }: RestorationOptions,
+  identity: SpiffeId,
+  source: Restored['source'],
+  read: () => Promise<Found | undefined>,
+): Promise<Restored | undefined> {
+  const deadline = new AbortController()
+  using _ = clock.at(clock.now() + READ_MS, () =>
+    deadline.abort(new Error(`the disk did not answer within ${READ_MS} ms`)),
+  )
+  const reading = read()
+  let privateKey: SealedKey | undefined
+  try {
+    const found = await untilAborted(reading, deadline.signal)
+    if (!found) return undefined
+    const sealed = new SealedKey(vault, found.privateKey)
+    privateKey = sealed
+    const chain = splitCertificates(Buffer.from(found.chain).toString('latin1'))
+    const offered = await offeredRoots(trust, identity, found)
+    const anchors = trust.anchorsFor(offered)
+    if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
+    const expected = { identity, anchors: anchors.map(anchor => anchor.certificate), now: clock.now() }
+    const verified = sealed.open(privateKeyPem => verifier.verify(chain, { ...expected, key: { privateKeyPem } }))
+    const { place, isProvisional } = found
+    // A clock that was set back must not put off the renewal.
+    const receivedAt = Math.min(found.receivedAt, clock.now())
+    const accepted = trust.accept(offered, verified.rootFingerprint)
+    return {
+      ...toIssued(trust, verified, accepted, { identity, privateKey: sealed, source, receivedAt, place }),
+      source,
+      isProvisional,
+    }
+  } catch (error) {
+    privateKey?.wipe()
+    void wipeLate(reading)
+    record(identity, { kind: 'not-restored', reason: `${WHAT[source]}: ${reasonOf(error)}` })
+    return undefined
+  }
+}
+
+/** Wipes the key of a file that was read too late. Never rejects. */
+async function wipeLate(reading: Promise<Found | undefined>): Promise<void> {
+  try {
+    const found = await reading
+    found?.privateKey.fill(0)
+  } catch {} // there is none
+}
+
+/** Asks the CA for nothing: without a list that it has told, ten thousand would each ask again. */
+async function offeredRoots(
+  trust: TrustStore,
+  identity: SpiffeId,
+  { roots = [], rootsFor }: Found,
+): Promise<OfferedRoots> {
+  if (roots.length === 0 && !trust.bundle(trustDomainOf(identity))) await trust.firstAsked
+  return await trust.readOffered(identity, { roots, ...(rootsFor && { rootsFor }) })
+}
+
+const WHAT = { store: 'the stored certificate', bootstrap: 'the bootstrap certificate' } as const
+
+const NO_ROOT = {
+  store: 'no root is known that it could be under',
+  bootstrap: 'no root is known that it could be under: put the root into its file, behind the chain',
+} as const
+
+function reasonOf(error: unknown): string {
+  if (error instanceof CAError)
+    return error.message.replace(/^The CA's answer cannot be used and replaces nothing: /, '')
+  return error instanceof Error ? error.message : String(error)
+}

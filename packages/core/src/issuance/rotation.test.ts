@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { retryDelay } from '../time/backoff.ts'
+import { overdueTime, phaseOf, placeInWindow, renewalTime } from './rotation.ts'
+
+const policy = { ratio: 0.5, jitter: 0.1 }
+const HOUR = 3_600_000
+
+test('a certificate is renewed between 40 and 60 % of what was left when it arrived', () => {
+  fc.assert(
+    fc.property(
+      fc.double({ min: 0, max: 0.999, noNaN: true }),
+      fc.double({ min: 0, max: 0.999, noNaN: true }),
+      (phase, random) => {
+        const place = placeInWindow(phase, random)
+        const time = renewalTime({ usableFrom: 1_000_000, notAfter: 1_000_000 + 24 * HOUR }, policy, place)
+        const fraction = (time - 1_000_000) / (24 * HOUR)
+        assert.ok(fraction >= 0.4 && fraction <= 0.6, `at ${fraction}`)
+      },
+    ),
+  )
+})
+
+test('back-dating by the CA does not make a short-lived certificate due at once', () => {
+  const received = 10_000_000
+  const time = renewalTime({ usableFrom: received, notAfter: received + 60_000 }, policy, 0)
+  assert.equal(time - received, 24_000)
+})
+
+test('two renewals are at least a second apart, whatever the lifetime', () => {
+  for (const lifetime of [-5_000, 0, 1, 500]) {
+    assert.equal(renewalTime({ usableFrom: 0, notAfter: lifetime }, policy, 0), 1_000)
+  }
+})
+
+test('ten thousand identities fetched in one second come back spread: no second has three times the mean', () => {
+  const lifetime = 24 * HOUR
+  const perBucket = new Map<number, number>()
+  for (let index = 0; index < 10_000; index++) {
+    const phase = phaseOf(`spiffe://cluster.local/ns/load/sa/sa-${index}`)
+    const time = renewalTime(
+      { usableFrom: 0, notAfter: lifetime },
+      policy,
+      placeInWindow(phase, ((index * 37) % 100) / 100),
+    )
+    const bucket = Math.floor((time / lifetime - 0.4) * 500)
+    perBucket.set(bucket, (perBucket.get(bucket) ?? 0) + 1)
+  }
+  assert.equal(Math.max(...perBucket.keys()), 99)
+  assert.ok(Math.max(...perBucket.values()) < 3 * 100)
+})
+
+test('an identity keeps its place among the renewals', () => {
+  const identity = 'spiffe://cluster.local/ns/default/sa/web'
+  assert.equal(phaseOf(identity), phaseOf(identity))
+  assert.notEqual(phaseOf(identity), phaseOf('spiffe://cluster.local/ns/default/sa/api'))
+})
+
+test('the wait doubles from half a second to 150 s, each ±20 %', () => {
+  const retry = { minMs: 500, maxMs: 150_000 }
+  assert.deepEqual(
+    [1, 2, 3, 9, 10, 1_000].map(failures => retryDelay(failures, retry, 0.5)),
+    [500, 1_000, 2_000, 128_000, 150_000, 150_000],
+  )
+  assert.equal(retryDelay(1, retry, 0), 400)
+  assert.ok(retryDelay(1, retry, 0.999) <= 600)
+})
+
+test('what is overdue is spread over a tenth of what is left of it, at most ten minutes, and ends before it', () => {
+  assert.equal(overdueTime({ now: 0, notAfter: 10_000 }, 0.5), 500)
+  assert.equal(overdueTime({ now: 0, notAfter: 24 * HOUR }, 0.5), 300_000)
+  assert.equal(overdueTime({ now: 0, notAfter: 24 * HOUR }, 0), 0)
+})

@@ -1,0 +1,60 @@
+/** When to renew and when to try again: pure arithmetic, with time and chance as arguments. */
+import { hash } from 'node:crypto'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+
+/** Two renewals of one identity are at least this far apart, whatever lifetime a CA gives: no hot loop. */
+export const MIN_RENEWAL_INTERVAL_MS = 1_000
+
+/** How much of a renewal's place in the window is drawn anew each time; the rest is the identity's stable phase. */
+const DRAWN_SHARE = 0.1
+
+export interface RotationPolicy {
+  /** Fraction of the remaining lifetime after which to renew, 0 to 1. */
+  readonly ratio: number
+  /** Half-width of the window around `ratio`, as a fraction of the lifetime. */
+  readonly jitter: number
+}
+
+/**
+ * A place in the window of renewal, in [0, 1). The identity's phase spreads a node's renewals evenly over the window,
+ * though all were issued in one second; a little chance keeps two nodes with the same identities apart.
+ */
+export function placeInWindow(phase: number, random: number): number {
+  return (phase + DRAWN_SHARE * random) % 1
+}
+
+/**
+ * The time to renew a certificate: a fraction of what was left of it when it arrived (CAs back-date notBefore by
+ * minutes, so a short-lived one would be due at once otherwise).
+ */
+export function renewalTime(
+  certificate: { readonly usableFrom: number; readonly notAfter: number },
+  policy: RotationPolicy,
+  place: number,
+): number {
+  const lifetime = Math.max(certificate.notAfter - certificate.usableFrom, 0)
+  const fraction = Math.min(Math.max(policy.ratio + policy.jitter * (2 * place - 1), 0), 1)
+  return certificate.usableFrom + Math.max(lifetime * fraction, MIN_RENEWAL_INTERVAL_MS)
+}
+
+/** A stable number in [0, 1) for an identity: its place among the renewals of a node. */
+export function phaseOf(identity: SpiffeId): number {
+  return hash('sha256', identity, 'buffer').readUInt32BE(0) / 2 ** 32
+}
+
+/** When a renewal that fell due while nothing ran is made: spread out, over a part of what is left, at most ten minutes. */
+export function overdueTime(
+  { now, notAfter }: { readonly now: number; readonly notAfter: number },
+  phase: number,
+): number {
+  return now + phase * Math.min((notAfter - now) * 0.1, 600_000)
+}
+
+/** When a leaf follows roots that moved: after they settled, spread out over a part of what is left of it, at most ten minutes. */
+export function followTime(
+  { now, notAfter }: { readonly now: number; readonly notAfter: number },
+  settleMs: number,
+  phase: number,
+): number {
+  return now + settleMs + phase * Math.max(settleMs, Math.min((notAfter - now) * 0.1, 600_000))
+}

@@ -1,0 +1,266 @@
+/** A directory whose files are replaced whole: temporary file, fsync, rename, fsync of the directory. */
+import { randomBytes } from 'node:crypto'
+import { open, readdir, rename, rm, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { retryDelay } from '../time/backoff.ts'
+import type { Clock } from '../time/clock.ts'
+import { Limit } from '../time/limit.ts'
+import { preparePrivateFolder, readPrivateFile, reasonOf, wipeFile } from './private-file.ts'
+
+/** So many changes share one fsync of the directory. */
+const BATCH = 32
+/** libuv has four threads for files and names: a disk that hangs must leave one to look up the CA and read its token. */
+const AT_ONCE = 3
+/** One less, so that reading never waits for all that is to be written. */
+const WRITES_AT_ONCE = 2
+const RETRY = { minMs: 1_000, maxMs: 150_000 }
+/** How long the end waits for a disk that does not answer. */
+const FLUSH_MS = 3_000
+
+const LEFTOVER = /\.[0-9a-f]{12}\.tmp$/
+
+/** `bytes`: what the file is to hold; absent: it is to go. */
+interface Change {
+  readonly name: string
+  /** Whom it concerns, for whoever is told of a failure. */
+  readonly about: string
+  readonly bytes?: Buffer
+  readonly tried: PromiseWithResolvers<void>
+}
+
+/** A change after one try. */
+interface Tried {
+  readonly change: Change
+  readonly error?: unknown
+}
+
+/** Files of mode 0600 by name, changed in the background, the newest change of each only. */
+export class DurableDirectory implements AsyncDisposable {
+  readonly path: string
+  /** What could not be put in order at the start. */
+  readonly warnings: readonly string[]
+  readonly #clock: Clock
+  readonly #disk = new Limit(AT_ONCE)
+  readonly #names: Set<string>
+  readonly #waiting = new Map<string, Change>()
+  readonly #failed = new Map<string, Change>()
+  #working: Promise<void> | undefined
+  #inWork: readonly Change[] = []
+  #failures = 0
+  #retry: Disposable | undefined
+  #isClosed = false
+  onFailure: (about: string, reason: string) => void = () => {}
+
+  private constructor(path: string, clock: Clock, names: readonly string[], warnings: readonly string[]) {
+    this.path = path
+    this.#clock = clock
+    this.#names = new Set(names)
+    this.warnings = warnings
+  }
+
+  /**
+   * Makes the directory (mode 0700) if there is none, takes away what others may do in it, and removes what an
+   * interrupted write has left. Rejects with a {@link StoreError} `unusable-directory` if others can write to it or to a
+   * folder above it, or it cannot be used.
+   */
+  static async open(path: string, clock: Clock): Promise<DurableDirectory> {
+    const warnings = [...(await preparePrivateFolder(path))]
+    const found = await readdir(path)
+    for (const name of found.filter(name => LEFTOVER.test(name))) {
+      try {
+        await wipeFile(join(path, name))
+        await unlink(join(path, name))
+      } catch (error) {
+        warnings.push(`${join(path, name)}, left by an interrupted write, cannot be removed: ${reasonOf(error)}`)
+      }
+    }
+    return new DurableDirectory(
+      path,
+      clock,
+      found.filter(name => !LEFTOVER.test(name)),
+      warnings,
+    )
+  }
+
+  /** Whether the file is there, or will be when what was asked for is done. */
+  has(name: string): boolean {
+    return this.#names.has(name)
+  }
+
+  /** What is in the file, or `undefined` if there is none. Rejects with a {@link StoreError} if it cannot be used. */
+  read(name: string): Promise<Buffer | undefined> {
+    return this.#disk.run(() => readPrivateFile(join(this.path, name), 'ours'))
+  }
+
+  /** Changes that are not safe yet, those that failed included. */
+  get unwritten(): number {
+    return this.#waiting.size + this.#failed.size + this.#inWork.length
+  }
+
+  names(): Iterable<string> {
+    return this.#names
+  }
+
+  /**
+   * Replaces the file; takes `bytes` over and wipes them. Resolves when that is safe, when a later change has taken its
+   * place, or when the first try has failed: that is told to `onFailure`, and tried again.
+   */
+  write(name: string, about: string, bytes: Buffer): Promise<void> {
+    this.#names.add(name)
+    return this.#change({ name, about, bytes, tried: Promise.withResolvers() })
+  }
+
+  /** Overwrites and removes the file, if it is there. */
+  remove(name: string, about: string): void {
+    if (!this.#names.delete(name)) return
+    void this.#change({ name, about, tried: Promise.withResolvers() })
+  }
+
+  /** Tries what is left once more, and waits a few seconds for it at most. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true
+    this.#retry?.[Symbol.dispose]()
+    const late = Promise.withResolvers<void>()
+    using _ = this.#clock.at(this.#clock.now() + FLUSH_MS, () => late.resolve())
+    await Promise.race([this.#flush(), late.promise])
+    for (const change of [...this.#inWork, ...this.#waiting.values()])
+      this.onFailure(
+        change.about,
+        `${join(this.path, change.name)}: the disk took longer than ${FLUSH_MS} ms at the end`,
+      )
+    for (const change of [...this.#waiting.values(), ...this.#failed.values()]) settle(change)
+    this.#waiting.clear()
+    this.#failed.clear()
+  }
+
+  async #flush(): Promise<void> {
+    await this.#working
+    this.#tryAgain()
+    await this.#working
+  }
+
+  #change(change: Change): Promise<void> {
+    if (this.#isClosed) settle(change)
+    else {
+      this.#supersede(change.name)
+      this.#waiting.set(change.name, change)
+      this.#work()
+    }
+    return change.tried.promise
+  }
+
+  #supersede(name: string): void {
+    for (const changes of [this.#waiting, this.#failed]) {
+      const before = changes.get(name)
+      if (before) settle(before)
+      changes.delete(name)
+    }
+  }
+
+  #work(): void {
+    this.#working ??= this.#empty()
+  }
+
+  async #empty(): Promise<void> {
+    while (this.#waiting.size > 0) {
+      this.#inWork = this.#takeBatch()
+      const tried = await this.#apply(this.#inWork)
+      this.#inWork = []
+      for (const each of tried) this.#finish(each)
+    }
+    // Not in a later turn: whoever was told that its change is made may have the next one.
+    this.#working = undefined
+    if (this.#failed.size === 0) this.#failures = 0
+    else this.#planRetry()
+  }
+
+  #takeBatch(): readonly Change[] {
+    const batch: Change[] = []
+    for (const change of this.#waiting.values()) if (batch.push(change) === BATCH) break
+    for (const { name } of batch) this.#waiting.delete(name)
+    return batch
+  }
+
+  async #apply(batch: readonly Change[]): Promise<readonly Tried[]> {
+    const left = batch.values()
+    const tried: Tried[] = []
+    const lane = async (): Promise<void> => {
+      for (const change of left) tried.push(await this.#disk.run(() => this.#try(change)))
+    }
+    await Promise.all(Array.from({ length: WRITES_AT_ONCE }, lane))
+    try {
+      await this.#disk.run(() => this.#syncDirectory())
+      return tried
+    } catch (unsafe) {
+      return tried.map(({ change, error = unsafe }) => ({ change, error }))
+    }
+  }
+
+  async #try(change: Change): Promise<Tried> {
+    const path = join(this.path, change.name)
+    try {
+      if (change.bytes) await replaceFile(path, change.bytes)
+      else {
+        await wipeFile(path)
+        await rm(path, { force: true })
+      }
+      return { change }
+    } catch (error) {
+      return { change, error }
+    }
+  }
+
+  async #syncDirectory(): Promise<void> {
+    await using directory = await open(this.path)
+    await directory.sync()
+  }
+
+  #finish({ change, error }: Tried): void {
+    if (error === undefined || this.#waiting.has(change.name)) {
+      settle(change)
+      return
+    }
+    this.#failed.set(change.name, change)
+    change.tried.resolve()
+    const path = join(this.path, change.name)
+    this.onFailure(change.about, `${path} cannot be ${change.bytes ? 'kept' : 'wiped'}: ${reasonOf(error)}`)
+  }
+
+  #planRetry(): void {
+    if (this.#isClosed) return
+    this.#retry?.[Symbol.dispose]()
+    const at = this.#clock.now() + retryDelay(++this.#failures, RETRY, 0.5)
+    this.#retry = this.#clock.at(at, () => this.#tryAgain())
+  }
+
+  #tryAgain(): void {
+    for (const change of this.#failed.values()) this.#waiting.set(change.name, change)
+    this.#failed.clear()
+    if (this.#waiting.size > 0) this.#work()
+  }
+}
+
+function settle({ bytes, tried }: Change): void {
+  bytes?.fill(0)
+  tried.resolve()
+}
+
+async function replaceFile(path: string, bytes: Buffer): Promise<void> {
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
+  try {
+    await writeSafely(temporary, bytes)
+    await rename(temporary, path)
+  } catch (error) {
+    // What cannot be removed now is at the next start.
+    await rm(temporary, { force: true }).catch(() => {})
+    throw error
+  }
+}
+
+async function writeSafely(path: string, bytes: Buffer): Promise<void> {
+  await using file = await open(path, 'wx', 0o600)
+  // The umask may have taken bits away.
+  await file.chmod(0o600)
+  await file.writeFile(bytes)
+  await file.sync()
+}

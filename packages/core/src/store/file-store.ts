@@ -1,0 +1,206 @@
+/** The store on disk: a directory of mode 0700 with one file of mode 0600 for each identity, and one for the roots. */
+import { hash } from 'node:crypto'
+import { join } from 'node:path'
+import { type KeyVault, plainKeyVault } from '../contract/key-vault.ts'
+import type {
+  BootstrapCertificate,
+  PendingRequests,
+  Store,
+  StoredCertificate,
+  StoreFailure,
+} from '../contract/store.ts'
+import type { StoredRoot } from '../contract/trust-anchor.ts'
+import { MAX_ROOTS, MAX_ROOTS_LENGTH } from '../contract/trust-anchor.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Clock } from '../time/clock.ts'
+import { isListOfText, splitCertificates } from '../x509/pem.ts'
+import { BootstrapPairs } from './bootstrap-pairs.ts'
+import { DurableDirectory } from './durable-directory.ts'
+import { FilePendingRequests } from './file-pending-requests.ts'
+import { readPrivateFile, reasonOf } from './private-file.ts'
+import { decodeStored, encodeStored, locate, numberFact, type StoredFacts, unusable, wiping } from './stored-form.ts'
+
+export interface FileStoreOptions {
+  /** Made if it is not there. */
+  readonly directory: string
+  /** Whose roots are kept. */
+  readonly trustDomain: string
+  readonly clock: Clock
+  /** A directory with pairs (`*.pem`, chain and key) to be served until the CA's first answer. */
+  readonly bootstrap?: string
+  /** Keeps the keys of pending requests in memory. Default: each as it is. */
+  readonly vault?: KeyVault
+}
+
+/** Of all the roots that a trust domain may have, with the facts beside them. */
+const MAX_ROOTS_FILE_BYTES = 2 * MAX_ROOTS_LENGTH
+
+const CERTIFICATE_LABEL = '-----BEGIN CERTIFICATE-----'
+const OURS = /^[0-9a-f]{64}\.(?:pem|pending\.pem|roots\.pem)$/
+
+/** Writes in the background; disposing it writes what is left. */
+export class FileStore implements Store, AsyncDisposable {
+  readonly pending: PendingRequests
+  readonly roots: readonly StoredRoot[]
+  /** What is not used and why, a line each. */
+  readonly warnings: readonly string[]
+  readonly #directory: DurableDirectory
+  readonly #bootstrap: BootstrapPairs
+  readonly #rootsName: string
+  readonly #trustDomainId: string
+  /** Files of the process before that nobody has asked for. */
+  readonly #unclaimed: Set<string>
+  #tell: (name: string, failure: StoreFailure) => void = () => {}
+
+  private constructor(
+    trustDomain: string,
+    parts: {
+      readonly directory: DurableDirectory
+      readonly bootstrap: BootstrapPairs
+      readonly roots: RootsFile
+      readonly vault: KeyVault
+    },
+  ) {
+    const { directory, bootstrap, roots, vault } = parts
+    this.#directory = directory
+    this.#bootstrap = bootstrap
+    this.#rootsName = rootsNameOf(trustDomain)
+    this.#trustDomainId = `spiffe://${trustDomain}`
+    this.#unclaimed = new Set([...directory.names()].filter(name => OURS.test(name) && name !== this.#rootsName))
+    this.roots = roots.roots
+    this.warnings = [...directory.warnings, ...bootstrap.warnings, ...roots.warnings]
+    directory.onFailure = (about, reason) => this.#tell(about, { kind: 'not-stored', reason })
+    this.pending = new FilePendingRequests({
+      directory,
+      vault,
+      nameOf: pendingNameOf,
+      onUnusable: (identity, error) => {
+        const reason = `the request that waits for an approval is begun anew: ${reasonOf(error)}`
+        this.#tell(identity, { kind: 'not-restored', reason })
+      },
+    })
+  }
+
+  /**
+   * Rejects with a {@link StoreError} `unusable-directory` if the directory cannot be made or read, or others can write to
+   * it. What cannot be used in it is left out, and told in `warnings`.
+   */
+  static async open(options: FileStoreOptions): Promise<FileStore> {
+    const { directory: path, trustDomain, clock, bootstrap, vault = plainKeyVault } = options
+    const directory = await DurableDirectory.open(path, clock)
+    const roots = await readRoots(join(path, rootsNameOf(trustDomain)), trustDomain)
+    return new FileStore(trustDomain, { directory, roots, bootstrap: await BootstrapPairs.open(bootstrap), vault })
+  }
+
+  /** Changes that are not on disk yet. */
+  get unwritten(): number {
+    return this.#directory.unwritten
+  }
+
+  claim(identity: SpiffeId): boolean {
+    this.#unclaimed.delete(nameOf(identity))
+    this.#unclaimed.delete(pendingNameOf(identity))
+    return this.#directory.has(nameOf(identity)) || this.#bootstrap.has(identity)
+  }
+
+  async read(identity: SpiffeId): Promise<StoredCertificate | undefined> {
+    const name = nameOf(identity)
+    if (!this.#directory.has(name)) return undefined
+    const file = await this.#directory.read(name)
+    const path = join(this.#directory.path, name)
+    return file && wiping(file, () => locate(path, () => decodeCertificate(file, identity)))
+  }
+
+  bootstrap(identity: SpiffeId): Promise<BootstrapCertificate | undefined> {
+    return this.#bootstrap.read(identity)
+  }
+
+  keep(identity: SpiffeId, { chain, privateKey, ...facts }: StoredCertificate): void {
+    const bytes = encodeStored('certificate', { identity, ...facts }, [privateKey, chain])
+    void this.#directory.write(nameOf(identity), identity, bytes)
+  }
+
+  forget(identity: SpiffeId): void {
+    this.#directory.remove(nameOf(identity), identity)
+    this.#directory.remove(pendingNameOf(identity), identity)
+  }
+
+  keepRoots(roots: readonly StoredRoot[]): void {
+    const facts = roots.map(({ pem: _, ...fact }) => fact)
+    const bytes = encodeStored(
+      'roots',
+      { trustDomain: this.#trustDomainId, roots: facts },
+      roots.map(({ pem }) => Buffer.from(pem)),
+    )
+    void this.#directory.write(this.#rootsName, this.#trustDomainId, bytes)
+  }
+
+  forgetUnclaimed(): void {
+    for (const name of this.#unclaimed) this.#directory.remove(name, this.#trustDomainId)
+    this.#unclaimed.clear()
+  }
+
+  onFailure(listener: (name: string, failure: StoreFailure) => void): void {
+    this.#tell = listener
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#directory[Symbol.asyncDispose]()
+  }
+}
+
+function nameOf(identity: SpiffeId): string {
+  return `${hash('sha256', identity)}.pem`
+}
+
+function pendingNameOf(identity: SpiffeId): string {
+  return `${hash('sha256', identity)}.pending.pem`
+}
+
+function rootsNameOf(trustDomain: string): string {
+  return `${hash('sha256', `spiffe://${trustDomain}`)}.roots.pem`
+}
+
+function decodeCertificate(file: Buffer, identity: SpiffeId): StoredCertificate {
+  const { facts, pem } = decodeStored('certificate', file)
+  if (facts['identity'] !== identity) throw unusable('is of another identity')
+  const end = pem.indexOf(CERTIFICATE_LABEL)
+  if (end <= 0) throw unusable('holds no key and certificate')
+  return {
+    chain: Uint8Array.from(pem.subarray(end)),
+    privateKey: Uint8Array.from(pem.subarray(0, end)),
+    receivedAt: numberFact(facts, 'receivedAt'),
+    place: numberFact(facts, 'place'),
+    isProvisional: facts['isProvisional'] === true,
+    ...(isListOfText(facts['roots']) && { roots: facts['roots'], rootsFor: 'identity' }),
+  }
+}
+
+interface RootsFile {
+  readonly roots: readonly StoredRoot[]
+  readonly warnings: readonly string[]
+}
+
+async function readRoots(path: string, trustDomain: string): Promise<RootsFile> {
+  try {
+    const file = await readPrivateFile(path, 'ours', MAX_ROOTS_FILE_BYTES)
+    return { roots: file ? locate(path, () => decodeRoots(file, trustDomain)) : [], warnings: [] }
+  } catch (error) {
+    return { roots: [], warnings: [`the stored roots are not used: ${reasonOf(error)}. The CA is asked for them.`] }
+  }
+}
+
+function decodeRoots(file: Buffer, trustDomain: string): StoredRoot[] {
+  const { facts, pem } = decodeStored('roots', file)
+  const { roots } = facts
+  if (facts['trustDomain'] !== `spiffe://${trustDomain}`) throw unusable('is of another trust domain')
+  if (!Array.isArray(roots)) throw unusable('has no list of roots')
+  const pems = splitCertificates(pem.toString('latin1'))
+  return roots.slice(0, MAX_ROOTS).map((fact: StoredFacts, index) => ({
+    pem: pems[index] ?? '',
+    learnedAt: numberFact(fact, 'learnedAt'),
+    settlesAt: numberFact(fact, 'settlesAt'),
+    leavesUntil: numberFact(fact, 'leavesUntil'),
+    standing: fact['standing'] === 'listed' || fact['standing'] === 'given-up' ? fact['standing'] : 'inferred',
+  }))
+}

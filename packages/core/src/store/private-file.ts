@@ -1,0 +1,136 @@
+/** Files that hold keys: whether nobody else can have changed or read them, and how they are overwritten. */
+import { close, constants, fstat, open, read, type Stats } from 'node:fs'
+import { chmod, open as openHandle, stat } from 'node:fs/promises'
+import { getSystemErrorMessage, promisify } from 'node:util'
+import { StoreError } from '../contract/store.ts'
+import { checkFile, makeFolder, UntrustedPathError } from '../files/trusted-path.ts'
+
+// A third of the cost of a FileHandle, which counts with ten thousand of them.
+const [openFile, statFile, readBytes, closeFile] = [
+  promisify(open),
+  promisify<number, Stats>(fstat),
+  promisify(read),
+  promisify(close),
+]
+
+/** A chain of the longest length allowed with the largest key is a third of it. */
+const MAX_BYTES = 256 * 1024
+
+const OTHERS_WRITE = 0o022
+const EVERYBODY_WRITES = 0o002
+const OTHERS = 0o077
+
+/** How a file must be to be read. `ours`: it belongs to this user, and nobody else may read it. `operators`: to root, or this user. */
+export type Trust = 'ours' | 'operators'
+
+/**
+ * The whole file, of at most `maxBytes` (default 256 kB), or `undefined` if there is none. Rejects with a {@link StoreError} if it is no regular file, is too
+ * large, has another owner, or others can write to it; `ours`: also if it is a link, or others can read it.
+ */
+export async function readPrivateFile(path: string, trust: Trust, maxBytes = MAX_BYTES): Promise<Buffer | undefined> {
+  let file: number | undefined
+  try {
+    const follow = trust === 'ours' ? constants.O_NOFOLLOW : 0
+    // Opening a FIFO would otherwise wait for its writer.
+    file = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK | follow)
+    const status = await statFile(file)
+    checkStatus(path, status, { trust, maxBytes })
+    if (trust === 'operators') checkFile(path, status)
+    const bytes = Buffer.alloc(status.size)
+    const { bytesRead } = await readBytes(file, bytes, 0, bytes.length, 0)
+    return bytes.subarray(0, bytesRead)
+  } catch (error) {
+    if (error instanceof StoreError) throw error
+    if (error instanceof UntrustedPathError) throw unusableFile(path, `is not used: ${error.message}`, error)
+    if (codeOf(error) === 'ENOENT') return undefined
+    if (codeOf(error) === 'ELOOP') throw unusableFile(path, 'is a symbolic link. Remove it')
+    throw unusableFile(path, `cannot be read: ${reasonOf(error)}`, error)
+  } finally {
+    if (file !== undefined) await closeFile(file)
+  }
+}
+
+/**
+ * Makes `path` a directory of mode 0700 that belongs to this user, and returns what it had to change. Rejects with a
+ * {@link StoreError} `unusable-directory` if others could have put files there, or replace it.
+ */
+export async function preparePrivateFolder(path: string): Promise<readonly string[]> {
+  try {
+    makeFolder(path, 0o700)
+    const { uid, mode } = await stat(path)
+    const self = process.geteuid?.()
+    if (self !== undefined && uid !== self)
+      throw refusal(path, `it belongs to uid ${uid}, and this process runs as ${self}. Run: chown ${self} ${path}`)
+    if (self === undefined || !(mode & OTHERS)) return []
+    // A shared folder, where files of others may already be.
+    if (mode & EVERYBODY_WRITES)
+      throw refusal(path, `everybody can write to it (mode ${formatMode(mode)}). Use a folder of its own below it.`)
+    await chmod(path, 0o700)
+    return [`${path} had mode ${formatMode(mode)}, so that others could look into it: it has mode 0700 now`]
+  } catch (error) {
+    if (error instanceof StoreError) throw error
+    if (error instanceof UntrustedPathError) throw refusal(path, error.message, error)
+    throw refusal(path, `${reasonOf(error)}. Name a directory that this user may write to.`, error)
+  }
+}
+
+function refusal(path: string, reason: string, cause?: unknown): StoreError {
+  return new StoreError('unusable-directory', `Cannot keep secrets in ${path}: ${reason}`, { cause })
+}
+
+/** Overwrites what is in the file, if there is one. What a copy-on-write file system or the drive keeps of it stays. */
+export async function wipeFile(path: string): Promise<void> {
+  try {
+    await using file = await openHandle(path, constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    const status = await file.stat()
+    if (!status.isFile()) return
+    await file.write(new Uint8Array(Math.min(status.size, MAX_BYTES)))
+    await file.datasync()
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT' && codeOf(error) !== 'ELOOP') throw error
+  }
+}
+
+/** What the system says, without the path: that of a temporary file is another each time. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof Error && 'errno' in error && typeof error.errno === 'number')
+    return `${codeOf(error)}, ${getSystemErrorMessage(error.errno)}`
+  return error instanceof Error ? error.message : String(error)
+}
+
+function checkStatus(
+  path: string,
+  { uid, mode, size }: Stats,
+  { trust, maxBytes }: { readonly trust: Trust; readonly maxBytes: number },
+): void {
+  const self = process.geteuid?.()
+  if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw unusableFile(path, 'is no regular file. Remove it')
+  if (size > maxBytes) throw unusableFile(path, `is ${size} bytes, more than ${maxBytes}`)
+  if (mode & OTHERS_WRITE)
+    throw unusableFile(path, `can be written by others (mode ${formatMode(mode)}): find out who has, then remove it`)
+  // In a sticky folder, as a mounted Secret's is, only the owner tells who wrote it.
+  const isForeign = self !== undefined && uid !== self
+  if (trust === 'operators') {
+    if (isForeign && uid !== 0)
+      throw unusableFile(
+        path,
+        `belongs to uid ${uid}, neither root nor ${self}: if it is good, run chown ${self} ${path}`,
+      )
+    return
+  }
+  if (isForeign) throw unusableFile(path, `belongs to uid ${uid}, not to ${self}. Remove it`)
+  if (mode & OTHERS)
+    throw unusableFile(path, `can be read by others (mode ${formatMode(mode)}): its key may be known. Remove it`)
+}
+
+function unusableFile(path: string, reason: string, cause?: unknown): StoreError {
+  return new StoreError('unusable-entry', `${path} ${reason}`, { cause })
+}
+
+function formatMode(mode: number): string {
+  return (mode & 0o7777).toString(8).padStart(4, '0')
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
+}

@@ -1,0 +1,79 @@
+/**
+ * How a stored file is written: a line with its kind and the SHA-256 of the rest, a line of JSON, then PEM blocks, which
+ * `openssl` finds behind them. A file is one whole: a key cannot part from its certificate.
+ */
+import { hash } from 'node:crypto'
+import { StoreError } from '../contract/store.ts'
+import { reasonOf } from './private-file.ts'
+
+/** What a file of the store holds. */
+export type StoredKind = 'certificate' | 'pending' | 'roots'
+
+const FORM = 'livery-store/1'
+const NEWLINE = 0x0a
+
+/** The facts beside the PEM blocks, none of them secret. */
+export type StoredFacts = Readonly<Record<string, unknown>>
+
+/** The bytes of a file. Whoever gets them wipes them, since `blocks` may hold a key. */
+export function encodeStored(kind: StoredKind, facts: StoredFacts, blocks: readonly Uint8Array[]): Buffer {
+  const parts: Uint8Array[] = [Buffer.from(`${JSON.stringify(facts)}\n`)]
+  for (const block of blocks) {
+    parts.push(block)
+    if (block.at(-1) !== NEWLINE) parts.push(Uint8Array.of(NEWLINE))
+  }
+  const body = Buffer.concat(parts)
+  const file = Buffer.concat([Buffer.from(`${FORM} ${kind} ${hash('sha256', body)}\n`), body])
+  body.fill(0)
+  return file
+}
+
+/** Reads what `encodeStored` wrote; throws a {@link StoreError} if it is anything else. `pem` shares the memory of `file`. */
+export function decodeStored(kind: StoredKind, file: Buffer): { readonly facts: StoredFacts; readonly pem: Buffer } {
+  const headEnd = file.indexOf(NEWLINE)
+  const [form, found, digest] = file.toString('latin1', 0, Math.min(Math.max(headEnd, 0), 200)).split(' ')
+  if (form !== FORM) throw unusable(`is not in the form ${FORM}: another version or another program wrote it`)
+  if (found !== kind) throw unusable(`is of another kind than ${kind}`)
+  const body = file.subarray(headEnd + 1)
+  if (hash('sha256', body) !== digest) throw unusable('is cut short or was changed: its checksum does not fit')
+  const factsEnd = body.indexOf(NEWLINE)
+  return { facts: parseFacts(body.toString('utf8', 0, factsEnd)), pem: body.subarray(factsEnd + 1) }
+}
+
+function parseFacts(line: string): StoredFacts {
+  try {
+    return JSON.parse(line)
+  } catch {
+    // The cause quotes what it could not read.
+    throw unusable('has no facts that can be read')
+  }
+}
+
+/** A fact, if it is of the type that it should be. */
+export function numberFact(facts: StoredFacts, key: string): number {
+  const value = facts[key]
+  if (typeof value !== 'number' || !Number.isFinite(value)) throw unusable(`has no ${key}`)
+  return value
+}
+
+export function unusable(reason: string): StoreError {
+  return new StoreError('unusable-entry', reason)
+}
+
+/** Says of which file it is that it cannot be used. */
+export function locate<T>(path: string, decode: () => T): T {
+  try {
+    return decode()
+  } catch (error) {
+    throw new StoreError('unusable-entry', `${path} ${reasonOf(error)}`, { cause: error })
+  }
+}
+
+/** Wipes a file's bytes once they were read, whatever was found. */
+export function wiping<T>(file: Buffer, decode: () => T): T {
+  try {
+    return decode()
+  } finally {
+    file.fill(0)
+  }
+}

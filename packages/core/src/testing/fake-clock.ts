@@ -1,0 +1,72 @@
+/** A clock that moves when told, for tests: nothing waits in real time, and a test can wait until code waits. */
+import { setImmediate } from 'node:timers/promises'
+import type { Clock } from '../time/clock.ts'
+
+interface Deadline {
+  readonly time: number
+  readonly task: () => void
+}
+
+/** Starts at 2026-01-01T00:00:00Z unless told otherwise. */
+export class FakeClock implements Clock {
+  #now: number
+  readonly #deadlines = new Set<Deadline>()
+  readonly #waiters = new Set<() => void>()
+
+  constructor(now: number = Date.UTC(2026, 0, 1)) {
+    this.#now = now
+  }
+
+  now(): number {
+    return this.#now
+  }
+
+  at(time: number, task: () => void): Disposable {
+    const deadline = { time, task }
+    this.#deadlines.add(deadline)
+    for (const wake of this.#waiters) wake()
+    return { [Symbol.dispose]: () => void this.#deadlines.delete(deadline) }
+  }
+
+  /** The times that somebody waits for, earliest first. */
+  deadlines(): readonly number[] {
+    return [...this.#deadlines].map(deadline => deadline.time).sort((a, b) => a - b)
+  }
+
+  /** Moves time forward, running each task at its own time and letting what it started go on in between. */
+  async advance(ms: number): Promise<void> {
+    const end = this.#now + ms
+    for (let next = this.#earliest(); next && next.time <= end; next = this.#earliest()) {
+      this.#now = Math.max(this.#now, next.time)
+      this.#deadlines.delete(next)
+      next.task()
+      await setImmediate()
+    }
+    this.#now = end
+    await setImmediate()
+  }
+
+  /** Moves the wall clock without running anything, as a set clock or a sleeping machine does; `advance(0)` is the tick. */
+  jump(ms: number): void {
+    this.#now += ms
+  }
+
+  /** Resolves once somebody waits for a time that `matches`. */
+  async waitForDeadline(matches: (time: number) => boolean): Promise<void> {
+    while (![...this.#deadlines].some(deadline => matches(deadline.time))) {
+      await new Promise<void>(resolve => {
+        const wake = () => {
+          this.#waiters.delete(wake)
+          resolve()
+        }
+        this.#waiters.add(wake)
+      })
+    }
+  }
+
+  #earliest(): Deadline | undefined {
+    let earliest: Deadline | undefined
+    for (const deadline of this.#deadlines) if (!earliest || deadline.time < earliest.time) earliest = deadline
+    return earliest
+  }
+}

@@ -1,0 +1,131 @@
+/** What is left of the texts of plugins and CAs. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { CAError } from '../contract/ca-client.ts'
+import { asShownCAError } from '../contract/ca-failure.ts'
+import { oneLine, scrub } from './scrub.ts'
+
+const BASE64 = 'MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj'
+
+test('nothing that looks like a credential is left', () => {
+  const hidden: readonly (readonly [string, string])[] = [
+    ['sent Bearer abc.def to', 'sent bearer [token] to'],
+    ['Authorization: Basic dXNlcjpwYXNz!', 'authorization: [secret]'],
+    ['xeyJhbGciOi.eyJzdWI', 'x[token]'],
+    ['vault hvs.CAESIJlU9JMYEhOPYv4igdhm9PnZDrabYTobQ4Ymnlq1qY', 'vault [token]'],
+    ['login password=hunter2&x=1', 'login password=[secret]&x=1'],
+    ['{"password": "hunter2"}', '{"password"=[secret]"}'],
+    ['client_secret=hunter2 x', 'client_secret=[secret] x'],
+    ['{"access_token":"abc","x":1}', '{"access_token=[secret]","x":1}'],
+    ['https://user:hunter2@ca.example/x', 'https://[secret]@ca.example/x'],
+    [`-----BEGIN EC PRIVATE KEY-----\n${BASE64}\n-----END EC PRIVATE KEY-----\nx`, '[private key] x'],
+    [`-----BEGIN PRIVATE KEY-----\n${BASE64}`, '[private key]'],
+    [`-----BEGIN CERTIFICATE-----\n${BASE64}\n-----END CERTIFICATE----- x`, '[PEM] x'],
+    [`key ${BASE64} x`, 'key [removed] x'],
+    ['eyJhb\u200bGciOi.eyJzdWI', '[token]'],
+  ]
+  for (const [text, shown] of hidden) assert.equal(scrub(text), shown)
+})
+
+test('what a reader needs is left: identities, paths, hashes and sentences', () => {
+  for (const text of [
+    'spiffe://cluster.local/ns/default/sa/a-service-account-with-a-very-long-name-0123456789',
+    '/etc/livery/a/rather/long/path/to/some/certificate-of-a-ca-2026.pem: the tokenFile is missing',
+    'sha256 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+    'token: expired. Basic constraints of the CA are missing',
+  ])
+    assert.equal(scrub(text), text)
+})
+
+test('it is one line without control characters, directions and halves of characters', () => {
+  assert.equal(scrub('a\u001b[31mred\u009b0m\r\n\u2028b\u2029\u202eevil\u2066\ud800\u0000'), 'a [31mred 0m b evil')
+  assert.equal(oneLine('\tx\u0007y '), 'x y')
+})
+
+test('whatever was thrown has a text, and takes no longer than others', () => {
+  const cyclic = new Error('cycle')
+  cyclic.cause = cyclic
+  const evil = {
+    toString() {
+      throw new Error('Bearer abc')
+    },
+  }
+  const revoked = Proxy.revocable({}, {})
+  revoked.revoke()
+  assert.equal(scrub(cyclic), 'cycle')
+  assert.equal(scrub(Symbol('x')), 'Symbol(x)')
+  for (const thrown of [
+    evil,
+    Object.create(null),
+    revoked.proxy,
+    Object.defineProperty(new Error(), 'message', { get: () => evil.toString() }),
+  ])
+    assert.match(scrub(thrown), /has no text/)
+  const started = performance.now()
+  for (const part of [
+    'x',
+    ' ',
+    '.',
+    'a-',
+    'Bearer ',
+    'eyJ',
+    'eyJ.',
+    '-----BEGIN ',
+    '-----BEGIN PRIVATE KEY-----',
+    'password',
+    'token="',
+    '://',
+    '://a:',
+    'Ab1',
+    '\u001b',
+    '\ud800',
+    'authorization:',
+  ])
+    assert.ok(scrub(part.repeat(100_000_000 / part.length)).length <= 1_000)
+  assert.ok(performance.now() - started < 15_000)
+})
+
+test('nothing of a known secret is left, however the peer that quotes it has encoded it', () => {
+  const secret = 'hvs.Ab/1+c=="d&e'
+  const html = secret.replaceAll('&', '&#38;').replaceAll('"', '&#x22;')
+  for (const form of [
+    secret,
+    encodeURIComponent(secret),
+    encodeURIComponent(secret).toLowerCase().replace('ab', 'Ab'),
+    JSON.stringify(secret).slice(1, -1),
+    secret.replaceAll('/', '\\/').replaceAll('+', '\\u002B').replaceAll('=', '\\x3d'),
+    html,
+    Buffer.from(secret).toString('hex'),
+    Buffer.from(secret).toString('hex').toUpperCase(),
+  ])
+    assert.equal(scrub(`it was <${form}>`, { secrets: [secret] }), 'it was <[secret]>', form)
+  for (const before of ['', 'u:', 'u'])
+    for (const encoding of ['base64', 'base64url'] as const) {
+      const form = Buffer.from(`${before}s3cret of 16 by:`).toString(encoding)
+      const shown = scrub(`it was ${form}`, { secrets: ['s3cret of 16 by:'] })
+      assert.match(shown, /^it was .{0,3}\[secret\].{0,3}$/, form)
+    }
+})
+
+test('a secret at the end of what is looked at is not shown in part', () => {
+  const text = `${'x '.repeat(8_188)}s.secret-token-of-the-plugin and more`
+  assert.doesNotMatch(scrub(text, { maxLength: 20_000, secrets: ['s.secret-token-of-the-plugin'] }), /s\.|token/)
+})
+
+test('an error of a plugin is shown with its checked code and scrubbed text, and nothing else of it', () => {
+  const cause = new Error('Bearer abc')
+  const shown = asShownCAError(new CAError('denied', 'no\nBearer abc', { retryAfterMs: 5, cause }))
+  assert.deepEqual(
+    [shown.code, shown.message, shown.retryable, shown.retryAfterMs, shown.cause],
+    ['denied', 'no bearer [token]', false, 5, undefined],
+  )
+  const forged = Object.assign(new CAError('denied', 'x'), { code: '\u001b[2J', retryAfterMs: Number.NaN })
+  assert.deepEqual([asShownCAError(forged).code, asShownCAError(forged).message], ['unavailable', 'x'])
+  const trap = Object.defineProperty(new CAError('denied', 'x'), 'code', {
+    get() {
+      throw new Error('no')
+    },
+  })
+  assert.equal(asShownCAError(trap, 'before: ').message, 'before: x')
+  assert.equal(asShownCAError('Bearer abc').message, 'bearer [token]')
+})

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { heapGrowth } from '../../test/heap-growth.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { SystemClock } from './clock.ts'
+
+const DAY_MS = 86_400_000
+
+test('tasks run in the order of their times, never inside the call that planned them', async () => {
+  using clock = new SystemClock()
+  const ran: string[] = []
+  const now = clock.now()
+  await new Promise<void>(resolve => {
+    clock.at(now + 20, () => ran.push('later') && resolve())
+    clock.at(now - 1_000, () => ran.push('overdue'))
+    clock.at(now + 5, () => ran.push('soon'))
+    assert.deepEqual(ran, [])
+  })
+  assert.deepEqual(ran, ['overdue', 'soon', 'later'])
+})
+
+test('a disposed task never runs, and the rest still do', async () => {
+  using clock = new SystemClock()
+  await new Promise<void>((resolve, reject) => {
+    clock.at(clock.now() + 10, resolve)
+    clock.at(clock.now() + 5, () => reject(new Error('ran')))[Symbol.dispose]()
+  })
+})
+
+test('a deadline ten years ahead neither fires at once nor overflows setTimeout', async () => {
+  using clock = new SystemClock()
+  const warnings: Error[] = []
+  const onWarning = (warning: Error) => warnings.push(warning)
+  process.on('warning', onWarning)
+  let fired = false
+  clock.at(clock.now() + 3_650 * DAY_MS, () => {
+    fired = true
+  })
+  await new Promise<void>(resolve => void clock.at(clock.now() + 20, resolve))
+  process.off('warning', onWarning)
+  assert.equal(fired, false)
+  assert.deepEqual(warnings, [])
+})
+
+test('a clock without deadlines keeps no timer, so that the process can end', () => {
+  using clock = new SystemClock()
+  const before = process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length
+  const deadline = clock.at(clock.now() + DAY_MS, () => {})
+  assert.equal(process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length, before + 1)
+  deadline[Symbol.dispose]()
+  assert.equal(process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length, before)
+})
+
+test('a clock whose last live deadline has run keeps no timer for disposed ones', async () => {
+  using clock = new SystemClock()
+  const before = process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length
+  const disposed = clock.at(clock.now() + DAY_MS, () => {})
+  const ran = new Promise<void>(resolve => void clock.at(clock.now() + 5, resolve))
+  disposed[Symbol.dispose]()
+  await ran
+  assert.equal(process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length, before)
+})
+
+test('a thousand deadlines in random order run sorted', async () => {
+  using clock = new SystemClock()
+  const start = clock.now() - 10_000
+  const times: number[] = []
+  await new Promise<void>(resolve => {
+    for (let index = 0; index < 1_000; index++) {
+      const time = start + ((index * 7_919) % 1_000)
+      clock.at(time, () => {
+        times.push(time)
+        if (times.length === 1_000) resolve()
+      })
+    }
+  })
+  assert.deepEqual(
+    times,
+    times.toSorted((a, b) => a - b),
+  )
+})
+
+test('disposed deadlines do not pile up until their time, and those between them still run', async () => {
+  using clock = new SystemClock()
+  const ran: number[] = []
+  const done = Promise.withResolvers<void>()
+  const growth = heapGrowth(() => {
+    for (let index = 0; index < 200_000; index++) {
+      clock.at(clock.now() + DAY_MS + index, () => assert.fail('a disposed task ran'))[Symbol.dispose]()
+      if (index % 20_000 === 0) clock.at(index, () => ran.push(index) === 10 && done.resolve())
+    }
+  })
+  assert.ok(growth < 5_000_000, `${growth} bytes are left`)
+  await done.promise
+  assert.deepEqual(
+    ran,
+    Array.from({ length: 10 }, (_, index) => index * 20_000),
+  )
+})
+
+test('the fake clock runs what is due at its own time, also what a task plans in between', async () => {
+  const clock = new FakeClock(0)
+  const seen: number[] = []
+  clock.at(100, () => {
+    seen.push(clock.now())
+    clock.at(150, () => seen.push(clock.now()))
+  })
+  await clock.advance(200)
+  assert.deepEqual(seen, [100, 150])
+  assert.equal(clock.now(), 200)
+})
+
+test('the fake clock jumps as a sleeping machine does: what was missed runs at the next tick', async () => {
+  const clock = new FakeClock(0)
+  const seen: number[] = []
+  clock.at(100, () => seen.push(clock.now()))
+  clock.jump(5_000)
+  assert.deepEqual(seen, [])
+  await clock.advance(0)
+  assert.deepEqual(seen, [5_000])
+})

@@ -1,0 +1,63 @@
+/** Roots that count for one identity only, as those in its folder do: no other identity trusts them. */
+
+import type { TrustBundleSecret } from '../identity/secret-item.ts'
+import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import { RootBudget } from './root-budget.ts'
+import { bundleSecret, TrustBundle } from './trust-bundle.ts'
+
+/** All roots of one identity, in characters of PEM: they fit into its file in the store, and 100 folders do not use up the budget. */
+const MAX_LENGTH = 131_072
+
+export class OwnRoots {
+  readonly #settleMs: number
+  readonly #bundles = new Map<SpiffeId, TrustBundle>()
+  readonly #budget = new RootBudget()
+
+  constructor(settleMs: number) {
+    this.#settleMs = settleMs
+  }
+
+  bundle(identity: SpiffeId): TrustBundle | undefined {
+    return this.#bundles.get(identity)
+  }
+
+  entries(): IterableIterator<[SpiffeId, TrustBundle]> {
+    return this.#bundles.entries()
+  }
+
+  /** The bundle of the identity, new if it has none. */
+  open(identity: SpiffeId): TrustBundle {
+    const present = this.#bundles.get(identity)
+    if (present) return present
+    const bundle = new TrustBundle(trustDomainOf(identity), this.#settleMs, {
+      owner: identity,
+      maxLength: MAX_LENGTH,
+      budget: this.#budget,
+    })
+    this.#bundles.set(identity, bundle)
+    return bundle
+  }
+
+  forget(identity: SpiffeId): TrustBundle | undefined {
+    const bundle = this.#bundles.get(identity)
+    bundle?.clear()
+    this.#bundles.delete(identity)
+    return bundle
+  }
+}
+
+/** The latest union with each, since thousands of identities have the same own roots. */
+const unions = new WeakMap<
+  TrustBundleSecret,
+  { readonly other: TrustBundleSecret; readonly union: TrustBundleSecret }
+>()
+
+/** What an identity trusts: its own roots, and those of its trust domain. */
+export function unionOf(own: TrustBundle | undefined, domain: TrustBundle | undefined): TrustBundleSecret | undefined {
+  if (!own?.secret || !domain?.secret) return own?.secret ?? domain?.secret
+  const known = unions.get(own.secret)
+  if (known?.other === domain.secret) return known.union
+  const union = bundleSecret(own.trustDomain, [...own.anchors(), ...domain.anchors()])
+  unions.set(own.secret, { other: domain.secret, union })
+  return union
+}

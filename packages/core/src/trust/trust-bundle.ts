@@ -1,0 +1,239 @@
+/** The roots of one trust domain, and how they come and go: first old ∪ new, the old one last. */
+
+import { createHash } from 'node:crypto'
+import type { Standing, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
+import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from '../contract/trust-anchor.ts'
+import { TrustBundleSecret } from '../identity/secret-item.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { RootBudget } from './root-budget.ts'
+import { nameOf, type RootReader } from './root-reader.ts'
+
+interface Held {
+  readonly anchor: TrustAnchor
+  standing: Standing
+  /** Leaves in use or waiting that chain to it. */
+  leases: number
+  /** The latest notAfter of a leaf seen under it. */
+  leavesUntil: number
+}
+
+/** What {@link TrustBundle.learn} did. */
+export interface Learned {
+  readonly added: readonly TrustAnchor[]
+  /** Fingerprints of the roots that the CA no longer lists, new since the last time. */
+  readonly givenUp: readonly string[]
+  /** Why certificates were left out. */
+  readonly rejected: readonly string[]
+}
+
+export interface TrustBundleOptions {
+  /** The identity for which alone its roots count. Default: none, they count for the trust domain. */
+  readonly owner?: SpiffeId
+  /** Of the PEM of all, in characters. Default: 1 MB. */
+  readonly maxLength?: number
+  /** What it shares with other bundles. */
+  readonly budget?: RootBudget
+}
+
+/**
+ * Roots compared by the SHA-256 of their DER, never by bytes or order: at most 100, of 1 MB of PEM together, whatever
+ * brought them and whenever.
+ */
+export class TrustBundle {
+  readonly trustDomain: string
+  readonly owner: SpiffeId | undefined
+  readonly #settleMs: number
+  readonly #maxLength: number
+  readonly #budget: RootBudget | undefined
+  readonly #held = new Map<string, Held>()
+  /** Of the PEM of all that are held. */
+  #length = 0
+  #secret: TrustBundleSecret | undefined
+
+  /** `settleMs`: how long peers get to learn a new root before leaves under it are served. */
+  constructor(
+    trustDomain: string,
+    settleMs: number,
+    { owner, maxLength = MAX_ROOTS_LENGTH, budget }: TrustBundleOptions = {},
+  ) {
+    this.owner = owner
+    this.trustDomain = trustDomain
+    this.#settleMs = settleMs
+    this.#maxLength = maxLength
+    this.#budget = budget
+  }
+
+  /** What SDS hands out, or `undefined` while no root is known. */
+  get secret(): TrustBundleSecret | undefined {
+    return this.#secret
+  }
+
+  anchors(): readonly TrustAnchor[] {
+    return [...this.#held.values()].map(held => held.anchor)
+  }
+
+  anchor(fingerprint: string): TrustAnchor | undefined {
+    return this.#held.get(fingerprint)?.anchor
+  }
+
+  isGivenUp(fingerprint: string): boolean {
+    return this.#held.get(fingerprint)?.standing === 'given-up'
+  }
+
+  /**
+   * Adds roots; never removes one that has not expired. `listed`: the CA lists them. `complete`: it trusts these and no
+   * others, so that the missing ones may go once nothing needs them. Where the bundle is full, the first ones are taken.
+   */
+  learn(
+    roots: readonly Root[],
+    { listed, complete, now }: { readonly listed: boolean; readonly complete: boolean; readonly now: number },
+  ): Learned {
+    const settlesAt = this.#held.size === 0 ? now : now + this.#settleMs
+    const added: TrustAnchor[] = []
+    const rejected: string[] = []
+    for (const root of roots) {
+      const held = this.#held.get(root.fingerprint)
+      if (held) {
+        if (listed) held.standing = 'listed'
+        continue
+      }
+      if (!this.#makeRoom(root, now)) {
+        rejected.push(`${nameOf(root.certificate)} has no place beside the ${this.#held.size} that are trusted`)
+        continue
+      }
+      const anchor = { ...root, learnedAt: now, settlesAt }
+      this.#hold({ anchor, standing: listed ? 'listed' : 'inferred', leases: 0, leavesUntil: 0 })
+      added.push(anchor)
+    }
+    // A list without one good root is a fault at the CA, not a wish to trust nobody.
+    const givenUp = complete && roots.length > 0 ? this.#giveUpAllBut(new Set(roots.map(root => root.fingerprint))) : []
+    if (added.length > 0) this.#rebuild()
+    return { added, givenUp, rejected }
+  }
+
+  /** Takes up the roots of the previous process, as they were. Gives why some were left out. */
+  restore(roots: readonly StoredRoot[], reader: RootReader, now: number): readonly string[] {
+    const rejected: string[] = []
+    for (const { pem, learnedAt, settlesAt, standing, leavesUntil } of roots.slice(0, MAX_ROOTS)) {
+      const root = pem.length > MAX_ROOTS_LENGTH - this.#length ? 'there is no place for it' : reader.readOne(pem)
+      if (typeof root === 'string' || root.notAfter <= now) {
+        rejected.push(typeof root === 'string' ? root : `${nameOf(root.certificate)} has expired`)
+        continue
+      }
+      const anchor = {
+        ...root,
+        learnedAt: Math.min(learnedAt, now),
+        settlesAt: Math.min(settlesAt, now + this.#settleMs),
+      }
+      this.#hold({ anchor, standing, leases: 0, leavesUntil })
+    }
+    if (this.#held.size > 0) this.#rebuild()
+    return rejected
+  }
+
+  /** Lets go of all; the bundle is not used again. */
+  clear(): void {
+    for (const { anchor } of this.#held.values()) this.#drop(anchor)
+    this.#secret = undefined
+  }
+
+  /** What `restore` takes up. */
+  stored(): readonly StoredRoot[] {
+    return [...this.#held.values()].map(({ anchor: { pem, learnedAt, settlesAt }, standing, leavesUntil }) => ({
+      pem,
+      learnedAt,
+      settlesAt,
+      standing,
+      leavesUntil,
+    }))
+  }
+
+  /** Keeps a root while a leaf under it, valid until `notAfter`, is in use or waits; dispose it when the leaf goes. */
+  lease(fingerprint: string, notAfter: number): Disposable {
+    const held = this.#held.get(fingerprint)
+    if (!held) throw new TypeError(`Cannot lease root ${fingerprint}: the bundle does not hold it`)
+    held.leases++
+    held.leavesUntil = Math.max(held.leavesUntil, notAfter)
+    return { [Symbol.dispose]: () => void held.leases-- }
+  }
+
+  /**
+   * Drops the roots that nothing needs any more: given up by the CA, or expired, or (where the CA tells no list) with a
+   * newer one in use and every leaf that was seen under them past its end. Never one that is leased, never the last
+   * one. Returns whether any went.
+   */
+  prune(now: number): boolean {
+    const newestInUse = Math.max(...[...this.#held.values()].map(held => (held.leases > 0 ? held.anchor.learnedAt : 0)))
+    const size = this.#held.size
+    for (const { anchor, standing, leases, leavesUntil } of this.#held.values()) {
+      if (leases > 0 || this.#held.size === 1) continue
+      const superseded = standing === 'inferred' && leavesUntil <= now && anchor.learnedAt < newestInUse
+      if (standing === 'given-up' || anchor.notAfter <= now || superseded) this.#drop(anchor)
+    }
+    if (this.#held.size === size) return false
+    this.#rebuild()
+    return true
+  }
+
+  /** Only what has expired and is not in use gives way: who could have others evicted would choose what is trusted. */
+  #makeRoom(root: Root, now: number): boolean {
+    const fits = () => this.#held.size < MAX_ROOTS && this.#length + root.pem.length <= this.#maxLength
+    if (!fits()) {
+      for (const { anchor, leases } of this.#held.values())
+        if (leases === 0 && anchor.notAfter <= now) this.#drop(anchor)
+      this.#rebuild()
+    }
+    return fits() && (this.#budget?.take(root) ?? true)
+  }
+
+  #hold(held: Held): void {
+    const { fingerprint, pem } = held.anchor
+    if (this.#held.has(fingerprint)) return
+    this.#held.set(fingerprint, held)
+    this.#length += pem.length
+  }
+
+  #drop(anchor: TrustAnchor): void {
+    if (!this.#held.delete(anchor.fingerprint)) return
+    this.#length -= anchor.pem.length
+    this.#budget?.release(anchor)
+  }
+
+  #giveUpAllBut(listed: ReadonlySet<string>): string[] {
+    const givenUp: string[] = []
+    for (const [fingerprint, held] of this.#held) {
+      if (listed.has(fingerprint) || held.standing === 'given-up') continue
+      held.standing = 'given-up'
+      givenUp.push(fingerprint)
+    }
+    return givenUp
+  }
+
+  #rebuild(): void {
+    this.#secret = bundleSecret(this.trustDomain, this.anchors())
+  }
+}
+
+const MAX_SECRETS = 16
+const secrets = new Map<string, TrustBundleSecret>()
+
+/** The secret of these roots, in any order. Thousands of identities have the same ones: the latest are kept once. */
+export function bundleSecret(trustDomain: string, roots: readonly Root[]): TrustBundleSecret {
+  const byFingerprint = new Map(roots.map(root => [root.fingerprint, root]))
+  const sorted = [...byFingerprint.values()].sort((a, b) => (a.fingerprint < b.fingerprint ? -1 : 1))
+  const hash = createHash('sha256')
+  for (const { fingerprint } of sorted) hash.update(fingerprint)
+  const version = hash.digest('hex')
+  const key = `${trustDomain} ${version}`
+  const known = secrets.get(key)
+  if (known) return known
+  const secret = new TrustBundleSecret({
+    trustDomain,
+    version,
+    trustedCa: Buffer.from(sorted.map(({ pem }) => pem).join('')),
+  })
+  const [oldest] = secrets.keys()
+  if (oldest !== undefined && secrets.size >= MAX_SECRETS) secrets.delete(oldest)
+  secrets.set(key, secret)
+  return secret
+}

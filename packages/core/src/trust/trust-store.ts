@@ -1,0 +1,343 @@
+/**
+ * The trust bundles, one per trust domain, fed by the CA's own list and by the roots that come with certificates, and those
+ * of single identities.
+ */
+
+import { type CAClient, CAError, type IssuedCertificate } from '../contract/ca-client.ts'
+import { asShownCAError } from '../contract/ca-failure.ts'
+import type { LedgerEvent } from '../contract/secret-event.ts'
+import type { Store } from '../contract/store.ts'
+import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
+import type { TrustBundleSecret } from '../identity/secret-item.ts'
+import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import { type RetryPolicy, retryDelay } from '../time/backoff.ts'
+import type { Clock } from '../time/clock.ts'
+import { untilAborted } from '../time/until-aborted.ts'
+import { isListOfText } from '../x509/pem.ts'
+import { OwnRoots, unionOf } from './own-roots.ts'
+import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
+import { type Learned, TrustBundle } from './trust-bundle.ts'
+
+/** How often a CA that cannot tell of changes by itself is asked for its roots. */
+const POLL_MS = 5 * 60_000
+/** The most trust domains of which roots are held. */
+const MAX_TRUST_DOMAINS = 100
+
+export interface TrustStoreOptions {
+  readonly ca: CAClient
+  readonly clock: Clock
+  readonly random: () => number
+  readonly trustDomain: string
+  readonly settleMs: number
+  readonly timeoutMs: number
+  readonly retry: RetryPolicy
+  /** Has the roots of the trust domain from the process before, and keeps them for the next. */
+  readonly store?: Store | undefined
+  readonly record: (name: string, event: LedgerEvent) => void
+  /** Called when roots came or were given up: leaves should follow. */
+  readonly onRootsMoved: (trustDomain: string, learned: Learned) => void
+}
+
+/** What an answer brought along. Nothing of it is trusted before the answer is accepted. */
+export interface OfferedRoots extends Pick<ReadRoots, 'roots' | 'rejected' | 'isWhole'> {
+  readonly identity: SpiffeId
+  readonly isOwn: boolean
+}
+
+/** A root that is trusted, and the bundle that holds it. */
+export interface AcceptedRoot {
+  readonly bundle: TrustBundle
+  readonly anchor: TrustAnchor
+}
+
+type Listener = (secret: TrustBundleSecret | undefined) => void
+
+export class TrustStore implements Disposable {
+  /** Resolves when the CA has told its list for the first time, or has failed to, or has none. */
+  readonly firstAsked: Promise<void>
+  readonly #options: TrustStoreOptions
+  readonly #reader = new RootReader()
+  readonly #bundles = new Map<string, TrustBundle>()
+  readonly #own: OwnRoots
+  readonly #listeners: Listeners<string> = new Map()
+  /** By the identity as which they ask. */
+  readonly #ownListeners: Listeners<SpiffeId> = new Map()
+  readonly #prunes = new Map<TrustBundle, Disposable>()
+  readonly #closed = new AbortController()
+  #refreshing: Promise<void> | undefined
+  #refreshingAgain: Promise<void> | undefined
+  #nextRefresh: Disposable | undefined
+  #failures = 0
+
+  constructor(options: TrustStoreOptions) {
+    this.#options = options
+    this.#own = new OwnRoots(options.settleMs)
+    if (options.store) this.#restore(options.store)
+    this.firstAsked = this.refresh()
+  }
+
+  bundle(trustDomain: string): TrustBundle | undefined {
+    return this.#bundles.get(trustDomain)
+  }
+
+  bundles(): Iterable<TrustBundle> {
+    return this.#bundles.values()
+  }
+
+  ownBundles(): Iterable<readonly [SpiffeId, TrustBundle]> {
+    return this.#own.entries()
+  }
+
+  ownBundle(identity: SpiffeId): TrustBundle | undefined {
+    return this.#own.bundle(identity)
+  }
+
+  /** What is trusted in a trust domain, or with `identity` by that identity, which may have roots of its own. */
+  current(trustDomain: string, identity?: SpiffeId): TrustBundleSecret | undefined {
+    return unionOf(identity && this.#own.bundle(identity), this.#bundles.get(trustDomain))
+  }
+
+  /** Calls `listener` with each new version of {@link current}. */
+  subscribe(trustDomain: string, identity: SpiffeId | undefined, listener: Listener): Disposable {
+    return identity
+      ? addListener(this.#ownListeners, identity, listener)
+      : addListener(this.#listeners, trustDomain, listener)
+  }
+
+  /** Reads the roots that came with an answer for `identity`; they are not trusted yet. */
+  async readOffered(
+    identity: SpiffeId,
+    { roots = [], rootsFor }: Pick<IssuedCertificate, 'roots' | 'rootsFor'>,
+  ): Promise<OfferedRoots> {
+    const read = await this.#reader.read(roots, this.#options.clock.now())
+    return { ...read, identity, isOwn: rootsFor === 'identity' }
+  }
+
+  /** What the chain of an answer may end under: the roots that are trusted, and those that came with it. */
+  anchorsFor({ identity, roots }: OfferedRoots): readonly Root[] {
+    const known = this.#bundlesOf(identity).flatMap(bundle => bundle.anchors())
+    return [...new Map([...known, ...roots].map(root => [root.fingerprint, root])).values()]
+  }
+
+  /**
+   * Takes in the roots of an answer that has passed every check, with a chain that ends under `rootFingerprint`, and gives
+   * that one in its bundle. All of them are taken while there is room, since the list is old ∪ new during a rotation.
+   * Throws a {@link CAError} if there is no place for the one that the chain needs.
+   */
+  accept({ identity, isOwn, roots, ...read }: OfferedRoots, rootFingerprint: string): AcceptedRoot {
+    const isNeeded = ({ fingerprint }: Root) => fingerprint === rootFingerprint
+    const offered = { ...read, roots: [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))] }
+    if (isOwn) this.#learnOwn(identity, offered)
+    else if (offered.roots.length > 0 || read.rejected.length > 0)
+      this.#learn(trustDomainOf(identity), offered, { listed: false, complete: false })
+    for (const bundle of this.#bundlesOf(identity)) {
+      const anchor = bundle.anchor(rootFingerprint)
+      if (anchor) return { bundle, anchor }
+    }
+    throw new CAError(
+      'bad-response',
+      `The root of ${identity} is not trusted: there is no place for it beside those that are, or it went away meanwhile. Have the CA give up the roots that it does not need, then restart.`,
+    )
+  }
+
+  /** The identity is not held any more: its own roots go with it. */
+  forgetOwn(identity: SpiffeId): void {
+    const bundle = this.#own.forget(identity)
+    if (!bundle) return
+    this.#prunes.get(bundle)?.[Symbol.dispose]()
+    this.#prunes.delete(bundle)
+    tell(this.#ownListeners.get(identity), this.current(bundle.trustDomain))
+  }
+
+  /** Asks the CA for its list now, once for all who ask meanwhile. Never rejects: a failure is recorded and tried again. */
+  refresh(): Promise<void> {
+    this.#refreshing ??= this.#refresh().finally(() => {
+      this.#refreshing = undefined
+    })
+    return this.#refreshing
+  }
+
+  /** As {@link refresh}, once the CA has told of a change: a list that was asked for before may not have it yet. */
+  refreshAgain(): Promise<void> {
+    this.#refreshingAgain ??= this.#refreshAgain()
+    return this.#refreshingAgain
+  }
+
+  /** Looks, once the settle time has passed, whether a root can go; not once it is closed. */
+  schedulePrune(bundle: TrustBundle): void {
+    const { clock, settleMs } = this.#options
+    if (!bundle.secret || this.#prunes.has(bundle) || this.#closed.signal.aborted) return
+    const timer = clock.at(clock.now() + settleMs, () => {
+      this.#prunes.delete(bundle)
+      if (!bundle.prune(clock.now())) return
+      this.#publish(bundle)
+      this.#keep(bundle)
+    })
+    this.#prunes.set(bundle, timer)
+  }
+
+  [Symbol.dispose](): void {
+    this.#closed.abort(new Error('the trust store is closed'))
+    this.#nextRefresh?.[Symbol.dispose]()
+    for (const timer of this.#prunes.values()) timer[Symbol.dispose]()
+    this.#listeners.clear()
+    this.#ownListeners.clear()
+  }
+
+  #restore({ roots }: Store): void {
+    const { trustDomain, settleMs, clock, ca } = this.#options
+    // No list will ever give up what another CA had listed.
+    const taken = ca.trustBundle ? roots : roots.map(root => ({ ...root, standing: withoutList(root.standing) }))
+    const bundle = new TrustBundle(trustDomain, settleMs)
+    for (const reason of bundle.restore(taken, this.#reader, clock.now()))
+      this.#options.record(`spiffe://${trustDomain}`, { kind: 'not-restored', reason })
+    if (!bundle.secret) return
+    this.#bundles.set(trustDomain, bundle)
+    this.#publish(bundle)
+  }
+
+  #keep(bundle: TrustBundle): void {
+    if (bundle === this.#bundles.get(this.#options.trustDomain)) this.#options.store?.keepRoots(bundle.stored())
+  }
+
+  async #refreshAgain(): Promise<void> {
+    await this.#refreshing
+    this.#refreshingAgain = undefined
+    await this.refresh()
+  }
+
+  async #refresh(): Promise<void> {
+    const { ca, clock, trustDomain, record } = this.#options
+    if (!ca.trustBundle || this.#closed.signal.aborted) return
+    try {
+      const roots = await this.#ask(signal => ca.trustBundle?.({ signal }) ?? Promise.resolve([]))
+      const read = await this.#reader.read(roots, clock.now())
+      if (this.#closed.signal.aborted) return
+      this.#learn(trustDomain, read, { listed: true, complete: read.isWhole })
+      this.#failures = 0
+      if (!ca.subscribe) this.#refreshAt(clock.now() + POLL_MS)
+      else if (read.validFrom !== undefined) this.#refreshAt(Math.max(read.validFrom, clock.now() + POLL_MS))
+    } catch (error) {
+      if (this.#closed.signal.aborted) return
+      const { code, message } = asShownCAError(error)
+      record(`spiffe://${trustDomain}`, {
+        kind: 'ca-error',
+        code,
+        message: `The CA did not tell its roots: ${message}`,
+      })
+      const at = clock.now() + retryDelay(++this.#failures, this.#options.retry, this.#options.random())
+      record(`spiffe://${trustDomain}`, { kind: 'retry-planned', at })
+      this.#refreshAt(at)
+    }
+  }
+
+  async #ask(call: (signal: AbortSignal) => Promise<readonly string[]>): Promise<readonly string[]> {
+    const { clock, timeoutMs } = this.#options
+    const deadline = new AbortController()
+    using _timer = clock.at(clock.now() + timeoutMs, () =>
+      deadline.abort(new CAError('timeout', `no answer within ${timeoutMs} ms`)),
+    )
+    const signal = AbortSignal.any([deadline.signal, this.#closed.signal])
+    const roots = await untilAborted(call(signal), signal)
+    if (isListOfText(roots)) return roots
+    throw new CAError('bad-response', 'its plugin gave something else than a list of PEM certificates')
+  }
+
+  #refreshAt(time: number): void {
+    this.#nextRefresh?.[Symbol.dispose]()
+    this.#nextRefresh = this.#options.clock.at(time, () => void this.refresh())
+  }
+
+  #learn(
+    trustDomain: string,
+    read: Pick<ReadRoots, 'roots' | 'rejected'>,
+    how: { readonly listed: boolean; readonly complete: boolean },
+  ): void {
+    const { clock, onRootsMoved } = this.#options
+    const bundle = this.#bundles.get(trustDomain) ?? this.#newBundle(trustDomain)
+    const learned = bundle?.learn(read.roots, { ...how, now: clock.now() }) ?? NO_PLACE
+    this.#recordRejected(`spiffe://${trustDomain}`, [...read.rejected, ...learned.rejected])
+    if (!bundle) return
+    if (learned.added.length > 0) {
+      this.#bundles.set(trustDomain, bundle)
+      this.#publish(bundle)
+    }
+    if (learned.added.length > 0 || learned.givenUp.length > 0) {
+      this.#keep(bundle)
+      onRootsMoved(trustDomain, learned)
+      this.schedulePrune(bundle)
+    }
+  }
+
+  #newBundle(trustDomain: string): TrustBundle | undefined {
+    // The agent's own always has its place.
+    const others = this.#bundles.size - (this.#bundles.has(this.#options.trustDomain) ? 1 : 0)
+    if (trustDomain !== this.#options.trustDomain && others >= MAX_TRUST_DOMAINS - 1) return undefined
+    return new TrustBundle(trustDomain, this.#options.settleMs)
+  }
+
+  /** The list is whole: the file that it is from says which roots there are. */
+  #learnOwn(identity: SpiffeId, { roots, rejected, isWhole }: Omit<OfferedRoots, 'identity' | 'isOwn'>): void {
+    const bundle = this.#own.open(identity)
+    const learned = bundle.learn(roots, { listed: true, complete: isWhole, now: this.#options.clock.now() })
+    this.#recordRejected(identity, [...rejected, ...learned.rejected])
+    if (learned.added.length > 0) this.#publish(bundle)
+    if (learned.added.length > 0 || learned.givenUp.length > 0) this.schedulePrune(bundle)
+  }
+
+  #recordRejected(name: string, reasons: readonly string[]): void {
+    if (reasons.length === 0) return
+    const message = `Roots were left out: ${summarize(reasons)}`
+    this.#options.record(name, { kind: 'ca-error', code: 'bad-response', message })
+  }
+
+  /** What an identity trusts: its own roots, then those of its trust domain. */
+  #bundlesOf(identity: SpiffeId): readonly TrustBundle[] {
+    const bundles = [this.#own.bundle(identity), this.#bundles.get(trustDomainOf(identity))]
+    return bundles.filter(bundle => bundle !== undefined)
+  }
+
+  #publish(bundle: TrustBundle): void {
+    const { secret, trustDomain, owner } = bundle
+    if (!secret) return
+    this.#options.record(owner ?? `spiffe://${trustDomain}`, {
+      kind: 'roots-changed',
+      version: secret.version,
+      roots: bundle.anchors().length,
+    })
+    if (owner) tell(this.#ownListeners.get(owner), this.current(trustDomain, owner))
+    else this.#tellTrustDomain(trustDomain, secret)
+  }
+
+  #tellTrustDomain(trustDomain: string, secret: TrustBundleSecret): void {
+    tell(this.#listeners.get(trustDomain), secret)
+    for (const [identity, listeners] of this.#ownListeners)
+      if (trustDomainOf(identity) === trustDomain) tell(listeners, this.current(trustDomain, identity))
+  }
+}
+
+type Listeners<K> = Map<K, Set<Listener>>
+
+function addListener<K>(all: Listeners<K>, key: K, listener: Listener): Disposable {
+  const listeners = all.get(key) ?? new Set()
+  all.set(key, listeners.add(listener))
+  return {
+    [Symbol.dispose]: () => {
+      if (listeners.delete(listener) && listeners.size === 0 && all.get(key) === listeners) all.delete(key)
+    },
+  }
+}
+
+function tell(listeners: Iterable<Listener> | undefined, secret: TrustBundleSecret | undefined): void {
+  for (const listener of listeners ?? []) listener(secret)
+}
+
+const NO_PLACE: Learned = {
+  added: [],
+  givenUp: [],
+  rejected: [`roots of ${MAX_TRUST_DOMAINS} trust domains are held already`],
+}
+
+function withoutList(standing: StoredRoot['standing']): StoredRoot['standing'] {
+  return standing === 'listed' ? 'inferred' : standing
+}

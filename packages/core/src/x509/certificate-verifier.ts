@@ -1,0 +1,279 @@
+/** The check of what a CA answered, done once for every CA: key, identity, dates, chain (design rule: Envoy is no safety net). */
+import { createHash, createPrivateKey, createPublicKey, type X509Certificate } from 'node:crypto'
+import { CAError } from '../contract/ca-client.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import { keyKindOf } from './algorithms.ts'
+import { type Certificate, readCertificate } from './certificate.ts'
+import { findPath, type PathRefusal, type PathRule } from './chain-path.ts'
+import { urisOf } from './extensions.ts'
+import { derToPem, pemToDer } from './pem.ts'
+
+/** Envoy accepts a 6 MB chain and then breaks every handshake: chains beyond these are refused. */
+const MAX_CHAIN_CERTIFICATES = 10
+const MAX_CHAIN_BYTES = 65_536
+/** How far ahead of our clock a CA's notBefore may be; until then the certificate is held. */
+export const MAX_CLOCK_SKEW_MS = 5 * 60_000
+
+/** What a CA's answer has to fit. */
+export interface Expectation {
+  readonly identity: SpiffeId
+  /** The key that was generated (SubjectPublicKeyInfo DER), or the private key that a key-bringing source gave (PEM). */
+  readonly key: { readonly publicKeyDer: Uint8Array } | { readonly privateKeyPem: Uint8Array }
+  /** The trust anchors, as certificates. */
+  readonly anchors: readonly X509Certificate[]
+  /** Milliseconds since the epoch. */
+  readonly now: number
+}
+
+/** The facts about a chain that fits. */
+export interface VerifiedChain {
+  /** PEM, leaf first, each issued by the next, without root and without certificates that lead nowhere. */
+  readonly chainPem: string
+  /** SHA-256 (hex) of the chain's DER. */
+  readonly version: string
+  /** SHA-256 (hex) of the DER of the root that the chain ends under. */
+  readonly rootFingerprint: string
+  readonly serialNumber: string
+  /** When every certificate from the leaf to the root is valid, milliseconds since the epoch: a peer needs all of them. */
+  readonly notBefore: number
+  readonly notAfter: number
+}
+
+/** Checks a CA's answer, leaf first; throws a {@link CAError} `bad-response` that names the fault. */
+export interface CertificateVerifier {
+  verify(chain: readonly string[], expected: Expectation): VerifiedChain
+}
+
+/** What is read of a chain before it is judged; `createCertificateVerifier` judges alike whoever reads. */
+export interface ChainFacts {
+  /** The leaf's URI names; `undefined` if a name of any kind holds characters that could be taken for another name. */
+  readonly uris: readonly string[] | undefined
+  /** Whether the leaf's key is the one expected; `undefined` if a private key to compare with cannot be read. */
+  readonly keyMatches: boolean | undefined
+  /** Milliseconds since the epoch; NaN if unreadable. */
+  readonly notBefore: number
+  readonly notAfter: number
+  readonly isCa: boolean
+  /** Whether an extended key usage, if there is one, names both server and client authentication. */
+  readonly servesTls: boolean
+  /** Whether a key usage, if there is one, has digitalSignature. */
+  readonly signsHandshakes: boolean
+  /** Whether a key usage has keyCertSign or cRLSign. */
+  readonly claimsToCertify: boolean
+  /** Whether the leaf's key is RSA of 2048 to 8192 bits, P-256, P-384 or P-521. */
+  readonly hasTlsKey: boolean
+  readonly serialNumber: string
+  /**
+   * A way from the leaf to one of the anchors by the rules of RFC 5280, without the certificates that are not on it. The
+   * certificates on it are what is served: a peer has to find the same way.
+   */
+  path(): ChainPath | { readonly refused: PathRefusal | undefined }
+}
+
+export type ChainPath = Pick<VerifiedChain, 'chainPem' | 'version' | 'rootFingerprint' | 'notBefore' | 'notAfter'>
+
+/** Reads a chain (DER, leaf first, never empty), or tells which element is no certificate. Does not throw. */
+export type ReadChain = (
+  chain: readonly Buffer[],
+  expected: Expectation,
+) => ChainFacts | { readonly unreadable: number; readonly cause?: unknown }
+
+/** A verifier that judges what `read` tells. */
+export function createCertificateVerifier(read: ReadChain): CertificateVerifier {
+  return {
+    verify(chain, expected) {
+      const facts = read(decodeChain(chain), expected)
+      if ('unreadable' in facts) throw notACertificate(facts.unreadable, facts.cause)
+      checkIdentity(facts, expected.identity)
+      checkKey(facts, expected.key)
+      checkDates(facts, expected.now)
+      checkUsage(facts)
+      const path = facts.path()
+      if ('refused' in path) throw noPath(path.refused, chain.length, expected.anchors)
+      return { ...path, serialNumber: facts.serialNumber.toLowerCase() }
+    },
+  }
+}
+
+/** The verifier on node:crypto. */
+export const nodeCertificateVerifier: CertificateVerifier = createCertificateVerifier(readWithNode)
+
+function bad(reason: string, cause?: unknown): CAError {
+  return new CAError('bad-response', `The CA's answer cannot be used and replaces nothing: ${reason}`, {
+    cause,
+  })
+}
+
+function notACertificate(index: number, cause: unknown): CAError {
+  return bad(
+    `element ${index} of the chain is not a PEM certificate that can be relied on: it is malformed, or an extension is malformed, repeated, unknown and critical, or not supported`,
+    cause,
+  )
+}
+
+function noPath(refused: PathRefusal | undefined, chainLength: number, anchors: Expectation['anchors']): CAError {
+  const reason = `its chain does not lead to any of the ${anchors.length} known roots`
+  if (!refused) return bad(`${reason}: compare the CA's root with the agent's`)
+  const { rule, at } = refused
+  const root = anchors[at - chainLength]
+  const issuer = root ? `the root with serial ${root.serialNumber.toLowerCase()}` : `element ${at} of the chain`
+  return bad(`${reason} by the rules of RFC 5280: ${issuer} ${BROKEN[rule]}`)
+}
+
+/** What is wrong with an issuer, and what to do. */
+const BROKEN: Readonly<Record<PathRule, string>> = {
+  extensions:
+    'has an extension that is malformed, repeated, unknown and critical, or not supported (constraints on policies, name constraints on other than URI, DNS, IP and mail names): have it issued without',
+  'key-identifier':
+    'has another key identifier or serial number than the certificate below it names: compare the roots',
+  authority: 'is not a CA certificate (basicConstraints): have it issued as one of a CA',
+  'key-usage': 'has a key usage without keyCertSign: have it issued with it',
+  'extended-key-usage':
+    'has an extended key usage without server and client authentication, which binds everything below: have it issued without one',
+  dates: 'has expired, or is not valid yet or not at the same time as the others: check the clocks, and renew the CA',
+  'path-length': 'allows fewer intermediates below it (basicConstraints pathLenConstraint): shorten the chain',
+  key: 'has a key that not every peer takes (RSA of 2048 to 8192 bits with an exponent up to 65537, P-256, P-384, P-521, Ed25519): give the CA another key',
+  algorithm:
+    'has signed with an algorithm that not every peer takes, or one that the certificate does not name (SHA-256, SHA-384 or SHA-512 with the key of the CA): change what the CA signs with',
+  'name-constraints':
+    'forbids a name of a certificate below it (name constraints): ask it only for names that it permits',
+  signature: "has the right name and another key than the one that signed: compare the CA's root with the agent's",
+  effort: 'is one of too many that share a name or constrain names: have the CA send only the certificates of one path',
+}
+
+function decodeChain(chain: readonly string[]): Buffer[] {
+  if (chain.length === 0) throw bad('the chain is empty')
+  if (chain.length > MAX_CHAIN_CERTIFICATES) {
+    throw bad(`the chain has ${chain.length} certificates, more than ${MAX_CHAIN_CERTIFICATES}`)
+  }
+  const length = chain.reduce((sum, pem) => sum + pem.length, 0)
+  if (length > MAX_CHAIN_BYTES) throw bad(`the chain is longer than ${MAX_CHAIN_BYTES} bytes`)
+  return chain.map((pem, index) => {
+    try {
+      return pemToDer(pem)
+    } catch (cause) {
+      throw notACertificate(index, cause)
+    }
+  })
+}
+
+/** X509-SVID section 2: exactly one URI SAN. Other kinds of SAN may stand beside it. */
+function checkIdentity({ uris, isCa }: ChainFacts, identity: SpiffeId): void {
+  if (!uris) throw bad('its subject alternative names hold characters that no SPIFFE ID has')
+  const [uri] = uris
+  if (isCa && uri !== identity) throw bad('its first certificate is one of a CA: the leaf has to come first')
+  if (uri === undefined || uris.length !== 1) {
+    throw bad(`it carries ${uris.length} URI names instead of the one "${identity}"`)
+  }
+  if (uri !== identity) {
+    throw bad(
+      `it carries URI:${uri.slice(0, 300)} instead of the identity asked for, ${identity}: a CA takes it from the caller, so look at the token, and whether it may impersonate`,
+    )
+  }
+}
+
+function checkKey({ keyMatches }: ChainFacts, key: Expectation['key']): void {
+  if (keyMatches) return
+  if ('publicKeyDer' in key) throw bad('it is for another key than the one in the request')
+  if (keyMatches === undefined) throw bad('the private key that came with it does not parse')
+  throw bad('the private key that came with it belongs to another certificate')
+}
+
+function checkDates({ notBefore, notAfter }: ChainFacts, now: number): void {
+  const wrong = (reason: string) =>
+    bad(`${reason} (now ${iso(now)}, notBefore ${iso(notBefore)}, notAfter ${iso(notAfter)})`)
+  if (!(notBefore < notAfter)) throw wrong('it ends before it begins')
+  if (notAfter <= now) throw wrong('it has expired: check the clocks')
+  if (notBefore > now + MAX_CLOCK_SKEW_MS)
+    throw wrong('it is valid only more than 5 minutes from now: check the clocks')
+}
+
+function iso(time: number): string {
+  return Number.isFinite(time) ? new Date(time).toISOString() : 'unreadable'
+}
+
+function checkUsage({ isCa, servesTls, signsHandshakes, claimsToCertify, hasTlsKey }: ChainFacts): void {
+  if (isCa) throw bad('it is a CA certificate (X509-SVID section 4.1)')
+  if (claimsToCertify) throw bad('its key usage has keyCertSign or cRLSign, which no leaf has (X509-SVID section 4.3)')
+  if (!signsHandshakes) {
+    throw bad('its key usage lacks digitalSignature, without which no TLS handshake succeeds (X509-SVID section 4.3)')
+  }
+  if (!hasTlsKey) {
+    throw bad(
+      'its key is not one that every TLS peer takes: RSA of 2048 to 8192 bits with an exponent up to 65537, P-256, P-384 or P-521',
+    )
+  }
+  if (!servesTls) {
+    throw bad('its extended key usage lacks server or client authentication (X509-SVID section 4.4)')
+  }
+}
+
+function readWithNode(chain: readonly Buffer[], expected: Expectation): ReturnType<ReadChain> {
+  const certificates: Certificate[] = []
+  for (const der of chain) {
+    try {
+      const certificate = readCertificate(der)
+      if (certificates.length === 0 && !certificate.extensions) return { unreadable: 0 }
+      certificates.push(certificate)
+    } catch (cause) {
+      return { unreadable: certificates.length, cause }
+    }
+  }
+  const [leaf] = certificates
+  const extensions = leaf?.extensions
+  if (!leaf || !extensions) return { unreadable: 0 }
+  const { isCa, servesTls, keyUsage, names } = extensions
+  return {
+    uris: urisOf(names),
+    keyMatches: compareKey(leaf.publicKey, expected.key),
+    notBefore: leaf.notBefore,
+    notAfter: leaf.notAfter,
+    isCa,
+    servesTls,
+    signsHandshakes: keyUsage?.digitalSignature ?? true,
+    claimsToCertify: keyUsage !== undefined && (keyUsage.keyCertSign || keyUsage.cRLSign),
+    hasTlsKey: ['rsa', 'ec'].includes(keyKindOf(leaf.publicKey) ?? ''),
+    serialNumber: leaf.x509.serialNumber,
+    path: () => pathOf(certificates, expected),
+  }
+}
+
+function compareKey(publicKey: Buffer, key: Expectation['key']): boolean | undefined {
+  if ('publicKeyDer' in key) return publicKey.equals(key.publicKeyDer)
+  try {
+    const privateKey = createPrivateKey({ key: Buffer.from(key.privateKeyPem), format: 'pem' })
+    return publicKey.equals(createPublicKey(privateKey).export({ type: 'spki', format: 'der' }))
+  } catch {
+    // The cause could quote the key.
+    return undefined
+  }
+}
+
+function pathOf(chain: readonly Certificate[], { anchors, now }: Expectation): ReturnType<ChainFacts['path']> {
+  const found = findPath(chain, anchors.map(readAnchor), { now, latestNotBefore: now + MAX_CLOCK_SKEW_MS })
+  const root = 'refused' in found ? undefined : anchors[found.anchor]
+  if ('refused' in found || !root) return 'refused' in found ? found : { refused: undefined }
+  const version = createHash('sha256')
+  for (const { der } of found.certificates) version.update(der)
+  return {
+    chainPem: found.certificates.map(({ der }) => derToPem(der, 'CERTIFICATE')).join(''),
+    version: version.digest('hex'),
+    rootFingerprint: createHash('sha256').update(root.raw).digest('hex'),
+    notBefore: found.notBefore,
+    notAfter: found.notAfter,
+  }
+}
+
+const readAnchors = new WeakMap<X509Certificate, { readonly certificate: Certificate | undefined }>()
+
+/** Reads each root once; one that cannot be read leads nowhere. */
+function readAnchor(x509: X509Certificate): Certificate | undefined {
+  const known = readAnchors.get(x509)
+  if (known) return known.certificate
+  let certificate: Certificate | undefined
+  try {
+    certificate = readCertificate(x509.raw, x509)
+  } catch {} // its form is not DER
+  readAnchors.set(x509, { certificate })
+  return certificate
+}
