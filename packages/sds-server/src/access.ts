@@ -2,15 +2,14 @@
 import {
   isSpiffeId,
   type PeerCredentials,
-  parseResourceName,
   type SecretItem,
   type SecretName,
   type SpiffeId,
   trustDomainOf,
   trustDomainProblem,
-  type WellKnownNames,
 } from '@livery/core'
 import { checkCount } from './request-check.ts'
+import { parseResourceName, type WellKnownNames } from './resource-name.ts'
 import { SdsServerError } from './sds-server-error.ts'
 import type { SecretSource } from './secret-source.ts'
 import { StreamRefusal } from './stream-refusal.ts'

@@ -3,6 +3,7 @@
 export type { CallerRule, SocketAccess } from './access.ts'
 export type { StreamReport } from './discovery-protocol.ts'
 export { descriptorOf } from './peer-descriptor.ts'
+export type { WellKnownNames } from './resource-name.ts'
 export type { ConnectionInfo, RefusedConnection, SdsEvent, SdsMethod, StreamInfo } from './sds-event.ts'
 export type { SdsServerOptions } from './sds-server.ts'
 export { createSdsServer, type SdsServer } from './sds-server.ts'

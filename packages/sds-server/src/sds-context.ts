@@ -1,8 +1,9 @@
 /** What all sockets of one server share. */
-import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
+import type { Clock, ReadPeerCredentials } from '@livery/core'
 import type { AcceptWaiting } from './accept-connections.ts'
 import type { CallerAccounts } from './caller-account.ts'
 import type { MessageComposer } from './discovery-message.ts'
+import type { WellKnownNames } from './resource-name.ts'
 import type { SdsEvent } from './sds-event.ts'
 import type { ResponseEncoder } from './secret-encoding.ts'
 import type { SecretSource } from './secret-source.ts'

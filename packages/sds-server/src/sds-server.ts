@@ -1,9 +1,10 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
-import type { Clock, ReadPeerCredentials, WellKnownNames } from '@livery/core'
+import type { Clock, ReadPeerCredentials } from '@livery/core'
 import type { AcceptWaiting } from './accept-connections.ts'
 import { CallerAccounts, defaultProcessBytes } from './caller-account.ts'
 import { descriptorShortage, readDescriptorLimit } from './descriptor-limit.ts'
 import { MessageComposer } from './discovery-message.ts'
+import type { WellKnownNames } from './resource-name.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { SdsEvent, StreamInfo } from './sds-event.ts'
 import { SdsServerError } from './sds-server-error.ts'

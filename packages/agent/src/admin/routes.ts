@@ -1,5 +1,6 @@
 /** What the admin endpoint answers. Every answer is made here; `admin-server.ts` carries it over HTTP. */
-import type { BundleEntry, Clock, IdentityEntry, LedgerEntry, WellKnownNames } from '@livery/core'
+import type { BundleEntry, Clock, IdentityEntry, LedgerEntry } from '@livery/core'
+import type { WellKnownNames } from '@livery/sds-server'
 import { nearest } from '../config/leaf.ts'
 import { LOG_LEVELS, type LogLevel } from '../config/schema.ts'
 import { describeEvent } from '../observe/ledger-text.ts'

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseResourceName } from '../resource-name.ts'
 import { isSpiffeId, parseSpiffeId, trustDomainOf } from './spiffe-id.ts'
 
 test('SPIFFE IDs of Istio and others are accepted as they are', () => {
@@ -34,19 +33,4 @@ test('what differs in spelling is refused with the reason, never normalised', ()
     [`spiffe://td/${'a'.repeat(2_048)}`, /longer than 2048/],
   ]
   for (const [text, reason] of refused) assert.throws(() => parseSpiffeId(text), reason, JSON.stringify(text))
-})
-
-test('resource names mean what Envoy, Istio and SPIRE configurations mean by them', () => {
-  const names = { default: 'default', root: 'ROOTCA' }
-  const parse = (text: string) => parseResourceName(text, names)
-  assert.deepEqual(parse('default'), { kind: 'own-identity' })
-  assert.deepEqual(parse('ROOTCA'), { kind: 'own-bundle' })
-  assert.deepEqual(parse('spiffe://cluster.local'), { kind: 'bundle', trustDomain: 'cluster.local' })
-  const identity = 'spiffe://cluster.local/ns/default/sa/web'
-  assert.deepEqual(parse(identity), { kind: 'identity', identity })
-  for (const text of ['Default', 'rootca', '', 'spiffe://', 'spiffe://td/', 'kubernetes://x', 'file-root:system']) {
-    assert.equal(parse(text).kind, 'unknown', text)
-  }
-  assert.deepEqual(parseResourceName('mine', { default: 'mine', root: 'roots' }), { kind: 'own-identity' })
-  assert.equal(parseResourceName('default', { default: 'mine', root: 'roots' }).kind, 'unknown')
 })

@@ -1,5 +1,5 @@
 /** What an SDS resource name means: the grammar that Envoy, Istio and SPIRE configurations use. */
-import { isSpiffeId, type SpiffeId, trustDomainProblem } from './spiffe/spiffe-id.ts'
+import { isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core'
 
 /** A parsed SDS resource name. */
 export type ResourceName =

@@ -1,8 +1,8 @@
 /** Resource names and SPIFFE IDs: read or refused, and what is accepted means the same to a URL parser. */
 import assert from 'node:assert/strict'
+import { isSpiffeId, parseSpiffeId, trustDomainOf, trustDomainProblem } from '@livery/core'
 import fc from 'fast-check'
 import { parseResourceName } from '../../src/resource-name.ts'
-import { isSpiffeId, parseSpiffeId, trustDomainOf, trustDomainProblem } from '../../src/spiffe/spiffe-id.ts'
 
 const NAMES = { default: 'default', root: 'ROOTCA' }
 const PIECES = [

@@ -1,0 +1,18 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseResourceName } from './resource-name.ts'
+
+test('resource names mean what Envoy, Istio and SPIRE configurations mean by them', () => {
+  const names = { default: 'default', root: 'ROOTCA' }
+  const parse = (text: string) => parseResourceName(text, names)
+  assert.deepEqual(parse('default'), { kind: 'own-identity' })
+  assert.deepEqual(parse('ROOTCA'), { kind: 'own-bundle' })
+  assert.deepEqual(parse('spiffe://cluster.local'), { kind: 'bundle', trustDomain: 'cluster.local' })
+  const identity = 'spiffe://cluster.local/ns/default/sa/web'
+  assert.deepEqual(parse(identity), { kind: 'identity', identity })
+  for (const text of ['Default', 'rootca', '', 'spiffe://', 'spiffe://td/', 'kubernetes://x', 'file-root:system']) {
+    assert.equal(parse(text).kind, 'unknown', text)
+  }
+  assert.deepEqual(parseResourceName('mine', { default: 'mine', root: 'roots' }), { kind: 'own-identity' })
+  assert.equal(parseResourceName('default', { default: 'mine', root: 'roots' }).kind, 'unknown')
+})
