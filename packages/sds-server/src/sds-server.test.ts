@@ -13,8 +13,8 @@ import { noPython, noSecondUser, readPeerCredentials, runPython } from '../test/
 import { API, startServer, temporaryDirectory, WEB } from '../test/running-server.ts'
 import { namesOf, SdsClient } from '../test/sds-client.ts'
 import { createSdsServer } from './sds-server.ts'
-import { SdsServerError } from './sds-server-error.ts'
 import type { SocketConfig } from './sds-socket.ts'
+import { SdsServerError } from './socket/sds-server-error.ts'
 
 const UNAVAILABLE = 14
 

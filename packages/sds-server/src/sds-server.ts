@@ -1,17 +1,17 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
 import type { Clock, ReadPeerCredentials } from '@livery/core'
-import type { AcceptWaiting } from './accept-connections.ts'
-import { CallerAccounts, defaultProcessBytes } from './caller-account.ts'
-import { descriptorShortage, readDescriptorLimit } from './descriptor-limit.ts'
-import { MessageComposer } from './discovery-message.ts'
-import type { WellKnownNames } from './resource-name.ts'
-import type { SdsContext } from './sds-context.ts'
-import type { SdsEvent, StreamInfo } from './sds-event.ts'
-import { SdsServerError } from './sds-server-error.ts'
+import { CallerAccounts, defaultProcessBytes } from './budget/caller-account.ts'
+import type { SdsEvent, StreamInfo } from './events/sds-event.ts'
+import type { SdsContext } from './grpc/sds-context.ts'
+import { TurnQueue } from './grpc/turn-queue.ts'
+import { MessageComposer } from './protocol/discovery-message.ts'
+import type { WellKnownNames } from './protocol/resource-name.ts'
+import { deltaEncoder, sotwEncoder } from './protocol/secret-encoding.ts'
+import type { SecretSource } from './protocol/secret-source.ts'
 import { type AccessConfig, DEFAULT_LIMITS, SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
-import { deltaEncoder, sotwEncoder } from './secret-encoding.ts'
-import type { SecretSource } from './secret-source.ts'
-import { TurnQueue } from './turn-queue.ts'
+import type { AcceptWaiting } from './socket/accept-connections.ts'
+import { descriptorShortage, readDescriptorLimit } from './socket/descriptor-limit.ts'
+import { SdsServerError } from './socket/sds-server-error.ts'
 
 export interface SdsServerOptions {
   readonly sockets: readonly SocketConfig[]

@@ -11,7 +11,7 @@ import {
   TrustBundleSecret,
 } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
-import { ledgerKey, type SecretSource } from '../src/secret-source.ts'
+import { ledgerKey, type SecretSource } from '../src/protocol/secret-source.ts'
 
 type Listener = (item: SecretItem | undefined) => void
 

@@ -1,8 +1,8 @@
 /** Budgets of a caller with the limits that a test gives, the defaults of a socket for the others. */
 import { FakeClock } from '@livery/core/testing'
-import { CallerAccount, CallerAccounts } from '../src/caller-account.ts'
-import { CallerBudget, type PerCallerLimits } from '../src/caller-budget.ts'
-import { SharedLimit } from '../src/shared-limit.ts'
+import { CallerAccount, CallerAccounts } from '../src/budget/caller-account.ts'
+import { CallerBudget, type PerCallerLimits } from '../src/budget/caller-budget.ts'
+import { SharedLimit } from '../src/budget/shared-limit.ts'
 
 const LIMITS: PerCallerLimits = {
   connections: 10_000,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { isSpiffeId, parseSpiffeId, trustDomainOf, trustDomainProblem } from '@livery/core'
 import fc from 'fast-check'
-import { parseResourceName } from '../../src/resource-name.ts'
+import { parseResourceName } from '../../src/protocol/resource-name.ts'
 
 const NAMES = { default: 'default', root: 'ROOTCA' }
 const PIECES = [

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { isSpiffeId } from '@livery/core'
 import fc from 'fast-check'
-import { AccessPolicy } from '../../src/access.ts'
-import { SdsServerError } from '../../src/sds-server-error.ts'
+import { AccessPolicy } from '../../src/access/access.ts'
+import { SdsServerError } from '../../src/socket/sds-server-error.ts'
 import { MemorySource } from '../memory-source.ts'
 
 const source = await MemorySource.create()

@@ -1,8 +1,8 @@
 /** Texts of a peer on their way to a log: short, printable, without a key, in time that grows with their length alone. */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { escapePeerName } from '../../src/escape-peer-name.ts'
-import { scrubPeerText } from '../../src/scrub-peer-text.ts'
+import { escapePeerName } from '../../src/protocol/escape-peer-name.ts'
+import { scrubPeerText } from '../../src/protocol/scrub-peer-text.ts'
 
 const KEY = 'MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg'
 const piece = fc.oneof(

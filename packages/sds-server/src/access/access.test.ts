@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { MemorySource } from '../../test/memory-source.ts'
+import { API, OTHER, WEB } from '../../test/running-server.ts'
+import { testBudget } from '../../test/test-budget.ts'
+import { SdsServerError } from '../socket/sds-server-error.ts'
+import { AccessPolicy, type Permission, type SocketAccess } from './access.ts'
+
+const names = { default: 'default', root: 'ROOTCA' }
+const caller = { pid: 7, uid: 1001, gid: 100 }
+const source = await MemorySource.create(WEB, API, OTHER)
+
+function policyOf(access: SocketAccess): AccessPolicy {
+  return new AccessPolicy(access, source, names)
+}
+
+function permissionOf(access: SocketAccess): Permission {
+  const permission = policyOf(access).admit(caller)
+  assert.ok(permission)
+  return permission
+}
+
+/** The identities that may be had, by the last part of their names. */
+function allowed(access: SocketAccess): string[] {
+  return permissionOf(access)
+    .everything(100)
+    .slice(1)
+    .map(name => name.replace(/.*\//, ''))
+}
+
+for (const [allow, expected] of [
+  [[], []],
+  [[WEB], ['web']],
+  [['spiffe://cluster.local/ns/default/sa/*'], ['web', 'api']],
+  [['spiffe://cluster.local/ns/*/sa/*'], ['web', 'api', 'db']],
+  [['spiffe://cluster.local/ns/*/sa/w*b'], ['web']],
+  [['spiffe://cluster.local/ns/*/sa/*e*'], ['web']],
+  [['spiffe://cluster.local/ns/d*f*u*t/sa/*p*'], ['api']],
+  [['spiffe://cluster.local/ns/*/sa/*w*'], []],
+  [['spiffe://cluster.local/ns/*/sa/*b*'], []],
+  [['spiffe://cluster.local/*'], []],
+  [['spiffe://cluster.local/ns/*'], []],
+  [['spiffe://cluster.local/**'], ['web', 'api', 'db']],
+  [['spiffe://cluster.local/ns/default/**'], ['web', 'api']],
+  [['spiffe://cluster.local/ns/default/sa/web/**'], []],
+  [['spiffe://cluster.local/ns/d.fault/**', 'spiffe://other.example/**'], []],
+  [['spiffe://cluster.local/ns/default/sa/we'], []],
+] as const) {
+  test(`allow ${JSON.stringify(allow)} means ${expected.join(', ') || 'nothing'}`, () => {
+    assert.deepEqual(allowed({ allow }).sort(), [...expected].sort())
+  })
+}
+
+for (const pattern of [
+  '*',
+  'cluster.local/*',
+  'spiffe://*/ns/default',
+  'spiffe://cluster.local',
+  'spiffe://cluster.local/',
+  'spiffe://cluster.local/**/sa/web',
+  'spiffe://cluster.local/a**',
+  'spiffe://cluster.local/ns/(.*)',
+  'spiffe://Cluster.local/*',
+]) {
+  test(`the pattern ${pattern} is a configuration error that names it`, () => {
+    assert.throws(
+      () => policyOf({ allow: [pattern] }),
+      error => error instanceof SdsServerError && error.code === 'invalid-config' && error.message.includes(pattern),
+    )
+  })
+}
+
+test('a name that is made to match slowly does not hold the process up, however many stars the pattern has', () => {
+  const allow = [`spiffe://cluster.local/ns/${'*-'.repeat(8)}*/sa/web`]
+  const permission = permissionOf({ allow })
+  const start = process.cpuUsage()
+  for (let round = 0; round < 20; round++) {
+    const identity = `spiffe://cluster.local/ns/${'-'.repeat(1_900 + round)}/sa/x` as const
+    assert.equal(permission.resolve(identity, testBudget()).kind, 'refused')
+  }
+  const { user, system } = process.cpuUsage(start)
+  assert.ok(user + system < 500_000, `${user + system} µs of CPU`)
+})
+
+test('default is the only allowed identity, and refused where there is none or another', () => {
+  const granted = { kind: 'granted', secret: { kind: 'identity', identity: WEB } }
+  assert.deepEqual(permissionOf({ identity: WEB }).resolve('default', testBudget()), granted)
+  assert.deepEqual(permissionOf({ allow: [WEB] }).resolve('default', testBudget()), granted)
+  assert.deepEqual(
+    permissionOf({ allow: ['spiffe://cluster.local/ns/default/sa/w*'] }).resolve('default', testBudget()),
+    granted,
+  )
+  for (const allow of [[], [WEB, API], [WEB, 'spiffe://cluster.local/ns/default/sa/not-issued-yet']]) {
+    assert.equal(permissionOf({ allow }).resolve('default', testBudget()).kind, 'refused')
+  }
+})
+
+test('the socket of one identity gives no other, though it is named', () => {
+  const permission = permissionOf({ identity: WEB })
+  assert.equal(permission.resolve(WEB, testBudget()).kind, 'granted')
+  assert.equal(permission.resolve(API, testBudget()).kind, 'refused')
+  assert.throws(() => policyOf({ identity: WEB, allow: [API] }), { code: 'invalid-config' })
+})
+
+test('every caller may have the bundle', () => {
+  const granted = { kind: 'granted', secret: { kind: 'bundle', trustDomain: 'cluster.local' } }
+  const permission = permissionOf({})
+  assert.deepEqual(permission.resolve('ROOTCA', testBudget()), granted)
+  assert.deepEqual(permission.resolve('spiffe://cluster.local', testBudget()), granted)
+  assert.equal(permission.resolve('spiffe://unheard.of', testBudget()).kind, 'unknown')
+})
+
+test('where the rules name one identity and no pattern, the bundle is asked for as that one sees it', () => {
+  const bundleFor = (access: SocketAccess) => {
+    const resolution = permissionOf(access).resolve('ROOTCA', testBudget())
+    assert.ok(resolution.kind === 'granted' && resolution.secret.kind === 'bundle')
+    assert.deepEqual(permissionOf(access).resolve('spiffe://cluster.local', testBudget()), resolution)
+    return resolution.secret.identity
+  }
+  const allow = ['spiffe://cluster.local/ns/*/sa/*']
+  const callers = [{ uid: caller.uid, allow: [WEB] }]
+  assert.equal(bundleFor({ identity: WEB }), WEB)
+  assert.equal(bundleFor({ allow: [WEB] }), WEB)
+  assert.equal(bundleFor({ allow, callers }), WEB)
+  for (const access of [
+    {},
+    { allow },
+    { allow: [WEB, API] },
+    { allow: [WEB, ...allow] },
+    { allow: ['spiffe://other.example/sa/db'] },
+  ])
+    assert.equal(bundleFor(access), undefined)
+  const permission = permissionOf({ allow, callers })
+  assert.ok(permission.mayHave({ kind: 'bundle', trustDomain: 'cluster.local', identity: WEB }))
+  assert.ok(!permission.mayHave({ kind: 'bundle', trustDomain: 'cluster.local', identity: API }))
+})
+
+test('an allowed identity that nobody added is unknown, or added where it is on demand', async () => {
+  const own = await MemorySource.create()
+  const identity = 'spiffe://cluster.local/ns/default/sa/new'
+  const access = { allow: ['spiffe://cluster.local/ns/default/sa/*'] }
+  const resolve = (onDemand: boolean, name: string) =>
+    new AccessPolicy({ ...access, onDemand }, own, names).admit(undefined)?.resolve(name, testBudget()).kind
+  assert.equal(resolve(false, identity), 'unknown')
+  assert.deepEqual([...own.identities()], [])
+  assert.equal(resolve(true, OTHER), 'refused')
+  assert.deepEqual([...own.identities()], [])
+  assert.equal(resolve(true, identity), 'granted')
+  assert.deepEqual([...own.identities()], [identity])
+})
+
+test('with callers, only those are let in for whom a rule holds', () => {
+  const isIn = (rule: object) => policyOf({ callers: [rule] }).admit(caller) !== undefined
+  assert.ok(isIn({ uid: 1001 }))
+  assert.ok(isIn({ gid: 100 }))
+  assert.ok(isIn({ pid: 7, uid: 1001, gid: 100 }))
+  assert.ok(!isIn({ uid: 0 }))
+  assert.ok(!isIn({ uid: 1001, gid: 0 }))
+  assert.ok(!isIn({ uid: 1001, pid: 8 }))
+  assert.equal(policyOf({ callers: [] }).admit(caller), undefined)
+  assert.equal(policyOf({ callers: [{ uid: 1001 }] }).admit(undefined), undefined)
+  assert.throws(() => policyOf({ callers: [{}] }), { code: 'invalid-config' })
+})
+
+test('a caller gets what one of its rules and the socket allow', () => {
+  const all = ['spiffe://cluster.local/ns/default/sa/*']
+  const uid = 1001
+  assert.deepEqual(allowed({ allow: all, callers: [{ uid, allow: [WEB, OTHER] }] }), ['web'])
+  assert.deepEqual(allowed({ allow: all, callers: [{ uid }] }), ['web', 'api'])
+  assert.deepEqual(allowed({ callers: [{ uid, allow: [OTHER] }] }), ['db'])
+  assert.deepEqual(
+    allowed({
+      callers: [
+        { uid, allow: [WEB] },
+        { gid: 100, allow: [API] },
+        { uid: 0, allow: [OTHER] },
+      ],
+    }),
+    ['web', 'api'],
+  )
+  assert.deepEqual(allowed({ identity: API, callers: [{ uid }] }), ['api'])
+  assert.deepEqual(allowed({ identity: API, callers: [{ uid, allow: [WEB] }] }), [])
+})
+
+test('what default means on the socket of one identity is known without a look at the others', async () => {
+  const many = await MemorySource.create(WEB)
+  many.identities = () => {
+    throw new Error('ten thousand of them')
+  }
+  const permission = new AccessPolicy({ identity: WEB }, many, names).admit(caller)
+  assert.deepEqual(permission?.resolve('default', testBudget()), {
+    kind: 'granted',
+    secret: { kind: 'identity', identity: WEB },
+  })
+})

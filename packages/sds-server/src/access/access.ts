@@ -1,0 +1,315 @@
+/** Who may have which secret on a socket: path patterns for everybody, and rules for callers by SO_PEERCRED. */
+import {
+  isSpiffeId,
+  type PeerCredentials,
+  type SecretItem,
+  type SecretName,
+  type SpiffeId,
+  trustDomainOf,
+  trustDomainProblem,
+} from '@livery/core'
+import { checkCount } from '../protocol/request-check.ts'
+import { parseResourceName, type WellKnownNames } from '../protocol/resource-name.ts'
+import type { SecretSource } from '../protocol/secret-source.ts'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { IdentityBudget, Resolution, SecretView } from '../protocol/subscriptions.ts'
+import { SdsServerError } from '../socket/sds-server-error.ts'
+
+/** Allows a caller for whom every given field is right. */
+export interface CallerRule {
+  readonly uid?: number
+  readonly gid?: number
+  /** Of the process that connected; numbers are used again, so prefer `uid`. */
+  readonly pid?: number
+  /** What this caller may have. Default: what the socket allows. */
+  readonly allow?: readonly string[]
+}
+
+/** Which identities a socket serves. Every caller that is let in may have every trust bundle. */
+export interface SocketAccess {
+  /** Makes it the socket of one identity: it may be had, and `default` means it. */
+  readonly identity?: SpiffeId
+  /** SPIFFE IDs in which `*` stands for one path segment and `**` at the end for the rest. Default: none. */
+  readonly allow?: readonly string[]
+  /** If there are any, other callers are refused. A caller gets what both its rule and the socket allow. */
+  readonly callers?: readonly CallerRule[]
+  /** Whether an allowed identity that nobody added is issued when it is asked for. Default: false. */
+  readonly onDemand?: boolean
+}
+
+/** The access rules of one socket. */
+export class AccessPolicy {
+  /** Whether callers are told apart, for which their credentials are needed. */
+  readonly needsCredentials: boolean
+  readonly #socket: readonly IdentityPattern[]
+  readonly #callers: readonly { readonly rule: CallerRule; readonly allow: readonly IdentityPattern[] | undefined }[]
+  readonly #grants: GrantContext
+  /** What callers may have where they are not told apart. */
+  readonly #everybody: Permission
+
+  /** Throws an `SdsServerError` (`invalid-config`) that names the pattern or rule that cannot work. */
+  constructor(access: SocketAccess, source: SecretSource, names: WellKnownNames) {
+    if (access.identity && access.allow?.length) {
+      throw new SdsServerError(
+        'invalid-config',
+        `Cannot use allow on the socket of one identity (${access.identity}): leave out identity or allow`,
+      )
+    }
+    this.#grants = { source, names, onDemand: access.onDemand ?? false }
+    this.#socket = (access.identity ? [access.identity] : (access.allow ?? [])).map(parsePattern)
+    this.#callers = (access.callers ?? []).map(rule => ({
+      rule: checkRule(rule),
+      allow: rule.allow?.map(parsePattern),
+    }))
+    this.#everybody = new Permission(this.#grants, [this.#socket])
+    this.needsCredentials = access.callers !== undefined
+  }
+
+  /** What a caller may have, or `undefined` for one that no rule lets in. */
+  admit(caller: PeerCredentials | undefined): Permission | undefined {
+    if (!this.needsCredentials) return this.#everybody
+    const rules = this.#callers.filter(({ rule }) => caller && isCaller(rule, caller))
+    if (rules.length === 0) return undefined
+    const own = rules.flatMap(({ allow }) => allow ?? this.#socket)
+    return new Permission(this.#grants, this.#socket.length > 0 ? [own, this.#socket] : [own])
+  }
+
+  /** All that is known now of what anybody may have here, and perhaps more. */
+  known(): ReadonlySet<SpiffeId> {
+    const { source } = this.#grants
+    const named = this.#socket.flatMap(pattern => (pattern.kind === 'literal' ? [pattern.identity] : []))
+    // That of one identity need not look at the thousands of others.
+    if (named.length === 0 || named.length < this.#socket.length) return new Set(source.identities())
+    return new Set(named.filter(identity => source.knows({ kind: 'identity', identity })))
+  }
+}
+
+interface GrantContext {
+  readonly source: SecretSource
+  readonly names: WellKnownNames
+  readonly onDemand: boolean
+}
+
+/** What one caller may have. */
+export class Permission implements SecretView {
+  readonly #context: GrantContext
+  readonly #layers: readonly (readonly IdentityPattern[])[]
+
+  /** An identity is allowed if a pattern of every layer matches it. */
+  constructor(context: GrantContext, layers: readonly (readonly IdentityPattern[])[]) {
+    this.#context = context
+    this.#layers = layers
+  }
+
+  /** Decides on a name; an allowed identity is added to the source where identities are served on demand. */
+  resolve(name: string, budget: IdentityBudget): Resolution {
+    const parsed = parseResourceName(name, this.#context.names)
+    switch (parsed.kind) {
+      case 'own-identity':
+        return this.#ownIdentity(budget)
+      case 'own-bundle':
+        return { kind: 'granted', secret: this.#ownBundle() }
+      case 'identity':
+        return this.#identity(parsed.identity, budget)
+      case 'bundle':
+        return this.#bundle(parsed.trustDomain)
+      case 'unknown':
+        return { kind: 'refused', reason: parsed.reason }
+    }
+  }
+
+  /** The names of all that the caller may have, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
+  everything(limit: number): readonly string[] {
+    const { source } = this.#context
+    const names = [`spiffe://${source.trustDomain}`]
+    for (const identity of source.identities()) if (this.#allows(identity)) names.push(identity)
+    checkCount(names.length, limit)
+    return names
+  }
+
+  mayHave(secret: SecretName): boolean {
+    return secret.identity === undefined || this.#allows(secret.identity)
+  }
+
+  /** Looks at the rules each time: a name may have been granted under others. */
+  current(secret: SecretName): SecretItem | undefined {
+    return this.mayHave(secret) ? this.#context.source.current(secret) : undefined
+  }
+
+  subscribe(secret: SecretName, listener: (item: SecretItem | undefined) => void): Disposable {
+    return this.#context.source.subscribe(secret, listener)
+  }
+
+  #allows(identity: SpiffeId): boolean {
+    return this.#layers.every(patterns => patterns.some(pattern => matches(pattern, identity)))
+  }
+
+  #identity(identity: SpiffeId, budget: IdentityBudget): Resolution {
+    if (!this.#allows(identity)) {
+      return { kind: 'refused', reason: "this caller may not have it: see this socket's allow and callers" }
+    }
+    const { source, onDemand } = this.#context
+    const secret = { kind: 'identity', identity } as const
+    if (!source.knows(secret)) {
+      if (!onDemand) {
+        return {
+          kind: 'unknown',
+          secret,
+          reason: 'no such identity is configured, and this socket issues none on demand',
+        }
+      }
+      const isHeld = (each: SpiffeId) => source.knows({ kind: 'identity', identity: each })
+      if (!budget.takeIdentity(identity, isHeld)) {
+        const reason =
+          'this caller has had too many identities issued: see limits.perCaller.identities and .identitiesPerMinute'
+        return { kind: 'unknown', secret, reason }
+      }
+      source.add(identity, { onDemand: true })
+    }
+    return { kind: 'granted', secret }
+  }
+
+  #bundle(trustDomain: string): Resolution {
+    const { source } = this.#context
+    if (trustDomain === source.trustDomain) return { kind: 'granted', secret: this.#ownBundle() }
+    const secret = { kind: 'bundle', trustDomain } as const
+    if (source.knows(secret)) return { kind: 'granted', secret }
+    return { kind: 'unknown', secret, reason: 'no bundle of that trust domain is held' }
+  }
+
+  /** As its one identity sees it, where the rules name one and no pattern: that one may have roots of its own. */
+  #ownBundle(): SecretName {
+    const { trustDomain } = this.#context.source
+    const [only, ...others] = this.#isNamed() ? this.#named() : []
+    if (only === undefined || others.length > 0 || trustDomainOf(only) !== trustDomain)
+      return { kind: 'bundle', trustDomain }
+    return { kind: 'bundle', trustDomain, identity: only }
+  }
+
+  #named(): Set<SpiffeId> {
+    const named = new Set<SpiffeId>()
+    for (const pattern of this.#layers.flat()) {
+      if (pattern.kind === 'literal' && this.#allows(pattern.identity)) named.add(pattern.identity)
+    }
+    return named
+  }
+
+  /** A layer that only names identities allows no others, however many there are. */
+  #isNamed(): boolean {
+    return this.#layers.some(patterns => patterns.every(pattern => pattern.kind === 'literal'))
+  }
+
+  #ownIdentity(budget: IdentityBudget): Resolution {
+    const { source, names } = this.#context
+    const allowed = this.#named()
+    for (const identity of this.#isNamed() ? [] : source.identities()) {
+      if (allowed.size > 1) break
+      if (this.#allows(identity)) allowed.add(identity)
+    }
+    const [only] = allowed
+    if (only && allowed.size === 1) return this.#identity(only, budget)
+    const reason = only ? 'more than one identity' : 'no identity'
+    return {
+      kind: 'refused',
+      reason: `this caller may have ${reason} here: ask by SPIFFE ID, or give the workload a socket of its own instead of "${names.default}"`,
+    }
+  }
+}
+
+/** What a caller may have while its socket goes: what was granted before, as it changes, and nothing more. */
+export class LastPermission implements SecretView {
+  readonly #before: SecretView
+  readonly #known: ReadonlySet<SpiffeId>
+
+  /** `known`: the identities that were known until now; one that comes later was granted to nobody. */
+  constructor(before: SecretView, known: ReadonlySet<SpiffeId>) {
+    this.#before = before
+    this.#known = known
+  }
+
+  /** Throws nothing: it may be asked while the source tells of a change. */
+  resolve(): Resolution {
+    return { kind: 'refused', reason: 'this socket is going: connect again' }
+  }
+
+  everything(): never {
+    throw new StreamRefusal('unavailable', 'this socket is going: connect again')
+  }
+
+  mayHave(secret: SecretName): boolean {
+    return this.#before.mayHave(secret) && (secret.kind === 'bundle' || this.#known.has(secret.identity))
+  }
+
+  current(secret: SecretName): SecretItem | undefined {
+    return this.mayHave(secret) ? this.#before.current(secret) : undefined
+  }
+
+  subscribe(secret: SecretName, listener: (item: SecretItem | undefined) => void): Disposable {
+    return this.#before.subscribe(secret, listener)
+  }
+}
+
+type IdentityPattern =
+  | { readonly kind: 'literal'; readonly identity: SpiffeId }
+  | { readonly kind: 'pattern'; readonly expression: RegExp }
+
+function matches(pattern: IdentityPattern, identity: SpiffeId): boolean {
+  return pattern.kind === 'literal' ? pattern.identity === identity : pattern.expression.test(identity)
+}
+
+function parsePattern(text: string): IdentityPattern {
+  if (isSpiffeId(text)) return { kind: 'literal', identity: text }
+  const problem = patternProblem(text)
+  if (problem) {
+    throw new SdsServerError(
+      'invalid-config',
+      `Cannot use ${JSON.stringify(text)} in allow: ${problem}; write a SPIFFE ID such as "spiffe://cluster.local/ns/*/sa/*"`,
+    )
+  }
+  const segments = text.replaceAll('.', '\\.').split('/')
+  const expression = segments.map((segment, index) => (segment === '**' ? '.+' : segmentExpression(segment, index)))
+  return { kind: 'pattern', expression: new RegExp(`^${expression.join('/')}$`) }
+}
+
+/**
+ * Callers choose the names, so a match takes time in proportion to their length, however many `*` the segment has. The shortest text
+ * for a `*` is never worse for what follows; hence each but the last takes that, in a look-ahead, which is never tried again.
+ */
+function segmentExpression(segment: string, index: number): string {
+  const [first = '', ...parts] = segment.split('*')
+  const last = parts.pop()
+  if (last === undefined) return first
+  const middle = parts.map((part, star) => {
+    const group = `s${index}_${star}`
+    return `(?=(?<${group}>[^/]+?${part}))\\k<${group}>`
+  })
+  return `${first}${middle.join('')}[^/]+${last}`
+}
+
+function patternProblem(text: string): string | undefined {
+  const [trustDomain = '', ...segments] = text.startsWith('spiffe://') ? text.slice('spiffe://'.length).split('/') : []
+  if (trustDomainProblem(trustDomain)) return `its trust domain ${trustDomainProblem(trustDomain)}`
+  if (segments.length === 0) return 'it has no path'
+  if (segments.slice(0, -1).some(segment => segment.includes('**'))) return '"**" may only be its last segment'
+  if (segments.some(segment => segment !== '**' && segment.includes('**'))) return '"**" has to be a segment of its own'
+  if (!segments.every(segment => /^[A-Za-z0-9._*-]+$/.test(segment))) {
+    return 'a path segment is empty or has a character that SPIFFE IDs do not allow'
+  }
+  return undefined
+}
+
+function checkRule(rule: CallerRule): CallerRule {
+  if (rule.uid !== undefined || rule.gid !== undefined || rule.pid !== undefined) return rule
+  throw new SdsServerError(
+    'invalid-config',
+    'Cannot use a rule in callers that says no uid, gid or pid: it would let in everybody',
+  )
+}
+
+function isCaller(rule: CallerRule, caller: PeerCredentials): boolean {
+  return (
+    (rule.uid ?? caller.uid) === caller.uid &&
+    (rule.gid ?? caller.gid) === caller.gid &&
+    (rule.pid ?? caller.pid) === caller.pid
+  )
+}

@@ -1,0 +1,199 @@
+/** The door of a socket: who connects, whether there is room, and what the caller may have. Nothing passes unchecked. */
+import type { Socket } from 'node:net'
+import type { Clock, PeerCredentials, ReadPeerCredentials } from '@livery/core'
+import { type CallerAccount, type CallerAccounts, callerKey } from '../budget/caller-account.ts'
+import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from '../budget/caller-budget.ts'
+import type { ConnectionInfo, RefusedConnection, SdsEvent } from '../events/sds-event.ts'
+import type { SecretView } from '../protocol/subscriptions.ts'
+import { descriptorOf } from '../socket/peer-descriptor.ts'
+import { type AccessPolicy, LastPermission, type Permission } from './access.ts'
+
+/** A connection that was let in. */
+export interface Connection {
+  readonly info: ConnectionInfo
+  /** As it is now: the rules of its socket may change. */
+  readonly permission: SecretView
+  /** What its caller may hold. */
+  readonly budget: CallerBudget
+  /** Bytes of messages that were read from it. */
+  messageBytes: number
+  /** Bytes read since the last call that were not in messages. */
+  takeOverhead(): number
+  /** At once, with what is on its way. */
+  close(): void
+}
+
+export interface ConnectionGateOptions {
+  readonly path: string
+  readonly clock: Clock
+  /** Until others are followed. */
+  readonly policy: AccessPolicy
+  /** Of each caller. */
+  readonly limits: PerCallerLimits
+  readonly room: SocketRoom
+  readonly accounts: CallerAccounts
+  readonly readPeerCredentials: ReadPeerCredentials | undefined
+  nextId(): number
+  observe(event: SdsEvent): void
+  /** Called when an identity on demand found no room in the budget of its caller. */
+  onIdentityRefused(): void
+  /** Takes over a connection that was let in. */
+  admit(socket: Socket): void
+  /** Called when the last connection closed. */
+  onEmpty(): void
+}
+
+export class ConnectionGate {
+  readonly #options: ConnectionGateOptions
+  readonly #connections = new Map<string, AdmittedConnection>()
+  readonly #budgets = new Map<CallerAccount, CallerBudget>()
+  #policy: AccessPolicy
+  #grantsNoMore = false
+
+  constructor(options: ConnectionGateOptions) {
+    this.#options = options
+    this.#policy = options.policy
+  }
+
+  get size(): number {
+    return this.#connections.size
+  }
+
+  /** Lets a fresh connection in, or destroys it before any byte of it was read. */
+  accept(socket: Socket): void {
+    // A peer that leaves at once would otherwise be an uncaught exception.
+    socket.on('error', ignore)
+    if (this.#grantsNoMore) {
+      socket.destroy()
+      return
+    }
+    const caller = this.#readCaller(socket)
+    const info = { id: this.#options.nextId(), socket: this.#options.path, caller }
+    const budget = this.#budgetOf(caller)
+    const decision = this.#decide(caller, budget)
+    if (typeof decision !== 'string') {
+      this.#register(new AdmittedConnection(info, decision, budget, socket))
+      return
+    }
+    socket.destroy()
+    this.#options.observe({ kind: 'connection-refused', connection: info, reason: decision })
+  }
+
+  /** The connection of a new call, by what `call.getPeer()` says; `undefined` once it takes none. */
+  find(peer: string): Connection | undefined {
+    return this.#grantsNoMore ? undefined : this.#connections.get(peer)
+  }
+
+  connections(): Iterable<Connection> {
+    return this.#connections.values()
+  }
+
+  /** Decides by these rules from now on, on the connections that are open as well: those not let in are closed. */
+  follow(policy: AccessPolicy): void {
+    if (this.#grantsNoMore) return
+    this.#policy = policy
+    for (const connection of this.#connections.values()) {
+      const permission = policy.admit(connection.info.caller)
+      if (permission) connection.permission = permission
+      else connection.close()
+    }
+  }
+
+  /** From now on nobody is let in, no call begins, and streams that go on have what was granted to them before. */
+  grantNoMore(): void {
+    if (this.#grantsNoMore) return
+    this.#grantsNoMore = true
+    if (this.#connections.size === 0) return
+    const known = this.#policy.known()
+    for (const connection of this.#connections.values())
+      connection.permission = new LastPermission(connection.permission, known)
+  }
+
+  destroyAll(): void {
+    for (const connection of this.#connections.values()) connection.close()
+  }
+
+  /** What is let in is counted from then on. */
+  #decide(caller: PeerCredentials | undefined, budget: CallerBudget): Permission | RefusedConnection {
+    if (!caller && this.#policy.needsCredentials) return 'unreadable-credentials'
+    const permission = this.#policy.admit(caller)
+    if (!permission) return 'not-allowed'
+    if (budget.isHeld(this.#options.clock.now())) return 'caller-held'
+    const bound = budget.openConnection()
+    return bound ? REFUSED_BY[bound] : permission
+  }
+
+  #budgetOf(caller: PeerCredentials | undefined): CallerBudget {
+    const { path, limits, room, accounts, clock, onIdentityRefused } = this.#options
+    const account = accounts.of(callerKey(caller, path))
+    const present = this.#budgets.get(account)
+    if (present) return present
+    const onIdle = () => void this.#budgets.delete(account)
+    const budget = new CallerBudget(account, { limits, socket: room, accounts, clock, onIdentityRefused, onIdle })
+    this.#budgets.set(account, budget)
+    return budget
+  }
+
+  #register(connection: AdmittedConnection): void {
+    const { observe, onEmpty, admit } = this.#options
+    const { info, socket } = connection
+    const peer = `connection ${info.id}`
+    // grpc-js tells a call's handler of its connection only the remote address, which a UNIX socket does not have.
+    Object.defineProperty(socket, 'remoteAddress', { value: peer })
+    this.#connections.set(peer, connection)
+    socket.on('close', () => {
+      this.#connections.delete(peer)
+      connection.budget.closeConnection()
+      observe({ kind: 'connection-closed', connection: info })
+      if (this.#connections.size === 0) onEmpty()
+    })
+    observe({ kind: 'connection-opened', connection: info })
+    admit(socket)
+  }
+
+  #readCaller(socket: Socket): PeerCredentials | undefined {
+    const descriptor = descriptorOf(socket)
+    if (descriptor === undefined) return undefined
+    try {
+      return this.#options.readPeerCredentials?.(descriptor)
+    } catch {
+      // A connection that is gone already; where its credentials matter it is refused.
+      return undefined
+    }
+  }
+}
+
+class AdmittedConnection implements Connection {
+  readonly info: ConnectionInfo
+  readonly socket: Socket
+  readonly budget: CallerBudget
+  permission: SecretView
+  messageBytes = 0
+  #overhead = 0
+
+  constructor(info: ConnectionInfo, permission: Permission, budget: CallerBudget, socket: Socket) {
+    this.info = info
+    this.permission = permission
+    this.budget = budget
+    this.socket = socket
+  }
+
+  takeOverhead(): number {
+    const overhead = this.socket.bytesRead - this.messageBytes
+    const added = overhead - this.#overhead
+    this.#overhead = overhead
+    return added
+  }
+
+  close(): void {
+    this.socket.destroy()
+  }
+}
+
+const REFUSED_BY: Readonly<Record<Bound, RefusedConnection>> = {
+  socket: 'too-many-connections',
+  caller: 'too-many-of-caller',
+  process: 'too-many-in-process',
+}
+
+function ignore(): void {}

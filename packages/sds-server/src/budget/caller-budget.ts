@@ -1,0 +1,281 @@
+/** What one caller may hold of one socket, under its own limits on all sockets, those of the socket and those of the process. */
+import type { Clock, SpiffeId } from '@livery/core'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { CallerAccount, CallerAccounts } from './caller-account.ts'
+import type { Rate } from './leaky-bucket.ts'
+import type { Pace, RequestQueue } from './request-queue.ts'
+import type { SharedLimit } from './shared-limit.ts'
+
+/** Of each caller, on all sockets together: a socket lets a caller in for more while it holds less than this. */
+export interface PerCallerLimits {
+  /** Connections at once. Default: 10,000. */
+  readonly connections: number
+  /** Streams and fetches at once. Default: 20,000. */
+  readonly streams: number
+  /** Names on all streams; one of more than 256 bytes counts for each 256 begun. Default: 50,000. */
+  readonly names: number
+  /** Identities held on demand because it asked for them. Default: 10,000. */
+  readonly identities: number
+  /** Of those, new ones in a minute, and at once. Default: 1,000. */
+  readonly identitiesPerMinute: number
+  /**
+   * Requests, ACKs among them; five seconds' worth at once. Beyond it its streams are read more slowly, fetches and health checks are
+   * refused. A stream, a fetch and a health check count for four when they begin. Default: 10,000.
+   */
+  readonly requestsPerSecond: number
+  /** Memory of all that is held for it, as `COSTS` has it. Default: 536,870,912. */
+  readonly bytes: number
+}
+
+/** The room of one socket, for all callers. */
+export interface SocketRoom {
+  readonly connections: SharedLimit
+  readonly streams: SharedLimit
+  readonly healthCalls: SharedLimit
+}
+
+/** A whole fleet of 10,000 comes back at once, twice. */
+const OPENED: Rate = { perSecond: 500, burst: 20_000 }
+/** Streams that their peer ends before the first answer, and other misuse: two Envoys of 2,001 streams that die at once have not as many. */
+const FAULTS: Rate = { perSecond: 100, burst: 5_000 }
+/** Bytes of HTTP/2 outside of messages: a fleet of 10,000 with two streams each needs 8 MB. */
+const OVERHEAD: Rate = { perSecond: 1_048_576, burst: 33_554_432 }
+/** Refused names that are reported one by one. */
+const REFUSALS: Rate = { perSecond: 20, burst: 1_000 }
+/** Two or three requests on each stream of a fleet of 10,000 at once. */
+const REQUEST_BURST_SECONDS = 5
+/** What a call costs that begins, in requests. */
+const CALL_REQUESTS = 4
+/** How long a caller over a rate is held for the first time, and at most. */
+const HOLD_MS = 5_000
+const MAX_HOLD_MS = 60_000
+
+export interface CallerBudgetOptions {
+  readonly limits: PerCallerLimits
+  readonly socket: SocketRoom
+  readonly accounts: CallerAccounts
+  readonly clock: Clock
+  /** Called when an identity found no room. */
+  readonly onIdentityRefused: () => void
+  /** Called when nothing of this socket is held any more. */
+  readonly onIdle: () => void
+}
+
+/** Which bound refused a connection or a stream: for metrics, so there are few. */
+export type Bound = 'socket' | 'caller' | 'process'
+/** As `Bound`, of a call; `rate` is `requestsPerSecond`. */
+export type CallBound = Bound | 'rate'
+
+/**
+ * Bytes that are charged for what cannot be weighed: the buffers of grpc-js, node:http2 and nghttp2. Measured, rounded up:
+ * README.md, "What is bounded, and how".
+ */
+export const COSTS = { connection: 32_768, stream: 8_192, name: 1_024 } as const
+
+export class CallerBudget {
+  readonly account: CallerAccount
+  readonly limits: PerCallerLimits
+  /** Of `requests`. */
+  readonly pace: Pace
+  readonly #socket: SocketRoom
+  readonly #process: CallerAccounts
+  #connections = 0
+  #streams = 0
+  #healthCalls = 0
+
+  readonly #clock: Clock
+  readonly #onIdle: () => void
+  readonly #onIdentityRefused: () => void
+
+  constructor(account: CallerAccount, options: CallerBudgetOptions) {
+    this.account = account
+    this.limits = options.limits
+    this.#socket = options.socket
+    this.#process = options.accounts
+    this.#clock = options.clock
+    const perSecond = options.limits.requestsPerSecond
+    this.pace = { clock: options.clock, rate: { perSecond, burst: REQUEST_BURST_SECONDS * perSecond } }
+    this.#onIdle = options.onIdle
+    this.#onIdentityRefused = options.onIdentityRefused
+  }
+
+  /** Those of the caller, on all sockets. */
+  get requests(): RequestQueue {
+    return this.account.requests
+  }
+
+  /** Which bound has no room for one more connection; `undefined` if it was taken, and is to be given back. */
+  openConnection(): Bound | undefined {
+    const { account, limits } = this
+    if (!this.#socket.connections.hasRoom(this.#connections)) return 'socket'
+    if (account.connections >= limits.connections) return 'caller'
+    if (!this.#process.connections.hasRoom(account.connections)) return 'process'
+    if (!this.charge(COSTS.connection)) return 'caller'
+    this.#connections++
+    this.#socket.connections.take()
+    account.connections++
+    this.#process.connections.take()
+    return undefined
+  }
+
+  closeConnection(): void {
+    this.#connections--
+    this.#socket.connections.giveBack()
+    this.account.connections--
+    this.#process.connections.giveBack()
+    this.release(COSTS.connection)
+    this.#checkIdle()
+  }
+
+  /** As `openConnection`, for a call of StreamSecrets or DeltaSecrets. One over the rate waits before its first request. */
+  openStream(): Bound | undefined {
+    const bound = this.#takeStream()
+    if (!bound) this.requests.add(CALL_REQUESTS, this.pace)
+    return bound
+  }
+
+  /** As `openConnection`, for a call of FetchSecrets; it is given back by `closeStream`. */
+  openFetch(): CallBound | undefined {
+    return this.requests.take(CALL_REQUESTS, this.pace) ? this.#takeStream() : 'rate'
+  }
+
+  #takeStream(): Bound | undefined {
+    const { account, limits } = this
+    if (!this.#socket.streams.hasRoom(this.#streams)) return 'socket'
+    if (account.streams >= limits.streams) return 'caller'
+    if (!this.#process.streams.hasRoom(account.streams)) return 'process'
+    if (!this.charge(COSTS.stream)) return 'caller'
+    this.#streams++
+    this.#socket.streams.take()
+    account.streams++
+    this.#process.streams.take()
+    return undefined
+  }
+
+  closeStream(): void {
+    this.#streams--
+    this.#socket.streams.giveBack()
+    this.account.streams--
+    this.#process.streams.giveBack()
+    this.release(COSTS.stream)
+    this.#checkIdle()
+  }
+
+  /** As `openConnection`, for a health check or watch: those have room of their own. */
+  openHealthCall(): CallBound | undefined {
+    if (!this.requests.take(CALL_REQUESTS, this.pace)) return 'rate'
+    if (!this.#socket.healthCalls.hasRoom(this.#healthCalls)) return 'socket'
+    if (!this.charge(COSTS.stream)) return 'caller'
+    this.#healthCalls++
+    this.#socket.healthCalls.take()
+    return undefined
+  }
+
+  closeHealthCall(): void {
+    this.#healthCalls--
+    this.#socket.healthCalls.giveBack()
+    this.release(COSTS.stream)
+    this.#checkIdle()
+  }
+
+  /** Whether new connections of the caller are closed: it was over a rate a while ago, or opens too many. */
+  isHeld(now: number): boolean {
+    const { account } = this
+    if (now < account.heldUntil && account.heldUntil - now <= MAX_HOLD_MS) return true
+    return !account.opened.take(now, OPENED)
+  }
+
+  /** Counts misuse; `false` if the caller is over the rate, and held from now on. */
+  addFaults(now: number, amount: number): boolean {
+    return this.account.faults.add(now, FAULTS, amount) || this.#hold(now)
+  }
+
+  /** Counts bytes outside of messages; `false` as in `addFaults`. */
+  addOverhead(now: number, bytes: number): boolean {
+    return this.account.overhead.add(now, OVERHEAD, bytes) || this.#hold(now)
+  }
+
+  /**
+   * Counts an identity that is issued on demand. One that finds no room is asked for again when `review` is called, which
+   * happens as the rate allows more.
+   */
+  takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): boolean {
+    const { account, limits } = this
+    const { identities } = account
+    if (identities.size >= limits.identities) {
+      for (const each of identities) if (!isHeld(each)) identities.delete(each)
+    }
+    const burst = limits.identitiesPerMinute
+    const now = this.#clock.now()
+    if (identities.size >= limits.identities || !account.newIdentities.take(now, { perSecond: burst / 60, burst })) {
+      this.#onIdentityRefused()
+      return false
+    }
+    identities.add(identity)
+    return true
+  }
+
+  /** Whether one more refused name is reported by itself. */
+  reportsRefusal(): boolean {
+    return this.account.refusals.take(this.#clock.now(), REFUSALS)
+  }
+
+  /** Counts bytes that are held from now on; `false` if there is no room for them. */
+  charge(bytes: number): boolean {
+    const { account, limits } = this
+    if (account.bytes + bytes > limits.bytes || !this.#process.bytes.hasRoom(account.bytes, bytes)) return false
+    account.bytes += bytes
+    this.#process.bytes.take(bytes)
+    return true
+  }
+
+  /** As `charge`; throws a `StreamRefusal` (RESOURCE_EXHAUSTED) that names `what`. */
+  chargeOrRefuse(bytes: number, what: string): void {
+    if (!this.charge(bytes)) throw this.#refusal(`no room for ${what}`, 'bytes')
+  }
+
+  release(bytes: number): void {
+    this.account.bytes -= bytes
+    this.#process.bytes.giveBack(bytes)
+  }
+
+  /** Counts a name that is kept, granted or not; throws a `StreamRefusal` (RESOURCE_EXHAUSTED). */
+  addName(length: number): void {
+    const units = unitsOf(length)
+    if (this.account.names + units > this.limits.names) throw this.#refusal('no room for more names', 'names')
+    this.chargeOrRefuse(nameBytes(length), 'more names')
+    this.account.names += units
+  }
+
+  removeName(length: number): void {
+    this.account.names -= unitsOf(length)
+    this.release(nameBytes(length))
+  }
+
+  #hold(now: number): false {
+    const { account } = this
+    if (now < account.heldUntil) return false
+    const isAgain = now - account.heldUntil < MAX_HOLD_MS
+    account.holdMs = isAgain ? Math.min(2 * account.holdMs, MAX_HOLD_MS) : HOLD_MS
+    account.heldUntil = now + account.holdMs
+    return false
+  }
+
+  #checkIdle(): void {
+    if (this.#connections + this.#streams + this.#healthCalls === 0) this.#onIdle()
+  }
+
+  #refusal(what: string, limit: keyof PerCallerLimits): StreamRefusal {
+    const { key } = this.account
+    return new StreamRefusal('resource-exhausted', `${what} of this caller (${key}): see limits.perCaller.${limit}`)
+  }
+}
+
+function unitsOf(length: number): number {
+  return 1 + (length >>> 8)
+}
+
+/** The text may be kept twice, in the list of the last request and in the subscription. */
+function nameBytes(length: number): number {
+  return COSTS.name + 2 * length
+}

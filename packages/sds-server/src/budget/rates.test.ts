@@ -1,0 +1,154 @@
+/** Floods from one caller: it is cut off and held, and another caller notices next to nothing. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { test } from 'node:test'
+import { BEGIN, END_HEADERS, FRAME, grpcHeaders, rawFrame } from '../../test/raw-http2.ts'
+import { RawPeer } from '../../test/raw-peer.ts'
+import { startServer, WEB } from '../../test/running-server.ts'
+import { namesOf } from '../../test/sds-client.ts'
+
+const STREAM = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
+const DEADLINE_EXCEEDED = 4
+
+/** Connections that come from now on are of `uid`. */
+function callers() {
+  const caller = { pid: 1, uid: 2, gid: 2 }
+  return { caller, readPeerCredentials: () => ({ ...caller }) }
+}
+
+/** Whatever else happens to it. */
+function closeOf(socket: Socket): Promise<void> {
+  return new Promise(resolve => socket.on('error', () => {}).once('close', () => resolve()))
+}
+
+/** `count` frames of each of `of`, on streams of their own, in writes of about 64 kB; ends early when the server hangs up. */
+async function flood(socket: Socket, count: number, of: (stream: number) => Buffer): Promise<void> {
+  socket.on('error', () => {}).resume()
+  socket.write(BEGIN)
+  const closed = closeOf(socket)
+  for (let sent = 0; sent < count && !socket.destroyed; ) {
+    const frames: Buffer[] = []
+    for (let index = 0; index < 1_000; index++, sent++) frames.push(of(2 * sent + 1))
+    if (!socket.write(Buffer.concat(frames)))
+      await Promise.race([closed, new Promise<void>(resolve => socket.once('drain', () => resolve()))])
+  }
+}
+
+const headers = grpcHeaders(STREAM)
+const unknownHeaders = grpcHeaders('/nobody.knows/It')
+/** `:method: GET`, from the static table, a thousand times. */
+const indexed = Buffer.alloc(1_000, 0x82)
+
+const FLOODS: Readonly<Record<string, (stream: number) => Buffer>> = {
+  'streams that are opened and reset': stream =>
+    Buffer.concat([
+      rawFrame(FRAME.headers, END_HEADERS, stream, headers),
+      rawFrame(FRAME.reset, 0, stream, Buffer.from([0, 0, 0, 8])),
+    ]),
+  'streams of a method that nobody knows': stream => rawFrame(FRAME.headers, END_HEADERS, stream, unknownHeaders),
+  PINGs: () => rawFrame(FRAME.ping, 0, 0, Buffer.alloc(8)),
+  SETTINGS: () => rawFrame(FRAME.settings, 0, 0, Buffer.from([0, 4, 0, 0, 255, 255])),
+  'indexed headers': stream => rawFrame(FRAME.headers, END_HEADERS, stream, indexed),
+  // PRIORITY
+  'frames that are ignored': stream => rawFrame(2, 0, stream + 2, Buffer.from([0, 0, 0, 0, 1])),
+}
+
+for (const [what, frames] of Object.entries(FLOODS)) {
+  test(`a flood of ${what} ends its connection, and another caller is served`, async () => {
+    const { caller, readPeerCredentials } = callers()
+    await using running = await startServer({}, { readPeerCredentials })
+    const victim = running.connect().sotw()
+    victim.ask(WEB)
+    await victim.next()
+    caller.uid = 1
+    const socket = connect(running.path)
+    const closed = closeOf(socket)
+    const flooding = flood(socket, 1_000_000, frames)
+    // The bytes of connections are looked at once a second, of the server's clock.
+    const ticking = setInterval(() => void running.source.clock.advance(1_000), 20)
+    await Promise.race([closed, flooding])
+    clearInterval(ticking)
+    assert.ok(socket.destroyed, 'a million frames were taken')
+    victim.ask(WEB)
+    assert.deepEqual(namesOf(await victim.next()), [WEB])
+  })
+}
+
+test('a caller that comes again with rapid resets is held at accept, for longer each time, and others are not', async () => {
+  const { caller, readPeerCredentials } = callers()
+  await using running = await startServer({}, { readPeerCredentials })
+  caller.uid = 1
+  const wasHeld = () => running.events.some(({ kind }) => kind === 'connection-refused')
+  for (let attack = 0; attack < 100 && !wasHeld(); attack++) {
+    const socket = connect(running.path)
+    const closed = closeOf(socket)
+    await flood(socket, 100_000, stream => FLOODS['streams that are opened and reset']?.(stream) ?? Buffer.alloc(0))
+    await closed
+  }
+  const isLetIn = async () => {
+    const before = running.events.length
+    const socket = connect(running.path).on('error', () => {})
+    let event: (typeof running.events)[number] | undefined
+    while (!event) {
+      await new Promise(setImmediate)
+      event = running.events
+        .slice(before)
+        .find(({ kind }) => kind === 'connection-opened' || kind === 'connection-refused')
+    }
+    socket.destroy()
+    return event.kind === 'connection-opened'
+  }
+  assert.equal(await isLetIn(), false)
+  const refused = running.events.filter(event => event.kind === 'connection-refused')
+  assert.ok(refused.every(({ reason }) => reason === 'caller-held'))
+  caller.uid = 2
+  assert.equal(await isLetIn(), true)
+  caller.uid = 1
+  await running.source.clock.advance(60_000)
+  assert.equal(await isLetIn(), true)
+})
+
+test('2,001 streams of one Envoy that come and go twice are no misuse', async () => {
+  const { caller, readPeerCredentials } = callers()
+  caller.uid = 1
+  await using running = await startServer({}, { readPeerCredentials })
+  for (let time = 0; time < 2; time++) {
+    using peer = new RawPeer(running.path)
+    for (let index = 0; index < 2_001; index++) peer.open()
+    await running.event('stream-opened', ({ stream }) => stream.id > 2_001)
+    await peer.pinged()
+  }
+  const client = running.connect().sotw()
+  client.ask(WEB)
+  assert.deepEqual(namesOf(await client.next()), [WEB])
+  assert.ok(!running.events.some(({ kind }) => kind === 'connection-refused'))
+})
+
+test('a stream without a whole request ends after 10 s, and so does a connection without its preface', async () => {
+  await using running = await startServer()
+  const client = running.connect()
+  const silent = client.sotw()
+  const half = client.raw()
+  const served = client.sotw()
+  served.ask(WEB)
+  await served.next()
+  const sockets = [connect(running.path), connect(running.path)]
+  sockets[0]?.write('PRI * HT')
+  sockets[1]?.write(BEGIN.subarray(0, 24))
+  using peer = new RawPeer(running.path)
+  const partial = peer.open()
+  partial.http.write(Buffer.from([0, 0, 0, 1, 0, 0x1a]))
+  half.write(Buffer.alloc(1))
+  await half.status
+  for (const id of [1, 2, 3, 4]) await running.event('connection-opened', ({ connection }) => connection.id >= id)
+  await peer.pinged()
+  const ends = Promise.all(sockets.map(socket => once(socket.resume(), 'close')))
+  const partialEnd = once(partial.http, 'close')
+  await running.source.clock.advance(10_001)
+  await ends
+  await partialEnd
+  assert.equal((await silent.status).code, DEADLINE_EXCEEDED)
+  served.ask(WEB)
+  assert.deepEqual(namesOf(await served.next()), [WEB])
+})

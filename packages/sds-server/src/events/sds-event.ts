@@ -1,0 +1,62 @@
+/** What the server tells of itself. It logs nothing: the agent makes logs and metrics of these. */
+import type { PeerCredentials } from '@livery/core'
+import type { CallBound } from '../budget/caller-budget.ts'
+import type { StreamReport } from '../protocol/discovery-protocol.ts'
+import type { DescriptorShortage } from '../socket/descriptor-limit.ts'
+import type { SocketFileEvent } from '../socket/socket-file.ts'
+
+/** A connection to one of the sockets. */
+export interface ConnectionInfo {
+  /** Counted from 1 in this process. */
+  readonly id: number
+  /** The path of its socket. */
+  readonly socket: string
+  /** `undefined` where the server was given no way to read them. */
+  readonly caller: PeerCredentials | undefined
+}
+
+export type SdsMethod = 'StreamSecrets' | 'DeltaSecrets' | 'FetchSecrets'
+
+/** A stream, or a call of FetchSecrets. */
+export interface StreamInfo {
+  /** Counted from 1 in this process. */
+  readonly id: number
+  readonly method: SdsMethod
+  readonly connection: ConnectionInfo
+  /** The peer's node id, escaped; empty until its first request. */
+  readonly node: string
+  /** How many names it is subscribed to. */
+  readonly names: number
+  /** Milliseconds since the epoch. */
+  readonly openedAt: number
+}
+
+/** `too-many-connections`: the caller has its share of the socket; `caller-held`: it was over a rate. */
+export type RefusedConnection =
+  | 'not-allowed'
+  | 'too-many-connections'
+  | 'too-many-of-caller'
+  | 'too-many-in-process'
+  | 'caller-held'
+  | 'unreadable-credentials'
+
+/** Names and texts in these are escaped; none holds a key. */
+export type SdsEvent =
+  | { readonly kind: 'connection-opened'; readonly connection: ConnectionInfo }
+  | { readonly kind: 'connection-closed'; readonly connection: ConnectionInfo }
+  | { readonly kind: 'connection-refused'; readonly connection: ConnectionInfo; readonly reason: RefusedConnection }
+  | { readonly kind: 'stream-opened'; readonly stream: StreamInfo }
+  /** `status` is the gRPC status that the server ended it with; 0 where it or the peer just ended. */
+  | { readonly kind: 'stream-closed'; readonly stream: StreamInfo; readonly status: number; readonly details: string }
+  | {
+      readonly kind: 'stream-refused'
+      readonly connection: ConnectionInfo
+      readonly method: SdsMethod
+      readonly bound: CallBound
+    }
+  | { readonly kind: 'stream-report'; readonly stream: StreamInfo; readonly report: StreamReport }
+  /** A bug: the stream ended with INTERNAL. */
+  | { readonly kind: 'stream-failed'; readonly stream: StreamInfo; readonly error: unknown }
+  /** The limits of a socket are more than the process can have. Told when the socket opens. */
+  | ({ readonly kind: 'few-descriptors' } & DescriptorShortage)
+  | SocketFileEvent

@@ -1,0 +1,190 @@
+/** When a stream reads, answers and pushes, over a transport that takes its messages one by one. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { MemorySource } from '../../test/memory-source.ts'
+import { API, WEB } from '../../test/running-server.ts'
+import { namesOf } from '../../test/sds-client.ts'
+import { testAccounts, testBudget } from '../../test/test-budget.ts'
+import { AccessPolicy } from '../access/access.ts'
+import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import { MessageComposer } from '../protocol/discovery-message.ts'
+import { decodeDiscoveryRequest } from '../protocol/request-codec.ts'
+import type { ResponseFrame } from '../protocol/response-frame.ts'
+import { deltaEncoder, sotwEncoder } from '../protocol/secret-encoding.ts'
+import { SotwStream } from '../protocol/sotw-stream.ts'
+import { DiscoveryCall, type StreamTransport } from './discovery-call.ts'
+import type { SdsContext } from './sds-context.ts'
+import { TurnQueue } from './turn-queue.ts'
+
+const names = { default: 'default', root: 'ROOTCA' }
+
+/** Takes one message, and the next one when it is told that the peer has read. */
+class OneByOne implements StreamTransport {
+  readonly sent: DiscoveryResponse[] = []
+  readonly statuses: number[] = []
+  reads = 0
+  #written: (() => void) | undefined
+
+  startRead(): void {
+    this.reads++
+  }
+
+  sendMetadata(): void {}
+
+  sendMessage(frame: ResponseFrame, written: () => void): void {
+    assert.equal(this.#written, undefined, 'a second message while one is on its way')
+    this.sent.push(DiscoveryResponse.decode(frame.message))
+    this.#written = written
+  }
+
+  sendStatus({ code }: { readonly code: number }): void {
+    this.statuses.push(code)
+  }
+
+  /** The peer reads what was sent. */
+  read(): void {
+    const written = this.#written
+    this.#written = undefined
+    written?.()
+  }
+}
+
+async function openStream() {
+  const source = await MemorySource.create(WEB, API)
+  const { clock } = source
+  const context: SdsContext = {
+    source,
+    names,
+    clock,
+    accounts: testAccounts(),
+    readPeerCredentials: undefined,
+    acceptWaiting: undefined,
+    takeover: false,
+    nacksPerMinute: 60,
+    requestTimeoutMs: 10_000,
+    fetchWaitMs: 0,
+    connectionIdleMs: 0,
+    keepaliveMs: 0,
+    keepaliveTimeoutMs: 0,
+    sotw: sotwEncoder(),
+    delta: deltaEncoder(),
+    pushes: new TurnQueue(clock),
+    nextId: () => 1,
+    messages: new MessageComposer('n'),
+    observe: () => {},
+  }
+  const permission = new AccessPolicy({ allow: [WEB, API] }, source, names).admit(undefined)
+  assert.ok(permission)
+  const connection = {
+    info: { id: 1, socket: 's', caller: undefined },
+    permission,
+    budget: testBudget(),
+    messageBytes: 0,
+    takeOverhead: () => 0,
+    close() {},
+  }
+  const transport = new OneByOne()
+  const stream = new DiscoveryCall(transport, connection, {
+    method: 'StreamSecrets',
+    maxNames: 10,
+    encoder: context.sotw,
+    context,
+    createStream: each => new SotwStream(each),
+    report: () => {},
+    onClose: () => {},
+  })
+  stream.onReceiveMetadata()
+  const receive = (responseNonce: string, ...resourceNames: string[]) => {
+    const node = { id: 'n', cluster: '' }
+    const request = { versionInfo: '', node, resourceNames, typeUrl: '', responseNonce, errorDetail: undefined }
+    stream.onReceiveMessage(decodeDiscoveryRequest(Buffer.from(DiscoveryRequest.encode(request).finish())))
+  }
+  return { source, context, stream, transport, receive }
+}
+
+test('one request is read at a time, and while an answer is on its way up to the next that wants its own', async () => {
+  const { transport, receive } = await openStream()
+  assert.equal(transport.reads, 1)
+  receive('', WEB)
+  assert.deepEqual([transport.sent.length, transport.reads], [1, 2])
+  receive('', API)
+  assert.deepEqual([transport.sent.length, transport.reads], [1, 2])
+  transport.read()
+  assert.deepEqual([transport.sent.length, transport.reads], [2, 3])
+  transport.read()
+  assert.deepEqual([transport.sent.length, transport.reads], [2, 3])
+})
+
+test('an ACK is read while a push is on its way, and what it adds goes after that', async () => {
+  const { source, transport, receive } = await openStream()
+  receive('', 'ROOTCA')
+  transport.read()
+  source.setBundle('cluster.local', { version: 'pushed' })
+  await nextTurn()
+  assert.deepEqual([transport.sent.length, transport.reads], [2, 2])
+  receive(transport.sent[0]?.nonce ?? '', 'ROOTCA')
+  receive(transport.sent[1]?.nonce ?? '', 'ROOTCA', WEB)
+  assert.deepEqual([transport.sent.length, transport.reads], [2, 4])
+  transport.read()
+  assert.deepEqual(transport.sent.slice(2).map(namesOf), [[WEB]])
+})
+
+test('a request that comes while a push waits for its turn is answered at once, with the newest, and there is no push', async () => {
+  const { source, context, transport, receive } = await openStream()
+  receive('', 'ROOTCA')
+  transport.read()
+  source.setBundle('cluster.local', { version: 'newest' })
+  assert.deepEqual([transport.sent.length, context.pushes.size], [1, 1])
+  receive('', 'ROOTCA')
+  assert.equal(transport.sent.at(1)?.versionInfo, 'newest')
+  transport.read()
+  await nextTurn()
+  assert.deepEqual([transport.sent.length, context.pushes.size], [2, 0])
+})
+
+test('a request that meets a push on its way is answered by itself when that has gone', async () => {
+  const { source, transport, receive } = await openStream()
+  receive('', 'ROOTCA')
+  transport.read()
+  source.setBundle('cluster.local', { version: 'pushed' })
+  await nextTurn()
+  receive('', WEB, API)
+  assert.deepEqual([transport.sent.length, transport.reads], [2, 2])
+  transport.read()
+  assert.deepEqual(transport.sent.slice(1).map(namesOf), [['ROOTCA'], [API, WEB].sort()])
+  transport.read()
+  assert.equal(transport.reads, 3)
+})
+
+test('while a message is on its way changes do not queue up: the newest goes when it has gone', async () => {
+  const { source, context, transport, receive } = await openStream()
+  receive('', 'ROOTCA')
+  for (const version of ['one', 'two', 'three']) source.setBundle('cluster.local', { version })
+  assert.equal(context.pushes.size, 0)
+  transport.read()
+  assert.deepEqual([transport.sent.length, transport.sent.at(1)?.versionInfo], [2, 'three'])
+})
+
+test('a stream that ends while it waits for its turn leaves the queue, and nothing of it is left', async () => {
+  const { source, context, stream, transport, receive } = await openStream()
+  receive('', 'ROOTCA')
+  transport.read()
+  source.setBundle('cluster.local', { version: 'newest' })
+  stream.onReceiveHalfClose()
+  assert.deepEqual([transport.statuses, context.pushes.size, source.subscribers], [[0], 0, 0])
+  await nextTurn()
+  assert.equal(transport.sent.length, 1)
+})
+
+test('requests that are there already are read in a loop, however many', async () => {
+  const { transport, receive } = await openStream()
+  receive('', WEB)
+  let waiting = 100_000
+  transport.startRead = () => {
+    if (waiting-- > 0) receive('stale', WEB)
+  }
+  receive('stale', WEB)
+  assert.ok(waiting < 0)
+  assert.equal(transport.sent.length, 1)
+})

@@ -1,0 +1,344 @@
+/** The three methods of `envoy.service.secret.v3.SecretDiscoveryService` on one socket. */
+import {
+  type Server,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+  type ServerUnaryCall,
+  type sendUnaryData,
+} from '@grpc/grpc-js'
+import type { Connection } from '../access/connection-gate.ts'
+import type { CallBound, CallerBudget, SocketRoom } from '../budget/caller-budget.ts'
+import type { DeadlineQueue } from '../budget/deadline-queue.ts'
+import { describePeer, toLedgerEvent } from '../events/report-to-ledger.ts'
+import type { SdsMethod, StreamInfo } from '../events/sds-event.ts'
+import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import { DeltaStream } from '../protocol/delta-stream.ts'
+import type { DiscoveryStream, StreamContext, StreamReport } from '../protocol/discovery-protocol.ts'
+import { escapePeerName } from '../protocol/escape-peer-name.ts'
+import { type Decoded, decodeDeltaRequest, decodeDiscoveryRequest, heapBytes } from '../protocol/request-codec.ts'
+import type { ResponseFrame } from '../protocol/response-frame.ts'
+import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
+import { SotwStream } from '../protocol/sotw-stream.ts'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { countedCall, dropMetadata } from './counted-call.ts'
+import { type Answer, DiscoveryCall, type DiscoveryCallOptions } from './discovery-call.ts'
+import { refuseCall } from './end-call.ts'
+import { fetchSecrets } from './fetch-secrets.ts'
+import { toStatusError } from './grpc-status.ts'
+import { type IncomingOptions, IncomingRequests, UnaryRequest } from './incoming-requests.ts'
+import type { SdsContext } from './sds-context.ts'
+import { http2StreamOf, sendFrame } from './send-frame.ts'
+
+export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
+
+const STREAM_SECRETS = `/${SDS_SERVICE}/StreamSecrets`
+const DELTA_SECRETS = `/${SDS_SERVICE}/DeltaSecrets`
+const FETCH_SECRETS = `/${SDS_SERVICE}/FetchSecrets`
+export const SDS_PATHS = [STREAM_SECRETS, DELTA_SECRETS, FETCH_SECRETS]
+
+export interface DiscoveryServiceOptions {
+  readonly context: SdsContext
+  readonly room: SocketRoom
+  readonly maxNames: number
+  readonly messageBytes: number
+  /** By when a request has to be there. */
+  readonly deadlines: DeadlineQueue
+  connectionOf(peer: string): Connection | undefined
+}
+
+interface OpenStream {
+  info(): StreamInfo
+  review(): void
+  refuse(error: unknown): void
+}
+
+export class DiscoveryService {
+  readonly #options: DiscoveryServiceOptions
+  /** Those that are listed: a call of FetchSecrets from its message on. */
+  readonly #open = new Set<OpenStream>()
+
+  constructor(options: DiscoveryServiceOptions) {
+    this.#options = options
+  }
+
+  register(server: Server): void {
+    // Called only where a frame cannot be written to the HTTP/2 stream.
+    const serialize = (frame: ResponseFrame) => frame.message
+    const fetch = this.#fetch.bind(this)
+    server.register(STREAM_SECRETS, neverCalled, serialize, decodeDiscoveryRequest, 'bidi')
+    server.register(DELTA_SECRETS, neverCalled, serialize, decodeDeltaRequest, 'bidi')
+    server.register(FETCH_SECRETS, fetch, serialize, decodeDiscoveryRequest, 'unary')
+  }
+
+  /** The server has to be made with it: it takes the streams, and counts the other calls, which go on to their handlers. */
+  interceptor(): ServerInterceptor {
+    const { sotw, delta } = this.#options.context
+    const openers = new Map([
+      [STREAM_SECRETS, this.#opener('StreamSecrets', sotw, decodeDiscoveryRequest, each => new SotwStream(each))],
+      [DELTA_SECRETS, this.#opener('DeltaSecrets', delta, decodeDeltaRequest, each => new DeltaStream(each))],
+    ])
+    return ({ path }, call) => {
+      const open = openers.get(path)
+      if (open) return new TakenCall(call, open)
+      if (path === FETCH_SECRETS) return new FrameCall(this.#unaryCall(call, 'fetch'), call)
+      return this.#unaryCall(call, 'health')
+    }
+  }
+
+  streams(): readonly StreamInfo[] {
+    return [...this.#open].map(stream => stream.info())
+  }
+
+  /** What callers may have was decided anew. */
+  review(): void {
+    for (const stream of this.#open) stream.review()
+  }
+
+  /** Ends every stream with UNAVAILABLE, upon which its peer looks for the next server. */
+  endStreams(): void {
+    for (const stream of [...this.#open]) stream.refuse(new StreamRefusal('unavailable', 'the agent is shutting down'))
+  }
+
+  #opener<Request extends Answer>(
+    method: SdsMethod,
+    encoder: ResponseEncoder,
+    decode: (message: Buffer) => Decoded<Request>,
+    createStream: (context: StreamContext) => DiscoveryStream<Request>,
+  ): Opener {
+    const { context, maxNames } = this.#options
+    const options: DiscoveryCallOptions<Request> = {
+      method,
+      maxNames,
+      encoder,
+      context,
+      createStream,
+      report: (report, info, peer) => this.#report(report, info, peer),
+      onClose: call => void this.#open.delete(call),
+    }
+    return call => {
+      const connection = this.#options.connectionOf(call.getPeer())
+      const bound = connection?.budget.openStream()
+      if (!connection || bound) {
+        this.#refuse(call, method, bound)
+        return
+      }
+      this.#take(call, connection, options, decode)
+    }
+  }
+
+  #take<Request extends Answer>(
+    call: ServerInterceptingCallInterface,
+    connection: Connection,
+    options: DiscoveryCallOptions<Request>,
+    decode: (message: Buffer) => Decoded<Request>,
+  ): void {
+    const requests = new IncomingRequests(call, {
+      ...this.#incoming(connection),
+      onMessage: message => stream.onReceiveMessage(decode(message)),
+      onHalfClose: () => stream.onReceiveHalfClose(),
+      onRefusal: error => stream.refuse(error),
+    })
+    const transport = {
+      startRead: () => requests.startRead(),
+      sendMetadata: call.sendMetadata.bind(call),
+      sendMessage: call.sendMessage.bind(call),
+      sendStatus: call.sendStatus.bind(call),
+      stream: http2StreamOf(call),
+    }
+    const stream = new DiscoveryCall(transport, connection, options)
+    this.#open.add(stream)
+    call.start({
+      onReceiveMetadata() {
+        dropMetadata(call)
+        stream.onReceiveMetadata()
+      },
+      onReceiveMessage: () => {},
+      onReceiveHalfClose: () => requests.endOfStream(),
+      onCancel: () => this.#end(stream, requests, connection),
+    })
+    // grpc-js tells nothing, not even the end, of a call that it finds destroyed when it starts.
+    if (!stream.isStarted) this.#end(stream, requests, connection)
+  }
+
+  #end(stream: DiscoveryCall<Answer>, requests: IncomingRequests, connection: Connection): void {
+    if (stream.isUnanswered) this.#fault(connection)
+    requests.stop()
+    stream.onCancel()
+  }
+
+  #fault(connection: Connection): void {
+    if (!connection.budget.addFaults(this.#options.context.clock.now(), 1)) connection.close()
+  }
+
+  #incoming(connection: Connection): Pick<IncomingOptions, 'connection' | 'deadlines' | 'maxBytes'> {
+    return { connection, deadlines: this.#options.deadlines, maxBytes: this.#options.messageBytes }
+  }
+
+  /** One of a method that grpc-js' own handlers answer: FetchSecrets, or a health check or watch. */
+  #unaryCall(call: ServerInterceptingCallInterface, kind: 'fetch' | 'health'): ServerInterceptingCall {
+    let connection: Connection | undefined
+    let request: UnaryRequest | undefined
+    return countedCall(call, {
+      enter: () => {
+        connection = this.#options.connectionOf(call.getPeer())
+        const budget = connection?.budget
+        const bound = kind === 'fetch' ? budget?.openFetch() : budget?.openHealthCall()
+        if (!connection || bound) {
+          this.#refuse(call, kind === 'fetch' ? 'FetchSecrets' : 'Health', bound)
+          return false
+        }
+        const onRefusal = (error: unknown) => call.sendStatus(toStatusError(error))
+        request = new UnaryRequest(call, { ...this.#incoming(connection), onRefusal })
+        return true
+      },
+      onEnd: () => {
+        if (connection && !request?.isWhole) this.#fault(connection)
+        request?.stop()
+      },
+      leave: () => (kind === 'fetch' ? connection?.budget.closeStream() : connection?.budget.closeHealthCall()),
+    })
+  }
+
+  #fetch(
+    call: ServerUnaryCall<Decoded<DiscoveryRequest>, ResponseFrame>,
+    callback: sendUnaryData<ResponseFrame>,
+  ): void {
+    const connection = this.#options.connectionOf(call.getPeer())
+    if (!connection) {
+      callback(toStatusError(connectionCloses()))
+      return
+    }
+    const cancellation = new AbortController()
+    call.on('cancelled', () => cancellation.abort())
+    this.#answer(call.request, connection, cancellation).then(
+      answer => callback(null, answer),
+      error => callback(toStatusError(error)),
+    )
+  }
+
+  /** Listed as a stream as long as it waits. */
+  async #answer(
+    decoded: Decoded<DiscoveryRequest>,
+    connection: Connection,
+    cancellation: AbortController,
+  ): Promise<ResponseFrame> {
+    const { context, maxNames } = this.#options
+    if (decoded.kind === 'malformed') throw new StreamRefusal('invalid-argument', 'the message is no discovery request')
+    const { request } = decoded
+    const bytes = heapBytes(request)
+    connection.budget.chargeOrRefuse(bytes, 'more fetches')
+    const info: StreamInfo = {
+      id: context.nextId(),
+      method: 'FetchSecrets',
+      connection: connection.info,
+      node: escapePeerName(request.node?.id ?? ''),
+      names: request.resourceNames.length,
+      openedAt: context.clock.now(),
+    }
+    // It is answered once, with what may be had then.
+    const open: OpenStream = { info: () => info, review() {}, refuse: reason => cancellation.abort(reason) }
+    this.#open.add(open)
+    context.observe({ kind: 'stream-opened', stream: info })
+    let ended = { code: 0, details: '' }
+    try {
+      const { sotw: encoder, clock, fetchWaitMs: waitMs } = context
+      const peer = describePeer(info)
+      const report = (each: StreamReport) => this.#report(each, info, peer)
+      const options = {
+        connection,
+        encoder,
+        maxNames,
+        clock,
+        waitMs,
+        signal: cancellation.signal,
+        report,
+      }
+      return await fetchSecrets(request, options)
+    } catch (error) {
+      ended = toStatusError(error)
+      if (!(error instanceof StreamRefusal)) context.observe({ kind: 'stream-failed', stream: info, error })
+      throw error
+    } finally {
+      connection.budget.release(bytes)
+      this.#open.delete(open)
+      context.observe({ kind: 'stream-closed', stream: info, status: ended.code, details: ended.details })
+    }
+  }
+
+  /** For want of room, or of its connection. */
+  #refuse(call: ServerInterceptingCallInterface, method: SdsMethod | 'Health', bound: CallBound | undefined): void {
+    const connection = this.#options.connectionOf(call.getPeer())
+    if (!connection || !bound) {
+      refuseCall(call, connectionCloses())
+      return
+    }
+    const what = method === 'Health' ? 'health checks' : 'streams'
+    if (method !== 'Health')
+      this.#options.context.observe({ kind: 'stream-refused', connection: connection.info, method, bound })
+    this.#fault(connection)
+    refuseCall(call, noRoom(what, bound, connection.budget, this.#options.room))
+  }
+
+  #report(report: StreamReport, stream: StreamInfo, peer: string): void {
+    const { source, observe } = this.#options.context
+    if (report.kind !== 'stale') source.record(report.key, toLedgerEvent(report, peer))
+    observe({ kind: 'stream-report', stream, report })
+  }
+}
+
+function noRoom(
+  what: 'streams' | 'health checks',
+  bound: CallBound,
+  { account }: CallerBudget,
+  room: SocketRoom,
+): StreamRefusal {
+  const { most } = what === 'streams' ? room.streams : room.healthCalls
+  const who = `this caller (${account.key})`
+  const why = {
+    socket: `this socket serves ${most} ${what} at once, and ${who} has its share of them`,
+    caller: `${who} holds all that it may: see limits.perCaller`,
+    process: `this process is full, and ${who} has its share of it`,
+    rate: `${who} asks too often: see limits.perCaller.requestsPerSecond`,
+  }
+  return new StreamRefusal('resource-exhausted', why[bound])
+}
+
+function connectionCloses(): StreamRefusal {
+  return new StreamRefusal('unavailable', 'the connection is closing')
+}
+
+type Opener = (call: ServerInterceptingCallInterface) => void
+
+/** A call that its opener listens to, in place of the handler that is registered for its method. */
+class TakenCall extends ServerInterceptingCall {
+  readonly #call: ServerInterceptingCallInterface
+  readonly #open: Opener
+
+  constructor(call: ServerInterceptingCallInterface, open: Opener) {
+    super(call)
+    this.#call = call
+    this.#open = open
+  }
+
+  override start(): void {
+    this.#open(this.#call)
+  }
+}
+
+/** A call whose handler answers with a frame, which is written past grpc-js. */
+class FrameCall extends ServerInterceptingCall {
+  readonly #call: ServerInterceptingCallInterface
+
+  constructor(next: ServerInterceptingCallInterface, call: ServerInterceptingCallInterface) {
+    super(next)
+    this.#call = call
+  }
+
+  override sendMessage(frame: ResponseFrame, onWritten: () => void): void {
+    sendFrame(this.#call, frame, onWritten)
+  }
+}
+
+/** grpc-js needs a handler to know a method. */
+function neverCalled(): void {}

@@ -1,0 +1,308 @@
+/** The requests of one call: read one at a time, held to a deadline, and charged to their caller while they wait. */
+import type { ServerHttp2Stream } from 'node:http2'
+import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
+import type { Connection } from '../access/connection-gate.ts'
+import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
+import type { RequestReader } from '../budget/request-queue.ts'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { MessageAssembler } from './message-assembler.ts'
+import { http2StreamOf } from './send-frame.ts'
+
+export interface IncomingOptions {
+  readonly maxBytes: number
+  readonly connection: Connection
+  /** By when a first message has to be here, and one that began has to be whole. */
+  readonly deadlines: DeadlineQueue
+  /** Takes one message: it may be a view of a buffer that is used again. */
+  onMessage(message: Buffer): void
+  /** The peer has ended its side, and every message before that was handed out. */
+  onHalfClose(): void
+  /** Ends the call: with a `StreamRefusal`, or for a bug. */
+  onRefusal(error: unknown): void
+}
+
+/** A slice that is kept keeps the whole buffer it was cut from, so one that is a small part of it is copied. */
+const COPY_BELOW = 0.5
+const NOTHING: never[] = []
+
+/**
+ * Takes the place of grpc-js' decoder, which bounds one message but not what many streams keep of theirs. It gets every
+ * DATA frame of the stream, and hands out messages itself, each when `startRead` asks for it and its caller's turn has come.
+ * Until then the stream is paused; the peer may fill its window (64 KiB), which is charged, too.
+ */
+export class IncomingRequests implements Late, RequestReader {
+  readonly #call: ServerInterceptingCallInterface
+  readonly #options: IncomingOptions
+  readonly #stream: ServerHttp2Stream | undefined
+  readonly #assembler: MessageAssembler
+  #isStarted = false
+  #isEnded = false
+  #isWanted = false
+  #isReading = false
+  #isOver = false
+  #isPaused = false
+  #hasDeadline = true
+  /** For the turn of its caller. */
+  #isQueued = false
+  /** Read, and not taken yet. */
+  #rest: Buffer | undefined
+  #charged = 0
+
+  constructor(call: ServerInterceptingCallInterface, options: IncomingOptions) {
+    this.#call = call
+    this.#options = options
+    this.#stream = http2StreamOf(call)
+    this.#assembler = new MessageAssembler(options.maxBytes, bytes => this.#chargeMore(bytes))
+    replaceDecoder(call, this)
+    options.deadlines.add(this)
+  }
+
+  /** The next message may be handed out; one that is here already arrives inside this call. */
+  startRead(): void {
+    this.#isWanted = true
+    if (this.#isReading || this.#isQueued || this.#isOver) return
+    this.#start()
+    this.#goOn()
+  }
+
+  takeTurn(): void {
+    this.#isQueued = false
+    this.#goOn()
+  }
+
+  #goOn(): void {
+    const rest = this.#rest
+    this.#rest = undefined
+    if (rest) this.#consume(rest)
+    if (this.#isWanted && this.#isPaused && !this.#isQueued) this.#resume()
+    this.#settle()
+    if (this.#isEnded) this.endOfStream()
+  }
+
+  /** To be called when grpc-js finds the end of the stream, which it does behind all DATA frames. */
+  endOfStream(): void {
+    this.#isEnded = true
+    if (!this.#rest && this.#isWanted && !this.#isOver) this.#options.onHalfClose()
+  }
+
+  /** Called by grpc-js with each DATA frame; what it would make messages of is kept from it. */
+  write(data: Buffer): never[] {
+    this.#options.connection.messageBytes += data.length
+    if (this.#isOver) return NOTHING
+    if (this.#rest) this.#append(this.#rest, data)
+    else this.#consume(data)
+    this.#settle()
+    return NOTHING
+  }
+
+  onLate(): void {
+    // It is here, and its caller's turn is not.
+    if (this.#isQueued) {
+      this.#options.deadlines.add(this)
+      return
+    }
+    this.#hasDeadline = false
+    const what = this.#assembler.isPartial ? 'a message that began is not whole' : 'no request came'
+    this.#refuse(new StreamRefusal('deadline-exceeded', `${what} within ${this.#options.deadlines.seconds} s`))
+  }
+
+  /** Gives back what is held. Nothing is handed out after it. */
+  stop(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#rest = undefined
+    if (this.#isQueued) this.#options.connection.budget.requests.delete(this)
+    if (this.#hasDeadline) this.#options.deadlines.delete(this)
+    this.#options.connection.budget.release(this.#charged)
+    this.#charged = 0
+    if (this.#isPaused) this.#unguard()
+  }
+
+  /** It is read as soon as it is there, so grpc-js is asked once. */
+  #start(): void {
+    if (this.#isStarted) return
+    this.#isStarted = true
+    this.#call.startRead()
+  }
+
+  #consume(data: Buffer): void {
+    this.#isReading = true
+    try {
+      let start = 0
+      while (start < data.length && this.#isWanted && !this.#isOver && this.#isAdmitted()) {
+        const found = this.#assembler.read(data, start)
+        start = found ? found.end : data.length
+        if (found) this.#handOut(found.message)
+      }
+      if (start < data.length && !this.#isOver) this.#keep(data.subarray(start))
+      this.#watchPartial()
+    } catch (error) {
+      this.#refuse(error)
+    } finally {
+      this.#isReading = false
+    }
+  }
+
+  #isAdmitted(): boolean {
+    const { requests, pace } = this.#options.connection.budget
+    this.#isQueued = !requests.admits(this, pace)
+    return !this.#isQueued
+  }
+
+  #handOut(message: Buffer): void {
+    if (this.#hasDeadline) {
+      this.#hasDeadline = false
+      this.#options.deadlines.delete(this)
+    }
+    this.#isWanted = false
+    this.#options.onMessage(message)
+    const { requests, pace } = this.#options.connection.budget
+    requests.count(pace)
+  }
+
+  /** A turn comes soon: the stream is paused once more of it arrives, as a pause costs a third of a response. */
+  #keep(rest: Buffer): void {
+    this.#chargeMore(rest.length)
+    this.#rest = Buffer.from(rest)
+    if (!this.#isPaused && !this.#isQueued) this.#pause()
+  }
+
+  #append(rest: Buffer, data: Buffer): void {
+    try {
+      this.#chargeMore(data.length)
+    } catch (error) {
+      this.#refuse(error)
+      return
+    }
+    this.#rest = Buffer.concat([rest, data])
+    if (!this.#isPaused) this.#pause()
+  }
+
+  #watchPartial(): void {
+    if (this.#hasDeadline || this.#isOver || !this.#assembler.isPartial) return
+    this.#hasDeadline = true
+    this.#options.deadlines.add(this)
+  }
+
+  #pause(): void {
+    const stream = this.#stream
+    if (!stream) return
+    this.#isPaused = true
+    stream.pause()
+    stream.push = (chunk: Buffer | null) => {
+      const goesOn = Object.getPrototypeOf(stream).push.call(stream, chunk && ownCopy(chunk))
+      this.#settle()
+      return goesOn
+    }
+  }
+
+  #resume(): void {
+    this.#unguard()
+    this.#stream?.resume()
+  }
+
+  #unguard(): void {
+    this.#isPaused = false
+    if (this.#stream) Reflect.deleteProperty(this.#stream, 'push')
+  }
+
+  #chargeMore(bytes: number): void {
+    this.#options.connection.budget.chargeOrRefuse(bytes, 'more unread requests')
+    this.#charged += bytes
+  }
+
+  /** Makes what is charged what is held, or ends the call. */
+  #settle(): void {
+    if (this.#isOver || (this.#charged === 0 && !this.#isPaused)) return
+    const unread = this.#isPaused ? (this.#stream?.readableLength ?? 0) : 0
+    const surplus = this.#charged - unread - (this.#rest?.length ?? 0) - this.#assembler.heldBytes
+    try {
+      if (surplus < 0) this.#chargeMore(-surplus)
+    } catch (error) {
+      this.#refuse(error)
+      return
+    }
+    if (surplus <= 0) return
+    this.#options.connection.budget.release(surplus)
+    this.#charged -= surplus
+  }
+
+  #refuse(error: unknown): void {
+    this.stop()
+    this.#options.onRefusal(error)
+  }
+}
+
+/** The one message of a unary call, for grpc-js' own handler: held to a deadline and charged while it is not whole. */
+export class UnaryRequest implements Late {
+  readonly #deadlines: DeadlineQueue
+  readonly #connection: Connection
+  readonly #assembler: MessageAssembler
+  readonly #onRefusal: (error: unknown) => void
+  #isWhole = false
+  #charged = 0
+
+  constructor(
+    call: ServerInterceptingCallInterface,
+    { deadlines, connection, maxBytes, onRefusal }: Omit<IncomingOptions, 'onMessage' | 'onHalfClose'>,
+  ) {
+    this.#deadlines = deadlines
+    this.#connection = connection
+    this.#onRefusal = onRefusal
+    this.#assembler = new MessageAssembler(maxBytes, bytes => {
+      connection.budget.chargeOrRefuse(bytes, 'more unread requests')
+      this.#charged += bytes
+    })
+    replaceDecoder(call, this)
+    deadlines.add(this)
+  }
+
+  /** Whether it has come. */
+  get isWhole(): boolean {
+    return this.#isWhole
+  }
+
+  /** What it throws grpc-js answers with RESOURCE_EXHAUSTED. */
+  write(data: Buffer): Buffer[] {
+    this.#connection.messageBytes += data.length
+    const frames: Buffer[] = []
+    for (let start = 0; start < data.length; ) {
+      const found = this.#assembler.read(data, start)
+      if (!found) break
+      start = found.end
+      frames.push(uncompressedFrame(found.message))
+    }
+    if (frames.length > 0) {
+      this.#isWhole = true
+      this.stop()
+    }
+    return frames
+  }
+
+  onLate(): void {
+    this.#onRefusal(new StreamRefusal('deadline-exceeded', `no whole request came within ${this.#deadlines.seconds} s`))
+  }
+
+  /** Gives back what is held. */
+  stop(): void {
+    this.#deadlines.delete(this)
+    this.#connection.budget.release(this.#charged)
+    this.#charged = 0
+  }
+}
+
+function uncompressedFrame(message: Buffer): Buffer {
+  const head = Buffer.alloc(5)
+  head.writeUInt32BE(message.length, 1)
+  return Buffer.concat([head, message])
+}
+
+/** grpc-js has no public way to what reads its frames. */
+function replaceDecoder(call: object, decoder: { write(data: Buffer): Buffer[] }): void {
+  if (!('decoder' in call)) throw new Error('Cannot bound what a call holds: this grpc-js has no decoder to replace')
+  Reflect.set(call, 'decoder', decoder)
+}
+
+function ownCopy(chunk: Buffer): Buffer {
+  return chunk.length < COPY_BELOW * chunk.buffer.byteLength ? Buffer.from(chunk) : chunk
+}

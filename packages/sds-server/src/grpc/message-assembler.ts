@@ -1,0 +1,94 @@
+/** gRPC messages from the bytes of one stream: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
+import { unzipSync } from 'node:zlib'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+
+const HEAD_BYTES = 5
+const COMPRESSED = 1
+
+/** One message, and where the bytes behind it begin. */
+export interface Assembled {
+  readonly message: Buffer
+  readonly end: number
+}
+
+/**
+ * Keeps what there is of a message in a buffer of its own. grpc-js keeps slices of what was read from the connection, and
+ * each of them, even of one byte, keeps all of up to 64 KiB in memory.
+ */
+export class MessageAssembler {
+  readonly #maxBytes: number
+  readonly #charge: (bytes: number) => void
+  readonly #head = Buffer.alloc(HEAD_BYTES)
+  #headFilled = 0
+  #body: Buffer | undefined
+  #bodyFilled = 0
+
+  /** `charge` is called before a buffer is allocated, with its size, and throws where there is no room. */
+  constructor(maxBytes: number, charge: (bytes: number) => void) {
+    this.#maxBytes = maxBytes
+    this.#charge = charge
+  }
+
+  /** Whether there is a part of a message. */
+  get isPartial(): boolean {
+    return this.#headFilled > 0
+  }
+
+  /** Bytes of the buffer for the message that is not whole yet. */
+  get heldBytes(): number {
+    return this.#body?.length ?? 0
+  }
+
+  /**
+   * The first message that ends in `data` from `start` on, or `undefined` once everything is taken in. It may be a view of
+   * `data`. Throws a `StreamRefusal` for one over the limit, and what `charge` throws.
+   */
+  read(data: Buffer, start: number): Assembled | undefined {
+    if (this.#headFilled === 0 && data.length - start >= HEAD_BYTES) {
+      const bodyStart = start + HEAD_BYTES
+      const end = bodyStart + this.#checkLength(data.readUInt32BE(start + 1))
+      if (end <= data.length) return { message: this.#inflated(data[start], data.subarray(bodyStart, end)), end }
+    }
+    return this.#collect(data, start)
+  }
+
+  #collect(data: Buffer, start: number): Assembled | undefined {
+    let at = start
+    if (this.#headFilled < HEAD_BYTES) {
+      const copied = data.copy(this.#head, this.#headFilled, at)
+      this.#headFilled += copied
+      at += copied
+      if (this.#headFilled < HEAD_BYTES) return undefined
+      this.#begin(this.#checkLength(this.#head.readUInt32BE(1)))
+    }
+    const body = this.#body
+    if (!body) return undefined
+    const copied = data.copy(body, this.#bodyFilled, at)
+    this.#bodyFilled += copied
+    if (this.#bodyFilled < body.length) return undefined
+    this.#headFilled = 0
+    this.#body = undefined
+    return { message: this.#inflated(this.#head[0], body), end: at + copied }
+  }
+
+  #begin(length: number): void {
+    this.#charge(length)
+    this.#body = Buffer.allocUnsafeSlow(length)
+    this.#bodyFilled = 0
+  }
+
+  #checkLength(length: number): number {
+    if (length <= this.#maxBytes) return length
+    throw new StreamRefusal('resource-exhausted', `a message of ${length} bytes: at most ${this.#maxBytes} are taken`)
+  }
+
+  #inflated(flag: number | undefined, message: Buffer): Buffer {
+    if (flag !== COMPRESSED) return message
+    try {
+      return unzipSync(message, { maxOutputLength: this.#maxBytes })
+    } catch {
+      const limit = `at most ${this.#maxBytes} bytes are taken`
+      throw new StreamRefusal('resource-exhausted', `a compressed message that is none, or too big: ${limit}`)
+    }
+  }
+}

@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Server, ServerCredentials, ServerInterceptingCall, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
+import { MemorySource } from '../../test/memory-source.ts'
+import { RawPeer } from '../../test/raw-peer.ts'
+import { temporaryDirectory, WEB } from '../../test/running-server.ts'
+import type { ResponseFrame } from '../protocol/response-frame.ts'
+import { sotwEncoder } from '../protocol/secret-encoding.ts'
+import { http2StreamOf, sendFrame } from './send-frame.ts'
+
+const source = await MemorySource.create(WEB)
+const item = source.current({ kind: 'identity', identity: WEB })
+
+function frameOfKey(): ResponseFrame {
+  assert.ok(item)
+  return sotwEncoder().encode({ nonce: 'n', version: 'v', resources: [{ name: WEB, item }], removed: [] })
+}
+
+const hasKey = (frame: ResponseFrame): boolean => frame.bytes.includes('-----BEGIN PRIVATE KEY-----')
+
+/** What was written to the kernel or given up is released within a few turns of the event loop. */
+async function isReleased(frame: ResponseFrame): Promise<boolean> {
+  for (let turn = 0; turn < 10_000 && hasKey(frame); turn++) await nextTurn()
+  return !hasKey(frame)
+}
+
+/** A grpc-js server whose calls are taken as the SDS server takes them. */
+async function startGrpc() {
+  await using parts = new AsyncDisposableStack()
+  const { path: directory } = parts.use(await temporaryDirectory())
+  const calls: PromiseWithResolvers<ServerInterceptingCallInterface> = Promise.withResolvers()
+  const server = new Server({
+    interceptors: [
+      (_method, call) => {
+        calls.resolve(call)
+        return new ServerInterceptingCall(call)
+      },
+    ],
+  })
+  const service = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
+  const asIs = (bytes: Buffer) => bytes
+  server.register(
+    service,
+    () => {},
+    (frame: ResponseFrame) => frame.message,
+    asIs,
+    'bidi',
+  )
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  const path = join(directory, 's.sock')
+  const listener = createServer(socket => injector.injectConnection(socket)).listen(path)
+  parts.defer(async () => {
+    server.forceShutdown()
+    listener.close()
+    await once(listener, 'close')
+  })
+  await once(listener, 'listening')
+  const stack = parts.move()
+  return { path, call: calls.promise, [Symbol.asyncDispose]: () => stack.disposeAsync() }
+}
+
+test('the HTTP/2 stream is where this version of grpc-js has it', async () => {
+  await using grpc = await startGrpc()
+  using peer = new RawPeer(grpc.path)
+  peer.open().ask(WEB)
+  const call = await grpc.call
+  assert.ok(
+    http2StreamOf(call),
+    'grpc-js has moved `stream`: keys would be left to the garbage collector until http2StreamOf finds it again',
+  )
+})
+
+test('a frame is wiped when it was written, and arrives as it was', async () => {
+  await using grpc = await startGrpc()
+  using peer = new RawPeer(grpc.path)
+  const stream = peer.open()
+  stream.ask(WEB)
+  const frame = frameOfKey()
+  const written = Promise.withResolvers<void>()
+  sendFrame(await grpc.call, frame, written.resolve)
+  assert.ok(hasKey(frame))
+  const response = await stream.next()
+  await written.promise
+  assert.equal(hasKey(frame), false)
+  assert.match(response.resources[0]?.value.toString('latin1') ?? '', /-----BEGIN PRIVATE KEY-----/)
+})
+
+for (const [how, end] of [
+  ['its stream is reset', (peer: RawPeer, stream: ReturnType<RawPeer['open']>) => void (peer && stream.http.close(8))],
+  ['its connection breaks', (peer: RawPeer) => peer[Symbol.dispose]()],
+] as const)
+  test(`a frame that its peer does not read is wiped when ${how}`, async () => {
+    await using grpc = await startGrpc()
+    using peer = new RawPeer(grpc.path, { initialWindowSize: 0 })
+    const stream = peer.open()
+    stream.ask(WEB)
+    const call = await grpc.call
+    const frame = frameOfKey()
+    sendFrame(call, frame, () => assert.fail('it was never written'))
+    await peer.pinged()
+    assert.ok(hasKey(frame))
+    end(peer, stream)
+    assert.ok(await isReleased(frame))
+  })
+
+test('a frame for a stream that has ended is wiped at once', async () => {
+  await using grpc = await startGrpc()
+  const peer = new RawPeer(grpc.path)
+  peer.open().ask(WEB)
+  const call = await grpc.call
+  const stream = http2StreamOf(call)
+  assert.ok(stream)
+  const closed = once(stream, 'close')
+  peer[Symbol.dispose]()
+  await closed
+  const frame = frameOfKey()
+  sendFrame(call, frame, () => assert.fail('it was never written'))
+  assert.equal(hasKey(frame), false)
+})
+
+test('without the HTTP/2 stream a frame goes through grpc-js, and is wiped as well', () => {
+  const frame = frameOfKey()
+  const sent: ResponseFrame[] = []
+  const call = {
+    sendMetadata() {},
+    sendMessage(message: ResponseFrame, written: () => void) {
+      sent.push(message)
+      assert.ok(hasKey(message))
+      written()
+    },
+  }
+  let isWritten = false
+  sendFrame(call, frame, () => {
+    isWritten = true
+  })
+  assert.deepEqual([sent, isWritten, hasKey(frame)], [[frame], true, false])
+})

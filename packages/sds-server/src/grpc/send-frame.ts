@@ -1,0 +1,48 @@
+/**
+ * Writes frames to the HTTP/2 stream of a call. grpc-js' own `sendMessage` would copy the message, keys included, into a
+ * buffer of Node's pool that nobody wipes; and it has no public way to the stream.
+ */
+import type { ServerHttp2Stream } from 'node:http2'
+import { Duplex } from 'node:stream'
+import { Metadata, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
+import type { ResponseFrame } from '../protocol/response-frame.ts'
+
+/** What is needed of a call to write to it. */
+export type FrameSink = Pick<ServerInterceptingCallInterface, 'sendMetadata' | 'sendMessage'>
+
+const NO_METADATA = new Metadata()
+
+/**
+ * Writes a frame that was acquired, and releases it when HTTP/2 has written it to the socket, or never will. `onWritten` is
+ * called only in the first case, which comes as far as the peer's window is open. Without the HTTP/2 stream it goes
+ * through grpc-js, which leaves a copy to the garbage collector.
+ */
+export function sendFrame(call: FrameSink, frame: ResponseFrame, onWritten: () => void): void {
+  const stream = http2StreamOf(call)
+  if (!stream) {
+    call.sendMessage(frame, () => {
+      frame.release()
+      onWritten()
+    })
+    return
+  }
+  if (stream.destroyed || stream.closed || stream.writableEnded) {
+    frame.release()
+    return
+  }
+  if (!stream.headersSent) call.sendMetadata(NO_METADATA)
+  stream.write(frame.bytes, error => {
+    frame.release()
+    if (!error) onWritten()
+  })
+}
+
+/** The private field `stream` of grpc-js' call; `undefined` if it is not there any more, or the call is another's. */
+export function http2StreamOf(call: object): ServerHttp2Stream | undefined {
+  const stream = 'stream' in call ? call.stream : undefined
+  return isHttp2Stream(stream) ? stream : undefined
+}
+
+function isHttp2Stream(stream: unknown): stream is ServerHttp2Stream {
+  return stream instanceof Duplex && 'rstCode' in stream
+}

@@ -1,0 +1,128 @@
+/** Watches what a peer does with HTTP/2 itself: its preface, its control frames, its headers, and how often. */
+import type { Http2Server, IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
+import type { Socket } from 'node:net'
+import type { Server } from '@grpc/grpc-js'
+import type { Clock } from '@livery/core'
+import type { Connection } from '../access/connection-gate.ts'
+import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
+import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
+
+/** Of one connection: Envoy sends one PING in 10 s where it is told to. */
+const CONTROL_FRAMES: Rate = { perSecond: 1, burst: 100 }
+/** A call keeps both texts as long as it is open. */
+const MAX_AUTHORITY = 255
+const MAX_SCHEME = 16
+/** `x-forwarded-for`, tokens in `initial_metadata`: Envoy sends about ten headers in half a kilobyte. */
+const MAX_HEADERS = { maxHeaderListPairs: 64, maxHeaderListSize: 16_384 }
+/** Node and nghttp2 end a session for floods that nobody hears of: a thousand resets, PINGs or headers too many that came together. */
+const SESSION_ERROR_FAULTS = 250
+/** How often the bytes of all connections are looked at. */
+const SWEEP_MS = 1_000
+const NGHTTP2_PROTOCOL_ERROR = 1
+
+export interface SessionGuardOptions {
+  readonly clock: Clock
+  readonly paths: ReadonlySet<string>
+  /** By when the preface and SETTINGS of a connection have to be there. */
+  readonly deadlines: DeadlineQueue
+  connectionOf(socket: Socket): Connection | undefined
+  connections(): Iterable<Connection>
+}
+
+export class SessionGuard implements Disposable {
+  readonly #options: SessionGuardOptions
+  #sweep: Disposable | undefined
+
+  constructor(options: SessionGuardOptions) {
+    this.#options = options
+  }
+
+  /** To be called with a server before it gets its first connection. */
+  watch(http2: Http2Server): void {
+    http2.on('session', session => this.#watchSession(session))
+  }
+
+  [Symbol.dispose](): void {
+    this.#sweep?.[Symbol.dispose]()
+    this.#sweep = undefined
+  }
+
+  #watchSession(session: ServerHttp2Session): void {
+    const connection = session.socket ? this.#options.connectionOf(session.socket) : undefined
+    if (!connection) return
+    const { deadlines, clock } = this.#options
+    const late: Late = { onLate: () => this.#fault(connection, 1, true) }
+    deadlines.add(late)
+    const control = new LeakyBucket()
+    const onControl = () => {
+      if (!control.add(clock.now(), CONTROL_FRAMES)) this.#fault(connection, 1, true)
+    }
+    session.on('remoteSettings', () => {
+      deadlines.delete(late)
+      onControl()
+    })
+    session.on('ping', onControl)
+    // Before grpc-js sees it.
+    session.prependListener('stream', (stream, headers) => this.#onStream(connection, stream, headers))
+    session.on('error', () => this.#fault(connection, SESSION_ERROR_FAULTS, true))
+    session.on('close', () => deadlines.delete(late))
+    this.#arm()
+  }
+
+  #onStream(connection: Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    const { ':authority': authority = '', ':scheme': scheme = '', ':path': path = '' } = headers
+    const isFit = authority.length <= MAX_AUTHORITY && scheme.length <= MAX_SCHEME
+    // One that was reset already has no session any more, by which its call would find its connection.
+    if (isFit && !stream.destroyed && this.#options.paths.has(path)) return
+    if (!isFit) stream.close(NGHTTP2_PROTOCOL_ERROR)
+    this.#fault(connection, 1, false)
+  }
+
+  /** What is not in messages: headers, control frames, padding, frames that are ignored. */
+  #look(): void {
+    const now = this.#options.clock.now()
+    for (const connection of this.#options.connections()) {
+      const overhead = connection.takeOverhead()
+      if (overhead > 0 && !connection.budget.addOverhead(now, overhead)) this.#fault(connection, overhead >>> 10, false)
+    }
+  }
+
+  #arm(): void {
+    if (this.#sweep) return
+    const { clock } = this.#options
+    this.#sweep = clock.at(clock.now() + SWEEP_MS, () => {
+      this.#sweep = undefined
+      this.#look()
+      for (const _ of this.#options.connections()) {
+        this.#arm()
+        return
+      }
+    })
+  }
+
+  #fault(connection: Connection, amount: number, isFatal: boolean): void {
+    const isOver = !connection.budget.addFaults(this.#options.clock.now(), amount)
+    if (isFatal || isOver) connection.close()
+  }
+}
+
+/** Bounds the headers of a request; to be called before the server has an HTTP/2 server. grpc-js has no option for it. */
+export function limitHeaders(server: Server): void {
+  const options: unknown = Reflect.get(server, 'commonServerOptions')
+  if (typeof options !== 'object' || options === null) throw unknownGrpc('options')
+  const { maxHeaderListPairs, maxHeaderListSize } = MAX_HEADERS
+  const settings = 'settings' in options && typeof options.settings === 'object' ? options.settings : {}
+  Object.assign(options, { maxHeaderListPairs, settings: { ...settings, maxHeaderListSize } })
+}
+
+/** The HTTP/2 server of a connection injector, to which grpc-js has no public way. */
+export function http2ServerOf(server: Server): Http2Server {
+  const servers: unknown = Reflect.get(server, 'http2Servers')
+  const [http2] = servers instanceof Map ? servers.keys() : []
+  if (!http2) throw unknownGrpc('server')
+  return http2
+}
+
+function unknownGrpc(what: string): Error {
+  return new Error(`Cannot bound what a peer sends: this grpc-js keeps its HTTP/2 ${what} elsewhere`)
+}

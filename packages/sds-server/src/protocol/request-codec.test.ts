@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { array, nat, property, record, assert as verify } from 'fast-check'
+import { decodeDeltaRequest, decodeDiscoveryRequest } from './request-codec.ts'
+
+const fixture = await readFile(new URL('../../test/fixtures/first-request-ROOTCA.bin', import.meta.url))
+
+test('the first request of a real Envoy is decoded to who asks for what', () => {
+  const decoded = decodeDiscoveryRequest(fixture)
+  assert.equal(decoded.kind, 'request')
+  assert.deepEqual(decoded.request, {
+    versionInfo: '',
+    node: { id: decoded.request.node?.id, cluster: 'pay' },
+    resourceNames: ['ROOTCA'],
+    typeUrl: 'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret',
+    responseNonce: '',
+    errorDetail: undefined,
+  })
+  assert.match(decoded.request.node?.id ?? '', /^sidecar~10\.0\.0\.1~pay-7d9~default\.svc\.clust/)
+})
+
+test('of the 61 kB that Envoy sends, nearly nothing is kept', () => {
+  const decoded = decodeDiscoveryRequest(fixture)
+  assert.ok(fixture.length > 60_000)
+  assert.ok(JSON.stringify(decoded).length < 400)
+})
+
+test('bytes that are cut off or changed decode to something or are malformed, and never throw', async () => {
+  const change = record({ at: nat(fixture.length - 1), value: nat(255) })
+  await verify(
+    property(array(change, { maxLength: 20 }), nat(fixture.length), (changes, length) => {
+      const bytes = Buffer.from(fixture)
+      for (const { at, value } of changes) bytes[at] = value
+      for (const decode of [decodeDiscoveryRequest, decodeDeltaRequest]) {
+        const decoded = decode(bytes.subarray(0, length))
+        if (decoded.kind === 'request') assert.equal(typeof decoded.request.typeUrl, 'string')
+      }
+    }),
+  )
+})

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { privateKeyOf } from '@livery/core/testing'
+import { MemorySource } from '../../test/memory-source.ts'
+import { API, WEB } from '../../test/running-server.ts'
+import { namesOf, secretsOf } from '../../test/sds-client.ts'
+import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import { MessageComposer } from './discovery-message.ts'
+import { SECRET_TYPE_URL } from './request-check.ts'
+import { deltaEncoder, ResponseEncoder, sotwEncoder } from './secret-encoding.ts'
+
+const source = await MemorySource.create(WEB, API)
+
+function named(...names: readonly (typeof WEB)[]) {
+  return names.map(name => {
+    const item = source.current({ kind: 'identity', identity: name })
+    assert.ok(item)
+    return { name, item }
+  })
+}
+
+test('a SotW response has every field in its place', () => {
+  const message = { nonce: 'n', version: 'v', resources: named(WEB, API), removed: [] }
+  const response = DiscoveryResponse.decode(sotwEncoder().encode(message).message)
+  assert.equal(response.nonce, 'n')
+  assert.equal(response.versionInfo, 'v')
+  assert.equal(response.typeUrl, SECRET_TYPE_URL)
+  assert.deepEqual(namesOf(response), [API, WEB])
+})
+
+test('a Delta response has every field in its place', () => {
+  const message = { nonce: 'n', version: 'v', resources: named(WEB, API), removed: ['gone'] }
+  const response = DeltaDiscoveryResponse.decode(deltaEncoder().encode(message).message)
+  assert.equal(response.nonce, 'n')
+  assert.equal(response.systemVersionInfo, 'v')
+  assert.equal(response.typeUrl, SECRET_TYPE_URL)
+  assert.deepEqual(response.removedResources, ['gone'])
+  assert.deepEqual(
+    response.resources.map(({ name, version }) => ({ name, version })),
+    message.resources.map(({ name, item }) => ({ name, version: item.version })),
+  )
+})
+
+test('a secret is encoded once a version and name, however many streams get it', async () => {
+  const own = await MemorySource.create(WEB)
+  const encoded: string[] = []
+  const encoder = new ResponseEncoder(({ name, item }, key) => {
+    encoded.push(`${name} ${item.version}`)
+    return Buffer.concat([key, Buffer.from('x')])
+  })
+  const push = (name: string, nonce: string) => {
+    const item = own.current({ kind: 'identity', identity: WEB })
+    assert.ok(item)
+    return encoder.encode({ nonce, version: item.version, resources: [{ name, item }], removed: [] })
+  }
+  for (const [name, nonce] of [
+    [WEB, '1'],
+    [WEB, '2'],
+    ['default', '3'],
+  ] as const) {
+    const item = own.current({ kind: 'identity', identity: WEB })
+    assert.equal(item?.kind, 'certificate')
+    assert.ok(
+      push(name, nonce)
+        .message.toString('latin1')
+        .endsWith(`${nonce}${privateKeyOf(item)}x`),
+    )
+  }
+  await own.issue(WEB)
+  push(WEB, '4')
+  assert.equal(encoded.length, 3)
+  assert.equal(new Set(encoded).size, 3)
+})
+
+test('texts of any length have their place in a response', () => {
+  for (const length of [0, 1, 127, 128, 300, 20_000]) {
+    const text = 'é'.repeat(length)
+    const message = { nonce: text, version: text, resources: [], removed: [text, 'x'] }
+    const response = DeltaDiscoveryResponse.decode(deltaEncoder().encode(message).message)
+    assert.deepEqual(
+      [response.nonce, response.systemVersionInfo, ...response.removedResources],
+      [text, text, text, 'x'],
+    )
+  }
+})
+
+function certificate(own: MemorySource) {
+  const item = own.current({ kind: 'identity', identity: WEB })
+  assert.equal(item?.kind, 'certificate')
+  return item
+}
+
+function keyIn(message: Buffer): Buffer | undefined {
+  const secret = secretsOf(DiscoveryResponse.decode(message)).get(WEB)
+  assert.equal(secret?.type?.$case, 'tlsCertificate')
+  return secret.type.value.privateKey?.inlineBytes
+}
+
+test('a frame holds its key from the first writer to the last, and zeros before and after', async () => {
+  const own = await MemorySource.create(WEB)
+  const item = certificate(own)
+  const key = privateKeyOf(item)
+  const message = new MessageComposer('e').compose([{ name: WEB, item }], [], 0)
+  const encoder = sotwEncoder()
+  const frame = encoder.encodeMessage({ ...message, isShared: true })
+  assert.deepEqual(keyIn(frame.message), key)
+  frame.acquire()
+  frame.release()
+  assert.deepEqual(keyIn(frame.message), key)
+  frame.release()
+  assert.deepEqual(keyIn(frame.message), Buffer.alloc(key.length))
+  assert.equal(frame.bytes.includes(key.subarray(30, 60)), false)
+  assert.deepEqual(keyIn(frame.acquire().message), key)
+  frame.release()
+})
+
+test('what is kept of an encoded secret holds no key, in either form', async () => {
+  const item = certificate(await MemorySource.create(WEB))
+  const key = privateKeyOf(item)
+  for (const encoder of [sotwEncoder(), deltaEncoder()]) {
+    const encode = () => encoder.encode({ nonce: '', version: '', resources: [{ name: WEB, item }], removed: [] })
+    encode().release()
+    const frame = encode()
+    assert.equal(frame.message.indexOf(key), frame.message.lastIndexOf(key))
+    frame.release()
+    assert.equal(frame.bytes.includes(key.subarray(30, 60)), false)
+  }
+})
+
+test('a secret whose key was wiped cannot be encoded, and a frame of it not be written again', async () => {
+  const item = certificate(await MemorySource.create(WEB))
+  const encoder = sotwEncoder()
+  const message = { nonce: 'n', version: 'v', resources: [{ name: WEB, item }], removed: [] }
+  const frame = encoder.encode(message)
+  const key = privateKeyOf(item)
+  item.wipe()
+  assert.deepEqual(keyIn(frame.message), key, 'a write that has begun goes on')
+  frame.release()
+  assert.throws(() => frame.acquire(), /it was wiped/)
+  assert.throws(() => encoder.encode(message), /it was wiped/)
+  assert.deepEqual(keyIn(frame.message), Buffer.alloc(key.length))
+})
+
+test('a frame is what gRPC puts on the wire: a flag, a length and the message', () => {
+  const frame = deltaEncoder().encode({ nonce: 'n', version: 'v', resources: [], removed: [] })
+  assert.deepEqual([frame.bytes.readUInt8(0), frame.bytes.readUInt32BE(1)], [0, frame.message.length])
+  assert.deepEqual(frame.bytes.subarray(5), frame.message)
+})

@@ -1,0 +1,102 @@
+/**
+ * The state-of-the-world form of SDS: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
+ * A response holds the names that changed or were asked for, as SDS allows, never one that was not asked for.
+ */
+
+import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import type { DiscoveryMessage } from './discovery-message.ts'
+import { Acknowledgements, askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
+import { checkNames, checkNode, checkTypeUrl } from './request-check.ts'
+import { Subscriptions } from './subscriptions.ts'
+
+/** How a stream came to its names. */
+type Interest = 'nothing yet' | 'everything' | 'named'
+
+export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
+  nodeId = ''
+  readonly #context: StreamContext
+  readonly #subscriptions: Subscriptions
+  readonly #acknowledgements: Acknowledgements
+  #interest: Interest = 'nothing yet'
+  /** The names of the request before, which are those of most that follow. */
+  #named: readonly string[] = []
+  #emptyDue = false
+
+  constructor(context: StreamContext) {
+    this.#context = context
+    this.#subscriptions = new Subscriptions(context)
+    this.#acknowledgements = new Acknowledgements(context)
+  }
+
+  get names(): number {
+    return this.#subscriptions.size
+  }
+
+  receive(request: DiscoveryRequest): void {
+    const isFirst = this.nodeId === ''
+    if (isFirst) this.nodeId = checkNode(request.node)
+    checkTypeUrl(request.typeUrl)
+    const isSame = this.#interest === 'named' && isSameList(request.resourceNames, this.#named)
+    if (!isSame) checkNames(request.resourceNames, this.#context.maxNames)
+
+    // On a new stream a nonce is left over from an earlier one, and says nothing here.
+    const answersNonce = !isFirst && request.responseNonce !== ''
+    if (answersNonce && !this.#acknowledgements.settle(request.responseNonce, request.errorDetail)) return
+    const isInitial = isFirst || (request.responseNonce === '' && request.errorDetail === undefined)
+    if (isSame) {
+      if (isInitial) this.#ask(this.#named)
+      return
+    }
+    if (answersNonce && this.#interest === 'everything' && request.resourceNames.length === 0) return
+    this.#follow(this.#wanted(request.resourceNames), isInitial)
+  }
+
+  review(): boolean {
+    return this.#subscriptions.review()
+  }
+
+  take(): DiscoveryMessage | undefined {
+    this.#subscriptions.takeRemoved()
+    const resources = this.#subscriptions.takeDue()
+    if (resources.length === 0 && !this.#emptyDue) return undefined
+    this.#emptyDue = false
+    const message = this.#context.messages.compose(resources, [], this.#acknowledgements.lastNumber)
+    this.#acknowledgements.sent(message)
+    return message
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscriptions[Symbol.dispose]()
+  }
+
+  /** The empty list means everything until names were given once; from then on it means nothing. */
+  #wanted(names: readonly string[]): ReadonlySet<string> {
+    if (names.length > 0) this.#interest = 'named'
+    else if (this.#interest === 'nothing yet') this.#interest = 'everything'
+    if (this.#interest === 'everything') return new Set(this.#context.view.everything(this.#context.maxNames))
+    const wanted = new Set(names)
+    this.#named = wanted.size === names.length ? names : [...wanted]
+    return wanted
+  }
+
+  /** Subscribes to exactly `wanted`; an initial request is answered for all of them, another one for what it adds. */
+  #follow(wanted: ReadonlySet<string>, isInitial: boolean): void {
+    for (const name of this.#subscriptions.names()) if (!wanted.has(name)) this.#subscriptions.delete(name)
+    this.#ask(isInitial ? wanted : [...wanted].filter(name => !this.#subscriptions.has(name)))
+  }
+
+  #ask(names: Iterable<string>): void {
+    let isAsking = false
+    let isAnswerable = false
+    for (const name of names) {
+      isAsking = true
+      if (askAndReport(this.#subscriptions, name, undefined, this.#context)) isAnswerable = true
+    }
+    // Nothing of it will ever come by itself: say so, or the peer would wait.
+    if (isAsking && !isAnswerable) this.#emptyDue = true
+  }
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((name, index) => name === b[index])
+}

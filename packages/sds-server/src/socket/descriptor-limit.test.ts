@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { startServer, temporaryDirectory } from '../../test/running-server.ts'
+import { descriptorShortage, parseDescriptorLimit, readDescriptorLimit } from './descriptor-limit.ts'
+
+const LIMITS = `Limit                     Soft Limit           Hard Limit           Units
+Max processes             95803                95803                processes
+Max open files            1024                 1048576              files
+Max locked memory         8388608              8388608              bytes
+`
+
+test('the limit is the soft one, of open files', () => {
+  assert.equal(parseDescriptorLimit(LIMITS), 1_024)
+  assert.equal(parseDescriptorLimit(LIMITS.replace('1024   ', 'unlimited')), undefined)
+  assert.equal(parseDescriptorLimit('something else'), undefined)
+})
+
+test('a limit that is too low is told with what is needed and what to do', () => {
+  assert.equal(descriptorShortage(10_129, 1, 10_000), undefined)
+  assert.equal(descriptorShortage(undefined, 1, 10_000), undefined)
+  const shortage = descriptorShortage(10_128, 1, 10_000)
+  assert.equal(shortage?.wanted, 10_129)
+  assert.match(shortage?.message ?? '', /may open 10128 files.*limits\.connections 10000 needs 10129.*LimitNOFILE=/)
+})
+
+test('a server whose limits the process cannot reach says so once for each higher need, and serves', {
+  skip: readDescriptorLimit() === undefined && 'needs /proc and a limit of open files',
+}, async () => {
+  const available = readDescriptorLimit() ?? 0
+  await using directory = await temporaryDirectory()
+  await using running = await startServer({ limits: { connections: available } })
+  const told = () => running.events.filter(event => event.kind === 'few-descriptors')
+  assert.equal(told().length, 1)
+  await running.server.listen({ path: join(directory.path, 'small.sock'), limits: { connections: 1 } })
+  assert.equal(told().length, 1)
+  await running.server.listen({ path: join(directory.path, 'big.sock'), limits: { connections: available * 2 } })
+  const [first, second] = told()
+  assert.equal(first?.available, available)
+  assert.ok(first && second && second.wanted > first.wanted)
+  assert.ok(running.server.isReady)
+})

@@ -1,0 +1,192 @@
+/** Sockets that are opened and removed while the server runs. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readdir, stat } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { MemorySource } from '../../test/memory-source.ts'
+import { API, startServer, WEB } from '../../test/running-server.ts'
+import { namesOf, SdsClient } from '../../test/sds-client.ts'
+import { SdsServerError } from './sds-server-error.ts'
+
+const UNAVAILABLE = 14
+
+function besides(path: string, name: string): string {
+  return join(dirname(path), name)
+}
+
+test('a socket that is opened later serves what it allows, and the others go on', async () => {
+  await using running = await startServer()
+  const stream = running.connect().sotw()
+  stream.ask(WEB)
+  await stream.next()
+  const path = besides(running.path, 'api.sock')
+  await running.server.listen({ path, identity: API, mode: 0o600 })
+  assert.equal((await stat(path)).mode & 0o777, 0o600)
+  assert.deepEqual(
+    running.server.sockets().map(socket => [socket.path, socket.state]),
+    [
+      [running.path, 'listening'],
+      [path, 'listening'],
+    ],
+  )
+  using client = new SdsClient(path)
+  assert.deepEqual(namesOf(await client.fetch({ resourceNames: ['default', WEB] })), ['default'])
+  stream.ask(WEB)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+})
+
+for (const [what, config, code] of [
+  ['a path that is listened on', {}, 'invalid-config'],
+  ['a pattern that is none', { path: 'b.sock', allow: ['*'] }, 'invalid-config'],
+  ['a path that is too long', { path: 'x'.repeat(120) }, 'path-too-long'],
+  ['a path where another server listens', { path: 'taken.sock' }, 'live-owner'],
+] as const) {
+  test(`${what} is refused, and nothing has changed`, async () => {
+    await using running = await startServer()
+    await using other = createServer().listen(besides(running.path, 'taken.sock'))
+    await once(other, 'listening')
+    const before = [running.server.sockets(), await readdir(dirname(running.path))]
+    const path = 'path' in config ? besides(running.path, config.path) : running.path
+    await assert.rejects(running.server.listen({ ...config, path }), error => {
+      assert.ok(error instanceof SdsServerError && error.code === code)
+      return true
+    })
+    assert.deepEqual([running.server.sockets(), await readdir(dirname(running.path))], before)
+    assert.ok(running.server.isReady)
+  })
+}
+
+test('of several sockets that are opened together all appear, or none', async () => {
+  await using running = await startServer()
+  const good = { path: besides(running.path, 'good.sock') }
+  const tooLong = { path: besides(running.path, 'x'.repeat(120)) }
+  await assert.rejects(running.server.listenAll([good, tooLong]), { code: 'path-too-long' })
+  assert.deepEqual(await readdir(dirname(running.path)), ['sds.sock'])
+  await running.server.listenAll([good, { path: besides(running.path, 'fine.sock') }])
+  assert.deepEqual((await readdir(dirname(running.path))).sort(), ['fine.sock', 'good.sock', 'sds.sock'])
+})
+
+test('a socket that is removed is gone at once, drains, and leaves the others alone', async () => {
+  await using running = await startServer({}, { drainMs: 3_000 })
+  const { server, source, path } = running
+  const config = { path: besides(path, 'api.sock'), identity: API }
+  await server.listen(config)
+  using client = new SdsClient(config.path)
+  const [leaving, staying] = [client.sotw(), running.connect().sotw()]
+  for (const stream of [leaving, staying]) {
+    stream.ask('default', 'ROOTCA')
+    await stream.next()
+  }
+  const stopped = server.stopListening(config.path)
+  await source.clock.waitForDeadline(time => time === source.clock.now() + 3_000)
+  await assert.rejects(stat(config.path), { code: 'ENOENT' })
+  assert.ok(server.isReady)
+  assert.equal(server.streams().length, 2)
+  await source.issue(API)
+  assert.deepEqual(namesOf(await leaving.next()), ['default'])
+  await source.clock.advance(3_000)
+  assert.equal((await leaving.status).code, UNAVAILABLE)
+  await stopped
+  assert.deepEqual(
+    server.sockets().map(socket => socket.path),
+    [path],
+  )
+  staying.ask('ROOTCA')
+  assert.deepEqual(namesOf(await staying.next()), ['ROOTCA'])
+})
+
+for (const identity of [undefined, API]) {
+  const which = identity === undefined ? 'a shared socket' : 'the socket of one identity'
+  test(`streams of ${which} that is removed get nothing that is added afterwards, and what they have is renewed`, async () => {
+    const source = await MemorySource.create(WEB)
+    await using running = await startServer(identity ? { identity } : {}, { source, drainMs: 3_000 })
+    const { server, path } = running
+    const stream = running.connect().sotw()
+    stream.ask(API, 'ROOTCA')
+    assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
+    const stopped = server.stopListening(path)
+    await source.issue(API)
+    source.setBundle(undefined, { padding: 1 })
+    assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
+    await source.clock.waitForDeadline(time => time === source.clock.now() + 3_000)
+    await source.clock.advance(3_000)
+    await stopped
+    assert.equal((await stream.status).code, UNAVAILABLE)
+    assert.equal(stream.queued, 0)
+  })
+}
+
+test('who asks a socket that is removed for more gets none of it', async () => {
+  await using running = await startServer({}, { drainMs: 3_000 })
+  const { server, source, path } = running
+  const [stream, delta] = [running.connect().sotw(), running.connect().delta()]
+  stream.ask(WEB)
+  delta.subscribe(WEB)
+  await Promise.all([stream.next(), delta.next()])
+  void server.stopListening(path)
+  stream.ask(WEB, API)
+  delta.subscribe(API)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+  assert.deepEqual((await delta.next()).removedResources, [API])
+  // Withdrawing it tells the streams, which may ask for it once more.
+  source.set(WEB, undefined)
+  assert.deepEqual((await delta.next()).removedResources, [WEB])
+})
+
+test('a name that no identity could be told from means the first one that is added, once that is looked at', async () => {
+  const source = await MemorySource.create()
+  await using running = await startServer({}, { source })
+  const stream = running.connect().sotw()
+  stream.ask('default')
+  assert.deepEqual(namesOf(await stream.next()), [])
+  await source.issue(API)
+  running.server.review()
+  assert.deepEqual(namesOf(await stream.next()), ['default'])
+})
+
+test('a path may be listened on again while its streams of before drain', async () => {
+  await using running = await startServer({}, { drainMs: 3_000 })
+  const { server, source, path } = running
+  const before = running.connect().sotw()
+  before.ask(WEB)
+  await before.next()
+  const stopped = server.stopListening(path)
+  await server.listen({ path, identity: API })
+  using client = new SdsClient(path)
+  assert.deepEqual(namesOf(await client.fetch({ resourceNames: ['default', WEB] })), ['default'])
+  await source.clock.waitForDeadline(time => time === source.clock.now() + 3_000)
+  await source.clock.advance(3_000)
+  await before.status
+  await stopped
+  assert.deepEqual(namesOf(await client.fetch({ resourceNames: ['default'] })), ['default'])
+})
+
+test('a path that nobody listens on can be told to stop, which does nothing', async () => {
+  await using running = await startServer()
+  await running.server.stopListening('/nowhere.sock')
+  assert.ok(running.server.isReady)
+})
+
+test('stopping or closing while a socket binds leaves nothing of it', async () => {
+  await using running = await startServer()
+  const { server, path } = running
+  const stopped = server.listen({ path: besides(path, 'stopped.sock') })
+  const refused = assert.rejects(stopped, { name: 'SdsServerError', code: 'closed' })
+  await server.stopListening(besides(path, 'stopped.sock'))
+  await refused
+  const late = assert.rejects(server.listen({ path: besides(path, 'late.sock') }), { code: 'closed' })
+  await server.close()
+  await late
+  assert.deepEqual(await readdir(dirname(path)), [])
+  await assert.rejects(server.listen({ path }), { code: 'closed', message: /is closing/ })
+})
+
+test('a signal gives up binding', async () => {
+  const source = await MemorySource.create()
+  await using running = await startServer({}, { source })
+  const gone = besides(running.path, 'late.sock')
+  await assert.rejects(running.server.listen({ path: gone }, AbortSignal.abort(new Error('never mind'))), /never mind/)
+  assert.deepEqual(await readdir(dirname(running.path)), ['sds.sock'])
+})
