@@ -2,7 +2,7 @@
 import type { BundleEntry, Clock, IdentityEntry, LedgerEntry } from '@livery/core'
 import type { WellKnownNames } from '@livery/sds-server'
 import { nearest } from '../config/leaf.ts'
-import { LOG_LEVELS, type LogLevel } from '../config/schema.ts'
+import { LOG_LEVELS, type LogLevel } from '../config/log-level.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
 import { dumpPieces } from './config-dump.ts'

@@ -2,8 +2,8 @@
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions, scrub } from '@livery/core'
 import { toWire } from '../plugin-worker/wire-error.ts'
 import type { CASection } from './ca-section.ts'
+import type { Finding } from './config-error.ts'
 import { childPath } from './document.ts'
-import type { Finding } from './identities.ts'
 
 /** The first thing that each plugin refuses, those of `members` too. */
 export async function checkCASection(section: CASection, at = 'ca'): Promise<Finding[]> {

@@ -55,3 +55,9 @@ function shortPath(file: string): string {
   const short = relative(process.cwd(), file)
   return short.startsWith('..') || isAbsolute(short) ? file : short
 }
+
+/** A fault by the path of its key; the caller knows where that is written. */
+export interface Finding {
+  readonly path: string
+  readonly text: string
+}

@@ -1,5 +1,7 @@
 /** From the entries of `identities` to the list of identities, and the checks that no single value can fail. */
+
 import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
+import type { Finding } from './config-error.ts'
 import { childPath } from './document.ts'
 import type { IdentitySetting } from './schema.ts'
 
@@ -10,12 +12,6 @@ export interface ConfiguredIdentity {
   readonly socket: string | undefined
   /** Absolute path of its own token file. */
   readonly tokenFile: string | undefined
-}
-
-/** A fault by the path of its key; the caller knows where that is written. */
-export interface Finding {
-  readonly path: string
-  readonly text: string
 }
 
 const MAX_IDENTITIES = 100_000

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import type { PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import type { PluginUser } from '../plugin-worker/messages.ts'
+import type { Finding } from './config-error.ts'
 import { childPath, type Tree, type TreeObject } from './document.ts'
-import type { Finding } from './identities.ts'
 import { account, oneOf } from './values.ts'
 
 const ISOLATIONS = ['thread', 'process'] as const

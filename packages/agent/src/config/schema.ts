@@ -1,7 +1,9 @@
 /** The keys of the configuration file: names, forms and bounds. A new knob is one line here and one in `defaults.ts`. */
+
 import * as v from 'valibot'
 import { isTreeObject } from './document.ts'
 import { Fault, leaf, list, object, type Schema, text } from './leaf.ts'
+import { LOG_LEVELS } from './log-level.ts'
 import {
   account,
   checkSpiffeId,
@@ -20,9 +22,6 @@ import {
   trustDomain,
   wholeNumber,
 } from './values.ts'
-
-export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
-export type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** One entry of `identities`. */
 export type IdentitySetting =
