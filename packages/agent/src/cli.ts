@@ -4,12 +4,12 @@ import type { CAOptions } from './commands/ca.ts'
 import type { CATestOptions } from './commands/ca-test.ts'
 import { showCertificates } from './commands/certs.ts'
 import { checkConfig } from './commands/check-config.ts'
+import { EXIT, exitCodeOf } from './commands/exit-code.ts'
 import { explainName } from './commands/explain.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
-import { ConfigError, describeConfigError } from './config/config-error.ts'
 import type { ConfigSources } from './config/layers.ts'
-import { EXIT, exitCodeOf } from './exit-code.ts'
-import { VERSION } from './version.ts'
+import { VERSION } from './runtime/version.ts'
+import { ConfigError, describeConfigError } from './schema/config-error.ts'
 
 const AFTER_HELP = `
 Exit codes: 0 ok, 1 failed, 2 wrong usage, 78 wrong configuration.

@@ -1,9 +1,5 @@
 /** The public names of `@livery/agent`: what it takes to run an agent inside another program. */
 
-export type { AgentOptions } from './agent.ts'
-export { Agent } from './agent.ts'
-export type { ConfigProblem, Origin } from './config/config-error.ts'
-export { ConfigError } from './config/config-error.ts'
 export type { Environment } from './config/environment.ts'
 export type { ConfiguredIdentity } from './config/identities.ts'
 export type { ConfigSources } from './config/layers.ts'
@@ -11,3 +7,7 @@ export type { Config, LoadedConfig } from './config/load.ts'
 export { loadConfig } from './config/load.ts'
 export type { Logger, LogSink } from './observe/logger.ts'
 export { createLogger } from './observe/logger.ts'
+export type { AgentOptions } from './runtime/agent.ts'
+export { Agent } from './runtime/agent.ts'
+export type { ConfigProblem, Origin } from './schema/config-error.ts'
+export { ConfigError } from './schema/config-error.ts'

@@ -1,6 +1,6 @@
 /** The program `livery`: gives the command line to `cli.ts` and ends the process. */
 import { runCommandLine } from './cli.ts'
-import { EXIT } from './exit-code.ts'
+import { EXIT } from './commands/exit-code.ts'
 
 // Nobody is left who could read about it.
 process.stderr.on('error', () => {})

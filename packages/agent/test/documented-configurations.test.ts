@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { PluginOption, PluginOptions } from '@livery/core'
-import { BUILT_IN_CA_PLUGINS } from '../src/ca/built-in-plugins.ts'
 import { loadConfig } from '../src/config/load.ts'
+import { BUILT_IN_CA_PLUGINS } from '../src/plugin/built-in-plugins.ts'
 import { writePluginModule } from './plugin-module.ts'
 
 const packages = new URL('../../', import.meta.url)

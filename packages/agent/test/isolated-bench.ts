@@ -19,8 +19,8 @@ import {
   SystemClock,
 } from '@livery/core'
 import { FakeClock, TestKeyGenerator } from '@livery/core/testing'
-import { createIsolatedCAClient } from '../src/plugin-worker/isolated-ca-client.ts'
-import type { PluginModule } from '../src/plugin-worker/messages.ts'
+import { createIsolatedCAClient } from '../src/plugin/isolated-ca-client.ts'
+import type { PluginModule } from '../src/plugin/messages.ts'
 import type { IsolationKind } from './isolation-kinds.ts'
 import { makeDirectory } from './livery-process.ts'
 import { type PluginModuleOptions, writePluginModule } from './plugin-module.ts'

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type FakeCA, type RefusalCode, suite } from '@livery/ca-plugins/conformance'
-import { loadIsolatedCAPlugin } from '../src/plugin-worker/isolated-plugin.ts'
+import { loadIsolatedCAPlugin } from '../src/plugin/isolated-plugin.ts'
 import { ISOLATION_KINDS, type IsolationKind } from './isolation-kinds.ts'
 
 const specifier = fileURLToPath(new URL('../../../examples/ca-plugin/index.js', import.meta.url))

@@ -1,7 +1,7 @@
 /** The two ways in which a plugin from a module runs, for tests that hold both to the same. */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { PluginUser } from '../src/plugin-worker/messages.ts'
+import type { PluginUser } from '../src/plugin/messages.ts'
 
 /** The overflow user of the kernel: it owns nothing. */
 export const NOBODY: PluginUser = { uid: 65_534, gid: 65_534 }

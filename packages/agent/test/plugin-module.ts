@@ -1,7 +1,7 @@
 /** Plugin modules for tests, written to a folder: they issue for real, and misbehave as they are told. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { PluginModule, PluginUser } from '../src/plugin-worker/messages.ts'
+import type { PluginModule, PluginUser } from '../src/plugin/messages.ts'
 
 export interface PluginModuleOptions {
   /** Statements before everything else in the module. */

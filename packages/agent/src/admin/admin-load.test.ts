@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { type IdentityEntry, parseSpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import type { HostPort } from '../config/values.ts'
+import type { HostPort } from '../schema/values.ts'
 import { AdminServer } from './admin-server.ts'
 import type { AdminSource } from './routes.ts'
 

@@ -4,7 +4,7 @@ import { createServer as createListener, type Server, type Socket } from 'node:n
 import type { Duplex } from 'node:stream'
 import type { PeerCredentials, ReadPeerCredentials } from '@livery/core'
 import { descriptorOf, SocketFile } from '@livery/sds-server'
-import { formatListenAddress, type ListenAddress, type SocketPath } from '../config/values.ts'
+import { formatListenAddress, type ListenAddress, type SocketPath } from '../schema/values.ts'
 import { type Answer, BUSY, text } from './answer.ts'
 import { type AdminConnection, ConnectionPool, MAX_HEAD_BYTES } from './connections.ts'
 import { refusal } from './request-refusal.ts'

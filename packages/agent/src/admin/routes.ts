@@ -1,9 +1,9 @@
 /** What the admin endpoint answers. Every answer is made here; `admin-server.ts` carries it over HTTP. */
 import type { BundleEntry, Clock, IdentityEntry, LedgerEntry } from '@livery/core'
 import type { WellKnownNames } from '@livery/sds-server'
-import { nearest } from '../config/leaf.ts'
-import { LOG_LEVELS, type LogLevel } from '../config/log-level.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
+import { nearest } from '../schema/leaf.ts'
+import { LOG_LEVELS, type LogLevel } from '../schema/log-level.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
 import { dumpPieces } from './config-dump.ts'
 import { authorityOf, type Caller } from './operator.ts'

@@ -4,8 +4,8 @@ import { resolve } from 'node:path'
 import type { ConfigSources } from '../config/layers.ts'
 import { configFile } from '../config/layers.ts'
 import { loadAdminAddress } from '../config/load.ts'
-import { formatListenAddress, type ListenAddress, parseListenAddress } from '../config/values.ts'
-import { UsageError } from '../exit-code.ts'
+import { formatListenAddress, type ListenAddress, parseListenAddress } from '../schema/values.ts'
+import { UsageError } from './exit-code.ts'
 
 const DEFAULT_ADDRESS: ListenAddress = { host: '127.0.0.1', port: 15_100 }
 const TIMEOUT_MS = 10_000

@@ -9,13 +9,13 @@ import {
   shareFolders,
   spiffeIdProblem,
 } from '@livery/core'
-import { createCAClient } from '../ca/create-ca-client.ts'
-import { PluginCounters } from '../ca/plugin-counters.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { type LoadedCA, loadCA } from '../config/load.ts'
-import { EXIT, UsageError } from '../exit-code.ts'
 import { createLogger } from '../observe/logger.ts'
+import { PluginCounters } from '../observe/plugin-counters.ts'
+import { createCAClient } from '../runtime/create-ca-client.ts'
+import { EXIT, UsageError } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export interface CATestOptions {

@@ -10,9 +10,9 @@ import {
   listedTokens,
 } from '@livery/ca-plugins/istio-ca-server'
 import { type Clock, SystemClock, trustDomainProblem } from '@livery/core'
-import { parseHostPort } from '../config/values.ts'
-import { UsageError } from '../exit-code.ts'
 import { createLogger, type Logger } from '../observe/logger.ts'
+import { parseHostPort } from '../schema/values.ts'
+import { UsageError } from './exit-code.ts'
 import { serveUntilSignal } from './shutdown.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 import { TokenGrantsFile } from './token-grants.ts'

@@ -2,9 +2,9 @@
 import { oneLine, scrub } from '@livery/core'
 import type { Explanation } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
-import { EXIT } from '../exit-code.ts'
 import { describeLedger } from '../observe/ledger-text.ts'
 import { askAdmin, MAX_BODY, printableJson } from './admin-client.ts'
+import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export async function explainName(

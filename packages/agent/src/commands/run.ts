@@ -1,8 +1,9 @@
 /** `livery run`: the agent in the foreground. */
-import { Agent } from '../agent.ts'
+
 import type { ConfigSources } from '../config/layers.ts'
 import { loadConfig } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
+import { Agent } from '../runtime/agent.ts'
 import { serveUntilSignal } from './shutdown.ts'
 import type { GlobalOptions } from './terminal.ts'
 

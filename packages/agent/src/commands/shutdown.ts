@@ -1,7 +1,7 @@
 /** How a command that serves ends: by a signal, or by a fault that nobody caught. */
 
-import { EXIT } from '../exit-code.ts'
 import type { Logger } from '../observe/logger.ts'
+import { EXIT } from './exit-code.ts'
 
 /** How long the parts may take to close after a fault. */
 const FAULT_CLOSE_MS = 2_000

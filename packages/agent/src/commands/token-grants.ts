@@ -3,11 +3,11 @@ import { type BigIntStats, statSync } from 'node:fs'
 import { checkGrants, type TokenGrant } from '@livery/ca-plugins/istio-ca-server'
 import { isSpiffeId, type SpiffeId } from '@livery/core'
 import * as v from 'valibot'
-import { ConfigError, describeConfigError } from '../config/config-error.ts'
-import { childPath, readDocument } from '../config/document.ts'
 import { expandRange } from '../config/identities.ts'
-import { Fault, list, object, type Schema, text } from '../config/leaf.ts'
-import { spiffeId } from '../config/values.ts'
+import { ConfigError, describeConfigError } from '../schema/config-error.ts'
+import { childPath, readDocument } from '../schema/document.ts'
+import { Fault, list, object, type Schema, text } from '../schema/leaf.ts'
+import { spiffeId } from '../schema/values.ts'
 
 const MAX_IMPERSONATED = 100_000
 

@@ -8,8 +8,8 @@ import { setImmediate } from 'node:timers/promises'
 import { FakeClock } from '@livery/core/testing'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
-import { loadIsolatedCAPlugin } from '../plugin-worker/isolated-plugin.ts'
-import { ConfigError } from './config-error.ts'
+import { loadIsolatedCAPlugin } from '../plugin/isolated-plugin.ts'
+import { ConfigError } from '../schema/config-error.ts'
 import { loadConfig } from './load.ts'
 
 async function makeFolder(t: TestContext): Promise<string> {

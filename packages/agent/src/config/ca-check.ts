@@ -1,9 +1,9 @@
 /** What only the plugins can tell of the section `ca`: which of its values do not go together. */
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions, scrub } from '@livery/core'
-import { toWire } from '../plugin-worker/wire-error.ts'
+import { toWire } from '../plugin/wire-error.ts'
+import type { Finding } from '../schema/config-error.ts'
+import { childPath } from '../schema/document.ts'
 import type { CASection } from './ca-section.ts'
-import type { Finding } from './config-error.ts'
-import { childPath } from './document.ts'
 
 /** The first thing that each plugin refuses, those of `members` too. */
 export async function checkCASection(section: CASection, at = 'ca'): Promise<Finding[]> {

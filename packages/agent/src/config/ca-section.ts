@@ -1,13 +1,13 @@
 /** The section `ca`: its plugins are loaded, and what they tell of their options is the form of the section. */
 import type { CAPlugin, CredentialPlugin, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
-import { isModule, loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../ca/load-plugin.ts'
-import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from './common-ca-keys.ts'
-import type { Finding } from './config-error.ts'
-import { childPath, isTreeObject, type Tree, type TreeObject } from './document.ts'
-import { ISOLATION_KEYS, readIsolation, USER_SCHEMA } from './isolation.ts'
-import { kindOf, type Schema } from './leaf.ts'
-import { isSecretPath, optionsSchema, pathsOf } from './plugin-schema.ts'
+import { ISOLATION_KEYS, readIsolation, USER_SCHEMA } from '../plugin/isolation.ts'
+import { isModule, loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../plugin/load-plugin.ts'
+import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from '../schema/common-ca-keys.ts'
+import type { Finding } from '../schema/config-error.ts'
+import { childPath, isTreeObject, type Tree, type TreeObject } from '../schema/document.ts'
+import { kindOf, type Schema } from '../schema/leaf.ts'
+import { isSecretPath, optionsSchema, pathsOf } from '../schema/plugin-schema.ts'
 
 /** What the agent makes a CA client of. */
 export interface CASection {

@@ -1,5 +1,5 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
-import { isTreeObject, type Tree, type TreeObject } from './document.ts'
+import { isTreeObject, type Tree, type TreeObject } from '../schema/document.ts'
 
 /** Keys that every configuration has. `log.format` depends on the terminal. */
 export function defaults(options: { readonly terminal: boolean }): TreeObject {

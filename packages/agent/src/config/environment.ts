@@ -1,7 +1,7 @@
 /** The environment variables that Istio's users know, and which keys they set. */
 import type { PrivateKeyFormat } from '@livery/core'
-import { ConfigError } from './config-error.ts'
-import type { Tree } from './document.ts'
+import { ConfigError } from '../schema/config-error.ts'
+import type { Tree } from '../schema/document.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 

@@ -1,8 +1,8 @@
 /** From the entries of `identities` to the list of identities, and the checks that no single value can fail. */
 
 import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
-import type { Finding } from './config-error.ts'
-import { childPath } from './document.ts'
+import type { Finding } from '../schema/config-error.ts'
+import { childPath } from '../schema/document.ts'
 import type { IdentitySetting } from './schema.ts'
 
 /** One identity that the agent holds. */

@@ -2,12 +2,12 @@
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { PluginOptions } from '@livery/core'
-import { ConfigError, formatOrigin, type Origin } from './config-error.ts'
+import { ConfigError, formatOrigin, type Origin } from '../schema/config-error.ts'
+import { childPath, isTreeObject, readDocument, type Tree, type TreeObject } from '../schema/document.ts'
+import { pathsOf, placeIn, withOptionDefaults } from '../schema/plugin-schema.ts'
+import { UNIX_PREFIX } from '../schema/values.ts'
 import { defaults, overlay, SOCKET_DEFAULTS } from './defaults.ts'
-import { childPath, isTreeObject, readDocument, type Tree, type TreeObject } from './document.ts'
 import { type Environment, environmentSettings, type Setting, sidecarSettings } from './environment.ts'
-import { pathsOf, placeIn, withOptionDefaults } from './plugin-schema.ts'
-import { UNIX_PREFIX } from './values.ts'
 
 /** Where a configuration is looked for. */
 export interface ConfigSources {

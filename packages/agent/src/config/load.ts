@@ -1,16 +1,16 @@
 /** The one way to a checked configuration. */
 import { join } from 'node:path'
 import * as v from 'valibot'
-import type { PluginPlace } from '../ca/load-plugin.ts'
+import type { PluginPlace } from '../plugin/load-plugin.ts'
+import { ConfigError, type ConfigProblem, type Finding, type Origin } from '../schema/config-error.ts'
+import { childPath, type TreeObject } from '../schema/document.ts'
+import { formatHostPort, type ListenAddress } from '../schema/values.ts'
 import { checkCASection } from './ca-check.ts'
 import { type CASection, caSchema, loadCAForm, showsSecret } from './ca-section.ts'
-import { ConfigError, type ConfigProblem, type Finding, type Origin } from './config-error.ts'
-import { childPath, type TreeObject } from './document.ts'
 import { type EnvironmentSwitches, environmentSwitches, environmentWarnings } from './environment.ts'
 import { type ConfiguredIdentity, expandIdentities } from './identities.ts'
 import { type ConfigSources, type Layers, readLayers } from './layers.ts'
 import { type Settings, settingsSchema } from './schema.ts'
-import { formatHostPort, type ListenAddress } from './values.ts'
 
 /** The configuration that the agent runs with. Everything is checked and every path is absolute. */
 export interface Config extends Omit<Settings, 'identities' | 'files' | 'ca'>, EnvironmentSwitches {

@@ -1,7 +1,7 @@
 /** The effective configuration as YAML, each value with where it came from. */
 import { Document, isMap, isScalar, isSeq } from 'yaml'
-import { formatOrigin, type Origin } from './config-error.ts'
-import { childPath, isTreeObject, type Tree } from './document.ts'
+import { formatOrigin, type Origin } from '../schema/config-error.ts'
+import { childPath, isTreeObject, type Tree } from '../schema/document.ts'
 import type { LoadedConfig } from './load.ts'
 
 /** YAML that the agent would read back, but for secrets, which are masked. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
-import { ConfigError } from './config-error.ts'
+import { ConfigError } from '../schema/config-error.ts'
 import { loadConfig } from './load.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))

@@ -1,9 +1,9 @@
 /** The keys of the configuration file: names, forms and bounds. A new knob is one line here and one in `defaults.ts`. */
 
 import * as v from 'valibot'
-import { isTreeObject } from './document.ts'
-import { Fault, leaf, list, object, type Schema, text } from './leaf.ts'
-import { LOG_LEVELS } from './log-level.ts'
+import { isTreeObject } from '../schema/document.ts'
+import { Fault, leaf, list, object, type Schema, text } from '../schema/leaf.ts'
+import { LOG_LEVELS } from '../schema/log-level.ts'
 import {
   account,
   checkSpiffeId,
@@ -21,7 +21,7 @@ import {
   spiffeIdPattern,
   trustDomain,
   wholeNumber,
-} from './values.ts'
+} from '../schema/values.ts'
 
 /** One entry of `identities`. */
 export type IdentitySetting =

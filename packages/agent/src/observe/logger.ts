@@ -4,7 +4,7 @@ import { constants, fstatSync, openSync } from 'node:fs'
 import { oneLine, scrub } from '@livery/core'
 import { type Logger as PinoLogger, pino } from 'pino'
 import sonicBoom from 'sonic-boom'
-import type { LogLevel } from '../config/log-level.ts'
+import type { LogLevel } from '../schema/log-level.ts'
 
 export type Logger = PinoLogger
 

@@ -4,8 +4,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { ConfigError } from '../../src/config/config-error.ts'
 import { loadConfig } from '../../src/config/load.ts'
+import { ConfigError } from '../../src/schema/config-error.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-fuzz-'))
 const file = join(directory, 'livery.yaml')

@@ -1,5 +1,5 @@
 /** Exit codes of the program: 78 is EX_CONFIG of sysexits(3). */
-import { ConfigError } from './config/config-error.ts'
+import { ConfigError } from '../schema/config-error.ts'
 
 export const EXIT = { ok: 0, failed: 1, usage: 2, config: 78 } as const
 

@@ -1,6 +1,6 @@
 /** From the configuration to the sockets of the SDS server: the shared ones, and one for each identity that has its own. */
 import type { SocketConfig } from '@livery/sds-server'
-import type { Config } from './config/load.ts'
+import type { Config } from '../config/load.ts'
 
 /** How many identities one caller may hold on demand: half of the room that the listed ones leave, so never the last of it. */
 export function shareOnDemand({ identities, maxIdentities }: Config): number {

@@ -17,7 +17,7 @@ import {
   SystemClock,
   type TlsMaterial,
 } from '@livery/core'
-import { checkCounterName } from '../ca/counter-name.ts'
+import { checkCounterName } from '../observe/counter-name.ts'
 import { FloodLimit } from '../observe/flood-limit.ts'
 import type { AgentMethods, BatchAnswer, Start, ThreadMethods, WireRequest, WireTls } from './messages.ts'
 import { ownBytes } from './messages.ts'

@@ -7,9 +7,9 @@ import { pluginContext } from '@livery/ca-plugins/testing'
 import { type ConfigOf, type CredentialSource, type PluginOptions, SystemClock } from '@livery/core'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
-import { ConfigError } from '../config/config-error.ts'
 import { type LoadedConfig, loadConfig } from '../config/load.ts'
 import { configJson, printConfig } from '../config/print.ts'
+import { ConfigError } from '../schema/config-error.ts'
 
 async function makeFolder(t: TestContext): Promise<string> {
   const directory = await makeDirectory()

@@ -10,7 +10,7 @@ import {
   scrub,
   untilAborted,
 } from '@livery/core'
-import { isTreeObject, type Tree, type TreeObject } from '../config/document.ts'
+import { isTreeObject, type Tree, type TreeObject } from '../schema/document.ts'
 import { createIsolatedCAClient } from './isolated-ca-client.ts'
 import { createIsolatedCredentials } from './isolated-credentials.ts'
 import type { Manifest, PluginModule, Question, ThreadMethods } from './messages.ts'

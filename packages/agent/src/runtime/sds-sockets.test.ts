@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { makeDirectory } from '../test/livery-process.ts'
-import { loadConfig } from './config/load.ts'
+import { makeDirectory } from '../../test/livery-process.ts'
+import { loadConfig } from '../config/load.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 test('a caller gets half of the room that the listed identities leave, unless the configuration says how much', async () => {

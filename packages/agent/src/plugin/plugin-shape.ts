@@ -9,12 +9,12 @@ import {
   type PluginOptions,
 } from '@livery/core'
 import * as v from 'valibot'
-import { NEEDED_KEYS } from '../config/common-ca-keys.ts'
-import { isTreeObject } from '../config/document.ts'
-import { ISOLATION_KEYS } from '../config/isolation.ts'
-import { Fault, kindOf, leaf, list, record, type Schema, text } from '../config/leaf.ts'
-import { valueSchema } from '../config/plugin-schema.ts'
-import { oneOf } from '../config/values.ts'
+import { NEEDED_KEYS } from '../schema/common-ca-keys.ts'
+import { isTreeObject } from '../schema/document.ts'
+import { Fault, kindOf, leaf, list, record, type Schema, text } from '../schema/leaf.ts'
+import { valueSchema } from '../schema/plugin-schema.ts'
+import { oneOf } from '../schema/values.ts'
+import { ISOLATION_KEYS } from './isolation.ts'
 import type { Manifest, PluginKind, Question } from './messages.ts'
 import { toWire } from './wire-error.ts'
 

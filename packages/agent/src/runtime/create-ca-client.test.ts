@@ -7,11 +7,11 @@ import { workloadRequest } from '@livery/ca-plugins/testing'
 import { type CAClient, SystemClock } from '@livery/core'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
-import { ConfigError } from '../config/config-error.ts'
 import { loadCA } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
+import { PluginCounters } from '../observe/plugin-counters.ts'
+import { ConfigError } from '../schema/config-error.ts'
 import { createCAClient } from './create-ca-client.ts'
-import { PluginCounters } from './plugin-counters.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 

@@ -2,10 +2,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { SecretManager } from '@livery/core'
 import type { AccessConfig, SdsServer, SocketConfig } from '@livery/sds-server'
-import { changedKeys } from './config/changes.ts'
-import { childPath } from './config/document.ts'
-import type { ConfiguredIdentity } from './config/identities.ts'
-import type { Config } from './config/load.ts'
+import { changedKeys } from '../config/changes.ts'
+import type { ConfiguredIdentity } from '../config/identities.ts'
+import type { Config } from '../config/load.ts'
+import { childPath } from '../schema/document.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 /** What a new configuration made different. */

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type CAPlugin, defineCAPlugin, KEY_TYPES } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
+import type { CASection } from '../config/ca-section.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
-import type { CASection } from './config/ca-section.ts'
 
 const skip = createKeyGenerator({ pool: false }).reason ?? false
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { SpiffeId } from '@livery/core'
 import type { AccessConfig, SocketConfig } from '@livery/sds-server'
-import { type Config, loadConfig } from './config/load.ts'
+import { type Config, loadConfig } from '../config/load.ts'
 import { describeChanges } from './config-reloader.ts'
 import { type LiveChanges, LiveConfig } from './live-config.ts'
 

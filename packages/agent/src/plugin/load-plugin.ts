@@ -1,10 +1,10 @@
 /** From what the configuration names to a plugin: one that is built in, or a module. */
 import type { CAPlugin, CredentialPlugin } from '@livery/core'
-import type { Tree, TreeObject } from '../config/document.ts'
-import { kindOf, nearest } from '../config/leaf.ts'
-import { loadIsolatedCAPlugin, loadIsolatedCredentials } from '../plugin-worker/isolated-plugin.ts'
-import type { PluginKind, PluginModule, PluginUser } from '../plugin-worker/messages.ts'
+import type { Tree, TreeObject } from '../schema/document.ts'
+import { kindOf, nearest } from '../schema/leaf.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from './built-in-plugins.ts'
+import { loadIsolatedCAPlugin, loadIsolatedCredentials } from './isolated-plugin.ts'
+import type { PluginKind, PluginModule, PluginUser } from './messages.ts'
 
 /** Where a module is looked for. */
 export interface PluginPlace {

@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
 import { Registry } from 'prom-client'
-import { type LoadedConfig, loadConfig } from './config/load.ts'
+import { type LoadedConfig, loadConfig } from '../config/load.ts'
+import { createLogger } from '../observe/logger.ts'
+import { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigReloader } from './config-reloader.ts'
 import { LiveConfig } from './live-config.ts'
-import { createLogger } from './observe/logger.ts'
-import { ReloadMetrics } from './observe/reload-metrics.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-reloader-'))
 after(() => rmSync(directory, { recursive: true }))

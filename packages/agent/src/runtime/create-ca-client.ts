@@ -12,11 +12,11 @@ import type {
 } from '@livery/core'
 import { scrub } from '@livery/core'
 import type { CASection } from '../config/ca-section.ts'
-import type { Origin } from '../config/config-error.ts'
-import { ConfigError } from '../config/config-error.ts'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
-import type { PluginCounters } from './plugin-counters.ts'
+import type { PluginCounters } from '../observe/plugin-counters.ts'
+import type { Origin } from '../schema/config-error.ts'
+import { ConfigError } from '../schema/config-error.ts'
 
 /** What a plugin gets of the agent. */
 export interface PluginParts {

@@ -4,8 +4,8 @@ import { test } from 'node:test'
 import { ISOLATION_KINDS } from '../../test/isolation-kinds.ts'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
-import { loadCAForm } from './ca-section.ts'
-import type { TreeObject } from './document.ts'
+import { loadCAForm } from '../config/ca-section.ts'
+import type { TreeObject } from '../schema/document.ts'
 import { readIsolation } from './isolation.ts'
 
 const ROOT = { uid: 0, gid: 0 }

@@ -1,14 +1,14 @@
 /** Reads the configuration again when it is told to or the file has changed, and puts in force what can change while the agent runs. */
 import { type Clock, untilAborted, WatchedFiles } from '@livery/core'
-import { changedKeys } from './config/changes.ts'
-import { ConfigError, describeConfigError } from './config/config-error.ts'
-import { contentDigest, type TreeObject } from './config/document.ts'
-import type { LoadedConfig } from './config/load.ts'
-import { configJson } from './config/print.ts'
+import { changedKeys } from '../config/changes.ts'
+import type { LoadedConfig } from '../config/load.ts'
+import { configJson } from '../config/print.ts'
+import { securityLogger } from '../observe/event-log.ts'
+import type { Logger } from '../observe/logger.ts'
+import type { ReloadMetrics } from '../observe/reload-metrics.ts'
+import { ConfigError, describeConfigError } from '../schema/config-error.ts'
+import { contentDigest, type TreeObject } from '../schema/document.ts'
 import type { LiveChanges, LiveConfig } from './live-config.ts'
-import { securityLogger } from './observe/event-log.ts'
-import type { Logger } from './observe/logger.ts'
-import type { ReloadMetrics } from './observe/reload-metrics.ts'
 
 export interface ConfigReloaderOptions {
   /** What the agent was started with. */

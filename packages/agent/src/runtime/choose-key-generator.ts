@@ -1,9 +1,9 @@
 /** Picks the key generator: the addon where it is built, WebCrypto where it is not, said aloud. */
 import type { KeyGenerator } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
-import type { CASection } from './config/ca-section.ts'
-import { ConfigError } from './config/config-error.ts'
-import type { Config } from './config/load.ts'
+import type { CASection } from '../config/ca-section.ts'
+import type { Config } from '../config/load.ts'
+import { ConfigError } from '../schema/config-error.ts'
 
 /** Throws a {@link ConfigError} if `LIVERY_KEYGEN` insists on the addon and there is none. */
 export function chooseKeyGenerator(

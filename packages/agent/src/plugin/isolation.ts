@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs'
 import type { PluginOptions } from '@livery/core'
 import * as v from 'valibot'
-import type { PluginUser } from '../plugin-worker/messages.ts'
-import type { Finding } from './config-error.ts'
-import { childPath, type Tree, type TreeObject } from './document.ts'
-import { account, oneOf } from './values.ts'
+import type { Finding } from '../schema/config-error.ts'
+import { childPath, type Tree, type TreeObject } from '../schema/document.ts'
+import { account, oneOf } from '../schema/values.ts'
+import type { PluginUser } from './messages.ts'
 
 const ISOLATIONS = ['thread', 'process'] as const
 
