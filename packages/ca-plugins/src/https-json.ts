@@ -3,9 +3,9 @@ import { Agent as HttpAgent, type IncomingHttpHeaders, type IncomingMessage, req
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { type CAContext, CAError, type Clock, type TlsMaterial, untilAborted } from '@livery/core'
 import { MAX_PIECES, readBoundedStream } from './bounded-body.ts'
-import { jsonObject } from './credentials/token-answer.ts'
 import { type Connection, CurrentConnection } from './current-connection.ts'
 import { isLoopback } from './host-port.ts'
+import { jsonObject } from './json-object.ts'
 import { scrub } from './scrub.ts'
 
 export interface HttpsJsonOptions {

@@ -15,10 +15,11 @@ import {
   untilAborted,
 } from '@livery/core'
 import { isLoopback } from '../host-port.ts'
+import { jsonObject } from '../json-object.ts'
 import { scrub } from '../scrub.ts'
 import { gceMetadata, gceMetadataOptions } from './gce-metadata.ts'
 import { exchange, type HttpAnswer } from './http-exchange.ts'
-import { accessTokenOf, jsonObject } from './token-answer.ts'
+import { accessTokenOf } from './token-answer.ts'
 import { TokenCache } from './token-cache.ts'
 import { tokenFile } from './token-file.ts'
 

@@ -5,7 +5,7 @@ import { type CryptoKey, calculateJwkThumbprint, type DecryptOptions, importJWK,
 import { compactDecrypt } from 'jose/jwe/compact/decrypt'
 import { flattenedDecrypt } from 'jose/jwe/flattened/decrypt'
 import { ChangingFile } from '../changing-file.ts'
-import { jsonObject } from '../credentials/token-answer.ts'
+import { jsonObject } from '../json-object.ts'
 
 export interface ProvisionerKeyOptions {
   /** A private JWK, or one encrypted with a password: a JWE, compact or as JSON. */
