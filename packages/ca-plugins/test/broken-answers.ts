@@ -1,8 +1,8 @@
 /** Plugins whose answers or errors are wrong. */
 import { generateKeyPairSync } from 'node:crypto'
 import type { CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core'
-import type { FakeCAAnswer } from '../src/conformance/fake-ca.ts'
-import { createKeyMaterial } from '../src/conformance/key-material.ts'
+import type { FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
+import { createKeyMaterial } from '../src/conformance/kit/key-material.ts'
 import { answering, type BrokenPlugin, newError, refusing } from './broken-plugin.ts'
 import { ReferenceClient } from './reference-plugin.ts'
 

@@ -6,7 +6,7 @@ import type {
   CertificateSigningRequest,
   IssuedCertificate,
 } from '@livery/core'
-import type { FakeCA, FakeCAAnswer } from '../src/conformance/fake-ca.ts'
+import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
 import { type BrokenPlugin, newError, refusing } from './broken-plugin.ts'
 import { ReferenceClient } from './reference-plugin.ts'
 

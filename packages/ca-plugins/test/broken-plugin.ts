@@ -7,8 +7,8 @@ import {
   type CertificateRequest,
   type IssuedCertificate,
 } from '@livery/core'
-import type { ConformanceGroup } from '../src/conformance/conformance-case.ts'
-import type { FakeCA, FakeCAAnswer } from '../src/conformance/fake-ca.ts'
+import type { ConformanceGroup } from '../src/conformance/kit/conformance-case.ts'
+import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
 import { ReferenceClient } from './reference-plugin.ts'
 
 export type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>

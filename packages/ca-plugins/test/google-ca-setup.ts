@@ -15,10 +15,10 @@ import {
 } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
-import { CertificateAuthority } from '../src/embedded/certificate-authority.ts'
 import { MeshCertificateRequest, MeshCertificateResponse } from '../src/gen/google/security/meshca/v1/meshca.ts'
-import { createGoogleCa } from '../src/google-ca/create-google-ca.ts'
-import type { GoogleCaConfig } from '../src/google-ca/google-ca-config.ts'
+import { CertificateAuthority } from '../src/plugins/embedded/certificate-authority.ts'
+import { createGoogleCa } from '../src/plugins/google-ca/create-google-ca.ts'
+import type { GoogleCaConfig } from '../src/plugins/google-ca/google-ca-config.ts'
 import { pluginContext, type RecordingContext } from '../src/testing/plugin-context.ts'
 import { GoogleStandIn, type Handler, Refusal, type StandInCall } from './google-stand-in.ts'
 

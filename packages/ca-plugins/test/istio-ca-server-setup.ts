@@ -2,11 +2,14 @@
 import type { TestContext } from 'node:test'
 import { ChannelCredentials, Client, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { SystemClock } from '@livery/core'
-import { CertificateAuthority, type CertificateAuthorityOptions } from '../src/embedded/certificate-authority.ts'
 import type { IstioCertificateRequest } from '../src/gen/istio/v1/auth/ca.ts'
 import { IstioCaServer, type IstioCaServerOptions } from '../src/istio-ca-server/istio-ca-server.ts'
-import { IMPERSONATED_IDENTITY, istioCertificateService } from '../src/istio-certificate-service.ts'
+import {
+  CertificateAuthority,
+  type CertificateAuthorityOptions,
+} from '../src/plugins/embedded/certificate-authority.ts'
 import { workloadRequest } from '../src/testing/workload-request.ts'
+import { IMPERSONATED_IDENTITY, istioCertificateService } from '../src/transport/istio-certificate-service.ts'
 
 export interface CaServerSetup {
   readonly authority: CertificateAuthority

@@ -9,9 +9,9 @@ import {
 } from '@grpc/grpc-js'
 import type { FakeCA, FakeCAAnswer, RefusalCode } from '../src/conformance/index.ts'
 import type { IstioCertificateRequest } from '../src/gen/istio/v1/auth/ca.ts'
-import { encodeResponse, istioCertificateService } from '../src/istio-certificate-service.ts'
 import { GrpcListener } from '../src/testing/grpc-listener.ts'
 import { refusalMetadata } from '../src/testing/refusal-metadata.ts'
+import { encodeResponse, istioCertificateService } from '../src/transport/istio-certificate-service.ts'
 
 type Call = ServerUnaryCall<IstioCertificateRequest, Buffer>
 

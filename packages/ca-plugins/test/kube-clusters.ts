@@ -11,7 +11,7 @@ import {
   RbacAuthorizationV1Api,
 } from '@kubernetes/client-node'
 import { SystemClock } from '@livery/core'
-import { CertificateAuthority } from '../src/embedded/certificate-authority.ts'
+import { CertificateAuthority } from '../src/plugins/embedded/certificate-authority.ts'
 import { temporaryDirectory } from './citadel-setup.ts'
 import { KubeApiServer, type KubeVerb } from './kube-api-server.ts'
 import { kubeconfig, kubeconfigFile, SIGNER } from './kube-setup.ts'

@@ -3,7 +3,7 @@ import 'reflect-metadata'
 import { CertificatesV1Api, KubeConfig, type V1CertificateSigningRequest, Watch } from '@kubernetes/client-node'
 import { isSpiffeId, pemToDer, type SpiffeId, untilAborted } from '@livery/core'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
-import type { CertificateAuthority } from '../src/embedded/certificate-authority.ts'
+import type { CertificateAuthority } from '../src/plugins/embedded/certificate-authority.ts'
 
 const PATH = '/apis/certificates.k8s.io/v1/certificatesigningrequests'
 

@@ -10,7 +10,7 @@ import {
   type IssuedCertificate,
   untilAborted,
 } from '@livery/core'
-import type { FakeCA, FakeCAAnswer } from '../src/conformance/fake-ca.ts'
+import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
 
 export const REFERENCE_CAPABILITIES: CACapabilities = {
   roots: 'push',

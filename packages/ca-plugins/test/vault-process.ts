@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { SystemClock } from '@livery/core'
 import { SignJWT } from 'jose'
-import { CertificateAuthority } from '../src/embedded/index.ts'
+import { CertificateAuthority } from '../src/plugins/embedded/index.ts'
 import { freePort } from './free-port.ts'
 import { provisionerPair } from './step-ca-stand-in.ts'
 

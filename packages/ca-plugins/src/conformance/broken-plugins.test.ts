@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { brokenAnswers } from '../../test/broken-answers.ts'
 import { brokenConduct, leakedTimers } from '../../test/broken-conduct.ts'
 import { REFERENCE_CAPABILITIES } from '../../test/reference-plugin.ts'
-import { type ConformanceGroup, GROUPS } from './conformance-case.ts'
+import { type ConformanceGroup, GROUPS } from './kit/conformance-case.ts'
 import { suite } from './suite.ts'
 
 /** Only what hangs is waited for so long. */

@@ -1,11 +1,11 @@
 /** The public names of `@livery/ca-plugins/conformance`: the suite that proves a CA plugin, a CA with switches to prove it at, and the run against a live CA. */
 
-export type { ConformanceSetup } from './bench.ts'
-export type { ConformanceGroup } from './conformance-case.ts'
-export type { BroughtCertificate, FakeCAAnswer, FakeCAOptions, FakeCARequest } from './fake-ca.ts'
-export { FakeCA } from './fake-ca.ts'
-export type { CAFault, CASwitch, RefusalCode } from './fake-ca-fault.ts'
-export { CA_SWITCHES } from './fake-ca-fault.ts'
+export type { ConformanceSetup } from './kit/bench.ts'
+export type { ConformanceGroup } from './kit/conformance-case.ts'
+export type { BroughtCertificate, FakeCAAnswer, FakeCAOptions, FakeCARequest } from './kit/fake-ca.ts'
+export { FakeCA } from './kit/fake-ca.ts'
+export type { CAFault, CASwitch, RefusalCode } from './kit/fake-ca-fault.ts'
+export { CA_SWITCHES } from './kit/fake-ca-fault.ts'
 export type { ConformanceReport, ConformanceResult, RunAgainstOptions } from './run-against.ts'
 export { runAgainst } from './run-against.ts'
 export type { RegisterTest, SuiteOptions } from './suite.ts'

@@ -2,9 +2,9 @@
 import { inspect } from 'node:util'
 import { type CACapabilities, type CAClient, type KeyType, type SpiffeId, SystemClock } from '@livery/core'
 import { LIVE_CASES } from './cases/every-case.ts'
-import type { ConformanceGroup, LiveCase, Subject } from './conformance-case.ts'
-import { close } from './in-time.ts'
-import { firstOf } from './kit-request.ts'
+import type { ConformanceGroup, LiveCase, Subject } from './kit/conformance-case.ts'
+import { close } from './kit/in-time.ts'
+import { firstOf } from './kit/kit-request.ts'
 
 export interface ConformanceResult {
   readonly group: ConformanceGroup

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../test/reference-plugin.ts'
-import { CA_SWITCHES } from './fake-ca-fault.ts'
+import { CA_SWITCHES } from './kit/fake-ca-fault.ts'
 import { type SuiteOptions, suite } from './suite.ts'
 
 const reference: Omit<SuiteOptions, 'test'> = {

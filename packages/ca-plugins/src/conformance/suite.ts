@@ -1,12 +1,12 @@
 /** The suite that proves a CA plugin, for any test runner. */
 import assert from 'node:assert/strict'
 import type { CACapabilities, CAClient } from '@livery/core'
-import { type BenchOptions, type ConformanceSetup, withBench } from './bench.ts'
 import { BENCH_CASES } from './cases/every-case.ts'
 import { expectNoMoreOpen, leftOpen, openResources } from './cases/handles.ts'
-import type { BenchCase } from './conformance-case.ts'
-import { issue, issueWell } from './expectations.ts'
-import { CA_SWITCHES, type CASwitch } from './fake-ca-fault.ts'
+import { type BenchOptions, type ConformanceSetup, withBench } from './kit/bench.ts'
+import type { BenchCase } from './kit/conformance-case.ts'
+import { issue, issueWell } from './kit/expectations.ts'
+import { CA_SWITCHES, type CASwitch } from './kit/fake-ca-fault.ts'
 
 /**
  * Registers one test: `test` of `node:test`, `test` or `it` of vitest. If the runner calls `run` with a context that has

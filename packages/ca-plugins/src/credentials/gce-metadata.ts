@@ -13,7 +13,7 @@ import {
   defineCredentialPlugin,
   type PluginOptions,
 } from '@livery/core'
-import { scrub } from '../scrub.ts'
+import { scrub } from '../answers/scrub.ts'
 import { exchange } from './http-exchange.ts'
 import { accessTokenOf } from './token-answer.ts'
 import { TokenCache } from './token-cache.ts'

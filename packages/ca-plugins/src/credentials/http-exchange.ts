@@ -1,6 +1,6 @@
 /** One HTTP request for a token: bounded in time and size, without redirects, and its errors carry no secret. */
 import { CAError, type Clock } from '@livery/core'
-import { MAX_PIECES, readBounded } from '../bounded-body.ts'
+import { MAX_PIECES, readBounded } from '../transport/bounded-body.ts'
 
 export interface HttpExchange {
   /** For messages, after "Cannot": `exchange … at …`. */

@@ -14,9 +14,9 @@ import {
   type PluginOptions,
   untilAborted,
 } from '@livery/core'
-import { isLoopback } from '../host-port.ts'
-import { jsonObject } from '../json-object.ts'
-import { scrub } from '../scrub.ts'
+import { jsonObject } from '../answers/json-object.ts'
+import { scrub } from '../answers/scrub.ts'
+import { isLoopback } from '../transport/host-port.ts'
 import { gceMetadata, gceMetadataOptions } from './gce-metadata.ts'
 import { exchange, type HttpAnswer } from './http-exchange.ts'
 import { accessTokenOf } from './token-answer.ts'

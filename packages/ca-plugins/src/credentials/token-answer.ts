@@ -1,7 +1,7 @@
 /** The JSON answer of whoever issues access tokens (RFC 6749, section 5.1). */
 
 import { CAError, type Credential } from '@livery/core'
-import { jsonObject } from '../json-object.ts'
+import { jsonObject } from '../answers/json-object.ts'
 import { expiryOf } from './token-expiry.ts'
 
 /** `what` goes after "Cannot", for messages; `askedAt` is when the lifetime began, in milliseconds since the epoch. */

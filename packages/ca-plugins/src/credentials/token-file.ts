@@ -8,7 +8,7 @@ import {
   defineCredentialPlugin,
   untilAborted,
 } from '@livery/core'
-import { readSmallFile } from '../changing-file.ts'
+import { readSmallFile } from '../files/changing-file.ts'
 import { unexpired } from './token-expiry.ts'
 
 export const tokenFile = defineCredentialPlugin({

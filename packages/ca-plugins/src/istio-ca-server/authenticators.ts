@@ -1,7 +1,7 @@
 /** How the CA server finds out who calls: tokens that are listed, and certificates that its own CA has issued. */
 import { createHash } from 'node:crypto'
 import { parseSpiffeId, type SpiffeId } from '@livery/core'
-import type { CertificateAuthority } from '../embedded/certificate-authority.ts'
+import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 
 /** What a call brought along. */
 export interface CallerCredentials {

@@ -4,11 +4,11 @@
  */
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import { CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core'
-import type { CertificateAuthority } from '../embedded/certificate-authority.ts'
-import type { ServerNames } from '../embedded/server-names.ts'
 import type { IstioCertificateRequest, IstioCertificateResponse } from '../gen/istio/v1/auth/ca.ts'
-import { formatHostPort, type HostPort, isLoopback, parseHostPort } from '../host-port.ts'
-import { IMPERSONATED_IDENTITY, istioCertificateService, metadataText } from '../istio-certificate-service.ts'
+import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
+import type { ServerNames } from '../plugins/embedded/server-names.ts'
+import { formatHostPort, type HostPort, isLoopback, parseHostPort } from '../transport/host-port.ts'
+import { IMPERSONATED_IDENTITY, istioCertificateService, metadataText } from '../transport/istio-certificate-service.ts'
 import type { Authenticator, Caller, CallerCredentials } from './authenticators.ts'
 import { ServerCertificate } from './server-certificate.ts'
 

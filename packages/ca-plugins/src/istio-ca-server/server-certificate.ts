@@ -1,8 +1,8 @@
 /** The CA server's own TLS certificate, issued by the CA behind it and renewed before it expires. */
 import { ServerCredentials } from '@grpc/grpc-js'
 import type { Clock } from '@livery/core'
-import type { CertificateAuthority } from '../embedded/certificate-authority.ts'
-import type { ServerNames } from '../embedded/server-names.ts'
+import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
+import type { ServerNames } from '../plugins/embedded/server-names.ts'
 
 export interface ServerCertificateOptions {
   readonly authority: CertificateAuthority

@@ -10,14 +10,14 @@ import {
 } from '@grpc/grpc-js'
 import { isSpiffeId, pemToDer, type SpiffeId, SystemClock } from '@livery/core'
 import * as x509 from '@peculiar/x509'
-import { CertificateAuthority } from '../embedded/certificate-authority.ts'
 import type { IstioCertificateRequest } from '../gen/istio/v1/auth/ca.ts'
+import { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import {
   encodeResponse,
   IMPERSONATED_IDENTITY,
   istioCertificateService,
   metadataText,
-} from '../istio-certificate-service.ts'
+} from '../transport/istio-certificate-service.ts'
 import { GrpcListener } from './grpc-listener.ts'
 import { refusalMetadata } from './refusal-metadata.ts'
 import { workloadRequest } from './workload-request.ts'

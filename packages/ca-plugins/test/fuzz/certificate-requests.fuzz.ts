@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto'
 import { CAError } from '@livery/core'
 import { FakeClock, TestKeyGenerator } from '@livery/core/testing'
 import fc from 'fast-check'
-import { CertificateAuthority } from '../../src/embedded/certificate-authority.ts'
+import { CertificateAuthority } from '../../src/plugins/embedded/certificate-authority.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const authority = await CertificateAuthority.open({ clock: new FakeClock(), trustDomain: 'cluster.local' })

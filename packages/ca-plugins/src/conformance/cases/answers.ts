@@ -1,11 +1,11 @@
 /** Answers that cannot be used, and those that can be put right. */
 import assert from 'node:assert/strict'
 import { CAError, type CAErrorCode, type IssuedCertificate } from '@livery/core'
-import type { Bench, BenchCase } from '../conformance-case.ts'
-import { expectCAError, expectNoRoot, expectOrder, issue, issueBadly, verifyAsCore } from '../expectations.ts'
-import type { CAFault } from '../fake-ca-fault.ts'
-import { inTime } from '../in-time.ts'
-import { type KitRequest, kitRequest } from '../kit-request.ts'
+import type { Bench, BenchCase } from '../kit/conformance-case.ts'
+import { expectCAError, expectNoRoot, expectOrder, issue, issueBadly, verifyAsCore } from '../kit/expectations.ts'
+import type { CAFault } from '../kit/fake-ca-fault.ts'
+import { inTime } from '../kit/in-time.ts'
+import { type KitRequest, kitRequest } from '../kit/kit-request.ts'
 
 const group = 'answers'
 

@@ -1,10 +1,10 @@
 /** Many requests in one call. */
 import assert from 'node:assert/strict'
 import type { CACapabilities, IssuedCertificate } from '@livery/core'
-import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../conformance-case.ts'
-import { expectCAError, expectOwn } from '../expectations.ts'
-import { inTime } from '../in-time.ts'
-import { type KitRequest, kitRequest } from '../kit-request.ts'
+import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../kit/conformance-case.ts'
+import { expectCAError, expectOwn } from '../kit/expectations.ts'
+import { inTime } from '../kit/in-time.ts'
+import { type KitRequest, kitRequest } from '../kit/kit-request.ts'
 
 const group = 'batch'
 const LARGEST = 8

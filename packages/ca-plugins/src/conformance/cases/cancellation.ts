@@ -1,9 +1,9 @@
 /** Every call ends when its signal is aborted, wherever it is. */
 import assert from 'node:assert/strict'
-import { type BenchCase, type LiveCase, unlessBringsKey } from '../conformance-case.ts'
-import { issue } from '../expectations.ts'
-import { inTime, rejection, started } from '../in-time.ts'
-import { kitRequest } from '../kit-request.ts'
+import { type BenchCase, type LiveCase, unlessBringsKey } from '../kit/conformance-case.ts'
+import { issue } from '../kit/expectations.ts'
+import { inTime, rejection, started } from '../kit/in-time.ts'
+import { kitRequest } from '../kit/kit-request.ts'
 
 const group = 'cancellation'
 

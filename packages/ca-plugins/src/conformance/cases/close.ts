@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import type { BenchCase, LiveCase } from '../conformance-case.ts'
-import { close, inTime, rejection, started } from '../in-time.ts'
-import { kitRequest } from '../kit-request.ts'
+import type { BenchCase, LiveCase } from '../kit/conformance-case.ts'
+import { close, inTime, rejection, started } from '../kit/in-time.ts'
+import { kitRequest } from '../kit/kit-request.ts'
 
 const group = 'close'
 

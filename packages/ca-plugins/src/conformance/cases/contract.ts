@@ -1,10 +1,10 @@
 /** What every answer has to be. */
 import assert from 'node:assert/strict'
 import type { CACapabilities } from '@livery/core'
-import { type BenchCase, type LiveCase, unlessBringsKey } from '../conformance-case.ts'
-import { expectWell, issueWell, leafOf } from '../expectations.ts'
-import { inTime } from '../in-time.ts'
-import { kitRequest } from '../kit-request.ts'
+import { type BenchCase, type LiveCase, unlessBringsKey } from '../kit/conformance-case.ts'
+import { expectWell, issueWell, leafOf } from '../kit/expectations.ts'
+import { inTime } from '../kit/in-time.ts'
+import { kitRequest } from '../kit/kit-request.ts'
 
 const group = 'contract'
 

@@ -1,10 +1,10 @@
 /** How refusals and broken connections are told. */
 import assert from 'node:assert/strict'
-import type { BenchCase } from '../conformance-case.ts'
-import { expectCAError, issue, issueBadly } from '../expectations.ts'
-import type { RefusalCode } from '../fake-ca-fault.ts'
-import { rejection, started } from '../in-time.ts'
-import { kitRequest } from '../kit-request.ts'
+import type { BenchCase } from '../kit/conformance-case.ts'
+import { expectCAError, issue, issueBadly } from '../kit/expectations.ts'
+import type { RefusalCode } from '../kit/fake-ca-fault.ts'
+import { rejection, started } from '../kit/in-time.ts'
+import { kitRequest } from '../kit/kit-request.ts'
 
 const group = 'errors'
 

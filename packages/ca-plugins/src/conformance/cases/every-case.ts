@@ -1,5 +1,5 @@
 /** Every case of the kit, in the order in which they run. */
-import type { BenchCase, LiveCase } from '../conformance-case.ts'
+import type { BenchCase, LiveCase } from '../kit/conformance-case.ts'
 import { answerCases } from './answers.ts'
 import { batchCases, partialBatchCases } from './batch.ts'
 import { cancellationCases, inFlightCases } from './cancellation.ts'

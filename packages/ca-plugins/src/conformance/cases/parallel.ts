@@ -1,9 +1,9 @@
 /** Many calls at once: none waits for another, and none gets another's answer. */
 import assert from 'node:assert/strict'
-import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../conformance-case.ts'
-import { expectOwn } from '../expectations.ts'
-import { inTime, started } from '../in-time.ts'
-import { type KitRequest, kitRequest } from '../kit-request.ts'
+import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../kit/conformance-case.ts'
+import { expectOwn } from '../kit/expectations.ts'
+import { inTime, started } from '../kit/in-time.ts'
+import { type KitRequest, kitRequest } from '../kit/kit-request.ts'
 
 const group = 'parallel'
 

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { type CACapabilities, pemToDer } from '@livery/core'
-import type { Bench, BenchCase, LiveCase, Subject } from '../conformance-case.ts'
-import { expectPath, expectPem, issue, trustBundleOf } from '../expectations.ts'
-import { inTime } from '../in-time.ts'
+import type { Bench, BenchCase, LiveCase, Subject } from '../kit/conformance-case.ts'
+import { expectPath, expectPem, issue, trustBundleOf } from '../kit/expectations.ts'
+import { inTime } from '../kit/in-time.ts'
 
 const group = 'roots'
 

@@ -1,6 +1,6 @@
 /** Clocks that differ: what a CA says about time is judged by core, not by the plugin. */
-import type { BenchCase } from '../conformance-case.ts'
-import { expectCAError, issue } from '../expectations.ts'
+import type { BenchCase } from '../kit/conformance-case.ts'
+import { expectCAError, issue } from '../kit/expectations.ts'
 
 const group = 'skew'
 const MINUTE_MS = 60_000

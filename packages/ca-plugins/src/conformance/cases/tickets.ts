@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { type CACapabilities, type CAClient, CAError, type IssuedCertificate } from '@livery/core'
-import type { Bench, BenchCase } from '../conformance-case.ts'
-import { expectCAError, expectOwn } from '../expectations.ts'
-import { close, inTime, rejection, started } from '../in-time.ts'
-import { createKeyMaterial, type KeyMaterial } from '../key-material.ts'
-import { firstOf, type KitRequest, type KitRequestOptions, KitTicket, kitRequest } from '../kit-request.ts'
+import type { Bench, BenchCase } from '../kit/conformance-case.ts'
+import { expectCAError, expectOwn } from '../kit/expectations.ts'
+import { close, inTime, rejection, started } from '../kit/in-time.ts'
+import { createKeyMaterial, type KeyMaterial } from '../kit/key-material.ts'
+import { firstOf, type KitRequest, type KitRequestOptions, KitTicket, kitRequest } from '../kit/kit-request.ts'
 
 const group = 'tickets'
 

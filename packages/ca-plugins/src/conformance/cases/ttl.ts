@@ -1,7 +1,7 @@
 /** What becomes of the lifetime asked for. */
 import assert from 'node:assert/strict'
-import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../conformance-case.ts'
-import { issue, issueBadly, lifetimeOf } from '../expectations.ts'
+import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../kit/conformance-case.ts'
+import { issue, issueBadly, lifetimeOf } from '../kit/expectations.ts'
 
 const group = 'ttl'
 

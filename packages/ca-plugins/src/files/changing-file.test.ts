@@ -1,0 +1,53 @@
+/** Small files that change at the worst moment. */
+import assert from 'node:assert/strict'
+import { chmod, chown, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { temporaryDirectory } from '../../test/citadel-setup.ts'
+import { ChangingFile, readSmallFile } from './changing-file.ts'
+
+// Its size is told as 0, so that it has grown whenever it is read.
+const GROWING = '/proc/self/status'
+const skip = process.platform === 'linux' ? false : `needs ${GROWING}`
+
+test('a file that grows while it is read is an error of whoever reads it, and no fault that nobody catches', {
+  skip,
+}, async () => {
+  for (let round = 0; round < 20; round++) {
+    await assert.rejects(readSmallFile(GROWING, 4096), /it changed while it was read/)
+    await assert.rejects(new ChangingFile(GROWING, 4096).read(), /it changed while it was read/)
+  }
+})
+
+test('a file that others can write to, or replace, is not read, nor is a later content of it', async t => {
+  const folder = await temporaryDirectory(t)
+  const path = join(folder, 'token')
+  await writeFile(path, 'ours')
+  const file = new ChangingFile(path, 100)
+  assert.equal(String(await file.read()), 'ours')
+  const refused = (reason: RegExp) =>
+    Promise.all([
+      assert.rejects(readSmallFile(path, 100), reason),
+      assert.rejects(new ChangingFile(path, 100).read(), reason),
+    ])
+  await chmod(path, 0o666)
+  await refused(/token \(mode 0666, owner \d+:\d+\) can be written by others/)
+  await assert.rejects(file.read(), /can be written by others/)
+  await chmod(path, 0o644)
+  await chmod(folder, 0o777)
+  await refused(/\(mode 0777, owner \d+:\d+\) can be written by others, who can replace .*token/)
+  await chmod(folder, 0o700)
+  assert.equal(String(await file.read()), 'ours')
+})
+
+test('what another user has put into a sticky folder is not read', {
+  skip: process.geteuid?.() !== 0 && 'only root can give files away',
+}, async t => {
+  const folder = await temporaryDirectory(t)
+  await chmod(folder, 0o1777)
+  const path = join(folder, 'token')
+  await writeFile(path, 'planted')
+  assert.equal(String(await readSmallFile(path, 100)), 'planted', 'as long as it is ours')
+  await chown(path, 65_534, 65_534)
+  await assert.rejects(readSmallFile(path, 100), /was put there by another user/)
+})

@@ -1,0 +1,65 @@
+/** What a network does to a connection: it goes silent, a load balancer drains it, one of a name's addresses is dead. */
+import assert from 'node:assert/strict'
+import { lookup } from 'node:dns/promises'
+import { test } from 'node:test'
+import { SystemClock } from '@livery/core'
+import { FakeClock } from '@livery/core/testing'
+import { API, caError, createCitadel, WEB } from '../../../test/citadel-setup.ts'
+import { CuttableProxy } from '../../../test/cuttable-proxy.ts'
+import { FaultyCaServer } from '../../testing/faulty-ca-server.ts'
+import { pluginContext } from '../../testing/plugin-context.ts'
+import { workloadRequest } from '../../testing/workload-request.ts'
+
+const CALL_MS = 10_000
+
+test('a connection that goes silent is given up within 30 s, and the next call has a new one', async () => {
+  await using server = await FaultyCaServer.start()
+  await using proxy = await CuttableProxy.start(Number(server.address.split(':')[1]))
+  const clock = new FakeClock()
+  const rootCert = server.authority.trustBundle().join('')
+  await using client = await createCitadel({ address: `127.0.0.1:${proxy.port}`, rootCert }, pluginContext({ clock }))
+  await client.issue(await workloadRequest(WEB))
+  proxy.stall()
+  const start = clock.now()
+  for (let call = 1; call <= 2; call++) {
+    const issuing = assert.rejects(client.issue(await workloadRequest(WEB)), caError('timeout'))
+    await clock.waitForDeadline(time => time === clock.now() + CALL_MS)
+    await clock.advance(CALL_MS)
+    await issuing
+  }
+  await client.issue(await workloadRequest(WEB))
+  assert.ok(clock.now() - start < 30_000)
+})
+
+test('a load balancer that drains a connection loses no call in flight, and what it refuses succeeds when it is asked again', async () => {
+  await using server = await FaultyCaServer.start({ maxConnectionAgeMs: 100 })
+  const rootCert = server.authority.trustBundle().join('')
+  const context = pluginContext({ clock: new SystemClock() })
+  await using client = await createCitadel({ address: server.address, rootCert }, context)
+  for (let round = 1; round <= 3; round++) {
+    const { promise: until, resolve: answer } = Promise.withResolvers<void>()
+    server.behaviour = { kind: 'sign', until }
+    const arrived = server.nextCall()
+    const inFlight = client.issue(await workloadRequest(WEB))
+    await arrived
+    // A call that crosses the GOAWAY on its way is refused unprocessed; core asks again.
+    server.behaviour = { kind: 'sign' }
+    while (server.connections === round) await client.issue(await workloadRequest(API)).catch(caError('unavailable'))
+    answer()
+    await inFlight
+  }
+})
+
+const addresses = await lookup('localhost', { all: true })
+test('a name with an address of each family works though only one of them answers', {
+  skip: addresses.length < 2 && 'localhost has one address here',
+}, async () => {
+  for (const host of addresses.map(({ address }) => address)) {
+    await using server = await FaultyCaServer.start({ host })
+    const port = server.address.slice(host.length + 1)
+    const rootCert = server.authority.trustBundle().join('')
+    const context = pluginContext({ clock: new SystemClock() })
+    await using client = await createCitadel({ address: `localhost:${port}`, rootCert }, context)
+    await client.issue(await workloadRequest(WEB))
+  }
+})

@@ -1,0 +1,14 @@
+/** The `embedded` plugin passes what of the published suite needs no faults: its CA is in the client, and has none. */
+import { test } from 'node:test'
+import { CA_SWITCHES, suite } from '../../conformance/index.ts'
+import { embedded } from './embedded.ts'
+
+const reason = 'the CA is in the client, and cannot be told to'
+
+suite({
+  test,
+  capabilities: embedded.capabilities,
+  without: Object.fromEntries(CA_SWITCHES.map(name => [name, reason])),
+  create: ({ context }) =>
+    embedded.create(context, { keyType: 'ecdsa-p256', intermediate: true, maxTtl: 90 * 86_400_000 }),
+})

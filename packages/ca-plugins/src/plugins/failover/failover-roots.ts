@@ -1,0 +1,130 @@
+/** The roots of all CAs of a list, at all times: certificates of any of them may be in use somewhere. */
+import {
+  type CAChange,
+  CAError,
+  type CAMember,
+  type Clock,
+  MAX_ROOT_LENGTH,
+  MAX_ROOTS,
+  splitCertificates,
+  untilAborted,
+} from '@livery/core'
+import { ChangingFile } from '../../files/changing-file.ts'
+
+export interface FailoverRootsOptions {
+  readonly members: readonly CAMember[]
+  readonly clock: Clock
+  /** A PEM file with roots that are among them whatever the CAs tell. */
+  readonly file?: string
+  /** How long one CA may take to tell its own, milliseconds. */
+  readonly timeoutMs: number
+}
+
+/** When a CA that did not tell is asked again. */
+const MISSED_MS = 30_000
+/** When a CA that cannot tell of changes, and the file, are looked at again. */
+const POLL_MS = 5 * 60_000
+const MAX_FILE_BYTES = 1_048_576
+
+export class FailoverRoots implements Disposable {
+  readonly #options: FailoverRootsOptions
+  readonly #file: ChangingFile | undefined
+  /** By the CA: what it told last; of one that tells no list, all that came with its certificates. */
+  readonly #known: Map<CAMember, ReadonlySet<string>> = new Map()
+  readonly #listeners = new Set<(change: CAChange) => void>()
+  readonly #subscriptions = new DisposableStack()
+  #next: Disposable | undefined
+
+  constructor(options: FailoverRootsOptions) {
+    this.#options = options
+    if (options.file !== undefined) this.#file = new ChangingFile(options.file, MAX_FILE_BYTES)
+  }
+
+  /**
+   * A CA that does not answer keeps the roots that it told last. Rejects if none of those that tell theirs does, or the
+   * file cannot be read.
+   */
+  async all(signal: AbortSignal): Promise<readonly string[]> {
+    const { members } = this.#options
+    const fromFile = await this.#readFile()
+    const telling = members.filter(({ client }) => client.trustBundle)
+    const told = await Promise.allSettled(telling.map(member => this.ask(member, signal)))
+    signal.throwIfAborted()
+    const failures = told.filter(one => one.status === 'rejected')
+    this.#plan(failures.length > 0)
+    if (failures[0] && failures.length === telling.length) throw failures[0].reason
+    return [...new Set([...members.flatMap(member => [...(this.#known.get(member) ?? [])]), ...fromFile])]
+  }
+
+  /** Whether anything is known of the CA's roots. */
+  knows(member: CAMember): boolean {
+    return this.#known.has(member)
+  }
+
+  /** What a CA with a list tells now. */
+  async ask(member: CAMember, signal: AbortSignal): Promise<readonly string[]> {
+    const { clock, timeoutMs } = this.#options
+    const deadline = new AbortController()
+    using _timer = clock.at(clock.now() + timeoutMs, () =>
+      deadline.abort(new CAError('timeout', `${member.name} did not tell its roots within ${timeoutMs} ms.`)),
+    )
+    const either = AbortSignal.any([signal, deadline.signal])
+    const roots = await untilAborted(Promise.resolve(member.client.trustBundle?.({ signal: either }) ?? []), either)
+    // One more than core takes, by which it sees that the list is not whole.
+    const bounded = roots.slice(0, MAX_ROOTS + 1)
+    this.#known.set(member, new Set(bounded))
+    return bounded
+  }
+
+  /** Takes note of the roots that came with an accepted certificate of a CA that tells no list. */
+  learn(member: CAMember, roots: readonly string[]): void {
+    const known = this.#known.get(member) ?? new Set()
+    const news = roots.slice(0, MAX_ROOTS).filter(root => !known.has(root) && root.length <= MAX_ROOT_LENGTH)
+    const taken = news.slice(0, Math.max(0, MAX_ROOTS - known.size))
+    if (taken.length === 0) return
+    this.#known.set(member, new Set([...known, ...taken]))
+    this.#tell({ kind: 'roots' })
+  }
+
+  subscribe(listener: (change: CAChange) => void): Disposable {
+    this.#listeners.add(listener)
+    const subscriptions = this.#subscriptions.use(new DisposableStack())
+    subscriptions.defer(() => this.#listeners.delete(listener))
+    for (const { client } of this.#options.members) {
+      const subscription = client.subscribe?.(listener)
+      if (subscription) subscriptions.use(subscription)
+    }
+    return subscriptions
+  }
+
+  [Symbol.dispose](): void {
+    this.#next?.[Symbol.dispose]()
+    this.#subscriptions[Symbol.dispose]()
+  }
+
+  async #readFile(): Promise<readonly string[]> {
+    if (!this.#file) return []
+    try {
+      return splitCertificates((await this.#file.read()).toString())
+    } catch (error) {
+      const { message } = error instanceof Error ? error : new Error(String(error))
+      throw new CAError('unavailable', `Cannot read roots ${this.#file.path}: ${message}. Correct the path.`, {
+        cause: error,
+      })
+    }
+  }
+
+  /** Who listens is asked to ask again: for those who listen nobody else does. */
+  #plan(isMissing: boolean): void {
+    const { clock, members } = this.#options
+    this.#next?.[Symbol.dispose]()
+    const polls = this.#file || members.some(({ client }) => client.trustBundle && !client.subscribe)
+    if (this.#listeners.size === 0 || !(isMissing || polls)) return
+    const at = clock.now() + (isMissing ? MISSED_MS : POLL_MS)
+    this.#next = clock.at(at, () => this.#tell({ kind: 'roots' }))
+  }
+
+  #tell(change: CAChange): void {
+    for (const listener of this.#listeners) listener(change)
+  }
+}

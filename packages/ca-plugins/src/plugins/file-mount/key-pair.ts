@@ -1,0 +1,181 @@
+/** A certificate chain and its key, read from two files (or one) and checked as a pair. */
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, X509Certificate } from 'node:crypto'
+import type { KeyVault, SpiffeId } from '@livery/core'
+import { readSmallFile } from '../../files/changing-file.ts'
+import { FileFault, readFault } from './file-fault.ts'
+import { pemBlocks } from './pem-blocks.ts'
+
+export const MAX_FILE_BYTES = 1_048_576
+/** Core refuses chains of over ten, which is without the roots. */
+const MAX_CERTIFICATES = 20
+const MIN_RSA_BITS = 2048
+/** P-256, P-384 and P-521, as OpenSSL names them. */
+const CURVES: readonly unknown[] = ['prime256v1', 'secp384r1', 'secp521r1']
+
+export interface KeyPairFiles {
+  readonly chain: string
+  readonly key: string
+}
+
+export interface KeyPair {
+  /** PEM, leaf first, without roots. */
+  readonly chain: readonly string[]
+  /** One PEM block, newline at the end; in memory of its own. */
+  readonly privateKey: Buffer
+  /** SHA-256 of both. */
+  readonly version: string
+  /** Milliseconds since the epoch. */
+  readonly notBefore: number
+  readonly notAfter: number
+}
+
+/**
+ * What the files hold now. Rejects with a {@link FileFault} unless they are a chain, leaf first, that has not ended at
+ * `now`, for `identity`, and its key. Everything else is for core to judge.
+ */
+export async function readKeyPair(
+  files: KeyPairFiles,
+  identity: SpiffeId,
+  { now, vault }: { readonly now: number; readonly vault?: KeyVault | undefined },
+): Promise<KeyPair> {
+  const [chain, key] = await Promise.allSettled([
+    readSmallFile(files.chain, MAX_FILE_BYTES),
+    readSmallFile(files.key, MAX_FILE_BYTES),
+  ])
+  try {
+    if (chain.status === 'rejected') throw readFault(files.chain, chain.reason, key.status === 'fulfilled')
+    if (key.status === 'rejected') throw readFault(files.key, key.reason, true)
+    const certificates = parseCertificates(files.chain, chain.value)
+    const [leaf, ...issuers] = certificates
+    checkIdentity(files.chain, leaf, identity)
+    const privateKey = keyBlock(files.key, key.value)
+    try {
+      checkKey(files, leaf, parseKey(files.key, privateKey, vault))
+      checkEnd(files.chain, leaf, now)
+    } catch (error) {
+      privateKey.fill(0)
+      throw error
+    }
+    const sent = [leaf, ...issuers.filter(issuer => !isSelfSigned(issuer))]
+    return {
+      chain: sent.map(certificate => certificate.toString()),
+      privateKey,
+      version: versionOf(sent, privateKey),
+      notBefore: leaf.validFromDate.getTime(),
+      notAfter: leaf.validToDate.getTime(),
+    }
+  } finally {
+    if (key.status === 'fulfilled') key.value.fill(0)
+    // The same file may hold the key.
+    if (chain.status === 'fulfilled') chain.value.fill(0)
+  }
+}
+
+export function isSelfSigned(certificate: X509Certificate): boolean {
+  return certificate.checkIssued(certificate)
+}
+
+type NotEmpty<T> = readonly [T, ...T[]]
+
+function parseCertificates(file: string, bytes: Buffer): NotEmpty<X509Certificate> {
+  const blocks = pemBlocks(bytes).filter(({ label }) => label === 'CERTIFICATE')
+  const remedy = 'Write the whole chain as PEM, the leaf first'
+  const fault = (reason: string) => new FileFault({ file, reason, remedy, mayPass: true })
+  if (blocks.length > MAX_CERTIFICATES)
+    throw fault(`it has ${blocks.length} certificates, more than ${MAX_CERTIFICATES}`)
+  const [leaf, ...others] = blocks.map(({ bytes: block }, index) => {
+    if (!block) throw fault(`it ends within certificate ${index + 1}`)
+    try {
+      return new X509Certificate(block)
+    } catch {
+      throw fault(`its certificate ${index + 1} cannot be parsed`)
+    }
+  })
+  if (!leaf) throw fault(bytes.length === 0 ? 'it is empty' : 'it has no PEM certificate')
+  return [leaf, ...others]
+}
+
+function checkIdentity(file: string, leaf: X509Certificate, identity: SpiffeId): void {
+  const uris = (leaf.subjectAltName ?? '').split(', ').filter(name => name.startsWith('URI:'))
+  if (uris.includes(`URI:${identity}`)) return
+  const others = uris.map(uri => uri.slice('URI:'.length)).join(', ')
+  throw new FileFault({
+    file,
+    reason: `its first certificate is for ${others.slice(0, 300) || 'no SPIFFE ID'}, not for ${identity}`,
+    remedy: 'Write that of the identity there; for more than one identity, folder or chain need a placeholder',
+  })
+}
+
+/** The private key's block alone, its lines as PEM ends them. */
+function keyBlock(file: string, bytes: Buffer): Buffer {
+  const found = pemBlocks(bytes).find(({ label }) => label.endsWith('PRIVATE KEY'))
+  const fault = (reason: string, remedy: string, mayPass = true) => new FileFault({ file, reason, remedy, mayPass })
+  if (!found) throw fault(bytes.length === 0 ? 'it is empty' : 'it has no PEM private key', 'Write the key as PEM')
+  if (!found.bytes) throw fault('it ends within the private key', 'Write the whole key')
+  // PKCS#8 says so in the label, the older form in a header.
+  if (found.label.startsWith('ENCRYPTED') || found.bytes.includes('Proc-Type: 4,ENCRYPTED'))
+    throw fault('its key is encrypted', 'Write it without a passphrase: openssl pkey -in FILE -out FILE.new', false)
+  const lines = found.bytes.filter(byte => byte !== 0x0d)
+  const block = Buffer.alloc(lines.length + 1, '\n')
+  block.set(lines)
+  lines.fill(0)
+  return block
+}
+
+/**
+ * The public key where the vault reads it, which leaves nothing of the key in memory: a key object keeps it there until it
+ * is collected.
+ */
+function parseKey(file: string, block: Buffer, vault: KeyVault | undefined): KeyObject {
+  try {
+    const publicKey = vault?.publicKeyOf?.(block)
+    if (publicKey) return createPublicKey({ key: Buffer.from(publicKey), format: 'der', type: 'spki' })
+    return createPrivateKey({ key: block, format: 'pem' })
+  } catch {
+    throw new FileFault({ file, reason: 'its key cannot be parsed', remedy: 'Write the whole key', mayPass: true })
+  }
+}
+
+function checkKey(files: KeyPairFiles, leaf: X509Certificate, key: KeyObject): void {
+  const unfit = unfitness(key)
+  if (unfit !== undefined)
+    throw new FileFault({
+      file: files.key,
+      reason: `its key is ${unfit}, which Envoy does not take`,
+      remedy: `Have an ECDSA key on P-256, P-384 or P-521 made, or RSA of at least ${MIN_RSA_BITS} bits`,
+    })
+  if (isKeyOf(leaf, key)) return
+  throw new FileFault({
+    file: files.key,
+    reason: `its key is not that of the first certificate in ${files.chain}`,
+    remedy: 'Write both of one issuance, the leaf first',
+    mayPass: true,
+  })
+}
+
+function isKeyOf(leaf: X509Certificate, key: KeyObject): boolean {
+  return key.type === 'public' ? leaf.publicKey.equals(key) : leaf.checkPrivateKey(key)
+}
+
+function unfitness({ asymmetricKeyType: type, asymmetricKeyDetails = {} }: KeyObject): string | undefined {
+  const { modulusLength = 0, namedCurve = 'a curve of its own' } = asymmetricKeyDetails
+  if (type === 'ec') return CURVES.includes(namedCurve) ? undefined : `ECDSA on ${namedCurve}`
+  if (type === 'rsa') return modulusLength < MIN_RSA_BITS ? `RSA of ${modulusLength} bits` : undefined
+  return String(type)
+}
+
+function checkEnd(file: string, leaf: X509Certificate, now: number): void {
+  const end = leaf.validToDate
+  if (end.getTime() > now) return
+  throw new FileFault({
+    file,
+    reason: `its first certificate ended at ${end.toISOString()}, and now is ${new Date(now).toISOString()}`,
+    remedy: 'Look at what should have renewed it, and at the clocks',
+  })
+}
+
+function versionOf(chain: readonly X509Certificate[], privateKey: Buffer): string {
+  const version = createHash('sha256')
+  for (const { raw } of chain) version.update(raw)
+  return version.update(privateKey).digest('hex')
+}

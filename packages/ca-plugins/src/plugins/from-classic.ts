@@ -1,0 +1,103 @@
+/** An adapter for CA clients of the shape that Istio's agent has: `CSRSign`, `GetRootCertBundle`, `Close`. */
+import {
+  type CAClient,
+  CAError,
+  type CertificateRequest,
+  type IssuedCertificate,
+  splitCertificates,
+  untilAborted,
+} from '@livery/core'
+import { RootedChainReader, UnusableAnswer } from '../answers/rooted-chain.ts'
+import { scrub } from '../answers/scrub.ts'
+
+/** A CA client as Istio's `security.Client` is, in TypeScript. */
+export interface ClassicCAClient {
+  /**
+   * Resolves with PEM: the leaf first, then the intermediates, and the root last. May reject with a `CAError`; another
+   * error is taken for a CA that is not available. `signal` is aborted when nobody waits any more.
+   */
+  csrSign(csrPem: string, ttlSeconds: number, options: { readonly signal: AbortSignal }): Promise<readonly string[]>
+  /** All the roots that the CA has now, PEM. Without it they are learned from the chains. */
+  getRootCertBundle?(options: { readonly signal: AbortSignal }): Promise<readonly string[]>
+  /** Called once. */
+  close?(): void | Promise<void>
+}
+
+/**
+ * `classic` as a {@link CAClient}; it has `trustBundle` where `classic` has `getRootCertBundle`. `name` is the CA's in
+ * messages.
+ */
+export function fromClassic(classic: ClassicCAClient, name = 'the CA'): CAClient {
+  return new ClassicAdapter(classic, name)
+}
+
+class ClassicAdapter implements CAClient {
+  readonly trustBundle?: NonNullable<CAClient['trustBundle']>
+  readonly #classic: ClassicCAClient
+  readonly #name: string
+  readonly #chains = new RootedChainReader()
+  readonly #closing = new AbortController()
+
+  constructor(classic: ClassicCAClient, name: string) {
+    this.#classic = classic
+    this.#name = name
+    if (classic.getRootCertBundle) this.trustBundle = ({ signal }) => this.#trustBundle(signal)
+  }
+
+  async issue({ identity, ttlSeconds, signal, csr }: CertificateRequest): Promise<IssuedCertificate> {
+    const what = `a certificate for ${identity} from ${this.#name}`
+    const ending = this.#untilClosed(signal)
+    const { pem } = await untilAborted(csr(), ending)
+    const seconds = Math.max(1, Math.round(ttlSeconds))
+    const elements = await this.#ask(what, ending, () => this.#classic.csrSign(pem, seconds, { signal: ending }))
+    try {
+      return this.#chains.read(elements)
+    } catch (error) {
+      if (error instanceof UnusableAnswer) throw badResponse(what, error.message)
+      throw error
+    }
+  }
+
+  /** Open calls reject. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closing.signal.aborted) return
+    this.#closing.abort(
+      new CAError('unavailable', `Cannot ask ${this.#name}: its client is closed.`, { retryable: false }),
+    )
+    await this.#classic.close?.()
+  }
+
+  async #trustBundle(signal: AbortSignal): Promise<readonly string[]> {
+    const what = `the roots of ${this.#name}`
+    const ending = this.#untilClosed(signal)
+    const elements = await this.#ask(what, ending, async () => this.#classic.getRootCertBundle?.({ signal: ending }))
+    const roots = elements.flatMap(splitCertificates)
+    if (roots.length === 0) throw badResponse(what, 'has no PEM certificate')
+    return roots
+  }
+
+  #untilClosed(signal: AbortSignal): AbortSignal {
+    const ending = AbortSignal.any([signal, this.#closing.signal])
+    ending.throwIfAborted()
+    return ending
+  }
+
+  /** What `call` answers, once it is known to be a list of text: its author may have written JavaScript. */
+  async #ask(what: string, signal: AbortSignal, call: () => Promise<unknown>): Promise<readonly string[]> {
+    let answer: unknown
+    try {
+      answer = await untilAborted(call(), signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof CAError) throw error
+      const reason = scrub(error instanceof Error ? error.message : String(error), [])
+      throw new CAError('unavailable', `Cannot get ${what}: ${reason}. It is asked again.`)
+    }
+    if (Array.isArray(answer) && answer.every(element => typeof element === 'string')) return answer
+    throw badResponse(what, 'is no list of PEM')
+  }
+}
+
+function badResponse(what: string, reason: string): CAError {
+  return new CAError('bad-response', `Cannot get ${what}: its answer ${reason}. Correct the client of this CA.`)
+}

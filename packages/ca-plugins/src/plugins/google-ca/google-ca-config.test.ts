@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { CLUSTER, IdentityTokens, POOL } from '../../../test/google-ca-setup.ts'
+import { pluginContext } from '../../testing/plugin-context.ts'
+import { createGoogleCa } from './create-google-ca.ts'
+import { googleCa } from './google-ca.ts'
+import { type GoogleCaConfig, googleCaOptions } from './google-ca-config.ts'
+import { installedPackages, named } from './google-packages.ts'
+
+const cas: GoogleCaConfig = { service: 'cas', subjectMode: 'reflected-spiffe', plaintext: false, pool: POOL }
+const meshCa: GoogleCaConfig = { service: 'mesh-ca', subjectMode: 'reflected-spiffe', plaintext: false }
+
+const misplaced: readonly (readonly [GoogleCaConfig, RegExp])[] = [
+  [{ service: 'cas', subjectMode: 'csr', plaintext: false }, /pool is missing/],
+  [{ ...cas, clusterUrl: CLUSTER }, /clusterUrl ".*": service "cas" has no such setting/],
+  [
+    { ...cas, certificateTemplate: 'projects/p/locations/us-east1/certificateTemplates/svid' },
+    /certificateTemplate ".*": it is in us-east1, and the pool in europe-west1/,
+  ],
+  [{ ...cas, endpoint: 'privateca.googleapis.com:0' }, /port 0/],
+  [{ ...cas, endpoint: 'https://privateca.googleapis.com' }, /endpoint/],
+  [{ ...cas, plaintext: true }, /plaintext with privateca.googleapis.com:443: tokens would cross the network/],
+  [{ ...cas, endpoint: '10.0.0.1:80', plaintext: true }, /plaintext with 10.0.0.1:80/],
+  [{ ...cas, credentialsFile: '/wif.json' }, /credentialsFile "\/wif.json": credentials are configured as well/],
+  [{ ...meshCa, pool: POOL }, /pool ".*": service "mesh-ca" has no such setting/],
+  [{ ...meshCa, subjectMode: 'csr' }, /subjectMode "csr"/],
+  [{ ...meshCa, credentialsFile: '/wif.json' }, /credentialsFile/],
+]
+for (const [config, reason] of misplaced)
+  test(`values that do not go together are a TypeError with the field and a remedy: ${reason.source}`, () => {
+    const check = () => googleCa.check?.(config, new Set(['tokenFile']))
+    assert.throws(check, (error: unknown) => {
+      assert.ok(error instanceof TypeError)
+      assert.match(error.message, reason)
+      assert.match(error.message, /\. [A-Z].*\.$/)
+      return true
+    })
+  })
+
+test('without configured credentials Mesh CA cannot be asked', async () => {
+  await assert.rejects(createGoogleCa(pluginContext(), meshCa), /credentials is missing\. Set credentials/)
+})
+
+test('a client is made while nothing is there to answer, and closed again', async () => {
+  const context = pluginContext({ credentials: new IdentityTokens() })
+  for (const config of [cas, meshCa]) {
+    const client = await googleCa.create(context, config)
+    await client[Symbol.asyncDispose]()
+  }
+})
+
+const values: readonly (readonly [keyof typeof googleCaOptions, string, boolean])[] = [
+  ['pool', POOL, true],
+  ['pool', 'projects/example.com:p/locations/europe-west1/caPools/a', true],
+  ['pool', 'workloads', false],
+  ['pool', `${POOL}/certificateAuthorities/a`, false],
+  ['certificateTemplate', 'projects/p/locations/europe-west1/certificateTemplates/svid', true],
+  ['certificateTemplate', 'svid', false],
+  ['issuingCa', 'ca-1', true],
+  ['issuingCa', `${POOL}/certificateAuthorities/ca-1`, false],
+  ['endpoint', '127.0.0.1:443', true],
+  ['endpoint', '127.0.0.1', false],
+  ['clusterUrl', CLUSTER, true],
+  ['clusterUrl', 'cluster-1', false],
+]
+for (const [name, value, good] of values)
+  test(`${name} ${JSON.stringify(value)} is ${good ? 'taken' : 'refused with the form that it should have'}`, () => {
+    const option = googleCaOptions[name]
+    const problem = 'problem' in option ? option.problem(value) : undefined
+    if (good) assert.equal(problem, undefined)
+    else assert.match(problem ?? '', /^is no .*\. Write /)
+  })
+
+test('a package that is not installed is named with the command that installs it', async () => {
+  const missing = Object.assign(new Error("Cannot find package '@google-cloud/security-private-ca'"), {
+    code: 'ERR_MODULE_NOT_FOUND',
+  })
+  const packages = {
+    ...installedPackages,
+    privateCa: () => named('@google-cloud/security-private-ca', Promise.reject(missing)),
+  }
+  const context = pluginContext({ credentials: new IdentityTokens() })
+  await assert.rejects(
+    createGoogleCa(context, cas, packages),
+    /the package @google-cloud\/security-private-ca is not installed\..*: npm install @google-cloud\/security-private-ca$/,
+  )
+})
+
+test('with configured credentials google-auth-library is not needed, for Mesh CA no package is', async () => {
+  const absent = () => Promise.reject(new Error('it was loaded'))
+  const context = pluginContext({ credentials: new IdentityTokens() })
+  const withoutAuth = await createGoogleCa(context, cas, { ...installedPackages, auth: absent })
+  await withoutAuth[Symbol.asyncDispose]()
+  const withoutAny = await createGoogleCa(context, meshCa, { privateCa: absent, auth: absent })
+  await withoutAny[Symbol.asyncDispose]()
+})

@@ -1,0 +1,109 @@
+/** The conformance kit, on both services. */
+import { describe, test } from 'node:test'
+import { protos } from '@google-cloud/security-private-ca'
+import { status } from '@grpc/grpc-js'
+import { configFor, decodeCas, decodeMesh, startStandIn } from '../../../test/google-ca-setup.ts'
+import { type GoogleStandIn, type Handler, Refusal, type StandInCall } from '../../../test/google-stand-in.ts'
+import {
+  type ConformanceSetup,
+  type FakeCA,
+  type FakeCAAnswer,
+  type RefusalCode,
+  suite,
+} from '../../conformance/index.ts'
+import { MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
+import { createGoogleCa } from './create-google-ca.ts'
+import { casCapabilities, googleCa, meshCaCapabilities } from './google-ca.ts'
+
+const { Certificate, FetchCaCertsResponse } = protos.google.cloud.security.privateca.v1
+
+const STATUS: Readonly<Record<RefusalCode, status>> = {
+  unauthenticated: status.UNAUTHENTICATED,
+  denied: status.PERMISSION_DENIED,
+  'invalid-csr': status.INVALID_ARGUMENT,
+  'ttl-too-long': status.INVALID_ARGUMENT,
+  'rate-limited': status.RESOURCE_EXHAUSTED,
+  unavailable: status.UNAVAILABLE,
+}
+
+type Issued = Extract<FakeCAAnswer, { kind: 'issued' }>
+
+/** Of an answer that is not a certificate: what the server does instead. */
+async function inBytes(
+  answer: FakeCAAnswer,
+  server: () => GoogleStandIn,
+  encode: (issued: Issued) => Uint8Array,
+): Promise<Uint8Array> {
+  switch (answer.kind) {
+    case 'issued': {
+      const bytes = encode(answer)
+      return answer.truncated ? bytes.subarray(0, bytes.length / 2) : bytes
+    }
+    case 'refused': {
+      const words = answer.code === 'ttl-too-long' ? `lifetime: ${answer.message}` : answer.message
+      throw new Refusal(STATUS[answer.code], words, answer.retryAfterMs)
+    }
+    case 'garbage':
+      return Buffer.from(answer.text)
+    case 'reset':
+      server().reset()
+      return new Promise<never>(() => {})
+    case 'pending':
+      throw new Refusal(status.INTERNAL, 'there are no tickets')
+  }
+}
+
+function tokenOf({ headers }: StandInCall): string {
+  return headers['authorization']?.replace(/^Bearer /, '') ?? ''
+}
+
+function casOf(ca: FakeCA, server: () => GoogleStandIn): Handler {
+  return async call => {
+    const roots = () => ca.trustBundle().map(root => ({ certificates: [root] }))
+    if (call.method === 'FetchCaCerts') return FetchCaCertsResponse.encode({ caCerts: roots() }).finish()
+    const { certificate } = decodeCas(call)
+    const ttlSeconds = Number(certificate?.lifetime?.seconds)
+    const answer = await ca.answer({ csr: certificate?.pemCsr ?? '', ttlSeconds, token: tokenOf(call) })
+    return inBytes(answer, server, ({ chain: [pemCertificate, ...issuers], root }) =>
+      Certificate.encode(
+        pemCertificate === undefined ? {} : { pemCertificate, pemCertificateChain: [...issuers, root] },
+      ).finish(),
+    )
+  }
+}
+
+function meshCaOf(ca: FakeCA, server: () => GoogleStandIn): Handler {
+  return async call => {
+    const { csr, validity } = decodeMesh(call)
+    const answer = await ca.answer({ csr, ttlSeconds: Number(validity?.seconds), token: tokenOf(call) })
+    return inBytes(answer, server, ({ chain, root }) =>
+      MeshCertificateResponse.encode({ certChain: chain.length > 0 ? [...chain, root] : [] }).finish(),
+    )
+  }
+}
+
+async function create(service: 'cas' | 'mesh-ca', { ca, context, after }: ConformanceSetup) {
+  const handler: Handler = call => handle(call)
+  const server = await startStandIn(service, handler)
+  const handle = service === 'cas' ? casOf(ca, () => server) : meshCaOf(ca, () => server)
+  after(() => server[Symbol.asyncDispose]())
+  return createGoogleCa(context, configFor(service, server))
+}
+
+const slow = process.env['LIVERY_SLOW'] === '1'
+function check(service: 'cas' | 'mesh-ca'): void {
+  googleCa.check?.(configFor(service, { address: '127.0.0.1:443' }), new Set(['credentials']))
+}
+
+describe('cas', { concurrency: 1 }, () => {
+  suite({ test, check: () => check('cas'), create: setup => create('cas', setup), capabilities: casCapabilities, slow })
+})
+describe('mesh-ca', { concurrency: 1 }, () => {
+  suite({
+    test,
+    check: () => check('mesh-ca'),
+    create: setup => create('mesh-ca', setup),
+    capabilities: meshCaCapabilities,
+    slow,
+  })
+})

@@ -1,0 +1,126 @@
+/** A {@link CAClient} for Mesh CA, Google's CA for Istio before Certificate Authority Service, spoken to as Istio 1.9 did. */
+import { Metadata } from '@grpc/grpc-js'
+import {
+  type CAClient,
+  type CAContext,
+  CAError,
+  type CertificateRequest,
+  type CertificateSigningRequest,
+  type IssuedCertificate,
+  untilAborted,
+} from '@livery/core'
+import { splitChain, unusable } from '../../answers/certificate-chain.ts'
+import { MeshCertificateRequest, MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
+import { CurrentConnection } from '../../transport/current-connection.ts'
+import type { Authentication, CallCredentials } from './google-authentication.ts'
+import type { MeshCaTarget } from './google-ca-config.ts'
+import { errorOfStatus, isStatus } from './google-error.ts'
+import { MeshCaConnection } from './mesh-ca-connection.ts'
+import { requestId } from './request-id.ts'
+
+export interface MeshCaParts {
+  readonly target: MeshCaTarget
+  readonly tls: CAContext['tls']
+  readonly authentication: Authentication
+}
+
+/** Its roots are known by its chains only. */
+export class MeshCaClient implements CAClient {
+  readonly #target: MeshCaTarget
+  readonly #authentication: Authentication
+  readonly #connection: CurrentConnection<MeshCaConnection>
+  readonly #closing = new AbortController()
+
+  constructor({ target, tls, authentication }: MeshCaParts) {
+    this.#target = target
+    this.#authentication = authentication
+    this.#connection = new CurrentConnection(
+      target.endpoint.plaintext ? undefined : tls,
+      material => new MeshCaConnection(target.endpoint, material),
+    )
+  }
+
+  async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    const what = `a certificate for ${request.identity} from Mesh CA at ${this.#target.endpoint.address}`
+    const signal = AbortSignal.any([request.signal, this.#closing.signal])
+    signal.throwIfAborted()
+    const csr = await untilAborted(request.csr(), signal)
+    const { tokenFile } = request
+    const credentials = await this.#authentication.authenticate({
+      signal,
+      ...(tokenFile !== undefined && { tokenFile }),
+    })
+    const bytes = await this.#send(what, encode(request, csr), credentials, signal)
+    return issuedCertificate(bytes, what)
+  }
+
+  /** Open calls reject. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { address } = this.#target.endpoint
+    this.#closing.abort(
+      new CAError('unavailable', `Cannot ask Mesh CA at ${address}: its client is closed.`, { retryable: false }),
+    )
+    this.#authentication[Symbol.dispose]()
+    await this.#connection[Symbol.asyncDispose]()
+  }
+
+  async #send(what: string, request: Buffer, credentials: CallCredentials, signal: AbortSignal): Promise<Buffer> {
+    const metadata = this.#metadata(credentials)
+    try {
+      return await untilAborted(
+        this.#connection.use(connection => connection.createCertificate(request, metadata, signal)),
+        signal,
+      )
+    } catch (error) {
+      if (!isStatus(error)) throw error
+      const failure = errorOfStatus(error, {
+        what,
+        secrets: credentials.secrets,
+        remedies: {
+          unauthenticated: this.#authentication.remedy,
+          denied: "Let the caller use Mesh CA: it must be a member of the project's workload identity pool.",
+          notFound: 'Check clusterUrl, and that the project has Mesh CA.',
+        },
+      })
+      if (failure.code === 'unauthenticated') this.#authentication.forget()
+      throw failure
+    }
+  }
+
+  #metadata({ headers }: CallCredentials): Metadata {
+    const { location } = this.#target
+    const metadata = new Metadata()
+    for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
+    // The service is regional: this is how a call finds the cluster's region.
+    if (location !== undefined) metadata.set('x-goog-request-params', `location=locations/${location}`)
+    return metadata
+  }
+}
+
+function encode({ ttlSeconds }: CertificateRequest, csr: CertificateSigningRequest): Buffer {
+  const seconds = BigInt(Math.max(1, Math.round(ttlSeconds)))
+  const request = { requestId: requestId(String(seconds), csr.der), csr: csr.pem, validity: { seconds, nanos: 0 } }
+  return Buffer.from(MeshCertificateRequest.encode(request).finish())
+}
+
+/** Where an answer cannot be used. */
+const REMEDY = 'Check the endpoint'
+
+/** The last element is the root, as Istio's agent took it. */
+function issuedCertificate(bytes: Buffer, what: string): IssuedCertificate {
+  const elements = decode(bytes, what)
+  const last = elements.at(-1)
+  if (elements.length < 2 || last === undefined)
+    throw unusable({ what, remedy: REMEDY }, `has ${elements.length} elements, not a certificate and its root`)
+  const { chain, roots } = splitChain(elements, { what, remedy: REMEDY })
+  if (roots.length > 0) return { chain, roots }
+  return { chain: chain.slice(0, -1), roots: chain.slice(-1) }
+}
+
+function decode(bytes: Buffer, what: string): readonly string[] {
+  try {
+    return MeshCertificateResponse.decode(bytes).certChain
+  } catch (error) {
+    throw unusable({ what, remedy: REMEDY }, 'is no MeshCertificateResponse', error)
+  }
+}

@@ -1,0 +1,177 @@
+/** A {@link CAClient} that asks the Kubernetes API: https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/ */
+import { createHash } from 'node:crypto'
+import {
+  type CAClient,
+  CAError,
+  type CertificateRequest,
+  type Clock,
+  type IssuedCertificate,
+  type PluginLog,
+  untilAborted,
+} from '@livery/core'
+import { splitChain } from '../../answers/certificate-chain.ts'
+import type { ApiConnection, Caller } from './api-connection.ts'
+import { NoAnswer } from './api-error.ts'
+import { certificatesOf, RequestIsOver, sameRequest } from './approval.ts'
+import type { KubernetesCsrConfig } from './kubernetes-csr-config.ts'
+import { formatNote, parseNote } from './pending-note.ts'
+import type { SigningRequest } from './signing-request.ts'
+import type { NewSigningRequest, SigningRequestApi } from './signing-request-api.ts'
+
+export interface KubernetesCsrParts {
+  readonly config: Pick<KubernetesCsrConfig, 'signerName' | 'usages' | 'approvalTimeout' | 'namePrefix'>
+  readonly clock: Clock
+  /** In [0, 1). */
+  readonly random: () => number
+  readonly log: Pick<PluginLog, 'info'>
+  readonly connection: ApiConnection
+  readonly api: SigningRequestApi
+  /** The signer's roots as they are now. */
+  readonly roots: (signal: AbortSignal) => Promise<readonly string[]>
+}
+
+/** The bounds of `spec.expirationSeconds`. */
+const MIN_SECONDS = 600
+const MAX_SECONDS = 2 ** 31 - 1
+
+/** One call of `issue`. */
+interface Order {
+  readonly asked: NewSigningRequest
+  /** For messages, after the name of the request. */
+  readonly whose: string
+  readonly ticket: CertificateRequest['ticket']
+  readonly caller: Caller
+}
+
+/** A request at the API server, and since when it waits there. */
+interface Waiting {
+  readonly request: SigningRequest
+  readonly since: number
+}
+
+export class KubernetesCsrClient implements CAClient {
+  readonly #parts: KubernetesCsrParts
+  readonly #closing = new AbortController()
+
+  constructor(parts: KubernetesCsrParts) {
+    this.#parts = parts
+  }
+
+  async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    const { identity, ttlSeconds, tokenFile, ticket } = request
+    const caller = { signal: this.#until(request.signal), ...(tokenFile !== undefined && { tokenFile }) }
+    const asked = this.#asked(await untilAborted(request.csr(), caller.signal), ttlSeconds)
+    try {
+      return { chain: await this.#chain({ asked, caller, ticket, whose: `for ${identity}` }) }
+    } catch (error) {
+      if (error instanceof RequestIsOver) await ticket?.keep(undefined)
+      throw error
+    }
+  }
+
+  /** The roots that the signer's certificates lead to. */
+  async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
+    const until = this.#until(signal)
+    return untilAborted(this.#parts.roots(until), until)
+  }
+
+  /** Open calls reject. Requests stay at the API server, to be found again by their tickets. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(
+      new CAError('unavailable', 'Cannot ask the API server: its client is closed.', { retryable: false }),
+    )
+    await this.#parts.connection[Symbol.asyncDispose]()
+  }
+
+  #until(signal: AbortSignal): AbortSignal {
+    const either = AbortSignal.any([signal, this.#closing.signal])
+    either.throwIfAborted()
+    return either
+  }
+
+  #asked({ der, pem }: { readonly der: Uint8Array; readonly pem: string }, ttlSeconds: number): NewSigningRequest {
+    const { signerName, usages, namePrefix } = this.#parts.config
+    const expirationSeconds = Math.min(Math.max(Math.ceil(ttlSeconds), MIN_SECONDS), MAX_SECONDS)
+    const digest = createHash('sha256')
+      .update(JSON.stringify([signerName, usages, expirationSeconds]))
+      .update(der)
+    return {
+      name: `${namePrefix}${digest.digest('hex').slice(0, 40)}`,
+      request: Buffer.from(pem).toString('base64'),
+      signerName,
+      usages,
+      expirationSeconds,
+    }
+  }
+
+  async #chain(order: Order): Promise<readonly string[]> {
+    const { api, clock, random, config, log } = this.#parts
+    const { whose, caller, asked } = order
+    const { request, since } = (await this.#resume(order)) ?? (await this.#submit(order))
+    try {
+      const options = { api, clock, random, whose, approvalTimeoutMs: config.approvalTimeout }
+      const certificates = await certificatesOf(options, request, since, caller)
+      return chainOf(certificates, `a certificate ${whose} from ${asked.signerName}`)
+    } catch (error) {
+      // Core gives up a call long before somebody who approves by hand has looked, and knows no name of it.
+      if (caller.signal.aborted)
+        log.info(
+          `The request ${request.name} ${whose} goes on waiting to be approved and signed by ${asked.signerName}.`,
+        )
+      throw error
+    }
+  }
+
+  /** The request that the ticket tells of, if it is for the same key and signer. */
+  async #resume({ asked, whose, ticket, caller }: Order): Promise<Waiting | undefined> {
+    const note = parseNote(ticket?.kept)
+    if (!note) return undefined
+    const request = sameRequest(await this.#parts.api.find(note.name, whose, caller), note, { whose })
+    return isFor(request, asked) ? { request, since: note.since } : undefined
+  }
+
+  async #submit({ asked, whose, ticket, caller }: Order): Promise<Waiting> {
+    const request = await this.#create(asked, whose, caller)
+    const since = this.#parts.clock.now()
+    await ticket?.keep(formatNote({ name: request.name, uid: request.uid, since }))
+    return { request, since }
+  }
+
+  async #create(asked: NewSigningRequest, whose: string, caller: Caller): Promise<SigningRequest> {
+    const { api } = this.#parts
+    let isRepeated = false
+    let created: SigningRequest | undefined
+    try {
+      created = await api.create(asked, whose, caller)
+    } catch (error) {
+      if (!(error instanceof NoAnswer)) throw error
+      // It may have arrived: then the name, which comes from the CSR, is taken by it.
+      isRepeated = true
+      created = await api.create(asked, whose, caller)
+    }
+    if (created) return created
+    const present = isRepeated ? await api.find(asked.name, whose, caller) : undefined
+    if (present && isFor(present, asked)) return present
+    // Somebody else's, or that of a call before this one: no answer to this one.
+    const another = await api.create({ ...asked, name: `${asked.name}-`, generateName: true }, whose, caller)
+    if (another) return another
+    throw new CAError(
+      'unavailable',
+      `Cannot create the request ${asked.name} ${whose}: its name is taken. It is asked again.`,
+    )
+  }
+}
+
+function isFor({ request, signerName }: SigningRequest, asked: NewSigningRequest): boolean {
+  return request === asked.request && signerName === asked.signerName
+}
+
+function chainOf(certificates: string, what: string): readonly string[] {
+  try {
+    return splitChain([certificates], { what, remedy: 'Check the signer' }).chain
+  } catch (error) {
+    if (!(error instanceof CAError)) throw error
+    // Looked at once more, it would be the same.
+    throw new RequestIsOver(error.code, error.message, { cause: error.cause })
+  }
+}

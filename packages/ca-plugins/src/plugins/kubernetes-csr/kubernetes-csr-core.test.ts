@@ -1,0 +1,90 @@
+/** The plugin under the SecretManager, whose deadline for a call is shorter than what an approver takes. */
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { type CAClient, type LedgerEvent, SecretManager } from '@livery/core'
+import { type FakeClock, TestKeyGenerator } from '@livery/core/testing'
+import { temporaryDirectory } from '../../../test/citadel-setup.ts'
+import type { KubeCall } from '../../../test/kube-api-server.ts'
+import { standInCluster } from '../../../test/kube-clusters.ts'
+import { openClient } from '../../../test/kube-setup.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const is = (verb: KubeCall['verb']) => (call: KubeCall) => call.verb === verb
+
+async function setUp(t: TestContext) {
+  const cluster = await standInCluster(t)
+  const signerRoots = join(await temporaryDirectory(t), 'roots.pem')
+  await writeFile(signerRoots, cluster.authority.trustBundle().join(''))
+  const opened = await openClient(t, { kubeconfig: cluster.kubeconfig, signerRoots })
+  return { ...cluster, ...opened, ...manage(t, opened.client, opened.clock) }
+}
+
+/** A SecretManager that holds {@link WEB}, and what it has told. */
+function manage(t: TestContext, ca: CAClient, clock: FakeClock) {
+  const events: LedgerEvent[] = []
+  const heard = new EventTarget()
+  const manager = new SecretManager({
+    ca,
+    clock,
+    keyGenerator: new TestKeyGenerator(),
+    trustDomain: 'cluster.local',
+    observe: (_, { event }) => {
+      events.push(event)
+      heard.dispatchEvent(new Event('event'))
+    },
+  })
+  t.after(() => manager[Symbol.asyncDispose]())
+  const until = async (kind: LedgerEvent['kind'], count = 1): Promise<LedgerEvent> => {
+    for (;;) {
+      const event = events.filter(each => each.kind === kind)[count - 1]
+      if (event) return event
+      await once(heard, 'event')
+    }
+  }
+  return { manager, events, until }
+}
+
+test('an approval that takes longer than a call is waited for with one request, and one key', async t => {
+  const { server, clock, manager, signer, events, until } = await setUp(t)
+  manager.add(WEB)
+  const { name } = await server.called(is('watch'))
+  for (const round of [1, 2, 3]) {
+    await clock.advance(30_000)
+    const given = await until('ca-error', round)
+    assert.equal(given.kind === 'ca-error' && given.code, 'timeout')
+    const planned = await until('retry-planned', round)
+    await clock.advance((planned.kind === 'retry-planned' ? planned.at : 0) - clock.now())
+    await server.called(is('watch'), round + 1)
+  }
+  await signer.approve(name)
+  await signer.sign(name)
+  await until('issued')
+  assert.deepEqual(
+    server.calls.filter(is('create')).map(({ token }) => token),
+    ['admin'],
+  )
+  assert.equal(events.filter(({ kind }) => kind === 'issued').length, 1)
+  const secret = manager.current({ kind: 'identity', identity: WEB })
+  assert.ok(secret?.kind === 'certificate')
+  assert.equal(new X509Certificate(secret.certificateChain).subjectAltName, `URI:${WEB}`)
+})
+
+test('a denied request is followed by a new one with a new key, at the longest backoff', async t => {
+  const { server, clock, manager, signer, until } = await setUp(t)
+  manager.add(WEB)
+  const { name } = await server.called(is('watch'))
+  await signer.deny(name, 'no')
+  const planned = await until('retry-planned')
+  const at = planned.kind === 'retry-planned' ? planned.at : 0
+  assert.ok(at - clock.now() > 100_000, `asked again after ${at - clock.now()} ms`)
+  await clock.advance(at - clock.now())
+  const second = await server.called(is('watch'), 2)
+  assert.notEqual(second.name, name)
+  await signer.approve(second.name)
+  await signer.sign(second.name)
+  await until('issued')
+})

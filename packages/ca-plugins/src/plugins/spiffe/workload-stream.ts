@@ -1,0 +1,153 @@
+/** One stream of the Workload API, kept open: what it said last is what holds, as long as it is open. */
+import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js'
+import { type CAError, type Clock, untilAborted } from '@livery/core'
+import { FIRST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
+
+export interface WorkloadStreamOptions<T> {
+  readonly clock: Clock
+  /** In [0, 1). */
+  readonly random: () => number
+  /** How long the first message may take, milliseconds. */
+  readonly timeoutMs: number
+  readonly open: () => ClientReadableStream<Buffer>
+  /** Throws what `errorOf` understands. */
+  readonly read: (bytes: Buffer) => T
+  /** `undefined`: the server ended the stream. */
+  readonly errorOf: (cause: ServiceError | Error | undefined) => StreamFailure
+  readonly onMessage: (value: T) => void
+  /** Called each time that the stream breaks or cannot be opened. */
+  readonly onBroken: (error: CAError, retryMs: number) => void
+}
+
+export interface StreamFailure {
+  readonly error: CAError
+  /** Asking again will not help: it waits for its longest time, whoever asks. */
+  readonly isFinal: boolean
+}
+
+type State<T> =
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'opening'; readonly call: ClientReadableStream<Buffer>; readonly timer: Disposable }
+  | { readonly kind: 'open'; readonly call: ClientReadableStream<Buffer>; readonly value: T }
+  | {
+      readonly kind: 'broken'
+      readonly failure: StreamFailure
+      readonly since: number
+      readonly retryAt: number
+      readonly timer: Disposable
+    }
+  | { readonly kind: 'closed'; readonly error: CAError }
+
+const FINAL_RETRY_MS = 300_000
+
+export class WorkloadStream<T> {
+  readonly #options: WorkloadStreamOptions<T>
+  #state: State<T> = { kind: 'idle' }
+  /** What the attempt that is under way, or the next one, ends with. */
+  #outcome = Promise.withResolvers<T>()
+  /** In a row. */
+  #failures = 0
+
+  constructor(options: WorkloadStreamOptions<T>) {
+    this.#options = options
+  }
+
+  /**
+   * What it said last, if it is open; else what the next attempt brings, which is made soon then. Opens it the first
+   * time. Rejects with a `CAError`, or the signal's reason.
+   */
+  async current(signal: AbortSignal): Promise<T> {
+    signal.throwIfAborted()
+    switch (this.#state.kind) {
+      case 'open':
+        return this.#state.value
+      case 'closed':
+        throw this.#state.error
+      case 'broken':
+        if (this.#state.failure.isFinal) throw this.#state.failure.error
+        this.#retryBy(this.#state, this.#state.since + FIRST_DELAY_MS)
+        break
+      case 'idle':
+        this.start()
+    }
+    return await untilAborted(this.#outcome.promise, signal)
+  }
+
+  /** Opens it, unless it is or was. */
+  start(): void {
+    if (this.#state.kind === 'idle') this.#open()
+  }
+
+  /** Whoever waits hears `error`. */
+  close(error: CAError): void {
+    this.#end()
+    this.#state = { kind: 'closed', error }
+    this.#reject(error)
+  }
+
+  #open(): void {
+    const { clock, timeoutMs, open } = this.#options
+    const call = open()
+    const timer = clock.at(clock.now() + timeoutMs, () => {
+      const text = `it gave no answer within ${timeoutMs} ms`
+      this.#break(call, Object.assign(new Error(text), { name: 'TimeoutError' }))
+    })
+    this.#state = { kind: 'opening', call, timer }
+    call.on('data', (bytes: Buffer) => this.#receive(call, bytes))
+    call.on('error', (error: ServiceError) => this.#break(call, error))
+    call.on('end', () => this.#break(call, undefined))
+  }
+
+  #receive(call: ClientReadableStream<Buffer>, bytes: Buffer): void {
+    if (!this.#isCurrent(call)) return
+    let value: T
+    try {
+      value = this.#options.read(bytes)
+    } catch (error) {
+      this.#break(call, error instanceof Error ? error : new Error(String(error)))
+      return
+    }
+    if (this.#state.kind === 'opening') this.#state.timer[Symbol.dispose]()
+    this.#state = { kind: 'open', call, value }
+    this.#failures = 0
+    this.#outcome.resolve(value)
+    this.#options.onMessage(value)
+  }
+
+  #break(call: ClientReadableStream<Buffer>, cause: ServiceError | Error | undefined): void {
+    // The end of one that was cancelled tells nothing.
+    if (!this.#isCurrent(call)) return
+    this.#end()
+    const { clock, random, errorOf, onBroken } = this.#options
+    const failure = errorOf(cause)
+    const retryMs = failure.isFinal ? FINAL_RETRY_MS : reopenDelay(this.#failures++, random())
+    const since = clock.now()
+    const retryAt = since + retryMs
+    this.#state = { kind: 'broken', failure, since, retryAt, timer: clock.at(retryAt, () => this.#open()) }
+    this.#reject(failure.error)
+    this.#outcome = Promise.withResolvers()
+    onBroken(failure.error, retryMs)
+  }
+
+  #retryBy(state: Extract<State<T>, { kind: 'broken' }>, retryAt: number): void {
+    if (state.retryAt <= retryAt) return
+    state.timer[Symbol.dispose]()
+    this.#state = { ...state, retryAt, timer: this.#options.clock.at(retryAt, () => this.#open()) }
+  }
+
+  #isCurrent(call: ClientReadableStream<Buffer>): boolean {
+    return (this.#state.kind === 'opening' || this.#state.kind === 'open') && this.#state.call === call
+  }
+
+  #end(): void {
+    const state = this.#state
+    if ('timer' in state) state.timer[Symbol.dispose]()
+    if ('call' in state) state.call.cancel()
+  }
+
+  /** Often nobody waits. */
+  #reject(error: CAError): void {
+    this.#outcome.promise.catch(() => {})
+    this.#outcome.reject(error)
+  }
+}

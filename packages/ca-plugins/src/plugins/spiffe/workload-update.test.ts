@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { derToPem } from '@livery/core'
+import { UnusableAnswer } from '../../answers/rooted-chain.ts'
+import { X509BundlesResponse, X509SVIDResponse } from '../../gen/spiffe/workload/workload.ts'
+import { readBundles, readSvidUpdate, wipe } from './workload-update.ts'
+
+const WEB = 'spiffe://cluster.local/web'
+/** DER elements of three lengths, which is as much as is read here. */
+const [LEAF, ISSUER, ROOT] = [element(110), element(200), element(300)]
+
+function element(length: number): Buffer {
+  const header = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff]
+  return Buffer.concat([Buffer.from([0x30, ...header]), Buffer.alloc(length, 7)])
+}
+
+const pem = (der: Buffer) => derToPem(der, 'CERTIFICATE')
+
+function svid(parts: Partial<X509SVIDResponse['svids'][number]> = {}) {
+  const x509Svid = Buffer.concat([LEAF, ISSUER])
+  return { spiffeId: WEB, x509Svid, x509SvidKey: Buffer.from('key'), bundle: ROOT, ...parts }
+}
+
+const encoded = (...svids: readonly ReturnType<typeof svid>[]) =>
+  Buffer.from(X509SVIDResponse.encode({ svids: [...svids] }).finish())
+
+test('certificates are taken apart, the root left out of the chain, and the message wiped', () => {
+  const bytes = encoded(svid({ x509Svid: Buffer.concat([LEAF, ISSUER, ROOT]) }))
+  const { svids } = readSvidUpdate(bytes)
+  assert.deepEqual([...svids.keys()], [WEB])
+  const read = svids.get(WEB)
+  assert.deepEqual(read?.chain, [pem(LEAF), pem(ISSUER)])
+  assert.deepEqual(read.roots, [pem(ROOT)])
+  assert.equal(
+    read.privateKey.open(key => Buffer.from(key).toString()),
+    'key',
+  )
+  assert.ok(bytes.every(byte => byte === 0))
+  wipe({ svids })
+  assert.equal(read.privateKey.isWiped, true)
+})
+
+test('of several with the same identity the first holds', () => {
+  const { svids } = readSvidUpdate(encoded(svid(), svid({ x509Svid: ISSUER })))
+  assert.deepEqual(svids.get(WEB)?.chain, [pem(LEAF), pem(ISSUER)])
+})
+
+const BAD: readonly (readonly [what: string, bytes: Buffer, says: RegExp])[] = [
+  ['no identity', encoded(), /no identity/],
+  ['no SPIFFE ID', encoded(svid({ spiffeId: 'spiffe://X/y' })), /no SPIFFE ID/],
+  ['no certificate', encoded(svid({ x509Svid: Buffer.alloc(0) })), /has 0 certificates for spiffe/],
+  ['eleven certificates', encoded(svid({ x509Svid: Buffer.concat(Array(11).fill(LEAF)) })), /has 11 certificates/],
+  ['no key', encoded(svid({ x509SvidKey: Buffer.alloc(0) })), /no key/],
+  ['half a certificate', encoded(svid({ x509Svid: ISSUER.subarray(0, 100) })), /no DER/],
+  ['what is no DER', encoded(svid({ bundle: Buffer.from('-----BEGIN') })), /the bundle of .* no DER/],
+  ['an indefinite length', encoded(svid({ bundle: Buffer.from([0x30, 0x80, 0, 0]) })), /no DER/],
+  ['empty elements', encoded(svid({ bundle: Buffer.alloc(1_000, Buffer.from([0x30, 0])) })), /no certificate/],
+  ['a page of HTML', Buffer.from('<!DOCTYPE html>'), /no (message|identity)/],
+  ['half a message', encoded(svid()).subarray(0, 40), /no message/],
+]
+for (const [what, bytes, says] of BAD)
+  test(`refused: ${what}`, () => {
+    const message = Buffer.from(bytes)
+    assert.throws(() => readSvidUpdate(message), says)
+    assert.ok(message.every(byte => byte === 0))
+  })
+
+test('bundles are read by trust domain, and one for what is none is refused', () => {
+  const encode = (id: string) =>
+    Buffer.from(X509BundlesResponse.encode({ bundles: new Map([[id, Buffer.concat([ROOT, ISSUER])]]) }).finish())
+  assert.deepEqual([...readBundles(encode('spiffe://a.example'))], [['a.example', [pem(ROOT), pem(ISSUER)]]])
+  assert.throws(() => readBundles(encode('spiffe://a/b')), /no trust domain/)
+})
+
+test('a message that is cut, or has a wrong byte, is read or refused', () => {
+  const whole = encoded(svid(), svid({ spiffeId: `${WEB}/2` }))
+  for (const length of whole.keys()) readOrRefuse(whole.subarray(0, length))
+  for (const [index, byte] of whole.entries()) {
+    for (const other of [0, 0x80, 0xff, byte ^ 1]) {
+      const wrong = Buffer.from(whole)
+      wrong[index] = other
+      readOrRefuse(wrong)
+    }
+  }
+})
+
+function readOrRefuse(bytes: Buffer): void {
+  for (const read of [readBundles, (each: Buffer) => readSvidUpdate(each)])
+    try {
+      read(Buffer.from(bytes))
+    } catch (error) {
+      assert.ok(error instanceof UnusableAnswer, String(error))
+    }
+}

@@ -1,0 +1,55 @@
+/** The root of a step-ca, known by its hash only, as `step ca bootstrap` fetches it. */
+import { createHash } from 'node:crypto'
+import { type CAContext, CAError, type Clock, derToPem, pemToDer, type TlsMaterial } from '@livery/core'
+import { HttpsJson } from '../../transport/https-json.ts'
+
+export interface PinnedRootOptions {
+  readonly address: string
+  /** The SHA-256 of the root's DER, in hexadecimal digits. */
+  readonly fingerprint: string
+  readonly clock: Clock
+  readonly timeoutMs: number
+  /** Ends the fetching. */
+  readonly signal: AbortSignal
+}
+
+/** `tls()` of a context: fetches the root when first asked, checks it, and keeps it. */
+export function pinnedRoot(options: PinnedRootOptions): NonNullable<CAContext['tls']> {
+  const fingerprint = options.fingerprint.replaceAll(':', '').toLowerCase()
+  let fetched: Promise<TlsMaterial> | undefined
+  return () => {
+    fetched ??= fetchRoot({ ...options, fingerprint }).catch((error: unknown) => {
+      fetched = undefined
+      throw error
+    })
+    return fetched
+  }
+}
+
+async function fetchRoot({ address, fingerprint, clock, timeoutMs, signal }: PinnedRootOptions): Promise<TlsMaterial> {
+  // Whoever answers: only the one certificate with that hash is taken.
+  await using client = new HttpsJson({ address, tls: undefined, clock, timeoutMs, unverified: true })
+  const what = `the root with the fingerprint ${fingerprint} from step-ca at ${address}`
+  const { status, json } = await client.request({ what, path: `root/${fingerprint}`, signal })
+  const answer = json?.['ca']
+  const roots = typeof answer === 'string' ? certificateWithHash(answer, fingerprint) : undefined
+  if (roots) return { roots }
+  throw new CAError(
+    'unavailable',
+    `Cannot get ${what}: ${typeof answer === 'string' ? 'it answered with another certificate' : `HTTP ${status}`}. Check fingerprint and address.`,
+  )
+}
+
+/**
+ * The first certificate in `text` as PEM, if it has that hash. Only the bytes that were hashed are encoded: the server is
+ * not verified yet, and what else it wrote would be trusted too.
+ */
+function certificateWithHash(text: string, fingerprint: string): Buffer | undefined {
+  try {
+    const der = pemToDer(text)
+    if (createHash('sha256').update(der).digest('hex') !== fingerprint) return undefined
+    return Buffer.from(derToPem(der, 'CERTIFICATE'))
+  } catch {
+    return undefined
+  }
+}

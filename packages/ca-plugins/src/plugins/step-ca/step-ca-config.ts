@@ -1,0 +1,77 @@
+/** The configuration keys of the `step-ca` plugin, and what only the plugin can check of their values. */
+import { type AgentKey, type ConfigOf, type CredentialSource, OptionError, type PluginOptions } from '@livery/core'
+import { addressProblem } from '../../transport/https-json.ts'
+
+export const stepCaOptions = {
+  address: {
+    type: 'string',
+    required: true,
+    problem: addressProblem,
+    description: 'the URL of the CA, by one of the dnsNames of its configuration: https://ca.example:9000',
+  },
+  provisioner: {
+    type: 'string',
+    description: 'the name of the JWK provisioner; without it, the token of credentials is sent (OIDC, K8sSA)',
+  },
+  jwkFile: {
+    type: 'path',
+    description: "the provisioner's private key: a JWK, or as step encrypts it",
+  },
+  passwordFile: { type: 'path', description: 'the password of an encrypted jwkFile' },
+  fingerprint: {
+    type: 'string',
+    problem: value =>
+      /^[0-9a-f]{64}$/i.test(value.replaceAll(':', ''))
+        ? undefined
+        : 'is no SHA-256. Write the 64 hexadecimal digits that "step certificate fingerprint" shows',
+    description: 'the SHA-256 of the root, which is then fetched from the CA, in place of rootCert',
+  },
+  timeout: { type: 'duration', min: '100ms', max: '10m', default: '10s', description: 'how long one call may take' },
+} as const satisfies PluginOptions
+
+export type StepCaConfig = ConfigOf<typeof stepCaOptions>
+
+/** What a call proves itself with. */
+export type Proof =
+  | { readonly kind: 'key'; readonly provisioner: string; readonly keyFile: string; readonly passwordFile?: string }
+  | { readonly kind: 'token'; readonly credentials: CredentialSource }
+
+export function checkConfig(config: StepCaConfig, beside: ReadonlySet<AgentKey>): void {
+  const { fingerprint, provisioner, jwkFile, passwordFile } = config
+  if (fingerprint !== undefined && (beside.has('rootCert') || beside.has('clientCertificate')))
+    throw new OptionError(
+      'fingerprint',
+      `Cannot use fingerprint "${fingerprint}": rootCert or clientCertificate is set as well. Leave fingerprint or those out.`,
+    )
+  if (fingerprint !== undefined && new URL(config.address).protocol !== 'https:')
+    throw new OptionError(
+      'fingerprint',
+      `Cannot use fingerprint "${fingerprint}": address has no TLS. Write address with https.`,
+    )
+  if (provisioner !== undefined && jwkFile === undefined)
+    throw new OptionError(
+      'provisioner',
+      `Cannot use provisioner ${JSON.stringify(provisioner)}: jwkFile is missing. Set jwkFile to the file with its private key, or leave provisioner out to send the token of credentials.`,
+    )
+  if (jwkFile !== undefined && provisioner === undefined)
+    throw new OptionError(
+      'jwkFile',
+      `Cannot use jwkFile "${jwkFile}": provisioner is missing. Set provisioner to the name that the CA knows the key by.`,
+    )
+  if (passwordFile !== undefined && jwkFile === undefined)
+    throw new OptionError(
+      'passwordFile',
+      `Cannot use passwordFile "${passwordFile}": there is no jwkFile to open with it. Leave it out.`,
+    )
+}
+
+/** Throws a `TypeError` if there is nothing to ask with. */
+export function proofOf(config: StepCaConfig, credentials: CredentialSource | undefined): Proof {
+  const { provisioner, jwkFile, passwordFile } = config
+  if (provisioner !== undefined && jwkFile !== undefined)
+    return { kind: 'key', provisioner, keyFile: jwkFile, ...(passwordFile !== undefined && { passwordFile }) }
+  if (credentials) return { kind: 'token', credentials }
+  throw new TypeError(
+    'Cannot use step-ca: there is nothing to ask with. Set provisioner and jwkFile, or tokenFile or credentials for a token that a provisioner of the CA accepts.',
+  )
+}

@@ -1,0 +1,124 @@
+/** The `step-ca` plugin: Smallstep's CA, asked with one-time tokens: https://smallstep.com/docs/step-ca/ */
+import {
+  type CAClient,
+  type CAContext,
+  CAError,
+  type CertificateRequest,
+  type CertificateSigningRequest,
+  type Clock,
+  defineCAPlugin,
+  type IssuedCertificate,
+  KEY_TYPES,
+  untilAborted,
+} from '@livery/core'
+import { rootsOf, splitChain, unusable } from '../../answers/certificate-chain.ts'
+import { HttpsJson, type JsonAnswer, withSlash } from '../../transport/https-json.ts'
+import { pinnedRoot } from './pinned-root.ts'
+import { ProvisionerKey } from './provisioner-key.ts'
+import { checkConfig, type Proof, proofOf, type StepCaConfig, stepCaOptions } from './step-ca-config.ts'
+import { errorOfAnswer } from './step-ca-error.ts'
+
+export const stepCa = defineCAPlugin({
+  apiVersion: 1,
+  name: 'step-ca',
+  capabilities: { roots: 'poll', ttl: 'honoured', san: 'csr', keyTypes: KEY_TYPES },
+  needs: ['tls', 'credentials'],
+  options: stepCaOptions,
+  check: checkConfig,
+  create: (context, config) => new StepCaClient(context, config, proofOf(config, context.credentials)),
+})
+
+/** Where an answer cannot be used. */
+const REMEDY = 'Check that the address is that of a step-ca'
+
+/** Makes the token of one call, or gets it. */
+interface TokenSource {
+  get(request: CertificateRequest, csr: CertificateSigningRequest, signal: AbortSignal): Promise<string>
+  /** What to do where the CA does not accept the token. */
+  readonly remedy: string
+}
+
+class StepCaClient implements CAClient {
+  readonly #clock: Clock
+  readonly #address: string
+  readonly #http: HttpsJson
+  readonly #tokens: TokenSource
+  readonly #closing = new AbortController()
+
+  constructor(context: CAContext, config: StepCaConfig, proof: Proof) {
+    const { address, fingerprint, timeout: timeoutMs } = config
+    const { clock } = context
+    const { signal } = this.#closing
+    this.#clock = clock
+    this.#address = address
+    this.#tokens = tokenSource(proof, address, clock)
+    const tls = fingerprint === undefined ? context.tls : pinnedRoot({ address, fingerprint, clock, timeoutMs, signal })
+    this.#http = new HttpsJson({ address, tls, clock, timeoutMs })
+  }
+
+  async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    const what = `a certificate for ${request.identity} from step-ca at ${this.#address}`
+    const signal = this.#until(request.signal)
+    const csr = await untilAborted(request.csr(), signal)
+    const ott = await untilAborted(this.#tokens.get(request, csr, signal), signal)
+    const answer = await this.#http.request({
+      what,
+      method: 'POST',
+      path: '1.0/sign',
+      body: { csr: csr.pem, ott, notAfter: `${Math.max(1, Math.round(request.ttlSeconds))}s` },
+      signal,
+    })
+    const { chain, roots } = splitChain(this.#certificates(answer, 'certChain', what, [ott]), { what, remedy: REMEDY })
+    return { chain, ...(roots.length > 0 && { roots }) }
+  }
+
+  async trustBundle(options: { readonly signal: AbortSignal }): Promise<readonly string[]> {
+    const what = `the roots of step-ca at ${this.#address}`
+    const answer = await this.#http.request({ what, path: '1.0/roots', signal: this.#until(options.signal) })
+    const roots = rootsOf(
+      this.#certificates(answer, 'crts', what, []).map(pem => [pem]),
+      { what, remedy: REMEDY },
+    )
+    if (roots.length === 0) throw unusable({ what, remedy: REMEDY }, 'has no root')
+    return roots
+  }
+
+  /** Open calls reject. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(
+      new CAError('unavailable', `Cannot ask step-ca at ${this.#address}: its client is closed.`, { retryable: false }),
+    )
+    await this.#http[Symbol.asyncDispose]()
+  }
+
+  #until(signal: AbortSignal): AbortSignal {
+    const either = AbortSignal.any([signal, this.#closing.signal])
+    either.throwIfAborted()
+    return either
+  }
+
+  /** The list of that name in a good answer. */
+  #certificates(answer: JsonAnswer, name: string, what: string, secrets: readonly string[]): readonly string[] {
+    if (answer.status !== 200 && answer.status !== 201)
+      throw errorOfAnswer(answer, { what, secrets, tokenRemedy: this.#tokens.remedy, clock: this.#clock })
+    const list = answer.json?.[name]
+    if (Array.isArray(list) && list.every(element => typeof element === 'string')) return list
+    throw unusable({ what, remedy: REMEDY }, `has no list ${name}`)
+  }
+}
+
+function tokenSource(proof: Proof, address: string, clock: Clock): TokenSource {
+  if (proof.kind === 'key') {
+    const key = new ProvisionerKey({ ...proof, audience: new URL('1.0/sign', withSlash(address)).href, clock })
+    return {
+      get: ({ identity }, csr) => key.sign(identity, csr),
+      remedy: `Check that the CA has the provisioner ${JSON.stringify(proof.provisioner)} with the key in jwkFile, that the host of address is in its dnsNames, and that both clocks are right.`,
+    }
+  }
+  const { credentials } = proof
+  return {
+    get: async ({ tokenFile }, _csr, signal) =>
+      (await credentials.get({ ...(tokenFile !== undefined && { tokenFile }), signal })).token,
+    remedy: `Check that a provisioner of the CA accepts ${credentials.description}: its issuer, client ID or audience, expiry, and that it was not used before.`,
+  }
+}

@@ -1,0 +1,160 @@
+/** The tokens that calls to Vault carry: those of the credentials, or leases that a Kubernetes login gives. */
+import { type CAContext, CAError, type Clock, type Credential, type CredentialSource } from '@livery/core'
+import { TokenCache } from '../../credentials/token-cache.ts'
+import type { VaultConfig } from './vault-config.ts'
+import { fieldsOf, type VaultServer } from './vault-server.ts'
+
+export interface TokenRequest {
+  readonly tokenFile: string | undefined
+  readonly signal: AbortSignal
+}
+
+export interface VaultToken {
+  readonly token: string
+  /** It was held from before, and may have ended on the server's side. */
+  readonly isHeld: boolean
+}
+
+export interface VaultTokens {
+  get(request: TokenRequest): Promise<VaultToken>
+  /** Has the next caller log in. */
+  forget(request: TokenRequest, token: string): void
+  /** What to do where the server does not accept the token. */
+  readonly remedy: string
+}
+
+/** The token is one of Vault. */
+export function givenTokens(credentials: CredentialSource): VaultTokens {
+  return {
+    get: async request => ({ token: (await ask(credentials, request)).token, isHeld: false }),
+    forget() {},
+    remedy: `Check that ${credentials.description} is one of this server and namespace, and has not expired or been revoked.`,
+  }
+}
+
+interface Lease {
+  readonly token: string
+  readonly renewable: boolean
+  /** Of a renewed one that of the login: when the last renewals get shorter, its end is near. */
+  readonly fullMs: number
+}
+
+/** Of a lease that has no end of its own. */
+const ENDLESS_MS = 3_600_000
+/** Renewed at two thirds of its life. */
+const REFRESH = { refreshBeforeMs: (lifetimeMs: number) => lifetimeMs / 3, intervalMs: 5_000 }
+
+/** One lease for each token file: kept until close to its end, renewed by itself, and logged in for again when it cannot be. */
+export class KubernetesLogin implements VaultTokens {
+  readonly remedy: string
+  readonly #server: VaultServer
+  readonly #credentials: CredentialSource
+  readonly #clock: Clock
+  readonly #role: string
+  readonly #mount: string
+  readonly #address: string
+  readonly #cache: TokenCache
+  readonly #leases = new Map<string, Lease>()
+
+  constructor(
+    server: VaultServer,
+    credentials: CredentialSource,
+    { clock, log }: Pick<CAContext, 'clock' | 'log'>,
+    { address }: Pick<VaultConfig, 'address'>,
+    { role, mount }: NonNullable<VaultConfig['kubernetes']>,
+  ) {
+    this.#server = server
+    this.#credentials = credentials
+    this.#clock = clock
+    this.#address = address
+    this.#role = role
+    this.#mount = mount
+    this.#cache = new TokenCache({ clock, log, ...REFRESH })
+    this.remedy = `Check that role "${role}" of auth/${mount} is bound to the service account, namespace and audience of ${credentials.description}, and that the server can review tokens.`
+  }
+
+  async get(request: TokenRequest): Promise<VaultToken> {
+    let isHeld = true
+    const { token } = await this.#cache.get(keyOf(request), request.signal, signal => {
+      isHeld = false
+      return this.#fetch({ ...request, signal })
+    })
+    return { token, isHeld }
+  }
+
+  forget(request: TokenRequest, token: string): void {
+    this.#cache.forget(keyOf(request), token)
+    // Another call may have logged in already.
+    if (this.#leases.get(keyOf(request))?.token === token) this.#leases.delete(keyOf(request))
+  }
+
+  async #fetch(request: TokenRequest): Promise<Credential> {
+    const lease = this.#leases.get(keyOf(request))
+    return (lease?.renewable ? await this.#renew(lease, request) : undefined) ?? (await this.#login(request))
+  }
+
+  /** `undefined` if the lease cannot be renewed, or hardly. */
+  async #renew(lease: Lease, request: TokenRequest): Promise<Credential | undefined> {
+    const askedAt = this.#clock.now()
+    try {
+      const answer = await this.#server.call({
+        what: `a renewed login from ${this.#address}`,
+        method: 'POST',
+        path: 'auth/token/renew-self',
+        token: lease.token,
+        body: {},
+        tokenRemedy: this.remedy,
+        signal: request.signal,
+      })
+      const renewed = leaseOf(fieldsOf(answer, 'auth'))
+      if (renewed && renewed.fullMs >= lease.fullMs / 2)
+        return this.#keep({ ...lease, renewable: renewed.renewable }, renewed.fullMs, request, askedAt)
+    } catch (error) {
+      // A server that cannot be asked cannot be asked to log in either.
+      if (!(error instanceof CAError) || UNASKED.has(error.code)) throw error
+    }
+    this.#leases.delete(keyOf(request))
+    return undefined
+  }
+
+  async #login(request: TokenRequest): Promise<Credential> {
+    const { token: jwt } = await ask(this.#credentials, request)
+    const askedAt = this.#clock.now()
+    const what = `a login from ${this.#address}`
+    const answer = await this.#server.call({
+      what,
+      method: 'POST',
+      path: `auth/${this.#mount}/login`,
+      body: { role: this.#role, jwt },
+      isLogin: true,
+      secrets: [jwt],
+      tokenRemedy: this.remedy,
+      signal: request.signal,
+    })
+    const lease = leaseOf(fieldsOf(answer, 'auth'))
+    if (lease) return this.#keep(lease, lease.fullMs, request, askedAt)
+    throw new CAError('bad-response', `Cannot get ${what}: its answer has no client_token. Check the address.`)
+  }
+
+  #keep(lease: Lease, lifetimeMs: number, request: TokenRequest, askedAt: number): Credential {
+    this.#leases.set(keyOf(request), lease)
+    return { token: lease.token, expiresAt: askedAt + lifetimeMs }
+  }
+}
+
+const UNASKED: ReadonlySet<string> = new Set(['unavailable', 'timeout', 'rate-limited', 'bad-response'])
+
+function leaseOf(auth: Readonly<Record<string, unknown>>): Lease | undefined {
+  const { client_token: token, lease_duration: seconds, renewable } = auth
+  if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) return undefined
+  const fullMs = typeof seconds === 'number' && seconds > 0 ? seconds * 1000 : ENDLESS_MS
+  return { token, renewable: renewable === true, fullMs }
+}
+
+function ask(credentials: CredentialSource, { tokenFile, signal }: TokenRequest): Promise<Credential> {
+  return credentials.get({ ...(tokenFile !== undefined && { tokenFile }), signal })
+}
+
+function keyOf({ tokenFile }: TokenRequest): string {
+  return tokenFile ?? ''
+}

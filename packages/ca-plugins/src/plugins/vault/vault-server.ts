@@ -1,0 +1,87 @@
+/** The HTTP API of one Vault or OpenBao server: https://developer.hashicorp.com/vault/api-docs */
+import { type CAContext, CAError, type Clock } from '@livery/core'
+import { HttpsJson, type JsonAnswer } from '../../transport/https-json.ts'
+import type { VaultConfig } from './vault-config.ts'
+import { errorOfAnswer } from './vault-error.ts'
+
+export interface VaultCall {
+  /** What is asked for, after "Cannot get". */
+  readonly what: string
+  readonly method?: 'GET' | 'POST'
+  /** Below `/v1/`. */
+  readonly path: string
+  /** Absent: the endpoint asks for none. */
+  readonly token?: string
+  readonly body?: object
+  /** Default: false. */
+  readonly isLogin?: boolean
+  /** Besides the token, what must not come back in a message. */
+  readonly secrets?: readonly string[]
+  /** What to do where the token was not accepted. */
+  readonly tokenRemedy: string
+  readonly signal: AbortSignal
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+export class VaultServer implements AsyncDisposable {
+  readonly #http: HttpsJson
+  readonly #clock: Clock
+  readonly #namespace: string | undefined
+
+  constructor({ clock, tls }: Pick<CAContext, 'clock' | 'tls'>, { address, timeout, namespace }: VaultConfig) {
+    this.#http = new HttpsJson({ address, tls, clock, timeoutMs: timeout })
+    this.#clock = clock
+    this.#namespace = namespace
+  }
+
+  /** The answer's JSON. Rejects with a `CAError`, or the signal's reason. */
+  async call(call: VaultCall): Promise<Fields> {
+    const answer = await this.#request(call)
+    if (answer.status !== 200) throw this.#error(answer, call)
+    if (answer.json) return answer.json
+    throw new CAError('bad-response', `Cannot get ${call.what}: its answer is no JSON. Check the address.`)
+  }
+
+  /** The same; `undefined` where there is nothing at the path. */
+  async find(call: VaultCall): Promise<Fields | undefined> {
+    const answer = await this.#request(call)
+    if (answer.status === 404 && answer.json) return undefined
+    if (answer.status === 200 && answer.json) return answer.json
+    throw this.#error(answer, call)
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#http[Symbol.asyncDispose]()
+  }
+
+  #request({ what, method, path, token, body, signal }: VaultCall): Promise<JsonAnswer> {
+    return this.#http.request({
+      what,
+      ...(method && { method }),
+      path: `v1/${path}`,
+      headers: {
+        // An agent in between may demand it.
+        'x-vault-request': 'true',
+        ...(token !== undefined && { 'x-vault-token': token }),
+        ...(this.#namespace !== undefined && { 'x-vault-namespace': this.#namespace }),
+      },
+      ...(body && { body }),
+      signal,
+    })
+  }
+
+  #error(answer: JsonAnswer, { what, isLogin = false, token = '', secrets = [], tokenRemedy }: VaultCall): CAError {
+    return errorOfAnswer(answer, { what, isLogin, secrets: [token, ...secrets], tokenRemedy, clock: this.#clock })
+  }
+}
+
+/** The object in `fields` of that name; an empty one where there is none. */
+export function fieldsOf(fields: Fields, name: string): Fields {
+  const value = fields[name]
+  return isFields(value) ? value : {}
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null
+}

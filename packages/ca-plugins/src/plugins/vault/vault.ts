@@ -1,0 +1,185 @@
+/** The `vault` plugin: the PKI secrets engine of Vault or OpenBao: https://developer.hashicorp.com/vault/api-docs/secret/pki */
+import {
+  type CAClient,
+  type CAContext,
+  CAError,
+  type CertificateRequest,
+  type CertificateSigningRequest,
+  type CredentialSource,
+  defineCAPlugin,
+  type IssuedCertificate,
+  KEY_TYPES,
+  type PluginLog,
+  untilAborted,
+} from '@livery/core'
+import { selfSignedOf, splitChain, unusable } from '../../answers/certificate-chain.ts'
+import { scrub } from '../../answers/scrub.ts'
+import { type VaultConfig, vaultOptions } from './vault-config.ts'
+import { givenTokens, KubernetesLogin, type VaultTokens } from './vault-login.ts'
+import { fieldsOf, VaultServer } from './vault-server.ts'
+
+export const vault = defineCAPlugin({
+  apiVersion: 1,
+  name: 'vault',
+  capabilities: { roots: 'poll', ttl: 'clamped', san: 'csr', keyTypes: KEY_TYPES },
+  needs: ['tls', 'credentials'],
+  options: vaultOptions,
+  create(context, config) {
+    const { credentials } = context
+    if (credentials) return new VaultClient(context, config, credentials)
+    throw new TypeError(
+      'Cannot use vault: there is no token to ask with. Set tokenFile to a file with a Vault token, or kubernetes and tokenFile to that of a service account.',
+    )
+  },
+})
+
+/** Of one mount: each is asked for. */
+const MAX_ISSUERS = 100
+/** Texts of warnings that were shown once. */
+const MAX_WARNINGS = 16
+
+class VaultClient implements CAClient {
+  readonly #config: VaultConfig
+  readonly #log: PluginLog
+  readonly #server: VaultServer
+  readonly #tokens: VaultTokens
+  readonly #warned = new Set<string>()
+  readonly #closing = new AbortController()
+
+  constructor(context: CAContext, config: VaultConfig, credentials: CredentialSource) {
+    this.#config = config
+    this.#log = context.log
+    this.#server = new VaultServer(context, config)
+    this.#tokens = config.kubernetes
+      ? new KubernetesLogin(this.#server, credentials, context, config, config.kubernetes)
+      : givenTokens(credentials)
+  }
+
+  async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    const what = `a certificate for ${request.identity} from ${this.#signPath} at ${this.#config.address}`
+    const signal = this.#until(request.signal)
+    const csr = await untilAborted(request.csr(), signal)
+    const answer = await this.#withToken({ tokenFile: request.tokenFile, signal }, token =>
+      this.#server.call({
+        what,
+        method: 'POST',
+        path: this.#signPath,
+        token,
+        body: signingRequest(request, csr),
+        tokenRemedy: this.#tokens.remedy,
+        signal,
+      }),
+    )
+    this.#showWarnings(answer['warnings'], what)
+    return issuedCertificate(fieldsOf(answer, 'data'), what)
+  }
+
+  /** The roots of all issuers in the mount. */
+  async trustBundle(options: { readonly signal: AbortSignal }): Promise<readonly string[]> {
+    const { mount, address } = this.#config
+    const what = `the roots of ${mount} at ${address}`
+    const signal = this.#until(options.signal)
+    const ids = await this.#issuers(what, signal)
+    const chains = await Promise.all(ids.map(id => this.#chainOf(id, what, signal)))
+    const roots = selfSignedOf(chains.flat(), { what, remedy: 'Check address and mount' })
+    if (roots.length > 0) return roots
+    throw unusable(
+      { what, remedy: `Import the root beside its intermediates: ${mount}/issuers/import/cert` },
+      'has no root',
+    )
+  }
+
+  /** Open calls reject. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { address } = this.#config
+    this.#closing.abort(
+      new CAError('unavailable', `Cannot ask ${address}: its client is closed.`, { retryable: false }),
+    )
+    await this.#server[Symbol.asyncDispose]()
+  }
+
+  #until(signal: AbortSignal): AbortSignal {
+    const either = AbortSignal.any([signal, this.#closing.signal])
+    either.throwIfAborted()
+    return either
+  }
+
+  get #signPath(): string {
+    const { mount, issuer, role } = this.#config
+    return issuer === undefined ? `${mount}/sign/${role}` : `${mount}/issuer/${issuer}/sign/${role}`
+  }
+
+  /** A lease that was held may have ended on the server's side: then it is logged in anew, once. */
+  async #withToken<T>(
+    request: { readonly tokenFile: string | undefined; readonly signal: AbortSignal },
+    call: (token: string) => Promise<T>,
+  ): Promise<T> {
+    const { token, isHeld } = await untilAborted(this.#tokens.get(request), request.signal)
+    try {
+      return await call(token)
+    } catch (error) {
+      if (!(error instanceof CAError) || error.code !== 'unauthenticated') throw error
+      this.#tokens.forget(request, token)
+      if (!isHeld) throw error
+    }
+    const renewed = await untilAborted(this.#tokens.get(request), request.signal)
+    return call(renewed.token)
+  }
+
+  async #issuers(what: string, signal: AbortSignal): Promise<readonly string[]> {
+    const path = `${this.#config.mount}/issuers?list=true`
+    const found = await this.#server.call({ what, path, tokenRemedy: OPEN_REMEDY, signal })
+    const keys = fieldsOf(found, 'data')['keys']
+    if (!Array.isArray(keys) || !keys.every(key => typeof key === 'string'))
+      throw unusable({ what, remedy: 'Check address and mount' }, 'has no list of issuers')
+    if (keys.length <= MAX_ISSUERS) return keys
+    const remedy = 'Delete those that have ended, or use a mount of their own for workloads'
+    throw unusable({ what, remedy }, `has ${keys.length} issuers, more than ${MAX_ISSUERS}`)
+  }
+
+  /** Empty for an issuer that was removed meanwhile. */
+  async #chainOf(id: string, what: string, signal: AbortSignal): Promise<readonly string[]> {
+    const path = `${this.#config.mount}/issuer/${encodeURIComponent(id)}/json`
+    const found = await this.#server.find({ what, path, tokenRemedy: OPEN_REMEDY, signal })
+    if (!found) return []
+    const { certificate, ca_chain: chain } = fieldsOf(found, 'data')
+    return [certificate, ...listOf(chain)].filter(element => typeof element === 'string')
+  }
+
+  #showWarnings(warnings: unknown, what: string): void {
+    for (const warning of listOf(warnings)) {
+      if (typeof warning !== 'string') continue
+      const text = scrub(warning, [])
+      if (this.#warned.has(text) || this.#warned.size === MAX_WARNINGS) continue
+      this.#warned.add(text)
+      this.#log.warn(`Got ${what}, with a warning: ${text}. Set ttl to what the role allows; this is said once.`)
+    }
+  }
+}
+
+const OPEN_REMEDY = 'Its issuers are readable without a token by default: see what stands between.'
+
+function signingRequest({ identity, ttlSeconds }: CertificateRequest, { pem }: CertificateSigningRequest): object {
+  return {
+    csr: pem,
+    // For a role that does not take names from the CSR (use_csr_sans).
+    uri_sans: identity,
+    exclude_cn_from_sans: true,
+    ttl: `${Math.max(1, Math.round(ttlSeconds))}s`,
+    format: 'pem',
+  }
+}
+
+function issuedCertificate(data: Readonly<Record<string, unknown>>, what: string): IssuedCertificate {
+  const { certificate, ca_chain: issuers, issuing_ca: issuer } = data
+  const answer = { what, remedy: 'Check address, mount and role' }
+  if (typeof certificate !== 'string') throw unusable(answer, 'has no certificate')
+  // Without a chain where the issuer is a root that knows of no other.
+  const others = listOf(issuers).length > 0 ? listOf(issuers) : [issuer]
+  const { chain, roots } = splitChain([certificate, ...others.filter(other => typeof other === 'string')], answer)
+  return { chain, ...(roots.length > 0 && { roots }) }
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
