@@ -209,7 +209,7 @@ test('without watches to be had that is told once, and the polls go on', { skip:
   const core = (file: string) => JSON.stringify(fileURLToPath(new URL(file, import.meta.url)))
   const script = `
     import { WatchedFiles } from ${core('./watched-files.ts')}
-    import { FakeClock } from ${core('./fake-clock.ts')}
+    import { FakeClock } from ${core('../testing/fake-clock.ts')}
     const clock = new FakeClock()
     let looks = 0
     using watched = new WatchedFiles({ clock, onError: ({ code }) => console.log(code) })
