@@ -55,7 +55,11 @@ export async function loadCAForm(ca: Tree | undefined, placeOf: PlaceOf): Promis
   return await loadForm(ca, 'ca', placeOf)
 }
 
+const MISSING =
+  'is missing. Write { plugin: citadel } for a CA such as that of istiod, or { plugin: embedded } to try things out.'
+
 async function loadForm(ca: Tree | undefined, at: string, placeOf: PlaceOf): Promise<CAForm | Refusal> {
+  if (ca === undefined) return refused(at, [MISSING])
   if (!isTreeObject(ca))
     return refused(at, [`${JSON.stringify(ca)} is ${kindOf(ca)}, no mapping. Write plugin under it.`])
   const isolation = isModule('ca', ca['plugin']) ? readIsolation(ca, at) : undefined

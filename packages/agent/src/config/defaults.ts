@@ -11,7 +11,6 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     retry: { min: '500ms', max: '150s' },
     concurrency: 64,
     keyPool: { cpu: 0.25 },
-    ca: {},
     identities: [],
     removal: { grace: '5m' },
     idle: { after: '1h', action: 'renew' },

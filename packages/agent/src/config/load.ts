@@ -13,7 +13,7 @@ import { type ConfigSources, type Layers, readLayers } from './layers.ts'
 import { type Settings, settingsSchema } from './schema.ts'
 
 /** The configuration that the agent runs with. Everything is checked and every path is absolute. */
-export interface Config extends Omit<Settings, 'identities' | 'files' | 'ca'>, EnvironmentSwitches {
+export interface Config extends Omit<Settings, 'identities' | 'ca'>, EnvironmentSwitches {
   readonly identities: readonly ConfiguredIdentity[]
   readonly ca: CASection
 }
@@ -53,9 +53,8 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
   problems.push(...faults.map(fault => ({ ...fault, origin: origin(fault.path) })))
   if (problems.length > 0) throw new ConfigError(problems)
   const { file, digest, warnings } = layers
-  const { files: _, ...rest } = settings
   return {
-    config: { ...rest, ca, identities, ...environmentSwitches(sources.environment) },
+    config: { ...settings, ca, identities, ...environmentSwitches(sources.environment) },
     file,
     digest,
     tree,
@@ -117,8 +116,12 @@ interface ReadCA {
 }
 
 async function readCA(layers: Layers, sources: ConfigSources, problems: ConfigProblem[]): Promise<ReadCA> {
-  const { origin } = layers
-  const refuse = (finding: Finding): void => void problems.push({ ...finding, origin: origin(finding.path) })
+  const { origin, file } = layers
+  const refuse = (finding: Finding): void => {
+    const own = origin(finding.path)
+    // A key that is missing is to be added to the file.
+    problems.push({ ...finding, origin: own.kind === 'default' && file !== undefined ? { kind: 'file', file } : own })
+  }
   const form = await loadCAForm(layers.tree['ca'], path => placeOf(origin(path), sources))
   if ('findings' in form) {
     form.findings.forEach(refuse)

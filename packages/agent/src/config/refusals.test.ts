@@ -44,7 +44,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
   {
     text: 'keyTyp: rsa-2048',
-    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, concurrency, keyPool, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, names, files, admin, health, drain, log.',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, concurrency, keyPool, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, names, admin, health, drain, log.',
   },
   {
     text: 'keyType: rsa-1024',
@@ -354,6 +354,22 @@ test('all faults are told at once, each with its own line', async () => {
   assert.deepEqual(
     lines.map(line => line.split(': ', 2).join(': ')),
     ['livery.yaml:4: ttl', 'livery.yaml:5: retry.min', 'livery.yaml:6: log.levle'],
+  )
+})
+
+test('every unknown key of a mapping is reported, those beside a wrong value too', async () => {
+  const wrong = ['tt', 'drian', 'lgo', 'xyz', 'rotaton', 'concurency']
+  const text = await refusal(`${MINIMAL}${wrong.map(key => `${key}: 1\n`).join('')}ttl: 1\n`)
+  assert.deepEqual(
+    text.split('\n').map(line => line.split(': ', 2)[1]),
+    ['ttl', ...wrong],
+  )
+})
+
+test('a file without ca is named', async () => {
+  assert.equal(
+    await refusal(MINIMAL.replace('ca: { plugin: embedded }\n', '')),
+    'livery.yaml: ca: is missing. Write { plugin: citadel } for a CA such as that of istiod, or { plugin: embedded } to try things out.',
   )
 })
 

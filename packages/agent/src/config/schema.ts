@@ -89,8 +89,7 @@ const keyPool = v.lazy(input =>
 
 const listener = object({ address: hostPort })
 
-/** The whole file but `ca`, whose form its plugin tells, with every default filled in and every path absolute. */
-export const settingsSchema = object({
+const settings = {
   trustDomain,
   keyType,
   ttl: duration({ min: '1s', max: '3650d' }),
@@ -105,7 +104,7 @@ export const settingsSchema = object({
   }),
   concurrency: wholeNumber(1, 10_000),
   keyPool,
-  ca: v.unknown(),
+  ca: v.optional(v.unknown()),
   identities: list(identity),
   removal: object({ grace: duration({ min: '0s', max: '30d' }) }),
   idle: object({ after: duration({ min: '1s', max: '3650d' }), action: oneOf(['renew', 'drop']) }),
@@ -114,9 +113,6 @@ export const settingsSchema = object({
   sharedFolders: list(path),
   sockets: list(socket),
   names: object({ default: nonEmpty, root: nonEmpty }),
-  files: v.optional(
-    leaf(() => new Fault('is not supported yet: this version serves no secrets from files', 'Remove the key')),
-  ),
   admin: object({
     address: listenAddress,
     mode: v.optional(socketMode),
@@ -127,7 +123,12 @@ export const settingsSchema = object({
   health: v.optional(listener),
   drain: duration({ min: '0s', max: '1h' }),
   log: object({ level: oneOf(LOG_LEVELS), format: oneOf(['json', 'pretty']) }),
-})
+}
+
+const FILES = 'is not supported yet: this version serves no secrets from files. Remove the key.'
+
+/** The whole file but `ca`, whose form its plugin tells, with every default filled in and every path absolute. */
+export const settingsSchema = object(settings, key => (key === 'files' ? FILES : undefined))
 
 /** The validated settings: durations in milliseconds, addresses split, paths absolute. */
 export type Settings = v.InferOutput<typeof settingsSchema>

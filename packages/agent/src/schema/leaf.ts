@@ -38,12 +38,21 @@ export function object<const Entries extends v.ObjectEntries>(
   explainUnknown: (key: string) => string | undefined = () => undefined,
 ) {
   const known = Object.keys(entries)
-  return v.strictObject(entries, issue => {
-    const key = issue.path?.at(-1)?.key
-    if (issue.expected === 'never') return explainUnknown(String(key)) ?? unknownKeyText(String(key), known)
-    if (issue.received === 'undefined') return `is missing. Add the key "${String(key)}".`
+  const schema = v.object(entries, issue => {
+    if (issue.received === 'undefined') return `is missing. Add the key "${String(issue.path?.at(-1)?.key)}".`
     return `is ${kindOf(issue.input)}, no mapping. Write ${known.slice(0, 3).join(', ')}${known.length > 3 ? ', …' : ''} under it.`
   })
+  // A strict object of the library would report the first unknown key and keep quiet about the others.
+  const refuse = (key: string) => v.never(explainUnknown(key) ?? unknownKeyText(key, known))
+  return v.lazy((input): typeof schema => {
+    const unknown = isMapping(input) ? Object.keys(input).filter(key => !Object.hasOwn(entries, key)) : []
+    if (unknown.length === 0) return schema
+    return { ...schema, entries: { ...entries, ...Object.fromEntries(unknown.map(key => [key, refuse(key)])) } }
+  })
+}
+
+function isMapping(input: unknown): input is object {
+  return typeof input === 'object' && input !== null && !Array.isArray(input)
 }
 
 /** A list of `item`. */
