@@ -34,6 +34,7 @@ export function testBudget(
     accounts,
     clock: new FakeClock(),
     onIdentityRefused: () => {},
+    onSlowed: () => {},
     onIdle: () => {},
   })
 }

@@ -13,12 +13,22 @@ interface Line {
   readonly [field: string]: unknown
 }
 
-function bench(level: string = 'info'): { readonly log: EventLog; readonly lines: Line[] } & Disposable {
+interface Bench extends Disposable {
+  readonly log: EventLog
+  readonly lines: Line[]
+  /** How many lines of each kind a window of the flood limit kept out. */
+  readonly suppressed: [string, number][]
+  readonly clock: FakeClock
+}
+
+function bench(level: string = 'info'): Bench {
   const lines: Line[] = []
+  const suppressed: [string, number][] = []
   const logger = pino({ level, base: null }, { write: (text: string) => lines.push(JSON.parse(text)) })
   const clock = new FakeClock()
-  const flood = new FloodLimit(clock, () => {})
-  return { log: new EventLog(logger, flood), lines, [Symbol.dispose]: () => flood[Symbol.dispose]() }
+  const flood = new FloodLimit(clock, (kind, count) => suppressed.push([kind, count]))
+  const log = new EventLog(logger, flood)
+  return { log, lines, suppressed, clock, [Symbol.dispose]: () => flood[Symbol.dispose]() }
 }
 
 function record(log: EventLog, name: string, event: LedgerEvent): void {
@@ -100,16 +110,30 @@ test('security events are written at every level, within the flood limit', () =>
     record(at.log, 'n', { kind: 'ca-error', code: 'bad-response', message: 'The fingerprint is another.' })
     record(at.log, 'n', { kind: 'ca-error', code: 'bad-response', message: 'The key is another.' })
     record(at.log, 'n', { kind: 'roots-changed', version: 'v', roots: 2 })
+    at.log.sds({ kind: 'caller-slowed', socket: '/run/a.sock', caller: 'uid 8', streams: 3 })
     at.log.security('log-level-changed', { level }, 'changed')
     assert.deepEqual(
       at.lines.slice(count).map(line => line['channel']),
-      Array(8).fill('security'),
+      Array(9).fill('security'),
       level,
     )
     for (let refusal = 0; refusal < 1_000; refusal++)
       record(at.log, 'n', { kind: 'refused', by: 'x', reason: 'no rule' })
     assert.equal(at.lines.filter(({ event }) => event === 'refused').length, 50)
   }
+})
+
+test('refused names without a line of their own are in the number of lines that were kept out', async () => {
+  using at = bench()
+  const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
+  const stream = { id: 1, method: 'StreamSecrets', connection, node: '', names: 1, openedAt: 0 } as const
+  for (let refusal = 0; refusal < 100; refusal++) {
+    record(at.log, 'n', { kind: 'refused', by: 'x', reason: 'no rule' })
+    at.log.sds({ kind: 'stream-report', stream, report: { kind: 'refused-unnamed' } })
+    at.log.sds({ kind: 'stream-report', stream, report: { kind: 'stale' } })
+  }
+  await at.clock.advance(10_000)
+  assert.deepEqual([at.lines.length, at.suppressed], [50, [['refused', 150]]])
 })
 
 test('other lines follow the level', () => {

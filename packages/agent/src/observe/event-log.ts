@@ -32,6 +32,7 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
 const SECURITY_KINDS: ReadonlySet<string> = new Set([
   'connection-refused',
   'stream-refused',
+  'caller-slowed',
   'socket-superseded',
   'socket-reclaimed',
   'socket-folder-unsafe',
@@ -79,8 +80,10 @@ export class EventLog {
 
   sds(event: SdsEvent): void {
     const line = describeSdsEvent(event)
-    const logger = isSecurityEvent(event.kind) ? this.#security : this.#logger
-    if (line && logger.isLevelEnabled(line.level)) this.#write(logger, line, event.kind)
+    if (!line) return
+    const { kind = event.kind } = line
+    const logger = isSecurityEvent(kind) ? this.#security : this.#logger
+    if (logger.isLevelEnabled(line.level)) this.#write(logger, line, kind)
   }
 
   /** An event of the admin endpoint. */
@@ -115,6 +118,8 @@ export class EventLog {
 }
 
 interface Line {
+  /** Default: the kind of the event. */
+  readonly kind?: LedgerEvent['kind']
   readonly level: Level
   readonly fields: object
   readonly message: string
@@ -132,6 +137,17 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
       const { socket, caller } = event.connection
       const fields = { socket, ...caller, method: event.method, bound: event.bound }
       return { level: 'warn', fields, message: `stream refused: the limit of the ${event.bound} is reached` }
+    }
+    case 'stream-report': {
+      if (event.report.kind !== 'refused-unnamed') return undefined
+      const { socket, caller } = event.stream.connection
+      const message = 'refused, one of more names than are written one by one for a caller'
+      return { kind: 'refused', level: 'warn', fields: { socket, ...caller }, message }
+    }
+    case 'caller-slowed': {
+      const { socket, caller, streams } = event
+      const message = 'requests wait: the caller asks for more than limits.perCaller.requestsPerSecond of the socket'
+      return { level: 'warn', fields: { socket, caller, streams }, message }
     }
     case 'stream-failed':
       return {

@@ -239,11 +239,14 @@ test('what the SDS server tells is counted', async () => {
   bench.metrics.sds.observe({ kind: 'connection-refused', connection, reason: 'not-allowed' })
   bench.metrics.sds.observe({ kind: 'stream-refused', connection, method: 'DeltaSecrets', bound: 'caller' })
   bench.metrics.sds.observe({ kind: 'stream-report', stream, report: { kind: 'stale' } })
+  bench.metrics.sds.observe({ kind: 'stream-report', stream, report: { kind: 'refused-unnamed' } })
+  bench.metrics.sds.observe({ kind: 'caller-slowed', socket: '/run/a.sock', caller: 'uid 7', streams: 3 })
   for (const event of EVERYTHING) bench.metrics.record('n', { time: 0, event })
   const samples = await bench.samples()
   const found = [
     'livery_sds_refused_connections_total{socket="/run/a.sock",reason="not-allowed"}',
     'livery_sds_refused_streams_total{reason="caller"}',
+    'livery_sds_slowed_callers_total{socket="/run/a.sock"}',
     'livery_sds_stale_requests_total',
     'livery_sds_refused_names_total',
     'livery_sds_pushes_total',
@@ -252,7 +255,7 @@ test('what the SDS server tells is counted', async () => {
     'livery_sds_connections{socket="/run/a.sock"}',
     'livery_sds_streams{socket="/run/a.sock"}',
   ].map(name => samples.get(name))
-  assert.deepEqual(found, [1, 1, 1, 1, 1, 1, 1, 2, 5])
+  assert.deepEqual(found, [1, 1, 1, 1, 2, 1, 1, 1, 2, 5])
 })
 
 test('dropped log lines are counted once each', async () => {

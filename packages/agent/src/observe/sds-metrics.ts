@@ -1,6 +1,6 @@
 /** Metrics of the SDS side: what was pushed and how the clients took it. */
 import type { LedgerEvent } from '@livery/core'
-import type { SdsEvent } from '@livery/sds-server'
+import type { SdsEvent, StreamReport } from '@livery/sds-server'
 import { Counter, Gauge, type Registry } from 'prom-client'
 
 /** What the SDS server knows about itself, read at each scrape. */
@@ -11,24 +11,33 @@ export interface SdsSource {
 export class SdsMetrics {
   readonly #byEvent: ReadonlyMap<LedgerEvent['kind'], Counter>
   readonly #stale: Counter
+  readonly #refusedNames: Counter
+  readonly #slowedCallers: Counter<'socket'>
   readonly #refusedConnections: Counter<'socket' | 'reason'>
   readonly #refusedStreams: Counter<'reason'>
 
   constructor(registry: Registry, source: SdsSource) {
     const counter = (name: string, help: string) =>
       new Counter({ name: `livery_sds_${name}_total`, help, registers: [registry] })
+    this.#refusedNames = counter('refused_names', 'Names asked for that the caller may not have, or that nobody knows.')
     this.#byEvent = new Map([
       ['pushed', counter('pushes', 'Secrets sent to a stream.')],
       ['acked', counter('acks', 'Secrets that a client accepted.')],
       ['nacked', counter('nacks', 'Secrets that a client rejected: livery explain NAME tells its reason.')],
       ['no-room', counter('no_room_names', 'Names asked for on demand while maxIdentities were held and in use.')],
-      ['refused', counter('refused_names', 'Names asked for that the caller may not have, or that nobody knows.')],
+      ['refused', this.#refusedNames],
     ])
     this.#stale = counter('stale_requests', 'Requests that answered an older response than the last one.')
     this.#refusedStreams = new Counter({
       name: 'livery_sds_refused_streams_total',
       help: 'Streams over a limit: the share of the socket or of the process, or what one caller may hold.',
       labelNames: ['reason'],
+      registers: [registry],
+    })
+    this.#slowedCallers = new Counter({
+      name: 'livery_sds_slowed_callers_total',
+      help: 'How often requests of a caller waited for its rate (limits.perCaller.requestsPerSecond): once in 10 s while it lasts.',
+      labelNames: ['socket'],
       registers: [registry],
     })
     this.#refusedConnections = new Counter({
@@ -51,7 +60,13 @@ export class SdsMetrics {
     if (event.kind === 'connection-refused') {
       this.#refusedConnections.inc({ socket: event.connection.socket, reason: event.reason })
     } else if (event.kind === 'stream-refused') this.#refusedStreams.inc({ reason: event.bound })
-    else if (event.kind === 'stream-report' && event.report.kind === 'stale') this.#stale.inc()
+    else if (event.kind === 'caller-slowed') this.#slowedCallers.inc({ socket: event.socket })
+    else if (event.kind === 'stream-report') this.#countReport(event.report.kind)
+  }
+
+  #countReport(kind: StreamReport['kind']): void {
+    if (kind === 'stale') this.#stale.inc()
+    else if (kind === 'refused-unnamed') this.#refusedNames.inc()
   }
 }
 

@@ -124,12 +124,19 @@ export class ConnectionGate {
   }
 
   #budgetOf(caller: PeerCredentials | undefined): CallerBudget {
-    const { path, limits, room, accounts, clock, onIdentityRefused } = this.#options
+    const { path, limits, room, accounts, clock, onIdentityRefused, observe } = this.#options
     const account = accounts.of(callerKey(caller, path))
     const present = this.#budgets.get(account)
     if (present) return present
-    const onIdle = () => void this.#budgets.delete(account)
-    const budget = new CallerBudget(account, { limits, socket: room, accounts, clock, onIdentityRefused, onIdle })
+    const budget = new CallerBudget(account, {
+      limits,
+      socket: room,
+      accounts,
+      clock,
+      onIdentityRefused,
+      onSlowed: streams => observe({ kind: 'caller-slowed', socket: path, caller: account.key, streams }),
+      onIdle: () => void this.#budgets.delete(account),
+    })
     this.#budgets.set(account, budget)
     return budget
   }

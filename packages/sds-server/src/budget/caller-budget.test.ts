@@ -75,7 +75,7 @@ test('names over the budget of their caller end their stream, on any socket, and
   await third.next()
 })
 
-test('of refused names the first thousand are reported one by one', async () => {
+test('of refused names the first thousand are reported by name, and all are counted', async () => {
   await using running = await startServer({ limits: { names: 1_000 } })
   const client = running.connect()
   for (let of = 0; of < 3; of++) {
@@ -84,6 +84,9 @@ test('of refused names the first thousand are reported one by one', async () => 
     await stream.next()
   }
   assert.equal(running.source.ledger.size, 1_000)
+  const reports = running.events.flatMap(event => (event.kind === 'stream-report' ? [event.report.kind] : []))
+  const count = (wanted: string) => reports.filter(kind => kind === wanted).length
+  assert.deepEqual([count('refused'), count('refused-unnamed')], [1_000, 1_700])
 })
 
 test('what was charged is given back when all is over', () => {

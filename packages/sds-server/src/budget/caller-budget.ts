@@ -57,6 +57,8 @@ export interface CallerBudgetOptions {
   readonly clock: Clock
   /** Called when an identity found no room. */
   readonly onIdentityRefused: () => void
+  /** As `Pace` has it. */
+  readonly onSlowed: (streams: number) => void
   /** Called when nothing of this socket is held any more. */
   readonly onIdle: () => void
 }
@@ -93,8 +95,9 @@ export class CallerBudget {
     this.#socket = options.socket
     this.#process = options.accounts
     this.#clock = options.clock
+    const { clock, onSlowed } = options
     const perSecond = options.limits.requestsPerSecond
-    this.pace = { clock: options.clock, rate: { perSecond, burst: REQUEST_BURST_SECONDS * perSecond } }
+    this.pace = { clock, rate: { perSecond, burst: REQUEST_BURST_SECONDS * perSecond }, onSlowed }
     this.#onIdle = options.onIdle
     this.#onIdentityRefused = options.onIdentityRefused
   }

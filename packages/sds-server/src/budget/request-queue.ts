@@ -12,6 +12,8 @@ export interface RequestReader {
 export interface Pace {
   readonly clock: Clock
   readonly rate: Rate
+  /** Called when the rate holds so many streams back, at most every 10 s for one caller. */
+  onSlowed(streams: number): void
 }
 
 /** Of each turn of the event loop for one caller: what another one waits for it. The kernel's part of the answers comes on top. */
@@ -22,6 +24,8 @@ const MAX_REQUESTS = 1_024
 const WATCHED_REQUESTS = 16
 /** How often a caller over its rate is let go on. */
 const WAKES_PER_SECOND = 100
+/** How often a caller that its rate holds back is reported. */
+const REPORT_MS = 10_000
 
 /**
  * First come, first served, one request of each stream at a time. A stream that waits is not read, so that the windows of HTTP/2
@@ -38,6 +42,7 @@ export class RequestQueue {
   #turnOf: RequestReader | undefined
   #isWatching = false
   #wake: Disposable | undefined
+  #reportedAt: number | undefined
 
   /** How many streams wait. */
   get size(): number {
@@ -118,11 +123,19 @@ export class RequestQueue {
       this.#watch()
       return
     }
+    this.#reportSlowed(pace, now)
     const some = Math.min(this.#waiting.size, Math.ceil(rate.perSecond / WAKES_PER_SECOND))
     this.#wake = clock.at(now + this.#bucket.waitMs(now, rate, some), () => {
       this.#wake = undefined
       this.#slice()
     })
+  }
+
+  #reportSlowed(pace: Pace, now: number): void {
+    // The clock may have been set back.
+    if (this.#reportedAt !== undefined && Math.abs(now - this.#reportedAt) < REPORT_MS) return
+    this.#reportedAt = now
+    pace.onSlowed(this.#waiting.size)
   }
 
   #stopWake(): void {

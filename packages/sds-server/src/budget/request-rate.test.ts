@@ -58,6 +58,28 @@ test('a caller over its rate waits, on all its sockets together, and gets every 
   assert.ok(!running.events.some(({ kind }) => kind === 'stream-refused' || kind === 'connection-refused'))
 })
 
+test('a caller that its rate holds back is reported at once, and every 10 s while that lasts; one within its rate is not', async () => {
+  const { caller, readPeerCredentials } = callers()
+  const limits = { perCaller: { requestsPerSecond: 10 } }
+  await using running = await startServer({ limits }, { readPeerCredentials })
+  using peer = new RawPeer(running.path)
+  const stream = peer.open()
+  for (let index = 0; index < 250; index++) stream.ask(WEB)
+  await until(() => stream.queued === BURST - OPENING)
+  caller.uid = 2
+  using other = running.connect()
+  const calm = other.sotw()
+  for (let second = 0; second < 25; second++) {
+    calm.ask(WEB)
+    await calm.next()
+    await running.source.clock.advance(1_000)
+  }
+  await until(() => stream.queued === 250)
+  const slowed = running.events.filter(({ kind }) => kind === 'caller-slowed')
+  const event = { kind: 'caller-slowed', socket: running.path, caller: 'uid 1', streams: 1 }
+  assert.deepEqual(slowed, [event, event, event])
+})
+
 test('a first request that waits for the rate of its caller is not late', async () => {
   const { readPeerCredentials } = callers()
   const limits = { perCaller: { requestsPerSecond: 1 } }

@@ -3,7 +3,8 @@ import type { LedgerEvent } from '@livery/core'
 import type { StreamReport } from '../protocol/discovery-protocol.ts'
 import type { StreamInfo } from './sds-event.ts'
 
-type RecordedReport = Exclude<StreamReport, { readonly kind: 'stale' }>
+/** What is about a secret with a name. */
+type RecordedReport = Extract<StreamReport, { readonly name: string }>
 
 /** `peer` as `describePeer` has it. */
 export function toLedgerEvent(report: RecordedReport, peer: string): LedgerEvent {

@@ -55,6 +55,11 @@ export type SdsEvent =
       readonly bound: CallBound
     }
   | { readonly kind: 'stream-report'; readonly stream: StreamInfo; readonly report: StreamReport }
+  /**
+   * A caller asks for more than its `requestsPerSecond`, on all its sockets together: `streams` of them wait. Reported when that
+   * begins, and every 10 s while it lasts.
+   */
+  | { readonly kind: 'caller-slowed'; readonly socket: string; readonly caller: string; readonly streams: number }
   /** A bug: the stream ended with INTERNAL. */
   | { readonly kind: 'stream-failed'; readonly stream: StreamInfo; readonly error: unknown }
   /** The limits of a socket are more than the process can have. Told when the socket opens. */

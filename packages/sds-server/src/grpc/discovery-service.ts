@@ -282,7 +282,7 @@ export class DiscoveryService {
 
   #report(report: StreamReport, stream: StreamInfo, peer: string): void {
     const { source, observe } = this.#options.context
-    if (report.kind !== 'stale') source.record(report.key, toLedgerEvent(report, peer))
+    if ('name' in report) source.record(report.key, toLedgerEvent(report, peer))
     observe({ kind: 'stream-report', stream, report })
   }
 }

@@ -13,10 +13,12 @@ export type StreamReport =
   | ({ readonly kind: 'acked'; readonly version: string } & SecretReference)
   /** `detail` is scrubbed of anything that could be a key. */
   | ({ readonly kind: 'nacked'; readonly version: string; readonly detail: string } & SecretReference)
+  /** A refused name beyond the rate at which refusals of one caller are reported with their name and reason. */
+  | { readonly kind: 'refused-unnamed' }
   /** An ACK or NACK of a response that is not the last one. It is never answered. */
   | { readonly kind: 'stale' }
 
-/** How many refused names of a caller are reported one by one: each is a line in the ledger and the log. */
+/** How many refused names of a caller are reported with their name: each is a line in the ledger and the log. */
 export interface RefusalRate {
   reportsRefusal(): boolean
 }
@@ -127,7 +129,10 @@ export function askAndReport(
   const isNew = !subscriptions.has(name)
   const resolution = subscriptions.ask(name, held)
   if (!isNew && resolution.kind === 'granted') return true
-  if (resolution.kind !== 'granted' && !context.budget.reportsRefusal()) return false
+  if (resolution.kind !== 'granted' && !context.budget.reportsRefusal()) {
+    context.report({ kind: 'refused-unnamed' })
+    return false
+  }
   const escaped = escapePeerName(name)
   const reference = { name: escaped, key: resolution.kind === 'refused' ? escaped : ledgerKey(resolution.secret) }
   if (isNew) context.report({ kind: 'asked', ...reference })
