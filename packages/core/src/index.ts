@@ -79,7 +79,7 @@ export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainP
 export type { FileStoreOptions } from './store/file-store.ts'
 export { FileStore } from './store/file-store.ts'
 export { preparePrivateFolder, readPrivateFile } from './store/private-file.ts'
-export { oneLine, type ScrubOptions, scrub } from './text/scrub.ts'
+export { hideUserinfo, oneLine, type ScrubOptions, scrub } from './text/scrub.ts'
 export type { Clock } from './time/clock.ts'
 export { SystemClock } from './time/clock.ts'
 export { Limit } from './time/limit.ts'

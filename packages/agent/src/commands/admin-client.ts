@@ -1,6 +1,7 @@
 /** Asks the admin endpoint of the agent that runs on this machine. */
 import { type IncomingMessage, request } from 'node:http'
 import { resolve } from 'node:path'
+import { hideUserinfo } from '@livery/core'
 import type { ConfigSources } from '../config/layers.ts'
 import { configFile } from '../config/layers.ts'
 import { loadAdminAddress } from '../config/load.ts'
@@ -66,7 +67,7 @@ async function adminAddress(sources: ConfigSources): Promise<ListenAddress> {
     if (given && 'path' in given) return { path: resolve(sources.workingDirectory, given.path) }
     if (given) return given
     throw new UsageError(
-      `--admin ${JSON.stringify(sources.admin)} is no address. Write host:port, such as 127.0.0.1:15100.`,
+      `--admin ${JSON.stringify(hideUserinfo(sources.admin))} is no address. Write host:port, such as 127.0.0.1:15100.`,
     )
   }
   if (configFile(sources) === undefined) return DEFAULT_ADDRESS

@@ -9,7 +9,7 @@ import {
   jwtTokens,
   listedTokens,
 } from '@livery/ca-plugins/istio-ca-server'
-import { type Clock, SystemClock, trustDomainProblem } from '@livery/core'
+import { type Clock, hideUserinfo, SystemClock, trustDomainProblem } from '@livery/core'
 import { createLogger, type Logger } from '../observe/logger.ts'
 import { parseHostPort } from '../schema/values.ts'
 import { UsageError } from './exit-code.ts'
@@ -41,7 +41,8 @@ export async function serveCA(options: CAOptions, { json }: GlobalOptions, termi
 function checkOptions({ listen, tokens, jwks, issuer }: CAOptions, trustDomain: string): void {
   const problem = trustDomainProblem(trustDomain)
   if (problem !== undefined) throw new UsageError(`trust domain ${JSON.stringify(trustDomain)} ${problem}.`)
-  if (!parseHostPort(listen)) throw new UsageError(`--listen ${JSON.stringify(listen)} is no address. Write host:port.`)
+  if (!parseHostPort(listen))
+    throw new UsageError(`--listen ${JSON.stringify(hideUserinfo(listen))} is no address. Write host:port.`)
   if (tokens === undefined && jwks === undefined) {
     throw new UsageError('nobody could call this CA: name the callers with --tokens or --jwks.')
   }

@@ -1,5 +1,5 @@
 /** The environment variables that Istio's users know, and which keys they set. */
-import type { PrivateKeyFormat } from '@livery/core'
+import { hideUserinfo, type PrivateKeyFormat } from '@livery/core'
 import { ConfigError } from '../schema/config-error.ts'
 import type { Tree } from '../schema/document.ts'
 
@@ -157,6 +157,6 @@ function choose<const T extends string>(
   if (!text) return undefined
   const choice = choices.find(candidate => candidate === text)
   if (choice !== undefined) return choice
-  const problem = `${JSON.stringify(text)} is none of ${choices.join(', ')}. Write one of these, or unset it.`
+  const problem = `${JSON.stringify(hideUserinfo(text))} is none of ${choices.join(', ')}. Write one of these, or unset it.`
   throw new ConfigError([{ origin: { kind: 'environment', variable, text }, path: '', text: problem }])
 }

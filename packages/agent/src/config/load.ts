@@ -1,5 +1,6 @@
 /** The one way to a checked configuration. */
 import { join } from 'node:path'
+import { hideUserinfo } from '@livery/core'
 import * as v from 'valibot'
 import type { PluginPlace } from '../plugin/load-plugin.ts'
 import { ConfigError, type ConfigProblem, type Finding, type Origin } from '../schema/config-error.ts'
@@ -163,8 +164,8 @@ function toProblem(
 /** The value as it was written; `undefined` where it says nothing. */
 function shownValue(input: unknown, from: Origin): string | undefined {
   if (input === null || input === undefined) return undefined
-  if (from.kind === 'environment') return JSON.stringify(from.text)
-  const json = JSON.stringify(input)
+  if (from.kind === 'environment') return JSON.stringify(hideUserinfo(from.text))
+  const json = JSON.stringify(input, (_, value: unknown) => (typeof value === 'string' ? hideUserinfo(value) : value))
   return json.length > 120 ? `${json.slice(0, 120)}…` : json
 }
 

@@ -1,4 +1,5 @@
 /** The effective configuration as YAML, each value with where it came from. */
+import { hideUserinfo } from '@livery/core'
 import { Document, isMap, isScalar, isSeq } from 'yaml'
 import { formatOrigin, type Origin } from '../schema/config-error.ts'
 import { childPath, isTreeObject, type Tree } from '../schema/document.ts'
@@ -47,7 +48,8 @@ function comment(node: unknown, path: string, origin: (path: string) => Origin):
 function masked({ tree, isSecret }: LoadedConfig): Tree {
   const visit = (value: Tree, path: string): Tree => {
     if (Array.isArray(value)) return value.map((item, index) => visit(item, childPath(path, index)))
-    if (!isTreeObject(value)) return isSecret(path) ? '***' : value
+    if (isSecret(path) && !isTreeObject(value)) return '***'
+    if (!isTreeObject(value)) return typeof value === 'string' ? hideUserinfo(value) : value
     return Object.fromEntries(Object.entries(value).map(([key, child]) => [key, visit(child, childPath(path, key))]))
   }
   return visit(tree, '')

@@ -4,9 +4,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { inspect } from 'node:util'
 import fc from 'fast-check'
 import { ConfigError } from '../schema/config-error.ts'
 import { loadConfig } from './load.ts'
+import { configJson, printConfig } from './print.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -334,6 +336,53 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
 ]
 
 for (const { text, replaces, says } of REFUSALS) {
+  const USERINFO =
+    'has an "@". Leave a user name, password or token out of an address, and write an "@" of its path as %40.'
+
+  test('a password in an address is refused, wherever it is written, and in no text', async () => {
+    const texts = await Promise.all(
+      [
+        'plugin: citadel, rootCert: system, address: "https://user:hunter2@ca.example:15012"',
+        'plugin: citadel, rootCert: system, address: "https://hunter2@ca.example:15012"',
+        'plugin: citadel, rootCert: system, address: "user:hunter2@ca.example:15012"',
+        'plugin: google-ca, service: mesh-ca, endpoint: "user:hunter2@meshca.example:443"',
+        'plugin: vault, mount: pki, role: web, address: "https://user:hunter/2@vault.example"',
+        'plugin: step-ca, address: "https://user:hunter2@ca.example", fingerprint: "00"',
+        'plugin: spiffe, address: "tcp://user:hunter2@127.0.0.1:8081"',
+        'plugin: citadel, rootCert: system, address: "ca:1", credentials: { source: sts, endpoint: "https://user:hunter2@sts.example" }',
+        'plugin: citadel, rootCert: system, address: "ca:1", credentials: { source: gce-metadata, address: "http://user:hunter2@metadata" }',
+        'plugin: failover, cas: [{ plugin: citadel, rootCert: system, address: "https://user:hunter2@ca.example:15012" }]',
+      ].map(async (ca, index) => {
+        const path = join(directory, `userinfo-${index}.yaml`)
+        writeFileSync(path, MINIMAL.replace('{ plugin: embedded }', `{ ${ca} }`))
+        const refused = loadConfig({ file: path, environment: {}, workingDirectory: '/elsewhere', terminal: false })
+        const error: unknown = await refused.catch(reason => reason)
+        assert.ok(error instanceof ConfigError, ca)
+        assert.match(error.message, /address|endpoint/, ca)
+        return inspect(error, { depth: 9 })
+      }),
+    )
+    assert.ok(texts.filter(text => text.includes(USERINFO)).length >= 7, texts.join('\n'))
+    for (const text of texts) assert.doesNotMatch(text, /hunter/)
+  })
+
+  test('a password in an address of a variable is refused and in no text, and in none that shows the configuration', async () => {
+    const sources = { file, workingDirectory: '/elsewhere', terminal: false }
+    writeFileSync(file, MINIMAL.replace('ca: { plugin: embedded }\n', ''))
+    const environment = { CA_ADDR: 'https://user:hunter2@ca.example:15012', CA_PROVIDER: 'https://user:hunter2@ca' }
+    const error: unknown = await loadConfig({ ...sources, environment }).catch(reason => reason)
+    assert.ok(error instanceof ConfigError)
+    assert.doesNotMatch(error.message, /hunter/)
+    // Whatever a plugin does with its text.
+    const ca =
+      '{ plugin: step-ca, address: "https://ca.example", rootCert: system, provisioner: "https://user:hunter2@idp", jwkFile: key.json }'
+    writeFileSync(file, MINIMAL.replace('{ plugin: embedded }', ca))
+    const loaded = await loadConfig({ ...sources, environment: {} })
+    const shown = printConfig(loaded) + JSON.stringify(configJson(loaded))
+    assert.match(shown, /https:\/\/\[secret\]@idp/)
+    assert.doesNotMatch(shown, /hunter/)
+  })
+
   test(`refused: ${replaces === undefined ? text : `${text} for ${replaces}`}`, async () => {
     const written = replaces === undefined ? `${MINIMAL}${text}\n` : MINIMAL.replace(replaces, text)
     assert.equal(await refusal(written), says)

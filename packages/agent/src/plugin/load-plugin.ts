@@ -1,5 +1,5 @@
 /** From what the configuration names to a plugin: one that is built in, or a module. */
-import type { CAPlugin, CredentialPlugin } from '@livery/core'
+import { type CAPlugin, type CredentialPlugin, hideUserinfo } from '@livery/core'
 import type { Tree, TreeObject } from '../schema/document.ts'
 import { kindOf, nearest } from '../schema/leaf.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from './built-in-plugins.ts'
@@ -86,7 +86,7 @@ async function load<Plugin extends object>(
   const hint = near === undefined ? '' : ` Did you mean the built-in ${near}?`
   const isBare = /^[A-Za-z0-9_-]+$/.test(name)
   const start = isBare
-    ? `${JSON.stringify(name)} is none of the built-in ${names.join(', ')}, and`
-    : JSON.stringify(name)
+    ? `${JSON.stringify(hideUserinfo(name))} is none of the built-in ${names.join(', ')}, and`
+    : JSON.stringify(hideUserinfo(name))
   return { faults: loaded.faults.map(fault => `${start} ${fault}${hint}`) }
 }

@@ -16,7 +16,7 @@ import {
 } from '@livery/core'
 import { jsonObject } from '../answers/json-object.ts'
 import { scrub } from '../answers/scrub.ts'
-import { isLoopback } from '../transport/host-port.ts'
+import { isLoopback, userinfoProblem } from '../transport/host-port.ts'
 import { gceMetadata, gceMetadataOptions } from './gce-metadata.ts'
 import { exchange, type HttpAnswer } from './http-exchange.ts'
 import { accessTokenOf } from './token-answer.ts'
@@ -193,6 +193,8 @@ function mayPass(error: unknown): boolean {
 }
 
 function endpointProblem(endpoint: string): string | undefined {
+  const userinfo = userinfoProblem(endpoint)
+  if (userinfo !== undefined) return userinfo
   if (!URL.canParse(endpoint)) return 'is no URL. Write it like https://sts.googleapis.com/v1/token'
   const { protocol, hostname } = new URL(endpoint)
   if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname.replace(/[[\]]/g, '')))) return undefined

@@ -1,4 +1,5 @@
 /** `host:port`, as addresses are written in the configuration. */
+import { hideUserinfo } from '@livery/core'
 
 export interface HostPort {
   /** An IPv6 address without its brackets. */
@@ -10,14 +11,21 @@ export interface HostPort {
 export function parseHostPort(field: string, text: string): HostPort {
   const parsed = readHostPort(text)
   if (parsed) return parsed
-  throw new TypeError(`Cannot use ${field} ${JSON.stringify(text.slice(0, 256))}: it ${NO_HOST_PORT}.`)
+  const shown = JSON.stringify(hideUserinfo(text).slice(0, 256))
+  throw new TypeError(`Cannot use ${field} ${shown}: it ${userinfoProblem(text) ?? NO_HOST_PORT}.`)
 }
 
 /** Why `text` is no address to call, as the `problem` of an option; `undefined` if it is one. */
 export function hostPortProblem(text: string): string | undefined {
   const parsed = readHostPort(text)
-  if (!parsed) return NO_HOST_PORT
+  if (!parsed) return userinfoProblem(text) ?? NO_HOST_PORT
   return parsed.port === 0 ? 'has port 0, which cannot be called. Name the port of the CA' : undefined
+}
+
+/** Why an address cannot be used that could have a user name or a password in it, as the `problem` of an option. */
+export function userinfoProblem(address: string): string | undefined {
+  if (!address.includes('@')) return undefined
+  return 'has an "@". Leave a user name, password or token out of an address, and write an "@" of its path as %40'
 }
 
 const NO_HOST_PORT = 'is not of the form "host:port". Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6'

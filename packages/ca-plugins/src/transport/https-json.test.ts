@@ -193,8 +193,9 @@ test('an address is https, or http on loopback, and nothing more', () => {
   for (const [bad, problem] of [
     ['localhost:8443', /is no URL. Write it like https/],
     ['http://ca.example', /unencrypted. Use https/],
-    ['https://me:secret@ca.example', /Leave the rest out/],
-    ['https://:secret@ca.example', /Leave the rest out/],
+    ['https://me:secret@ca.example', /^has an "@". Leave a user name/],
+    ['https://:secret@ca.example', /^has an "@"/],
+    ['https://me:sec/ret@ca.example', /^has an "@"/],
     ['https://ca.example/?x=1', /Leave the rest out/],
     ['ca', /is no URL/],
   ] as const)

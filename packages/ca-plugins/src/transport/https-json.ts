@@ -6,7 +6,7 @@ import { jsonObject } from '../answers/json-object.ts'
 import { scrub } from '../answers/scrub.ts'
 import { MAX_PIECES, readBoundedStream } from './bounded-body.ts'
 import { type Connection, CurrentConnection } from './current-connection.ts'
-import { isLoopback } from './host-port.ts'
+import { isLoopback, userinfoProblem } from './host-port.ts'
 
 export interface HttpsJsonOptions {
   /** Begins with `https://`, or on loopback `http://`; paths are taken from it. */
@@ -179,11 +179,12 @@ export function retryAfterOf({ headers }: JsonAnswer, clock: Clock): number | un
 
 /** Why `address` cannot be used, as the `problem` of an option. */
 export function addressProblem(address: string): string | undefined {
+  const userinfo = userinfoProblem(address)
+  if (userinfo !== undefined) return userinfo
   // `localhost:9000` parses too, with the scheme `localhost`.
   if (!/^\w+:\/\//.test(address) || !URL.canParse(address)) return 'is no URL. Write it like https://ca.example:8443'
-  const { protocol, hostname, search, hash, username, password } = new URL(address)
-  if (search !== '' || hash !== '' || username !== '' || password !== '')
-    return 'has more than host, port and path. Leave the rest out'
+  const { protocol, hostname, search, hash } = new URL(address)
+  if (search !== '' || hash !== '') return 'has more than host, port and path. Leave the rest out'
   if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname.replace(/[[\]]/g, '')))) return undefined
   return 'would send tokens unencrypted. Use https'
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CAError } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
-import { oneLine, scrub } from './scrub.ts'
+import { hideUserinfo, oneLine, scrub } from './scrub.ts'
 
 const BASE64 = 'MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj'
 
@@ -18,6 +18,8 @@ test('nothing that looks like a credential is left', () => {
     ['client_secret=hunter2 x', 'client_secret=[secret] x'],
     ['{"access_token":"abc","x":1}', '{"access_token=[secret]","x":1}'],
     ['https://user:hunter2@ca.example/x', 'https://[secret]@ca.example/x'],
+    ['https://hunter2@ca.example/x', 'https://[secret]@ca.example/x'],
+    ['at "https://user:hun/t@er2@ca.example/x"', 'at "https://[secret]@ca.example/x"'],
     [`-----BEGIN EC PRIVATE KEY-----\n${BASE64}\n-----END EC PRIVATE KEY-----\nx`, '[private key] x'],
     [`-----BEGIN PRIVATE KEY-----\n${BASE64}`, '[private key]'],
     [`-----BEGIN CERTIFICATE-----\n${BASE64}\n-----END CERTIFICATE----- x`, '[PEM] x'],
@@ -32,9 +34,36 @@ test('what a reader needs is left: identities, paths, hashes and sentences', () 
     'spiffe://cluster.local/ns/default/sa/a-service-account-with-a-very-long-name-0123456789',
     '/etc/livery/a/rather/long/path/to/some/certificate-of-a-ca-2026.pem: the tokenFile is missing',
     'sha256 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+    'https://ca.example:8443/accounts/web@project.example:sign',
+    'https://ca.example/accounts/web@project.example:sign',
     'token: expired. Basic constraints of the CA are missing',
   ])
     assert.equal(scrub(text), text)
+})
+
+test('of an address what stands before its host is hidden, and of other values nothing', () => {
+  const addresses = [
+    ['https://user:hunter2@ca.example:8443/x', 'https://[secret]@ca.example:8443/x'],
+    ['https://hunter2@ca.example', 'https://[secret]@ca.example'],
+    ['//user:hunter2@ca.example', '//[secret]@ca.example'],
+    ['https://user:hunter2 /?#@"ca@[::1]:8443', 'https://[secret]@[::1]:8443'],
+    ['https://user:12/hunter@ca.example', 'https://[secret]@ca.example'],
+    ['user:hunter2@ca.example', '[secret]@ca.example'],
+    ['hunter2@ca.example:15012', '[secret]@ca.example:15012'],
+  ] as const
+  for (const [value, shown] of addresses) assert.equal(hideUserinfo(value), shown)
+  for (const value of [
+    'https://ca.example:8443/v1',
+    'ca.example:15012',
+    'unix:///run/spire@1/agent.sock',
+    'unix:/run/livery@1.sock',
+    '/etc/livery/web@1:2.pem',
+    'web@project.iam.example',
+  ])
+    assert.equal(hideUserinfo(value), value)
+  const started = performance.now()
+  for (const part of ['//', '//a', ':', 'a:']) hideUserinfo(`${part.repeat(1_000_000 / part.length)}@`)
+  assert.ok(performance.now() - started < 1_000)
 })
 
 test('it is one line without control characters, directions and halves of characters', () => {

@@ -24,7 +24,7 @@ const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
   [/\bhv[sbr]\.[\w-]{20,}/g, '[token]'],
   [/(password|passwd|passphrase)(["']?) ?[=:] ?["']?[^\s"',;&}]+/gi, '$1$2=[secret]'],
   [/(secret|token|api[_-]?key|private[_-]?key)(?:=["']?|["'] ?: ?["'])[^\s"',;&}]+/gi, '$1=[secret]'],
-  [/:\/\/[^\s/@:]+:[^\s/@]+@/g, '://[secret]@'],
+  [/:\/\/[^\s/@:"']+(?::(?!\d{1,5}[/?#])[^\s"']{0,256})?@/g, '://[secret]@'],
 ]
 
 /**
@@ -44,6 +44,20 @@ export function scrub(thrown: unknown, { secrets = [], maxLength = MAX_TEXT }: S
     .slice(0, maxLength)
     .replace(/\p{Cs}$/u, '')
     .trimEnd()
+}
+
+/**
+ * One value of a configuration without the user name, password or token that stands before the host of an address. Where
+ * it is not clear what is which, more is hidden: a password may have any character, also where it should be encoded.
+ */
+export function hideUserinfo(value: string): string {
+  const end = value.lastIndexOf('@')
+  if (end === -1) return value
+  const before = value.slice(0, end)
+  const authority = /(?<!\/)\/\/(?!\/)/.exec(before)
+  if (authority) return `${before.slice(0, authority.index)}//[secret]${value.slice(end)}`
+  const isAddress = /^[^\s/:@]+:(?!\/)/.test(before) || /:\d+\/?$/.test(value)
+  return isAddress ? `[secret]${value.slice(end)}` : value
 }
 
 /** The text on one line, as a terminal can print it: nothing in it moves the cursor or turns the direction of writing. */

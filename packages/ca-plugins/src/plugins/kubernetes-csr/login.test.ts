@@ -250,6 +250,7 @@ test('a kubeconfig that cannot be used is unavailable, says why, and is read aga
     [good.replace('"current-context":"x"', '"current-context":"y"'), /it has no context y, only x/],
     [good.replace('"cluster":"c"', '"cluster":"d"'), /its context x names no cluster of it/],
     [good.replace('"user":"u"', '"user":"v"'), /its context x names no user of it/],
+    [good.replace('https://', 'https://user:hunter2@'), /the server of its context x has an "@"(?!.*hunter)/],
   ] as const) {
     await replaceFile(kubeconfig, text)
     await refused(reason)

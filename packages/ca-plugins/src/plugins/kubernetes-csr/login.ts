@@ -3,6 +3,7 @@ import { dirname } from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
 import { CAError, type PluginLog } from '@livery/core'
 import { ChangingFile } from '../../files/changing-file.ts'
+import { userinfoProblem } from '../../transport/host-port.ts'
 import type { KubernetesLibrary } from './client-library.ts'
 
 /** An API server and a user, with what their files hold in place of the files' names. */
@@ -104,6 +105,8 @@ export class LoginFiles {
     const cluster = config.getCurrentCluster()
     const user = config.getCurrentUser()
     if (!cluster || !user) throw this.#unusable(`its context ${context} names no ${cluster ? 'user' : 'cluster'} of it`)
+    const problem = userinfoProblem(cluster.server)
+    if (problem !== undefined) throw this.#unusable(`the server of its context ${context} ${problem}`)
     return [cluster, user]
   }
 
