@@ -1,13 +1,14 @@
 /** The public names of `@livery/sds-server`. */
 
 export type { CallerRule, SocketAccess } from './access/access.ts'
+export type { GivenLimits, SocketLimits } from './budget/socket-limits.ts'
 export type { ConnectionInfo, RefusedConnection, SdsEvent, SdsMethod, StreamInfo } from './events/sds-event.ts'
 export type { StreamReport } from './protocol/discovery-protocol.ts'
 export type { WellKnownNames } from './protocol/resource-name.ts'
 export type { SecretSource } from './protocol/secret-source.ts'
 export type { SdsServerOptions } from './sds-server.ts'
 export { createSdsServer, type SdsServer } from './sds-server.ts'
-export type { AccessConfig, SocketConfig, SocketLimits, SocketStatus } from './sds-socket.ts'
+export type { AccessConfig, SocketConfig, SocketStatus } from './sds-socket.ts'
 export { descriptorOf } from './socket/peer-descriptor.ts'
 export type { SdsServerErrorCode } from './socket/sds-server-error.ts'
 export { SdsServerError } from './socket/sds-server-error.ts'

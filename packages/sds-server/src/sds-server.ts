@@ -1,6 +1,7 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
 import type { Clock, ReadPeerCredentials } from '@livery/core'
 import { CallerAccounts, defaultProcessBytes } from './budget/caller-account.ts'
+import { DEFAULT_DRAIN_MS, DEFAULT_LIMITS, DEFAULT_NAMES } from './defaults.ts'
 import type { SdsEvent, StreamInfo } from './events/sds-event.ts'
 import type { SdsContext } from './grpc/sds-context.ts'
 import { TurnQueue } from './grpc/turn-queue.ts'
@@ -8,7 +9,7 @@ import { MessageComposer } from './protocol/discovery-message.ts'
 import type { WellKnownNames } from './protocol/resource-name.ts'
 import { deltaEncoder, sotwEncoder } from './protocol/secret-encoding.ts'
 import type { SecretSource } from './protocol/secret-source.ts'
-import { type AccessConfig, DEFAULT_LIMITS, SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
+import { type AccessConfig, SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
 import type { AcceptWaiting } from './socket/accept-connections.ts'
 import { descriptorShortage, readDescriptorLimit } from './socket/descriptor-limit.ts'
 import { SdsServerError } from './socket/sds-server-error.ts'
@@ -188,13 +189,13 @@ export class SdsServer implements AsyncDisposable {
 
 /** Resolves when every socket listens; rejects with an `SdsServerError`, and then none does. */
 export async function createSdsServer(options: SdsServerOptions): Promise<SdsServer> {
-  const server = new SdsServer(createContext(options), options.drainMs ?? 5_000)
+  const server = new SdsServer(createContext(options), options.drainMs ?? DEFAULT_DRAIN_MS)
   await server.listenAll(options.sockets, options.signal)
   return server
 }
 
 function createContext(options: SdsServerOptions): SdsContext {
-  const names = options.names ?? { default: 'default', root: 'ROOTCA' }
+  const names = options.names ?? DEFAULT_NAMES
   if (names.default === names.root) {
     throw new SdsServerError(
       'invalid-config',

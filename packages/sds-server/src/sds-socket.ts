@@ -2,9 +2,10 @@
 import { type ConnectionInjector, Server, ServerCredentials, type ServerOptions } from '@grpc/grpc-js'
 import { AccessPolicy, type SocketAccess } from './access/access.ts'
 import { ConnectionGate } from './access/connection-gate.ts'
-import type { PerCallerLimits, SocketRoom } from './budget/caller-budget.ts'
+import type { SocketRoom } from './budget/caller-budget.ts'
 import { DeadlineQueue } from './budget/deadline-queue.ts'
 import { SharedLimit } from './budget/shared-limit.ts'
+import { type GivenLimits, readLimits, type SocketLimits } from './budget/socket-limits.ts'
 import type { StreamInfo } from './events/sds-event.ts'
 import { DiscoveryService, SDS_PATHS, SDS_SERVICE } from './grpc/discovery-service.ts'
 import { HEALTH_PATHS, HealthService } from './grpc/health-service.ts'
@@ -12,19 +13,6 @@ import type { SdsContext } from './grpc/sds-context.ts'
 import { http2ServerOf, limitHeaders, SessionGuard } from './grpc/session-guard.ts'
 import { SdsServerError } from './socket/sds-server-error.ts'
 import { SocketFile } from './socket/socket-file.ts'
-
-export interface SocketLimits {
-  /** Connections at once, of which a caller gets at most as many as it leaves free. Default: 20,000. */
-  readonly connections: number
-  /** Streams and fetches at once, on all connections together, shared in the same way. Default: 40,000. */
-  readonly streams: number
-  /** Names on one stream. Default: 1,000. */
-  readonly names: number
-  /** One request. Envoy's first is 61 kB and grows with each release. Default: 262,144. */
-  readonly messageBytes: number
-  /** What each caller may hold, on all sockets together. */
-  readonly perCaller: PerCallerLimits
-}
 
 /** What may change while it is open. */
 export interface AccessConfig extends SocketAccess {
@@ -39,7 +27,7 @@ export interface SocketConfig extends AccessConfig {
   readonly owner?: number
   /** Numeric; default: that of the process. */
   readonly group?: number
-  readonly limits?: Partial<Omit<SocketLimits, 'perCaller'>> & { readonly perCaller?: Partial<PerCallerLimits> }
+  readonly limits?: GivenLimits
 }
 
 /** `superseded`: another server has the path, and the connections of this one go on. */
@@ -50,21 +38,6 @@ export interface SocketStatus {
   readonly streams: number
 }
 
-export const DEFAULT_LIMITS: SocketLimits = {
-  connections: 20_000,
-  streams: 40_000,
-  names: 1_000,
-  messageBytes: 262_144,
-  perCaller: {
-    connections: 10_000,
-    streams: 20_000,
-    names: 50_000,
-    requestsPerSecond: 10_000,
-    bytes: 536_870_912,
-    identities: 10_000,
-    identitiesPerMinute: 1_000,
-  },
-}
 const PATHS = new Set([...SDS_PATHS, ...HEALTH_PATHS])
 /** Health checks have room of their own, so that a socket full of streams still answers them, and they never fill it. */
 const MAX_HEALTH_CALLS = 2_000
@@ -98,7 +71,7 @@ export class SdsSocket {
 
   /** Throws an `SdsServerError` (`invalid-config`); nothing is on the disk yet. */
   constructor(config: SocketConfig, context: SdsContext) {
-    const limits = readLimits(config)
+    const limits = readLimits(config.limits, config.path)
     this.maxConnections = limits.connections
     this.#config = config
     this.#context = context
@@ -241,21 +214,6 @@ function createPolicy(config: AccessConfig, { source, names, readPeerCredentials
     `Cannot use callers on ${config.path}: telling callers apart needs the native addon, which is not there; ` +
       'build it (npm run native), or give each workload a socket of its own with a mode and owner',
   )
-}
-
-function readLimits(config: SocketConfig): SocketLimits {
-  const perCaller = { ...DEFAULT_LIMITS.perCaller, ...config.limits?.perCaller }
-  const limits = { ...DEFAULT_LIMITS, ...config.limits, perCaller }
-  const { perCaller: _, ...own } = limits
-  const inCaller = Object.entries(perCaller).map(([name, value]) => [`perCaller.${name}`, value] as const)
-  for (const [name, value] of [...Object.entries(own), ...inCaller]) {
-    if (Number.isSafeInteger(value) && value > 0) continue
-    throw new SdsServerError(
-      'invalid-config',
-      `Cannot use limits.${name} ${value} on ${config.path}: give a whole number above 0`,
-    )
-  }
-  return limits
 }
 
 function roomOf({ connections, streams }: SocketLimits): SocketRoom {

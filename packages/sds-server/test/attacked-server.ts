@@ -1,16 +1,14 @@
 /** A server in a process of its own, whose memory a test measures while it is attacked. Its callers have the uid that the test sets. */
 import { readFileSync } from 'node:fs'
 import { SystemClock } from '@livery/core'
+import type { GivenLimits } from '../src/budget/socket-limits.ts'
 import { createSdsServer } from '../src/sds-server.ts'
-import type { SocketLimits } from '../src/sds-socket.ts'
 import { MemorySource } from './memory-source.ts'
 import { NEVER_ISSUED, WEB } from './running-server.ts'
 
 export interface AttackedOptions {
   readonly path: string
-  readonly limits: Partial<Omit<SocketLimits, 'perCaller'>> & {
-    readonly perCaller?: Partial<SocketLimits['perCaller']>
-  }
+  readonly limits: GivenLimits
   /** Bytes of comment in the trust bundle. */
   readonly padding: number
 }

@@ -1,4 +1,5 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
+import { DEFAULT_DRAIN_MS, DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_NAMES } from '@livery/sds-server/defaults'
 import { isTreeObject, type Tree, type TreeObject } from '../schema/document.ts'
 
 /** Keys that every configuration has. `log.format` depends on the terminal. */
@@ -17,33 +18,25 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     maxIdentities: 20_000,
     sharedFolders: [],
     sockets: [],
-    names: { default: 'default', root: 'ROOTCA' },
+    names: { ...DEFAULT_NAMES },
     admin: { address: '127.0.0.1:15100' },
-    drain: '5s',
+    drain: `${DEFAULT_DRAIN_MS / 1000}s`,
     log: { level: 'info', format: options.terminal ? 'pretty' : 'json' },
   }
 }
 
-/** What every entry of `sockets`, and the own socket of an identity, has. */
-export const SOCKET_DEFAULTS: TreeObject = {
-  mode: '0660',
-  allow: [],
-  onDemand: false,
-  limits: {
-    connections: 20_000,
-    streams: 40_000,
-    names: 1_000,
-    messageBytes: 262_144,
-    perCaller: {
-      connections: 10_000,
-      streams: 20_000,
-      names: 50_000,
-      requestsPerSecond: 10_000,
-      bytes: 536_870_912,
-      identitiesPerMinute: 1_000,
-    },
-  },
+const { perCaller, ...LIMITS } = DEFAULT_LIMITS
+/** The default of `identities` depends on `maxIdentities`. */
+const { identities: _, ...PER_CALLER } = perCaller
+
+/** The defaults of an identity's own socket, where it is a mapping. */
+export const OWN_SOCKET_DEFAULTS: TreeObject = {
+  mode: `0${DEFAULT_MODE.toString(8)}`,
+  limits: { ...LIMITS, perCaller: PER_CALLER },
 }
+
+/** The defaults of every entry of `sockets`. */
+export const SOCKET_DEFAULTS: TreeObject = { ...OWN_SOCKET_DEFAULTS, allow: [], onDemand: false }
 
 /** Lays `upper` over `lower`: objects are merged key by key, everything else of `upper` wins whole. */
 export function overlay(lower: Tree | undefined, upper: Tree | undefined): Tree | undefined {

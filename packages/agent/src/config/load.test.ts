@@ -3,7 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
 import { type Config, type LoadedConfig, loadConfig } from './load.ts'
+
+const { identities: _, ...perCaller } = DEFAULT_LIMITS.perCaller
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -117,14 +120,7 @@ log: { level: debug, format: pretty }
           streams: 2,
           names: 3,
           messageBytes: 65_536,
-          perCaller: {
-            connections: 4,
-            streams: 20_000,
-            names: 50_000,
-            requestsPerSecond: 10_000,
-            bytes: 33_554_432,
-            identitiesPerMinute: 1_000,
-          },
+          perCaller: { ...perCaller, connections: 4, bytes: 33_554_432 },
         },
       },
     ],

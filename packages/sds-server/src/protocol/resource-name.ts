@@ -14,11 +14,14 @@ export type ResourceName =
   /** Anything else, with the reason. */
   | { readonly kind: 'unknown'; readonly reason: string }
 
-/** The two names that are configurable. Defaults as Istio and SPIRE have them: `default` and `ROOTCA`. */
+/** The two names that are configurable. */
 export interface WellKnownNames {
   readonly default: string
   readonly root: string
 }
+
+/** As Istio and SPIRE have them. */
+export const DEFAULT_NAMES: WellKnownNames = { default: 'default', root: 'ROOTCA' }
 
 export function parseResourceName(text: string, names: WellKnownNames): ResourceName {
   if (text === names.default) return { kind: 'own-identity' }

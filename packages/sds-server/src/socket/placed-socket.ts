@@ -26,7 +26,7 @@ export interface Listener {
 }
 
 const HAS_PROC = existsSync('/proc/self/fd')
-const DEFAULT_MODE = 0o660
+export const DEFAULT_MODE = 0o660
 /** As much as the kernel takes by default: an Envoy per pod connects at once after a restart. */
 const BACKLOG = 4096
 
