@@ -1,5 +1,7 @@
 /** One socket of the server: its file, its connections, and the gRPC server behind them. */
+
 import { type ConnectionInjector, Server, ServerCredentials, type ServerOptions } from '@grpc/grpc-js'
+import { after } from '@livery/core'
 import { AccessPolicy, type SocketAccess } from './access/access.ts'
 import { ConnectionGate } from './access/connection-gate.ts'
 import type { SocketRoom } from './budget/caller-budget.ts'
@@ -151,7 +153,7 @@ export class SdsSocket {
   /** For identities on demand that found no room: their peers ask once. */
   #reviewLater(): void {
     const { clock } = this.#context
-    this.#review ??= clock.at(clock.now() + REVIEW_MS, () => {
+    this.#review ??= after(clock, REVIEW_MS, () => {
       this.#review = undefined
       this.review()
     })
@@ -200,7 +202,7 @@ export class SdsSocket {
     if (this.#gate.size === 0) return
     const { clock } = this.#context
     const { promise, resolve } = Promise.withResolvers<void>()
-    using _timer = clock.at(clock.now() + timeoutMs, resolve)
+    using _timer = after(clock, timeoutMs, resolve)
     this.#onEmpty = resolve
     await promise
   }

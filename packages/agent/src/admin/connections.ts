@@ -3,7 +3,7 @@
  * connection is never refused for the sake of one that idles, reads slowly or never asks; the oldest of these goes.
  */
 import type { Socket } from 'node:net'
-import type { Clock, PeerCredentials } from '@livery/core'
+import { after, type Clock, type PeerCredentials } from '@livery/core'
 
 /** Those that have not sent the head of their request yet. */
 const MAX_READING = 256
@@ -229,7 +229,7 @@ export class ConnectionPool implements Disposable {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#waitingForRoom.add(resolve)
     gone.addEventListener('abort', () => resolve(), { once: true })
-    using _timer = this.#options.clock.at(this.now() + READING_MS, resolve)
+    using _timer = after(this.#options.clock, READING_MS, resolve)
     await promise
     this.#waitingForRoom.delete(resolve)
   }
@@ -263,7 +263,7 @@ export class ConnectionPool implements Disposable {
 
   #planSweep(): Disposable {
     const { clock } = this.#options
-    return clock.at(clock.now() + SWEEP_MS, () => {
+    return after(clock, SWEEP_MS, () => {
       this.#cutLate()
       this.#sweep = this.size > 0 ? this.#planSweep() : undefined
     })

@@ -1,5 +1,5 @@
 /** Keeps a flood of alike lines out of the log, and says how many it kept out. */
-import type { Clock } from '@livery/core'
+import { after, type Clock } from '@livery/core'
 
 /** Lines of one kind in one window before the rest is only counted. */
 const LINES_PER_WINDOW = 50
@@ -27,7 +27,7 @@ export class FloodLimit implements Disposable {
   allow(kind: string): boolean {
     let window = this.#windows.get(kind)
     if (!window) {
-      window = { lines: 0, end: this.#clock.at(this.#clock.now() + WINDOW_MS, () => this.#endWindow(kind)) }
+      window = { lines: 0, end: after(this.#clock, WINDOW_MS, () => this.#endWindow(kind)) }
       this.#windows.set(kind, window)
     }
     return ++window.lines <= this.#maxLines

@@ -8,7 +8,7 @@ import {
   type PluginOptions,
   SystemClock,
   scrub,
-  untilAborted,
+  withDeadline,
 } from '@livery/core'
 import { isTreeObject, type Tree, type TreeObject } from '../schema/document.ts'
 import { createIsolatedCAClient } from './isolated-ca-client.ts'
@@ -121,13 +121,11 @@ async function withRun<T>(
   { module, clock, signal, late }: Errand,
   use: (peer: Peer<ThreadMethods>, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const deadline = new AbortController()
-  using _timer = clock.at(clock.now() + LOAD_MS, () => deadline.abort(new Error(`${late} within ${LOAD_MS / 1000} s`)))
+  const error = () => new Error(`${late} within ${LOAD_MS / 1000} s`)
   await using run = runPlugin({ module, methods: {}, log: { debug() {} } })
   const { peer } = run
   void run.ended.then(reason => peer.close(new Error(`it ${reason}`)))
-  const used = use(peer, deadline.signal)
-  return await (signal ? untilAborted(used, signal) : used)
+  return await withDeadline({ clock, ms: LOAD_MS, error, ...(signal && { signal }) }, ending => use(peer, ending))
 }
 
 function shownProblem(problem: unknown): string | undefined {

@@ -1,5 +1,5 @@
 /** Keeps the thread or process of a plugin alive: starts it again when it has ended or hangs, later each time. */
-import { CAError, type Clock, type PluginLog, untilAborted } from '@livery/core'
+import { after, backoff, CAError, type Clock, type PluginLog, untilAborted, withDeadline } from '@livery/core'
 import { BoundedLog } from './bounded-log.ts'
 import type { AgentMethods, PluginModule, Start, ThreadMethods } from './messages.ts'
 import type { Peer } from './peer.ts'
@@ -26,8 +26,7 @@ const BEAT_MS = 2_000
 const MAX_MISSED_BEATS = 5
 const CLOSE_MS = 5_000
 /** The pause before it is started again, doubling up to the longest; after a while of good life from the first on. */
-const MIN_PAUSE_MS = 500
-const MAX_PAUSE_MS = 60_000
+const PAUSE = { minMs: 500, maxMs: 60_000 }
 const GOOD_LIFE_MS = 60_000
 
 type State =
@@ -119,11 +118,8 @@ export class PluginSupervisor implements AsyncDisposable {
 
   async #create({ peer }: PluginRun): Promise<string | null> {
     const { clock, start } = this.#options
-    const deadline = new AbortController()
-    using _timer = clock.at(clock.now() + START_MS, () =>
-      deadline.abort(new Error(`it was not ready within ${START_MS / 1000} s`)),
-    )
-    return await peer.call('create', start, deadline.signal)
+    const error = () => new Error(`it was not ready within ${START_MS / 1000} s`)
+    return await withDeadline({ clock, ms: START_MS, error }, signal => peer.call('create', start, signal))
   }
 
   #onCreated(run: PluginRun): void {
@@ -157,7 +153,7 @@ export class PluginSupervisor implements AsyncDisposable {
       () => {}, // it has ended, which is noticed elsewhere
     )
     const { clock } = this.#options
-    this.#state.beat = clock.at(clock.now() + BEAT_MS, () => this.#beat(run, hasAnswered ? 0 : missed + 1))
+    this.#state.beat = after(clock, BEAT_MS, () => this.#beat(run, hasAnswered ? 0 : missed + 1))
   }
 
   /** Only the current run can fail: the end of one that was stopped is no news. */
@@ -169,9 +165,9 @@ export class PluginSupervisor implements AsyncDisposable {
       before.beat[Symbol.dispose]()
       if (clock.now() - before.since >= GOOD_LIFE_MS) this.#failures = 0
     }
-    const pauseMs = Math.min(MIN_PAUSE_MS * 2 ** this.#failures++, MAX_PAUSE_MS)
+    const pauseMs = backoff(++this.#failures, PAUSE)
     const error = new CAError('unavailable', `${what} ${reason}. It is started again within ${pauseMs / 1000} s.`)
-    const timer = clock.at(clock.now() + pauseMs, () => void this.#launch().catch(() => {}))
+    const timer = after(clock, pauseMs, () => void this.#launch().catch(() => {}))
     this.#state = { kind: 'pausing', timer, error }
     log.error(error.message)
     methods.count?.({
@@ -198,12 +194,9 @@ export class PluginSupervisor implements AsyncDisposable {
 
   async #letClose({ peer }: PluginRun): Promise<void> {
     const { clock, log, what } = this.#options
-    const deadline = new AbortController()
-    using _timer = clock.at(clock.now() + CLOSE_MS, () =>
-      deadline.abort(new Error(`it did not close within ${CLOSE_MS / 1000} s`)),
-    )
+    const error = () => new Error(`it did not close within ${CLOSE_MS / 1000} s`)
     try {
-      await peer.call('close', null, deadline.signal)
+      await withDeadline({ clock, ms: CLOSE_MS, error }, signal => peer.call('close', null, signal))
     } catch (error) {
       log.warn(`${what} was stopped without being closed: ${toWire(error).message}.`)
     }

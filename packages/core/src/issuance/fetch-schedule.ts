@@ -7,7 +7,7 @@ import type { Store } from '../contract/store.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
 import { type Activity, isItsOwn, type Managed, type Reason, type Urgency } from '../identity/managed-identity.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
-import { type RetryPolicy, retryDelay } from '../time/backoff.ts'
+import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import type { Learned } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
@@ -19,8 +19,7 @@ import { type Restored, restore } from './restoration.ts'
 import { followTime, MIN_RENEWAL_INTERVAL_MS, overdueTime, placeInWindow, renewalTime } from './rotation.ts'
 
 /** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
-const MIN_PAUSE_MS = 500
-const MAX_PAUSE_MS = 8_000
+const PAUSE = { minMs: 500, maxMs: 8_000 }
 /** So many are read from the store at once: libuv has four threads. */
 const MAX_RESTORING = 8
 
@@ -277,7 +276,7 @@ export class FetchSchedule implements AsyncDisposable {
     else this.#limit.refused(startedAt, now)
     // Requests that were sent before the pause tell nothing new.
     if (code !== 'rate-limited' || startedAt <= this.#pause.since) return
-    const wait = this.#asked(failure) ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(this.#refusals++, 30), MAX_PAUSE_MS)
+    const wait = this.#asked(failure) ?? backoff(++this.#refusals, PAUSE)
     // Nodes that were refused together must not come back together.
     this.#pauseUntil(now + wait * (1 + this.#options.random()))
   }
@@ -306,7 +305,7 @@ export class FetchSchedule implements AsyncDisposable {
   #backoff(managed: Managed, failure: CAError): number {
     const { retry, random } = this.#options
     const failures = failure.retryable ? ++managed.failures : Number.MAX_SAFE_INTEGER
-    return Math.max(retryDelay(failures, retry, random()), this.#asked(failure) ?? 0)
+    return Math.max(backoff(failures, retry, random()), this.#asked(failure) ?? 0)
   }
 
   /** How long the CA asks to wait, within reason: it must not keep a node quiet until its certificates have ended. */

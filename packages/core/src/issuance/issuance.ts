@@ -16,6 +16,7 @@ import type { Issued } from '../identity/issued-certificate.ts'
 import { CertificateSecret } from '../identity/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
+import { after } from '../time/deadline.ts'
 import { untilAborted } from '../time/until-aborted.ts'
 import { summarize } from '../trust/root-reader.ts'
 import type { AcceptedRoot, OfferedRoots, TrustStore } from '../trust/trust-store.ts'
@@ -54,7 +55,7 @@ export interface IssuanceRequest {
  */
 export async function issue(options: IssuanceOptions, request: IssuanceRequest): Promise<Issued> {
   const { signal } = request.controller
-  using _deadline = options.clock.at(options.clock.now() + options.timeoutMs, () =>
+  using _deadline = after(options.clock, options.timeoutMs, () =>
     request.controller.abort(
       new CAError('timeout', `The CA did not answer for ${request.identity} within ${options.timeoutMs} ms`),
     ),

@@ -1,4 +1,5 @@
 /** What a store has kept of an identity, checked as a CA's answer is before it is served. */
+
 import { CAError } from '../contract/ca-client.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
 import type { LedgerEvent } from '../contract/secret-event.ts'
@@ -6,7 +7,7 @@ import { type Store, StoreError } from '../contract/store.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
-import { untilAborted } from '../time/until-aborted.ts'
+import { withDeadline } from '../time/deadline.ts'
 import type { OfferedRoots, TrustStore } from '../trust/trust-store.ts'
 import type { CertificateVerifier } from '../x509/certificate-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
@@ -54,20 +55,20 @@ export async function restore(options: RestorationOptions, identity: SpiffeId): 
   })
 }
 
+function diskIsLate(): Error {
+  return new Error(`the disk did not answer within ${READ_MS} ms`)
+}
+
 async function check(
   { trust, verifier, vault, clock, record }: RestorationOptions,
   identity: SpiffeId,
   source: Restored['source'],
   read: () => Promise<Found | undefined>,
 ): Promise<Restored | undefined> {
-  const deadline = new AbortController()
-  using _ = clock.at(clock.now() + READ_MS, () =>
-    deadline.abort(new Error(`the disk did not answer within ${READ_MS} ms`)),
-  )
   const reading = read()
   let privateKey: SealedKey | undefined
   try {
-    const found = await untilAborted(reading, deadline.signal)
+    const found = await withDeadline({ clock, ms: READ_MS, error: diskIsLate }, () => reading)
     if (!found) return undefined
     const sealed = new SealedKey(vault, found.privateKey)
     privateKey = sealed

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { retryDelay } from '../time/backoff.ts'
 import { overdueTime, phaseOf, placeInWindow, renewalTime } from './rotation.ts'
 
 const policy = { ratio: 0.5, jitter: 0.1 }
@@ -55,16 +54,6 @@ test('an identity keeps its place among the renewals', () => {
   const identity = 'spiffe://cluster.local/ns/default/sa/web'
   assert.equal(phaseOf(identity), phaseOf(identity))
   assert.notEqual(phaseOf(identity), phaseOf('spiffe://cluster.local/ns/default/sa/api'))
-})
-
-test('the wait doubles from half a second to 150 s, each ±20 %', () => {
-  const retry = { minMs: 500, maxMs: 150_000 }
-  assert.deepEqual(
-    [1, 2, 3, 9, 10, 1_000].map(failures => retryDelay(failures, retry, 0.5)),
-    [500, 1_000, 2_000, 128_000, 150_000, 150_000],
-  )
-  assert.equal(retryDelay(1, retry, 0), 400)
-  assert.ok(retryDelay(1, retry, 0.999) <= 600)
 })
 
 test('what is overdue is spread over a tenth of what is left of it, at most ten minutes, and ends before it', () => {

@@ -2,8 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import { open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { retryDelay } from '../time/backoff.ts'
+import { backoff } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
+import { after } from '../time/deadline.ts'
 import { Limit } from '../time/limit.ts'
 import { preparePrivateFolder, readPrivateFile, reasonOf, wipeFile } from './private-file.ts'
 
@@ -121,7 +122,7 @@ export class DurableDirectory implements AsyncDisposable {
     this.#isClosed = true
     this.#retry?.[Symbol.dispose]()
     const late = Promise.withResolvers<void>()
-    using _ = this.#clock.at(this.#clock.now() + FLUSH_MS, () => late.resolve())
+    using _ = after(this.#clock, FLUSH_MS, late.resolve)
     await Promise.race([this.#flush(), late.promise])
     for (const change of [...this.#inWork, ...this.#waiting.values()])
       this.onFailure(
@@ -229,8 +230,7 @@ export class DurableDirectory implements AsyncDisposable {
   #planRetry(): void {
     if (this.#isClosed) return
     this.#retry?.[Symbol.dispose]()
-    const at = this.#clock.now() + retryDelay(++this.#failures, RETRY, 0.5)
-    this.#retry = this.#clock.at(at, () => this.#tryAgain())
+    this.#retry = after(this.#clock, backoff(++this.#failures, RETRY), () => this.#tryAgain())
   }
 
   #tryAgain(): void {

@@ -7,8 +7,14 @@ export interface RetryPolicy {
   readonly maxMs: number
 }
 
-/** Wait before try number `failures` + 1: doubling from `minMs` to `maxMs`, each ±20 % (as ztunnel's manager does). */
-export function retryDelay(failures: number, policy: RetryPolicy, random: number): number {
-  const base = Math.min(policy.minMs * 2 ** Math.min(failures - 1, 30), policy.maxMs)
-  return base * (0.8 + 0.4 * random)
+/** Beyond this the wait has long reached its maximum, and the power would overflow. */
+const MAX_DOUBLINGS = 30
+
+/**
+ * The wait after `failures` failures in a row: it doubles from `minMs` to `maxMs`. `random`, in [0, 1), moves it by up to
+ * 20 % either way, as ztunnel's manager does; without it the wait is exact.
+ */
+export function backoff(failures: number, { minMs, maxMs }: RetryPolicy, random = 0.5): number {
+  const doublings = Math.min(Math.max(failures - 1, 0), MAX_DOUBLINGS)
+  return Math.min(minMs * 2 ** doublings, maxMs) * (0.8 + 0.4 * random)
 }

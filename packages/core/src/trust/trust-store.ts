@@ -10,9 +10,9 @@ import type { Store } from '../contract/store.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../identity/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
-import { type RetryPolicy, retryDelay } from '../time/backoff.ts'
+import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
-import { untilAborted } from '../time/until-aborted.ts'
+import { after, withDeadline } from '../time/deadline.ts'
 import { isListOfText } from '../x509/pem.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
@@ -167,7 +167,7 @@ export class TrustStore implements Disposable {
   schedulePrune(bundle: TrustBundle): void {
     const { clock, settleMs } = this.#options
     if (!bundle.secret || this.#prunes.has(bundle) || this.#closed.signal.aborted) return
-    const timer = clock.at(clock.now() + settleMs, () => {
+    const timer = after(clock, settleMs, () => {
       this.#prunes.delete(bundle)
       if (!bundle.prune(clock.now())) return
       this.#publish(bundle)
@@ -225,7 +225,7 @@ export class TrustStore implements Disposable {
         code,
         message: `The CA did not tell its roots: ${message}`,
       })
-      const at = clock.now() + retryDelay(++this.#failures, this.#options.retry, this.#options.random())
+      const at = clock.now() + backoff(++this.#failures, this.#options.retry, this.#options.random())
       record(`spiffe://${trustDomain}`, { kind: 'retry-planned', at })
       this.#refreshAt(at)
     }
@@ -233,12 +233,8 @@ export class TrustStore implements Disposable {
 
   async #ask(call: (signal: AbortSignal) => Promise<readonly string[]>): Promise<readonly string[]> {
     const { clock, timeoutMs } = this.#options
-    const deadline = new AbortController()
-    using _timer = clock.at(clock.now() + timeoutMs, () =>
-      deadline.abort(new CAError('timeout', `no answer within ${timeoutMs} ms`)),
-    )
-    const signal = AbortSignal.any([deadline.signal, this.#closed.signal])
-    const roots = await untilAborted(call(signal), signal)
+    const error = () => new CAError('timeout', `no answer within ${timeoutMs} ms`)
+    const roots = await withDeadline({ clock, ms: timeoutMs, error, signal: this.#closed.signal }, call)
     if (isListOfText(roots)) return roots
     throw new CAError('bad-response', 'its plugin gave something else than a list of PEM certificates')
   }

@@ -1,5 +1,5 @@
 /** FetchSecrets: one answer to one question, for people with grpcurl and for clients that poll. */
-import type { Clock } from '@livery/core'
+import { after, type Clock } from '@livery/core'
 import type { Connection } from '../access/connection-gate.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { combinedVersion } from '../protocol/discovery-message.ts'
@@ -45,7 +45,7 @@ export async function fetchSecrets(request: DiscoveryRequest, options: FetchOpti
   for (const name of new Set(names))
     if (askAndReport(subscriptions, name, undefined, { budget: connection.budget, report: options.report })) missing++
   if (subscriptions.due < missing) {
-    using _deadline = clock.at(clock.now() + options.waitMs, resolve)
+    using _deadline = after(clock, options.waitMs, resolve)
     options.signal.addEventListener('abort', () => resolve(), { once: true })
     await promise
   }

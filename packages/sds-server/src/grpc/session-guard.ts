@@ -2,7 +2,7 @@
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Server } from '@grpc/grpc-js'
-import type { Clock } from '@livery/core'
+import { after, type Clock } from '@livery/core'
 import type { Connection } from '../access/connection-gate.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
@@ -90,7 +90,7 @@ export class SessionGuard implements Disposable {
   #arm(): void {
     if (this.#sweep) return
     const { clock } = this.#options
-    this.#sweep = clock.at(clock.now() + SWEEP_MS, () => {
+    this.#sweep = after(clock, SWEEP_MS, () => {
       this.#sweep = undefined
       this.#look()
       for (const _ of this.#options.connections()) {

@@ -1,5 +1,5 @@
 /** Tries again what may pass by itself: used-up limits and full disks, but not a missing permission. */
-import type { Clock } from '@livery/core'
+import { type Clock, sleep } from '@livery/core'
 import { systemErrorCode } from './sds-server-error.ts'
 
 const TRIES = 5
@@ -31,11 +31,7 @@ export async function retryTransient<Result>(
     } catch (error) {
       if (tries === TRIES || !isTransient(error)) throw error
     }
-    const { promise, resolve } = Promise.withResolvers<void>()
-    using _timer = clock.at(clock.now() + delay, resolve)
-    signal?.addEventListener('abort', () => resolve(), { once: true })
-    if (!signal?.aborted) await promise
-    signal?.throwIfAborted()
+    await sleep(clock, delay, signal)
   }
 }
 

@@ -5,7 +5,7 @@
 import type { BigIntStats } from 'node:fs'
 import type { Socket } from 'node:net'
 import { dirname } from 'node:path'
-import type { Clock, PeerCredentials, ReadPeerCredentials } from '@livery/core'
+import { after, type Clock, type PeerCredentials, type ReadPeerCredentials } from '@livery/core'
 import { type AcceptWaiting, acceptTogether, failureReporter } from './accept-connections.ts'
 import { describePeer, readListener } from './peer-descriptor.ts'
 import { bindAndPlace, closeListener, isSameFile, type Listener, type PlacementOptions } from './placed-socket.ts'
@@ -94,7 +94,7 @@ export class SocketFile implements AsyncDisposable {
 
   #listening(listener: Listener): State {
     const { clock } = this.#options
-    const watch = clock.at(clock.now() + WATCH_INTERVAL_MS, () => {
+    const watch = after(clock, WATCH_INTERVAL_MS, () => {
       this.#look = this.#lookAtFile(listener)
     })
     return { kind: 'listening', listener, watch }

@@ -1,0 +1,39 @@
+/** Tasks after a while, pauses, and calls that must end in time: by a {@link Clock}, which a test can move. */
+import type { Clock } from './clock.ts'
+import { untilAborted } from './until-aborted.ts'
+
+/** Runs `task` once, `ms` milliseconds from now, as {@link Clock.at} does. */
+export function after(clock: Clock, ms: number, task: () => void): Disposable {
+  return clock.at(clock.now() + ms, task)
+}
+
+/** Resolves after `ms` milliseconds. Rejects with the reason of `signal` as soon as that is aborted. */
+export async function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  using _timer = after(clock, ms, resolve)
+  await (signal ? untilAborted(promise, signal) : promise)
+}
+
+export interface Deadline {
+  readonly clock: Clock
+  /** How long the task may take, milliseconds. */
+  readonly ms: number
+  /** The reason that the call rejects with after that time. */
+  readonly error: () => Error
+  /** Ends the task earlier, with its own reason. */
+  readonly signal?: AbortSignal
+}
+
+/**
+ * Settles as `task` does, or rejects as soon as the time is up or the signal is aborted. The signal that `task` gets is
+ * aborted with the same reason; a task that ignores it goes on unseen.
+ */
+export async function withDeadline<T>(
+  { clock, ms, error, signal }: Deadline,
+  task: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = new AbortController()
+  using _timer = after(clock, ms, () => late.abort(error()))
+  const ending = signal ? AbortSignal.any([signal, late.signal]) : late.signal
+  return await untilAborted(task(ending), ending)
+}
