@@ -1,6 +1,6 @@
 /** Values of command line options, read or refused by name: every error is a `TypeError` that says what to write. */
 
-/** What `parse` makes of the command line of `npm run <script>`; for a wrong one, it is said on stderr. */
+/** The result of `parse` for the command line of `npm run <script>`; reports a wrong one on stderr. */
 export function readOptions<Options>(
   args: readonly string[],
   parse: (args: readonly string[]) => Options | undefined,
@@ -10,7 +10,7 @@ export function readOptions<Options>(
     return parse(args) ?? 'help'
   } catch (error) {
     if (!(error instanceof TypeError)) throw error
-    process.stderr.write(`${script}: ${error.message}\n(npm run ${script} -- --help tells more)\n`)
+    process.stderr.write(`${script}: ${error.message}\n(npm run ${script} -- --help lists the options)\n`)
     return 'wrong'
   }
 }

@@ -63,11 +63,20 @@ export function markdownTable(header: readonly string[], rows: readonly (readonl
   return [line(header), line(header.map(() => '---')), ...rows.map(line)].join('\n')
 }
 
-/** Writes `content` as JSON to `name` in the folder of results. */
-export async function save(name: string, content: unknown): Promise<void> {
-  const folder = new URL('../results/', import.meta.url)
-  await mkdir(folder, { recursive: true })
-  await writeFile(new URL(name, folder), `${JSON.stringify(content, undefined, 2)}\n`)
+/** Where `results/` and `plots/` go: into the tracked folder if the user asked for it, else into one that git ignores. */
+export function outputFolder(tracked: boolean): URL {
+  return new URL(tracked ? '../' : '../../.cache/benchmarks/', import.meta.url)
+}
+
+/** `name` is relative to {@link outputFolder}, such as `results/soak.json`. */
+export async function writeOutput(folder: URL, name: string, text: string): Promise<void> {
+  const file = new URL(name, folder)
+  await mkdir(new URL('.', file), { recursive: true })
+  await writeFile(file, text)
+}
+
+export function prettyJson(content: unknown): string {
+  return `${JSON.stringify(content, undefined, 2)}\n`
 }
 
 export function formatNumber(value: number): string {

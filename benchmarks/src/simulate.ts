@@ -1,6 +1,7 @@
-/** `npm run simulate`: what many nodes do to a CA, and what that does to them. `--help` tells the options. */
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+/** `npm run simulate`: what many nodes do to a CA, and what that does to them. `--help` lists the options. */
+import { readFile } from 'node:fs/promises'
 import { readOptions } from './option-values.ts'
+import { outputFolder, prettyJson, writeOutput } from './report.ts'
 import { findCapacity } from './simulate/capacity.ts'
 import { HELP, parseOptions, type ScenarioName } from './simulate/options.ts'
 import { plotLoad, time, toJson, toTable } from './simulate/report.ts'
@@ -22,8 +23,7 @@ const TITLES: Readonly<Record<Exclude<ScenarioName, 'capacity'>, readonly [title
   outage: ['The CA is away at the worst time', outage],
   skew: ['Wrong clocks', skew],
 }
-const RESULTS = new URL('../results/simulate.json', import.meta.url)
-const PLOTS = new URL('../plots/', import.meta.url)
+const RESULTS = 'results/simulate.json'
 /** So that each takes about a minute. */
 const OWN_SCALE: Readonly<Partial<Record<ScenarioName, number>>> = { outage: 0.25, capacity: 0.1 }
 /** Between two lines of progress, milliseconds of real time. */
@@ -36,23 +36,27 @@ async function main(args: readonly string[]): Promise<number> {
     return 0
   }
   if (options === 'wrong') return 2
+  const folder = outputFolder(options.save)
   for (const name of options.scenarios) {
     const settings = scaled(options.settings, options.scale ?? OWN_SCALE[name] ?? 1)
     const rows =
-      name === 'capacity' ? await runCapacity(settings, options.bootGoalMs) : await runScenario(name, settings)
-    await keep(name, { settings, rows })
+      name === 'capacity' ? await runCapacity(settings, options.bootGoalMs) : await runScenario(name, settings, folder)
+    await keep(folder, name, { settings, rows })
   }
   return 0
 }
 
-async function runScenario(name: Exclude<ScenarioName, 'capacity'>, settings: ScenarioSettings): Promise<unknown> {
+async function runScenario(
+  name: Exclude<ScenarioName, 'capacity'>,
+  settings: ScenarioSettings,
+  folder: URL,
+): Promise<unknown> {
   const [title, run] = TITLES[name]
   const rows = await run(settings, showProgress(name))
   const { nodes, identities, replicas, rate } = settings
   const fleet = `${nodes} nodes × ${identities} identities, ${replicas} × ${rate} signatures/s`
   process.stdout.write(`## ${title} (${fleet})\n\n${toTable(rows)}\n`)
-  await mkdir(PLOTS, { recursive: true })
-  await writeFile(new URL(`simulate-${name}.svg`, PLOTS), plotLoad(`${title}: ${fleet}`, rows))
+  await writeOutput(folder, `plots/simulate-${name}.svg`, plotLoad(`${title}: ${fleet}`, rows))
   return toJson(rows)
 }
 
@@ -75,11 +79,10 @@ function showProgress(scenario: string): (variant: string, simulatedMs: number) 
 }
 
 /** The results of the other scenarios stay as they are. */
-async function keep(name: ScenarioName, result: unknown): Promise<void> {
-  await mkdir(new URL('.', RESULTS), { recursive: true })
-  const before: unknown = JSON.parse(await readFile(RESULTS, 'utf8').catch(() => '{}'))
+async function keep(folder: URL, name: ScenarioName, result: unknown): Promise<void> {
+  const before: unknown = JSON.parse(await readFile(new URL(RESULTS, folder), 'utf8').catch(() => '{}'))
   const all = { ...(before instanceof Object ? before : {}), [name]: result }
-  await writeFile(RESULTS, `${JSON.stringify(all, undefined, 2)}\n`)
+  await writeOutput(folder, RESULTS, prettyJson(all))
 }
 
 process.exitCode = await main(process.argv.slice(2))

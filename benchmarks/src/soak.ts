@@ -1,15 +1,11 @@
-/** `npm run soak`: many identities with short lives, for long, and a client that looks at every secret. `--help` tells the options. */
-import { mkdir, writeFile } from 'node:fs/promises'
+/** `npm run soak`: many identities with short lives, for long, and a client that looks at every secret. `--help` lists the options. */
 import { readOptions } from './option-values.ts'
 import { cleanUpOnExit } from './peers/workshop.ts'
 import { linePlot } from './plot.ts'
-import { describeMachine } from './report.ts'
+import { describeMachine, outputFolder, prettyJson, writeOutput } from './report.ts'
 import { HELP, parseOptions, type SoakOptions } from './soak/options.ts'
 import { soak } from './soak/run.ts'
 import { type Check, judge, type Observed, passes } from './soak/verdict.ts'
-
-const RESULTS = new URL('../results/', import.meta.url)
-const PLOTS = new URL('../plots/', import.meta.url)
 
 async function main(args: readonly string[]): Promise<number> {
   const options = readOptions(args, parseOptions, 'soak')
@@ -34,13 +30,19 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function keep(options: SoakOptions, { samples, ...observed }: Observed, checks: readonly Check[]): Promise<void> {
-  await mkdir(RESULTS, { recursive: true })
-  await mkdir(PLOTS, { recursive: true })
   const { renewals: _, ...told } = observed
-  const results = { machine: describeMachine(new Date()), options, checks, ...told, samples: samples.map(rounded) }
+  const { save, ...settings } = options
+  const results = {
+    machine: describeMachine(new Date()),
+    options: settings,
+    checks,
+    ...told,
+    samples: samples.map(rounded),
+  }
   const name = options.attack ? 'soak-attack' : 'soak'
-  await writeFile(new URL(`${name}.json`, RESULTS), `${JSON.stringify(results, undefined, 2)}\n`)
-  await writeFile(new URL(`${name}.svg`, PLOTS), plot(options, samples))
+  const folder = outputFolder(save)
+  await writeOutput(folder, `results/${name}.json`, prettyJson(results))
+  await writeOutput(folder, `plots/${name}.svg`, plot(options, samples))
 }
 
 function plot({ identities, ttlMs }: SoakOptions, samples: Observed['samples']): string {

@@ -1,6 +1,6 @@
 /** How figures grow with identities and with streams: what the plots show. */
-import { mkdir, writeFile } from 'node:fs/promises'
 import { linePlot, type PlotSeries } from '../plot.ts'
+import { writeOutput } from '../report.ts'
 import { type Bench, ifPresent } from './bench.ts'
 import { coldStart, LAST_SECRET } from './cold-start-row.ts'
 import { residentMegabytes } from './memory-rows.ts'
@@ -45,10 +45,8 @@ export async function measureGrowth(bench: Bench): Promise<Growth[]> {
   return [...(await overIdentities(bench)), ...(await overStreams(bench))]
 }
 
-export async function savePlots(growths: readonly Growth[]): Promise<void> {
-  const folder = new URL('../../plots/', import.meta.url)
-  await mkdir(folder, { recursive: true })
-  for (const growth of growths) await writeFile(new URL(growth.file, folder), draw(growth))
+export async function savePlots(folder: URL, growths: readonly Growth[]): Promise<void> {
+  for (const growth of growths) await writeOutput(folder, `plots/${growth.file}`, draw(growth))
 }
 
 /** What the kernel saw no CPU of is left out. */

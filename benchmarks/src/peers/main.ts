@@ -1,13 +1,9 @@
-/**
- * `npm run bench:peers`: Livery against the programs in the folder LIVERY_PEERS. A table on stdout, progress on stderr; a whole
- * run also writes results/peers.json, the plots, and the table between the markers of the READMEs. With --save, so does a part:
- * its rows take the place of those that were measured the same day.
- */
+/** `npm run bench:peers`: Livery against the programs in the folder LIVERY_PEERS. `--help` lists the options. */
 import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { describeMachine, type Machine, save } from '../report.ts'
+import { describeMachine, type Machine, outputFolder, prettyJson, writeOutput } from '../report.ts'
 import type { Bench, Row } from './bench.ts'
 import { coldStartRow } from './cold-start-row.ts'
 import type { Comparison, Skipped } from './comparison.ts'
@@ -30,7 +26,17 @@ const GROWTH: Row<Growth> = {
 }
 const NAMES = [...ROWS, GROWTH].map(({ name }) => name)
 const ROUNDS = 5
-const READMES = ['../../README.md', '../../../README.md']
+const README = fileURLToPath(new URL('../../README.md', import.meta.url))
+const HELP = `Usage: LIVERY_PEERS=DIR npm run bench:peers -- [options]
+
+Measures Livery against the programs in the folder DIR, and prints a table. A row whose program is missing is skipped.
+
+  --only <row,...>  these rows: ${NAMES.join(', ')}
+  --rounds <n>      rounds of each row (default: ${ROUNDS})
+  --save            write results/peers.json, the plots, and the table of benchmarks/README.md. With --only, the rows replace
+                    those of a run of the same day
+  --help            print this
+`
 
 const started = performance.now()
 const say = (message: string) => {
@@ -46,11 +52,15 @@ try {
 }
 
 async function main(): Promise<void> {
+  const options = readOptions()
+  if (options === 'help') {
+    process.stdout.write(HELP)
+    return
+  }
   if (process.platform !== 'linux')
     throw new Error(
       `it reads CPU time and memory from /proc, so it works on Linux only, and this is ${process.platform}`,
     )
-  const options = readOptions()
   const programs = await findPrograms(process.env['LIVERY_PEERS'] || undefined)
   cleanUpOnExit()
   const machine = describeMachine(new Date())
@@ -70,39 +80,43 @@ async function main(): Promise<void> {
   process.stdout.write(table)
   if (!options.save) return
   const versions = { livery: await liveryVersion(), peers: await digests(programs) }
-  await save('peers.json', { ...run, versions })
-  await savePlots(run.growths)
-  if (run.comparisons.length > 0) await updateReadmes(table)
+  const folder = outputFolder(true)
+  await writeOutput(folder, 'results/peers.json', prettyJson({ ...run, versions }))
+  await savePlots(folder, run.growths)
+  if (run.comparisons.length > 0) await updateReadme(table)
 }
 
 async function readLast(machine: Machine, rounds: number): Promise<Run> {
-  const last: Run = JSON.parse(await readFile(new URL('../../results/peers.json', import.meta.url), 'utf8'))
+  const last: Run = JSON.parse(await readFile(new URL('results/peers.json', outputFolder(true)), 'utf8'))
   const problem = mergeProblem(last, machine, rounds)
   if (problem === undefined) return last
   throw new Error(`cannot save a part: ${problem}. Measure all rows, or leave --save out`)
 }
 
-function readOptions(): {
+interface Options {
   readonly rows: readonly string[]
   readonly isPart: boolean
   readonly rounds: number
   readonly save: boolean
-} {
+}
+
+function readOptions(): Options | 'help' {
   const { values } = parseArgs({
     options: {
       only: { type: 'string', multiple: true },
       rounds: { type: 'string' },
-      save: { type: 'boolean' },
+      save: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
     },
   })
+  if (values.help) return 'help'
   const rows = values.only?.flatMap(list => list.split(',')) ?? NAMES
   for (const name of rows)
     if (!NAMES.includes(name)) throw new Error(`--only ${name} is none of the rows ${NAMES.join(', ')}`)
   const rounds = Number(values.rounds ?? ROUNDS)
   if (!Number.isInteger(rounds) || rounds < 1)
     throw new Error(`--rounds ${values.rounds} is no number of rounds; write 1 or more`)
-  const isPart = values.only !== undefined
-  return { rows, isPart, rounds, save: values.save ?? (!isPart && values.rounds === undefined) }
+  return { rows, isPart: values.only !== undefined, rounds, save: values.save }
 }
 
 async function measureRows(
@@ -162,11 +176,8 @@ async function digests(programs: Programs): Promise<Record<string, string>> {
   return Object.fromEntries((await Promise.all(entries)).flat())
 }
 
-async function updateReadmes(table: string): Promise<void> {
-  for (const name of READMES) {
-    const path = fileURLToPath(new URL(name, import.meta.url))
-    const updated = withTable(await readFile(path, 'utf8'), table)
-    if (updated !== undefined) await writeFile(path, updated)
-    say(updated === undefined ? `${path} has no markers for the table` : `wrote the table to ${path}`)
-  }
+async function updateReadme(table: string): Promise<void> {
+  const updated = withTable(await readFile(README, 'utf8'), table)
+  if (updated !== undefined) await writeFile(README, updated)
+  say(updated === undefined ? `${README} has no markers for the table` : `wrote the table to ${README}`)
 }

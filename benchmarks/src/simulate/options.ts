@@ -13,12 +13,14 @@ export interface SimulateOptions {
   readonly scale: number | undefined
   /** For `capacity`: everything has to be there within so long after a start of all nodes. */
   readonly bootGoalMs: number
+  /** Whether the tracked results and plots are replaced. */
+  readonly save: boolean
 }
 
 export const HELP = `Usage: npm run simulate -- [options]
 
 Runs nodes with Livery's real scheduling code on a virtual clock against a modelled CA, and prints what the CA and the
-workloads see. Results go to benchmarks/results/simulate.json, plots to benchmarks/plots/simulate-<scenario>.svg.
+workloads see. Results go to results/simulate.json in .cache/benchmarks, plots to plots/simulate-<scenario>.svg there.
 
   --scenario <name>     boot, steady, rotation, outage, skew, capacity, or all (default: all)
   --scale <x>           nodes, rate and queue times x (default: 1; outage 0.25, capacity 0.1, to end soon)
@@ -37,6 +39,7 @@ workloads see. Results go to benchmarks/results/simulate.json, plots to benchmar
   --outage <duration>   how long the CA is away in outage and capacity (default: 1h)
   --skew <duration>     how far clocks are off at most in skew (default: 10m)
   --seed <n>            another course of chance (default: 1)
+  --save                write to benchmarks/ instead, whose results are tracked
   --help                print this
 
 A duration is a number and ms, s, m or h, such as 90s. The same options give the same numbers.
@@ -50,6 +53,7 @@ export function parseOptions(args: readonly string[]): SimulateOptions | undefin
     scenarios: readScenarios(values.scenario),
     scale: values.scale === undefined ? undefined : scaleOf(values.scale),
     bootGoalMs: duration('boot-goal', values['boot-goal']),
+    save: values.save,
     settings: {
       nodes: count('nodes', values.nodes, 100_000),
       identities: count('identities', values.identities, 100_000),
@@ -87,6 +91,7 @@ const OPTIONS = {
   outage: { type: 'string', default: '1h' },
   skew: { type: 'string', default: '10m' },
   seed: { type: 'string', default: '1' },
+  save: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const
 

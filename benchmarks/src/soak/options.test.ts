@@ -11,6 +11,7 @@ test('without options it is ten thousand identities for half an hour', () => {
     ca: 'livery',
     caAwayMs: 0,
     attack: false,
+    save: false,
   })
 })
 

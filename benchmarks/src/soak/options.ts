@@ -13,13 +13,15 @@ export interface SoakOptions {
   readonly caAwayMs: number
   /** Whether another uid attacks the sockets meanwhile. */
   readonly attack: boolean
+  /** Whether the tracked results and plots are replaced. */
+  readonly save: boolean
 }
 
 export const HELP = `Usage: npm run soak -- [options]
 
 Runs the agent with a CA in another process and short-lived certificates, and looks at every secret that it serves. Ends
-with 1 if one was bad, late or missing, if renewals came in bursts, or if memory grew. Results go to
-benchmarks/results/soak.json, a plot to benchmarks/plots/soak.svg; with --attack to soak-attack.json and soak-attack.svg.
+with 1 if one was bad, late or missing, if renewals came in bursts, or if memory grew. Results go to results/soak.json in
+.cache/benchmarks, a plot to plots/soak.svg there; with --attack to soak-attack.json and soak-attack.svg.
 
   --identities <n>     identities, each with a stream of its own (default: 10000)
   --ttl <duration>     lifetime of a certificate (default: 60s)
@@ -28,6 +30,7 @@ benchmarks/results/soak.json, a plot to benchmarks/plots/soak.svg; with --attack
   --ca livery|peer     livery: \`livery ca\`; peer: neutralca in the folder LIVERY_PEERS (default: livery)
   --ca-away <d>        stop the CA for so long after two lifetimes, to see that the soak finds gaps (default: 0s)
   --attack             another uid attacks the SDS socket and the admin endpoint meanwhile, and the time of answers counts (as root)
+  --save               write to benchmarks/ instead, whose results are tracked
   --help               print this
 
 A duration is a number and ms, s, m or h, such as 90s.
@@ -45,6 +48,7 @@ export function parseOptions(args: readonly string[]): SoakOptions | undefined {
     ca: oneOf('ca', values.ca, ['livery', 'peer']),
     caAwayMs: duration('ca-away', values['ca-away']),
     attack: values.attack,
+    save: values.save,
   }
 }
 
@@ -56,5 +60,6 @@ const OPTIONS = {
   ca: { type: 'string', default: 'livery' },
   'ca-away': { type: 'string', default: '0s' },
   attack: { type: 'boolean', default: false },
+  save: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const
