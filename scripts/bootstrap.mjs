@@ -1,30 +1,50 @@
-// Sets the workspace up: dependencies, native addon, and with --envoy the Envoy that the tests use. Does what is missing or
-// stale and nothing else; runs on the machine's own Node (18 or newer), since the pinned one comes with the dependencies.
-import { spawnSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+// Sets the workspace up: dependencies, native addon, and with --envoy the Envoy that the tests use. Does what is missing or stale
+// and nothing else; runs on the machine's own Node (18 or newer), since the pinned one is a dependency. With --serve-first the
+// addon is built in the background, for the process that started this one.
+import { spawn, spawnSync } from 'node:child_process'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { ADDON_LOG, addonState, buildAddon, hasCargo } from './addon.mjs'
 import { envoyBinary } from './envoy.mjs'
 import { unverifiedPackages } from './lockfile-integrity.mjs'
+import { fingerprint, isDone, root, runGroup, say } from './setup-step.mjs'
 
-const root = fileURLToPath(new URL('..', import.meta.url))
 const bin = join(root, 'node_modules', '.bin')
+const PROGRESS_EVERY_MS = 15_000
+/**
+ * The lockfile has the hashes, so what npm's cache holds need not be compared with the registry. A registry that is not there is
+ * asked twice, within seconds; one that accepts a connection and does not answer is given up after two minutes.
+ */
+const NPM_OPTIONS = [
+  '--prefer-offline',
+  '--fetch-retries=1',
+  '--fetch-retry-mintimeout=1000',
+  '--fetch-timeout=60000',
+  '--loglevel=error',
+  '--no-audit',
+  '--no-fund',
+]
 
-installDependencies()
-buildAddon()
+await installDependencies()
+await provideAddon()
 if (process.argv.includes('--envoy')) envoyBinary()
 
-function installDependencies() {
+async function installDependencies() {
   const stamp = join(root, 'node_modules', '.livery-stamp')
   const wanted = fingerprint([join(root, 'package-lock.json')])
-  if (existsSync(join(bin, 'nx')) && read(stamp) === wanted) return
-  say('installing the dependencies of the lockfile (about half a minute)')
-  const npm = spawnSync('npm', ['ci', '--loglevel=error', '--no-audit', '--no-fund'], {
-    cwd: root,
-    stdio: ['ignore', 2, 2],
-  })
-  if (npm.status !== 0) fail('`npm ci` failed: see its messages above; it needs the npm registry')
+  if (isDone(stamp, wanted)) return
+  say('installing the dependencies of the lockfile, from the npm cache or the registry (about half a minute)')
+  const start = Date.now()
+  const progress = setInterval(
+    () => say(`still waiting for npm, for ${Math.round((Date.now() - start) / 1_000)} s: Ctrl-C ends it`),
+    PROGRESS_EVERY_MS,
+  )
+  const status = await runGroup('npm', ['ci', ...NPM_OPTIONS], { cwd: root, output: 2 })
+  clearInterval(progress)
+  if (status !== 0)
+    fail(
+      '`npm ci` failed: see its messages above. Run this with access to the npm registry, or once with it, which fills the npm cache',
+    )
   for (const [place] of unverifiedPackages())
     say(`${place} was installed without a hash in the lockfile to check it by`)
   checkNode()
@@ -39,50 +59,33 @@ function checkNode() {
   const major = Number.parseInt(process.versions.node, 10)
   if (major < 24)
     fail(`no Node is pinned for ${process.platform}-${process.arch}, and this one is ${major}: install Node 24`)
-  say(`no Node is pinned for ${process.platform}-${process.arch}: going on with this one, ${process.version}`)
+  say(`no Node is pinned for ${process.platform}-${process.arch}: using this one, ${process.version}`)
 }
 
-function buildAddon() {
-  const folder = join(root, 'packages', 'native-keygen')
-  const stamp = join(root, '.cache', 'native-stamp')
-  const sources = ['Cargo.toml', 'Cargo.lock'].map(name => join(root, name))
-  for (const name of ['Cargo.toml', 'build.rs']) sources.push(join(folder, name))
-  for (const name of readdirSync(join(folder, 'rust'), { recursive: true }))
-    sources.push(join(folder, 'rust', `${name}`))
-  const wanted = fingerprint(sources.filter(path => existsSync(path) && path.match(/\.(rs|toml|lock)$/)).sort())
-  const built = readdirSync(folder).some(name => name.endsWith('.node'))
-  if (built && read(stamp) === wanted) return
-  if (spawnSync('cargo', ['--version']).status !== 0) {
+async function provideAddon() {
+  const state = addonState()
+  if (state === 'current') return
+  if (!hasCargo()) {
     say('no cargo here: keys come from WebCrypto, slower; install Rust (rustup.rs) for the native addon')
     return
   }
+  const canServeWithout = process.env.LIVERY_KEYGEN !== 'native'
+  if (process.argv.includes('--serve-first') && canServeWithout) return buildAddonInBackground(state)
   say('building the native addon (a minute or two, once)')
-  const build = spawnSync(join(bin, 'nx'), ['run', 'native-keygen:native'], {
+  if (await buildAddon(2)) return
+  if (process.env.CI) fail('the native addon did not build: see the messages above')
+  say('the native addon did not build (messages above): keys come from the previous build, or from WebCrypto')
+}
+
+/** `process.ppid` is the shell of `npm start`, which becomes the agent (`exec`). */
+function buildAddonInBackground(state) {
+  const meanwhile = state === 'stale' ? 'the previous build is used' : 'keys come from WebCrypto, slower'
+  say(`building the native addon in the background, for the next start; until then ${meanwhile} (log: ${ADDON_LOG})`)
+  spawn(process.execPath, [join(root, 'scripts', 'addon.mjs'), '--while', `${process.ppid}`], {
     cwd: root,
-    stdio: ['ignore', 2, 2],
-    env: { ...process.env, NX_DAEMON: 'false' },
-  })
-  if (build.status !== 0) {
-    if (process.env.CI) fail('the native addon did not build: see the messages above')
-    say('the native addon did not build (messages above): going on with what is there, or WebCrypto')
-    return
-  }
-  mkdirSync(join(root, '.cache'), { recursive: true })
-  writeFileSync(stamp, wanted)
-}
-
-function fingerprint(paths) {
-  const hash = createHash('sha256').update(`${process.platform}-${process.arch}`)
-  for (const path of paths) hash.update(path.slice(root.length)).update('\0').update(readFileSync(path)).update('\0')
-  return hash.digest('hex')
-}
-
-function read(path) {
-  return existsSync(path) ? readFileSync(path, 'utf8') : undefined
-}
-
-function say(text) {
-  process.stderr.write(`livery setup: ${text}\n`)
+    stdio: ['ignore', 'ignore', 2],
+    detached: true,
+  }).unref()
 }
 
 function fail(text) {

@@ -1,0 +1,50 @@
+// What every step of the setup does: report, find out whether it is due, and run a program that Ctrl-C ends.
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { fileURLToPath } from 'node:url'
+
+export const root = fileURLToPath(new URL('..', import.meta.url))
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
+
+/** In a process group of its own, so that a signal ends what the program has started, too. Resolves with the exit code; 127 if the program cannot be started. `output`: the file descriptor for stdout and stderr. */
+export async function runGroup(command, args, { cwd, output }) {
+  const child = spawn(command, args, { cwd, stdio: ['ignore', output, output], detached: true })
+  const stop = signal => {
+    if (child.pid !== undefined) killGroup(child.pid, signal)
+    process.exit(128 + constants.signals[signal])
+  }
+  for (const signal of SIGNALS) process.on(signal, stop)
+  const status = await new Promise(resolve => {
+    child.on('error', () => resolve(127))
+    child.on('exit', code => resolve(code ?? 1))
+  })
+  for (const signal of SIGNALS) process.off(signal, stop)
+  return status
+}
+
+function killGroup(pid, signal) {
+  try {
+    process.kill(-pid, signal)
+  } catch (error) {
+    // It has ended meanwhile.
+    if (error.code !== 'ESRCH') throw error
+  }
+}
+
+/** Whether the step left this fingerprint of its sources behind. */
+export function isDone(stamp, wanted) {
+  return existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted
+}
+
+export function fingerprint(paths) {
+  const hash = createHash('sha256').update(`${process.platform}-${process.arch}`)
+  for (const path of paths) hash.update(path.slice(root.length)).update('\0').update(readFileSync(path)).update('\0')
+  return hash.digest('hex')
+}
+
+export function say(text) {
+  process.stderr.write(`livery setup: ${text}\n`)
+}
