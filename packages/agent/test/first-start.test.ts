@@ -1,0 +1,128 @@
+/** The first `npm start` of a clone: it serves before the addon is built, and ends the build when it ends. */
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, watch, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { fetchSecrets } from './sds-client.ts'
+import { hasCargo, noCopy, shellEnvironment, WorkingCopy } from './working-copy.ts'
+
+const noBuild = noCopy || (hasCargo() ? false : 'there is no cargo here, so nothing is built')
+const onDemand = process.env['LIVERY_SLOW'] ? noBuild : 'it compiles for minutes: LIVERY_SLOW=1 runs it'
+const LOG = 'addon-build.log'
+
+/** `npm start` in a process group of its own, as a terminal has it, with an admin endpoint that no other agent has. */
+function start(copy: WorkingCopy) {
+  const config = join(copy.path, 'livery.yaml')
+  writeFileSync(config, readFileSync(config, 'utf8').replace('127.0.0.1:15100', '127.0.0.1:0'))
+  return copy.start('npm', ['start'], shellEnvironment())
+}
+
+/** Resolves when the compiler has reported its first crate. */
+async function compiling(copy: WorkingCopy): Promise<void> {
+  const log = join(copy.path, '.cache', LOG)
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const look = (): void => {
+    if (existsSync(log) && /Compiling/.test(readFileSync(log, 'utf8'))) resolve()
+  }
+  using _watcher = closing(watch(join(copy.path, '.cache'), look))
+  look()
+  await promise
+}
+
+function closing(watcher: { close(): void }): Disposable {
+  return { [Symbol.dispose]: () => watcher.close() }
+}
+
+/** Programs of the copy end after the signal that their group got; a turn of the event loop between two looks. */
+async function allEnded(copy: WorkingCopy, { signal }: TestContext): Promise<void> {
+  while (copy.processes().length > 0) {
+    signal.throwIfAborted()
+    await new Promise(setImmediate)
+  }
+}
+
+function addons(copy: WorkingCopy): readonly string[] {
+  return readdirSync(join(copy.path, 'packages', 'native-keygen')).filter(name => name.endsWith('.node'))
+}
+
+test('npm start answers on WebCrypto while the addon is built, and Ctrl-C ends both', { skip: noBuild }, async t => {
+  using copy = new WorkingCopy()
+  await using agent = start(copy)
+  await agent.line(/livery setup: building the native addon in the background, for the next start; .* WebCrypto/)
+  await agent.line(/livery .* serves/)
+  const [secret] = await fetchSecrets(join(copy.path, '.livery', 'run', 'web.sock'), ['default'])
+  const leaf = new X509Certificate(secret?.certificateChain ?? '')
+  assert.equal(leaf.subjectAltName, 'URI:spiffe://cluster.local/ns/default/sa/web')
+  await compiling(copy)
+  assert.deepEqual(addons(copy), [])
+
+  agent.killGroup('SIGINT')
+  const { code, signal } = await agent.ended
+  assert.ok(code === 0 || code === 130 || signal === 'SIGINT', `${code} ${signal}`)
+  await allEnded(copy, t)
+  assert.deepEqual(addons(copy), [])
+  assert.deepEqual(
+    readdirSync(join(copy.path, '.cache')).filter(name => name.startsWith('addon-')),
+    [LOG],
+  )
+})
+
+test('an agent that is killed takes the build of the addon along', { skip: noBuild }, async t => {
+  using copy = new WorkingCopy()
+  await using agent = start(copy)
+  await agent.line(/livery .* serves/)
+  await compiling(copy)
+  agent.killGroup('SIGKILL')
+  await agent.ended
+  await allEnded(copy, t)
+})
+
+test('Ctrl-C ends a build in the foreground', { skip: noBuild }, async t => {
+  using copy = new WorkingCopy()
+  await using build = copy.start('npm', ['run', 'native'], shellEnvironment())
+  await build.line(/Compiling/)
+  build.killGroup('SIGINT')
+  await build.ended
+  await allEnded(copy, t)
+  assert.deepEqual(addons(copy), [])
+})
+
+test('the second start uses the addon that the first has built', { skip: onDemand, timeout: 900_000 }, async t => {
+  using copy = new WorkingCopy()
+  {
+    await using agent = start(copy)
+    await agent.line(/livery setup: the native addon is built: the next start uses it/)
+    assert.equal(addons(copy).length, 1)
+    agent.killGroup('SIGINT')
+    await agent.ended
+  }
+  await using agent = start(copy)
+  await agent.line(/livery .* serves/)
+  assert.doesNotMatch(agent.output, /WebCrypto|livery setup/)
+  agent.killGroup('SIGINT')
+  await agent.ended
+  await allEnded(copy, t)
+})
+
+test('without a registry and with an empty cache the setup gives up and names the remedy', {
+  skip: noCopy,
+}, async () => {
+  using copy = new WorkingCopy({ dependencies: false })
+  // A port that was free a moment ago: nobody listens there.
+  const listener = createServer().listen(0, '127.0.0.1')
+  await new Promise(resolve => listener.once('listening', resolve))
+  const address = listener.address()
+  await new Promise(resolve => listener.close(resolve))
+  assert.ok(address && typeof address === 'object')
+  const registry = `http://127.0.0.1:${address.port}`
+  const { code, output } = await copy.run('npm', ['start'], {
+    ...shellEnvironment(),
+    npm_config_registry: registry,
+    npm_config_cache: join(copy.path, '.npm-cache'),
+  })
+  assert.equal(code, 1)
+  assert.match(output, /ECONNREFUSED/)
+  assert.match(output, /livery setup: `npm ci` failed: .*Run this with access to the npm registry, or once with it/)
+})
