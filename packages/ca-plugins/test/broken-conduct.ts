@@ -1,4 +1,8 @@
 /** Plugins whose answers are right, but who wait, keep or forget what they should not. */
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { openSync, watch } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
 import type {
   CAChange,
   CAContext,
@@ -12,6 +16,8 @@ import { ReferenceClient } from './reference-plugin.ts'
 
 /** Timers that a broken plugin left running; its test clears them. */
 export const leakedTimers: NodeJS.Timeout[] = []
+/** Descriptors that a broken plugin left open; its test closes them. */
+export const leakedFiles: number[] = []
 
 const inCancellation: readonly BrokenPlugin[] = [
   {
@@ -34,6 +40,45 @@ const inCancellation: readonly BrokenPlugin[] = [
         } catch (error) {
           throw request.signal.aborted ? newError('unavailable') : error
         }
+      }
+    },
+  },
+]
+
+const LATE_MS = 1_500
+
+/** As many plugins wrap a program of their CA: it is started for a call, and ended when it has answered. */
+class ProgramClient extends ReferenceClient {
+  protected start(options: SpawnOptions = {}): ChildProcess {
+    return spawn(process.execPath, ['--eval', 'setTimeout(() => {}, 60_000)'], { stdio: 'ignore', ...options })
+  }
+}
+
+const inCancellationWithPrograms: readonly BrokenPlugin[] = [
+  {
+    that: 'answers an abort 1.5 s late',
+    fails: ['cancellation'],
+    client: class extends ReferenceClient {
+      override async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+        try {
+          return await super.issue(request)
+        } catch (error) {
+          if (request.signal.aborted) await setTimeout(LATE_MS)
+          throw error
+        }
+      }
+    },
+  },
+  {
+    that: 'leaves its program running after an abort',
+    fails: ['cancellation'],
+    client: class extends ProgramClient {
+      override async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+        const program = this.start()
+        const issued = await super.issue(request)
+        program.kill()
+        await once(program, 'exit')
+        return issued
       }
     },
   },
@@ -227,6 +272,11 @@ const inTickets: readonly BrokenPlugin[] = [
   },
 ]
 
+/** Watches a folder, and goes on after it is closed. */
+export class WatchingClient extends ReferenceClient {
+  readonly watcher = watch(import.meta.dirname)
+}
+
 const inHandlesAndClose: readonly BrokenPlugin[] = [
   {
     that: 'leaves a timer running',
@@ -236,6 +286,41 @@ const inHandlesAndClose: readonly BrokenPlugin[] = [
       constructor(ca: FakeCA, context: CAContext) {
         super(ca, context)
         leakedTimers.push(setInterval(() => {}, 60_000))
+      }
+    },
+  },
+  {
+    that: 'leaves a timer running that does not keep the process alive',
+    fails: ['handles'],
+    client: class extends ReferenceClient {
+      constructor(ca: FakeCA, context: CAContext) {
+        super(ca, context)
+        leakedTimers.push(setInterval(() => {}, 60_000).unref())
+      }
+    },
+  },
+  {
+    that: 'leaves a file open',
+    fails: ['handles'],
+    client: class extends ReferenceClient {
+      constructor(ca: FakeCA, context: CAContext) {
+        super(ca, context)
+        leakedFiles.push(openSync(import.meta.filename, 'r'))
+      }
+    },
+  },
+  {
+    that: 'leaves a watcher open',
+    fails: ['handles'],
+    client: WatchingClient,
+  },
+  {
+    that: 'leaves a detached program running',
+    fails: ['handles'],
+    client: class extends ProgramClient {
+      constructor(ca: FakeCA, context: CAContext) {
+        super(ca, context)
+        this.start({ detached: true }).unref()
       }
     },
   },
@@ -272,6 +357,7 @@ const inHandlesAndClose: readonly BrokenPlugin[] = [
 
 export const brokenConduct: readonly BrokenPlugin[] = [
   ...inCancellation,
+  ...inCancellationWithPrograms,
   ...inParallel,
   ...inToken,
   ...inRoots,

@@ -1,8 +1,9 @@
 /** The suite finds each plugin that is broken on purpose, in the group that it is broken in, and in no other. */
 import assert from 'node:assert/strict'
+import { closeSync } from 'node:fs'
 import { test } from 'node:test'
 import { brokenAnswers } from '../../test/broken-answers.ts'
-import { brokenConduct, leakedTimers } from '../../test/broken-conduct.ts'
+import { brokenConduct, leakedFiles, leakedTimers } from '../../test/broken-conduct.ts'
 import { REFERENCE_CAPABILITIES } from '../../test/reference-plugin.ts'
 import { type ConformanceGroup, GROUPS } from './kit/conformance-case.ts'
 import { suite } from './suite.ts'
@@ -20,6 +21,7 @@ for (const { that, fails, client: Client, claims = {}, hangs = false } of broken
   test(`a plugin that ${that} fails ${fails.join(', ')}, and nothing else`, async t => {
     t.after(() => {
       for (const timer of leakedTimers.splice(0)) clearInterval(timer)
+      for (const descriptor of leakedFiles.splice(0)) closeSync(descriptor)
     })
     const cases: { readonly name: string; readonly run: () => Promise<void> }[] = []
     suite({

@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict'
 import type { CACapabilities, CAClient } from '@livery/core'
 import { BENCH_CASES } from './cases/every-case.ts'
-import { expectNoMoreOpen, leftOpen, openResources } from './cases/handles.ts'
+import { leaveNothingOpen, leftOpen, openResources } from './cases/handles.ts'
 import { type BenchOptions, type ConformanceSetup, withBench } from './kit/bench.ts'
-import type { BenchCase } from './kit/conformance-case.ts'
-import { issue, issueWell } from './kit/expectations.ts'
+import type { Bench, BenchCase } from './kit/conformance-case.ts'
+import { issueWell } from './kit/expectations.ts'
 import { CA_SWITCHES, type CASwitch } from './kit/fake-ca-fault.ts'
+import { OpenedResources } from './kit/opened-resources.ts'
+import { endIfStalled } from './kit/stall-watch.ts'
 
 /**
  * Registers one test: `test` of `node:test`, `test` or `it` of vitest. If the runner calls `run` with a context that has
@@ -52,16 +54,27 @@ export function suite(options: SuiteOptions): void {
     patienceMs: options.patienceMs ?? 10_000,
     slow,
   }
+  const register = (name: string, run: () => Promise<void>) =>
+    test(name, () => endIfStalled({ name, patienceMs: bench.patienceMs }, run))
   for (const each of BENCH_CASES) {
     const reason = reasonToSkip(each, bench, without)
     const name = `${each.group}: ${each.name}`
-    if (reason === undefined) test(name, () => withBench(bench, on => each.run(on)))
+    if (reason === undefined) register(name, () => runCase(bench, on => each.run(on)))
     else test(`${name} (skipped: ${reason})`, async (...context) => skipBy(context[0], reason))
   }
   if (check)
-    test('contract: check lets the configuration through at once and opens nothing, and create follows', () =>
-      checkAndCreate(check, bench))
-  test('handles: no socket, timer or watcher is left open after close', () => leaveNothingOpen(bench))
+    register('contract: check lets the configuration through at once and opens nothing, and create follows', () =>
+      checkAndCreate(check, bench),
+    )
+  register('handles: no socket, timer, watcher, program or file is left open after close', () =>
+    leaveNothingOpen(bench),
+  )
+}
+
+/** What a case leaves open fails the group `handles`. It keeps no other case from ending. */
+async function runCase(options: BenchOptions, run: (on: Bench) => Promise<void>): Promise<void> {
+  using opened = new OpenedResources()
+  await withBench(options, opened, run)
 }
 
 function reasonToSkip(
@@ -85,20 +98,7 @@ async function checkAndCreate(check: () => unknown, bench: BenchOptions): Promis
   const before = openResources()
   assert.equal(check(), undefined, 'check() answers by what it throws, and by nothing else')
   assert.deepEqual(leftOpen(before), [], 'check() opened these')
-  await withBench(bench, async on => void (await issueWell(on)))
-}
-
-/** The client is used, and closed with its server, before what is open is counted. */
-async function leaveNothingOpen(bench: BenchOptions): Promise<void> {
-  // Once before it counts: what a library opens for good at first use is no leak.
-  await withBench(bench, async on => void (await issue(on)))
-  const before = openResources()
-  await withBench(bench, async on => {
-    await issue(on)
-    await issue(on)
-    on.client.subscribe?.(() => {})
-  })
-  await expectNoMoreOpen(before, bench.patienceMs)
+  await runCase(bench, async on => void (await issueWell(on)))
 }
 
 function checkWithout(without: Partial<Readonly<Record<string, string>>>): void {

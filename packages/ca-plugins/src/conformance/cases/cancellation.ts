@@ -1,54 +1,105 @@
 /** Every call ends when its signal is aborted, wherever it is. */
 import assert from 'node:assert/strict'
-import { type BenchCase, type LiveCase, unlessBringsKey } from '../kit/conformance-case.ts'
+import { type Bench, type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../kit/conformance-case.ts'
 import { issue } from '../kit/expectations.ts'
-import { inTime, rejection, started } from '../kit/in-time.ts'
+import { againIfLate, expectNone, inTime, rejection, rejectionAtOnce, started } from '../kit/in-time.ts'
 import { kitRequest } from '../kit/kit-request.ts'
+import { describe } from '../kit/opened-resources.ts'
 
 const group = 'cancellation'
+/** A program that is asked to end may tidy up first. */
+const PROGRAM_END_MS = 2_000
+
+async function abortBefore(on: Subject): Promise<void> {
+  const signal = AbortSignal.abort(new Error('aborted before the call'))
+  const asked = on.client.issue(await kitRequest(on, { signal }))
+  assert.equal(await rejectionAtOnce(asked, on.patienceMs, 'issue() with an aborted signal'), signal.reason)
+  if (!on.client.trustBundle) return
+  const bundle = on.client.trustBundle({ signal })
+  assert.equal(await rejectionAtOnce(bundle, on.patienceMs, 'trustBundle() with an aborted signal'), signal.reason)
+}
+
+async function abortDuringCsr(on: Subject): Promise<void> {
+  const controller = new AbortController()
+  const called = Promise.withResolvers<void>()
+  const csr = () => {
+    called.resolve()
+    return new Promise<never>(() => {})
+  }
+  const request = await kitRequest(on, { signal: controller.signal, csr })
+  const asked = started(on.client.issue(request))
+  const reached = Promise.race([called.promise, asked])
+  await inTime(reached, on.patienceMs, 'the call of csr()')
+  controller.abort(new Error('aborted while the CSR was made'))
+  const reason = await rejectionAtOnce(asked, on.patienceMs, 'issue() that is aborted while its CSR is made')
+  assert.equal(reason, controller.signal.reason)
+}
+
+async function abortInTheSameTurn(on: Subject): Promise<void> {
+  const controller = new AbortController()
+  const request = await kitRequest(on, { signal: controller.signal })
+  const asked = on.client.issue(request)
+  controller.abort(new Error('aborted in the same turn'))
+  const reason = await rejectionAtOnce(asked, on.patienceMs, 'issue() with a signal that is aborted in the same turn')
+  assert.equal(reason, controller.signal.reason)
+  await issue(on)
+}
+
+/** Aborts a call whose request is at the CA. Rejects unless the call ends at once with the reason of its signal. */
+async function abortInFlight(on: Bench): Promise<void> {
+  on.ca.fault = { kind: 'hang' }
+  const controller = new AbortController()
+  const arrived = on.ca.arrived(on.ca.requests + 1)
+  const asked = started(on.client.issue(await kitRequest(on, { signal: controller.signal })))
+  // A source that brings its own key may have answered.
+  await inTime(Promise.race([arrived, asked]), on.patienceMs, 'the request at the CA')
+  controller.abort(new Error('aborted in flight'))
+  const reason = await rejectionAtOnce(asked, on.patienceMs, 'issue() that is aborted in flight')
+  assert.equal(reason, controller.signal.reason)
+}
+
+/** As {@link abortInFlight}, with a second call that goes on. */
+async function abortOneOfTwo(on: Bench): Promise<void> {
+  const arrived = on.ca.arrived(on.ca.requests + 1)
+  on.ca.fault = { kind: 'hang' }
+  const answered = started(on.client.issue(await kitRequest(on)))
+  await inTime(Promise.race([arrived, answered]), on.patienceMs, 'the request at the CA')
+  await abortInFlight(on)
+  on.ca.fault = { kind: 'none' }
+  on.ca.release()
+  await inTime(answered, on.patienceMs, 'the call that was not aborted')
+}
+
+async function endProgramOnAbort(on: Bench): Promise<void> {
+  on.ca.fault = { kind: 'none' }
+  // A program that serves all calls runs from here on.
+  await issue(on)
+  const before = new Set(on.opened.programs())
+  await abortInFlight(on)
+  const left = () => on.opened.programs().filter(program => !before.has(program))
+  await expectNone(
+    () => left().map(describe),
+    Math.min(on.patienceMs, PROGRAM_END_MS),
+    'still running after the call that started it was aborted',
+  )
+}
 
 export const cancellationCases: readonly LiveCase[] = [
   {
     group,
     name: 'a signal that is aborted already rejects with its reason',
-    async run(on) {
-      const signal = AbortSignal.abort(new Error('aborted before the call'))
-      const asked = on.client.issue(await kitRequest(on, { signal }))
-      assert.equal(await rejection(asked, on.patienceMs, 'issue() with an aborted signal'), signal.reason)
-      if (!on.client.trustBundle) return
-      const bundle = on.client.trustBundle({ signal })
-      assert.equal(await rejection(bundle, on.patienceMs, 'trustBundle() with an aborted signal'), signal.reason)
-    },
+    run: on => againIfLate(() => abortBefore(on)),
   },
   {
     group,
-    name: 'an abort while the CSR is being made rejects with its reason',
+    name: 'an abort while the CSR is being made rejects with its reason at once',
     skip: unlessBringsKey,
-    async run(on) {
-      const controller = new AbortController()
-      const called = Promise.withResolvers<void>()
-      const csr = () => {
-        called.resolve()
-        return new Promise<never>(() => {})
-      }
-      const request = await kitRequest(on, { signal: controller.signal, csr })
-      const asked = started(rejection(on.client.issue(request), on.patienceMs, 'issue() while its CSR is made'))
-      await Promise.race([called.promise, asked])
-      controller.abort(new Error('aborted while the CSR was made'))
-      assert.equal(await asked, controller.signal.reason)
-    },
+    run: on => againIfLate(() => abortDuringCsr(on)),
   },
   {
     group,
     name: 'an abort in the same turn as the call ends it, and the next call works',
-    async run(on) {
-      const controller = new AbortController()
-      const request = await kitRequest(on, { signal: controller.signal })
-      const asked = rejection(on.client.issue(request), on.patienceMs, 'issue() with a signal that is aborted at once')
-      controller.abort(new Error('aborted in the same turn'))
-      assert.equal(await asked, controller.signal.reason)
-      await issue(on)
-    },
+    run: on => againIfLate(() => abortInTheSameTurn(on)),
   },
 ]
 
@@ -57,20 +108,13 @@ export const inFlightCases: readonly BenchCase[] = [
     group,
     name: 'an abort in flight rejects with its reason at once, and leaves the other calls alone',
     needs: ['hang'],
-    async run(on) {
-      on.ca.fault = { kind: 'hang' }
-      const controller = new AbortController()
-      const aborted = await kitRequest(on, { signal: controller.signal })
-      const other = await kitRequest(on)
-      const asked = started(rejection(on.client.issue(aborted), on.patienceMs, 'issue() that is aborted in flight'))
-      const answered = started(on.client.issue(other))
-      await inTime(Promise.race([on.ca.arrived(1), asked]), on.patienceMs, 'the request at the CA')
-      controller.abort(new Error('aborted in flight'))
-      assert.equal(await asked, controller.signal.reason)
-      on.ca.fault = { kind: 'none' }
-      on.ca.release()
-      await inTime(answered, on.patienceMs, 'the call that was not aborted')
-    },
+    run: on => againIfLate(() => abortOneOfTwo(on)),
+  },
+  {
+    group,
+    name: 'an abort in flight ends the program that the call started',
+    needs: ['hang'],
+    run: on => againIfLate(() => endProgramOnAbort(on)),
   },
   {
     group,

@@ -1,9 +1,10 @@
 /** What is open in this process: a client leaves nothing behind. */
-import assert from 'node:assert/strict'
-import { setImmediate } from 'node:timers/promises'
-import { SystemClock } from '@livery/core'
+import { type BenchOptions, withBench } from '../kit/bench.ts'
+import { issue } from '../kit/expectations.ts'
+import { expectNone } from '../kit/in-time.ts'
+import { describe, type Opened, OpenedResources, openFiles } from '../kit/opened-resources.ts'
 
-/** They come and go with every turn, whoever runs. */
+/** They come and go with every turn of the event loop. */
 const TRANSIENT = new Set([
   'Immediate',
   'FSReqCallback',
@@ -13,6 +14,12 @@ const TRANSIENT = new Set([
   'ShutdownWrap',
 ])
 
+/** A leak grows with each client. What a library opens once for all of them does not. */
+const CLIENTS = 3
+/** Programs take a moment to end, and sockets some turns of the event loop. */
+const LONGEST_END_MS = 5_000
+
+/** The kinds of what keeps the process alive, and how many there are of each. */
 export function openResources(): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
   for (const kind of process.getActiveResourcesInfo())
@@ -20,16 +27,42 @@ export function openResources(): ReadonlyMap<string, number> {
   return counts
 }
 
-/** Resolves once no more is open than `before`; an `AssertionError` that names what is, if that takes too long. */
-export async function expectNoMoreOpen(before: ReadonlyMap<string, number>, patienceMs: number): Promise<void> {
-  using clock = new SystemClock()
-  const end = clock.now() + patienceMs
-  // Sockets take some turns of the event loop until they are gone.
-  while (leftOpen(before).length > 0 && clock.now() < end) await setImmediate()
-  assert.deepEqual(leftOpen(before), [], 'after close these are still open, and keep the process alive')
-}
-
 /** What is open now and was not `before`. */
 export function leftOpen(before: ReadonlyMap<string, number>): readonly string[] {
   return [...openResources()].filter(([kind, count]) => count > (before.get(kind) ?? 0)).map(([kind]) => kind)
+}
+
+/** Each client is used, and closed with its server, before what is open is counted. */
+export async function leaveNothingOpen(options: BenchOptions): Promise<void> {
+  // Once before it counts: what a library opens for good at first use is not a leak.
+  using first = new OpenedResources()
+  await withBench(options, first, async on => void (await issue(on)))
+  const before = openResources()
+  const filesBefore = openFiles()
+  using opened = new OpenedResources()
+  for (let client = 0; client < CLIENTS; client++)
+    await withBench(options, opened, async on => {
+      await issue(on)
+      await issue(on)
+      on.client.subscribe?.(() => {})
+    })
+  const left = () => [
+    ...leftOpen(before).map(kind => `${kind}, which keeps the process alive`),
+    ...leaks(opened.open()),
+    ...leakedFiles(filesBefore),
+  ]
+  await expectNone(left, Math.min(options.patienceMs, LONGEST_END_MS), `open after ${CLIENTS} clients were closed`)
+}
+
+/** What is open as often as there were clients, from one place. */
+function leaks(opened: readonly Opened[]): readonly string[] {
+  const groups = Map.groupBy(opened, ({ kind, openedAt }) => `${kind} ${openedAt}`)
+  return [...groups.values()]
+    .filter(group => group.length >= CLIENTS)
+    .map(group => `${group.length} of: ${group.slice(0, 1).map(describe).join()}`)
+}
+
+function leakedFiles(before: ReadonlySet<string>): readonly string[] {
+  const left = [...openFiles()].filter(file => !before.has(file))
+  return left.length >= CLIENTS ? left : []
 }

@@ -7,6 +7,7 @@ import { inTime } from './in-time.ts'
 import { createKitContext } from './kit-context.ts'
 import { firstOf } from './kit-request.ts'
 import { MovableClock } from './movable-clock.ts'
+import type { OpenedResources } from './opened-resources.ts'
 
 /** What a case hands to the author's `create`. */
 export interface ConformanceSetup {
@@ -32,8 +33,20 @@ const IDENTITIES = 64
 const PARALLEL = 64
 const TTL_SECONDS = 7_200
 
-/** Runs `use` on a new bench, and takes everything down. */
-export async function withBench(options: BenchOptions, use: (bench: Bench) => Promise<void>): Promise<void> {
+/** Runs `use` on a new bench, and closes everything. `opened` notes what is opened meanwhile. */
+export function withBench(
+  options: BenchOptions,
+  opened: OpenedResources,
+  use: (bench: Bench) => Promise<void>,
+): Promise<void> {
+  return opened.run(() => runOnBench(options, opened, use))
+}
+
+async function runOnBench(
+  options: BenchOptions,
+  opened: OpenedResources,
+  use: (bench: Bench) => Promise<void>,
+): Promise<void> {
   using clock = new MovableClock()
   const { create, capabilities, trustDomain, patienceMs, slow } = options
   using ca = await FakeCA.create({ clock, trustDomain })
@@ -60,6 +73,7 @@ export async function withBench(options: BenchOptions, use: (bench: Bench) => Pr
       roots: () => ca.trustBundle(),
       ca,
       context,
+      opened,
       slow,
       reopen: open,
     })

@@ -3,6 +3,7 @@ import type { CACapabilities, CAClient, Clock, KeyType, SpiffeId } from '@livery
 import type { FakeCA } from './fake-ca.ts'
 import type { CASwitch } from './fake-ca-fault.ts'
 import type { KitContext } from './kit-context.ts'
+import type { OpenedResources } from './opened-resources.ts'
 
 export const GROUPS = [
   'contract',
@@ -43,6 +44,8 @@ export interface Subject {
 export interface Bench extends Subject {
   readonly ca: FakeCA
   readonly context: KitContext
+  /** What the client, its server and the case have opened. */
+  readonly opened: OpenedResources
   /** Whether there is time for 10,000 requests. */
   readonly slow: boolean
   /** Another client of the same CA, as after a restart. It is closed with the bench. */
