@@ -1,6 +1,6 @@
 /** Line plots as SVG text: equal numbers give equal text, so that a plot can be committed and a re-run compared. */
-import { LineChart, type LineSeriesOption } from 'echarts/charts'
-import { GridComponent, LegendComponent, MarkLineComponent, TitleComponent } from 'echarts/components'
+import { CustomChart, type CustomSeriesOption, LineChart, type LineSeriesOption } from 'echarts/charts'
+import { GridComponent, LegendComponent, TitleComponent } from 'echarts/components'
 import { init, use } from 'echarts/core'
 import { SVGRenderer } from 'echarts/renderers'
 
@@ -11,25 +11,45 @@ export interface PlotAxis {
   readonly log?: boolean
 }
 
+/** A value, and where it is a median of few samples the lowest and the highest of them. */
+export type PlotPoint =
+  | readonly [x: number, y: number]
+  | readonly [x: number, y: number, lowest: number, highest: number]
+
 export interface PlotSeries {
   readonly name: string
-  readonly points: readonly (readonly [x: number, y: number])[]
-  readonly dashed?: boolean
+  readonly points: readonly PlotPoint[]
+  /** Default: solid. */
+  readonly line?: 'dashed' | 'dotted'
 }
 
-/** A named level across the plot, such as a target: at an x or at a y. */
-export type PlotMark = { readonly name: string } & ({ readonly x: number } | { readonly y: number })
-
+/** All series share the unit of `y`. */
 export interface LinePlot {
   readonly title: string
+  /** Under the title: with what, for how long, how often. */
+  readonly conditions: string
   readonly x: PlotAxis
   readonly y: PlotAxis
   readonly series: readonly PlotSeries[]
-  readonly marks?: readonly PlotMark[]
 }
 
 const WIDTH = 760
-const HEIGHT = 420
+/** Of axes and lines, the legend and the title apart. */
+const GRID_HEIGHT = 262
+const MARGIN = 16
+/** Characters a line. The renderer measures no text, so they are counted for a wide font. */
+const TITLE_COLUMNS = 80
+const CONDITION_COLUMNS = 105
+const LEFT = 64
+/** Of the title, and of the name of the axis. */
+const ABOVE_GRID = 68
+const CONDITION_LINE = 15
+const BELOW_GRID = 56
+/** A series a line, since names that stand side by side run into each other. */
+const LEGEND_LINE = 20
+const LEGEND_TEXT = 14
+/** Pixels: half of the stroke at each end of a range. */
+const RANGE_CAP = 4
 /** Mid-tones that keep a contrast of 3:1 to white and to near-black alike, since the page behind the plot is unknown. */
 const COLORS = ['#2f81d6', '#d9640f', '#2a9d62', '#b663d1', '#c0812a', '#d8506e', '#1d98a8', '#7d7dd8']
 const TEXT = '#7d8590'
@@ -37,7 +57,7 @@ const GRID_LINE = 'rgba(125,133,144,0.3)'
 /** With more points than this the dots would hide the line. */
 const MOST_DOTS = 40
 
-use([LineChart, GridComponent, LegendComponent, MarkLineComponent, TitleComponent, SVGRenderer])
+use([CustomChart, LineChart, GridComponent, LegendComponent, TitleComponent, SVGRenderer])
 
 /**
  * Draws `plot` and returns a whole SVG document without a background.
@@ -45,19 +65,44 @@ use([LineChart, GridComponent, LegendComponent, MarkLineComponent, TitleComponen
  */
 export function linePlot(plot: LinePlot): string {
   checkPoints(plot)
-  const chart = init(null, null, { renderer: 'svg', ssr: true, width: WIDTH, height: HEIGHT })
+  const { title, conditions, series } = plot
+  const subtext = inLines(conditions, CONDITION_COLUMNS)
+  const top = ABOVE_GRID + subtext.split('\n').length * CONDITION_LINE
+  const legend = series.length > 1 ? series.length * LEGEND_LINE : 0
+  const bottom = BELOW_GRID + legend
+  const chart = init(null, null, { renderer: 'svg', ssr: true, width: WIDTH, height: top + GRID_HEIGHT + bottom })
   try {
     chart.setOption({
       animation: false,
-      color: COLORS,
-      title: { text: plot.title, left: 'center', top: 8, textStyle: { color: TEXT, fontSize: 15 } },
-      legend: { bottom: 4, itemWidth: 40, itemGap: 24, textStyle: { color: TEXT }, show: plot.series.length > 1 },
-      grid: { left: 64, right: 48, top: 64, bottom: plot.series.length > 1 ? 80 : 56 },
+      title: {
+        text: inLines(title, TITLE_COLUMNS),
+        subtext,
+        left: MARGIN,
+        top: 8,
+        itemGap: 6,
+        textStyle: { color: TEXT, fontSize: 15 },
+        subtextStyle: { color: TEXT, fontSize: 12, lineHeight: CONDITION_LINE },
+      },
+      legend: {
+        data: series.map(({ name }) => name),
+        show: legend > 0,
+        orient: 'vertical',
+        left: LEFT,
+        bottom: 4,
+        itemGap: LEGEND_LINE - LEGEND_TEXT,
+        itemWidth: 40,
+        itemHeight: LEGEND_TEXT,
+        textStyle: { color: TEXT, fontSize: 12 },
+      },
+      grid: { left: LEFT, right: 48, top, bottom },
       xAxis: { ...axis(plot.x), nameLocation: 'middle', nameGap: 30 },
       yAxis: { ...axis(plot.y), nameLocation: 'end', nameTextStyle: { color: TEXT, align: 'left' } },
-      series: plot.series.map((one, index) => series(one, index === 0 ? (plot.marks ?? []) : [])),
+      series: series.flatMap((one, index) => {
+        const color = COLORS[index % COLORS.length] ?? TEXT
+        return [lineOf(one, color), rangesOf(one, color)]
+      }),
     })
-    return `${withTitle(withStableIds(withoutHover(chart.renderToSVGString())), plot.title)}\n`
+    return `${withTitle(withStableIds(withoutHover(chart.renderToSVGString())), title)}\n`
   } finally {
     chart.dispose()
   }
@@ -65,15 +110,18 @@ export function linePlot(plot: LinePlot): string {
 
 function checkPoints({ title, x, y, series }: LinePlot): void {
   for (const { name, points } of series) {
-    for (const point of points) {
-      for (const [at, axis] of [x, y].entries()) {
-        const value = point[at] ?? Number.NaN
+    for (const [at, ...values] of points) {
+      for (const [axis, value] of [[x, at] as const, ...values.map(value => [y, value] as const)]) {
         if (Number.isFinite(value) && !(axis.log && value <= 0)) continue
         const reason = axis.log ? 'a logarithmic axis shows finite numbers above 0' : 'only finite numbers can be drawn'
         throw new RangeError(`Cannot draw "${title}": series "${name}" has ${axis.name} = ${value}, but ${reason}`)
       }
     }
   }
+}
+
+function inLines(text: string, columns: number): string {
+  return text.replaceAll(new RegExp(`(?=.{${columns + 1}})(.{1,${columns}}) `, 'g'), '$1\n')
 }
 
 function axis({ name, log = false }: PlotAxis) {
@@ -91,21 +139,31 @@ function formatTick(value: number): string {
   return value.toLocaleString('en-US', { maximumFractionDigits: 3 })
 }
 
-function series({ name, points, dashed = false }: PlotSeries, marks: readonly PlotMark[]): LineSeriesOption {
+function lineOf({ name, points, line }: PlotSeries, color: string): LineSeriesOption {
   return {
     type: 'line',
     name,
-    data: points.map(point => [...point]),
-    symbol: 'circle',
+    data: points.map(([x, y]) => [x, y]),
+    symbol: line === 'dotted' ? 'none' : 'circle',
     showSymbol: points.length <= MOST_DOTS,
     symbolSize: 6,
-    lineStyle: { width: 2, type: dashed ? 'dashed' : 'solid' },
-    markLine: {
-      silent: true,
-      symbol: 'none',
-      lineStyle: { color: TEXT, type: 'dotted' },
-      label: { color: TEXT, formatter: '{b}', position: 'insideStartTop' },
-      data: marks.map(mark => ('x' in mark ? { name: mark.name, xAxis: mark.x } : { name: mark.name, yAxis: mark.y })),
+    itemStyle: { color },
+    lineStyle: { color, width: 2, type: line ?? 'solid' },
+  }
+}
+
+/** A vertical stroke from the lowest to the highest sample of each point that has them. */
+function rangesOf({ points }: PlotSeries, color: string): CustomSeriesOption {
+  return {
+    type: 'custom',
+    silent: true,
+    data: points.flatMap(([x, , lowest, highest]) => (lowest === undefined ? [] : [[x, lowest, highest ?? lowest]])),
+    encode: { x: 0, y: [1, 2] },
+    renderItem: (_params, api) => {
+      const [x = 0, bottom = 0] = api.coord([api.value(0), api.value(1)])
+      const [, top = 0] = api.coord([api.value(0), api.value(2)])
+      const d = `M${x},${bottom}V${top}M${x - RANGE_CAP},${bottom}h${2 * RANGE_CAP}M${x - RANGE_CAP},${top}h${2 * RANGE_CAP}`
+      return { type: 'path', shape: { pathData: d }, style: { stroke: color, fill: 'none', lineWidth: 1.5 } }
     },
   }
 }

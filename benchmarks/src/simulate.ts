@@ -56,7 +56,7 @@ async function runScenario(
   const { nodes, identities, replicas, rate } = settings
   const fleet = `${nodes} nodes × ${identities} identities, ${replicas} × ${rate} signatures/s`
   process.stdout.write(`## ${title} (${fleet})\n\n${toTable(rows)}\n`)
-  await writeOutput(folder, `plots/simulate-${name}.svg`, plotLoad(`${title}: ${fleet}`, rows))
+  await writeOutput(folder, `plots/simulate-${name}.svg`, plotLoad(title, fleet, rows))
   return toJson(rows)
 }
 

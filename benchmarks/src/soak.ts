@@ -1,9 +1,9 @@
 /** `npm run soak`: many identities with short lives, for long, and a client that looks at every secret. `--help` lists the options. */
 import { readOptions } from './option-values.ts'
 import { cleanUpOnExit } from './peers/workshop.ts'
-import { linePlot } from './plot.ts'
 import { describeMachine, outputFolder, prettyJson, writeOutput } from './report.ts'
 import { HELP, parseOptions, type SoakOptions } from './soak/options.ts'
+import { soakPlots } from './soak/plots.ts'
 import { soak } from './soak/run.ts'
 import { type Check, judge, type Observed, passes } from './soak/verdict.ts'
 
@@ -42,20 +42,7 @@ async function keep(options: SoakOptions, { samples, ...observed }: Observed, ch
   const name = options.attack ? 'soak-attack' : 'soak'
   const folder = outputFolder(save)
   await writeOutput(folder, `results/${name}.json`, prettyJson(results))
-  await writeOutput(folder, `plots/${name}.svg`, plot(options, samples))
-}
-
-function plot({ identities, ttlMs }: SoakOptions, samples: Observed['samples']): string {
-  return linePlot({
-    title: `${identities} identities with certificates of ${ttlMs / 1_000} s`,
-    x: { name: 'minutes since all had a certificate' },
-    y: { name: 'MB; renewals a second' },
-    series: [
-      { name: 'resident memory of the agent, MB', points: samples.map(one => [one.second / 60, one.residentMB]) },
-      { name: 'its heap in use, MB', points: samples.map(one => [one.second / 60, one.heapMB]), dashed: true },
-      { name: 'renewals a second', points: samples.map(one => [one.second / 60, one.renewalsPerSecond]) },
-    ],
-  })
+  for (const [file, svg] of soakPlots(name, options, samples)) await writeOutput(folder, `plots/${file}`, svg)
 }
 
 function rounded(sample: Observed['samples'][number]): unknown {

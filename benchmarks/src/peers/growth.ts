@@ -1,5 +1,5 @@
 /** How figures grow with identities and with streams: what the plots show. */
-import { linePlot, type PlotSeries } from '../plot.ts'
+import { linePlot, type PlotPoint, type PlotSeries } from '../plot.ts'
 import { writeOutput } from '../report.ts'
 import { type Bench, ifPresent } from './bench.ts'
 import { coldStart, LAST_SECRET } from './cold-start-row.ts'
@@ -25,10 +25,52 @@ const RESPONSE = 'server CPU per response, µs'
 const LAST = 'push to the last stream, ms'
 const PUSH = 'server CPU per push, µs'
 
+const HOLDERS = 'Livery holds 100 identities, an Istio agent one'
+const EACH_OWN = 'each stream on a connection of its own'
+/** File, title, and under what conditions it was measured. */
+const PLOTS = {
+  coldStartByIdentities: [
+    'cold-start-by-identities.svg',
+    'Cold start',
+    'From the start of the agent to the last secret, a client and a connection for each identity',
+  ],
+  memoryByIdentities: [
+    'memory-by-identities.svg',
+    'Resident memory by identities',
+    '24 h certificates, 100 open streams, each on a connection of its own, after 3 s',
+  ],
+  responseByIdentities: [
+    'response-by-identities.svg',
+    'CPU of an SDS response by identities',
+    'User and system time of the server, 100 streams, each on a connection of its own',
+  ],
+  responseByStreams: [
+    'response-by-streams.svg',
+    'CPU of an SDS response by streams',
+    `User and system time of the server, ${EACH_OWN}. ${HOLDERS}`,
+  ],
+  pushLastByStreams: [
+    'push-last-by-streams.svg',
+    'Time of a push by streams',
+    `From the signal to the last of the streams of one certificate, ${EACH_OWN}. Livery renews the certificate, Istio's agent sends the one it has`,
+  ],
+  pushCpuByStreams: [
+    'push-cpu-by-streams.svg',
+    'CPU of a push by streams',
+    `User and system time of the server for each stream of one certificate. Livery renews it, Istio's agent sends the one it has`,
+  ],
+  memoryByStreams: [
+    'memory-by-streams.svg',
+    'Resident memory by streams',
+    `One process, ${EACH_OWN}, after 3 s. ${HOLDERS}`,
+  ],
+} as const
+
 /** One plot: a measure over a number of things, a line for each program, medians with all their samples. */
 export interface Growth {
   readonly file: string
   readonly title: string
+  readonly conditions: string
   readonly over: 'identities' | 'streams'
   readonly measure: string
   /** Where values spread over powers of ten. A straight line of slope 1 is linear growth. */
@@ -49,16 +91,28 @@ export async function savePlots(folder: URL, growths: readonly Growth[]): Promis
   for (const growth of growths) await writeOutput(folder, `plots/${growth.file}`, draw(growth))
 }
 
-/** What the kernel saw no CPU of is left out. */
-export function draw({ title, over, measure, logarithmic, series }: Growth): string {
+/** A sample in which the kernel saw no CPU is left out. */
+export function draw({ title, conditions, over, measure, logarithmic, series }: Growth): string {
   const lines = series.map(
     ({ name, points }): PlotSeries => ({
       name,
-      points: points.map(({ at, samples }) => [at, median(samples)] as const).filter(([, value]) => value > 0),
-      dashed: name !== 'Livery',
+      points: points.flatMap(each => pointOf(each)),
+      ...(name !== 'Livery' && { line: 'dashed' }),
     }),
   )
-  return linePlot({ title, x: { name: over, log: true }, y: { name: measure, log: logarithmic }, series: lines })
+  const rounds = Math.max(...series.flatMap(({ points }) => points.map(({ samples }) => samples.length)))
+  return linePlot({
+    title,
+    conditions: `${conditions}. Median of ${rounds} rounds; strokes: lowest to highest`,
+    x: { name: over, log: true },
+    y: { name: measure, log: logarithmic },
+    series: lines,
+  })
+}
+
+function pointOf({ at, samples }: GrowthPoint): readonly PlotPoint[] {
+  const seen = samples.filter(sample => sample > 0)
+  return median(samples) > 0 ? [[at, median(samples), Math.min(...seen), Math.max(...seen)]] : []
 }
 
 async function overIdentities(bench: Bench): Promise<Growth[]> {
@@ -74,18 +128,23 @@ async function overIdentities(bench: Bench): Promise<Growth[]> {
   }
   const sides = IDENTITIES.map((at): Side => ({ name: sideName('Livery', at), measure: () => measure(at) }))
   const measured = await inRounds(Math.min(bench.rounds, MAX_ROUNDS), sides, bench.say)
-  const growth = (file: string, title: string, name: string, logarithmic = false): Growth => ({
+  const growth = (
+    [file, title, conditions]: readonly [string, string, string],
+    name: string,
+    logarithmic = false,
+  ): Growth => ({
     file,
     title,
+    conditions,
     over: 'identities',
     measure: name,
     logarithmic,
     series: [{ name: 'Livery', points: pointsOf(measured, 'Livery', IDENTITIES, name) }],
   })
   return [
-    growth('cold-start-by-identities.svg', 'Start of the agent to the last secret, a client each', COLD_START, true),
-    growth('memory-by-identities.svg', 'Resident memory, 100 streams open', MEMORY),
-    growth('response-by-identities.svg', 'CPU of an SDS response, 100 streams', RESPONSE),
+    growth(PLOTS.coldStartByIdentities, COLD_START, true),
+    growth(PLOTS.memoryByIdentities, MEMORY),
+    growth(PLOTS.responseByIdentities, RESPONSE),
   ]
 }
 
@@ -95,19 +154,24 @@ async function overStreams(bench: Bench): Promise<Growth[]> {
     programs.map((name): Side => ({ name: sideName(name, at), measure: () => measureStreams(bench, name, at) })),
   )
   const measured = await inRounds(Math.min(bench.rounds, MAX_ROUNDS), sides, bench.say)
-  const growth = (file: string, title: string, measure: string, logarithmic = false): Growth => ({
+  const growth = (
+    [file, title, conditions]: readonly [string, string, string],
+    measure: string,
+    logarithmic = false,
+  ): Growth => ({
     file,
     title,
+    conditions,
     over: 'streams',
     measure,
     logarithmic,
     series: programs.map(name => ({ name, points: pointsOf(measured, name, STREAMS, measure) })),
   })
   return [
-    growth('response-by-streams.svg', 'CPU of an SDS response', RESPONSE),
-    growth('push-last-by-streams.svg', 'Push of a renewed secret, time to the last stream', LAST, true),
-    growth('push-cpu-by-streams.svg', 'Push of a renewed secret, CPU of each', PUSH, true),
-    growth('memory-by-streams.svg', 'Resident memory with open streams', MEMORY),
+    growth(PLOTS.responseByStreams, RESPONSE),
+    growth(PLOTS.pushLastByStreams, LAST, true),
+    growth(PLOTS.pushCpuByStreams, PUSH, true),
+    growth(PLOTS.memoryByStreams, MEMORY),
   ]
 }
 

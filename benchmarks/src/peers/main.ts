@@ -1,18 +1,18 @@
 /** `npm run bench:peers`: Livery against the programs in the folder LIVERY_PEERS. `--help` lists the options. */
 import { createHash } from 'node:crypto'
-import { readFile, writeFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
+import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { describeMachine, type Machine, outputFolder, prettyJson, writeOutput } from '../report.ts'
 import type { Bench, Row } from './bench.ts'
 import { coldStartRow } from './cold-start-row.ts'
 import type { Comparison, Skipped } from './comparison.ts'
-import { tellSkipped, toMarkdown, withTable } from './comparison-table.ts'
+import { tellSkipped, toMarkdown } from './comparison-table.ts'
 import { type Growth, measureGrowth, savePlots } from './growth.ts'
 import { keyRows } from './key-rows.ts'
 import { memoryRows } from './memory-rows.ts'
 import { findPrograms, PROGRAMS, type Programs, whatIsAbsent } from './programs.ts'
 import { pushRows } from './push-rows.ts'
+import { writeTable } from './readme-table.ts'
 import { mergeProblem, mergeRuns, type Run } from './run.ts'
 import { servingRows } from './serving-rows.ts'
 import { cleanUpOnExit } from './workshop.ts'
@@ -26,7 +26,6 @@ const GROWTH: Row<Growth> = {
 }
 const NAMES = [...ROWS, GROWTH].map(({ name }) => name)
 const ROUNDS = 5
-const README = fileURLToPath(new URL('../../README.md', import.meta.url))
 const HELP = `Usage: LIVERY_PEERS=DIR npm run bench:peers -- [options]
 
 Measures Livery against the programs in the folder DIR, and prints a table. A row whose program is missing is skipped.
@@ -76,14 +75,13 @@ async function main(): Promise<void> {
   const growths = options.rows.includes(GROWTH.name) ? await measureUnlessSkipped(bench, GROWTH, skip) : []
   const measured = { machine, rounds: options.rounds, comparisons, skipped, growths }
   const run = last ? mergeRuns(last, measured, options.rows, NAMES) : measured
-  const table = toMarkdown(machine, run.rounds, run.comparisons, run.skipped)
-  process.stdout.write(table)
+  process.stdout.write(toMarkdown(machine, run.rounds, run.comparisons, run.skipped))
   if (!options.save) return
   const versions = { livery: await liveryVersion(), peers: await digests(programs) }
   const folder = outputFolder(true)
   await writeOutput(folder, 'results/peers.json', prettyJson({ ...run, versions }))
   await savePlots(folder, run.growths)
-  if (run.comparisons.length > 0) await updateReadme(table)
+  if (run.comparisons.length > 0) await writeTable(run, say)
 }
 
 async function readLast(machine: Machine, rounds: number): Promise<Run> {
@@ -174,10 +172,4 @@ async function digests(programs: Programs): Promise<Record<string, string>> {
     ]
   })
   return Object.fromEntries((await Promise.all(entries)).flat())
-}
-
-async function updateReadme(table: string): Promise<void> {
-  const updated = withTable(await readFile(README, 'utf8'), table)
-  if (updated !== undefined) await writeFile(README, updated)
-  say(updated === undefined ? `${README} has no markers for the table` : `wrote the table to ${README}`)
 }

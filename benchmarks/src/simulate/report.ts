@@ -1,5 +1,5 @@
 /** How a simulation is shown: a table with notes, the same as JSON, and a plot of the load with the capacity in it. */
-import { linePlot } from '../plot.ts'
+import { linePlot, type PlotSeries } from '../plot.ts'
 import { peaks } from './rates.ts'
 import type { Row } from './scenarios.ts'
 
@@ -66,23 +66,37 @@ function roundAll(value: object): Record<string, unknown> {
 const MOST_POINTS = 300
 const HOUR_S = 3_600
 
-/** Calls by the second; of each stretch that is one point the highest second. */
-export function plotLoad(title: string, rows: readonly Row[]): string {
+/** Calls by the second; each point is the highest second of its stretch. `fleet` is what was simulated, for the subtitle. */
+export function plotLoad(title: string, fleet: string, rows: readonly Row[]): string {
   const longest = Math.max(...rows.map(({ measured }) => measured.callsBySecond.length))
   const [unit, perUnit] = longest > 2 * HOUR_S ? ['hours', HOUR_S] : ['seconds', 1]
-  const capacity = rows[0]?.measured.capacity ?? 0
   return linePlot({
     title,
+    conditions: `Simulated: ${fleet}. Each point is the highest second of its stretch; 0.1 stands for none`,
     x: { name: `${unit} since the start of the measurement` },
-    y: { name: 'calls to the CA in the highest second (none: 0.1)', log: true },
-    series: rows.map(({ variant, measured }) => ({
-      name: variant,
-      points: peaks(measured.callsBySecond, MOST_POINTS).map(
-        ({ second, peak }) => [second / perUnit, Math.max(peak, 0.1)] as const,
-      ),
-    })),
-    marks: [{ name: `the CA signs ${whole(capacity)}/s`, y: capacity }],
+    y: { name: 'calls to the CA a second', log: true },
+    series: [...rows.map(row => loadOf(row, perUnit)), ...capacitiesOf(rows, longest / perUnit)],
   })
+}
+
+function loadOf({ variant, measured }: Row, perUnit: number): PlotSeries {
+  const points = peaks(measured.callsBySecond, MOST_POINTS)
+  return {
+    name: variant,
+    points: points.map(({ second, peak }) => [second / perUnit, Math.max(peak, 0.1)] as const),
+  }
+}
+
+/** A level for each CA: what it signs in a second. */
+function capacitiesOf(rows: readonly Row[], end: number): readonly PlotSeries[] {
+  return [...Map.groupBy(rows, ({ measured }) => measured.capacity)].map(([capacity, served], _, all) => ({
+    name: `the CA${all.length > 1 ? ` of "${served[0]?.variant}"` : ''} signs ${whole(capacity)} a second`,
+    points: [
+      [0, capacity],
+      [end, capacity],
+    ],
+    line: 'dotted',
+  }))
 }
 
 export function whole(value: number): string {

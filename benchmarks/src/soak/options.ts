@@ -21,7 +21,7 @@ export const HELP = `Usage: npm run soak -- [options]
 
 Runs the agent with a CA in another process and short-lived certificates, and looks at every secret that it serves. Ends
 with 1 if one was bad, late or missing, if renewals came in bursts, or if memory grew. Results go to results/soak.json in
-.cache/benchmarks, a plot to plots/soak.svg there; with --attack to soak-attack.json and soak-attack.svg.
+.cache/benchmarks, plots to plots/soak-*.svg there; with --attack to soak-attack.json and soak-attack-*.svg.
 
   --identities <n>     identities, each with a stream of its own (default: 10000)
   --ttl <duration>     lifetime of a certificate (default: 60s)

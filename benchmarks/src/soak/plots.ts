@@ -1,0 +1,45 @@
+/** The plots of a soak: the agent's memory, and the renewals of each second. Each unit has a plot of its own. */
+import { linePlot } from '../plot.ts'
+import type { SoakOptions } from './options.ts'
+import type { Sample } from './verdict.ts'
+
+type Settings = Pick<SoakOptions, 'identities' | 'ttlMs' | 'connections' | 'attack'>
+
+const MINUTES = { name: 'minutes since every name had a certificate' }
+
+/** File names and their SVG; `name` is the first part of each. */
+export function soakPlots(name: string, settings: Settings, samples: readonly Sample[]): ReadonlyMap<string, string> {
+  const conditions = describe(settings)
+  const over = (value: (sample: Sample) => number) => samples.map(each => [each.second / 60, value(each)] as const)
+  return new Map([
+    [
+      `${name}-memory.svg`,
+      linePlot({
+        title: 'Memory of the agent',
+        conditions,
+        x: MINUTES,
+        y: { name: 'MB' },
+        series: [
+          { name: 'resident memory', points: over(({ residentMB }) => residentMB) },
+          { name: 'heap in use', points: over(({ heapMB }) => heapMB), line: 'dashed' },
+        ],
+      }),
+    ],
+    [
+      `${name}-renewals.svg`,
+      linePlot({
+        title: 'Renewals',
+        conditions,
+        x: MINUTES,
+        y: { name: 'renewals a second, mean of 10 s' },
+        series: [{ name: 'renewals', points: over(({ renewalsPerSecond }) => renewalsPerSecond) }],
+      }),
+    ],
+  ])
+}
+
+function describe({ identities, ttlMs, connections, attack }: Settings): string {
+  const count = (value: number) => value.toLocaleString('en-US')
+  const streams = `${count(identities)} identities with certificates of ${ttlMs / 1_000} s, a stream each, over ${count(connections)} connections`
+  return attack ? `${streams}, while another uid attacks the socket` : streams
+}
