@@ -1,6 +1,7 @@
-/** The defaults of the options: a subpath of its own, so that a program can show them without loading gRPC. */
+/** The defaults of the options, and the bound of a path: a subpath of its own, so that a program can show them without loading gRPC. */
 export { DEFAULT_LIMITS } from './budget/socket-limits.ts'
 export { DEFAULT_NAMES } from './protocol/resource-name.ts'
 export { DEFAULT_MODE } from './socket/placed-socket.ts'
+export { MAX_PATH_BYTES } from './socket/socket-path.ts'
 
 export const DEFAULT_DRAIN_MS = 5_000

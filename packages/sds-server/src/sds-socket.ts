@@ -24,11 +24,11 @@ export interface AccessConfig extends SocketAccess {
 
 export interface SocketConfig extends AccessConfig {
   /** Default: 0o660. */
-  readonly mode?: number
+  readonly mode?: number | undefined
   /** Numeric; default: that of the process. */
-  readonly owner?: number
+  readonly owner?: number | undefined
   /** Numeric; default: that of the process. */
-  readonly group?: number
+  readonly group?: number | undefined
   readonly limits?: GivenLimits
 }
 
@@ -213,8 +213,9 @@ function createPolicy(config: AccessConfig, { source, names, readPeerCredentials
   if (!policy.needsCredentials || readPeerCredentials) return policy
   throw new SdsServerError(
     'invalid-config',
-    `Cannot use callers on ${config.path}: telling callers apart needs the native addon, which is not there; ` +
-      'build it (npm run native), or give each workload a socket of its own with a mode and owner',
+    `Cannot use callers on ${config.path}: reading the credentials of a caller needs the native addon, which is not there; ` +
+      'install or build it (npm run native), or leave out callers and give each workload a socket of its own, ' +
+      'with the owner and mode that let only that workload open it',
   )
 }
 

@@ -158,7 +158,7 @@ test("SERVICE_ACCOUNT and POD_NAMESPACE without a file mean Istio's sidecar", as
   assert.deepEqual(config.identities, [
     {
       id: 'spiffe://td/ns/shop/sa/web',
-      socket: join(workingDirectory, 'var/run/secrets/workload-spiffe-uds/socket'),
+      socket: { path: join(workingDirectory, 'var/run/secrets/workload-spiffe-uds/socket') },
       tokenFile: undefined,
     },
   ])

@@ -3,40 +3,54 @@
 import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
 import type { Finding } from '../schema/config-error.ts'
 import { childPath } from '../schema/document.ts'
-import type { IdentitySetting } from './schema.ts'
+import type { IdentitySetting, OwnSocket } from './schema.ts'
 
 /** One identity that the agent holds. */
 export interface ConfiguredIdentity {
   readonly id: SpiffeId
-  /** Absolute path of its own socket, where `default` means it. */
-  readonly socket: string | undefined
+  /** Its own socket, where `default` means it. The path is absolute. */
+  readonly socket: OwnSocket | undefined
   /** Absolute path of its own token file. */
   readonly tokenFile: string | undefined
 }
 
 const MAX_IDENTITIES = 100_000
+/** Stands for the last segment of the SPIFFE ID in the path of an own socket. */
+const NAME = '{name}'
 
-/** Writes ranges out, in order; findings tell what is wrong with which entry. */
-export function expandIdentities(
-  settings: readonly IdentitySetting[],
-  trustDomain: string,
-): { readonly identities: readonly ConfiguredIdentity[]; readonly findings: readonly Finding[] } {
+export interface ExpandedIdentities {
+  readonly identities: readonly ConfiguredIdentity[]
+  /** Each own socket, with the path of the key that names it. */
+  readonly sockets: readonly { readonly socket: string; readonly path: string }[]
+  readonly findings: readonly Finding[]
+}
+
+/** Writes ranges out, in order; each finding names the entry that is wrong. */
+export function expandIdentities(settings: readonly IdentitySetting[], trustDomain: string): ExpandedIdentities {
   const identities = new Map<SpiffeId, ConfiguredIdentity>()
   const findings: Finding[] = []
+  const sockets: { socket: string; path: string }[] = []
   // Those of an entry that is refused count as well.
   let room = MAX_IDENTITIES
   for (const [index, setting] of settings.entries()) {
     const path = childPath('identities', index)
-    const expanded = 'range' in setting ? expandRange(setting.range, room) : [setting.id]
+    const expanded = setting.range === undefined ? [setting.id] : expandRange(setting.range, room)
     if (typeof expanded === 'string') {
       findings.push({ path: `${path}.range`, text: expanded })
       continue
     }
     room -= expanded.length
+    const { socket } = setting
+    if (socket && expanded.length > 1 && !socket.path.includes(NAME)) {
+      const text = `${socket.path} is one path for ${expanded.length} identities. Write ${NAME} in it, which is the last segment of each SPIFFE ID.`
+      findings.push({ path: `${path}.socket`, text })
+      continue
+    }
     const finding = addAll(expanded, setting, trustDomain, identities)
     if (finding !== undefined) findings.push({ path, text: finding })
+    else if (socket) for (const id of expanded) sockets.push({ socket: socketPath(socket, id), path: `${path}.socket` })
   }
-  return { identities: [...identities.values()], findings }
+  return { identities: [...identities.values()], sockets, findings }
 }
 
 function addAll(
@@ -52,10 +66,15 @@ function addAll(
       return `${id} is not in the trust domain ${trustDomain} of this agent. Change it, or trustDomain.`
     }
     if (identities.has(id)) return `${id} is listed twice. Remove one of the entries.`
-    const socket = 'socket' in setting ? setting.socket : undefined
-    identities.set(id, { id, socket, tokenFile: setting.tokenFile })
+    const { socket, tokenFile } = setting
+    identities.set(id, { id, socket: socket && { ...socket, path: socketPath(socket, id) }, tokenFile })
   }
   return undefined
+}
+
+/** A segment of a SPIFFE ID has no slash and is not "..", so the path leads out of no folder. */
+function socketPath({ path }: OwnSocket, id: string): string {
+  return path.replaceAll(NAME, id.slice(id.lastIndexOf('/') + 1))
 }
 
 /** `sa-{0..2}` → `sa-0`, `sa-1`, `sa-2`; a text where it cannot be. */

@@ -6,7 +6,7 @@ import { ConfigError, formatOrigin, type Origin } from '../schema/config-error.t
 import { childPath, isTreeObject, readDocument, type Tree, type TreeObject } from '../schema/document.ts'
 import { pathsOf, placeIn, withOptionDefaults } from '../schema/plugin-schema.ts'
 import { UNIX_PREFIX } from '../schema/values.ts'
-import { defaults, overlay, SOCKET_DEFAULTS } from './defaults.ts'
+import { defaults, OWN_SOCKET_DEFAULTS, overlay, SOCKET_DEFAULTS } from './defaults.ts'
 import { type Environment, environmentSettings, type Setting, sidecarSettings } from './environment.ts'
 
 /** Where a configuration is looked for. */
@@ -138,14 +138,25 @@ function pluginOf({ ca }: TreeObject): Tree | undefined {
 }
 
 function fillSockets(tree: TreeObject, origins: Map<string, Origin>): TreeObject {
-  const { sockets } = tree
-  if (!Array.isArray(sockets)) return tree
-  const filled = sockets.map((socket: Tree, index) => {
+  const fill = (socket: Tree, lower: TreeObject, path: string): Tree => {
     if (!isTreeObject(socket)) return socket
-    noteDefaults(SOCKET_DEFAULTS, `sockets[${index}]`, origins)
-    return overlay(SOCKET_DEFAULTS, socket) ?? socket
-  })
-  return { ...tree, sockets: filled }
+    noteDefaults(lower, path, origins)
+    return overlay(lower, socket) ?? socket
+  }
+  const { sockets, identities } = tree
+  return {
+    ...tree,
+    ...(Array.isArray(sockets) && {
+      sockets: sockets.map((socket: Tree, index) => fill(socket, SOCKET_DEFAULTS, `sockets[${index}]`)),
+    }),
+    ...(Array.isArray(identities) && {
+      identities: identities.map((identity: Tree, index) =>
+        isTreeObject(identity) && identity['socket'] !== undefined
+          ? { ...identity, socket: fill(identity['socket'], OWN_SOCKET_DEFAULTS, `identities[${index}].socket`) }
+          : identity,
+      ),
+    }),
+  }
 }
 
 /** Marks what nobody has written as default, so that it does not count as coming from where its parent is written. */
@@ -161,6 +172,7 @@ function noteDefaults(value: Tree, path: string, origins: Map<string, Origin>): 
 const PATH_KEYS: ReadonlySet<string> = new Set([
   'admin.tokenFile',
   'identities[].socket',
+  'identities[].socket.path',
   'identities[].tokenFile',
   'sharedFolders[]',
   'sockets[].path',

@@ -6,7 +6,8 @@ import { after, test } from 'node:test'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
 import { type Config, type LoadedConfig, loadConfig } from './load.ts'
 
-const { identities: _, ...perCaller } = DEFAULT_LIMITS.perCaller
+const { perCaller: everyLimit, ...limits } = DEFAULT_LIMITS
+const { identities: _, ...perCaller } = everyLimit
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -53,9 +54,10 @@ identities:
   - spiffe://example.org/a
   - { id: spiffe://example.org/b, socket: run/b.sock, tokenFile: b.token }
   - { range: "spiffe://example.org/sa-{8..10}/x", tokenFile: range.token }
+  - { range: "spiffe://example.org/ns/{1..2}", socket: { path: "run/{name}/s", mode: "0600", owner: 12, group: root, callers: [{ gid: 7 }], limits: { streams: 9 } } }
 removal: { grace: 0s }
 idle: { after: 10m, action: drop }
-maxIdentities: 5
+maxIdentities: 7
 sharedFolders: [run/pod]
 sockets:
   - path: run/sds.sock
@@ -63,7 +65,7 @@ sockets:
     owner: 12
     group: root
     allow: ["spiffe://example.org/*/x", "spiffe://example.org/**"]
-    callers: [{ uid: 1001, allow: [spiffe://example.org/a] }, { uid: 0 }]
+    callers: [{ uid: 1001, allow: [spiffe://example.org/a] }, { uid: 0, gid: 5 }]
     onDemand: true
     limits: { connections: 1, streams: 2, names: 3, messageBytes: 65536, perCaller: { connections: 4, bytes: 33554432 } }
 names: { default: own, root: roots }
@@ -97,14 +99,25 @@ log: { level: debug, format: pretty }
     },
     identities: [
       { id: 'spiffe://example.org/a' },
-      { id: 'spiffe://example.org/b', socket: at('run/b.sock'), tokenFile: at('b.token') },
+      { id: 'spiffe://example.org/b', socket: { path: at('run/b.sock') }, tokenFile: at('b.token') },
       { id: 'spiffe://example.org/sa-8/x', tokenFile: at('range.token') },
       { id: 'spiffe://example.org/sa-9/x', tokenFile: at('range.token') },
       { id: 'spiffe://example.org/sa-10/x', tokenFile: at('range.token') },
+      ...['1', '2'].map(name => ({
+        id: `spiffe://example.org/ns/${name}`,
+        socket: {
+          path: at(`run/${name}/s`),
+          mode: 0o600,
+          owner: 12,
+          group: 0,
+          limits: { ...limits, streams: 9, perCaller },
+          callers: [{ gid: 7 }],
+        },
+      })),
     ],
     removal: { grace: 0 },
     idle: { after: 600_000, action: 'drop' },
-    maxIdentities: 5,
+    maxIdentities: 7,
     sharedFolders: [at('run/pod')],
     sockets: [
       {
@@ -113,7 +126,10 @@ log: { level: debug, format: pretty }
         owner: 12,
         group: 0,
         allow: ['spiffe://example.org/*/x', 'spiffe://example.org/**'],
-        callers: [{ uid: 1001, allow: ['spiffe://example.org/a'] }, { uid: 0 }],
+        callers: [
+          { uid: 1001, allow: ['spiffe://example.org/a'] },
+          { uid: 0, gid: 5 },
+        ],
         onDemand: true,
         limits: {
           connections: 1,

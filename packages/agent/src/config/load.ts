@@ -1,6 +1,7 @@
 /** The one way to a checked configuration. */
 import { join } from 'node:path'
 import { hideUserinfo } from '@livery/core'
+import { MAX_PATH_BYTES } from '@livery/sds-server/defaults'
 import * as v from 'valibot'
 import type { PluginPlace } from '../plugin/load-plugin.ts'
 import { ConfigError, type ConfigProblem, type Finding, type Origin } from '../schema/config-error.ts'
@@ -9,7 +10,7 @@ import { formatHostPort, type ListenAddress } from '../schema/values.ts'
 import { checkCASection } from './ca-check.ts'
 import { type CASection, caSchema, loadCAForm, showsSecret } from './ca-section.ts'
 import { type EnvironmentSwitches, environmentSwitches, environmentWarnings } from './environment.ts'
-import { type ConfiguredIdentity, expandIdentities } from './identities.ts'
+import { type ConfiguredIdentity, type ExpandedIdentities, expandIdentities } from './identities.ts'
 import { type ConfigSources, type Layers, readLayers } from './layers.ts'
 import { type Settings, settingsSchema } from './schema.ts'
 
@@ -43,11 +44,11 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
   const { layers, settings, problems } = await readSettings(sources)
   const { ca, tree, isSecret } = await readCA(layers, sources, problems)
   if (!settings || !ca) throw new ConfigError(problems)
-  const { identities, findings } = expandIdentities(settings.identities, settings.trustDomain)
+  const { identities, sockets, findings } = expandIdentities(settings.identities, settings.trustDomain)
   const faults = [
     ...findings,
     ...checkCeiling(identities, settings),
-    ...checkSockets(settings),
+    ...checkSockets(settings, sockets),
     ...checkPairs(settings),
   ]
   const { origin } = layers
@@ -175,33 +176,29 @@ function checkCeiling(identities: readonly ConfiguredIdentity[], { maxIdentities
   return [{ path: 'maxIdentities', text }]
 }
 
-/** sun_path of unix(7) holds 108 bytes with the final NUL; Node would cut a longer one silently. */
-const MAX_SOCKET_PATH = 107
-
-function checkSockets(settings: Settings): Finding[] {
+function checkSockets(settings: Settings, ownSockets: ExpandedIdentities['sockets']): Finding[] {
   const findings: Finding[] = []
   const places = [
     ...settings.sockets.map(({ path }, index) => ({ socket: path, path: `sockets[${index}].path` })),
-    ...settings.identities.map((entry, index) => ({
-      socket: 'socket' in entry ? entry.socket : undefined,
-      path: `identities[${index}].socket`,
-    })),
+    ...ownSockets,
   ]
   const { address } = settings.admin
   if ('path' in address) places.unshift({ socket: address.path, path: 'admin.address' })
   const seen = new Set<string>()
+  // One finding for each key: a range has a socket for each of its identities.
+  const found = new Set<string>()
+  const refuse = (path: string, text: string): void => {
+    if (!found.has(path)) findings.push({ path, text })
+    found.add(path)
+  }
   for (const { socket, path } of places) {
-    if (socket === undefined) continue
     const bytes = Buffer.byteLength(socket)
-    if (bytes > MAX_SOCKET_PATH) {
-      const text = `${socket} is ${bytes} bytes long, and the kernel allows ${MAX_SOCKET_PATH}. Choose a shorter path.`
-      findings.push({ path, text })
-    }
-    if (seen.has(socket))
-      findings.push({ path, text: `${socket} is the path of another socket too. Give each its own.` })
+    if (bytes > MAX_PATH_BYTES)
+      refuse(path, `${socket} is ${bytes} bytes long, and the kernel allows ${MAX_PATH_BYTES}. Choose a shorter path.`)
+    if (seen.has(socket)) refuse(path, `${socket} is the path of another socket too. Give each its own.`)
     seen.add(socket)
   }
-  if (places.every(({ socket, path }) => socket === undefined || path === 'admin.address')) {
+  if (places.every(({ path }) => path === 'admin.address')) {
     const text = 'nothing would be served: there is no socket. Add one under sockets, or give an identity its own.'
     findings.push({ path: 'sockets', text })
   }

@@ -315,6 +315,36 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, callers: [{ allow: [] }]',
+    says: 'livery.yaml:3: sockets[0].callers[0]: {"allow":[]} has neither uid nor gid, so it would let in everybody. Add one of them.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ id: spiffe://cluster.local/a, socket: { path: s, callers: [{ pid: 7 }] } }]',
+    says: 'livery.yaml:2: identities[0].socket.callers[0].pid: unknown key. Did you mean "uid"? Known here: uid, gid.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ id: spiffe://cluster.local/a, socket: { path: s, allow: [] } }]',
+    says: 'livery.yaml:2: identities[0].socket.allow: unknown key. Remove it. Known here: path, mode, owner, group, limits, callers.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ id: spiffe://cluster.local/a, socket: { mode: "0600" } }]',
+    says: 'livery.yaml:2: identities[0].socket.path: is missing. Add the key "path".',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ range: "spiffe://cluster.local/{1..3}", socket: run/s }]',
+    says: 'livery.yaml:2: identities[0].socket: run/s is one path for 3 identities. Write {name} in it, which is the last segment of each SPIFFE ID.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ range: "spiffe://cluster.local/{1..2}/x", socket: "run/{name}" }]',
+    says: 'livery.yaml:2: identities[0].socket: run/x is the path of another socket too. Give each its own.',
+  },
+  {
+    replaces: 'path: run/sds.sock',
     text: 'path: run/sds.sock, onDemand: yes',
     says: 'livery.yaml:3: sockets[0].onDemand: "yes" is a string, not true or false. Write true or false, without quotes.',
   },

@@ -24,9 +24,13 @@ import {
 } from '../schema/values.ts'
 
 /** One entry of `identities`. */
-export type IdentitySetting =
-  | { readonly id: string; readonly socket?: string | undefined; readonly tokenFile?: string | undefined }
-  | { readonly range: string; readonly tokenFile?: string | undefined }
+export type IdentitySetting = (
+  | { readonly id: string; readonly range?: undefined }
+  | { readonly range: string; readonly id?: undefined }
+) & { readonly socket?: OwnSocket | undefined; readonly tokenFile?: string | undefined }
+
+/** The largest uid and gid: one more is -1, which chown(2) takes for none. */
+const MAX_ID = 4_294_967_294
 
 const identityRange = text(input => {
   const braces = input.match(/[{}]/g)?.length ?? 0
@@ -36,44 +40,75 @@ const identityRange = text(input => {
   return input
 }, 'Quote it')
 
+/** SO_PEERCRED has the uid and the primary group of the process that connected. */
+const credentials = { uid: v.optional(wholeNumber(0, MAX_ID)), gid: v.optional(wholeNumber(0, MAX_ID)) }
+const namesSomebody = v.check<{ readonly uid?: number | undefined; readonly gid?: number | undefined }, string>(
+  ({ uid, gid }) => uid !== undefined || gid !== undefined,
+  'has neither uid nor gid, so it would let in everybody. Add one of them.',
+)
+
+const limits = object({
+  connections: wholeNumber(1, 1_000_000),
+  streams: wholeNumber(1, 1_000_000),
+  names: wholeNumber(1, 100_000),
+  messageBytes: wholeNumber(4_096, 64 * 1024 * 1024),
+  perCaller: object({
+    connections: wholeNumber(1, 1_000_000),
+    streams: wholeNumber(1, 1_000_000),
+    names: wholeNumber(1, 10_000_000),
+    requestsPerSecond: wholeNumber(1, 10_000_000),
+    bytes: wholeNumber(1_048_576, 64 * 1024 ** 3),
+    identities: v.optional(wholeNumber(1, 1_000_000)),
+    identitiesPerMinute: wholeNumber(1, 1_000_000),
+  }),
+})
+
+/** The file of a socket, and how much its callers may hold. */
+const socketFile = {
+  path,
+  mode: socketMode,
+  owner: v.optional(account('/etc/passwd')),
+  group: v.optional(account('/etc/group')),
+  limits,
+}
+
+const ownSocketMapping = object({
+  ...socketFile,
+  callers: v.optional(list(v.pipe(object(credentials), namesSomebody))),
+})
+
+/** An identity's own socket. A bare path has the defaults of the server. */
+export type OwnSocket = Pick<v.InferOutput<typeof ownSocketMapping>, 'path'> &
+  Partial<v.InferOutput<typeof ownSocketMapping>>
+
+const ownSocket = v.lazy(input =>
+  isTreeObject(input)
+    ? ownSocketMapping
+    : v.pipe(
+        path,
+        v.transform(only => ({ path: only })),
+      ),
+) as Schema<OwnSocket>
+
+const ofIdentity = { socket: v.optional(ownSocket), tokenFile: v.optional(path) }
+
 const identity = v.lazy(input => {
   if (typeof input === 'string')
     return v.pipe(
       text(checkSpiffeId, ''),
       v.transform(id => ({ id })),
     )
-  if (isTreeObject(input) && 'range' in input) return object({ range: identityRange, tokenFile: v.optional(path) })
-  return object({ id: spiffeId, socket: v.optional(path), tokenFile: v.optional(path) })
+  if (isTreeObject(input) && 'range' in input) return object({ range: identityRange, ...ofIdentity })
+  return object({ id: spiffeId, ...ofIdentity })
 }) as Schema<IdentitySetting>
 
-const caller = object({
-  uid: wholeNumber(0, 4_294_967_294),
-  allow: v.optional(list(spiffeIdPattern)),
-})
+const caller = v.pipe(object({ ...credentials, allow: v.optional(list(spiffeIdPattern)) }), namesSomebody)
 
 const socket = object({
-  path,
-  mode: socketMode,
-  owner: v.optional(account('/etc/passwd')),
-  group: v.optional(account('/etc/group')),
+  ...socketFile,
   allow: list(spiffeIdPattern),
   callers: v.optional(list(caller)),
   onDemand: flag,
-  limits: object({
-    connections: wholeNumber(1, 1_000_000),
-    streams: wholeNumber(1, 1_000_000),
-    names: wholeNumber(1, 100_000),
-    messageBytes: wholeNumber(4_096, 64 * 1024 * 1024),
-    perCaller: object({
-      connections: wholeNumber(1, 1_000_000),
-      streams: wholeNumber(1, 1_000_000),
-      names: wholeNumber(1, 10_000_000),
-      requestsPerSecond: wholeNumber(1, 10_000_000),
-      bytes: wholeNumber(1_048_576, 64 * 1024 ** 3),
-      identities: v.optional(wholeNumber(1, 1_000_000)),
-      identitiesPerMinute: wholeNumber(1, 1_000_000),
-    }),
-  }),
 })
 
 /** Keys made ahead. */

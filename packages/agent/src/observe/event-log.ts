@@ -173,6 +173,8 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
         fields: { path: event.path, err: event.error },
         message: 'others can replace this socket',
       }
+    case 'socket-unreachable':
+      return { level: 'warn', fields: { path: event.path }, message: `the socket cannot be reached: ${event.reason}` }
     case 'socket-lost': {
       const fields = { path: event.path, err: event.error }
       return { level: 'error', fields, message: 'the socket file has vanished and cannot be made again' }

@@ -14,7 +14,7 @@ export interface LiveChanges {
   readonly identitiesRemoved: number
   readonly socketsOpened: number
   readonly socketsClosed: number
-  /** Shared ones that go on, with other rules of who may have what. */
+  /** Those that continue with other rules. */
   readonly socketsChanged: number
   /** Other changes of shared sockets, which go on as they are, by the path of the key. */
   readonly needsRestart: readonly string[]
@@ -107,12 +107,16 @@ export class LiveConfig {
     for (const [path, socket] of wanted) {
       const present = this.#sockets.get(path)
       if (present === undefined || isDeepStrictEqual(socket, present)) continue
-      if (isOwn(socket) || isOwn(present)) {
+      if (socket.identity !== present.identity) {
         replaced.push(socket)
         continue
       }
       if (!isDeepStrictEqual(accessOf(socket), accessOf(present)))
         changed.push({ ...fixedOf(present), ...accessOf(socket) })
+      if (isOwn(socket)) {
+        if (!isDeepStrictEqual(fixedOf(socket), fixedOf(present))) replaced.push(socket)
+        continue
+      }
       const key = childPath(
         'sockets',
         sockets.findIndex(shared => shared.path === path),

@@ -17,12 +17,11 @@ import { SdsServerError } from '../socket/sds-server-error.ts'
 
 /** Allows a caller for whom every given field is right. */
 export interface CallerRule {
-  readonly uid?: number
-  readonly gid?: number
-  /** Of the process that connected; numbers are used again, so prefer `uid`. */
-  readonly pid?: number
-  /** What this caller may have. Default: what the socket allows. */
-  readonly allow?: readonly string[]
+  readonly uid?: number | undefined
+  /** The primary group of the process that connected. */
+  readonly gid?: number | undefined
+  /** What this caller is allowed. Default: what the socket allows. */
+  readonly allow?: readonly string[] | undefined
 }
 
 /** Which identities a socket serves. Every caller that is let in may have every trust bundle. */
@@ -32,7 +31,7 @@ export interface SocketAccess {
   /** SPIFFE IDs in which `*` stands for one path segment and `**` at the end for the rest. Default: none. */
   readonly allow?: readonly string[]
   /** If there are any, other callers are refused. A caller gets what both its rule and the socket allow. */
-  readonly callers?: readonly CallerRule[]
+  readonly callers?: readonly CallerRule[] | undefined
   /** Whether an allowed identity that nobody added is issued when it is asked for. Default: false. */
   readonly onDemand?: boolean
 }
@@ -299,17 +298,13 @@ function patternProblem(text: string): string | undefined {
 }
 
 function checkRule(rule: CallerRule): CallerRule {
-  if (rule.uid !== undefined || rule.gid !== undefined || rule.pid !== undefined) return rule
+  if (rule.uid !== undefined || rule.gid !== undefined) return rule
   throw new SdsServerError(
     'invalid-config',
-    'Cannot use a rule in callers that says no uid, gid or pid: it would let in everybody',
+    'Cannot use a rule in callers that has neither uid nor gid: it would let in everybody',
   )
 }
 
 function isCaller(rule: CallerRule, caller: PeerCredentials): boolean {
-  return (
-    (rule.uid ?? caller.uid) === caller.uid &&
-    (rule.gid ?? caller.gid) === caller.gid &&
-    (rule.pid ?? caller.pid) === caller.pid
-  )
+  return (rule.uid ?? caller.uid) === caller.uid && (rule.gid ?? caller.gid) === caller.gid
 }

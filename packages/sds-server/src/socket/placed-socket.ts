@@ -4,17 +4,17 @@ import { type BigIntStats, constants, existsSync, lstatSync, unlinkSync } from '
 import { chmod, chown, type FileHandle, link, lstat, mkdtemp, open, rename, rmdir, unlink } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
 import { basename, dirname, join } from 'node:path'
-import { systemErrorCode } from './sds-server-error.ts'
+import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
 import { MAX_PATH_BYTES } from './socket-path.ts'
 
 export interface PlacementOptions {
   readonly path: string
   /** Default: 0o660. */
-  readonly mode?: number
+  readonly mode?: number | undefined
   /** Numeric; default: that of the process. */
-  readonly owner?: number
+  readonly owner?: number | undefined
   /** Numeric; default: that of the process. */
-  readonly group?: number
+  readonly group?: number | undefined
 }
 
 /** A server that listens, and the file that leads to it. */
@@ -51,7 +51,7 @@ export async function bindAndPlace(
     await bind(server, join(privatePath, 's'), socket)
     onListening(server)
     await chmod(socket, mode)
-    if (owner !== -1 || group !== -1) await chown(socket, owner, group)
+    await giveTo(socket, path, owner, group)
     const place = join(through(folder, dirname(path)), basename(path))
     await moveTo(place, socket, occupant)
     return { server, file: await lstat(place, { bigint: true }), folder: await folder.stat({ bigint: true }) }
@@ -60,6 +60,23 @@ export async function bindAndPlace(
     throw error
   } finally {
     await removeDirectory(privateName)
+  }
+}
+
+/** -1 leaves the owner, or the group, as it is. Rejects with an `SdsServerError` (`bind-failed`). */
+async function giveTo(socket: string, path: string, owner: number, group: number): Promise<void> {
+  if (owner === -1 && group === -1) return
+  try {
+    await chown(socket, owner, group)
+  } catch (cause) {
+    const to = [owner === -1 ? [] : [`owner ${owner}`], group === -1 ? [] : [`group ${group}`]].flat().join(' and ')
+    throw new SdsServerError(
+      'bind-failed',
+      `Cannot listen on ${path} as uid ${process.geteuid?.()}: the kernel refused to give the socket to ${to} ` +
+        `(${systemErrorCode(cause)}); only root may give it to another user, and other users only to a group that they are in: ` +
+        'run as root or with the capability CHOWN, or set a group of this process and a mode such as "0660"',
+      { cause },
+    )
   }
 }
 

@@ -7,6 +7,7 @@ import type { Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { after, type Clock, type PeerCredentials, type ReadPeerCredentials } from '@livery/core'
 import { type AcceptWaiting, acceptTogether, failureReporter } from './accept-connections.ts'
+import { closedFolder } from './closed-folder.ts'
 import { describePeer, readListener } from './peer-descriptor.ts'
 import { bindAndPlace, closeListener, isSameFile, type Listener, type PlacementOptions } from './placed-socket.ts'
 import { retryTransient } from './retry-transient.ts'
@@ -43,6 +44,8 @@ export type SocketFileEvent =
   | { readonly kind: 'socket-reclaimed'; readonly path: string; readonly from: string }
   /** Others can replace the socket since its folder was checked at the start. Told when the file is made again. */
   | { readonly kind: 'socket-folder-unsafe'; readonly path: string; readonly error: unknown }
+  /** The user or group that the socket is given to may not get through a folder of its path. Reported once, at the start. */
+  | { readonly kind: 'socket-unreachable'; readonly path: string; readonly reason: string }
   /** The file vanished and could not be made again; that is tried every 5 s. */
   | { readonly kind: 'socket-lost'; readonly path: string; readonly error: unknown }
   /** Connections could not be accepted, most often for want of file descriptors. At most one in 10 s. */
@@ -72,7 +75,10 @@ export class SocketFile implements AsyncDisposable {
   static async listen(options: SocketFileOptions): Promise<SocketFile> {
     checkPathLength(options.path)
     const listener = await retryTransient(options.clock, () => appear(options), options.signal)
-    return new SocketFile(options, listener)
+    const file = new SocketFile(options, listener)
+    const reason = await closedFolder(options.path, options).catch(() => undefined)
+    if (reason) options.onEvent({ kind: 'socket-unreachable', path: options.path, reason })
+    return file
   }
 
   get state(): State['kind'] {
@@ -162,7 +168,7 @@ function describeOccupant({ file, listener }: Occupant): string {
 
 async function appear(options: SocketFileOptions): Promise<Listener> {
   const { path } = options
-  await prepareDirectory(path)
+  await prepareDirectory(path, isGiven(options))
   const occupant = await occupantOf(options)
   if (occupant.kind === 'live' && !options.takeover) {
     throw new SdsServerError(
@@ -184,7 +190,7 @@ async function appear(options: SocketFileOptions): Promise<Listener> {
 async function placeAgain(options: SocketFileOptions, before: Listener, occupant: Occupant): Promise<Listener> {
   const { path, onEvent } = options
   try {
-    await prepareDirectory(path)
+    await prepareDirectory(path, isGiven(options))
   } catch (error) {
     const isUnsafe = error instanceof SdsServerError && error.code === 'unsafe-directory'
     if (!isUnsafe || !isSameFile(await lstatIfPresent(dirname(path)), before.folder)) throw error
@@ -195,6 +201,10 @@ async function placeAgain(options: SocketFileOptions, before: Listener, occupant
   } catch (error) {
     throw await bindFailure(path, error)
   }
+}
+
+function isGiven({ owner, group }: SocketFileOptions): boolean {
+  return owner !== undefined || group !== undefined
 }
 
 function bindIn(options: SocketFileOptions, { kind, file }: Occupant): Promise<Listener> {

@@ -8,7 +8,9 @@ import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
 
 /** unix(7): `sun_path` has 108 bytes, the last of them zero. Node cuts a longer path without a word. */
 export const MAX_PATH_BYTES = 107
-const DIRECTORY_MODE = 0o750
+const FOLDER_MODE = 0o750
+/** Others get through the folder to a socket that is given to one of them, and cannot list it. */
+const FOLDER_MODE_OF_GIVEN = 0o751
 
 /** What is at a path. `live` accepts connections, `stale` is a socket without a process. */
 export type PathOccupant = 'nothing' | 'stale' | 'live'
@@ -23,11 +25,14 @@ export function checkPathLength(path: string): void {
   )
 }
 
-/** Makes the directory (mode 0750) if there is none; refuses one in which somebody else could replace the socket. */
-export async function prepareDirectory(path: string): Promise<void> {
+/**
+ * Makes the folder if there is none, with mode 0750, or 0751 where `isGiven`: where the socket gets an owner or group.
+ * Refuses one in which somebody else could replace the socket.
+ */
+export async function prepareDirectory(path: string, isGiven: boolean): Promise<void> {
   const directory = dirname(path)
   try {
-    makeFolder(directory, DIRECTORY_MODE)
+    makeFolder(directory, isGiven ? FOLDER_MODE_OF_GIVEN : FOLDER_MODE)
     await access(directory, constants.W_OK | constants.X_OK)
   } catch (error) {
     if (!(error instanceof UntrustedPathError)) throw await bindFailure(path, error)
@@ -63,8 +68,9 @@ export async function lstatIfPresent(path: string): Promise<BigIntStats | undefi
   }
 }
 
-/** A `bind-failed` error that says who tried, and what the directory is like. */
+/** A `bind-failed` error that says who tried, and what the folder is like; one that says why already stays. */
 export async function bindFailure(path: string, cause: unknown): Promise<SdsServerError> {
+  if (cause instanceof SdsServerError) return cause
   const directory = dirname(path)
   const place = await stat(directory).then(
     stats => describe(directory, stats),

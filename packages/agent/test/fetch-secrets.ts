@@ -1,0 +1,10 @@
+/** Fetches secrets as a user of its own: the socket and the names are its arguments, the names of what came its output. */
+import { fetchSecrets } from './sds-client.ts'
+
+const [socket = '', ...names] = process.argv.slice(2)
+try {
+  const secrets = await fetchSecrets(socket, names)
+  console.log(secrets.map(({ name, privateKey }) => (privateKey ? `${name} with key` : name)).join(', '))
+} catch (error) {
+  console.log(`refused: ${error instanceof Error ? error.message : String(error)}`)
+}

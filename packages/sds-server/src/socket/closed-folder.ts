@@ -1,0 +1,28 @@
+/** Finds the folder that keeps the user or group of a socket from it: connecting needs search permission on every folder of its path. */
+import type { Stats } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+
+export interface Recipient {
+  readonly owner?: number | undefined
+  readonly group?: number | undefined
+}
+
+/** A sentence that names the first such folder from the socket up, and the remedy; `undefined` if all are open. */
+export async function closedFolder(path: string, recipient: Recipient): Promise<string | undefined> {
+  const { owner, group } = recipient
+  if ((owner ?? 0) === 0 && group === undefined) return undefined
+  const folder = dirname(resolve(path))
+  const stats = await stat(folder)
+  if (!isOpen(stats, recipient)) {
+    const mode = (stats.mode & 0o7777).toString(8).padStart(4, '0')
+    const who = owner ? `uid ${owner}` : `group ${group}`
+    const place = `${folder} (mode ${mode}, owner ${stats.uid}:${stats.gid})`
+    return `${who} gets through ${place} only as a member of group ${stats.gid}: run chmod o+x ${folder}, or use another folder`
+  }
+  return folder === dirname(folder) ? undefined : await closedFolder(folder, recipient)
+}
+
+function isOpen({ mode, uid, gid }: Stats, { owner, group }: Recipient): boolean {
+  return (mode & 0o001) !== 0 || (gid === group && (mode & 0o010) !== 0) || (uid === owner && (mode & 0o100) !== 0)
+}
