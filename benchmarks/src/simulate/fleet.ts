@@ -76,7 +76,7 @@ export class Fleet implements AsyncDisposable {
       const identity = this.#identityOf(node, index)
       const number = node * identities + index
       numbers.set(identity, number)
-      manager.subscribe({ kind: 'identity', identity }, item => this.#serve(number, item))
+      manager.watch({ kind: 'identity', identity }, item => this.#serve(number, item))
     }
     for (const identity of numbers.keys()) manager.add(identity as SpiffeId)
   }

@@ -18,9 +18,7 @@ const SOURCE: SecretSource = {
   trustDomain: 'cluster.local',
   knows: () => false,
   identities: () => [],
-  add() {},
-  current: () => undefined,
-  subscribe: () => ({ [Symbol.dispose]() {} }),
+  watch: () => ({ current: undefined, request() {}, [Symbol.dispose]() {} }),
   record() {},
 }
 

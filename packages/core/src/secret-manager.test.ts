@@ -19,7 +19,7 @@ const unavailable = () => Promise.reject(new CAError('unavailable', 'the CA is d
 
 function subscribe(bench: Bench, identity: SpiffeId): (SecretItem | undefined)[] {
   const items: (SecretItem | undefined)[] = []
-  bench.manager.subscribe({ kind: 'identity', identity }, item => items.push(item))
+  bench.manager.watch({ kind: 'identity', identity }, item => items.push(item))
   return items
 }
 
@@ -88,7 +88,7 @@ test('ten thousand that are added at once are all issued, each once, and the one
   const identities = Array.from({ length: 10_000 }, (_, i): SpiffeId => `spiffe://cluster.local/ns/load/sa/sa-${i}`)
   for (const identity of identities) bench.manager.add(identity)
   const [last = WEB] = identities.slice(-1)
-  using _ = bench.manager.subscribe({ kind: 'identity', identity: last }, () => {})
+  using _ = bench.manager.watch({ kind: 'identity', identity: last }, () => {})
   await done.promise
   assert.deepEqual([bench.ca.requests.length, new Set(order).size], [10_000, 10_000])
   assert.ok(order.indexOf(last) <= 16, `it came at place ${order.indexOf(last)}`)
@@ -488,7 +488,7 @@ test('a subscriber is never called inside subscribe, and not after it left', asy
   await using bench = await Bench.create()
   await bench.add(WEB)
   const items: unknown[] = []
-  const subscription = bench.manager.subscribe({ kind: 'identity', identity: WEB }, item => items.push(item))
+  const subscription = bench.manager.watch({ kind: 'identity', identity: WEB }, item => items.push(item))
   assert.deepEqual(items, [])
   subscription[Symbol.dispose]()
   await bench.toNextDue(WEB)
@@ -526,7 +526,7 @@ test('an unknown identity is nobody: no secret, no call, no request', async () =
   const name = { kind: 'identity', identity: WEB } as const
   assert.equal(bench.manager.knows(name), false)
   assert.equal(bench.manager.current(name), undefined)
-  bench.manager.subscribe(name, () => assert.fail('called'))[Symbol.dispose]()
+  bench.manager.watch(name, () => assert.fail('called'))[Symbol.dispose]()
   await assert.rejects(bench.manager.get(name, { signal: never }), TypeError)
   assert.equal(bench.ca.requests.length, 0)
 })

@@ -9,6 +9,7 @@ import { type End, Retention } from './identity/retention.ts'
 import type { SecretItem, TrustBundleSecret } from './identity/secret-item.ts'
 import { ServedCertificate } from './identity/served-certificate.ts'
 import { type Listener, Subscribers } from './identity/subscribers.ts'
+import { NameWatch, type SecretName, type Watch, type Watchable } from './identity/watch.ts'
 import { FetchSchedule } from './issuance/fetch-schedule.ts'
 import { phaseOf } from './issuance/rotation.ts'
 import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
@@ -16,12 +17,6 @@ import type { SpiffeId } from './spiffe/spiffe-id.ts'
 import type { Clock } from './time/clock.ts'
 import { untilAborted } from './time/until-aborted.ts'
 import { TrustStore } from './trust/trust-store.ts'
-
-/** What can be asked for: the certificate of an identity, or the bundle of a trust domain. */
-export type SecretName =
-  | { readonly kind: 'identity'; readonly identity: SpiffeId }
-  /** `identity`: as this one sees it, which may have roots of its own. */
-  | { readonly kind: 'bundle'; readonly trustDomain: string; readonly identity?: SpiffeId }
 
 /** What the manager knows of a trust domain, or of the roots that count for one identity only. */
 export interface BundleEntry {
@@ -51,6 +46,10 @@ export class SecretManager implements AsyncDisposable {
   readonly #schedule: FetchSchedule
   readonly #retention: Retention
   readonly #pending: PendingRequests
+  readonly #watchable: Watchable = {
+    current: name => this.current(name),
+    request: identity => this.#request(identity),
+  }
   /** Until the manager is closed: what is forgotten then is there for the next process. */
   #store: Store | undefined
   readonly #clearing: Disposable | undefined
@@ -107,25 +106,15 @@ export class SecretManager implements AsyncDisposable {
   }
 
   /**
-   * Starts to hold a certificate for `identity`: pinned, or `onDemand` for as long as it is used and there is room. Where
-   * there is none, the ledger says so and the identity stays unknown until there is some. Adding it again keeps what it
-   * has: `onDemand` makes it urgent, without that it is pinned, its removal cancelled and its `tokenFile` replaced.
+   * Pins `identity`: a certificate is held for it until it is removed. Adding it again keeps the certificate, cancels its
+   * removal and replaces its `tokenFile`.
    */
-  add(identity: SpiffeId, options: { readonly tokenFile?: string; readonly onDemand?: boolean } = {}): void {
+  add(identity: SpiffeId, { tokenFile }: { readonly tokenFile?: string } = {}): void {
     const present = this.#identities.get(identity)
-    if (options.onDemand) {
-      if (present) this.#schedule.hurry(present)
-      else if (this.#retention.makeRoom()) this.#hold(identity, { kind: 'on-demand' })
-      else {
-        this.#retention.turnAway(identity)
-        this.record(identity, { kind: 'no-room', maxIdentities: this.#maxIdentities })
-      }
-      return
-    }
-    if (present) this.#keep(present, options.tokenFile)
+    if (present) this.#keep(present, tokenFile)
     else {
       this.#retention.makeRoom()
-      this.#hold(identity, { kind: 'pinned' }, options.tokenFile)
+      this.#hold(identity, { kind: 'pinned' }, tokenFile)
     }
   }
 
@@ -162,20 +151,11 @@ export class SecretManager implements AsyncDisposable {
   }
 
   /**
-   * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. The
-   * item is to be used at once: its key is wiped when the next version comes. A name that is not known yet calls once it
-   * is.
+   * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. A name that
+   * is not known yet may be watched. An identity that is held and has no certificate becomes urgent.
    */
-  subscribe(name: SecretName, listener: Listener): Disposable {
-    if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, name.identity, listener)
-    const { identity } = name
-    const managed = this.#identities.get(identity)
-    const subscription = this.#subscribers.add(identity, listener, () => this.#onUnused(identity))
-    if (managed) {
-      this.#retention.file(managed)
-      if (!managed.served.current) this.#schedule.hurry(managed)
-    }
-    return subscription
+  watch(name: SecretName, listener: Listener): Watch {
+    return new NameWatch(this.#watchable, name, this.#subscribe(name, listener))
   }
 
   /** The newest version, waiting for the first one. Rejects with the signal's reason, or when `name` is not known. */
@@ -185,7 +165,7 @@ export class SecretManager implements AsyncDisposable {
     const present = this.current(name)
     if (present) return present
     const { promise, resolve, reject } = Promise.withResolvers<SecretItem>()
-    using _subscription = this.subscribe(name, item => {
+    using _watch = this.watch(name, item => {
       if (item) resolve(item)
       else if (!this.knows(name)) reject(new Error(`${JSON.stringify(name)} was forgotten`))
     })
@@ -257,6 +237,32 @@ export class SecretManager implements AsyncDisposable {
     this.#identities.set(identity, managed)
     this.#retention.file(managed)
     this.#schedule.start(managed)
+  }
+
+  #subscribe(name: SecretName, listener: Listener): Disposable {
+    if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, name.identity, listener)
+    const { identity } = name
+    const subscription = this.#subscribers.add(identity, listener, () => this.#onUnused(identity))
+    const managed = this.#identities.get(identity)
+    if (managed) {
+      this.#retention.file(managed)
+      this.#hurry(managed)
+    }
+    return subscription
+  }
+
+  #request(identity: SpiffeId): void {
+    const present = this.#identities.get(identity)
+    if (present) this.#hurry(present)
+    else if (this.#retention.makeRoom()) this.#hold(identity, { kind: 'on-demand' })
+    else {
+      this.#retention.turnAway(identity)
+      this.record(identity, { kind: 'no-room', maxIdentities: this.#maxIdentities })
+    }
+  }
+
+  #hurry(managed: Managed): void {
+    if (!managed.served.current) this.#schedule.hurry(managed)
   }
 
   #keep(managed: Managed, tokenFile: string | undefined): void {

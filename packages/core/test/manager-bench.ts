@@ -64,6 +64,12 @@ export class Bench implements AsyncDisposable {
     return item
   }
 
+  /** Asks for the identity as a stream does that ends at once. */
+  request(identity: SpiffeId): void {
+    using watch = this.manager.watch({ kind: 'identity', identity }, () => {})
+    watch.request()
+  }
+
   served(identity: SpiffeId): CertificateSecret | undefined {
     const item = this.manager.current({ kind: 'identity', identity })
     assert.ok(item === undefined || item instanceof CertificateSecret)

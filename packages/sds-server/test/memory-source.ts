@@ -9,6 +9,7 @@ import {
   type SecretName,
   type SpiffeId,
   TrustBundleSecret,
+  type Watch,
 } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { ledgerKey, type SecretSource } from '../src/protocol/secret-source.ts'
@@ -55,13 +56,20 @@ export class MemorySource implements SecretSource {
     return this.#items.get(ledgerKey(name))
   }
 
-  subscribe(name: SecretName, listener: Listener): Disposable {
+  watch(name: SecretName, listener: Listener): Watch {
     const key = ledgerKey(name)
     const listeners = this.#listeners.get(key) ?? new Set()
     this.#listeners.set(key, listeners)
     listeners.add(listener)
     this.subscribers++
+    const current = () => this.current(name)
     return {
+      get current() {
+        return current()
+      },
+      request: () => {
+        if (name.kind === 'identity' && !this.knows(name)) this.add(name.identity)
+      },
       [Symbol.dispose]: () => {
         if (listeners.delete(listener)) this.subscribers--
       },

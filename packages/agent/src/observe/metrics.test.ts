@@ -158,10 +158,16 @@ test('certificates and roots tell when they end, in seconds since the epoch', as
 test('identities are counted by what holds them, and those that were dropped by why', async () => {
   await using bench = await Bench.create({ maxIdentities: 2, idle: { action: 'drop', afterMs: 1_000 } })
   await bench.hold()
-  for (const name of ['a', 'b']) bench.secrets.add(parseSpiffeId(`spiffe://cluster.local/${name}`), { onDemand: true })
-  const b = { kind: 'identity', identity: parseSpiffeId('spiffe://cluster.local/b') } as const
-  using _ = bench.secrets.subscribe(b, () => {})
-  bench.secrets.add(parseSpiffeId('spiffe://cluster.local/c'), { onDemand: true })
+  const watch = (name: string) =>
+    bench.secrets.watch({ kind: 'identity', identity: parseSpiffeId(`spiffe://cluster.local/${name}`) }, () => {})
+  using a = watch('a')
+  a.request()
+  a[Symbol.dispose]()
+  using b = watch('b')
+  b.request()
+  using c = watch('c')
+  c.request()
+  c[Symbol.dispose]()
   await bench.clock.advance(1_000)
   const samples = await bench.samples()
   const at = (name: string, label: string, value: string) => samples.get(`livery_${name}{${label}="${value}"}`)

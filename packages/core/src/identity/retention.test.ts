@@ -6,6 +6,7 @@ import type { LedgerEvent } from '../contract/secret-event.ts'
 import type { SecretManager } from '../secret-manager.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
+import type { Watch } from './watch.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
@@ -20,8 +21,8 @@ function held(manager: SecretManager): SpiffeId[] {
   return [...manager.identities()]
 }
 
-function subscribe(bench: Bench, identity: SpiffeId, items: (SecretItem | undefined)[] = []): Disposable {
-  return bench.manager.subscribe({ kind: 'identity', identity }, item => items.push(item))
+function subscribe(bench: Bench, identity: SpiffeId, items: (SecretItem | undefined)[] = []): Watch {
+  return bench.manager.watch({ kind: 'identity', identity }, item => items.push(item))
 }
 
 function story(bench: Bench, name: string): LedgerEvent['kind'][] {
@@ -72,11 +73,11 @@ test('being idle does not shorten the grace period, and only where no other can 
   bench.manager.remove(WEB)
   await bench.clock.advance(4 * MINUTE)
   assert.equal(bench.served(WEB), item)
-  bench.manager.add(workload(1), { onDemand: true })
-  bench.manager.add(workload(2), { onDemand: true })
+  bench.request(workload(1))
+  bench.request(workload(2))
   assert.deepEqual(held(bench.manager), [WEB, workload(2)])
   using _ = subscribe(bench, workload(2))
-  bench.manager.add(workload(3), { onDemand: true })
+  bench.request(workload(3))
   assert.deepEqual(held(bench.manager), [workload(2), workload(3)])
 })
 
@@ -93,7 +94,7 @@ test('removing wins over a request in flight, at the end of the grace period', a
 
 test('removing what is not pinned changes nothing', async () => {
   await using bench = await Bench.create()
-  bench.manager.add(WEB, { onDemand: true })
+  bench.request(WEB)
   bench.manager.remove(WEB)
   bench.manager.remove(API)
   await bench.clock.advance(10 * MINUTE)
@@ -172,7 +173,7 @@ test('who is subscribed to is never idle, and the time counts from when the last
 test('an on-demand identity that nobody uses is forgotten after an hour, whatever the policy', async () => {
   await using bench = await Bench.create()
   bench.manager.add(API)
-  bench.manager.add(WEB, { onDemand: true })
+  bench.request(WEB)
   const subscription = subscribe(bench, WEB)
   await bench.until('issued', 2)
   await bench.clock.advance(2 * HOUR)
@@ -185,7 +186,7 @@ test('an on-demand identity that nobody uses is forgotten after an hour, whateve
 
 test('an on-demand identity that is then configured stays, and one that left the configuration goes', async () => {
   await using bench = await Bench.create()
-  bench.manager.add(WEB, { onDemand: true })
+  bench.request(WEB)
   await bench.until('issued', 1)
   bench.manager.add(WEB)
   await bench.clock.advance(3 * HOUR)
@@ -201,13 +202,13 @@ test('beyond the ceiling the on-demand identity that was unused for longest goes
   bench.manager.add(workload(0))
   for (let index = 1; index <= 3; index++) {
     await bench.clock.advance(MINUTE)
-    bench.manager.add(workload(index), { onDemand: true })
+    bench.request(workload(index))
   }
   using _ = subscribe(bench, workload(1))
   subscribe(bench, workload(2))[Symbol.dispose]()
-  bench.manager.add(workload(4), { onDemand: true })
+  bench.request(workload(4))
   assert.deepEqual(held(bench.manager), [0, 1, 2, 4].map(workload))
-  bench.manager.add(workload(5), { onDemand: true })
+  bench.request(workload(5))
   assert.deepEqual(held(bench.manager), [0, 1, 4, 5].map(workload))
   assert.deepEqual(story(bench, workload(3)).at(-1), 'withdrawn')
   assert.equal(bench.last('withdrawn').reason, 'evicted')
@@ -216,10 +217,10 @@ test('beyond the ceiling the on-demand identity that was unused for longest goes
 test('where all are pinned or in use, one more on demand is not taken on, and the ledger says so', async () => {
   await using bench = await Bench.create({ maxIdentities: 2 })
   bench.manager.add(WEB)
-  bench.manager.add(API, { onDemand: true })
+  bench.request(API)
   using _ = subscribe(bench, API)
-  bench.manager.add(workload(0), { onDemand: true })
-  bench.manager.add(workload(0), { onDemand: true })
+  bench.request(workload(0))
+  bench.request(workload(0))
   assert.equal(bench.manager.knows({ kind: 'identity', identity: workload(0) }), false)
   const [entry] = bench.manager.explain(workload(0))
   assert.deepEqual([entry?.event, entry?.count], [{ kind: 'no-room', maxIdentities: 2 }, 2])
@@ -227,13 +228,13 @@ test('where all are pinned or in use, one more on demand is not taken on, and th
 
 test('who was turned away and still waits is let in when there is room, the one that waits longest first', async () => {
   await using bench = await Bench.create({ maxIdentities: 1 })
-  bench.manager.add(workload(0), { onDemand: true })
+  bench.request(workload(0))
   const inUse = subscribe(bench, workload(0))
   const items: (SecretItem | undefined)[] = []
-  for (const index of [1, 2, 3]) bench.manager.add(workload(index), { onDemand: true })
   const left = subscribe(bench, workload(1))
-  using _waits = subscribe(bench, workload(2), items)
-  using _waitsToo = subscribe(bench, workload(3))
+  using waits = subscribe(bench, workload(2), items)
+  using waitsToo = subscribe(bench, workload(3))
+  for (const watch of [left, waits, waitsToo]) watch.request()
   left[Symbol.dispose]()
   assert.deepEqual(held(bench.manager), [workload(0)])
   inUse[Symbol.dispose]()
@@ -246,7 +247,7 @@ test('who was turned away and still waits is let in when there is room, the one 
 
 test('pinned identities have their place beyond the ceiling, and take that of the others', async () => {
   await using bench = await Bench.create({ maxIdentities: 2 })
-  bench.manager.add(workload(0), { onDemand: true })
+  bench.request(workload(0))
   const inUse = subscribe(bench, workload(0))
   for (const index of [1, 2, 3]) bench.manager.add(workload(index))
   assert.deepEqual(held(bench.manager), [0, 1, 2, 3].map(workload))
@@ -263,7 +264,7 @@ test('a flood of names stays within the ceiling while no answer comes: each one 
   bench.manager.add(WEB)
   let most = 0
   for (let index = 0; index < 5_000; index++) {
-    bench.manager.add(workload(index), { onDemand: true })
+    bench.request(workload(index))
     most = Math.max(most, held(bench.manager).length)
     if (index % 500 === 0) await new Promise(setImmediate)
   }
@@ -287,7 +288,7 @@ test('a flood of names that are issued and streamed for a moment stays within th
   })
   for (let index = 0; index < 3_000; index++) {
     const identity = workload(index)
-    bench.manager.add(identity, { onDemand: true })
+    bench.request(identity)
     using _ = subscribe(bench, identity)
     if (index % 3 === 0) {
       await bench.manager.get({ kind: 'identity', identity }, { signal: AbortSignal.timeout(30_000) })
@@ -320,7 +321,7 @@ test('whatever happens, pinned and used identities stay, the ceiling holds, and 
       for (const { kind, index } of actions) {
         const identity = workload(index)
         const before = new Set(held(manager))
-        if (kind === 'demand') manager.add(identity, { onDemand: true })
+        if (kind === 'demand') bench.request(identity)
         if (kind === 'pin') manager.add(identity)
         if (kind === 'remove') manager.remove(identity)
         if (kind === 'forget') manager.forget(identity)

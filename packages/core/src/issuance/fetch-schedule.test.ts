@@ -64,7 +64,7 @@ test('and so when streams ask for them again and again', async () => {
   await using _ = bench
   state.fails = true
   await expectRenewedInTime(bench, () => {
-    for (const identity of hung) bench.manager.add(identity, { onDemand: true })
+    for (const identity of hung) bench.request(identity)
   })
 })
 
@@ -75,7 +75,7 @@ test('and so when they are forgotten each time and asked for anew', async () => 
   await expectRenewedInTime(bench, () => {
     for (const { identity, renewAt } of bench.manager.entries())
       if (isHung(identity) && renewAt !== undefined) bench.manager.forget(identity)
-    for (const identity of hung) bench.manager.add(identity, { onDemand: true })
+    for (const identity of hung) bench.request(identity)
   })
 })
 
@@ -126,7 +126,7 @@ for (const isStreamed of [true, false])
     answerInstantly(bench.ca)
     const { answer } = bench.ca
     await bench.add(WEB)
-    using _ = isStreamed ? bench.manager.subscribe({ kind: 'identity', identity: WEB }, () => {}) : undefined
+    using _ = isStreamed ? bench.manager.watch({ kind: 'identity', identity: WEB }, () => {}) : undefined
     bench.ca.answer = () => Promise.reject(new CAError('unavailable', 'away'))
     await bench.toNextDue(WEB)
     await bench.until('retry-planned', 1)
@@ -140,7 +140,7 @@ for (const isStreamed of [true, false])
     await bench.clock.advance(600_000)
     assert.equal(bench.last('withdrawn').reason, 'expired')
     bench.manager.add(`${WEB}-new`)
-    bench.manager.add(`${WEB}-on-demand`, { onDemand: true })
+    bench.request(`${WEB}-on-demand`)
     busy.resolve()
     await bench.until('issued', 1 + 4)
     const expected = isStreamed ? ['-busy', '', '-on-demand', '-new'] : ['-busy', '-on-demand', '', '-new']

@@ -283,7 +283,7 @@ test('an identity that is asked for on demand is served from the store as well',
   await using restarts = await Restarts.create()
   const [serial] = await restarts.runOnce(WEB)
   await using run = await restarts.start()
-  run.bench.manager.add(WEB, { onDemand: true })
+  run.bench.request(WEB)
   const item = await run.bench.add(WEB)
   assert.equal(item.serialNumber, serial)
   assert.equal(restarts.ca.requests.length, 1)

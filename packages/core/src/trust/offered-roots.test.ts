@@ -69,7 +69,7 @@ for (const [what, message, overrides] of refused)
     const { bench } = run
     await bench.add(WEB)
     const pushed: unknown[] = []
-    bench.manager.subscribe({ kind: 'bundle', trustDomain: 'cluster.local' }, item => pushed.push(item))
+    bench.manager.watch({ kind: 'bundle', trustDomain: 'cluster.local' }, item => pushed.push(item))
     ca.answer = async (request, sign) => {
       await request.csr()
       const roots = [...honest, evil.pem, other]
@@ -147,7 +147,7 @@ test('roots that come a few at a time have the same bound; those in use stay, an
   const { ca, manager, clock } = bench
   const item = await bench.add(WEB)
   const pushes: number[] = []
-  manager.subscribe({ kind: 'bundle', trustDomain: 'cluster.local' }, () => pushes.push(trusted(bench).length))
+  manager.watch({ kind: 'bundle', trustDomain: 'cluster.local' }, () => pushes.push(trusted(bench).length))
   for (let round = 0; round < 15; round++) {
     const roots = await makeRoots(10, index => `CN=round ${round} ${index}`)
     ca.answer = async (request, sign) => ({ ...(await sign(request)), roots: [...ca.roots, ...roots] })

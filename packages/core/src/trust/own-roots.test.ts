@@ -41,7 +41,7 @@ test('a root of one identity is in no other bundle, and no certificate of anothe
   for (const identity of [WEB, API] as const) await bench.add(identity)
   const pushed = new Map<string, (readonly string[])[]>()
   for (const identity of [WEB, API, undefined] as const)
-    manager.subscribe({ kind: 'bundle', trustDomain: 'cluster.local', ...(identity && { identity }) }, item =>
+    manager.watch({ kind: 'bundle', trustDomain: 'cluster.local', ...(identity && { identity }) }, item =>
       pushed.set(identity ?? 'all', [...(pushed.get(identity ?? 'all') ?? []), rootsIn(item)]),
     )
   const both = [...ca.roots, evil.pem].toSorted()
@@ -75,7 +75,7 @@ test('own roots are a whole list: one that is missing goes once no leaf needs it
   await bench.add(WEB)
   assert.equal(seenBy(bench, WEB).length, 2)
   const gone: unknown[] = []
-  manager.subscribe({ kind: 'bundle', trustDomain: 'cluster.local', identity: WEB }, item => gone.push(item))
+  manager.watch({ kind: 'bundle', trustDomain: 'cluster.local', identity: WEB }, item => gone.push(item))
   roots.delete(WEB)
   await bench.toNextDue(WEB)
   await bench.until('issued', 2)
@@ -93,7 +93,7 @@ test('an identity with roots of its own trusts those of its trust domain too, as
   ca.answer = async (request, sign) => ({ ...(await sign(request)), roots: [evil.pem], rootsFor: 'identity' })
   await bench.add(WEB)
   const pushed: number[] = []
-  bench.manager.subscribe({ kind: 'bundle', trustDomain: 'cluster.local', identity: WEB }, item =>
+  bench.manager.watch({ kind: 'bundle', trustDomain: 'cluster.local', identity: WEB }, item =>
     pushed.push(rootsIn(item).length),
   )
   await ca.addRoot()

@@ -74,7 +74,7 @@ test('a new root is pushed as old ∪ new at once, leaves follow spread out afte
   await addAll(manager)
   const [oldRoot] = ca.roots
   const pushed: number[] = []
-  manager.subscribe({ kind: 'bundle', trustDomain: 'cluster.local' }, () => pushed.push(roots().length))
+  manager.watch({ kind: 'bundle', trustDomain: 'cluster.local' }, () => pushed.push(roots().length))
 
   await ca.addRoot()
   await until(() => pushed.length === 1)
@@ -85,7 +85,7 @@ test('a new root is pushed as old ∪ new at once, leaves follow spread out afte
   assert.equal(count('issued'), 5, 'no leaf moved before the settle time')
   const start = clock.now()
   const times: number[] = []
-  manager.subscribe({ kind: 'identity', identity: identities[0] ?? 'spiffe://x/y' }, () => times.push(clock.now()))
+  manager.watch({ kind: 'identity', identity: identities[0] ?? 'spiffe://x/y' }, () => times.push(clock.now()))
   await renewUntil(bench, 10)
   assert.ok(identities.every(identity => issuerOf(identity) === 'CN=root 2'))
   assert.ok((times[0] ?? 0) >= start)

@@ -135,17 +135,20 @@ test('where the rules name one identity and no pattern, the bundle is asked for 
   assert.ok(!permission.mayHave({ kind: 'bundle', trustDomain: 'cluster.local', identity: API }))
 })
 
-test('an allowed identity that nobody added is unknown, or added where it is on demand', async () => {
+test('an allowed identity that nobody holds is unknown, or where it is served on demand granted, and held once it is requested', async () => {
   const own = await MemorySource.create()
   const identity = 'spiffe://cluster.local/ns/default/sa/new'
   const access = { allow: ['spiffe://cluster.local/ns/default/sa/*'] }
-  const resolve = (onDemand: boolean, name: string) =>
-    new AccessPolicy({ ...access, onDemand }, own, names).admit(undefined)?.resolve(name, testBudget()).kind
+  const permit = (onDemand: boolean) => new AccessPolicy({ ...access, onDemand }, own, names).admit(undefined)
+  const resolve = (onDemand: boolean, name: string) => permit(onDemand)?.resolve(name, testBudget()).kind
   assert.equal(resolve(false, identity), 'unknown')
   assert.deepEqual([...own.identities()], [])
   assert.equal(resolve(true, OTHER), 'refused')
   assert.deepEqual([...own.identities()], [])
   assert.equal(resolve(true, identity), 'granted')
+  assert.deepEqual([...own.identities()], [])
+  using watch = permit(true)?.watch({ kind: 'identity', identity }, () => {})
+  watch?.request()
   assert.deepEqual([...own.identities()], [identity])
 })
 

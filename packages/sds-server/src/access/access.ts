@@ -7,6 +7,7 @@ import {
   type SpiffeId,
   trustDomainOf,
   trustDomainProblem,
+  type Watch,
 } from '@livery/core'
 import { checkCount } from '../protocol/request-check.ts'
 import { parseResourceName, type WellKnownNames } from '../protocol/resource-name.ts'
@@ -100,7 +101,7 @@ export class Permission implements SecretView {
     this.#layers = layers
   }
 
-  /** Decides on a name; an allowed identity is added to the source where identities are served on demand. */
+  /** Decides on a name; where identities are served on demand, one that nobody holds takes from `budget`. */
   resolve(name: string, budget: IdentityBudget): Resolution {
     const parsed = parseResourceName(name, this.#context.names)
     switch (parsed.kind) {
@@ -130,13 +131,8 @@ export class Permission implements SecretView {
     return secret.identity === undefined || this.#allows(secret.identity)
   }
 
-  /** Looks at the rules each time: a name may have been granted under others. */
-  current(secret: SecretName): SecretItem | undefined {
-    return this.mayHave(secret) ? this.#context.source.current(secret) : undefined
-  }
-
-  subscribe(secret: SecretName, listener: (item: SecretItem | undefined) => void): Disposable {
-    return this.#context.source.subscribe(secret, listener)
+  watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch {
+    return this.#context.source.watch(secret, listener)
   }
 
   #allows(identity: SpiffeId): boolean {
@@ -163,7 +159,6 @@ export class Permission implements SecretView {
           'this caller has had too many identities issued: see limits.perCaller.identities and .identitiesPerMinute'
         return { kind: 'unknown', secret, reason }
       }
-      source.add(identity, { onDemand: true })
     }
     return { kind: 'granted', secret }
   }
@@ -239,12 +234,8 @@ export class LastPermission implements SecretView {
     return this.#before.mayHave(secret) && (secret.kind === 'bundle' || this.#known.has(secret.identity))
   }
 
-  current(secret: SecretName): SecretItem | undefined {
-    return this.mayHave(secret) ? this.#before.current(secret) : undefined
-  }
-
-  subscribe(secret: SecretName, listener: (item: SecretItem | undefined) => void): Disposable {
-    return this.#before.subscribe(secret, listener)
+  watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch {
+    return this.#before.watch(secret, listener)
   }
 }
 

@@ -1,21 +1,17 @@
 /** Where the server takes its secrets from: the few methods of core's SecretManager that it needs. */
-import type { LedgerEvent, SecretItem, SecretName, SpiffeId } from '@livery/core'
+import type { LedgerEvent, SecretItem, SecretName, SpiffeId, Watch } from '@livery/core'
 
-/** Implemented by core's SecretManager. Nothing here waits: what is not there yet arrives through `subscribe`. */
+/** Implemented by core's SecretManager. Nothing here waits: a watch reports what is not there yet. */
 export interface SecretSource {
   readonly trustDomain: string
   /** An identity that was added, or a bundle that is held. */
   knows(name: SecretName): boolean
   identities(): Iterable<SpiffeId>
-  /** Adds an identity that a stream asked for on demand. */
-  add(identity: SpiffeId, options: { readonly onDemand: true }): void
-  /** The newest version that may be used now, or `undefined` while there is none. */
-  current(name: SecretName): SecretItem | undefined
   /**
    * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. A name
-   * that is not known yet may be subscribed to, and is called for once it is.
+   * that is not known yet may be watched; `request()` of its watch has it issued on demand.
    */
-  subscribe(name: SecretName, listener: (item: SecretItem | undefined) => void): Disposable
+  watch(name: SecretName, listener: (item: SecretItem | undefined) => void): Watch
   /** Adds to the ledger of a name: `spiffe://…` of an identity or a trust domain, or an unknown name, escaped. */
   record(name: string, event: LedgerEvent): void
 }

@@ -1,7 +1,7 @@
 /** The protocol of a stream without its transport, against a model of what the peer must have at any time. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type SecretName, TrustBundleSecret } from '@livery/core'
+import { type SecretName, TrustBundleSecret, type Watch } from '@livery/core'
 import { array, constantFrom, nat, oneof, property, record, subarray, assert as verify } from 'fast-check'
 import { testBudget } from '../../test/test-budget.ts'
 import { DeltaStream } from './delta-stream.ts'
@@ -33,7 +33,7 @@ class ModelView implements SecretView {
     return true
   }
 
-  current(secret: SecretName) {
+  #current(secret: SecretName) {
     const trustDomain = secret.kind === 'bundle' ? secret.trustDomain : secret.identity
     const version = this.versions.get(trustDomain)
     return version === undefined
@@ -41,12 +41,19 @@ class ModelView implements SecretView {
       : new TrustBundleSecret({ trustDomain, version, trustedCa: Buffer.alloc(0) })
   }
 
-  subscribe(secret: SecretName, listener: Parameters<SecretView['subscribe']>[1]): Disposable {
+  watch(secret: SecretName, listener: Parameters<SecretView['watch']>[1]): Watch {
     const name = secret.kind === 'bundle' ? secret.trustDomain : secret.identity
-    const call = () => listener(this.current(secret))
+    const current = () => this.#current(secret)
+    const call = () => listener(current())
     const listeners = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, listeners.add(call))
-    return { [Symbol.dispose]: () => void listeners.delete(call) }
+    return {
+      get current() {
+        return current()
+      },
+      request() {},
+      [Symbol.dispose]: () => void listeners.delete(call),
+    }
   }
 
   change(name: string, isThere: boolean): void {

@@ -1,8 +1,9 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
-import type { SecretItem, SecretName, SpiffeId } from '@livery/core'
+import type { SecretItem, SecretName, SpiffeId, Watch } from '@livery/core'
 
-/** Whether the caller of a stream may have a name. */
+/** Whether the caller of a stream is allowed a name. */
 export type Resolution =
+  /** It may be requested: it is known, or to be issued on demand. */
   | { readonly kind: 'granted'; readonly secret: SecretName }
   /** Allowed, but nothing is known of it; it is answered if it becomes known. */
   | { readonly kind: 'unknown'; readonly secret: SecretName; readonly reason: string }
@@ -10,15 +11,13 @@ export type Resolution =
 
 /** What one caller may see of the secrets. */
 export interface SecretView {
-  /** Decides on a name; an allowed identity is added here where identities are served on demand, if `budget` has room. */
+  /** Decides on a name; an identity that would be issued on demand is granted if `budget` has room. */
   resolve(name: string, budget: IdentityBudget): Resolution
   /** The names of all that the caller may have, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[]
   /** Whether a secret that was granted may still be had. */
   mayHave(secret: SecretName): boolean
-  /** `undefined` also for what may not be had. */
-  current(secret: SecretName): SecretItem | undefined
-  subscribe(secret: SecretName, listener: (item: SecretItem | undefined) => void): Disposable
+  watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch
 }
 
 /** A secret to be sent, under the name that was asked for. */
@@ -33,7 +32,7 @@ const NONE_DUE: Subscription[] = []
 interface Subscription {
   readonly name: string
   resolution: Resolution
-  watch: Disposable | undefined
+  watch: Watch | undefined
   /** The version that the peer has, from this stream or an earlier one. */
   peerVersion: string | undefined
   isDue: boolean
@@ -99,12 +98,12 @@ export class Subscriptions implements Disposable {
   /** Makes an answer to `name` due, now or as soon as there is one, unless the peer holds that very version. */
   ask(name: string, held?: string): Resolution {
     const present = this.#entries.get(name)
-    if (present) this.#claim(present)
+    if (present) this.#request(present)
     const entry = present?.resolution.kind === 'granted' ? present : this.#resolve(name, present)
     const { resolution } = entry
     if (resolution.kind === 'refused') return resolution
     if (held !== undefined) entry.peerVersion = held.length > MAX_VERSION ? '' : held
-    const item = this.#context.view.current(resolution.secret)
+    const item = this.#current(entry)
     if (item) {
       this.#removed?.delete(name)
       if (item.version !== held) this.#makeDue(entry)
@@ -141,8 +140,7 @@ export class Subscriptions implements Disposable {
     const secrets: NamedSecret[] = []
     for (const entry of this.#due) {
       entry.isDue = false
-      if (entry.resolution.kind === 'refused') continue
-      const item = this.#context.view.current(entry.resolution.secret)
+      const item = this.#current(entry)
       if (!item) continue
       entry.peerVersion = item.version
       secrets.push({ name: entry.name, item })
@@ -173,28 +171,35 @@ export class Subscriptions implements Disposable {
     const { view, budget } = this.#context
     const resolution = view.resolve(name, budget)
     budget.addName(name.length)
-    const entry = { name, resolution, watch: undefined, peerVersion: before?.peerVersion, isDue: false }
+    const entry: Subscription = { name, resolution, watch: undefined, peerVersion: before?.peerVersion, isDue: false }
     this.#entries.set(name, entry)
     this.#watch(entry)
     return entry
   }
 
   /**
-   * An identity that was granted and that the source has let go of is added again where the socket does so on demand. It
-   * stays subscribed to all the while, so that it is neither idle nor evicted, and the source may be telling of it.
+   * Requests an identity that was granted and has no certificate: one that the source no longer holds is issued again
+   * where the socket does so on demand. Its watch stays, so that it is neither idle nor evicted. The source may be calling
+   * its listeners.
    */
-  #claim(entry: Subscription): void {
+  #request(entry: Subscription): void {
     const { resolution } = entry
     const { view, budget } = this.#context
-    if (resolution.kind !== 'granted' || resolution.secret.kind !== 'identity' || view.current(resolution.secret))
-      return
-    const anew = view.resolve(resolution.secret.identity, budget)
-    if (anew.kind !== 'refused') entry.resolution = anew
+    if (resolution.kind !== 'granted' || resolution.secret.kind !== 'identity' || this.#current(entry)) return
+    const again = view.resolve(resolution.secret.identity, budget)
+    if (again.kind !== 'refused') entry.resolution = again
+    if (again.kind === 'granted') entry.watch?.request()
+  }
+
+  /** `undefined` also for what is no longer allowed: a name may have been granted under other rules. */
+  #current({ resolution, watch }: Subscription): SecretItem | undefined {
+    return resolution.kind !== 'refused' && this.#context.view.mayHave(resolution.secret) ? watch?.current : undefined
   }
 
   #watch(entry: Subscription): void {
     if (entry.resolution.kind === 'refused') return
-    entry.watch = this.#context.view.subscribe(entry.resolution.secret, item => this.#onChange(entry, item))
+    entry.watch = this.#context.view.watch(entry.resolution.secret, item => this.#onChange(entry, item))
+    if (entry.resolution.kind === 'granted') entry.watch.request()
   }
 
   #drop(entry: Subscription): void {
@@ -227,7 +232,7 @@ export class Subscriptions implements Disposable {
       this.#makeUndue(entry)
       if (entry.peerVersion !== undefined) this.remove(entry.name)
       entry.peerVersion = undefined
-      this.#claim(entry)
+      this.#request(entry)
     }
     if (entry.isDue || this.#removed?.has(entry.name)) this.#context.wake()
   }

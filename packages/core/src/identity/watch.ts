@@ -1,0 +1,55 @@
+/** One name that somebody watches: what it has now, each later version, and a way to say that it is waited for. */
+
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { SecretItem } from './secret-item.ts'
+
+/** What can be watched: the certificate of an identity, or the bundle of a trust domain. */
+export type SecretName =
+  | { readonly kind: 'identity'; readonly identity: SpiffeId }
+  /** `identity`: as seen by this identity, which may have roots of its own. */
+  | { readonly kind: 'bundle'; readonly trustDomain: string; readonly identity?: SpiffeId }
+
+/** Disposing it ends the calls of its listener. */
+export interface Watch extends Disposable {
+  /**
+   * The newest version that may be used now, or `undefined` while there is none. Use it at once: its key is wiped when
+   * the next version arrives.
+   */
+  readonly current: SecretItem | undefined
+  /**
+   * Somebody waits: an identity without a certificate becomes urgent. One that is not held is issued on demand and held
+   * for as long as it is used and there is room; where there is none, the ledger says so and it is issued once there is.
+   * Does nothing for a bundle.
+   */
+  request(): void
+}
+
+/** What a watch reads and asks. */
+export interface Watchable {
+  current(name: SecretName): SecretItem | undefined
+  request(identity: SpiffeId): void
+}
+
+export class NameWatch implements Watch {
+  readonly #source: Watchable
+  readonly #name: SecretName
+  readonly #subscription: Disposable
+
+  constructor(source: Watchable, name: SecretName, subscription: Disposable) {
+    this.#source = source
+    this.#name = name
+    this.#subscription = subscription
+  }
+
+  get current(): SecretItem | undefined {
+    return this.#source.current(this.#name)
+  }
+
+  request(): void {
+    if (this.#name.kind === 'identity') this.#source.request(this.#name.identity)
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscription[Symbol.dispose]()
+  }
+}
