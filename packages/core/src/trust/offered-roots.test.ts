@@ -222,6 +222,33 @@ test('a list that is too long gives up no root: what it did not get to say is un
   assert.ok(held.includes(bench.ca.roots[0] ?? ''))
 })
 
+test('where the bundle is full, a root of the whole list takes the place of one that the list no longer has, and of none in use', async () => {
+  let listed: readonly string[] = []
+  await using bench = await Bench.create(
+    {},
+    withList(async () => listed),
+  )
+  const [used = ''] = bench.ca.roots
+  const old = await makeRoots(99)
+  listed = [used, ...old]
+  await bench.manager.add(WEB)
+  await bench.until('issued', 1)
+  await bench.clock.advance(5 * 60_000)
+  await bench.until('roots-changed', 2)
+  assert.equal(trusted(bench).length, 100)
+  const [first = '', ...rest] = old
+  const [second, ...kept] = rest
+  const added = await makeRoots(2, index => `CN=new ${index}`)
+  // The root in use is on the list no longer either, and stays until its leaf is replaced.
+  listed = [...kept, ...added]
+  await bench.clock.advance(5 * 60_000)
+  await bench.until('roots-changed', 3)
+  const held = trusted(bench)
+  assert.equal(held.length, 100)
+  assert.ok([used, ...kept, ...added].every(pem => held.includes(pem)))
+  assert.ok(![first, second].some(pem => pem !== undefined && held.includes(pem)))
+})
+
 test('roots that are read at once take turns with everything else', async () => {
   const reader = new RootReader()
   const floods = await Promise.all(Array.from({ length: 40 }, (_, n) => makeRoots(20, index => `CN=${n} ${index}`)))

@@ -81,14 +81,18 @@ export class TrustBundle {
   }
 
   /**
-   * Adds roots; never removes one that has not expired. `listed`: the CA lists them. `complete`: it trusts these and no
-   * others, so that the missing ones may go once nothing needs them. Where the bundle is full, the first ones are taken.
+   * Adds roots, the first ones where the bundle is full. `listed`: the CA lists them. `complete`: it trusts these and no
+   * others, so that the missing ones may go once nothing needs them: at once where a listed one needs their place. Otherwise
+   * never removes a root that has not expired.
    */
   learn(
     roots: readonly Root[],
     { listed, complete, now }: { readonly listed: boolean; readonly complete: boolean; readonly now: number },
   ): Learned {
     const settlesAt = this.#held.size === 0 ? now : now + this.#settleMs
+    // A list without one good root is a fault at the CA, not a wish to trust nobody.
+    const isWhole = complete && roots.length > 0
+    const givenUp = isWhole ? this.#giveUpAllBut(new Set(roots.map(root => root.fingerprint))) : []
     const added: TrustAnchor[] = []
     const rejected: string[] = []
     for (const root of roots) {
@@ -97,7 +101,7 @@ export class TrustBundle {
         if (listed) held.standing = 'listed'
         continue
       }
-      if (!this.#makeRoom(root, now)) {
+      if (!this.#makeRoom(root, now, isWhole)) {
         rejected.push(`${nameOf(root.certificate)} has no place beside the ${this.#held.size} that are trusted`)
         continue
       }
@@ -105,8 +109,6 @@ export class TrustBundle {
       this.#hold({ anchor, standing: listed ? 'listed' : 'inferred', leases: 0, leavesUntil: 0 })
       added.push(anchor)
     }
-    // A list without one good root is a fault at the CA, not a wish to trust nobody.
-    const givenUp = complete && roots.length > 0 ? this.#giveUpAllBut(new Set(roots.map(root => root.fingerprint))) : []
     if (added.length > 0) this.#rebuild()
     return { added, givenUp, rejected }
   }
@@ -175,12 +177,19 @@ export class TrustBundle {
     return true
   }
 
-  /** Only what has expired and is not in use gives way: who could have others evicted would choose what is trusted. */
-  #makeRoom(root: Root, now: number): boolean {
+  /**
+   * A root gives way that is not in use and has expired, or that the CA's whole list no longer has, the longest known first.
+   * Nothing else can evict a root: who could do so would choose what is trusted.
+   */
+  #makeRoom(root: Root, now: number, isOfWholeList: boolean): boolean {
     const fits = () => this.#held.size < MAX_ROOTS && this.#length + root.pem.length <= this.#maxLength
     if (!fits()) {
       for (const { anchor, leases } of this.#held.values())
         if (leases === 0 && anchor.notAfter <= now) this.#drop(anchor)
+      for (const { anchor, leases, standing } of this.#held.values()) {
+        if (fits() || !isOfWholeList) break
+        if (leases === 0 && standing === 'given-up') this.#drop(anchor)
+      }
       this.#rebuild()
     }
     return fits() && (this.#budget?.take(root) ?? true)
