@@ -1,5 +1,6 @@
 /** The program in folders that others can write to, and with files that others could have written. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { chmod, chown, mkdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -65,6 +66,23 @@ test('in an emptyDir that is not shared it does not start, and says what to writ
     agent.stderr,
     /emptyDir \(mode 0777, owner 0:0\) can be written by others.*list .*emptyDir under sharedF/,
   )
+})
+
+test('a socket in an emptyDir itself is refused with a path below it, which works and which no other user can replace', {
+  skip: needsRoot,
+}, async t => {
+  const pod = await makePod(t)
+  const refused = await pod.start({ sockets: [{ ...sockets[0], path: 'emptyDir/sds.sock' }] })
+  assert.equal((await refused.ended).code, 1)
+  const [, shared = '', path = ''] =
+    /list (\S+) under sharedFolders\. Then use a folder below it, such as (\S+):/.exec(refused.stderr) ?? []
+  assert.equal(shared, pod.emptyDir)
+  const agent = await pod.start({ sharedFolders: [shared], sockets: [{ ...sockets[0], path }] })
+  await agent.admin()
+  assert.equal((await fetchSecrets(path, [WEB])).length, 1)
+  const replace = `require('node:fs').unlinkSync(${JSON.stringify(path)})`
+  const { stderr } = spawnSync(process.execPath, ['-e', replace], { uid: 12_345, gid: 12_345, encoding: 'utf8' })
+  assert.match(stderr, /EACCES/)
 })
 
 test('a folder that another user has made in a shared one is refused', { skip: needsRoot }, async t => {

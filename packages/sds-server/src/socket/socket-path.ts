@@ -2,7 +2,7 @@
 import { type BigIntStats, constants } from 'node:fs'
 import { access, lstat, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { dirname } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { makeFolder, UntrustedPathError } from '@livery/core'
 import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
 
@@ -36,12 +36,19 @@ export async function prepareDirectory(path: string, isGiven: boolean): Promise<
     await access(directory, constants.W_OK | constants.X_OK)
   } catch (error) {
     if (!(error instanceof UntrustedPathError)) throw await bindFailure(path, error)
-    const reason = error.reason === 'untrusted' ? 'others could replace the socket: ' : ''
-    const code = error.reason === 'untrusted' ? 'unsafe-directory' : 'bind-failed'
-    throw new SdsServerError(code, `Cannot listen on ${path} as uid ${ownUid()}: ${reason}${error.message}`, {
-      cause: error,
-    })
+    throw untrustedFolder(path, error)
   }
+}
+
+/** In an emptyDir of Kubernetes, which everybody may write to, a folder below it is safe: it belongs to this process alone. */
+function untrustedFolder(path: string, cause: UntrustedPathError): SdsServerError {
+  const action = `Cannot listen on ${path} as uid ${ownUid()}`
+  if (cause.reason !== 'untrusted') return new SdsServerError('bind-failed', `${action}: ${cause.message}`, { cause })
+  const below = join(cause.component, 'livery', basename(path))
+  const hint =
+    cause.component === dirname(path) ? ` Then use a folder below it, such as ${below}: it is made with mode 0750.` : ''
+  const message = `${action}: others could replace the socket: ${cause.message}${hint}`
+  return new SdsServerError('unsafe-directory', message, { cause })
 }
 
 /** Looks at what is at the path; throws an `SdsServerError` (`not-a-socket`) for what must not be replaced. */
