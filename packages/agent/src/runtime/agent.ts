@@ -33,6 +33,7 @@ import { chooseKeyGenerator } from './choose-key-generator.ts'
 import { ConfigReloader } from './config-reloader.ts'
 import { createCAClient, describeCA } from './create-ca-client.ts'
 import { LiveConfig } from './live-config.ts'
+import { describeSocket } from './sds-sockets.ts'
 import { StormCollector } from './storm-collector.ts'
 import { VERSION } from './version.ts'
 
@@ -343,8 +344,3 @@ function keepOutOfCoreFiles(logger: Logger): void {
 
 /** A node can have a socket for each of its thousand pods. */
 const SOCKET_LINES = 10
-
-function describeSocket({ path, identity, allow = [] }: SocketConfig): string {
-  if (identity !== undefined) return `socket ${path}: ${identity}`
-  return `socket ${path}: ${allow.length === 0 ? 'nothing, since allow is empty' : `by name ${allow.join(', ')}`}`
-}

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import type { SocketConfig } from '@livery/sds-server'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { loadConfig } from '../config/load.ts'
-import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
+import { describeSocket, sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 test('a caller gets half of the room that the listed identities leave, unless the configuration says how much', async () => {
   await using directory = await makeDirectory()
@@ -26,4 +27,25 @@ test('a caller gets half of the room that the listed identities leave, unless th
     sdsSockets(loaded, shareOnDemand(loaded)).map(({ limits }) => limits?.perCaller?.identities),
     [150, 7],
   )
+})
+
+test('the line of a socket names what its callers are allowed, and that only bundles are served where that is so', () => {
+  const [web, api] = ['spiffe://cluster.local/web', 'spiffe://cluster.local/api'] as const
+  const cases: readonly [Omit<SocketConfig, 'path'>, string][] = [
+    [{ allow: [] }, 'only trust bundles, because allow is empty'],
+    [{ allow: [], callers: [{ uid: 7 }] }, 'only trust bundles, because allow is empty (callers: uid 7)'],
+    [
+      {
+        allow: [],
+        callers: [
+          { uid: 7, allow: [web] },
+          { gid: 8, uid: 9, allow: [web, api] },
+        ],
+      },
+      `by name ${web}, ${api} (callers: uid 7, uid 9 with gid 8)`,
+    ],
+    [{ allow: [web], callers: [{ uid: 7, allow: [api] }] }, `by name ${web} (callers: uid 7)`],
+    [{ identity: web, callers: [{ gid: 8 }] }, `${web} (callers: gid 8)`],
+  ]
+  for (const [socket, text] of cases) assert.equal(describeSocket({ path: '/s', ...socket }), `socket /s: ${text}`)
 })

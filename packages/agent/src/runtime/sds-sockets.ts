@@ -1,5 +1,5 @@
 /** From the configuration to the sockets of the SDS server: the shared ones, and one for each identity that has its own. */
-import type { GivenLimits, SocketConfig } from '@livery/sds-server'
+import type { CallerRule, GivenLimits, SocketConfig } from '@livery/sds-server'
 import type { Config } from '../config/load.ts'
 
 /** How many identities one caller may hold on demand: half of the room that the listed ones leave, so never the last of it. */
@@ -20,4 +20,15 @@ export function sdsSockets({ sockets, identities }: Config, share: number): Sock
 
 function withShare({ perCaller, ...limits }: Config['sockets'][number]['limits'], share: number): GivenLimits {
   return { ...limits, perCaller: { ...perCaller, identities: perCaller.identities ?? share } }
+}
+
+/** For the log: what is served on a socket, and to whom. */
+export function describeSocket({ path, identity, allow = [], callers }: SocketConfig): string {
+  const allowed = allow.length > 0 ? allow : [...new Set(callers?.flatMap(caller => caller.allow ?? []))]
+  const named = allowed.length === 0 ? 'only trust bundles, because allow is empty' : `by name ${allowed.join(', ')}`
+  return `socket ${path}: ${identity ?? named}${callers ? ` (callers: ${callers.map(describeCaller).join(', ')})` : ''}`
+}
+
+function describeCaller({ uid, gid }: CallerRule): string {
+  return [uid === undefined ? [] : [`uid ${uid}`], gid === undefined ? [] : [`gid ${gid}`]].flat().join(' with ')
 }
