@@ -1,10 +1,15 @@
 /** What a network does to a connection: it goes silent, a load balancer drains it, one of a name's addresses is dead. */
 import assert from 'node:assert/strict'
+import { execFile, spawnSync } from 'node:child_process'
 import { lookup } from 'node:dns/promises'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { API, caError, createCitadel, WEB } from '../../../test/citadel-setup.ts'
+import { API, caError, createCitadel, temporaryDirectory, WEB } from '../../../test/citadel-setup.ts'
 import { CuttableProxy } from '../../../test/cuttable-proxy.ts'
 import { FaultyCaServer } from '../../testing/faulty-ca-server.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
@@ -62,4 +67,18 @@ test('a name with an address of each family works though only one of them answer
     await using client = await createCitadel({ address: `localhost:${port}`, rootCert }, context)
     await client.issue(await workloadRequest(WEB))
   }
+})
+
+const NAMESPACES = ['--net', '--mount', 'sh', '-c']
+const canUnshare =
+  spawnSync('unshare', [...NAMESPACES, 'ip link set lo up && ip -6 address show lo | grep ::1']).status === 0
+test('a connection whose network is cut is given up, one to the restored network works, and so does either address family', {
+  skip: !canUnshare && 'needs root, unshare(1) and ip(8) with IPv6, to have a network of its own',
+}, async t => {
+  const hosts = join(await temporaryDirectory(t), 'hosts')
+  await writeFile(hosts, '127.0.0.1 localhost\n::1 localhost\n')
+  const script = fileURLToPath(new URL('../../../test/cut-network.ts', import.meta.url))
+  const inside = `ip link set lo up && mount --bind ${hosts} /etc/hosts && exec "$0" --conditions=@livery/source ${script}`
+  const { stdout, stderr } = await promisify(execFile)('unshare', [...NAMESPACES, inside, process.execPath])
+  assert.deepEqual(JSON.parse(stdout), { code: 'timeout', restored: true, families: [4, 6] }, stderr)
 })
