@@ -1,14 +1,11 @@
 /** A caller that multiplies every limit with every other: what it makes the server hold stays under its bytes. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import type { ClientHttp2Stream } from 'node:http2'
 import { connect, type Socket } from 'node:net'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { AttackedOptions, AttackedOrder, AttackedReport } from '../../test/attacked-server.ts'
+import { Attacked } from '../../test/attacked-process.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
 import { NEVER_ISSUED, temporaryDirectory, WEB } from '../../test/running-server.ts'
 import { namesOf, SdsClient } from '../../test/sds-client.ts'
@@ -19,43 +16,6 @@ const MIB = 1024 ** 2
 const CALLER_BYTES = 24 * MIB
 const MOST_GROWTH = 256 * MIB
 const SERVICE = '/envoy.service.secret.v3.SecretDiscoveryService'
-
-/** The server's process. */
-class Attacked implements AsyncDisposable {
-  readonly path: string
-  readonly #child: ChildProcess
-
-  private constructor(path: string, child: ChildProcess) {
-    this.path = path
-    this.#child = child
-  }
-
-  static async start(directory: string, limits: AttackedOptions['limits']): Promise<Attacked> {
-    const path = join(directory, 'sds.sock')
-    const options: AttackedOptions = { path, limits, padding: 50_000 }
-    const child = fork(new URL('../../test/attacked-server.ts', import.meta.url), [JSON.stringify(options)], {
-      execArgv: ['--conditions=@livery/source', '--max-semi-space-size=8'],
-    })
-    await once(child, 'message')
-    return new Attacked(path, child)
-  }
-
-  async order(order: AttackedOrder): Promise<unknown> {
-    this.#child.send(order)
-    const [answer] = await once(this.#child, 'message')
-    return answer
-  }
-
-  async report(): Promise<AttackedReport> {
-    return (await this.order('report')) as AttackedReport
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
-    this.#child.kill('SIGKILL')
-    await once(this.#child, 'exit')
-  }
-}
 
 /** What was opened to attack, and is closed after it. */
 class Attack implements Disposable {
