@@ -77,6 +77,12 @@ export { SecretManager } from './secret-manager.ts'
 export type { SecretManagerOptions } from './secret-manager-options.ts'
 export type { SpiffeId } from './spiffe/spiffe-id.ts'
 export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainProblem } from './spiffe/spiffe-id.ts'
+export {
+  matchesSpiffePattern,
+  parseSpiffePattern,
+  type SpiffePattern,
+  spiffePatternProblem,
+} from './spiffe/spiffe-pattern.ts'
 export type { FileStoreOptions } from './store/file-store.ts'
 export { FileStore } from './store/file-store.ts'
 export { preparePrivateFolder, readPrivateFile } from './store/private-file.ts'

@@ -301,12 +301,12 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'path: run/sds.sock',
     text: 'path: run/sds.sock, allow: ["spiffe://cluster.local/**/x"]',
-    says: 'livery.yaml:3: sockets[0].allow[0]: "spiffe://cluster.local/**/x" has ** before its last segment. Write such as spiffe://cluster.local/ns/*/sa/* (* is one path segment, ** the rest).',
+    says: 'livery.yaml:3: sockets[0].allow[0]: "spiffe://cluster.local/**/x" has ** before its last segment. Write such as spiffe://cluster.local/ns/*/sa/web-* (* is part of a path segment, ** the rest).',
   },
   {
     replaces: 'path: run/sds.sock',
-    text: 'path: run/sds.sock, allow: ["spiffe://cluster.local/sa-*"]',
-    says: 'livery.yaml:3: sockets[0].allow[0]: "spiffe://cluster.local/sa-*" has the path segment "sa-*", which matches nothing. Write such as spiffe://cluster.local/ns/*/sa/* (* is one path segment, ** the rest).',
+    text: 'path: run/sds.sock, allow: ["spiffe://cluster.local/sa-**"]',
+    says: 'livery.yaml:3: sockets[0].allow[0]: "spiffe://cluster.local/sa-**" has the path segment "sa-**", which matches nothing. Write such as spiffe://cluster.local/ns/*/sa/web-* (* is part of a path segment, ** the rest).',
   },
   {
     replaces: 'path: run/sds.sock',

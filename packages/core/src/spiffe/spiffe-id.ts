@@ -13,7 +13,7 @@ const MAX_LENGTH = 2048
  * refused, since two spellings of one identity are how impersonation starts.
  */
 export function spiffeIdProblem(text: string): string | undefined {
-  if (text.length > MAX_LENGTH) return `longer than ${MAX_LENGTH} bytes`
+  if (text.length > MAX_LENGTH) return `is longer than ${MAX_LENGTH} bytes`
   if (!text.startsWith('spiffe://')) return 'does not start with "spiffe://"'
   const [trustDomain = '', ...segments] = text.slice('spiffe://'.length).split('/')
   const problem = trustDomainProblem(trustDomain)

@@ -1,12 +1,15 @@
 /** Who may have which secret on a socket: path patterns for everybody, and rules for callers by SO_PEERCRED. */
 import {
   isSpiffeId,
+  matchesSpiffePattern,
   type PeerCredentials,
+  parseSpiffePattern,
   type SecretItem,
   type SecretName,
   type SpiffeId,
+  type SpiffePattern,
+  spiffePatternProblem,
   trustDomainOf,
-  trustDomainProblem,
   type Watch,
 } from '@livery/core'
 import { checkCount } from '../protocol/request-check.ts'
@@ -41,8 +44,8 @@ export interface SocketAccess {
 export class AccessPolicy {
   /** Whether callers are told apart, for which their credentials are needed. */
   readonly needsCredentials: boolean
-  readonly #socket: readonly IdentityPattern[]
-  readonly #callers: readonly { readonly rule: CallerRule; readonly allow: readonly IdentityPattern[] | undefined }[]
+  readonly #socket: readonly SpiffePattern[]
+  readonly #callers: readonly { readonly rule: CallerRule; readonly allow: readonly SpiffePattern[] | undefined }[]
   readonly #grants: GrantContext
   /** What callers may have where they are not told apart. */
   readonly #everybody: Permission
@@ -93,10 +96,10 @@ interface GrantContext {
 /** What one caller may have. */
 export class Permission implements SecretView {
   readonly #context: GrantContext
-  readonly #layers: readonly (readonly IdentityPattern[])[]
+  readonly #layers: readonly (readonly SpiffePattern[])[]
 
   /** An identity is allowed if a pattern of every layer matches it. */
-  constructor(context: GrantContext, layers: readonly (readonly IdentityPattern[])[]) {
+  constructor(context: GrantContext, layers: readonly (readonly SpiffePattern[])[]) {
     this.#context = context
     this.#layers = layers
   }
@@ -136,7 +139,7 @@ export class Permission implements SecretView {
   }
 
   #allows(identity: SpiffeId): boolean {
-    return this.#layers.every(patterns => patterns.some(pattern => matches(pattern, identity)))
+    return this.#layers.every(patterns => patterns.some(pattern => matchesSpiffePattern(pattern, identity)))
   }
 
   #identity(identity: SpiffeId, budget: IdentityBudget): Resolution {
@@ -239,53 +242,13 @@ export class LastPermission implements SecretView {
   }
 }
 
-type IdentityPattern =
-  | { readonly kind: 'literal'; readonly identity: SpiffeId }
-  | { readonly kind: 'pattern'; readonly expression: RegExp }
-
-function matches(pattern: IdentityPattern, identity: SpiffeId): boolean {
-  return pattern.kind === 'literal' ? pattern.identity === identity : pattern.expression.test(identity)
-}
-
-function parsePattern(text: string): IdentityPattern {
-  if (isSpiffeId(text)) return { kind: 'literal', identity: text }
-  const problem = patternProblem(text)
-  if (problem) {
-    throw new SdsServerError(
-      'invalid-config',
-      `Cannot use ${JSON.stringify(text)} in allow: ${problem}; write a SPIFFE ID such as "spiffe://cluster.local/ns/*/sa/*"`,
-    )
-  }
-  const segments = text.replaceAll('.', '\\.').split('/')
-  const expression = segments.map((segment, index) => (segment === '**' ? '.+' : segmentExpression(segment, index)))
-  return { kind: 'pattern', expression: new RegExp(`^${expression.join('/')}$`) }
-}
-
-/**
- * Callers choose the names, so a match takes time in proportion to their length, however many `*` the segment has. The shortest text
- * for a `*` is never worse for what follows; hence each but the last takes that, in a look-ahead, which is never tried again.
- */
-function segmentExpression(segment: string, index: number): string {
-  const [first = '', ...parts] = segment.split('*')
-  const last = parts.pop()
-  if (last === undefined) return first
-  const middle = parts.map((part, star) => {
-    const group = `s${index}_${star}`
-    return `(?=(?<${group}>[^/]+?${part}))\\k<${group}>`
-  })
-  return `${first}${middle.join('')}[^/]+${last}`
-}
-
-function patternProblem(text: string): string | undefined {
-  const [trustDomain = '', ...segments] = text.startsWith('spiffe://') ? text.slice('spiffe://'.length).split('/') : []
-  if (trustDomainProblem(trustDomain)) return `its trust domain ${trustDomainProblem(trustDomain)}`
-  if (segments.length === 0) return 'it has no path'
-  if (segments.slice(0, -1).some(segment => segment.includes('**'))) return '"**" may only be its last segment'
-  if (segments.some(segment => segment !== '**' && segment.includes('**'))) return '"**" has to be a segment of its own'
-  if (!segments.every(segment => /^[A-Za-z0-9._*-]+$/.test(segment))) {
-    return 'a path segment is empty or has a character that SPIFFE IDs do not allow'
-  }
-  return undefined
+function parsePattern(text: string): SpiffePattern {
+  const problem = isSpiffeId(text) ? undefined : spiffePatternProblem(text)
+  if (problem === undefined) return parseSpiffePattern(text)
+  throw new SdsServerError(
+    'invalid-config',
+    `Cannot use ${JSON.stringify(text)} in allow: it ${problem}. Write a SPIFFE ID or a pattern such as "spiffe://cluster.local/ns/*/sa/*"`,
+  )
 }
 
 function checkRule(rule: CallerRule): CallerRule {
