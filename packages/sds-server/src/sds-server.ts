@@ -83,17 +83,20 @@ export class SdsServer implements AsyncDisposable {
     return this.#all().flatMap(socket => socket.streams())
   }
 
-  /**
-   * Opens one more socket. Rejects with an `SdsServerError` (or the reason of `signal`, which gives up binding), and then
-   * nothing has changed: `invalid-config` for a path that this server listens on, `closed` once the server closes or the
-   * path is told to stop while it binds.
-   */
-  listen(config: SocketConfig, signal?: AbortSignal): Promise<void> {
+  /** As {@link listenAll}, for one socket. */
+  listen(config: SocketConfig, signal?: AbortSignal): Promise<readonly Error[]> {
     return this.listenAll([config], signal)
   }
 
-  /** Opens all of these sockets or none; the configuration of each is checked before the first appears. */
-  async listenAll(configs: readonly SocketConfig[], signal?: AbortSignal): Promise<void> {
+  /**
+   * Opens these sockets; the configuration of each is checked before the first appears. Resolves with an error
+   * (`live-owner`) for each that waits because another process listens on its path: it is tried again every 5 s.
+   *
+   * Rejects with an `SdsServerError`, or the reason of `signal`, which gives up binding; then none of them is open:
+   * `invalid-config` for a path that this server listens on, `closed` once the server closes, or `stopListening` was
+   * called for the path while it was bound.
+   */
+  async listenAll(configs: readonly SocketConfig[], signal?: AbortSignal): Promise<readonly Error[]> {
     const added = this.#add(configs)
     try {
       for (const [, socket] of added) await socket.listen(signal)
@@ -102,6 +105,7 @@ export class SdsServer implements AsyncDisposable {
       throw error
     }
     this.#tellOfFewDescriptors()
+    return [...added.values()].flatMap(({ failure }) => failure ?? [])
   }
 
   /**
@@ -187,11 +191,16 @@ export class SdsServer implements AsyncDisposable {
   }
 }
 
-/** Resolves when every socket listens; rejects with an `SdsServerError`, and then none does. */
+/**
+ * Resolves when every socket listens, or waits because another process listens on its path. Rejects with an
+ * `SdsServerError`, and then none is open: also where another process listens on every path.
+ */
 export async function createSdsServer(options: SdsServerOptions): Promise<SdsServer> {
   const server = new SdsServer(createContext(options), options.drainMs ?? DEFAULT_DRAIN_MS)
-  await server.listenAll(options.sockets, options.signal)
-  return server
+  const [failure, ...others] = await server.listenAll(options.sockets, options.signal)
+  if (!failure || others.length + 1 < options.sockets.length) return server
+  await server.close()
+  throw failure
 }
 
 function createContext(options: SdsServerOptions): SdsContext {

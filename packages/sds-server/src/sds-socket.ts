@@ -32,10 +32,15 @@ export interface SocketConfig extends AccessConfig {
   readonly limits?: GivenLimits
 }
 
-/** `superseded`: another server has the path, and the connections of this one go on. */
 export interface SocketStatus {
   readonly path: string
-  readonly state: 'listening' | 'superseded' | 'closed'
+  /**
+   * `waiting`: another process listens on the path, which is tried again every 5 s. `superseded`: another process took
+   * the path, and the connections of this server continue.
+   */
+  readonly state: 'listening' | 'waiting' | 'superseded' | 'closed'
+  /** The error, with its remedy, while it is `waiting`. */
+  readonly reason?: string
   readonly connections: number
   readonly streams: number
 }
@@ -49,6 +54,8 @@ const SESSION_MEMORY_MB = 16
 const STREAM_MEMORY_KB = 8
 /** How soon identities that found no room in the budget of their caller are asked for again. */
 const REVIEW_MS = 1_000
+/** How soon a path on which another process listens is tried again. */
+const RETRY_MS = 5_000
 /** How long a connection may take to close by itself after its streams were ended. */
 const CLOSE_GRACE_MS = 1_000
 
@@ -68,6 +75,7 @@ export class SdsSocket {
   readonly #closing = new AbortController()
   #opening: Promise<SocketFile> | undefined
   #file: SocketFile | undefined
+  #waiting: { readonly error: Error; readonly retry: Disposable } | undefined
   #review: Disposable | undefined
   #onEmpty: () => void = () => {}
 
@@ -118,8 +126,26 @@ export class SdsSocket {
     this.#guard.watch(http2ServerOf(this.#server))
   }
 
-  /** Makes the socket appear, once; rejects with an `SdsServerError`, or the reason of the signal. */
+  /**
+   * Makes the socket appear. While another process listens on the path it is `waiting`, and tries again every 5 s. Call it
+   * once. Rejects with an `SdsServerError`, or the reason of the signal.
+   */
   async listen(signal: AbortSignal | undefined): Promise<void> {
+    try {
+      await this.#open(signal)
+    } catch (error) {
+      if (!isTaken(error)) throw error
+      this.#wait(error)
+      this.#context.observe({ kind: 'socket-waiting', path: this.#config.path, error })
+    }
+  }
+
+  /** Why it is `waiting`. */
+  get failure(): Error | undefined {
+    return this.#waiting?.error
+  }
+
+  async #open(signal: AbortSignal | undefined): Promise<void> {
     const { clock, takeover, readPeerCredentials, acceptWaiting } = this.#context
     const stop = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal
     this.#opening = SocketFile.listen({
@@ -134,6 +160,27 @@ export class SdsSocket {
     })
     this.#file = await this.#opening
     stop.throwIfAborted()
+  }
+
+  #wait(error: Error): void {
+    const { clock } = this.#context
+    this.#waiting = { error, retry: clock.at(clock.now() + RETRY_MS, () => void this.#retry()) }
+  }
+
+  /** Whatever keeps the path now, the next attempt may succeed. */
+  async #retry(): Promise<void> {
+    const { path } = this.#config
+    const before = this.#waiting?.error.message
+    try {
+      await this.#open(undefined)
+      this.#waiting = undefined
+      this.#context.observe({ kind: 'socket-acquired', path })
+    } catch (thrown) {
+      if (this.#closing.signal.aborted) return
+      const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+      this.#wait(error)
+      if (error.message !== before) this.#context.observe({ kind: 'socket-waiting', path, error })
+    }
   }
 
   /** The returned function puts the rules in force. Throws an `SdsServerError` (`invalid-config`). */
@@ -165,8 +212,10 @@ export class SdsSocket {
   }
 
   status(): SocketStatus {
-    const state = this.#file?.state ?? 'closed'
-    return { path: this.#config.path, state, connections: this.#gate.size, streams: this.#room.streams.used }
+    const { path } = this.#config
+    const used = { connections: this.#gate.size, streams: this.#room.streams.used }
+    if (this.#waiting) return { path, state: 'waiting', reason: this.#waiting.error.message, ...used }
+    return { path, state: this.#file?.state ?? 'closed', ...used }
   }
 
   streams(): readonly StreamInfo[] {
@@ -179,6 +228,8 @@ export class SdsSocket {
    */
   async close(drainMs: number): Promise<void> {
     const { path } = this.#config
+    this.#waiting?.retry[Symbol.dispose]()
+    this.#waiting = undefined
     this.#closing.abort(new SdsServerError('closed', `Cannot listen on ${path}: it was closed before it could appear`))
     await this.#opening?.catch(() => {}) // listen() rejects with it
     await this.#file?.close()
@@ -217,6 +268,11 @@ function createPolicy(config: AccessConfig, { source, names, readPeerCredentials
       'install or build it (npm run native), or leave out callers and give each workload a socket of its own, ' +
       'with the owner and mode that let only that workload open it',
   )
+}
+
+/** Whether another process has the path, which may end: the operator has nothing to correct here. */
+function isTaken(error: unknown): error is SdsServerError {
+  return error instanceof SdsServerError && error.code === 'live-owner'
 }
 
 function roomOf({ connections, streams }: SocketLimits): SocketRoom {

@@ -7,8 +7,13 @@ export type Phase = 'starting' | 'serving' | 'draining'
 /** A socket as the SDS server sees it. */
 export interface SocketStatus {
   readonly path: string
-  /** `superseded`: another process serves the path now, and this one the connections that it had. */
-  readonly state: 'listening' | 'superseded' | 'closed'
+  /**
+   * `waiting`: another process listens on the path. `superseded`: another process took the path, and this one serves the
+   * connections that it had.
+   */
+  readonly state: 'listening' | 'waiting' | 'superseded' | 'closed'
+  /** Why it is waiting, with the remedy. */
+  readonly reason?: string
 }
 
 /**
@@ -65,7 +70,9 @@ function unboundSockets({
 }): string[] {
   if (phase === 'starting') return ['the sockets to be bound']
   if (phase === 'draining') return ['nothing: it is shutting down']
-  return sockets.filter(({ state }) => state !== 'listening').map(({ path, state }) => `socket ${path}: ${state}`)
+  return sockets
+    .filter(({ state }) => state !== 'listening')
+    .map(({ path, state, reason }) => `socket ${path}: ${state}${reason === undefined ? '' : `: ${reason}`}`)
 }
 
 /** The identities that need a certificate and have none that is valid now. */

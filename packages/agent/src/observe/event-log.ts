@@ -33,6 +33,7 @@ const SECURITY_KINDS: ReadonlySet<string> = new Set([
   'connection-refused',
   'stream-refused',
   'caller-slowed',
+  'socket-waiting',
   'socket-superseded',
   'socket-reclaimed',
   'socket-folder-unsafe',
@@ -173,6 +174,12 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
         fields: { path: event.path, err: event.error },
         message: 'others can replace this socket',
       }
+    case 'socket-waiting': {
+      const message = `another process has this socket, which is tried again every 5 s, and the others are served: ${event.error.message}`
+      return { level: 'error', fields: { path: event.path }, message }
+    }
+    case 'socket-acquired':
+      return { level: 'info', fields: { path: event.path }, message: 'the socket that another process had is served' }
     case 'socket-unreachable':
       return { level: 'warn', fields: { path: event.path }, message: `the socket cannot be reached: ${event.reason}` }
     case 'socket-lost': {

@@ -110,7 +110,7 @@ export class Agent implements AsyncDisposable {
   }
 
   /**
-   * Resolves when every socket is bound; certificates may come later. Rejects with a `ConfigError`, or an `Error` that
+   * Resolves when every socket is bound, or waits for another process to leave its path; certificates may come later. Rejects with a `ConfigError`, or an `Error` that
    * says what could not be done; nothing is left open then.
    */
   static async start(loaded: LoadedConfig, sink: LogSink, options: AgentOptions = {}): Promise<Agent> {

@@ -126,6 +126,7 @@ export function describeChanges(changes: LiveChanges): string {
   tell(changes.identitiesAdded, 'identity', 'identities', 'added')
   tell(changes.identitiesRemoved, 'identity', 'identities', 'removed')
   tell(changes.socketsOpened, 'socket', 'sockets', 'opened')
+  tell(changes.socketsWaiting, 'socket', 'sockets', 'waiting for another process to leave')
   tell(changes.socketsClosed, 'socket', 'sockets', 'closed')
   tell(changes.socketsChanged, 'socket', 'sockets', 'changed')
   return parts.length === 0 ? 'identities and sockets are the same' : parts.join(', ')

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { SpiffeId } from '@livery/core'
-import type { AccessConfig, SocketConfig } from '@livery/sds-server'
+import { type AccessConfig, SdsServerError, type SocketConfig } from '@livery/sds-server'
 import { type Config, loadConfig } from '../config/load.ts'
 import { describeChanges } from './config-reloader.ts'
 import { type LiveChanges, LiveConfig } from './live-config.ts'
@@ -29,6 +29,8 @@ class Bench {
   readonly held = new Map<SpiffeId, string | undefined>()
   readonly listening = new Set<string>()
   readonly refused = new Set<string>()
+  /** Paths on which another process listens. */
+  readonly taken = new Set<string>()
   readonly failed: string[] = []
   /** Rules that were put in force. */
   readonly access: AccessConfig[] = []
@@ -74,7 +76,7 @@ class Bench {
     this.log.length = 0
   }
 
-  async #listen(sockets: readonly SocketConfig[]): Promise<void> {
+  async #listen(sockets: readonly SocketConfig[]): Promise<readonly Error[]> {
     this.onListen()
     await Promise.resolve()
     this.#check(sockets)
@@ -82,6 +84,9 @@ class Bench {
       this.log.push(`listen ${path}`)
       this.listening.add(path)
     }
+    return sockets
+      .filter(({ path }) => this.taken.has(path))
+      .map(() => new SdsServerError('live-owner', 'another process'))
   }
 
   #check(sockets: readonly AccessConfig[]): void {
@@ -143,6 +148,18 @@ test('a socket that cannot be opened touches no identity', async () => {
     bench.live.sockets().map(({ path }) => path),
     ['/sds'],
   )
+})
+
+test('a new socket that another process has keeps nothing else out, and is not opened again by the next reload', async () => {
+  const bench = new Bench(await configWith({ identities: [WEB] }))
+  const wanted = await configWith({ identities: [WEB, { id: API, socket: '/api' }, { id: DB, socket: '/db' }] })
+  bench.taken.add('/api')
+  const changes = await bench.live.apply(wanted, signal)
+  assert.deepEqual([changes.identitiesAdded, changes.socketsOpened, changes.socketsWaiting], [2, 1, 1])
+  assert.equal(describeChanges(changes), '2 identities added, 1 socket opened, 1 waiting for another process to leave')
+  bench.log.length = 0
+  assert.equal(describeChanges(await bench.live.apply(wanted, signal)), 'identities and sockets are the same')
+  assert.deepEqual([bench.log.filter(line => /listen|stop/.test(line)), bench.failed], [[], []])
 })
 
 test('a socket that cannot take the place of another is told of, and tried again the next time', async () => {
@@ -216,6 +233,7 @@ test('changes are told in one line', () => {
     identitiesAdded: 0,
     identitiesRemoved: 0,
     socketsOpened: 0,
+    socketsWaiting: 0,
     socketsClosed: 0,
     socketsChanged: 0,
     needsRestart: [],

@@ -13,6 +13,8 @@ export interface LiveChanges {
   readonly identitiesAdded: number
   readonly identitiesRemoved: number
   readonly socketsOpened: number
+  /** New ones on whose path another process listens. The server tries them again. */
+  readonly socketsWaiting: number
   readonly socketsClosed: number
   /** Those that continue with other rules. */
   readonly socketsChanged: number
@@ -72,7 +74,7 @@ export class LiveConfig {
     const { replaced, changed, needsRestart } = this.#compare(wanted, config)
     const changeAccess = this.#sds?.prepareAccess(changed.map(accessOf))
 
-    await this.#sds?.listenAll(opened, signal)
+    let socketsWaiting = (await this.#sds?.listenAll(opened, signal))?.length ?? 0
     changeAccess?.()
     for (const socket of [...opened, ...changed]) this.#sockets.set(socket.path, socket)
     const identities = byId(config)
@@ -84,12 +86,12 @@ export class LiveConfig {
 
     // Also the own socket of an identity that comes back, if that was forgotten while the new ones were opened.
     const late = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
-    for (const socket of late) await this.#open(socket, signal)
+    for (const socket of late) socketsWaiting += await this.#open(socket, signal)
     const followed = late.filter(({ path }) => this.#sockets.has(path))
     this.#options.onServe([...opened, ...changed, ...followed])
-    const socketsOpened = opened.length + followed.length
+    const socketsOpened = opened.length + followed.length - socketsWaiting
     const socketsClosed = closed.length + replaced.length
-    return { ...counts, socketsOpened, socketsClosed, socketsChanged: changed.length, needsRestart }
+    return { ...counts, socketsOpened, socketsWaiting, socketsClosed, socketsChanged: changed.length, needsRestart }
   }
 
   /** An identity is no longer held: its own socket goes with it, unless it is configured. */
@@ -153,12 +155,15 @@ export class LiveConfig {
     this.#sds?.stopListening(path).catch((error: unknown) => this.#options.onError(error, path))
   }
 
-  async #open(socket: SocketConfig, signal: AbortSignal): Promise<void> {
+  /** Resolves with how many wait for their path: 0 or 1. */
+  async #open(socket: SocketConfig, signal: AbortSignal): Promise<number> {
     try {
-      await this.#sds?.listen(socket, signal)
+      const waiting = await this.#sds?.listen(socket, signal)
       this.#sockets.set(socket.path, socket)
+      return waiting?.length ?? 0
     } catch (error) {
       this.#options.onError(error, socket.path)
+      return 0
     }
   }
 }

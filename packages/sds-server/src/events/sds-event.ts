@@ -64,4 +64,8 @@ export type SdsEvent =
   | { readonly kind: 'stream-failed'; readonly stream: StreamInfo; readonly error: unknown }
   /** The limits of a socket are more than the process can have. Told when the socket opens. */
   | ({ readonly kind: 'few-descriptors' } & DescriptorShortage)
+  /** Another process listens on the path, which is tried again every 5 s. Reported again only if the reason changes. */
+  | { readonly kind: 'socket-waiting'; readonly path: string; readonly error: Error }
+  /** A socket that was waiting listens. */
+  | { readonly kind: 'socket-acquired'; readonly path: string }
   | SocketFileEvent

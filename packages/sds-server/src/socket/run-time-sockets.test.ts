@@ -1,7 +1,7 @@
 /** Sockets that are opened and removed while the server runs. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { readdir, stat } from 'node:fs/promises'
+import { readdir, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
@@ -41,12 +41,11 @@ for (const [what, config, code] of [
   ['a path that is listened on', {}, 'invalid-config'],
   ['a pattern that is none', { path: 'b.sock', allow: ['*'] }, 'invalid-config'],
   ['a path that is too long', { path: 'x'.repeat(120) }, 'path-too-long'],
-  ['a path where another server listens', { path: 'taken.sock' }, 'live-owner'],
+  ['a path where something else than a socket is', { path: 'file' }, 'not-a-socket'],
 ] as const) {
   test(`${what} is refused, and nothing has changed`, async () => {
     await using running = await startServer()
-    await using other = createServer().listen(besides(running.path, 'taken.sock'))
-    await once(other, 'listening')
+    await writeFile(besides(running.path, 'file'), '')
     const before = [running.server.sockets(), await readdir(dirname(running.path))]
     const path = 'path' in config ? besides(running.path, config.path) : running.path
     await assert.rejects(running.server.listen({ ...config, path }), error => {
@@ -57,6 +56,59 @@ for (const [what, config, code] of [
     assert.ok(running.server.isReady)
   })
 }
+
+test('a socket on whose path another process listens waits for it, and the others are served', async () => {
+  await using running = await startServer()
+  const { server, source } = running
+  const [path, free] = [besides(running.path, 'taken.sock'), besides(running.path, 'free.sock')]
+  const other = createServer().listen(path)
+  await once(other, 'listening')
+  const [failure, ...more] = await server.listenAll([
+    { path, identity: WEB },
+    { path: free, identity: API },
+  ])
+  assert.deepEqual(more, [])
+  assert.match(String(failure), /a live owner.* accepts connections there; stop it, or choose another path/)
+  const [, taken] = server.sockets()
+  assert.deepEqual([taken?.state, taken?.reason], ['waiting', failure?.message])
+  using client = new SdsClient(free)
+  assert.deepEqual(namesOf(await client.fetch({ resourceNames: ['default'] })), ['default'])
+
+  await source.clock.advance(5_000)
+  await source.clock.waitForDeadline(time => time === source.clock.now() + 5_000)
+  other.close()
+  await once(other, 'close')
+  await source.clock.advance(5_000)
+  await running.event('socket-acquired', event => event.path === path)
+  assert.equal(server.sockets()[1]?.state, 'listening')
+  using late = new SdsClient(path)
+  assert.deepEqual(namesOf(await late.fetch({ resourceNames: ['default', API] })), ['default'])
+  assert.equal(running.events.filter(({ kind }) => kind === 'socket-waiting').length, 1)
+})
+
+test('a socket that waits is stopped without a trace, and follows new rules while it waits', async () => {
+  await using running = await startServer()
+  const { server, source } = running
+  const path = besides(running.path, 'taken.sock')
+  const other = createServer().listen(path)
+  await once(other, 'listening')
+  const shared = { path, allow: [WEB] }
+  await server.listen(shared)
+  server.prepareAccess([{ path, allow: [API] }])()
+  await server.stopListening(path)
+  assert.deepEqual(
+    server.sockets().map(socket => socket.path),
+    [running.path],
+  )
+  await server.listen(shared)
+  server.prepareAccess([{ path, allow: [API] }])()
+  other.close()
+  await once(other, 'close')
+  await source.clock.advance(5_000)
+  await running.event('socket-acquired')
+  using client = new SdsClient(path)
+  assert.deepEqual(namesOf(await client.fetch({ resourceNames: [WEB, API] })), [API])
+})
 
 test('of several sockets that are opened together all appear, or none', async () => {
   await using running = await startServer()

@@ -1,0 +1,47 @@
+/** Another process listens on a socket of the configuration: the agent serves the others and says so. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { fetchSecrets } from './sds-client.ts'
+
+const [WEB, API, DB] = ['web', 'api', 'db'].map(name => `spiffe://cluster.local/ns/default/sa/${name}`)
+
+test('a process on one of the sockets keeps neither the start nor a reload from serving the others', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const file = (name: string): string => join(cwd, name)
+  const write = (...names: readonly (readonly [string | undefined, string])[]): Promise<void> => {
+    const identities = names.map(([id, socket]) => ({ id, socket }))
+    const config = { ca: { plugin: 'embedded' }, identities, admin: { address: '127.0.0.1:0' }, drain: '100ms' }
+    return writeFile(file('livery.yaml'), JSON.stringify(config))
+  }
+  await mkdir(file('run'), { mode: 0o750 })
+  const other = createServer().listen(file('run/api.sock'))
+  await once(other, 'listening')
+  await write([WEB, 'run/web.sock'], [API, 'run/api.sock'])
+
+  await using agent = new LiveryProcess(['run'], { cwd })
+  const admin = await agent.admin()
+  assert.equal((await fetchSecrets(file('run/web.sock'), ['default'])).length, 1)
+  const line = await agent.line(/"event":"socket-waiting"/)
+  assert.match(line, /"level":"error".*a live owner.*accepts connections there; stop it, or choose another path/)
+  const unready = await fetch(`http://${admin}/healthz/ready`)
+  assert.equal(unready.status, 503)
+  assert.match(
+    await unready.text(),
+    /socket .*run\/api\.sock: waiting: Cannot listen on .*; stop it, or choose another/,
+  )
+
+  await write([WEB, 'run/web.sock'], [API, 'run/api.sock'], [DB, 'run/db.sock'])
+  await agent.line(/"msg":"reloaded: 1 identity added, 1 socket opened"/)
+  assert.equal((await fetchSecrets(file('run/db.sock'), ['default'])).length, 1)
+
+  other.close()
+  await agent.line(/"event":"socket-acquired","path":".*run\/api\.sock"/)
+  assert.equal((await fetchSecrets(file('run/api.sock'), ['default'])).length, 1)
+  assert.equal((await fetch(`http://${admin}/healthz/ready?strict`)).status, 200)
+})
