@@ -4,10 +4,10 @@ import type { LedgerEntry, LedgerEvent } from './contract/secret-event.ts'
 import type { PendingRequests, Store } from './contract/store.ts'
 import type { TrustAnchor } from './contract/trust-anchor.ts'
 import { Ledger } from './identity/ledger.ts'
-import { type Hold, type IdentityEntry, type Managed, toEntry } from './identity/managed-identity.ts'
+import { type IdentityEntry, ManagedIdentity } from './identity/managed-identity.ts'
 import { type End, Retention } from './identity/retention.ts'
 import type { SecretItem, TrustBundleSecret } from './identity/secret-item.ts'
-import { ServedCertificate } from './identity/served-certificate.ts'
+import type { ServedChange } from './identity/served-certificate.ts'
 import { type Listener, Subscribers } from './identity/subscribers.ts'
 import { NameWatch, type SecretName, type Watch, type Watchable } from './identity/watch.ts'
 import { FetchSchedule } from './issuance/fetch-schedule.ts'
@@ -39,7 +39,7 @@ export class SecretManager implements AsyncDisposable {
   readonly #clock: Clock
   readonly #observe: SecretManagerOptions['observe']
   readonly #maxIdentities: number
-  readonly #identities = new Map<SpiffeId, Managed>()
+  readonly #identities = new Map<SpiffeId, ManagedIdentity>()
   readonly #subscribers = new Subscribers()
   readonly #ledger = new Ledger()
   readonly #trust: TrustStore
@@ -114,7 +114,7 @@ export class SecretManager implements AsyncDisposable {
     if (present) this.#keep(present, tokenFile)
     else {
       this.#retention.makeRoom()
-      this.#hold(identity, { kind: 'pinned' }, tokenFile)
+      this.#hold(identity, 'pinned', tokenFile)
     }
   }
 
@@ -180,7 +180,7 @@ export class SecretManager implements AsyncDisposable {
   }
 
   #holds(name: string): boolean {
-    return (this.#identities as ReadonlyMap<string, Managed>).has(name) || name === this.#bundleName
+    return (this.#identities as ReadonlyMap<string, ManagedIdentity>).has(name) || name === this.#bundleName
   }
 
   /** The ledger of a name, oldest first. */
@@ -190,13 +190,12 @@ export class SecretManager implements AsyncDisposable {
 
   /** Every identity, in the order in which they came. */
   entries(): readonly IdentityEntry[] {
-    return Array.from(this.#identities.values(), toEntry)
+    return Array.from(this.#identities.values(), managed => managed.toEntry())
   }
 
   /** What is known of one identity; `undefined` if it is not held. */
   entry(identity: string): IdentityEntry | undefined {
-    const managed = (this.#identities as ReadonlyMap<string, Managed>).get(identity)
-    return managed && toEntry(managed)
+    return (this.#identities as ReadonlyMap<string, ManagedIdentity>).get(identity)?.toEntry()
   }
 
   /** Those of the trust domains, then those of identities that have roots of their own. */
@@ -220,20 +219,14 @@ export class SecretManager implements AsyncDisposable {
     await this.#schedule[Symbol.asyncDispose]()
   }
 
-  #hold(identity: SpiffeId, hold: Hold, tokenFile?: string): void {
-    const managed: Managed = {
-      identity,
-      tokenFile,
-      hold,
-      addedAt: this.#clock.now(),
+  #hold(identity: SpiffeId, hold: 'pinned' | 'on-demand', tokenFile?: string): void {
+    const managed = new ManagedIdentity(identity, {
+      clock: this.#clock,
       phase: (phaseOf(identity) + this.#phaseOffset) % 1,
-      served: new ServedCertificate(this.#clock, change => this.#onServed(managed, change)),
-      activity: { kind: 'new' },
-      failures: 0,
-      lastSuccessAt: undefined,
-      lastFailure: undefined,
-      hasFailedAlone: false,
-    }
+      hold,
+      tokenFile,
+      onServed: this.#onServed,
+    })
     this.#identities.set(identity, managed)
     this.#retention.file(managed)
     this.#schedule.start(managed)
@@ -254,26 +247,24 @@ export class SecretManager implements AsyncDisposable {
   #request(identity: SpiffeId): void {
     const present = this.#identities.get(identity)
     if (present) this.#hurry(present)
-    else if (this.#retention.makeRoom()) this.#hold(identity, { kind: 'on-demand' })
+    else if (this.#retention.makeRoom()) this.#hold(identity, 'on-demand')
     else {
       this.#retention.turnAway(identity)
       this.record(identity, { kind: 'no-room', maxIdentities: this.#maxIdentities })
     }
   }
 
-  #hurry(managed: Managed): void {
+  #hurry(managed: ManagedIdentity): void {
     if (!managed.served.current) this.#schedule.hurry(managed)
   }
 
-  #keep(managed: Managed, tokenFile: string | undefined): void {
+  #keep(managed: ManagedIdentity, tokenFile: string | undefined): void {
     if (managed.hold.kind === 'removed') this.record(managed.identity, { kind: 'kept' })
     this.#retention.keep(managed)
-    if (managed.tokenFile === tokenFile) return
-    managed.tokenFile = tokenFile
-    this.#schedule.retryNow(managed)
+    if (managed.useToken(tokenFile)) this.#schedule.retryNow(managed)
   }
 
-  #onServed(managed: Managed, change: 'served' | 'expired'): void {
+  readonly #onServed = (managed: ManagedIdentity, change: ServedChange): void => {
     if (change === 'expired') this.record(managed.identity, { kind: 'withdrawn', reason: 'expired' })
     this.#subscribers.tell(managed.identity, managed.served.current?.secret)
     if (change === 'served') this.#keepInStore(managed)
@@ -281,7 +272,7 @@ export class SecretManager implements AsyncDisposable {
   }
 
   /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
-  #keepInStore({ identity, served: { current } }: Managed): void {
+  #keepInStore({ identity, served: { current } }: ManagedIdentity): void {
     if (!current || current.source === 'store' || current.source === 'bootstrap') return
     if (!this.#store) return
     const { secret, source, receivedAt, place } = current
@@ -305,7 +296,7 @@ export class SecretManager implements AsyncDisposable {
     this.#settle()
   }
 
-  #onEnd(managed: Managed, end: End): void {
+  #onEnd(managed: ManagedIdentity, end: End): void {
     this.record(managed.identity, { kind: 'withdrawn', reason: end })
     if (end === 'idle' && managed.hold.kind === 'pinned') this.#rest(managed)
     else this.#forget(managed)
@@ -314,26 +305,25 @@ export class SecretManager implements AsyncDisposable {
   }
 
   /** Keeps nothing but the name of it until somebody subscribes. */
-  #rest(managed: Managed): void {
-    this.#schedule.stop(managed, { kind: 'idle' })
+  #rest(managed: ManagedIdentity): void {
+    this.#schedule.stop(managed, 'idle')
     this.#store?.forget(managed.identity)
-    managed.served[Symbol.dispose]()
-    managed.served = new ServedCertificate(this.#clock, change => this.#onServed(managed, change))
+    managed.served.clear()
   }
 
-  #forget(managed: Managed): void {
+  #forget(managed: ManagedIdentity): void {
     const { identity } = managed
-    this.#schedule.stop(managed, { kind: 'forgotten' })
+    this.#schedule.stop(managed, 'forgotten')
     this.#store?.forget(identity)
     this.#retention.release(managed)
     this.#identities.delete(identity)
     this.#ledger.release(identity)
-    managed.served[Symbol.dispose]()
+    managed.release()
     this.#trust.forgetOwn(identity)
     this.#subscribers.tell(identity, undefined)
   }
 
   #settle(): void {
-    this.#retention.settle(identity => this.#hold(identity, { kind: 'on-demand' }))
+    this.#retention.settle(identity => this.#hold(identity, 'on-demand'))
   }
 }

@@ -1,17 +1,19 @@
-/** One identity in the SecretManager: what it has, and what is going on for it. */
-import type { CAErrorCode } from '../contract/ca-client.ts'
+/** One identity in the SecretManager: what it has, why it is held, and what is being done for it. */
+
+import type { CAError, CAErrorCode } from '../contract/ca-client.ts'
 import type { LedgerEvent } from '../contract/secret-event.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Clock } from '../time/clock.ts'
 import type { CertificateSecret } from './secret-item.ts'
-import type { ServedCertificate } from './served-certificate.ts'
+import { ServedCertificate, type ServedChange } from './served-certificate.ts'
 
 /** What the manager knows of an identity. */
 export interface IdentityEntry {
   readonly identity: SpiffeId
   /**
    * `initializing`: never had one and no CA error yet; `unavailable`: has none now; `idle`: needs none until somebody
-   * subscribes.
+   * watches it.
    */
   readonly state: 'initializing' | 'available' | 'unavailable' | 'idle'
   readonly hold: Hold['kind']
@@ -29,62 +31,213 @@ export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
 
 export type Reason = Extract<LedgerEvent, { kind: 'csr-sent' }>['reason']
 
-/** Why an identity is held: it was added for good, somebody asked for it, or it was removed a short while ago. */
+/** Why an identity is held: it was added, somebody requested it, or it was removed a short while ago. */
 export type Hold =
   | { readonly kind: 'pinned' }
   | { readonly kind: 'on-demand' }
   | { readonly kind: 'removed'; readonly timer: Disposable }
 
-/** What is going on for an identity, beside serving what it has. */
+/** What is being done for an identity, beside serving what it has. */
 export type Activity =
   | { readonly kind: 'new' }
-  /** `urgency`: of the request, if nothing is found. `isOutdated`: the CA has meanwhile told of a newer one. */
-  | { readonly kind: 'restoring'; urgency: Exclude<Urgency, 'retry'>; isOutdated: boolean }
+  /** `urgency`: of the request, if nothing is found. `isOutdated`: the CA has since reported a newer one. */
+  | { readonly kind: 'restoring'; readonly urgency: RestoreUrgency; readonly isOutdated: boolean }
   | { readonly kind: 'waiting'; readonly due: number; readonly timer: Disposable }
   | { readonly kind: 'queued'; readonly reason: Reason }
   | { readonly kind: 'fetching'; readonly controller: AbortController }
   | { readonly kind: 'idle' }
   | { readonly kind: 'forgotten' }
 
-export interface Managed {
+export type RestoreUrgency = Exclude<Urgency, 'retry'>
+
+export interface ManagedIdentityOptions {
+  readonly clock: Clock
+  /** Its stable share of chance, in [0, 1): where in a window of time its turn is. */
+  readonly phase: number
+  readonly hold: 'pinned' | 'on-demand'
+  readonly tokenFile: string | undefined
+  /** Called after what it serves has changed. */
+  readonly onServed: (managed: ManagedIdentity, change: ServedChange) => void
+}
+
+/** Only its own methods change it. */
+export class ManagedIdentity {
   readonly identity: SpiffeId
   readonly addedAt: number
   readonly phase: number
-  /** Replaced when an idle identity is dropped. */
-  served: ServedCertificate
-  tokenFile: string | undefined
-  hold: Hold
-  activity: Activity
-  failures: number
-  lastSuccessAt: number | undefined
-  lastFailure: IdentityEntry['lastFailure']
-  /** Since its last success it has failed where others need not have. */
-  hasFailedAlone: boolean
-}
+  readonly served: ServedCertificate
+  readonly #clock: Clock
+  #tokenFile: string | undefined
+  #hold: Hold
+  #activity: Activity = { kind: 'new' }
+  #failures = 0
+  #lastSuccessAt: number | undefined
+  #lastFailure: IdentityEntry['lastFailure']
+  #isFailing = false
+  #hasFailedAlone = false
 
-/** A CA that is away or has no room fails for everyone: that says nothing of an identity. */
-export function isItsOwn(code: CAErrorCode): boolean {
-  return code !== 'unavailable' && code !== 'rate-limited'
-}
+  constructor(identity: SpiffeId, { clock, phase, hold, tokenFile, onServed }: ManagedIdentityOptions) {
+    this.identity = identity
+    this.addedAt = clock.now()
+    this.phase = phase
+    this.served = new ServedCertificate(clock, change => onServed(this, change))
+    this.#clock = clock
+    this.#tokenFile = tokenFile
+    this.#hold = { kind: hold }
+  }
 
-/** What others may see of it. */
-export function toEntry(managed: Managed): IdentityEntry {
-  const { identity, hold, activity, served, addedAt, lastSuccessAt, lastFailure } = managed
-  return {
-    identity,
-    state: stateOf(managed),
-    hold: hold.kind,
-    secret: served.current?.secret,
-    root: served.current?.root,
-    addedAt,
-    renewAt: activity.kind === 'waiting' ? activity.due : undefined,
-    lastSuccessAt,
-    lastFailure,
+  get tokenFile(): string | undefined {
+    return this.#tokenFile
+  }
+
+  get hold(): Hold {
+    return this.#hold
+  }
+
+  get activity(): Activity {
+    return this.#activity
+  }
+
+  get lastFailure(): IdentityEntry['lastFailure'] {
+    return this.#lastFailure
+  }
+
+  /** Whether its last attempt failed. */
+  get isFailing(): boolean {
+    return this.#isFailing
+  }
+
+  /** Whether it has failed, since its last success, where others need not have. */
+  get hasFailedAlone(): boolean {
+    return this.#hasFailedAlone
+  }
+
+  /** `false` if it is the one in use already. */
+  useToken(tokenFile: string | undefined): boolean {
+    const isNew = tokenFile !== this.#tokenFile
+    this.#tokenFile = tokenFile
+    return isNew
+  }
+
+  /** Holds it until it is removed; a removal is cancelled. */
+  pin(): void {
+    this.#setHold({ kind: 'pinned' })
+  }
+
+  /** Holds it until `until` (milliseconds since the epoch) and then calls `onEnd`. */
+  unpin(until: number, onEnd: () => void): void {
+    this.#setHold({ kind: 'removed', timer: this.#clock.at(until, onEnd) })
+  }
+
+  /** The store is read for it. */
+  startRestoring(urgency: RestoreUrgency): void {
+    this.#become({ kind: 'restoring', urgency, isOutdated: false })
+  }
+
+  /** Somebody waits for it while the store is read. `false` if that was known, or if the store is not read. */
+  hurryRestoring(): boolean {
+    const activity = this.#activity
+    if (activity.kind !== 'restoring' || activity.urgency === 'on-demand') return false
+    this.#activity = { ...activity, urgency: 'on-demand' }
+    return true
+  }
+
+  /** What the store may have is older than what the CA has. */
+  markOutdated(): void {
+    if (this.#activity.kind === 'restoring') this.#activity = { ...this.#activity, isOutdated: true }
+  }
+
+  /** Calls `onDue` at `due` (milliseconds since the epoch), unless something else is done for it before. */
+  wait(due: number, onDue: () => void): void {
+    this.#become({ kind: 'waiting', due, timer: this.#clock.at(due, onDue) })
+  }
+
+  queue(reason: Reason): void {
+    this.#become({ kind: 'queued', reason })
+  }
+
+  /** A request is sent; aborting the controller gives it up. */
+  startFetching(): AbortController {
+    const controller = new AbortController()
+    this.#become({ kind: 'fetching', controller })
+    return controller
+  }
+
+  /** Whether the request of this controller is still the current one. */
+  isFetching(controller: AbortController): boolean {
+    return this.#activity.kind === 'fetching' && this.#activity.controller === controller
+  }
+
+  /** Nothing more is done for it; a request in flight is aborted. */
+  stop(kind: 'idle' | 'forgotten'): void {
+    const before = this.#activity
+    this.#become({ kind })
+    if (before.kind === 'fetching') before.controller.abort(new Error(`${this.identity} is no longer wanted`))
+  }
+
+  /** It is held no longer: ends its grace period and wipes what it has. */
+  release(): void {
+    if (this.#hold.kind === 'removed') this.#hold.timer[Symbol.dispose]()
+    this.served.clear()
+  }
+
+  succeeded(): void {
+    this.#failures = 0
+    this.#lastSuccessAt = this.#clock.now()
+    this.#isFailing = false
+    this.#hasFailedAlone = false
+  }
+
+  /** A previous process had succeeded at `receivedAt`. */
+  resumed(receivedAt: number): void {
+    this.#lastSuccessAt = receivedAt
+  }
+
+  failed({ code, message }: CAError): void {
+    this.#lastFailure = { at: this.#clock.now(), code, message }
+    this.#isFailing = true
+    this.#hasFailedAlone ||= isItsOwn(code)
+  }
+
+  /** How many failures in a row count against it, with this one. */
+  countFailure(): number {
+    return ++this.#failures
+  }
+
+  /** What others may see of it. */
+  toEntry(): IdentityEntry {
+    const { current } = this.served
+    return {
+      identity: this.identity,
+      state: this.#state(),
+      hold: this.#hold.kind,
+      secret: current?.secret,
+      root: current?.root,
+      addedAt: this.addedAt,
+      renewAt: this.#activity.kind === 'waiting' ? this.#activity.due : undefined,
+      lastSuccessAt: this.#lastSuccessAt,
+      lastFailure: this.#lastFailure,
+    }
+  }
+
+  #state(): IdentityEntry['state'] {
+    if (this.served.current) return 'available'
+    if (this.#activity.kind === 'idle') return 'idle'
+    return this.#lastSuccessAt === undefined && this.#lastFailure === undefined ? 'initializing' : 'unavailable'
+  }
+
+  #setHold(hold: Hold): void {
+    if (this.#hold.kind === 'removed') this.#hold.timer[Symbol.dispose]()
+    this.#hold = hold
+  }
+
+  #become(activity: Activity): void {
+    if (this.#activity.kind === 'waiting') this.#activity.timer[Symbol.dispose]()
+    this.#activity = activity
   }
 }
 
-function stateOf({ served, activity, lastSuccessAt, lastFailure }: Managed): IdentityEntry['state'] {
-  if (served.current) return 'available'
-  if (activity.kind === 'idle') return 'idle'
-  return lastSuccessAt === undefined && lastFailure === undefined ? 'initializing' : 'unavailable'
+/** A CA that is away or has no room fails for all: that says nothing of an identity. */
+export function isItsOwn(code: CAErrorCode): boolean {
+  return code !== 'unavailable' && code !== 'rate-limited'
 }

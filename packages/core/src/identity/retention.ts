@@ -2,7 +2,7 @@
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
-import type { Managed } from './managed-identity.ts'
+import type { ManagedIdentity } from './managed-identity.ts'
 
 /** Why an identity is no longer held, or, if it is pinned and idle, no longer kept fresh. */
 export type End = 'forgotten' | 'idle' | 'evicted'
@@ -23,17 +23,17 @@ export interface RetentionOptions {
   /** Whether anybody is subscribed to this very identity: a pattern that matches it is no reason to keep it. */
   readonly isUsed: (identity: SpiffeId) => boolean
   /** Whoever is evicted has to be let go of inside this call. */
-  readonly onEnd: (managed: Managed, end: End) => void
+  readonly onEnd: (managed: ManagedIdentity, end: End) => void
 }
 
 export class Retention implements Disposable {
   readonly #options: RetentionOptions
   /** Not used, held on demand: since when, longest first. */
-  readonly #evictable = new Map<Managed, number>()
+  readonly #evictable = new Map<ManagedIdentity, number>()
   /** Not used, removed: they end by timers of their own, or are evicted when no other can be. */
-  readonly #leaving = new Set<Managed>()
+  readonly #leaving = new Set<ManagedIdentity>()
   /** Not used and pinned, to be dropped when idle. */
-  readonly #droppable = new Map<Managed, number>()
+  readonly #droppable = new Map<ManagedIdentity, number>()
   /** There was no room for them. */
   readonly #turnedAway = new Set<SpiffeId>()
   #sweep: Disposable | undefined
@@ -48,7 +48,7 @@ export class Retention implements Disposable {
   }
 
   /** To be called for one that is new or has another hold, when it is subscribed to, and when the last one has left. */
-  file(managed: Managed): void {
+  file(managed: ManagedIdentity): void {
     const { clock, idle, isUsed } = this.#options
     this.#unfile(managed)
     this.#turnedAway.delete(managed.identity)
@@ -60,21 +60,22 @@ export class Retention implements Disposable {
   }
 
   /** It is pinned (again). */
-  keep(managed: Managed): void {
+  keep(managed: ManagedIdentity): void {
     if (managed.hold.kind === 'pinned') return
-    this.#setHold(managed, { kind: 'pinned' })
+    managed.pin()
+    this.file(managed)
   }
 
   /** It is no longer pinned, and its time ends after the grace period. Gives that time. */
-  remove(managed: Managed): number {
+  remove(managed: ManagedIdentity): number {
     const { clock, removalGraceMs, onEnd } = this.#options
     const until = clock.now() + removalGraceMs
-    this.#setHold(managed, { kind: 'removed', timer: clock.at(until, () => onEnd(managed, 'forgotten')) })
+    managed.unpin(until, () => onEnd(managed, 'forgotten'))
+    this.file(managed)
     return until
   }
 
-  release(managed: Managed): void {
-    if (managed.hold.kind === 'removed') managed.hold.timer[Symbol.dispose]()
+  release(managed: ManagedIdentity): void {
     this.#unfile(managed)
   }
 
@@ -108,13 +109,7 @@ export class Retention implements Disposable {
     this.#droppable.clear()
   }
 
-  #setHold(managed: Managed, hold: Managed['hold']): void {
-    if (managed.hold.kind === 'removed') managed.hold.timer[Symbol.dispose]()
-    managed.hold = hold
-    this.file(managed)
-  }
-
-  #unfile(managed: Managed): void {
+  #unfile(managed: ManagedIdentity): void {
     this.#evictable.delete(managed)
     this.#leaving.delete(managed)
     this.#droppable.delete(managed)
@@ -129,7 +124,7 @@ export class Retention implements Disposable {
     return true
   }
 
-  #end(managed: Managed, end: End): void {
+  #end(managed: ManagedIdentity, end: End): void {
     this.#unfile(managed)
     this.#options.onEnd(managed, end)
   }
@@ -147,7 +142,7 @@ export class Retention implements Disposable {
     })
   }
 
-  #endIdle(unused: ReadonlyMap<Managed, number>): void {
+  #endIdle(unused: ReadonlyMap<ManagedIdentity, number>): void {
     const { clock, idle } = this.#options
     for (const [managed, since] of unused) {
       if (since + idle.afterMs > clock.now()) return

@@ -7,16 +7,18 @@ interface Waiting {
   readonly timer: Disposable
 }
 
+export type ServedChange = 'served' | 'expired'
+
 /** Holds at most one certificate in use and one that waits for its time; withdraws the one in use at notAfter. */
-export class ServedCertificate implements Disposable {
+export class ServedCertificate {
   readonly #clock: Clock
-  readonly #onChange: (change: 'served' | 'expired') => void
+  readonly #onChange: (change: ServedChange) => void
   #current: Issued | undefined
   #expiry: Disposable | undefined
   #waiting: Waiting | undefined
 
   /** `onChange` is called after `current` changed, before the certificate that it replaced is wiped. */
-  constructor(clock: Clock, onChange: (change: 'served' | 'expired') => void) {
+  constructor(clock: Clock, onChange: (change: ServedChange) => void) {
     this.#clock = clock
     this.#onChange = onChange
   }
@@ -39,8 +41,8 @@ export class ServedCertificate implements Disposable {
     this.#waiting = { issued, timer }
   }
 
-  /** Wipes what is held, without a word to anybody. */
-  [Symbol.dispose](): void {
+  /** Wipes what is held, without a call of `onChange`. */
+  clear(): void {
     this.#dropWaiting()
     this.#expiry?.[Symbol.dispose]()
     const last = this.#current

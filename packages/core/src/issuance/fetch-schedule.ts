@@ -5,21 +5,19 @@ import { asShownCAError } from '../contract/ca-failure.ts'
 import type { LedgerEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
-import { type Activity, isItsOwn, type Managed, type Reason, type Urgency } from '../identity/managed-identity.ts'
+import type { ManagedIdentity, Reason, Urgency } from '../identity/managed-identity.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import type { Learned } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
-import { AdaptiveLimit } from './adaptive-limit.ts'
+import { CAThrottle } from './ca-throttle.ts'
 import { FetchQueue } from './fetch-queue.ts'
 import { type IssuanceOptions, issue } from './issuance.ts'
 import { KeyDemand } from './key-demand.ts'
 import { type Restored, restore } from './restoration.ts'
 import { followTime, MIN_RENEWAL_INTERVAL_MS, overdueTime, placeInWindow, renewalTime } from './rotation.ts'
 
-/** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
-const PAUSE = { minMs: 500, maxMs: 8_000 }
 /** So many are read from the store at once: libuv has four threads. */
 const MAX_RESTORING = 8
 
@@ -33,37 +31,26 @@ export interface FetchScheduleOptions {
   /** What the process before has left. */
   readonly store?: Store | undefined
   /** Every identity that is held. */
-  readonly identities: ReadonlyMap<SpiffeId, Managed>
+  readonly identities: ReadonlyMap<SpiffeId, ManagedIdentity>
   readonly record: (name: string, event: LedgerEvent) => void
 }
 
-/** Fetches, renews and tries again, as much at once as the CA takes. An identity's activity is changed here only. */
+/** Fetches, renews and tries again, as much at once as the CA takes. */
 export class FetchSchedule implements AsyncDisposable {
   readonly #options: FetchScheduleOptions
   readonly #clock: Clock
-  readonly #queue: FetchQueue<Managed>
-  readonly #limit: AdaptiveLimit
-  readonly #restoring: FetchQueue<Managed>
+  readonly #throttle: CAThrottle<ManagedIdentity>
+  readonly #restoring: FetchQueue<ManagedIdentity>
   readonly #keyDemand: KeyDemand
   readonly #inFlight = new Set<Promise<void>>()
-  /** The CA has asked for a rest, or needs one. */
-  #pause = {
-    since: Number.NEGATIVE_INFINITY,
-    until: Number.NEGATIVE_INFINITY,
-    timer: undefined as Disposable | undefined,
-  }
-  /** Refusals for want of room in a row. */
-  #refusals = 0
 
   constructor(options: FetchScheduleOptions) {
     const { clock, keyGenerator, keyType } = options.issuance
     this.#options = options
     this.#clock = clock
-    const limit = new AdaptiveLimit(options.concurrency)
-    this.#limit = limit
-    this.#queue = new FetchQueue(
-      () => limit.current,
-      managed => this.#track(this.#fetch(managed)),
+    const { random, concurrency, retry } = options
+    this.#throttle = new CAThrottle({ clock, random, concurrency, maxWaitMs: retry.maxMs }, managed =>
+      this.#track(this.#fetch(managed)),
     )
     this.#restoring = new FetchQueue(
       () => MAX_RESTORING,
@@ -73,41 +60,36 @@ export class FetchSchedule implements AsyncDisposable {
   }
 
   /** Finds a certificate for an identity that is new: in the store, else at the CA. */
-  start(managed: Managed): void {
+  start(managed: ManagedIdentity): void {
     const urgency = managed.hold.kind === 'on-demand' ? 'on-demand' : 'first'
     if (this.#options.store?.claim(managed.identity)) {
-      this.#become(managed, { kind: 'restoring', urgency, isOutdated: false })
+      managed.startRestoring(urgency)
       this.#restoring.push(managed, urgency)
     } else this.#enqueue(managed, urgency)
   }
 
   /** Somebody waits for it. */
-  hurry(managed: Managed): void {
-    if (managed.activity.kind === 'queued') this.#queue.push(managed, 'on-demand')
+  hurry(managed: ManagedIdentity): void {
+    if (managed.activity.kind === 'queued') this.#throttle.push(managed, 'on-demand')
     else if (managed.activity.kind === 'idle') this.#enqueue(managed, 'on-demand')
-    else if (managed.activity.kind === 'restoring' && managed.activity.urgency !== 'on-demand') {
-      managed.activity.urgency = 'on-demand'
-      this.#restoring.push(managed, 'on-demand')
-    }
+    else if (managed.hurryRestoring()) this.#restoring.push(managed, 'on-demand')
   }
 
   /** Its certificate has ended: a request that is still queued is as urgent as if there had never been one. */
-  onExpired(managed: Managed, { isWanted }: { readonly isWanted: boolean }): void {
-    if (managed.activity.kind === 'queued') this.#queue.push(managed, isWanted ? 'on-demand' : 'first')
+  onExpired(managed: ManagedIdentity, { isWanted }: { readonly isWanted: boolean }): void {
+    if (managed.activity.kind === 'queued') this.#throttle.push(managed, isWanted ? 'on-demand' : 'first')
   }
 
   /** What made the CA refuse it may have changed. */
-  retryNow(managed: Managed): void {
+  retryNow(managed: ManagedIdentity): void {
     if (managed.activity.kind === 'waiting' && !managed.served.current) this.#enqueue(managed, 'first')
   }
 
   /** Plans nothing more for it; a request in flight is aborted, one that waits for an approval given up. */
-  stop(managed: Managed, activity: Extract<Activity, { kind: 'idle' | 'forgotten' }>): void {
-    const before = managed.activity
-    this.#become(managed, activity)
-    this.#queue.delete(managed)
+  stop(managed: ManagedIdentity, kind: 'idle' | 'forgotten'): void {
+    managed.stop(kind)
+    this.#throttle.delete(managed)
     this.#restoring.delete(managed)
-    if (before.kind === 'fetching') before.controller.abort(new Error(`${managed.identity} is not wanted any more`))
     this.#options.issuance.pending.drop(managed.identity)
   }
 
@@ -120,12 +102,12 @@ export class FetchSchedule implements AsyncDisposable {
     for (const identity of change.identities ?? []) {
       const managed = this.#options.identities.get(identity)
       if (managed?.activity.kind === 'waiting') this.#enqueue(managed, 'renewal')
-      else if (managed?.activity.kind === 'restoring') managed.activity.isOutdated = true
+      else managed?.markOutdated()
     }
     if (change.identities) return
     for (const managed of this.#options.identities.values()) {
       if (managed.activity.kind === 'waiting') this.#renewBy(managed, this.#followTime(managed), 'renewal')
-      else if (managed.activity.kind === 'restoring') managed.activity.isOutdated = true
+      else managed.markOutdated()
     }
   }
 
@@ -143,29 +125,27 @@ export class FetchSchedule implements AsyncDisposable {
   /** Resolves when no request is in flight. Every identity has to be stopped before. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#keyDemand[Symbol.dispose]()
-    this.#pause.timer?.[Symbol.dispose]()
+    this.#throttle[Symbol.dispose]()
     await Promise.all(this.#inFlight)
   }
 
-  #become(managed: Managed, activity: Activity): void {
-    if (managed.activity.kind === 'waiting') managed.activity.timer[Symbol.dispose]()
-    managed.activity = activity
-  }
-
-  #wait(managed: Managed, due: number, reason: Reason): void {
-    const timer = this.#clock.at(due, () => {
+  #wait(managed: ManagedIdentity, due: number, reason: Reason): void {
+    managed.wait(due, () => {
       const urgency = managed.served.current ? 'renewal' : 'first'
       this.#enqueue(managed, reason, managed.hasFailedAlone ? 'retry' : urgency)
     })
-    this.#become(managed, { kind: 'waiting', due, timer })
   }
 
-  #enqueue(managed: Managed, reason: Reason, urgency: Urgency = reason === 'new-root' ? 'renewal' : reason): void {
+  #enqueue(
+    managed: ManagedIdentity,
+    reason: Reason,
+    urgency: Urgency = reason === 'new-root' ? 'renewal' : reason,
+  ): void {
     if (urgency === 'on-demand' || urgency === 'first') this.#keyDemand.rose()
-    this.#become(managed, { kind: 'queued', reason })
+    managed.queue(reason)
     // Those that have failed take turns: one that the CA never answers must not come first each time.
     const deadline = urgency === 'retry' ? undefined : managed.served.current?.secret.notAfter
-    this.#queue.push(managed, urgency, deadline)
+    this.#throttle.push(managed, urgency, deadline)
   }
 
   async #track(fetch: Promise<void>): Promise<void> {
@@ -174,15 +154,12 @@ export class FetchSchedule implements AsyncDisposable {
     this.#inFlight.delete(fetch)
   }
 
-  async #fetch(managed: Managed): Promise<void> {
+  async #fetch(managed: ManagedIdentity): Promise<void> {
     if (managed.activity.kind !== 'queued') return
     const { identity, tokenFile } = managed
-    const controller = new AbortController()
     const startedAt = this.#clock.now()
     this.#options.record(identity, { kind: 'csr-sent', reason: managed.activity.reason })
-    this.#become(managed, { kind: 'fetching', controller })
-    // Only the request that is still the current one may change anything: forgetting wins over a late answer.
-    const isCurrent = () => managed.activity.kind === 'fetching' && managed.activity.controller === controller
+    const controller = managed.startFetching()
     try {
       const issued = await issue(this.#options.issuance, {
         identity,
@@ -191,25 +168,25 @@ export class FetchSchedule implements AsyncDisposable {
         trustStore: this.#options.trust,
         controller,
       })
-      this.#limit.answered(startedAt, this.#clock.now())
-      this.#refusals = 0
-      if (isCurrent()) this.#accept(managed, issued, startedAt)
+      this.#throttle.succeeded(startedAt)
+      // Only the request that is still the current one may change anything: forgetting wins over a late answer.
+      if (managed.isFetching(controller)) this.#accept(managed, issued, startedAt)
       else this.#discard(managed, issued)
     } catch (error) {
-      if (!isCurrent()) return
+      if (!managed.isFetching(controller)) return
       const failure = asShownCAError(error)
-      if (!this.#waitsForApproval(managed, controller)) this.#adapt(failure, startedAt)
+      if (!this.#waitsForApproval(managed, controller)) this.#throttle.failed(failure, startedAt)
       this.#fail(managed, failure)
     }
   }
 
   /** Nobody takes it any more. */
-  #discard({ identity }: Managed, issued: Issued | undefined): void {
+  #discard({ identity }: ManagedIdentity, issued: Issued | undefined): void {
     issued?.release()
     if (!this.#options.identities.has(identity)) this.#options.trust.forgetOwn(identity)
   }
 
-  #accept(managed: Managed, issued: Issued, startedAt: number): void {
+  #accept(managed: ManagedIdentity, issued: Issued, startedAt: number): void {
     const now = this.#clock.now()
     const { secret, root } = issued
     const inUse = managed.served.current?.secret
@@ -220,9 +197,7 @@ export class FetchSchedule implements AsyncDisposable {
     const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.place)
     const renewAt = this.#isOutrun(managed, issued, startedAt) ? Math.min(planned, this.#followTime(managed)) : planned
 
-    managed.failures = 0
-    managed.lastSuccessAt = now
-    managed.hasFailedAlone = false
+    managed.succeeded()
     const { serialNumber, notAfter } = secret
     this.#options.record(managed.identity, { kind: 'issued', serialNumber, notAfter, renewAt })
     if (from > now) {
@@ -233,12 +208,12 @@ export class FetchSchedule implements AsyncDisposable {
     managed.served.offer(issued, from)
   }
 
-  async #restore(managed: Managed): Promise<void> {
-    const { activity } = managed
+  async #restore(managed: ManagedIdentity): Promise<void> {
     const { issuance, trust, store, record } = this.#options
-    if (activity.kind !== 'restoring' || !store) return
+    if (managed.activity.kind !== 'restoring' || !store) return
     const issued = await restore({ ...issuance, trust, store, record }, managed.identity)
-    if (managed.activity !== activity) this.#discard(managed, issued)
+    const { activity } = managed
+    if (activity.kind !== 'restoring') this.#discard(managed, issued)
     else if (!issued) this.#enqueue(managed, activity.urgency)
     else {
       this.#acceptRestored(managed, issued)
@@ -248,7 +223,7 @@ export class FetchSchedule implements AsyncDisposable {
   }
 
   /** It is renewed when it would have been without the restart; what fell due meanwhile soon, but spread out. */
-  #acceptRestored(managed: Managed, issued: Restored): void {
+  #acceptRestored(managed: ManagedIdentity, issued: Restored): void {
     const now = this.#clock.now()
     const { source, receivedAt, place, isProvisional } = issued
     const { serialNumber, notBefore, notAfter } = issued.secret
@@ -258,72 +233,45 @@ export class FetchSchedule implements AsyncDisposable {
     const due = planned > now ? planned : overdueTime({ now, notAfter }, managed.phase)
     const spread = this.#isOutrun(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due
     const renewAt = isProvisional ? now : spread
-    if (source === 'store') managed.lastSuccessAt = receivedAt
+    if (source === 'store') managed.resumed(receivedAt)
     this.#options.record(managed.identity, { kind: 'restored', from: source, serialNumber, notAfter, renewAt })
     this.#wait(managed, renewAt, 'renewal')
   }
 
   /** Given up at the deadline while somebody takes their time to approve it: that says nothing of the CA. */
-  #waitsForApproval({ identity }: Managed, { signal }: AbortController): boolean {
+  #waitsForApproval({ identity }: ManagedIdentity, { signal }: AbortController): boolean {
     return signal.aborted && this.#options.issuance.pending.has(identity)
   }
 
-  /** What a failure says of the CA itself, for all that wait for it. */
-  #adapt(failure: CAError, startedAt: number): void {
-    const { code } = failure
-    const now = this.#clock.now()
-    if (code === 'rate-limited' || code === 'timeout' || code === 'unavailable') this.#limit.overloaded(startedAt, now)
-    else this.#limit.refused(startedAt, now)
-    // Requests that were sent before the pause tell nothing new.
-    if (code !== 'rate-limited' || startedAt <= this.#pause.since) return
-    const wait = this.#asked(failure) ?? backoff(++this.#refusals, PAUSE)
-    // Nodes that were refused together must not come back together.
-    this.#pauseUntil(now + wait * (1 + this.#options.random()))
-  }
-
-  #pauseUntil(until: number): void {
-    this.#queue.pause()
-    this.#pause.timer?.[Symbol.dispose]()
-    this.#pause = { since: this.#clock.now(), until, timer: this.#clock.at(until, () => this.#queue.resume()) }
-  }
-
-  #fail(managed: Managed, failure: CAError): void {
+  #fail(managed: ManagedIdentity, failure: CAError): void {
     const { retry, record } = this.#options
     const now = this.#clock.now()
-    const delay = failure.code === 'rate-limited' ? this.#pause.until - now : this.#backoff(managed, failure)
+    const delay = failure.code === 'rate-limited' ? this.#throttle.pausedUntil - now : this.#backoff(managed, failure)
     const end = managed.served.current?.secret.notAfter ?? Number.POSITIVE_INFINITY
     const due = Math.min(now + delay, Math.max(end, now + retry.minMs))
     const { code, message } = failure
-    managed.lastFailure = { at: now, code, message }
-    managed.hasFailedAlone ||= isItsOwn(code)
+    managed.failed(failure)
     record(managed.identity, { kind: 'ca-error', code, message })
     record(managed.identity, { kind: 'retry-planned', at: due })
     this.#wait(managed, due, managed.served.current ? 'renewal' : 'first')
   }
 
   /** A CA without room says nothing of this identity: with the others it comes back when the pause ends. */
-  #backoff(managed: Managed, failure: CAError): number {
+  #backoff(managed: ManagedIdentity, failure: CAError): number {
     const { retry, random } = this.#options
-    const failures = failure.retryable ? ++managed.failures : Number.MAX_SAFE_INTEGER
-    return Math.max(backoff(failures, retry, random()), this.#asked(failure) ?? 0)
-  }
-
-  /** How long the CA asks to wait, within reason: it must not keep a node quiet until its certificates have ended. */
-  #asked({ retryAfterMs }: CAError): number | undefined {
-    return retryAfterMs !== undefined && retryAfterMs >= 0
-      ? Math.min(retryAfterMs, this.#options.retry.maxMs)
-      : undefined
+    const failures = failure.retryable ? managed.countFailure() : Number.MAX_SAFE_INTEGER
+    return Math.max(backoff(failures, retry, random()), this.#throttle.requestedWait(failure) ?? 0)
   }
 
   /** Brings a planned renewal forward; one that is due earlier anyway stays so. */
-  #renewBy(managed: Managed, due: number, reason: Reason): void {
+  #renewBy(managed: ManagedIdentity, due: number, reason: Reason): void {
     if (managed.activity.kind !== 'waiting' || due >= managed.activity.due) return
     this.#wait(managed, due, reason)
     this.#keyDemand.rose()
   }
 
   /** Whether the roots moved on while this certificate was under way. */
-  #isOutrun({ identity }: Managed, { root }: Issued, startedAt: number): boolean {
+  #isOutrun({ identity }: ManagedIdentity, { root }: Issued, startedAt: number): boolean {
     const { trust } = this.#options
     // A file that has roots of one identity says when it has changed.
     if (trust.ownBundle(identity)?.anchor(root.fingerprint)) return false
@@ -332,7 +280,7 @@ export class FetchSchedule implements AsyncDisposable {
     return bundle.anchors().some(anchor => anchor.learnedAt > startedAt && anchor.learnedAt > root.learnedAt)
   }
 
-  #followTime({ phase, served }: Managed): number {
+  #followTime({ phase, served }: ManagedIdentity): number {
     const now = this.#clock.now()
     return followTime({ now, notAfter: served.current?.secret.notAfter ?? now }, this.#options.rotation.settleMs, phase)
   }
