@@ -12,14 +12,11 @@ import type { Clock } from '../time/clock.ts'
 import type { Learned } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import { CAThrottle } from './ca-throttle.ts'
-import { FetchQueue } from './fetch-queue.ts'
 import { type IssuanceOptions, issue } from './issuance.ts'
 import { KeyDemand } from './key-demand.ts'
-import { type Restored, restore } from './restoration.ts'
+import type { Restored } from './restoration.ts'
+import { RestoreQueue } from './restore-queue.ts'
 import { followTime, MIN_RENEWAL_INTERVAL_MS, overdueTime, placeInWindow, renewalTime } from './rotation.ts'
-
-/** So many are read from the store at once: libuv has four threads. */
-const MAX_RESTORING = 8
 
 export interface FetchScheduleOptions {
   readonly issuance: IssuanceOptions
@@ -40,7 +37,7 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #options: FetchScheduleOptions
   readonly #clock: Clock
   readonly #throttle: CAThrottle<ManagedIdentity>
-  readonly #restoring: FetchQueue<ManagedIdentity>
+  readonly #restoring: RestoreQueue | undefined
   readonly #keyDemand: KeyDemand
   readonly #inFlight = new Set<Promise<void>>()
 
@@ -52,27 +49,23 @@ export class FetchSchedule implements AsyncDisposable {
     this.#throttle = new CAThrottle({ clock, random, concurrency, maxWaitMs: retry.maxMs }, managed =>
       this.#track(this.#fetch(managed)),
     )
-    this.#restoring = new FetchQueue(
-      () => MAX_RESTORING,
-      managed => this.#track(this.#restore(managed)),
-    )
+    const { issuance, trust, store, record } = options
+    this.#restoring =
+      store && new RestoreQueue({ ...issuance, trust, store, record }, (...found) => this.#onRestored(...found))
     this.#keyDemand = new KeyDemand({ clock, keyGenerator, keyType, countUntil: time => this.#countDue(time) })
   }
 
   /** Finds a certificate for an identity that is new: in the store, else at the CA. */
   start(managed: ManagedIdentity): void {
     const urgency = managed.hold.kind === 'on-demand' ? 'on-demand' : 'first'
-    if (this.#options.store?.claim(managed.identity)) {
-      managed.startRestoring(urgency)
-      this.#restoring.push(managed, urgency)
-    } else this.#enqueue(managed, urgency)
+    if (!this.#restoring?.start(managed, urgency)) this.#enqueue(managed, urgency)
   }
 
   /** Somebody waits for it. */
   hurry(managed: ManagedIdentity): void {
     if (managed.activity.kind === 'queued') this.#throttle.push(managed, 'on-demand')
     else if (managed.activity.kind === 'idle') this.#enqueue(managed, 'on-demand')
-    else if (managed.hurryRestoring()) this.#restoring.push(managed, 'on-demand')
+    else this.#restoring?.hurry(managed)
   }
 
   /** Its certificate has ended: a request that is still queued is as urgent as if there had never been one. */
@@ -89,7 +82,7 @@ export class FetchSchedule implements AsyncDisposable {
   stop(managed: ManagedIdentity, kind: 'idle' | 'forgotten'): void {
     managed.stop(kind)
     this.#throttle.delete(managed)
-    this.#restoring.delete(managed)
+    this.#restoring?.delete(managed)
     this.#options.issuance.pending.drop(managed.identity)
   }
 
@@ -126,7 +119,7 @@ export class FetchSchedule implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#keyDemand[Symbol.dispose]()
     this.#throttle[Symbol.dispose]()
-    await Promise.all(this.#inFlight)
+    await Promise.all([...this.#inFlight, this.#restoring?.settled()])
   }
 
   #wait(managed: ManagedIdentity, due: number, reason: Reason): void {
@@ -208,10 +201,7 @@ export class FetchSchedule implements AsyncDisposable {
     managed.served.offer(issued, from)
   }
 
-  async #restore(managed: ManagedIdentity): Promise<void> {
-    const { issuance, trust, store, record } = this.#options
-    if (managed.activity.kind !== 'restoring' || !store) return
-    const issued = await restore({ ...issuance, trust, store, record }, managed.identity)
+  #onRestored(managed: ManagedIdentity, issued: Restored | undefined): void {
     const { activity } = managed
     if (activity.kind !== 'restoring') this.#discard(managed, issued)
     else if (!issued) this.#enqueue(managed, activity.urgency)
