@@ -5,11 +5,14 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { pluginContext } from '@livery/ca-plugins/testing'
 import { type ConfigOf, type CredentialSource, type PluginOptions, SystemClock } from '@livery/core'
+import { AGENT_OPTION_NAMES } from '@livery/core/plugin'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
 import { type LoadedConfig, loadConfig } from '../config/load.ts'
 import { configJson, printConfig } from '../config/print.ts'
+import { NEEDED_KEYS } from '../schema/common-ca-keys.ts'
 import { ConfigError } from '../schema/config-error.ts'
+import { ISOLATION_KEYS } from './isolation.ts'
 
 async function makeFolder(t: TestContext): Promise<string> {
   const directory = await makeDirectory()
@@ -161,20 +164,20 @@ const MODULE_REFUSALS: readonly (readonly [
       fields: `name: 'A B', capabilities: { roots: 'all', batch: 0, ttl: 'clamped', san: 'csr', keyTypes: ['dsa'] }, options: [], create: 1, needs: ['tsl'],`,
     },
     [
-      'has a plugin that cannot be used: name has other than a-z, 0-9 and -. Rename it.',
-      'has a plugin that cannot be used: options is a list, no mapping. See the documentation of defineCAPlugin.',
-      'has a plugin that cannot be used: create is a number, not a function. See the documentation of defineCAPlugin.',
-      'has a plugin that cannot be used: needs.0 is none of tls, credentials. Did you mean tls?',
-      'has a plugin that cannot be used: capabilities.roots is none of none, poll, push. Did you mean poll?',
-      'has a plugin that cannot be used: capabilities.batch is a number, not a whole number from 1 on. See the documentation of defineCAPlugin.',
-      'has a plugin that cannot be used: capabilities.keyTypes.0 is none of ecdsa-p256, ecdsa-p384, rsa-2048, rsa-3072, rsa-4096. Write one of these.',
+      'has a plugin that cannot be used: name is "A B", not a name of a-z, 0-9 and -. See "Writing a CA plugin".',
+      'has a plugin that cannot be used: options is [], not a mapping. See "Writing a CA plugin".',
+      'has a plugin that cannot be used: create is 1, not a function. See "Writing a CA plugin".',
+      'has a plugin that cannot be used: needs.0 is "tsl", not one of tls, credentials. See "Writing a CA plugin".',
+      'has a plugin that cannot be used: capabilities.roots is "all", not one of none, poll, push. See "Writing a CA plugin".',
+      'has a plugin that cannot be used: capabilities.batch is 0, not a whole number from 1 on. See "Writing a CA plugin".',
+      'has a plugin that cannot be used: capabilities.keyTypes.0 is "dsa", not one of ecdsa-p256, ecdsa-p384, rsa-2048, rsa-3072, rsa-4096. See "Writing a CA plugin".',
     ],
   ],
   [
     'has no capabilities',
     {},
     { fields: 'capabilities: undefined,' },
-    ['has a plugin that cannot be used: capabilities is missing. See the documentation of defineCAPlugin.'],
+    ['has a plugin that cannot be used: capabilities is missing. See "Writing a CA plugin".'],
   ],
   [
     'has options that cannot be',
@@ -184,15 +187,21 @@ const MODULE_REFUSALS: readonly (readonly [
     },
     [
       "has a plugin that cannot be used: options.tokenFile is a key of Livery's own. Rename it.",
-      'has a plugin that cannot be used: options.wait.default is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+      'has a plugin that cannot be used: options.wait.default is 5, not a duration in quotes, such as "5s". See "Writing a CA plugin".',
     ],
+  ],
+  [
+    'has a default that its option refuses',
+    {},
+    { fields: `options: { wait: { type: 'duration', max: '10s', default: '1m', description: '' } },` },
+    ['has a plugin that cannot be used: options.wait.default is longer than 10s. Write 10s or less.'],
   ],
   [
     'has an option of no type',
     {},
     { fields: `options: { a: { type: 'text', description: '' } },` },
     [
-      'has a plugin that cannot be used: options.a.type is none of string, path, duration, number, boolean, list, map, object, objects. Write one of these.',
+      'has a plugin that cannot be used: options.a.type is "text", not one of string, path, duration, number, boolean, list, map, object, objects. See "Writing a CA plugin".',
     ],
   ],
 ]
@@ -208,6 +217,12 @@ for (const [what, ca, module, says] of MODULE_REFUSALS)
       says.map(each => prefix + each),
     )
   })
+
+test('the names that no option can have are the keys that the agent takes', () => {
+  const own = ['plugin', ...Object.keys(ISOLATION_KEYS), ...Object.values(NEEDED_KEYS).flat()]
+  assert.deepEqual([...AGENT_OPTION_NAMES.ca].sort(), own.sort())
+  assert.deepEqual([...AGENT_OPTION_NAMES.credentials].sort(), ['source', ...Object.keys(ISOLATION_KEYS)].sort())
+})
 
 test('refused: a module without the export, or with another thing by its name', async t => {
   const folder = await makeFolder(t)

@@ -1,7 +1,7 @@
 /** In the thread or process of a plugin: loads its module, and looks at what it exports. */
 import { registerHooks } from 'node:module'
-import type { CAPlugin, CredentialPlugin } from '@livery/core'
-import type { PluginKind, PluginModule } from './messages.ts'
+import type { CAPlugin, CredentialPlugin, PluginKind } from '@livery/core/plugin'
+import type { PluginModule } from './messages.ts'
 import { shapeFaults } from './plugin-shape.ts'
 import { resolveModule } from './resolve-module.ts'
 import { toWire } from './wire-error.ts'
@@ -38,11 +38,15 @@ function noExport(names: readonly string[]): string {
   return `exports no plugin, but ${present}. Export it by the name plugin, or as default.`
 }
 
-/** A plugin has the agent's own copy of core, wherever it lies: else its errors would not be the agent's. */
+const SHARED = ['@livery/core', '@livery/core/plugin']
+
+/** A plugin gets the agent's own copy of core, wherever it is installed: else its errors would not be the agent's. */
 function shareCore(): void {
-  const url = import.meta.resolve('@livery/core')
+  const urls = new Map(SHARED.map(specifier => [specifier, import.meta.resolve(specifier)]))
   registerHooks({
-    resolve: (wanted, context, next) =>
-      wanted === '@livery/core' ? { url, shortCircuit: true } : next(wanted, context),
+    resolve: (wanted, context, next) => {
+      const url = urls.get(wanted)
+      return url === undefined ? next(wanted, context) : { url, shortCircuit: true }
+    },
   })
 }

@@ -7,14 +7,13 @@ import type {
   Credential,
   CredentialRequest,
   IssuedCertificate,
+  PluginKind,
   PluginLog,
   PluginNeed,
   PluginOptions,
   SpiffeId,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import type { WireError } from './wire-error.ts'
-
-export type PluginKind = 'ca' | 'credentials'
 
 /** Whose rights the process of a plugin has. */
 export interface PluginUser {

@@ -4,112 +4,32 @@ import {
   type CAPlugin,
   CREDENTIAL_PLUGIN_API_VERSION,
   type CredentialPlugin,
-  KEY_TYPES,
+  type PluginKind,
   type PluginOption,
   type PluginOptions,
-} from '@livery/core'
+  pluginFaults,
+} from '@livery/core/plugin'
 import * as v from 'valibot'
-import { NEEDED_KEYS } from '../schema/common-ca-keys.ts'
 import { isTreeObject } from '../schema/document.ts'
-import { Fault, kindOf, leaf, list, record, type Schema, text } from '../schema/leaf.ts'
+import { kindOf } from '../schema/leaf.ts'
 import { valueSchema } from '../schema/plugin-schema.ts'
-import { oneOf } from '../schema/values.ts'
-import { ISOLATION_KEYS } from './isolation.ts'
-import type { Manifest, PluginKind, Question } from './messages.ts'
+import type { Manifest, Question } from './messages.ts'
 import { toWire } from './wire-error.ts'
 
 /** What is wrong with each field, as sentences that follow the name of the module; empty if nothing is. */
 export function shapeFaults(kind: PluginKind, plugin: unknown): readonly string[] {
   if (!isTreeObject(plugin)) return [`exports ${kindOf(plugin)} as its plugin. Make it by defineCAPlugin.`]
-  const result = v.safeParse(kind === 'ca' ? caPlugin : credentialPlugin, plugin)
-  if (!result.success)
-    return result.issues.map(issue => {
-      const field = (issue.path ?? []).map(({ key }) => String(key)).join('.')
-      return `has a plugin that cannot be used: ${field} ${issue.message}`
-    })
-  return optionFaults(kind, result.output.options as PluginOptions)
+  const faults = pluginFaults(kind, plugin)
+  const found = faults.length > 0 ? faults : defaultFaults(plugin['options'])
+  return found.map(fault => `has a plugin that cannot be used: ${fault}`)
 }
 
-const ASK_AUTHOR = 'See the documentation of defineCAPlugin'
-
-function noMapping(input: unknown): string {
-  return `is ${kindOf(input)}, no mapping. ${ASK_AUTHOR}.`
-}
-
-function field<T>(is: (value: unknown) => value is T, what: string): Schema<T> {
-  return leaf(input => (is(input) ? input : new Fault(`is ${kindOf(input)}, not ${what}`, ASK_AUTHOR)))
-}
-const isFunction = (value: unknown): value is () => unknown => typeof value === 'function'
-const isCount = (value: unknown): value is number => Number.isInteger(value) && Number(value) > 0
-
-function mapping<const E extends v.ObjectEntries>(entries: E) {
-  return v.looseObject(entries, issue =>
-    issue.received === 'undefined' ? `is missing. ${ASK_AUTHOR}.` : noMapping(issue.input),
-  )
-}
-
-function common(apiVersion: number) {
-  return {
-    apiVersion: leaf(input => {
-      if (input === apiVersion) return input
-      return new Fault(
-        `is ${JSON.stringify(input)}, and this version of Livery loads ${apiVersion}`,
-        'Install a version of the plugin that fits',
-      )
-    }),
-    name: text(
-      input => (/^[a-z][a-z0-9-]*$/.test(input) ? input : new Fault('has other than a-z, 0-9 and -', 'Rename it')),
-      ASK_AUTHOR,
-    ),
-    options: record(
-      v.lazy(() => option),
-      noMapping,
-    ),
-    check: v.optional(field(isFunction, 'a function')),
-    create: field(isFunction, 'a function'),
-  }
-}
-
-const OPTION_TYPES = ['string', 'path', 'duration', 'number', 'boolean', 'list', 'map', 'object', 'objects'] as const
-
-const option: Schema<unknown> = v.lazy(() =>
-  mapping({
-    type: oneOf(OPTION_TYPES),
-    description: field((value): value is string => typeof value === 'string', 'a text'),
-    choices: v.optional(list(field((value): value is string => typeof value === 'string', 'a text'))),
-    problem: v.optional(field(isFunction, 'a function')),
-    options: v.optional(
-      v.record(
-        v.string(),
-        v.lazy(() => option),
-      ),
-    ),
-  }),
-)
-
-const caPlugin = mapping({
-  ...common(CA_PLUGIN_API_VERSION),
-  needs: v.optional(list(oneOf(['tls', 'credentials']))),
-  capabilities: mapping({
-    roots: oneOf(['none', 'poll', 'push']),
-    batch: v.optional(field(isCount, 'a whole number from 1 on')),
-    ttl: oneOf(['honoured', 'clamped', 'ignored']),
-    san: oneOf(['csr', 'caller', 'config']),
-    keyTypes: list(oneOf(KEY_TYPES)),
-  }),
-})
-const credentialPlugin = mapping(common(CREDENTIAL_PLUGIN_API_VERSION))
-
-/** Names that the agent has taken, and defaults that the option itself would refuse. */
-function optionFaults(kind: PluginKind, options: PluginOptions): readonly string[] {
-  const own = kind === 'ca' ? ['plugin', ...Object.values(NEEDED_KEYS).flat()] : ['source']
-  const taken = [...own, ...Object.keys(ISOLATION_KEYS)]
-  return Object.entries(options).flatMap(([name, each]) => {
-    const at = `has a plugin that cannot be used: options.${name}`
-    if (taken.includes(name)) return [`${at} is a key of Livery's own. Rename it.`]
-    if (!('default' in each) || each.default === undefined) return []
-    const result = v.safeParse(valueSchema(each), each.default)
-    return result.success ? [] : [`${at}.default ${result.issues[0].message}`]
+/** Defaults that the option itself would refuse. */
+function defaultFaults(options: unknown): readonly string[] {
+  return Object.entries(options as PluginOptions).flatMap(([name, option]) => {
+    if (!('default' in option) || option.default === undefined) return []
+    const result = v.safeParse(valueSchema(option), option.default)
+    return result.success ? [] : [`options.${name}.default ${result.issues[0].message}`]
   })
 }
 

@@ -1,9 +1,9 @@
 /** What runs in the process of a plugin: it loads the module, and answers the agent for it, while the agent lives. */
 import { Socket } from 'node:net'
 import { CAError } from '@livery/core'
+import type { PluginKind } from '@livery/core/plugin'
 import { decodeFrame, encodeFrame, MAX_AGENT_FRAME, MAX_CHILD_FRAME, readFrames } from './frames.ts'
 import { loadFrom } from './load-module.ts'
-import type { PluginKind } from './messages.ts'
 import type { Port } from './peer.ts'
 import type { Resolved } from './resolve-module.ts'
 import { servePlugin } from './serve-plugin.ts'

@@ -1,9 +1,11 @@
 /** In the thread or process of a plugin: answers the agent for the module. */
+
 import type { CAPlugin, ConfigOf, CredentialPlugin, PluginOptions } from '@livery/core'
+import type { PluginKind } from '@livery/core/plugin'
 import { hostCA } from './host-ca.ts'
 import { hostCredentials } from './host-credentials.ts'
 import type { LoadedModule } from './load-module.ts'
-import type { AgentMethods, PluginKind, Section } from './messages.ts'
+import type { AgentMethods, Section } from './messages.ts'
 import { Peer, type Port } from './peer.ts'
 import { manifestOf, problemOf } from './plugin-shape.ts'
 

@@ -72,6 +72,27 @@ test('a check that refuses the configuration, answers later, or opens something 
   }
 })
 
+test('a plugin that the agent would not load fails, with each field that is wrong', async () => {
+  let run = (): Promise<void> => assert.fail('there is no such case')
+  const options = { wait: { type: 'duration', default: 5, description: '' }, user: { type: 'txt', description: '' } }
+  const { capabilities: _, ...rest } = reference
+  const capabilities = { ...REFERENCE_CAPABILITIES, batch: 0 }
+  const plugin = { apiVersion: 1, name: 'My CA', capabilities, options, create() {} }
+  suite({
+    ...rest,
+    plugin,
+    test: (name, each) => {
+      if (name.startsWith('contract: the agent can load')) run = each
+    },
+  })
+  await assert.rejects(run(), ({ message }: Error) => {
+    const fields = message.split('\n').map(line => line.split(' ')[0])
+    assert.deepEqual(fields, ['name', 'options.wait.default', 'options.user', 'capabilities.batch'])
+    return true
+  })
+  assert.throws(() => suite({ ...rest, test: () => {} }), /TypeError: .*plugin and capabilities are missing/)
+})
+
 test('a switch without a reason, or one that does not exist, is a TypeError that names it', () => {
   const withNothing = { ...reference, test: () => {} }
   assert.throws(() => suite({ ...withNothing, without: { hang: ' ' } }), /TypeError: .*without\.hang is empty/)

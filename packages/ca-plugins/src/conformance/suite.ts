@@ -1,6 +1,6 @@
 /** The suite that proves a CA plugin, for any test runner. */
 import assert from 'node:assert/strict'
-import type { CACapabilities, CAClient } from '@livery/core'
+import { type CACapabilities, type CAClient, pluginFaults } from '@livery/core/plugin'
 import { BENCH_CASES } from './cases/every-case.ts'
 import { leaveNothingOpen, leftOpen, openResources } from './cases/handles.ts'
 import { type BenchOptions, type ConformanceSetup, withBench } from './kit/bench.ts'
@@ -25,8 +25,10 @@ export interface SuiteOptions {
   readonly create: (setup: ConformanceSetup) => CAClient | Promise<CAClient>
   /** Of a plugin with a `check`: calls it with the configuration of `create`, the address of a server apart. */
   readonly check?: () => void
-  /** Those of the plugin: they tell which cases apply. */
-  readonly capabilities: CACapabilities
+  /** The plugin itself: its name, capabilities and table of options are checked as the agent does when it loads one. */
+  readonly plugin?: { readonly capabilities: CACapabilities }
+  /** They say which cases apply. Default: those of `plugin`. */
+  readonly capabilities?: CACapabilities
   /**
    * What the harness cannot pass on, each with the reason: `{ reset: 'the client is in this process' }`. The cases that
    * need it are skipped aloud. Default: nothing.
@@ -45,11 +47,11 @@ export interface SuiteOptions {
  * handles that the group `handles` counts: let the runner run them one after the other.
  */
 export function suite(options: SuiteOptions): void {
-  const { test, check, without = {}, slow = false } = options
+  const { test, check, plugin, without = {}, slow = false } = options
   checkWithout(without)
   const bench: BenchOptions = {
     create: options.create,
-    capabilities: options.capabilities,
+    capabilities: capabilitiesOf(options),
     trustDomain: options.trustDomain ?? 'cluster.local',
     patienceMs: options.patienceMs ?? 10_000,
     slow,
@@ -62,6 +64,10 @@ export function suite(options: SuiteOptions): void {
     if (reason === undefined) register(name, () => runCase(bench, on => each.run(on)))
     else test(`${name} (skipped: ${reason})`, async (...context) => skipBy(context[0], reason))
   }
+  if (plugin)
+    register('contract: the agent can load the plugin: its name, capabilities and options are well-formed', async () =>
+      expectShape(plugin),
+    )
   if (check)
     register('contract: check lets the configuration through at once and opens nothing, and create follows', () =>
       checkAndCreate(check, bench),
@@ -69,6 +75,16 @@ export function suite(options: SuiteOptions): void {
   register('handles: no socket, timer, watcher, program or file is left open after close', () =>
     leaveNothingOpen(bench),
   )
+}
+
+function capabilitiesOf({ plugin, capabilities = plugin?.capabilities }: SuiteOptions): CACapabilities {
+  if (capabilities) return capabilities
+  throw new TypeError('Cannot run the conformance kit: plugin and capabilities are missing. Give one of them.')
+}
+
+function expectShape(plugin: object): void {
+  const faults = pluginFaults('ca', plugin)
+  assert.ok(faults.length === 0, faults.join('\n'))
 }
 
 /** What a case leaves open fails the group `handles`. It keeps no other case from ending. */
