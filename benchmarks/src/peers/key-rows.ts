@@ -1,6 +1,4 @@
 /** Keys with CSRs per second of CPU: ours as JavaScript sees them, Istio's GenCSR, and WebCrypto. */
-import { mkdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { KeyGenerator } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
@@ -34,7 +32,14 @@ export const keyRows: readonly Row[] = [
     name: 'ecdsa-istio',
     needs: [],
     against: 'istio-gencsr.test',
-    measure: bench => againstIstio(bench, 'ecdsa-istio', 'ecdsa-p256', ours('ecdsa-p256'), 4),
+    measure: bench =>
+      againstIstio(bench, {
+        row: 'ecdsa-istio',
+        type: 'ecdsa-p256',
+        how: BATCHES,
+        side: ours('ecdsa-p256'),
+        atLeast: 4,
+      }),
   },
   { name: 'ecdsa-webcrypto', needs: [], measure: againstWebCrypto },
   {
@@ -42,28 +47,40 @@ export const keyRows: readonly Row[] = [
     needs: [],
     against: 'istio-gencsr.test',
     obstacle: async () => ((await hasCpuFlag('avx512ifma')) ? undefined : 'this CPU has no AVX-512 IFMA'),
-    measure: bench => againstIstio(bench, 'rsa-ifma', 'rsa-2048', ours('rsa-2048'), 8),
+    measure: bench =>
+      againstIstio(bench, {
+        row: 'rsa-ifma',
+        type: 'rsa-2048',
+        how: `AVX-512 IFMA path, ${BATCHES}`,
+        side: ours('rsa-2048'),
+        atLeast: 8,
+      }),
   },
   { name: 'rsa-portable', needs: [], against: 'istio-gencsr.test', obstacle: noCargo, measure: measurePortable },
 ]
 
+const BATCHES = 'batch from JavaScript'
 const WORK = { 'ecdsa-p256': 'ECDSA P-256 key + CSR per core', 'rsa-2048': 'RSA-2048 key + CSR per core' } as const
 
-async function againstIstio(
-  bench: Bench,
-  row: string,
-  type: MeasuredType,
-  side: Side,
-  atLeast: number,
-): Promise<Comparison[]> {
+/** One row against Istio's GenCSR. */
+interface IstioRow {
+  readonly row: string
+  readonly type: MeasuredType
+  /** The path through our code, and how it is called. */
+  readonly how: string
+  readonly side: Side
+  /** Times Istio's rate. */
+  readonly atLeast: number
+}
+
+async function againstIstio(bench: Bench, { row, type, how, side, atLeast }: IstioRow): Promise<Comparison[]> {
   await using workshop = new Workshop()
   const istio = ifPresent(bench, 'istio-gencsr.test', () => istioSide(bench, workshop, type))
-  if (istio.length > 0) await writeTestData(workshop)
   const measured = await inRounds(bench.rounds, [side, ...istio], bench.say)
   return [
     {
       row,
-      work: `${WORK[type]}, ${side.name === OURS ? 'batch from JavaScript' : side.name}`,
+      work: `${WORK[type]}, ${how}`,
       unit: UNIT,
       ours: measured(side.name, RATE),
       ...(istio.length > 0 && { peer: { name: ISTIO, samples: measured(ISTIO, RATE) } }),
@@ -78,7 +95,7 @@ async function againstWebCrypto({ rounds, say }: Bench): Promise<Comparison[]> {
   return [
     {
       row: 'ecdsa-webcrypto',
-      work: `${WORK['ecdsa-p256']}, batch from JavaScript`,
+      work: `${WORK['ecdsa-p256']}, ${BATCHES}`,
       unit: UNIT,
       ours: measured(OURS, RATE),
       peer: { name: 'WebCrypto + @peculiar/x509', samples: measured(WEBCRYPTO, RATE) },
@@ -119,32 +136,12 @@ function istioSide(bench: Bench, workshop: Workshop, type: MeasuredType): Side {
     name: ISTIO,
     measure: async () => {
       const program = pathOf(bench.programs, 'istio-gencsr.test')
-      const { stdout, cpuSeconds } = await workshop.run(program, args, { cwd: join(workshop.folder, 'work') })
+      const { stdout, cpuSeconds } = await workshop.run(program, args)
       if (!stdout.includes(`Benchmark${name}`)) throw new Error(`${program} did not run Benchmark${name}: ${stdout}`)
       // It makes one key before the others, to see how long that takes.
       return { [RATE]: (keys + 1) / cpuSeconds }
     },
   }
-}
-
-/** What the test program opens when it starts, and does not read for these benchmarks. */
-const TEST_DATA = [
-  'cert-chain',
-  'cert-chain-10y',
-  'cert-chain-trailing-line',
-  'cert-noroot',
-  'cert-verify-fail',
-  'key-10y',
-  'key-mismatch',
-  'key-verify-fail',
-  'root-cert-10y',
-  'root-verify-fail',
-]
-
-async function writeTestData({ folder }: Workshop): Promise<void> {
-  await mkdir(join(folder, 'work'))
-  await mkdir(join(folder, 'testdata'))
-  for (const name of TEST_DATA) await writeFile(join(folder, 'testdata', `${name}.pem`), 'not used\n')
 }
 
 /** The path that CPUs without AVX-512 IFMA take can be chosen only below JavaScript: an example of the Rust package does. */
@@ -164,7 +161,13 @@ async function measurePortable(bench: Bench): Promise<Comparison[]> {
       return { [RATE]: Number(rate) }
     },
   }
-  return againstIstio(bench, 'rsa-portable', 'rsa-2048', portable, 1.3)
+  return againstIstio(bench, {
+    row: 'rsa-portable',
+    type: 'rsa-2048',
+    how: 'portable path (no IFMA), Rust',
+    side: portable,
+    atLeast: 1.3,
+  })
 }
 
 async function noCargo(): Promise<string | undefined> {
