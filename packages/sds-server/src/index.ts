@@ -1,6 +1,6 @@
 /** The public names of `@livery/sds-server`. */
 
-export type { CallerRule, SocketAccess } from './access/access.ts'
+export type { CallerRule, SocketAccess } from './access/policy.ts'
 export type { GivenLimits, SocketLimits } from './budget/socket-limits.ts'
 export type { ConnectionInfo, RefusedConnection, SdsEvent, SdsMethod, StreamInfo } from './events/sds-event.ts'
 export type { StreamReport } from './protocol/discovery-protocol.ts'

@@ -2,8 +2,8 @@
 
 import { type ConnectionInjector, Server, ServerCredentials, type ServerOptions } from '@grpc/grpc-js'
 import { after } from '@livery/core'
-import { AccessPolicy, type SocketAccess } from './access/access.ts'
 import { ConnectionGate } from './access/connection-gate.ts'
+import { AccessPolicy, type SocketAccess } from './access/policy.ts'
 import type { SocketRoom } from './budget/caller-budget.ts'
 import { DeadlineQueue } from './budget/deadline-queue.ts'
 import { SharedLimit } from './budget/shared-limit.ts'

@@ -6,7 +6,8 @@ import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from 
 import type { ConnectionInfo, RefusedConnection, SdsEvent } from '../events/sds-event.ts'
 import type { SecretView } from '../protocol/subscriptions.ts'
 import { descriptorOf } from '../socket/peer-descriptor.ts'
-import { type AccessPolicy, LastPermission, type Permission } from './access.ts'
+import { LastPermission, type Permission } from './permission.ts'
+import type { AccessPolicy } from './policy.ts'
 
 /** A connection that was let in. */
 export interface Connection {

@@ -1,7 +1,7 @@
 /** Bytes of a peer through the decoder into a stream of either form: refused or answered, then quiet, never a foreign secret. */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { AccessPolicy } from '../../src/access/access.ts'
+import { AccessPolicy } from '../../src/access/policy.ts'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from '../../src/gen/envoy/service/discovery/v3/discovery.ts'
 import { DeltaStream } from '../../src/protocol/delta-stream.ts'
 import { type DiscoveryMessage, MessageComposer } from '../../src/protocol/discovery-message.ts'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { isSpiffeId } from '@livery/core'
 import fc from 'fast-check'
-import { AccessPolicy } from '../../src/access/access.ts'
+import { AccessPolicy } from '../../src/access/policy.ts'
 import { SdsServerError } from '../../src/socket/sds-server-error.ts'
 import { MemorySource } from '../memory-source.ts'
 

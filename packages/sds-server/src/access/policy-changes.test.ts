@@ -6,7 +6,7 @@ import type { PeerCredentials } from '@livery/core'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, OTHER, type RunningServer, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf, type SdsClient } from '../../test/sds-client.ts'
-import type { SocketAccess } from './access.ts'
+import type { SocketAccess } from './policy.ts'
 
 const UNAVAILABLE = 14
 const DEFAULT_NAMESPACE = 'spiffe://cluster.local/ns/default/sa/*'

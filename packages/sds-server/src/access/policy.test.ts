@@ -4,7 +4,8 @@ import { MemorySource } from '../../test/memory-source.ts'
 import { API, OTHER, WEB } from '../../test/running-server.ts'
 import { testBudget } from '../../test/test-budget.ts'
 import { SdsServerError } from '../socket/sds-server-error.ts'
-import { AccessPolicy, type Permission, type SocketAccess } from './access.ts'
+import type { Permission } from './permission.ts'
+import { AccessPolicy, type SocketAccess } from './policy.ts'
 
 const names = { default: 'default', root: 'ROOTCA' }
 const caller = { pid: 7, uid: 1001, gid: 100 }
