@@ -11,8 +11,8 @@ import { type GivenLimits, readLimits, type SocketLimits } from './budget/socket
 import type { StreamInfo } from './events/sds-event.ts'
 import { DiscoveryService, SDS_PATHS, SDS_SERVICE } from './grpc/discovery-service.ts'
 import { HEALTH_PATHS, HealthService } from './grpc/health-service.ts'
-import type { SdsContext } from './grpc/sds-context.ts'
 import { http2ServerOf, limitHeaders, SessionGuard } from './grpc/session-guard.ts'
+import type { SdsContext } from './sds-context.ts'
 import { SdsServerError } from './socket/sds-server-error.ts'
 import { SocketFile } from './socket/socket-file.ts'
 

@@ -5,16 +5,16 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
-import { testAccounts, testBudget } from '../../test/test-budget.ts'
+import { testBudget } from '../../test/test-budget.ts'
 import { AccessPolicy } from '../access/policy.ts'
 import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { MessageComposer } from '../protocol/discovery-message.ts'
 import { decodeDiscoveryRequest } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
-import { deltaEncoder, sotwEncoder } from '../protocol/secret-encoding.ts'
+import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
+import type { StreamCallContext } from './call-context.ts'
 import { DiscoveryCall, type StreamTransport } from './discovery-call.ts'
-import type { SdsContext } from './sds-context.ts'
 import { TurnQueue } from './turn-queue.ts'
 
 const names = { default: 'default', root: 'ROOTCA' }
@@ -53,22 +53,9 @@ class OneByOne implements StreamTransport {
 async function openStream() {
   const source = await MemorySource.create(WEB, API)
   const { clock } = source
-  const context: SdsContext = {
-    source,
-    names,
+  const context: StreamCallContext = {
     clock,
-    accounts: testAccounts(),
-    readPeerCredentials: undefined,
-    acceptWaiting: undefined,
-    takeover: false,
     nacksPerMinute: 60,
-    requestTimeoutMs: 10_000,
-    fetchWaitMs: 0,
-    connectionIdleMs: 0,
-    keepaliveMs: 0,
-    keepaliveTimeoutMs: 0,
-    sotw: sotwEncoder(),
-    delta: deltaEncoder(),
     pushes: new TurnQueue(clock),
     nextId: () => 1,
     messages: new MessageComposer('n'),
@@ -88,7 +75,7 @@ async function openStream() {
   const stream = new DiscoveryCall(transport, connection, {
     method: 'StreamSecrets',
     maxNames: 10,
-    encoder: context.sotw,
+    encoder: sotwEncoder(),
     context,
     createStream: each => new SotwStream(each),
     report: () => {},

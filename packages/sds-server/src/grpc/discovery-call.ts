@@ -12,9 +12,9 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { SecretView } from '../protocol/subscriptions.ts'
+import type { StreamCallContext } from './call-context.ts'
 import { whenGone } from './end-call.ts'
 import { toStatusError } from './grpc-status.ts'
-import type { SdsContext } from './sds-context.ts'
 import { type FrameSink, sendFrame } from './send-frame.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
@@ -23,7 +23,7 @@ export interface DiscoveryCallOptions<Request extends Answer> {
   readonly method: SdsMethod
   readonly maxNames: number
   readonly encoder: ResponseEncoder
-  readonly context: SdsContext
+  readonly context: StreamCallContext
   createStream(context: StreamContext): DiscoveryStream<Request>
   /** `peer` says who it is, for people. */
   report(report: StreamReport, stream: StreamInfo, peer: string): void

@@ -21,13 +21,13 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { ServiceContext } from './call-context.ts'
 import { countedCall, dropMetadata } from './counted-call.ts'
 import { type Answer, DiscoveryCall, type DiscoveryCallOptions } from './discovery-call.ts'
 import { refuseCall } from './end-call.ts'
 import { fetchSecrets } from './fetch-secrets.ts'
 import { toStatusError } from './grpc-status.ts'
 import { type IncomingOptions, IncomingRequests, UnaryRequest } from './incoming-requests.ts'
-import type { SdsContext } from './sds-context.ts'
 import { http2StreamOf, sendFrame } from './send-frame.ts'
 
 export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
@@ -38,7 +38,7 @@ const FETCH_SECRETS = `/${SDS_SERVICE}/FetchSecrets`
 export const SDS_PATHS = [STREAM_SECRETS, DELTA_SECRETS, FETCH_SECRETS]
 
 export interface DiscoveryServiceOptions {
-  readonly context: SdsContext
+  readonly context: ServiceContext
   readonly room: SocketRoom
   readonly maxNames: number
   readonly messageBytes: number

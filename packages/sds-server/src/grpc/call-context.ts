@@ -1,0 +1,26 @@
+/** What the calls of all sockets of one server share. */
+import type { Clock } from '@livery/core'
+import type { SdsEvent } from '../events/sds-event.ts'
+import type { MessageComposer } from '../protocol/discovery-message.ts'
+import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
+import type { SecretSource } from '../protocol/secret-source.ts'
+import type { TurnQueue } from './turn-queue.ts'
+
+/** For each stream. */
+export interface StreamCallContext {
+  readonly clock: Clock
+  readonly nacksPerMinute: number
+  /** Streams that have something to push. */
+  readonly pushes: TurnQueue
+  readonly messages: MessageComposer
+  nextId(): number
+  observe(event: SdsEvent): void
+}
+
+/** For the methods of SDS. */
+export interface ServiceContext extends StreamCallContext {
+  readonly source: SecretSource
+  readonly fetchWaitMs: number
+  readonly sotw: ResponseEncoder
+  readonly delta: ResponseEncoder
+}

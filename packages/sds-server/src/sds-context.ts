@@ -1,0 +1,18 @@
+/** What the sockets of one server share. */
+import type { ReadPeerCredentials } from '@livery/core'
+import type { CallerAccounts } from './budget/caller-account.ts'
+import type { ServiceContext } from './grpc/call-context.ts'
+import type { WellKnownNames } from './protocol/resource-name.ts'
+import type { AcceptWaiting } from './socket/accept-connections.ts'
+
+export interface SdsContext extends ServiceContext {
+  readonly names: WellKnownNames
+  readonly accounts: CallerAccounts
+  readonly readPeerCredentials: ReadPeerCredentials | undefined
+  readonly acceptWaiting: AcceptWaiting | undefined
+  readonly takeover: boolean
+  readonly requestTimeoutMs: number
+  readonly connectionIdleMs: number
+  readonly keepaliveMs: number
+  readonly keepaliveTimeoutMs: number
+}
