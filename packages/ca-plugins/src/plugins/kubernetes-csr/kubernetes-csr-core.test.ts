@@ -13,6 +13,8 @@ import { standInCluster } from '../../../test/kube-clusters.ts'
 import { openClient } from '../../../test/kube-setup.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+/** The default of core. */
+const CONCURRENCY = 64
 const is = (verb: KubeCall['verb']) => (call: KubeCall) => call.verb === verb
 
 async function setUp(t: TestContext) {
@@ -87,4 +89,23 @@ test('a denied request is followed by a new one with a new key, at the longest b
   await signer.approve(second.name)
   await signer.sign(second.name)
   await until('issued')
+})
+
+test('identities that come together are one request each, of which no more wait at the API server than may run at once', {
+  timeout: 600_000,
+}, async t => {
+  const count = process.env['LIVERY_SLOW'] ? 2_000 : 200
+  const { server, manager, signer, events, until } = await setUp(t)
+  let most = 0
+  let made = 0
+  server.admit = async () => {
+    most = Math.max(most, ++made - signer.signed)
+    return undefined
+  }
+  await using _running = signer.run()
+  for (let index = 0; index < count; index++) manager.add(`spiffe://cluster.local/ns/default/sa/web-${index}`)
+  await until('issued', count)
+  assert.equal(made, count)
+  assert.ok(most > 1 && most <= CONCURRENCY, `${most} requests waited at once`)
+  assert.equal(events.filter(({ kind }) => kind === 'ca-error').length, 0)
 })
