@@ -138,13 +138,33 @@ test('at its end a certificate is withdrawn, and a later one served again', asyn
   assert.equal(bench.manager.entries()[0]?.state, 'available')
 })
 
-test('the last try before the end is no later than the end', async () => {
+test('a failed renewal is tried again after 80 % of what is left at the latest, as often as there is time', async () => {
   await using bench = await Bench.create({ ttlSeconds: 100 })
   const first = await bench.add(WEB)
   bench.ca.answer = () => Promise.reject(new CAError('denied', 'no'))
+  for (let failures = 1; bench.served(WEB); failures++) {
+    await bench.toNextDue(WEB)
+    await bench.until('retry-planned', failures)
+    const left = first.notAfter - bench.clock.now()
+    const wait = bench.last('retry-planned').at - bench.clock.now()
+    if (left > 0) assert.ok(Math.abs(wait - Math.max(0.8 * left, 500)) < 0.01, `${wait} ms with ${left} ms left`)
+    assert.ok(failures < 10)
+  }
+  assert.equal(bench.last('retry-planned').at - bench.clock.now(), 150_000)
+})
+
+test('one refusal of a CA that was restarted costs no certificate, however little is left of it', async () => {
+  await using bench = await Bench.create({ ttlSeconds: 100 })
+  await bench.add(WEB)
+  const items = subscribe(bench, WEB)
+  bench.ca.answer = () => Promise.reject(new CAError('denied', 'not ready yet'))
   await bench.toNextDue(WEB)
   await bench.until('retry-planned', 1)
-  assert.equal(bench.last('retry-planned').at, first.notAfter)
+  bench.ca.answer = (request, sign) => sign(request)
+  await bench.toNextDue(WEB)
+  await bench.until('issued', 2)
+  assert.deepEqual(items, [bench.served(WEB)])
+  assert.equal(bench.count('withdrawn'), 0)
 })
 
 test('the backoff is per identity, doubles to its limit and starts anew after a success', async () => {

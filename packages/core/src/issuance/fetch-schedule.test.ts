@@ -149,3 +149,65 @@ for (const isStreamed of [true, false])
       expected,
     )
   })
+
+/** Two hundred identities that are in their longest backoff, since the CA was away for half an hour. */
+async function setUpOutage() {
+  const bench = await Bench.create({ verifier: believer(), random: () => 0.5 }, answerInstantly)
+  const { answer } = bench.ca
+  bench.ca.answer = () => Promise.reject(new CAError('unavailable', 'away'))
+  const waiting = names('waiting', 200)
+  for (const identity of waiting) bench.manager.add(identity)
+  await bench.clock.advance(1_800_000)
+  bench.ca.answer = answer
+  return { bench, waiting }
+}
+
+test('after an outage one success wakes all that failed in it, spread over ten seconds', async () => {
+  const { bench, waiting } = await setUpOutage()
+  await using _ = bench
+  bench.manager.add(WEB)
+  await bench.until('issued', 1)
+  const perSecond: number[] = []
+  for (let second = 0, before = 1; second < 11; second++) {
+    await bench.clock.advance(1_000)
+    perSecond.push(bench.count('issued') - before)
+    before = bench.count('issued')
+  }
+  assert.equal(bench.count('issued'), 1 + waiting.length)
+  assert.ok(Math.max(...perSecond) <= 40, `issued in each second: ${perSecond}`)
+})
+
+test('one that fails alone keeps its backoff while others succeed all the time', async () => {
+  await using bench = await Bench.create({ verifier: believer(), random: () => 0.5 }, answerInstantly)
+  const { answer } = bench.ca
+  bench.ca.answer = (request, sign) =>
+    request.identity === WEB ? Promise.reject(new CAError('unavailable', 'not for this one')) : answer(request, sign)
+  bench.manager.add(WEB)
+  await bench.until('retry-planned', 1)
+  for (const [index, identity] of names('healthy', 180).entries()) {
+    bench.manager.add(identity)
+    await bench.until('issued', index + 1)
+    await bench.clock.advance(10_000)
+  }
+  const asked = bench.ca.requests.filter(({ identity }) => identity === WEB).length
+  assert.ok(asked <= 9 + 1_800 / 150, `asked ${asked} times in half an hour`)
+})
+
+test('a request of a stream hurries an identity that has no certificate, once in ten seconds at most', async () => {
+  const { bench, waiting } = await setUpOutage()
+  await using _ = bench
+  const [first = WEB, other = WEB] = waiting
+  using watch = bench.manager.watch({ kind: 'identity', identity: first }, () => {})
+  watch.request()
+  await bench.clock.advance(0)
+  assert.ok(bench.served(first), 'a CA that is back is asked at once')
+
+  bench.ca.answer = () => Promise.reject(new CAError('denied', 'not this one'))
+  const before = bench.ca.requests.filter(({ identity }) => identity === other).length
+  for (let second = 0; second < 60; second++) {
+    bench.request(other)
+    await bench.clock.advance(1_000)
+  }
+  const asked = bench.ca.requests.filter(({ identity }) => identity === other).length - before
+  assert.ok(asked >= 6 && asked <= 7, `asked ${asked} times in a minute`)
+})

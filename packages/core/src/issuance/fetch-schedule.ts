@@ -16,7 +16,14 @@ import { type IssuanceOptions, issue } from './issuance.ts'
 import { KeyDemand } from './key-demand.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
-import { followTime, MIN_RENEWAL_INTERVAL_MS, overdueTime, placeInWindow, renewalTime } from './rotation.ts'
+import { followTime, MIN_RENEWAL_INTERVAL_MS, overdueTime, placeInWindow, renewalTime, retryTime } from './rotation.ts'
+
+/** Without a success for so long, the CA was away: identities that failed meanwhile may wait out long backoffs. */
+const OUTAGE_MS = 30_000
+/** Over so long they are spread when it is back. */
+const WAKE_SPREAD_MS = 10_000
+/** A failed request is tried again so soon while somebody waits, however often they ask. */
+const HURRIED_RETRY_MS = 10_000
 
 export interface FetchScheduleOptions {
   readonly issuance: IssuanceOptions
@@ -40,11 +47,14 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #restoring: RestoreQueue | undefined
   readonly #keyDemand: KeyDemand
   readonly #inFlight = new Set<Promise<void>>()
+  /** Of any identity; at first when the schedule began. */
+  #lastSuccessAt: number
 
   constructor(options: FetchScheduleOptions) {
     const { clock, keyGenerator, keyType } = options.issuance
     this.#options = options
     this.#clock = clock
+    this.#lastSuccessAt = clock.now()
     const { random, concurrency, retry } = options
     this.#throttle = new CAThrottle({ clock, random, concurrency, maxWaitMs: retry.maxMs }, managed =>
       this.#track(this.#fetch(managed)),
@@ -61,10 +71,13 @@ export class FetchSchedule implements AsyncDisposable {
     if (!this.#restoring?.start(managed, urgency)) this.#enqueue(managed, urgency)
   }
 
-  /** Somebody waits for it. */
+  /** Somebody waits for it, and it has no certificate. */
   hurry(managed: ManagedIdentity): void {
+    const { lastFailure } = managed
     if (managed.activity.kind === 'queued') this.#throttle.push(managed, 'on-demand')
     else if (managed.activity.kind === 'idle') this.#enqueue(managed, 'on-demand')
+    else if (managed.isFailing && lastFailure)
+      this.#bringForward(managed, Math.max(this.#clock.now(), lastFailure.at + HURRIED_RETRY_MS), 'on-demand')
     else this.#restoring?.hurry(managed)
   }
 
@@ -99,7 +112,7 @@ export class FetchSchedule implements AsyncDisposable {
     }
     if (change.identities) return
     for (const managed of this.#options.identities.values()) {
-      if (managed.activity.kind === 'waiting') this.#renewBy(managed, this.#followTime(managed), 'renewal')
+      if (managed.activity.kind === 'waiting') this.#bringForward(managed, this.#followTime(managed), 'renewal')
       else managed.markOutdated()
     }
   }
@@ -111,7 +124,7 @@ export class FetchSchedule implements AsyncDisposable {
       const root = managed.served.current?.root
       if (!root || trustDomainOf(managed.identity) !== trustDomain || managed.activity.kind !== 'waiting') continue
       if (newRoots.has(root.fingerprint) || (newRoots.size === 0 && !givenUp.includes(root.fingerprint))) continue
-      this.#renewBy(managed, this.#followTime(managed), 'new-root')
+      this.#bringForward(managed, this.#followTime(managed), 'new-root')
     }
   }
 
@@ -124,7 +137,8 @@ export class FetchSchedule implements AsyncDisposable {
 
   #wait(managed: ManagedIdentity, due: number, reason: Reason): void {
     managed.wait(due, () => {
-      const urgency = managed.served.current ? 'renewal' : 'first'
+      const first = reason === 'on-demand' ? reason : 'first'
+      const urgency = managed.served.current ? 'renewal' : first
       this.#enqueue(managed, reason, managed.hasFailedAlone ? 'retry' : urgency)
     })
   }
@@ -162,6 +176,7 @@ export class FetchSchedule implements AsyncDisposable {
         controller,
       })
       this.#throttle.succeeded(startedAt)
+      this.#wakeAfterOutage()
       // Only the request that is still the current one may change anything: forgetting wins over a late answer.
       if (managed.isFetching(controller)) this.#accept(managed, issued, startedAt)
       else this.#discard(managed, issued)
@@ -208,7 +223,7 @@ export class FetchSchedule implements AsyncDisposable {
     else {
       this.#acceptRestored(managed, issued)
       if (issued.isProvisional) this.#enqueue(managed, 'first')
-      else if (activity.isOutdated) this.#renewBy(managed, this.#followTime(managed), 'renewal')
+      else if (activity.isOutdated) this.#bringForward(managed, this.#followTime(managed), 'renewal')
     }
   }
 
@@ -237,8 +252,7 @@ export class FetchSchedule implements AsyncDisposable {
     const { retry, record } = this.#options
     const now = this.#clock.now()
     const delay = failure.code === 'rate-limited' ? this.#throttle.pausedUntil - now : this.#backoff(managed, failure)
-    const end = managed.served.current?.secret.notAfter ?? Number.POSITIVE_INFINITY
-    const due = Math.min(now + delay, Math.max(end, now + retry.minMs))
+    const due = retryTime({ now, notAfter: managed.served.current?.secret.notAfter }, delay, retry.minMs)
     const { code, message } = failure
     managed.failed(failure)
     record(managed.identity, { kind: 'ca-error', code, message })
@@ -253,8 +267,21 @@ export class FetchSchedule implements AsyncDisposable {
     return Math.max(backoff(failures, retry, random()), this.#throttle.requestedWait(failure) ?? 0)
   }
 
-  /** Brings a planned renewal forward; one that is due earlier anyway stays so. */
-  #renewBy(managed: ManagedIdentity, due: number, reason: Reason): void {
+  /** The first success after an outage: without it each identity that failed meanwhile would wait out its own backoff. */
+  #wakeAfterOutage(): void {
+    const since = this.#lastSuccessAt
+    const now = this.#clock.now()
+    this.#lastSuccessAt = now
+    if (now - since < OUTAGE_MS) return
+    for (const managed of this.#options.identities.values()) {
+      if (!managed.isFailing || (managed.lastFailure?.at ?? 0) < since) continue
+      const reason = managed.served.current ? 'renewal' : 'first'
+      this.#bringForward(managed, now + managed.phase * WAKE_SPREAD_MS, reason)
+    }
+  }
+
+  /** Brings a planned request forward; one that is due earlier anyway stays so. */
+  #bringForward(managed: ManagedIdentity, due: number, reason: Reason): void {
     if (managed.activity.kind !== 'waiting' || due >= managed.activity.due) return
     this.#wait(managed, due, reason)
     this.#keyDemand.rose()

@@ -5,6 +5,9 @@ import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 /** Two renewals of one identity are at least this far apart, whatever lifetime a CA gives: no hot loop. */
 export const MIN_RENEWAL_INTERVAL_MS = 1_000
 
+/** The share of what is left of a certificate after which a renewal that failed is tried again at the latest. */
+const LATEST_RETRY = 0.8
+
 /** How much of a renewal's place in the window is drawn anew each time; the rest is the identity's stable phase. */
 const DRAWN_SHARE = 0.1
 
@@ -35,6 +38,19 @@ export function renewalTime(
   const lifetime = Math.max(certificate.notAfter - certificate.usableFrom, 0)
   const fraction = Math.min(Math.max(policy.ratio + policy.jitter * (2 * place - 1), 0), 1)
   return certificate.usableFrom + Math.max(lifetime * fraction, MIN_RENEWAL_INTERVAL_MS)
+}
+
+/**
+ * When a failed request is tried again: after `delay`, and while there is a certificate, after 80 % of what is left of it
+ * at the latest, so that one long backoff does not cost it; but no sooner than after `minMs`.
+ */
+export function retryTime(
+  { now, notAfter }: { readonly now: number; readonly notAfter: number | undefined },
+  delay: number,
+  minMs: number,
+): number {
+  const latest = notAfter === undefined ? delay : Math.max((notAfter - now) * LATEST_RETRY, minMs)
+  return now + Math.min(delay, latest)
 }
 
 /** A stable number in [0, 1) for an identity: its place among the renewals of a node. */
