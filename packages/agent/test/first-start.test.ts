@@ -1,15 +1,18 @@
 /** The first `npm start` of a clone: it serves before the addon is built, and ends the build when it ends. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, watch, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { hasCargo, pathWithoutCargo, shellEnvironment } from './command.ts'
 import { fetchSecrets } from './sds-client.ts'
-import { hasCargo, noCopy, shellEnvironment, WorkingCopy } from './working-copy.ts'
+import { noCopy, WorkingCopy } from './working-copy.ts'
 
 const noBuild = noCopy || (hasCargo() ? false : 'there is no cargo here, so nothing is built')
 const onDemand = process.env['LIVERY_SLOW'] ? noBuild : 'it compiles for minutes: LIVERY_SLOW=1 runs it'
+const noSlow = process.env['LIVERY_SLOW'] ? noCopy : 'it installs all dependencies: LIVERY_SLOW=1 runs it'
 const LOG = 'addon-build.log'
 
 /** `npm start` in a process group of its own, as a terminal has it, with an admin endpoint that no other agent has. */
@@ -41,6 +44,17 @@ async function allEnded(copy: WorkingCopy, { signal }: TestContext): Promise<voi
     signal.throwIfAborted()
     await new Promise(setImmediate)
   }
+}
+
+/** A port of the loopback on which nobody listens any more. */
+async function freePort(): Promise<number> {
+  const listener = createServer().listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  const address = listener.address()
+  assert.ok(address && typeof address === 'object')
+  listener.close()
+  await once(listener, 'close')
+  return address.port
 }
 
 function addons(copy: WorkingCopy): readonly string[] {
@@ -110,19 +124,34 @@ test('without a registry and with an empty cache the setup gives up and names th
   skip: noCopy,
 }, async () => {
   using copy = new WorkingCopy({ dependencies: false })
-  // A port that was free a moment ago: nobody listens there.
-  const listener = createServer().listen(0, '127.0.0.1')
-  await new Promise(resolve => listener.once('listening', resolve))
-  const address = listener.address()
-  await new Promise(resolve => listener.close(resolve))
-  assert.ok(address && typeof address === 'object')
-  const registry = `http://127.0.0.1:${address.port}`
-  const { code, output } = await copy.run('npm', ['start'], {
+  const registry = `http://127.0.0.1:${await freePort()}`
+  await using setup = copy.start('npm', ['start'], {
     ...shellEnvironment(),
     npm_config_registry: registry,
     npm_config_cache: join(copy.path, '.npm-cache'),
   })
-  assert.equal(code, 1)
-  assert.match(output, /ECONNREFUSED/)
-  assert.match(output, /livery setup: `npm ci` failed: .*Run this with access to the npm registry, or once with it/)
+  assert.equal(await setup.code(), 1)
+  assert.match(setup.output, /ECONNREFUSED/)
+  assert.match(
+    setup.output,
+    /livery setup: `npm ci` failed: .*Run this with access to the npm registry, or once with it/,
+  )
+})
+
+test('with a warm npm cache the setup needs no network', { skip: noSlow }, async t => {
+  using copy = new WorkingCopy({ dependencies: false })
+  await using cached = copy.start('npm', ['ci', '--offline', '--no-audit', '--no-fund'], shellEnvironment())
+  if ((await cached.code()) !== 0) return t.skip('the npm cache of this machine does not hold the lockfile')
+  rmSync(join(copy.path, 'node_modules'), { recursive: true })
+  // A proxy that nobody runs: the name of the registry, under which npm caches, stays.
+  const proxy = `http://127.0.0.1:${await freePort()}`
+  await using setup = copy.start('node', ['scripts/bootstrap.mjs', '--serve-first'], {
+    ...shellEnvironment(pathWithoutCargo() ?? ''),
+    ...Object.fromEntries(
+      ['http_proxy', 'https_proxy', 'npm_config_proxy', 'npm_config_https_proxy'].map(name => [name, proxy]),
+    ),
+    no_proxy: '',
+    npm_config_noproxy: '',
+  })
+  assert.equal(await setup.code(), 0, setup.output)
 })

@@ -1,59 +1,131 @@
-/** What would be published: every package is packed, installed into an empty folder, and imported by each of its names. */
+/** What would be published: every package is packed, installed into an empty prefix, imported by each of its names, and run. */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { X509Certificate } from 'node:crypto'
+import { globSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { test } from 'node:test'
+import { basename, join } from 'node:path'
+import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { Command, shellEnvironment } from './command.ts'
+import { fetchSecrets } from './sds-client.ts'
 
-const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../..', import.meta.url))
-const PACKAGES = ['core', 'native-keygen', 'ca-plugins', 'sds-server', 'agent']
+const LICENCE = readFileSync(join(root, 'LICENSE'), 'utf8')
+const NODE_FLAGS = ['--input-type=module', '--eval']
 
 interface Manifest {
   readonly name: string
-  readonly exports: Record<string, unknown>
+  readonly version: string
+  readonly exports: Readonly<Record<string, unknown>>
+  readonly files: readonly string[]
+  readonly keywords: readonly string[]
+  readonly homepage: string
+  readonly bugs: string
+  readonly repository: { readonly type: string; readonly url: string; readonly directory: string }
+  readonly publishConfig: Readonly<Record<string, unknown>>
 }
 
-test('the packed packages install into an empty folder, and every name in their exports can be imported', async t => {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-packed-'))
-  t.after(() => rm(folder, { recursive: true, force: true }))
-  // nx refuses to run inside itself.
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('NX_')))
-  await run('npm', ['run', 'build'], { cwd: root, env })
-  const workspaces = PACKAGES.flatMap(name => ['--workspace', `packages/${name}`])
-  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder, ...workspaces], { cwd: root })
-  const packed = Object.values(JSON.parse(stdout) as Record<string, { filename: string; files: { path: string }[] }>)
-  assert.equal(packed.length, PACKAGES.length)
-  for (const { filename, files } of packed) {
-    const strays = files.map(file => file.path).filter(path => /\.test\.|^src\/|^rust\/|\.node$/.test(path))
-    assert.deepEqual(strays, [], filename)
+const folder = mkdtempSync(join(tmpdir(), 'livery-packed-'))
+const tarballs = join(folder, 'tarballs')
+const modules = join(folder, 'prefix', 'lib', 'node_modules')
+after(() => rmSync(folder, { recursive: true, force: true }))
+
+before(async () => {
+  await succeed(process.execPath, ['scripts/pack.mjs', '--out', tarballs], root)
+  const files = readdirSync(tarballs).map(name => join(tarballs, name))
+  const flags = ['--global', '--prefix', join(folder, 'prefix'), '--prefer-offline', '--no-audit', '--no-fund']
+  await succeed('npm', ['install', ...flags, ...files], folder)
+})
+
+async function succeed(command: string, args: readonly string[], cwd: string): Promise<string> {
+  await using running = new Command(command, args, { cwd, env: shellEnvironment() })
+  assert.equal(await running.code(), 0, running.output)
+  return running.output
+}
+
+function manifests(): readonly Manifest[] {
+  return globSync(join(root, 'packages', '*', 'package.json')).map(path => JSON.parse(readFileSync(path, 'utf8')))
+}
+
+/** Installed ones of ours, that of this platform included where an addon is built. */
+function installed(): readonly string[] {
+  return readdirSync(join(modules, '@livery')).map(name => join(modules, '@livery', name))
+}
+
+test('a package has what the registry asks for, and nothing that is not for users', () => {
+  const [first] = manifests()
+  assert.ok(first)
+  for (const { name, version, files, keywords, homepage, bugs, repository, publishConfig } of manifests()) {
+    const path = join('packages', basename(name))
+    assert.deepEqual(repository, { ...first.repository, directory: path })
+    assert.match(repository.url, /^git\+https:\/\/.*\.git$/)
+    assert.ok(
+      homepage.startsWith(repository.url.slice('git+'.length, -'.git'.length)) && homepage.includes(path),
+      homepage,
+    )
+    assert.equal(bugs, first.bugs)
+    assert.ok(keywords.length > 3 && files.includes('dist'), name)
+    assert.deepEqual(publishConfig, { access: 'public', provenance: true })
+    assert.equal(version, first.version)
   }
+})
 
-  await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }')
-  const tarballs = packed.map(({ filename }) => `./${filename}`)
-  await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs], { cwd: folder })
+test('each tarball holds the licence, and neither sources nor tests', () => {
+  assert.ok(installed().length >= manifests().length)
+  for (const path of installed()) {
+    assert.equal(readFileSync(join(path, 'LICENSE'), 'utf8'), LICENCE)
+    const strays = globSync('**/*', { cwd: path, exclude: ['node_modules'] }).filter(file =>
+      /\.test\.|^src\/|^rust\/|\.tsbuildinfo$/.test(file),
+    )
+    assert.deepEqual(strays, [], path)
+  }
+})
 
-  const manifests = await Promise.all(
-    PACKAGES.map(
-      async name => JSON.parse(await readFile(join(root, 'packages', name, 'package.json'), 'utf8')) as Manifest,
-    ),
-  )
-  const names = manifests.flatMap(({ name, exports }) =>
+test('beside the addon are the licences of what is linked into it', t => {
+  const platform = installed().find(path => globSync(join(path, '*.node')).length > 0)
+  if (platform === undefined) return t.skip('no addon is built here')
+  const notices = readFileSync(join(platform, 'THIRD-PARTY-NOTICES.md'), 'utf8')
+  const locked = readFileSync(join(root, 'Cargo.lock'), 'utf8')
+  for (const name of ['aws-lc-rs', 'aws-lc-sys', 'napi', 'x509-cert', 'zeroize']) {
+    const version = new RegExp(`name = "${name}"\\nversion = "(.*)"`).exec(locked)?.[1]
+    assert.ok(notices.includes(`- ${name} ${version}`), `${name} ${version} is missing: npm run notices`)
+  }
+  assert.match(notices, /Eric Young/)
+})
+
+test('every name in the exports can be imported', async () => {
+  const names = manifests().flatMap(({ name, exports }) =>
     Object.keys(exports)
       .filter(path => !path.endsWith('.json'))
       .map(path => name + path.slice(1)),
   )
   const script = `for (const name of ${JSON.stringify(names)}) {
-    const names = Object.keys(await import(name))
-    if (names.length === 0) throw new Error(name + ' exports nothing')
-    console.log(name, names.length)
+    if (Object.keys(await import(name)).length === 0) throw new Error(name + ' exports nothing')
   }`
-  const imported = await run(process.execPath, ['--input-type=module', '--eval', script], { cwd: folder })
-  assert.equal(imported.stdout.trim().split('\n').length, names.length)
+  await succeed(process.execPath, [...NODE_FLAGS, script], join(modules, '..'))
+})
 
-  const help = await run(process.execPath, [join(folder, 'node_modules', '.bin', 'livery'), '--help'], { cwd: folder })
-  assert.match(help.stdout, /livery/)
+test('the installed program serves an identity', async () => {
+  const config = join(folder, 'livery.yaml')
+  const identity = 'spiffe://cluster.local/ns/default/sa/api'
+  writeFileSync(
+    config,
+    `ca: { plugin: embedded, directory: ca }
+identities: [{ id: "${identity}", socket: run/api.sock }]
+admin: { address: "127.0.0.1:0" }
+`,
+  )
+  const program = join(folder, 'prefix', 'bin', 'livery')
+  await using agent = new Command(process.execPath, [program, 'run', '--config', config], {
+    cwd: tmpdir(),
+    env: shellEnvironment(),
+  })
+  await agent.line(/livery .* serves/)
+  const [secret] = await fetchSecrets(join(folder, 'run', 'api.sock'), ['default'])
+  const leaf = new X509Certificate(secret?.certificateChain ?? '')
+  assert.equal(leaf.subjectAltName, `URI:${identity}`)
+  const isNative = installed().some(path => globSync(join(path, '*.node')).length > 0)
+  assert.match(agent.output, isNative ? /keys: ecdsa-p256, native/ : /keys: ecdsa-p256, webcrypto/)
+  agent.killGroup('SIGTERM')
+  assert.equal(await agent.code(), 0, agent.output)
 })

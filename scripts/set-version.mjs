@@ -1,0 +1,41 @@
+// Moves the one version of all packages, in every manifest and lockfile: `npm run set-version -- 0.2.0`.
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { root, say } from './setup-step.mjs'
+
+const MANIFESTS = ['package.json', 'benchmarks/package.json', 'packages/*/package.json', 'examples/*/package.json']
+const OURS = /^@livery\//
+
+const [version = ''] = process.argv.slice(2)
+if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version)) {
+  say(`${JSON.stringify(version)} is not a version: write one such as 0.2.0 or 0.2.0-rc.1`)
+  process.exit(2)
+}
+
+for (const file of globSync(MANIFESTS, { cwd: root })) rewrite(file, text => toJson(moved(JSON.parse(text))))
+rewrite('package-lock.json', text => {
+  const lockfile = JSON.parse(text)
+  lockfile.version = version
+  for (const [place, entry] of Object.entries(lockfile.packages))
+    if (!place.includes('node_modules/')) lockfile.packages[place] = moved(entry)
+  return toJson(lockfile)
+})
+rewrite('Cargo.toml', text => text.replace(/(\[workspace\.package\]\nversion = )".*"/, `$1"${version}"`))
+rewrite('Cargo.lock', text => text.replace(/(name = "livery-[^"]*"\nversion = )".*"/g, `$1"${version}"`))
+say(`all packages are ${version}: name it in CHANGELOG.md, commit, and push the tag v${version}`)
+
+function moved(manifest) {
+  for (const kind of ['dependencies', 'devDependencies', 'peerDependencies'])
+    for (const name of Object.keys(manifest[kind] ?? {})) if (OURS.test(name)) manifest[kind][name] = version
+  return { ...manifest, version }
+}
+
+function rewrite(file, change) {
+  const path = join(root, file)
+  writeFileSync(path, change(readFileSync(path, 'utf8')))
+}
+
+/** As npm and Biome write a manifest. */
+function toJson(value) {
+  return `${JSON.stringify(value, undefined, 2)}\n`
+}
