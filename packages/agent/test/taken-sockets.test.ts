@@ -6,7 +6,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
-import { fetchSecrets } from './sds-client.ts'
+import { fetchSecrets, openStream } from './sds-client.ts'
 
 const [WEB, API, DB] = ['web', 'api', 'db'].map(name => `spiffe://cluster.local/ns/default/sa/${name}`)
 
@@ -44,4 +44,26 @@ test('a process on one of the sockets keeps neither the start nor a reload from 
   await agent.line(/"event":"socket-acquired","path":".*run\/api\.sock"/)
   assert.equal((await fetchSecrets(file('run/api.sock'), ['default'])).length, 1)
   assert.equal((await fetch(`http://${admin}/healthz/ready?strict`)).status, 200)
+})
+
+test('with takeover an agent takes the sockets of the one that runs, whose streams continue', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const socket = join(cwd, 'web.sock')
+  const config = { ca: { plugin: 'embedded', directory: 'ca' }, admin: { address: '127.0.0.1:0' }, drain: '100ms' }
+  const identities = [{ id: WEB, socket: 'web.sock' }]
+  await writeFile(join(cwd, 'livery.yaml'), JSON.stringify({ ...config, identities }))
+  await using first = new LiveryProcess(['run'], { cwd })
+  await first.admin()
+  using stream = await openStream(socket, ['default'])
+  await writeFile(join(cwd, 'next.yaml'), JSON.stringify({ ...config, identities, sds: { takeover: true } }))
+  await using second = new LiveryProcess(['run', '--config', 'next.yaml'], { cwd })
+  await second.admin()
+  const [fresh] = await fetchSecrets(socket, ['default'])
+  await first.line(/"event":"socket-superseded"/)
+  assert.notEqual(fresh?.certificateChain, stream.secrets[0]?.certificateChain)
+  first.kill('SIGTERM')
+  assert.equal(await stream.ended, 14)
+  assert.equal((await first.ended).code, 0)
+  assert.equal((await fetchSecrets(socket, ['default'])).length, 1)
 })

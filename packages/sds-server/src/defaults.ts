@@ -4,4 +4,13 @@ export { DEFAULT_NAMES } from './protocol/resource-name.ts'
 export { DEFAULT_MODE } from './socket/placed-socket.ts'
 export { MAX_PATH_BYTES } from './socket/socket-path.ts'
 
-export const DEFAULT_DRAIN_MS = 5_000
+export const DEFAULT_OPTIONS = {
+  drainMs: 5_000,
+  takeover: false,
+  nacksPerMinute: 60,
+  requestTimeoutMs: 10_000,
+  fetchWaitMs: 5_000,
+  connectionIdleMs: 300_000,
+  keepaliveMs: 30_000,
+  keepaliveTimeoutMs: 10_000,
+} as const

@@ -1,7 +1,7 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
 import type { Clock, ReadPeerCredentials } from '@livery/core'
 import { CallerAccounts, defaultProcessBytes } from './budget/caller-account.ts'
-import { DEFAULT_DRAIN_MS, DEFAULT_LIMITS, DEFAULT_NAMES } from './defaults.ts'
+import { DEFAULT_LIMITS, DEFAULT_NAMES, DEFAULT_OPTIONS } from './defaults.ts'
 import type { SdsEvent, StreamInfo } from './events/sds-event.ts'
 import { TurnQueue } from './grpc/turn-queue.ts'
 import { MessageComposer } from './protocol/discovery-message.ts'
@@ -196,14 +196,14 @@ export class SdsServer implements AsyncDisposable {
  * `SdsServerError`, and then none is open: also where another process listens on every path.
  */
 export async function createSdsServer(options: SdsServerOptions): Promise<SdsServer> {
-  const server = new SdsServer(createContext(options), options.drainMs ?? DEFAULT_DRAIN_MS)
+  const server = new SdsServer(createContext(options), options.drainMs ?? DEFAULT_OPTIONS.drainMs)
   const [failure, ...others] = await server.listenAll(options.sockets, options.signal)
   if (!failure || others.length + 1 < options.sockets.length) return server
   await server.close()
   throw failure
 }
 
-function createContext(options: SdsServerOptions): SdsContext {
+function createContext({ sockets: _, signal: _signal, ...options }: SdsServerOptions): SdsContext {
   const names = options.names ?? DEFAULT_NAMES
   if (names.default === names.root) {
     throw new SdsServerError(
@@ -213,19 +213,12 @@ function createContext(options: SdsServerOptions): SdsContext {
   }
   let ids = 0
   return {
-    source: options.source,
+    ...DEFAULT_OPTIONS,
+    ...options,
     names,
-    clock: options.clock,
     readPeerCredentials: options.readPeerCredentials,
     acceptWaiting: options.acceptWaiting,
-    takeover: options.takeover ?? false,
     accounts: new CallerAccounts({ ...DEFAULT_LIMITS, bytes: options.maxCallerBytes ?? defaultProcessBytes() }),
-    nacksPerMinute: options.nacksPerMinute ?? 60,
-    requestTimeoutMs: options.requestTimeoutMs ?? 10_000,
-    fetchWaitMs: options.fetchWaitMs ?? 5_000,
-    connectionIdleMs: options.connectionIdleMs ?? 300_000,
-    keepaliveMs: options.keepaliveMs ?? 30_000,
-    keepaliveTimeoutMs: options.keepaliveTimeoutMs ?? 10_000,
     sotw: sotwEncoder(),
     delta: deltaEncoder(),
     pushes: new TurnQueue(options.clock),

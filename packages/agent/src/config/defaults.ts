@@ -1,5 +1,5 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
-import { DEFAULT_DRAIN_MS, DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_NAMES } from '@livery/sds-server/defaults'
+import { DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_NAMES, DEFAULT_OPTIONS } from '@livery/sds-server/defaults'
 import { isTreeObject, type Tree, type TreeObject } from '../schema/document.ts'
 
 /** Keys that every configuration has. `log.format` depends on the terminal. */
@@ -20,7 +20,16 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     sockets: [],
     names: { ...DEFAULT_NAMES },
     admin: { address: '127.0.0.1:15100' },
-    drain: `${DEFAULT_DRAIN_MS / 1000}s`,
+    sds: {
+      takeover: DEFAULT_OPTIONS.takeover,
+      requestTimeout: seconds(DEFAULT_OPTIONS.requestTimeoutMs),
+      fetchWait: seconds(DEFAULT_OPTIONS.fetchWaitMs),
+      nacksPerMinute: DEFAULT_OPTIONS.nacksPerMinute,
+      connectionIdle: seconds(DEFAULT_OPTIONS.connectionIdleMs),
+      keepalive: seconds(DEFAULT_OPTIONS.keepaliveMs),
+      keepaliveTimeout: seconds(DEFAULT_OPTIONS.keepaliveTimeoutMs),
+    },
+    drain: seconds(DEFAULT_OPTIONS.drainMs),
     log: { level: 'info', format: options.terminal ? 'pretty' : 'json' },
   }
 }
@@ -37,6 +46,10 @@ export const OWN_SOCKET_DEFAULTS: TreeObject = {
 
 /** The defaults of every entry of `sockets`. */
 export const SOCKET_DEFAULTS: TreeObject = { ...OWN_SOCKET_DEFAULTS, allow: [], onDemand: false }
+
+function seconds(ms: number): string {
+  return `${ms / 1000}s`
+}
 
 /** Lays `upper` over `lower`: objects are merged key by key, everything else of `upper` wins whole. */
 export function overlay(lower: Tree | undefined, upper: Tree | undefined): Tree | undefined {

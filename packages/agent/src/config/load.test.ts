@@ -69,6 +69,7 @@ sockets:
     onDemand: true
     limits: { connections: 1, streams: 2, names: 3, messageBytes: 65536, perCaller: { connections: 4, bytes: 33554432 } }
 names: { default: own, root: roots }
+sds: { takeover: true, requestTimeout: 2s, fetchWait: 0s, nacksPerMinute: 3, connectionIdle: 4s, keepalive: 5s, keepaliveTimeout: 6s, callerBytes: 33554432 }
 admin: { address: "[::1]:15100" }
 health: { address: "0.0.0.0:15121" }
 drain: 0s
@@ -141,6 +142,16 @@ log: { level: debug, format: pretty }
       },
     ],
     names: { default: 'own', root: 'roots' },
+    sds: {
+      takeover: true,
+      requestTimeout: 2_000,
+      fetchWait: 0,
+      nacksPerMinute: 3,
+      connectionIdle: 4_000,
+      keepalive: 5_000,
+      keepaliveTimeout: 6_000,
+      callerBytes: 33_554_432,
+    },
     admin: { address: { host: '::1', port: 15_100 } },
     health: { address: { host: '0.0.0.0', port: 15_121 } },
     drain: 0,
@@ -194,6 +205,15 @@ test('what is not written has the documented defaults', async () => {
       },
     ],
     names: { default: 'default', root: 'ROOTCA' },
+    sds: {
+      takeover: false,
+      requestTimeout: 10_000,
+      fetchWait: 5_000,
+      nacksPerMinute: 60,
+      connectionIdle: 300_000,
+      keepalive: 30_000,
+      keepaliveTimeout: 10_000,
+    },
     admin: { address: { host: '127.0.0.1', port: 15_100 } },
     drain: 5_000,
     log: { level: 'info', format: 'json' },

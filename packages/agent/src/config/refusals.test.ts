@@ -46,7 +46,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
   {
     text: 'keyTyp: rsa-2048',
-    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, concurrency, keyPool, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, names, admin, health, drain, log.',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, concurrency, keyPool, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, names, sds, admin, health, drain, log.',
   },
   {
     text: 'keyType: rsa-1024',

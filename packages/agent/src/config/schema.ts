@@ -148,6 +148,16 @@ const settings = {
   sharedFolders: list(path),
   sockets: list(socket),
   names: object({ default: nonEmpty, root: nonEmpty }),
+  sds: object({
+    takeover: flag,
+    requestTimeout: duration({ min: '1s', max: '1h' }),
+    fetchWait: duration({ min: '0s', max: '1h' }),
+    nacksPerMinute: wholeNumber(1, 1_000_000),
+    connectionIdle: duration({ min: '1s', max: '24h' }),
+    keepalive: duration({ min: '1s', max: '24h' }),
+    keepaliveTimeout: duration({ min: '1s', max: '1h' }),
+    callerBytes: v.optional(wholeNumber(16_777_216, 64 * 1024 ** 3)),
+  }),
   admin: object({
     address: listenAddress,
     mode: v.optional(socketMode),

@@ -33,7 +33,7 @@ import { chooseKeyGenerator } from './choose-key-generator.ts'
 import { ConfigReloader } from './config-reloader.ts'
 import { createCAClient, describeCA } from './create-ca-client.ts'
 import { LiveConfig } from './live-config.ts'
-import { describeSocket } from './sds-sockets.ts'
+import { describeSocket, serverOptions } from './sds-sockets.ts'
 import { StormCollector } from './storm-collector.ts'
 import { VERSION } from './version.ts'
 
@@ -164,11 +164,10 @@ export class Agent implements AsyncDisposable {
       await createSdsServer({
         sockets,
         source: this.#secrets,
-        names: config.names,
         clock: this.#clock,
         ...(readPeerCredentials && { readPeerCredentials }),
         ...(acceptWaiting && { acceptWaiting }),
-        drainMs: config.drain,
+        ...serverOptions(config),
         ...(signal && { signal }),
         observe: event => {
           this.#eventLog.sds(event)

@@ -3,9 +3,10 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { SocketConfig } from '@livery/sds-server'
+import { DEFAULT_NAMES, DEFAULT_OPTIONS } from '@livery/sds-server/defaults'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { loadConfig } from '../config/load.ts'
-import { describeSocket, sdsSockets, shareOnDemand } from './sds-sockets.ts'
+import { describeSocket, sdsSockets, serverOptions, shareOnDemand } from './sds-sockets.ts'
 
 test('a caller gets half of the room that the listed identities leave, unless the configuration says how much', async () => {
   await using directory = await makeDirectory()
@@ -48,4 +49,38 @@ test('the line of a socket names what its callers are allowed, and that only bun
     [{ identity: web, callers: [{ gid: 8 }] }, `${web} (callers: gid 8)`],
   ]
   for (const [socket, text] of cases) assert.equal(describeSocket({ path: '/s', ...socket }), `socket /s: ${text}`)
+})
+
+test('each key of sds reaches the server, as the configuration or as the default of the server has it', async () => {
+  await using directory = await makeDirectory()
+  const file = join(directory.path, 'livery.yaml')
+  const optionsOf = async (more: object) => {
+    const identities = [{ id: 'spiffe://cluster.local/web', socket: 'web.sock' }]
+    await writeFile(file, JSON.stringify({ ca: { plugin: 'embedded' }, identities, ...more }))
+    const sources = { file, environment: {}, workingDirectory: directory.path, terminal: false }
+    return serverOptions((await loadConfig(sources)).config)
+  }
+  assert.deepEqual(await optionsOf({}), { names: DEFAULT_NAMES, ...DEFAULT_OPTIONS })
+  const sds = {
+    takeover: true,
+    requestTimeout: '2s',
+    fetchWait: '3s',
+    nacksPerMinute: 4,
+    connectionIdle: '5s',
+    keepalive: '6s',
+    keepaliveTimeout: '7s',
+    callerBytes: 2 ** 25,
+  }
+  assert.deepEqual(await optionsOf({ sds, drain: '1s' }), {
+    names: DEFAULT_NAMES,
+    drainMs: 1_000,
+    takeover: true,
+    requestTimeoutMs: 2_000,
+    fetchWaitMs: 3_000,
+    nacksPerMinute: 4,
+    connectionIdleMs: 5_000,
+    keepaliveMs: 6_000,
+    keepaliveTimeoutMs: 7_000,
+    maxCallerBytes: 2 ** 25,
+  })
 })

@@ -1,5 +1,5 @@
-/** From the configuration to the sockets of the SDS server: the shared ones, and one for each identity that has its own. */
-import type { CallerRule, GivenLimits, SocketConfig } from '@livery/sds-server'
+/** From the configuration to the options and the sockets of the SDS server: the shared ones, and one for each identity that has its own. */
+import type { CallerRule, GivenLimits, SdsServerOptions, SocketConfig } from '@livery/sds-server'
 import type { Config } from '../config/load.ts'
 
 /** How many identities one caller may hold on demand: half of the room that the listed ones leave, so never the last of it. */
@@ -20,6 +20,22 @@ export function sdsSockets({ sockets, identities }: Config, share: number): Sock
 
 function withShare({ perCaller, ...limits }: Config['sockets'][number]['limits'], share: number): GivenLimits {
   return { ...limits, perCaller: { ...perCaller, identities: perCaller.identities ?? share } }
+}
+
+/** How the server treats its connections and calls, on all sockets. */
+export function serverOptions({ sds, names, drain }: Config): Partial<SdsServerOptions> {
+  return {
+    names,
+    drainMs: drain,
+    takeover: sds.takeover,
+    requestTimeoutMs: sds.requestTimeout,
+    fetchWaitMs: sds.fetchWait,
+    nacksPerMinute: sds.nacksPerMinute,
+    connectionIdleMs: sds.connectionIdle,
+    keepaliveMs: sds.keepalive,
+    keepaliveTimeoutMs: sds.keepaliveTimeout,
+    ...(sds.callerBytes !== undefined && { maxCallerBytes: sds.callerBytes }),
+  }
 }
 
 /** For the log: what is served on a socket, and to whom. */
