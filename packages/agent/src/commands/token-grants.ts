@@ -4,9 +4,12 @@ import { checkGrants, type TokenGrant } from '@livery/ca-plugins/istio-ca-server
 import { isSpiffeId, type SpiffeId } from '@livery/core'
 import * as v from 'valibot'
 import { expandRange } from '../config/identities.ts'
+import { check } from '../schema/check.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
-import { childPath, readDocument } from '../schema/document.ts'
-import { Fault, list, object, type Schema, text } from '../schema/leaf.ts'
+import { readDocument } from '../schema/document.ts'
+import { Fault, faultText } from '../schema/fault.ts'
+import { list, object, type Schema, text } from '../schema/leaf.ts'
+import { Location, plain } from '../schema/node.ts'
 import { spiffeId } from '../schema/values.ts'
 
 const MAX_IMPERSONATED = 100_000
@@ -16,7 +19,7 @@ function identities(): Schema<readonly SpiffeId[]> {
   let room = MAX_IMPERSONATED
   return text(input => {
     const expanded = input.includes('{') ? expandRange(input, room) : [input]
-    if (typeof expanded === 'string') return new Fault('is no range', expanded)
+    if (expanded instanceof Fault) return new Fault('is no range', faultText(expanded))
     room -= expanded.length
     return expanded.every(isSpiffeId) ? expanded : new Fault('is no SPIFFE ID', 'Write spiffe://<trust domain>/<path>')
   }, 'Quote it')
@@ -89,20 +92,16 @@ function versionOf(path: string): string | undefined {
 
 /** Reads the file; rejects with a {@link ConfigError} that never shows a token. */
 async function readTokenGrants(file: string): Promise<readonly TokenGrant[]> {
-  const { value, lines } = await readDocument(file)
-  const result = v.safeParse(grants(), value)
-  if (result.success) {
-    const found = result.output.map(({ impersonates, ...grant }) => ({
-      ...grant,
-      ...(impersonates && { impersonates: impersonates.flat() }),
-    }))
-    checkGrants(found)
-    return found
+  const { root } = await readDocument(file)
+  const checked = check(grants(), plain(root))
+  if ('refusals' in checked) {
+    const at = new Location(root)
+    throw new ConfigError(checked.refusals.map(({ path, fault }) => at.child(...path).problem(fault)))
   }
-  throw new ConfigError(
-    result.issues.map(issue => {
-      const path = (issue.path ?? []).reduce((parent, item) => childPath(parent, item.key as string | number), '')
-      return { origin: { kind: 'file', file, line: lines.get(path) ?? 1 }, path, text: issue.message }
-    }),
-  )
+  const found = checked.output.map(({ impersonates, ...grant }) => ({
+    ...grant,
+    ...(impersonates && { impersonates: impersonates.flat() }),
+  }))
+  checkGrants(found)
+  return found
 }

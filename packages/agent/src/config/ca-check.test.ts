@@ -10,6 +10,7 @@ import { makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
 import { loadIsolatedCAPlugin } from '../plugin/isolated-plugin.ts'
 import { ConfigError } from '../schema/config-error.ts'
+import { faultText } from '../schema/fault.ts'
 import { loadConfig } from './load.ts'
 
 async function makeFolder(t: TestContext): Promise<string> {
@@ -27,7 +28,7 @@ async function refusals(folder: string, ca: string): Promise<readonly string[]> 
   } catch (error) {
     assert.ok(error instanceof ConfigError, String(error))
     return error.problems.map(
-      ({ origin, path, text }) => `${'line' in origin ? origin.line : origin.kind} ${path}: ${text}`,
+      ({ origin, path, ...fault }) => `${'line' in origin ? origin.line : origin.kind} ${path}: ${faultText(fault)}`,
     )
   }
   return []
@@ -129,14 +130,14 @@ const DOES: readonly (readonly [what: string, does: string, says: readonly strin
     'throws a string',
     `throw 'boom'`,
     [
-      '1 ca: The plugin acme failed to check its configuration: it threw "boom". Mend it, or install a version that works.',
+      '1 ca: The plugin acme failed to check its configuration: it threw "boom". Fix it, or install a version that works.',
     ],
   ],
   [
     'ends the process',
     `process.exit(3)`,
     [
-      '1 ca: The plugin acme failed to check its configuration: it ended its thread (exit code 3). Mend it, or install a version that works.',
+      '1 ca: The plugin acme failed to check its configuration: it ended its thread (exit code 3). Fix it, or install a version that works.',
     ],
   ],
 ]
@@ -174,7 +175,7 @@ for (const [what, fields, hangs] of [
     const stop = new AbortController()
     const asked = async (): Promise<unknown> => {
       const plugin = await loadIsolatedCAPlugin(module, {}, clock, stop.signal)
-      return 'faults' in plugin ? plugin.faults : await plugin.check?.({}, new Set())
+      return 'faults' in plugin ? plugin.faults.map(faultText) : await plugin.check?.({}, new Set())
     }
     const answer = asked().catch((error: Error) => [`rejected: ${error.message}`])
     while (!existsSync(join(folder, 'asked'))) await setImmediate()

@@ -1,6 +1,6 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
 import { DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_NAMES, DEFAULT_OPTIONS } from '@livery/sds-server/defaults'
-import { isTreeObject, type Tree, type TreeObject } from '../schema/document.ts'
+import type { TreeObject } from '../schema/node.ts'
 
 /** Keys that every configuration has. `log.format` depends on the terminal. */
 export function defaults(options: { readonly terminal: boolean }): TreeObject {
@@ -49,16 +49,4 @@ export const SOCKET_DEFAULTS: TreeObject = { ...OWN_SOCKET_DEFAULTS, allow: [], 
 
 function seconds(ms: number): string {
   return `${ms / 1000}s`
-}
-
-/** Lays `upper` over `lower`: objects are merged key by key, everything else of `upper` wins whole. */
-export function overlay(lower: Tree | undefined, upper: Tree | undefined): Tree | undefined {
-  if (upper === undefined) return lower
-  if (!isTreeObject(lower) || !isTreeObject(upper)) return upper
-  const merged: Record<string, Tree> = Object.create(null)
-  for (const key of new Set([...Object.keys(upper), ...Object.keys(lower)])) {
-    const value = overlay(lower[key], upper[key])
-    if (value !== undefined) merged[key] = value
-  }
-  return merged
 }

@@ -3,6 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import type { Origin } from '../schema/config-error.ts'
+import { type ConfigNode, Location } from '../schema/node.ts'
 import { type Environment, environmentSettings, environmentSwitches } from './environment.ts'
 import { configFile } from './layers.ts'
 import { type Config, loadConfig } from './load.ts'
@@ -23,6 +25,11 @@ sockets: [{ path: s.sock }]
 async function load(environment: Environment, text: string = CITADEL, admin?: string) {
   writeFileSync(file, text)
   return await loadConfig({ file, admin, environment, workingDirectory: directory, terminal: false })
+}
+
+/** Where the value at `rotation.ratio` is written. */
+function originOf({ root }: { readonly root: ConfigNode }, path: string): Origin {
+  return new Location(root, path.split('.')).origin
 }
 
 /** The section by the keys that were written: those of the plugin beside those of the agent. */
@@ -63,11 +70,12 @@ const SWITCHES: ReadonlySet<string> = new Set(['keyFormat', 'keyGenerator'])
 
 for (const [name, value, path, expected] of VARIABLES) {
   test(`${name}=${value} sets ${path}`, async () => {
-    const { config, origin } = await load({ [name]: value })
+    const loaded = await load({ [name]: value })
+    const { config } = loaded
     const values = { ...config, ca: caOf(config) }
     const found = path.split('.').reduce<unknown>((at, key) => Reflect.get(Object(at), key), values)
     assert.equal(found, expected)
-    if (!SWITCHES.has(path)) assert.equal(origin(path).kind, 'environment')
+    if (!SWITCHES.has(path)) assert.equal(originOf(loaded, path).kind, 'environment')
   })
 }
 
@@ -78,14 +86,18 @@ test('TRUST_DOMAIN sets the trust domain', async () => {
 
 test('flag comes before environment, environment before file, file before default', async () => {
   const text = `${CITADEL}admin: { address: "127.0.0.1:1" }\n`
-  const { config, origin } = await load({ SECRET_TTL: '6h' }, text, '127.0.0.1:2')
-  assert.deepEqual([config.admin.address.port, origin('admin.address')], [2, { kind: 'flag', flag: '--admin' }])
-  assert.deepEqual([config.ttl, origin('ttl').kind], [21_600_000, 'environment'])
+  const loaded = await load({ SECRET_TTL: '6h' }, text, '127.0.0.1:2')
+  const { config } = loaded
+  assert.deepEqual(
+    [config.admin.address.port, originOf(loaded, 'admin.address')],
+    [2, { kind: 'flag', flag: '--admin' }],
+  )
+  assert.deepEqual([config.ttl, originOf(loaded, 'ttl').kind], [21_600_000, 'environment'])
   const plain = await load({}, text)
-  assert.deepEqual([plain.config.ttl, plain.origin('ttl')], [43_200_000, { kind: 'file', file, line: 1 }])
+  assert.deepEqual([plain.config.ttl, originOf(plain, 'ttl')], [43_200_000, { kind: 'file', file, line: 1 }])
   assert.equal(plain.config.admin.address.port, 1)
   const bare = await load({})
-  assert.deepEqual([bare.config.admin.address.port, bare.origin('admin.address').kind], [15_100, 'default'])
+  assert.deepEqual([bare.config.admin.address.port, originOf(bare, 'admin.address').kind], [15_100, 'default'])
 })
 
 test('paths of the file start at the file, those of the environment at the working directory', async () => {
@@ -133,8 +145,8 @@ test('a token that stands in AUTH_TOKEN itself is refused and not shown', async 
 
 test('a CA address in the environment makes citadel the plugin only where none is written', async () => {
   const bare = CITADEL.replace(/^ca: .*\n/m, '')
-  const { config, origin } = await load({ CA_ADDR: 'istiod:15012', CA_ROOT_CA: 'SYSTEM' }, bare)
-  assert.deepEqual([config.ca.plugin.name, origin('ca.plugin').kind], ['citadel', 'environment'])
+  const loaded = await load({ CA_ADDR: 'istiod:15012', CA_ROOT_CA: 'SYSTEM' }, bare)
+  assert.deepEqual([loaded.config.ca.plugin.name, originOf(loaded, 'ca.plugin').kind], ['citadel', 'environment'])
   const embedded = await load({ CA_ADDR: 'istiod:15012' }, CITADEL.replace(/^ca: .*$/m, 'ca: { plugin: embedded }'))
   assert.equal(embedded.config.ca.plugin.name, 'embedded')
   assert.match(

@@ -1,7 +1,7 @@
 /** The environment variables that Istio's users know, and which keys they set. */
 import { hideUserinfo, type PrivateKeyFormat } from '@livery/core'
 import { ConfigError } from '../schema/config-error.ts'
-import type { Tree } from '../schema/document.ts'
+import type { Tree } from '../schema/node.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -143,9 +143,8 @@ function keyTypeSetting(environment: Environment): Setting | undefined {
 function refuseLiteralToken(variable: string, text: string): void {
   if (variable !== 'AUTH_TOKEN' || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(text)) return
   const origin = { kind: 'environment', variable, text: '…' } as const
-  throw new ConfigError([
-    { origin, path: 'ca.tokenFile', text: 'holds a token itself. Write the token to a file and name the file here.' },
-  ])
+  const remedy = 'Write the token to a file and name the file here'
+  throw new ConfigError([{ origin, path: 'ca.tokenFile', reason: 'holds a token itself', remedy }])
 }
 
 function choose<const T extends string>(
@@ -157,6 +156,7 @@ function choose<const T extends string>(
   if (!text) return undefined
   const choice = choices.find(candidate => candidate === text)
   if (choice !== undefined) return choice
-  const problem = `${JSON.stringify(hideUserinfo(text))} is none of ${choices.join(', ')}. Write one of these, or unset it.`
-  throw new ConfigError([{ origin: { kind: 'environment', variable, text }, path: '', text: problem }])
+  const reason = `${JSON.stringify(hideUserinfo(text))} is none of ${choices.join(', ')}`
+  const origin = { kind: 'environment', variable, text } as const
+  throw new ConfigError([{ origin, path: '', reason, remedy: 'Write one of these, or unset it' }])
 }

@@ -1,16 +1,16 @@
-/** The one way to a checked configuration. */
+/** The one way to a checked configuration: read, layer, load the plugins, fill in defaults, make paths absolute, check. */
 import { join } from 'node:path'
-import { hideUserinfo } from '@livery/core'
-import { MAX_PATH_BYTES } from '@livery/sds-server/defaults'
-import * as v from 'valibot'
 import type { PluginPlace } from '../plugin/load-plugin.ts'
-import { ConfigError, type ConfigProblem, type Finding, type Origin } from '../schema/config-error.ts'
-import { childPath, type TreeObject } from '../schema/document.ts'
+import { checkNode } from '../schema/check.ts'
+import { ConfigError, type Origin, type Problem } from '../schema/config-error.ts'
+import { type ConfigNode, isMap, Location, withKey } from '../schema/node.ts'
 import { formatHostPort, type ListenAddress } from '../schema/values.ts'
 import { checkCASection } from './ca-check.ts'
-import { type CASection, caSchema, loadCAForm, showsSecret } from './ca-section.ts'
+import { type CASection, caSchema, loadCAForm } from './ca-section.ts'
+import { completeSection, completeSettings } from './complete.ts'
+import { checkTogether } from './consistency.ts'
 import { type EnvironmentSwitches, environmentSwitches, environmentWarnings } from './environment.ts'
-import { type ConfiguredIdentity, type ExpandedIdentities, expandIdentities } from './identities.ts'
+import { type ConfiguredIdentity, expandIdentities } from './identities.ts'
 import { type ConfigSources, type Layers, readLayers } from './layers.ts'
 import { type Settings, settingsSchema } from './schema.ts'
 
@@ -26,42 +26,29 @@ export interface LoadedConfig {
   readonly file: string | undefined
   /** SHA-256 of its bytes, hex. */
   readonly digest: string | undefined
-  /** The effective configuration in the file's own form, paths absolute. */
-  readonly tree: TreeObject
-  /** Where the value at a path (`rotation.ratio`) comes from. */
-  origin(path: string): Origin
-  /** Whether what stands at a path is not to be shown. */
-  isSecret(path: string): boolean
-  /** What the operator should know, a line each. */
+  /** The effective configuration in the file's own form, paths absolute, secrets marked. */
+  readonly root: ConfigNode
+  /** For the operator, one line per warning. */
   readonly warnings: readonly string[]
 }
 
-/**
- * Loads the configuration, and the plugin that it names; rejects with a {@link ConfigError} with every fault that it
- * finds.
- */
+/** Loads the configuration, and the plugin that it names; rejects with a {@link ConfigError} with every problem that it finds. */
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
-  const { layers, settings, problems } = await readSettings(sources)
-  const { ca, tree, isSecret } = await readCA(layers, sources, problems)
-  if (!settings || !ca) throw new ConfigError(problems)
-  const { identities, sockets, findings } = expandIdentities(settings.identities, settings.trustDomain)
-  const faults = [
-    ...findings,
-    ...checkCeiling(identities, settings),
-    ...checkSockets(settings, sockets),
-    ...checkPairs(settings),
-  ]
-  const { origin } = layers
-  problems.push(...faults.map(fault => ({ ...fault, origin: origin(fault.path) })))
-  if (problems.length > 0) throw new ConfigError(problems)
-  const { file, digest, warnings } = layers
+  const read = await readSettings(sources)
+  const { root, ca, problems } = await readCA(read.root, sources)
+  const { settings } = read
+  if (!settings || !ca) throw new ConfigError([...read.problems, ...problems])
+  const at = new Location(root)
+  const expanded = expandIdentities(settings.identities, settings.trustDomain, at.child('identities'))
+  const { identities } = expanded
+  const all = [...problems, ...expanded.problems, ...checkTogether(settings, expanded, at)]
+  if (all.length > 0) throw new ConfigError(all)
+  const { file, digest, warnings } = read.layers
   return {
     config: { ...settings, ca, identities, ...environmentSwitches(sources.environment) },
     file,
     digest,
-    tree,
-    origin,
-    isSecret,
+    root,
     warnings: [...warnings, ...environmentWarnings(sources.environment), ...exposures(settings)],
   }
 }
@@ -69,22 +56,19 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
 /** As much of a configuration as it takes to ask the CA: it need not name sockets or identities. */
 export interface LoadedCA {
   readonly config: Pick<Config, 'ca' | 'trustDomain' | 'keyType' | 'identities' | 'sharedFolders'>
-  origin(path: string): Origin
+  readonly root: ConfigNode
   readonly warnings: readonly string[]
 }
 
 /** Loads the section `ca` and the plugin that it names; rejects with a {@link ConfigError}. */
 export async function loadCA(sources: ConfigSources): Promise<LoadedCA> {
-  const { layers, settings, problems } = await readSettings(sources)
-  const { ca } = await readCA(layers, sources, problems)
-  if (!settings || !ca || problems.length > 0) throw new ConfigError(problems)
+  const { settings, layers, ...read } = await readSettings(sources)
+  const { root, ca, problems } = await readCA(read.root, sources)
+  const all = [...read.problems, ...problems]
+  if (!settings || !ca || all.length > 0) throw new ConfigError(all)
   const { trustDomain, keyType, sharedFolders } = settings
-  const { identities } = expandIdentities(settings.identities, trustDomain)
-  return {
-    config: { ca, trustDomain, keyType, identities, sharedFolders },
-    origin: layers.origin,
-    warnings: layers.warnings,
-  }
+  const { identities } = expandIdentities(settings.identities, trustDomain, new Location(root, ['identities']))
+  return { config: { ca, trustDomain, keyType, identities, sharedFolders }, root, warnings: layers.warnings }
 }
 
 /** The address of the admin endpoint, without a look at what the plugin makes of `ca`; rejects with a {@link ConfigError}. */
@@ -96,133 +80,45 @@ export async function loadAdminAddress(sources: ConfigSources): Promise<ListenAd
 
 interface ReadSettings {
   readonly layers: Layers
+  readonly root: ConfigNode
   /** `undefined` if there are problems. */
   readonly settings: Settings | undefined
-  readonly problems: ConfigProblem[]
+  readonly problems: readonly Problem[]
 }
 
 async function readSettings(sources: ConfigSources): Promise<ReadSettings> {
   const layers = await readLayers(sources)
   environmentSwitches(sources.environment)
-  const result = v.safeParse(settingsSchema, layers.tree)
-  if (result.success) return { layers, settings: result.output, problems: [] }
-  const problems = result.issues.map(issue => toProblem(issue, '', layers.origin))
-  return { layers, settings: undefined, problems }
+  const root = completeSettings(layers.root, sources)
+  const checked = checkNode(settingsSchema, new Location(root))
+  if ('output' in checked) return { layers, root, settings: checked.output, problems: [] }
+  return { layers, root, settings: undefined, problems: checked.refusals }
 }
 
 interface ReadCA {
+  /** With the section as its plugins complete it. */
+  readonly root: ConfigNode
   /** `undefined` if there are problems. */
   readonly ca: CASection | undefined
-  readonly tree: TreeObject
-  isSecret(path: string): boolean
+  readonly problems: readonly Problem[]
 }
 
-async function readCA(layers: Layers, sources: ConfigSources, problems: ConfigProblem[]): Promise<ReadCA> {
-  const { origin, file } = layers
-  const refuse = (finding: Finding): void => {
-    const own = origin(finding.path)
-    // A key that is missing is to be added to the file.
-    problems.push({ ...finding, origin: own.kind === 'default' && file !== undefined ? { kind: 'file', file } : own })
-  }
-  const form = await loadCAForm(layers.tree['ca'], path => placeOf(origin(path), sources))
-  if ('findings' in form) {
-    form.findings.forEach(refuse)
-    return { ca: undefined, tree: layers.tree, isSecret: () => true }
-  }
-  const isSecret = (path: string): boolean => showsSecret(form, path)
-  const tree = layers.withKeysOfCA(form)
-  const result = v.safeParse(caSchema(form), tree['ca'])
-  if (!result.success) {
-    problems.push(...result.issues.map(issue => toProblem(issue, 'ca', origin, isSecret)))
-    return { ca: undefined, tree, isSecret }
-  }
-  for (const finding of await checkCASection(result.output)) {
-    const own = origin(finding.path)
-    // A default is at fault only by what stands beside it.
-    problems.push({ ...finding, origin: own.kind === 'default' ? origin('ca') : own })
-  }
-  return { ca: result.output, tree, isSecret }
+async function readCA(given: ConfigNode, sources: ConfigSources): Promise<ReadCA> {
+  const written = new Location(given, ['ca'])
+  const form = await loadCAForm(written, origin => placeOf(origin, sources))
+  if ('problems' in form) return { root: given, ca: undefined, problems: form.problems }
+  const { node } = written
+  const root =
+    node && isMap(given) ? withKey(given, 'ca', completeSection(form, node, sources.workingDirectory)) : given
+  const at = new Location(root, ['ca'])
+  const checked = checkNode(caSchema(form), at)
+  if ('refusals' in checked) return { root, ca: undefined, problems: checked.refusals }
+  return { root, ca: checked.output, problems: await checkCASection(checked.output, at) }
 }
 
 /** Modules are looked for from the file that names them; those of flags and variables from the working directory. */
 function placeOf(origin: Origin, { workingDirectory, signal }: ConfigSources): PluginPlace {
   return { file: origin.kind === 'file' ? origin.file : join(workingDirectory, 'livery.yaml'), signal }
-}
-
-function toProblem(
-  issue: v.BaseIssue<unknown>,
-  at: string,
-  origin: (path: string) => Origin,
-  isSecret: (path: string) => boolean = () => false,
-): ConfigProblem {
-  const path = (issue.path ?? []).reduce((parent, item) => childPath(parent, item.key as string | number), at)
-  const from = origin(path)
-  const value = isSecret(path) ? undefined : shownValue(issue.input, from)
-  const leads = value === undefined || issue.message.startsWith('unknown key') || issue.message.startsWith('is missing')
-  return { origin: from, path, text: leads ? issue.message : `${value} ${issue.message}` }
-}
-
-/** The value as it was written; `undefined` where it says nothing. */
-function shownValue(input: unknown, from: Origin): string | undefined {
-  if (input === null || input === undefined) return undefined
-  if (from.kind === 'environment') return JSON.stringify(hideUserinfo(from.text))
-  const json = JSON.stringify(input, (_, value: unknown) => (typeof value === 'string' ? hideUserinfo(value) : value))
-  return json.length > 120 ? `${json.slice(0, 120)}…` : json
-}
-
-function checkCeiling(identities: readonly ConfiguredIdentity[], { maxIdentities }: Settings): Finding[] {
-  if (identities.length <= maxIdentities) return []
-  const text = `${maxIdentities} is fewer than the ${identities.length} under identities. Write ${identities.length} or more, at about 12 KB of memory each.`
-  return [{ path: 'maxIdentities', text }]
-}
-
-function checkSockets(settings: Settings, ownSockets: ExpandedIdentities['sockets']): Finding[] {
-  const findings: Finding[] = []
-  const places = [
-    ...settings.sockets.map(({ path }, index) => ({ socket: path, path: `sockets[${index}].path` })),
-    ...ownSockets,
-  ]
-  const { address } = settings.admin
-  if ('path' in address) places.unshift({ socket: address.path, path: 'admin.address' })
-  const seen = new Set<string>()
-  // One finding for each key: a range has a socket for each of its identities.
-  const found = new Set<string>()
-  const refuse = (path: string, text: string): void => {
-    if (!found.has(path)) findings.push({ path, text })
-    found.add(path)
-  }
-  for (const { socket, path } of places) {
-    const bytes = Buffer.byteLength(socket)
-    if (bytes > MAX_PATH_BYTES)
-      refuse(path, `${socket} is ${bytes} bytes long, and the kernel allows ${MAX_PATH_BYTES}. Choose a shorter path.`)
-    if (seen.has(socket)) refuse(path, `${socket} is the path of another socket too. Give each its own.`)
-    seen.add(socket)
-  }
-  if (places.every(({ path }) => path === 'admin.address')) {
-    const text = 'nothing would be served: there is no socket. Add one under sockets, or give an identity its own.'
-    findings.push({ path: 'sockets', text })
-  }
-  const onDemand = settings.sockets.some(socket => socket.onDemand)
-  if (settings.identities.length === 0 && !onDemand) {
-    findings.push({ path: 'identities', text: 'nothing would be served: there is no identity. Add one.' })
-  }
-  return findings
-}
-
-function checkPairs({ retry, rotation, names, admin }: Settings): Finding[] {
-  const findings: Finding[] = []
-  for (const key of ['mode', 'owner', 'group'] as const) {
-    if ('path' in admin.address || admin[key] === undefined) continue
-    findings.push({ path: `admin.${key}`, text: 'is for a UNIX socket. Write address: unix:/path, or remove it.' })
-  }
-  if (names.default === names.root)
-    findings.push({ path: 'names.root', text: 'is the same as names.default. Choose another.' })
-  if (retry.min > retry.max) findings.push({ path: 'retry.min', text: 'is longer than retry.max. Swap them.' })
-  if (rotation.ratio - rotation.jitter <= 0 || rotation.ratio + rotation.jitter >= 1) {
-    const text = `${rotation.ratio} ± jitter ${rotation.jitter} leaves the lifetime. Keep ratio - jitter over 0 and ratio + jitter under 1.`
-    findings.push({ path: 'rotation.ratio', text })
-  }
-  return findings
 }
 
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '::1'])

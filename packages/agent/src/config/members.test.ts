@@ -7,6 +7,8 @@ import { makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
 import { describeCA } from '../runtime/create-ca-client.ts'
 import { ConfigError } from '../schema/config-error.ts'
+import { faultText } from '../schema/fault.ts'
+import { Location } from '../schema/node.ts'
 import type { Environment } from './environment.ts'
 import { loadConfig } from './load.ts'
 import { configJson, printConfig } from './print.ts'
@@ -34,7 +36,7 @@ async function refusals(t: TestContext, loading: Loading): Promise<readonly stri
   } catch (error) {
     assert.ok(error instanceof ConfigError, String(error))
     return error.problems.map(
-      ({ origin, path, text }) => `${'line' in origin ? origin.line : origin.kind} ${path}: ${text}`,
+      ({ origin, path, ...fault }) => `${'line' in origin ? origin.line : origin.kind} ${path}: ${faultText(fault)}`,
     )
   }
   return assert.fail('it was accepted')
@@ -71,8 +73,12 @@ test('each CA has the keys of its own plugin, built-in or module, with its paths
   assert.equal(acme.rootCert, 'system')
   assert.deepEqual(acme.options, { pin: 's3cret', where: join(folder, 'here'), headers: 'none' })
   assert.deepEqual(acme.credentials?.options, { token: 's3cret' })
-  assert.equal(loaded.origin('ca.cas[1].headers').kind, 'default')
-  assert.deepEqual(loaded.origin('ca.cas[1].pin'), { kind: 'file', file: join(folder, 'livery.yaml'), line: 7 })
+  assert.equal(new Location(loaded.root, ['ca', 'cas', 1, 'headers']).origin.kind, 'default')
+  assert.deepEqual(new Location(loaded.root, ['ca', 'cas', 1, 'pin']).origin, {
+    kind: 'file',
+    file: join(folder, 'livery.yaml'),
+    line: 7,
+  })
   assert.equal(describeCA(loaded.config.ca), 'failover: citadel at a:15012, acme')
 })
 
@@ -187,5 +193,5 @@ for (const [what, ca, says] of REFUSALS)
 
 test('a module cannot have a list of CAs', async t => {
   const found = await refusals(t, { yaml: 'ca: { plugin: ./acme.mjs }', fields: `needs: ['members'],` })
-  assert.match(found.join(), /needs\.0 is none of tls, credentials/)
+  assert.match(found.join(), /needs\.0 is "members", not one of tls, credentials/)
 })

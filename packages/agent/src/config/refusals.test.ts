@@ -111,7 +111,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: '[spiffe://cluster.local/ns/default/sa/web]',
     text: '[{ range: "spiffe://cluster.local/{0..20000}" }]',
-    says: 'configuration: maxIdentities: 20000 is fewer than the 20001 under identities. Write 20001 or more, at about 12 KB of memory each.',
+    says: 'livery.yaml: maxIdentities: 20000 is fewer than the 20001 under identities. Write 20001 or more, at about 12 KB of memory each.',
   },
   { text: 'retry: { min: 10m }', says: 'livery.yaml:4: retry.min: is longer than retry.max. Swap them.' },
   {

@@ -1,9 +1,10 @@
 /** The keys of the configuration file: names, forms and bounds. A new knob is one line here and one in `defaults.ts`. */
 
 import * as v from 'valibot'
-import { isTreeObject } from '../schema/document.ts'
-import { Fault, leaf, list, object, type Schema, text } from '../schema/leaf.ts'
+import { Fault } from '../schema/fault.ts'
+import { faultMessage, leaf, list, object, type Schema, text } from '../schema/leaf.ts'
 import { LOG_LEVELS } from '../schema/log-level.ts'
+import { isTreeObject } from '../schema/node.ts'
 import {
   account,
   checkSpiffeId,
@@ -44,7 +45,7 @@ const identityRange = text(input => {
 const credentials = { uid: v.optional(wholeNumber(0, MAX_ID)), gid: v.optional(wholeNumber(0, MAX_ID)) }
 const namesSomebody = v.check<{ readonly uid?: number | undefined; readonly gid?: number | undefined }, string>(
   ({ uid, gid }) => uid !== undefined || gid !== undefined,
-  'has neither uid nor gid, so it would let in everybody. Add one of them.',
+  faultMessage(new Fault('has neither uid nor gid, so it would let in everybody', 'Add one of them')),
 )
 
 const limits = object({
@@ -170,7 +171,7 @@ const settings = {
   log: object({ level: oneOf(LOG_LEVELS), format: oneOf(['json', 'pretty']) }),
 }
 
-const FILES = 'is not supported yet: this version serves no secrets from files. Remove the key.'
+const FILES = new Fault('is not supported yet: this version serves no secrets from files', 'Remove the key')
 
 /** The whole file but `ca`, whose form its plugin tells, with every default filled in and every path absolute. */
 export const settingsSchema = object(settings, key => (key === 'files' ? FILES : undefined))

@@ -12,6 +12,8 @@ import { type LoadedConfig, loadConfig } from '../config/load.ts'
 import { configJson, printConfig } from '../config/print.ts'
 import { NEEDED_KEYS } from '../schema/common-ca-keys.ts'
 import { ConfigError } from '../schema/config-error.ts'
+import { faultText } from '../schema/fault.ts'
+import { Location } from '../schema/node.ts'
 import { ISOLATION_KEYS } from './isolation.ts'
 
 async function makeFolder(t: TestContext): Promise<string> {
@@ -32,7 +34,7 @@ async function refusal(folder: string, ca: object): Promise<readonly string[]> {
     await load(folder, ca)
   } catch (error) {
     assert.ok(error instanceof ConfigError, String(error))
-    return error.problems.map(({ path, text }) => `${path}: ${text.replaceAll(folder, '…')}`)
+    return error.problems.map(({ path, ...fault }) => `${path}: ${faultText(fault).replaceAll(folder, '…')}`)
   }
   return assert.fail('it was accepted')
 }
@@ -87,7 +89,7 @@ test('its options are read as those of a built-in plugin are, and its secrets sh
     wait: 2_000,
   })
   assert.equal(tokenFile, join(folder, 'token'))
-  assert.equal(loaded.origin('ca.wait').kind, 'default')
+  assert.equal(new Location(loaded.root, ['ca', 'wait']).origin.kind, 'default')
   const shown = printConfig(loaded) + JSON.stringify(configJson(loaded))
   assert.match(shown, /pin: "\*\*\*"/)
   assert.doesNotMatch(shown, /s3cret/)
@@ -129,25 +131,25 @@ const MODULE_REFUSALS: readonly (readonly [
     'throws while it is loaded',
     {},
     { onLoad: `throw new Error('no luck\\nat all')` },
-    ['failed while it was loaded: no luck. Mend the module, or install a version that works.'],
+    ['failed while it was loaded: no luck. Fix the module, or install a version that works.'],
   ],
   [
     'throws a string while it is loaded',
     {},
     { onLoad: `throw 'no luck'` },
-    ['failed while it was loaded: it threw "no luck". Mend the module, or install a version that works.'],
+    ['failed while it was loaded: it threw "no luck". Fix the module, or install a version that works.'],
   ],
   [
     'ends the process while it is loaded',
     {},
     { onLoad: `process.exit(4)` },
-    ['cannot be loaded: it ended its thread (exit code 4). Mend the module, or install a version that works.'],
+    ['cannot be loaded: it ended its thread (exit code 4). Fix the module, or install a version that works.'],
   ],
   [
     'crashes while it is loaded',
     {},
     { onLoad: `setImmediate(() => { throw new Error('late') }); await new Promise(() => {})` },
-    ['cannot be loaded: it crashed: late. Mend the module, or install a version that works.'],
+    ['cannot be loaded: it crashed: late. Fix the module, or install a version that works.'],
   ],
   [
     'has another apiVersion',
@@ -239,7 +241,7 @@ test('refused: a module without the export, or with another thing by its name', 
 const VALUE_REFUSALS: readonly (readonly [given: object, says: string])[] = [
   [{}, 'ca.pin: is missing. Add the key "pin".'],
   [{ pin: 's3cret', mode: 'odd' }, 'ca.mode: "odd" is odd. Write a.'],
-  [{ pin: 's3cret', fails: 'x' }, 'ca.fails: "x" cannot be checked, since the plugin failed: oops. Mend the plugin.'],
+  [{ pin: 's3cret', fails: 'x' }, 'ca.fails: "x" cannot be checked, since the plugin failed: oops. Fix the plugin.'],
   [{ pin: 's3cret', each: [{ at: '1' }, { at: 'x' }] }, 'ca.each[1].at: "x" is no number. Correct it.'],
   [
     { pin: 's3cret', wait: 'long' },

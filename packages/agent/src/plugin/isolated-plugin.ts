@@ -10,18 +10,20 @@ import {
   scrub,
   withDeadline,
 } from '@livery/core'
-import { isTreeObject, type Tree, type TreeObject } from '../schema/document.ts'
+import { Fault } from '../schema/fault.ts'
+import { isTreeObject, type Tree, type TreeObject } from '../schema/node.ts'
 import { createIsolatedCAClient } from './isolated-ca-client.ts'
 import { createIsolatedCredentials } from './isolated-credentials.ts'
+import { FIX_MODULE } from './load-module.ts'
 import type { Manifest, PluginModule, Question, ThreadMethods } from './messages.ts'
 import type { Peer } from './peer.ts'
 import { runPlugin } from './plugin-run.ts'
 import { manifestFaults } from './plugin-shape.ts'
 import { toWire } from './wire-error.ts'
 
-/** Why a module gives no plugin: sentences that follow its name. */
+/** Why a module gives no plugin: texts that follow its name. */
 export interface Faults {
-  readonly faults: readonly string[]
+  readonly faults: readonly Fault[]
 }
 
 const LOAD_MS = 30_000
@@ -41,7 +43,7 @@ export async function loadIsolatedCAPlugin(
   const manifest = await describe(module, given, clock, signal)
   if ('faults' in manifest) return manifest
   const { name, options, needs = [], capabilities } = manifest
-  if (!capabilities) return { faults: ['has a plugin without capabilities.'] }
+  if (!capabilities) return { faults: [new Fault('has a plugin without capabilities', FIX_MODULE)] }
   return {
     apiVersion: 1,
     name,
@@ -81,21 +83,24 @@ async function describe(
   try {
     return await withRun({ module, clock, signal, late: 'it was not loaded' }, async (peer, stop) => {
       const described = await peer.call('describe', null, stop)
-      if (described.kind === 'faults')
-        return { faults: described.faults.slice(0, MAX_FAULTS).map(fault => scrub(fault)) }
+      if (described.kind === 'faults') return shownFaults(described.faults)
       const { manifest } = described
       const faults = manifestFaults(module.kind, manifest)
-      if (faults.length > 0) return { faults: faults.slice(0, MAX_FAULTS).map(fault => scrub(fault)) }
+      if (faults.length > 0) return shownFaults(faults)
       const questions = questionsOf(manifest.options, given)
       const answers = questions.length === 0 ? [] : await peer.call('problems', questions, stop)
       const problems = new Map(questions.map((question, index) => [keyOf(question), shownProblem(answers[index])]))
       return { ...manifest, options: withProblems(manifest.options, problems) }
     })
   } catch (error) {
-    return {
-      faults: [`cannot be loaded: ${scrub(toWire(error).message)}. Mend the module, or install a version that works.`],
-    }
+    return { faults: [new Fault(`cannot be loaded: ${scrub(toWire(error).message)}`, FIX_MODULE)] }
   }
+}
+
+/** A thread or process may send any texts. */
+function shownFaults(faults: readonly Fault[]): Faults {
+  const shown = faults.slice(0, MAX_FAULTS)
+  return { faults: shown.map(({ reason, remedy }) => new Fault(scrub(reason), scrub(remedy))) }
 }
 
 /** The plugin's own, in a thread or process again: what it is asked about is known only once its options are. */

@@ -5,21 +5,27 @@ import { ISOLATION_KINDS } from '../../test/isolation-kinds.ts'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
 import { loadCAForm } from '../config/ca-section.ts'
-import type { TreeObject } from '../schema/document.ts'
+import { UNWRITTEN } from '../schema/config-error.ts'
+import { faultText } from '../schema/fault.ts'
+import { Location, nodeOf, type TreeObject } from '../schema/node.ts'
 import { readIsolation } from './isolation.ts'
 
 const ROOT = { uid: 0, gid: 0 }
 
 function refusal(section: TreeObject, agent = ROOT): string {
-  const read = readIsolation(section, 'ca', agent)
-  return 'findings' in read ? read.findings.map(({ path, text }) => `${path}: ${text}`).join() : 'none'
+  const read = readIsolation(locate(section), agent)
+  return 'problems' in read ? read.problems.map(({ path, ...fault }) => `${path}: ${faultText(fault)}`).join() : 'none'
+}
+
+function locate(ca: TreeObject): Location {
+  return new Location(nodeOf({ ca }, UNWRITTEN), ['ca'])
 }
 
 test('a plugin has a thread, unless it is given a process of a user', () => {
-  assert.deepEqual(readIsolation({}, 'ca', ROOT), {})
-  assert.deepEqual(readIsolation({ isolation: 'thread' }, 'ca', { uid: 7, gid: 7 }), {})
+  assert.deepEqual(readIsolation(locate({}), ROOT), {})
+  assert.deepEqual(readIsolation(locate({ isolation: 'thread' }), { uid: 7, gid: 7 }), {})
   const user = { uid: 4_000_000, gid: 4_000_000 }
-  assert.deepEqual(readIsolation({ isolation: 'process', user: user.uid }, 'ca', ROOT), { user })
+  assert.deepEqual(readIsolation(locate({ isolation: 'process', user: user.uid }), ROOT), { user })
 })
 
 test('a process without another user is refused, and so is a user that does nothing', () => {
@@ -46,7 +52,7 @@ test('a section with both keys is read for modules, for members of failover and 
   const bad = { plugin: './acme.mjs', isolation: 'process', user: 'nobody-here' }
   const path = skip ? 'isolation' : 'user'
   const placeOf = () => ({ file: parent })
-  const sections = {
+  const sections: Record<string, TreeObject> = {
     [`ca.${path}`]: bad,
     [`ca.cas[0].${path}`]: { plugin: 'failover', cas: [bad] },
     [`ca.credentials.${path}`]: {
@@ -55,7 +61,7 @@ test('a section with both keys is read for modules, for members of failover and 
     },
   }
   for (const [at, section] of Object.entries(sections)) {
-    const form = await loadCAForm(section, placeOf)
-    assert.deepEqual('findings' in form && form.findings.map(finding => finding.path), [at])
+    const form = await loadCAForm(locate(section), placeOf)
+    assert.deepEqual('problems' in form && form.problems.map(({ path }) => path), [at])
   }
 })

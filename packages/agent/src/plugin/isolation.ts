@@ -2,8 +2,10 @@
 import { readFileSync } from 'node:fs'
 import type { PluginOptions } from '@livery/core'
 import * as v from 'valibot'
-import type { Finding } from '../schema/config-error.ts'
-import { childPath, type Tree, type TreeObject } from '../schema/document.ts'
+import { check } from '../schema/check.ts'
+import type { Problem } from '../schema/config-error.ts'
+import { Fault } from '../schema/fault.ts'
+import { isMap, type Location, plainMap, type Tree } from '../schema/node.ts'
 import { account, oneOf } from '../schema/values.ts'
 import type { PluginUser } from './messages.ts'
 
@@ -18,41 +20,37 @@ export const ISOLATION_KEYS = {
 /** In place of the schema of `user` above, for a number is also allowed. */
 export const USER_SCHEMA = { user: account('/etc/passwd') }
 
-type Isolation = { readonly user?: PluginUser } | { readonly findings: readonly Finding[] }
+type Isolation = { readonly user?: PluginUser } | { readonly problems: readonly Problem[] }
 
 /** What the section at `at` says, or what is wrong with it; without `isolation` the plugin has a thread. */
-export function readIsolation(
-  section: TreeObject,
-  at: string,
-  agent = { uid: process.geteuid?.(), gid: process.getegid?.() },
-): Isolation {
-  const { isolation, user } = section
-  const kind = v.safeParse(v.optional(oneOf(ISOLATIONS), 'thread'), isolation)
-  if (!kind.success) return refused(childPath(at, 'isolation'), kind.issues[0].message)
-  const userPath = childPath(at, 'user')
-  if (kind.output === 'thread')
-    return user === undefined
-      ? {}
-      : refused(userPath, 'a thread has the rights of the agent. Write isolation: process, or remove the key "user".')
-  if (agent.uid !== 0)
-    return refused(
-      childPath(at, 'isolation'),
-      'only root can give a plugin a process of another user, and under its own user it could reach the sockets of the agent. Run the agent as root with user set, or remove the key.',
-    )
-  if (user === undefined)
-    return refused(userPath, 'is missing. Write the name or number of a user that has nothing else on this machine.')
-  return userOf(user, userPath, agent.gid)
+export function readIsolation(at: Location, agent = { uid: process.geteuid?.(), gid: process.getegid?.() }): Isolation {
+  const { isolation, user } = isMap(at.node) ? plainMap(at.node) : {}
+  const [isolationAt, userAt] = [at.child('isolation'), at.child('user')]
+  const kind = check(v.optional(oneOf(ISOLATIONS), 'thread'), isolation)
+  if ('refusals' in kind) return refused(isolationAt, ...kind.refusals.map(({ fault }) => fault))
+  if (kind.output === 'thread') {
+    if (user === undefined) return {}
+    const remedy = 'Write isolation: process, or remove the key "user"'
+    return refused(userAt, new Fault('a thread has the rights of the agent', remedy))
+  }
+  if (agent.uid !== 0) {
+    const reason =
+      'only root can give a plugin a process of another user, and under its own user it could reach the sockets of the agent'
+    return refused(isolationAt, new Fault(reason, 'Run the agent as root with user set, or remove the key'))
+  }
+  const remedy = 'Write the name or number of a user that has nothing else on this machine'
+  return user === undefined ? refused(userAt, new Fault('is missing', remedy)) : userOf(user, userAt, agent.gid)
 }
 
-function userOf(user: Tree, path: string, agentGid: number | undefined): Isolation {
-  const uid = v.safeParse(USER_SCHEMA.user, user)
-  if (!uid.success) return refused(path, uid.issues[0].message)
+function userOf(user: Tree, at: Location, agentGid: number | undefined): Isolation {
+  const uid = check(USER_SCHEMA.user, user)
+  if ('refusals' in uid) return refused(at, ...uid.refusals.map(({ fault }) => fault))
   const gid = primaryGroup(uid.output)
-  const remedy = 'Choose another user, which has nothing else on this machine.'
-  if (uid.output === 0) return refused(path, `${JSON.stringify(user)} is root, the user of the agent. ${remedy}`)
-  if (uid.output > MAX_ID) return refused(path, `${uid.output} is more than ${MAX_ID}. ${remedy}`)
-  if (gid === 0 || gid === agentGid)
-    return refused(path, `${JSON.stringify(user)} is in the group ${gid} of the agent. ${remedy}`)
+  const refuse = (reason: string) =>
+    refused(at, new Fault(reason, 'Choose another user, which has nothing else on this machine'))
+  if (uid.output === 0) return refuse(`${JSON.stringify(user)} is root, the user of the agent`)
+  if (uid.output > MAX_ID) return refuse(`${uid.output} is more than ${MAX_ID}`)
+  if (gid === 0 || gid === agentGid) return refuse(`${JSON.stringify(user)} is in the group ${gid} of the agent`)
   return { user: { uid: uid.output, gid } }
 }
 
@@ -76,6 +74,6 @@ function accounts(): string[][] {
   }
 }
 
-function refused(path: string, text: string): { readonly findings: readonly Finding[] } {
-  return { findings: [{ path, text }] }
+function refused(at: Location, ...faults: readonly Fault[]): { readonly problems: readonly Problem[] } {
+  return { problems: faults.map(fault => at.problem(fault)) }
 }

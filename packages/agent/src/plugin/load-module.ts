@@ -1,6 +1,7 @@
 /** In the thread or process of a plugin: loads its module, and looks at what it exports. */
 import { registerHooks } from 'node:module'
 import type { CAPlugin, CredentialPlugin, PluginKind } from '@livery/core/plugin'
+import { Fault } from '../schema/fault.ts'
 import type { PluginModule } from './messages.ts'
 import { shapeFaults } from './plugin-shape.ts'
 import { resolveModule } from './resolve-module.ts'
@@ -8,8 +9,8 @@ import { toWire } from './wire-error.ts'
 
 export type LoadedModule =
   | { readonly plugin: CAPlugin | CredentialPlugin }
-  /** A sentence each, without the specifier. */
-  | { readonly faults: readonly string[] }
+  /** Without the specifier, which stands before them. */
+  | { readonly faults: readonly Fault[] }
 
 /** Never rejects. */
 export async function loadModule(module: PluginModule): Promise<LoadedModule> {
@@ -25,7 +26,7 @@ export async function loadFrom(kind: PluginKind, href: string): Promise<LoadedMo
     exported = await import(href)
   } catch (error) {
     const reason = toWire(error).message.split('\n', 1)[0]
-    return { faults: [`failed while it was loaded: ${reason}. Mend the module, or install a version that works.`] }
+    return { faults: [new Fault(`failed while it was loaded: ${reason}`, FIX_MODULE)] }
   }
   const plugin = exported['plugin'] ?? exported['default']
   if (plugin === undefined) return { faults: [noExport(Object.keys(exported))] }
@@ -33,9 +34,11 @@ export async function loadFrom(kind: PluginKind, href: string): Promise<LoadedMo
   return faults.length > 0 ? { faults } : { plugin: plugin as CAPlugin | CredentialPlugin }
 }
 
-function noExport(names: readonly string[]): string {
+export const FIX_MODULE = 'Fix the module, or install a version that works'
+
+function noExport(names: readonly string[]): Fault {
   const present = names.length === 0 ? 'nothing' : names.slice(0, 10).join(', ')
-  return `exports no plugin, but ${present}. Export it by the name plugin, or as default.`
+  return new Fault(`exports no plugin, but ${present}`, 'Export it by the name plugin, or as default')
 }
 
 const SHARED = ['@livery/core', '@livery/core/plugin']

@@ -1,8 +1,9 @@
 /** From what the configuration names to a plugin: one that is built in, or a module. */
 import { type CAPlugin, type CredentialPlugin, hideUserinfo } from '@livery/core'
 import type { PluginKind } from '@livery/core/plugin'
-import type { Tree, TreeObject } from '../schema/document.ts'
+import { Fault } from '../schema/fault.ts'
 import { kindOf, nearest } from '../schema/leaf.ts'
+import type { Tree, TreeObject } from '../schema/node.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from './built-in-plugins.ts'
 import { loadIsolatedCAPlugin, loadIsolatedCredentials } from './isolated-plugin.ts'
 import type { PluginModule, PluginUser } from './messages.ts'
@@ -17,9 +18,9 @@ export interface PluginPlace {
   readonly user?: PluginUser
 }
 
-/** Why there is no plugin, a sentence each: `"embeded" is none of …`. */
+/** Why there is no plugin: `"embeded" is none of …`. */
 export interface NoPlugin {
-  readonly faults: readonly string[]
+  readonly faults: readonly Fault[]
 }
 
 interface Kind<Plugin> {
@@ -75,19 +76,19 @@ async function load<Plugin extends object>(
   { file, signal, user }: PluginPlace,
   given: TreeObject,
 ): Promise<Plugin | NoPlugin> {
-  if (name === undefined) return { faults: [`is missing. ${choose}.`] }
+  if (name === undefined) return { faults: [new Fault('is missing', choose)] }
   if (typeof name !== 'string' || name === '')
-    return { faults: [`is ${name === '' ? 'empty' : kindOf(name)}, no name of a ${noun}. ${choose}.`] }
+    return { faults: [new Fault(`is ${name === '' ? 'empty' : kindOf(name)}, no name of a ${noun}`, choose)] }
   const loadBuiltIn = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined
   if (loadBuiltIn) return (await loadBuiltIn()).plugin
   const loaded = await loadModule({ kind, specifier: name, parent: file, ...(user && { user }) }, given, signal)
   if (!('faults' in loaded)) return loaded
   const names = Object.keys(builtIn)
   const near = nearest(name, names)
-  const hint = near === undefined ? '' : ` Did you mean the built-in ${near}?`
+  const hint = near === undefined ? '' : `. Did you mean the built-in ${near}?`
   const isBare = /^[A-Za-z0-9_-]+$/.test(name)
   const start = isBare
     ? `${JSON.stringify(hideUserinfo(name))} is none of the built-in ${names.join(', ')}, and`
     : JSON.stringify(hideUserinfo(name))
-  return { faults: loaded.faults.map(fault => `${start} ${fault}${hint}`) }
+  return { faults: loaded.faults.map(({ reason, remedy }) => new Fault(`${start} ${reason}`, `${remedy}${hint}`)) }
 }

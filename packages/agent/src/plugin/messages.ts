@@ -13,6 +13,7 @@ import type {
   PluginOptions,
   SpiffeId,
 } from '@livery/core/plugin'
+import type { Fault } from '../schema/fault.ts'
 import type { WireError } from './wire-error.ts'
 
 /** Whose rights the process of a plugin has. */
@@ -46,8 +47,8 @@ export interface Manifest {
 
 export type Described =
   | { readonly kind: 'plugin'; readonly manifest: Manifest }
-  /** A sentence each, without the specifier: `is not found …`. */
-  | { readonly kind: 'faults'; readonly faults: readonly string[] }
+  /** Without the specifier, which stands before them: `is not found …`. */
+  | { readonly kind: 'faults'; readonly faults: readonly Fault[] }
 
 /** Asks an option what is wrong with a value. */
 export interface Question {

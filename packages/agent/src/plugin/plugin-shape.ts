@@ -9,27 +9,29 @@ import {
   type PluginOptions,
   pluginFaults,
 } from '@livery/core/plugin'
-import * as v from 'valibot'
-import { isTreeObject } from '../schema/document.ts'
+import { check } from '../schema/check.ts'
+import { Fault, faultFrom } from '../schema/fault.ts'
 import { kindOf } from '../schema/leaf.ts'
+import { isTreeObject } from '../schema/node.ts'
 import { valueSchema } from '../schema/plugin-schema.ts'
 import type { Manifest, Question } from './messages.ts'
 import { toWire } from './wire-error.ts'
 
-/** What is wrong with each field, as sentences that follow the name of the module; empty if nothing is. */
-export function shapeFaults(kind: PluginKind, plugin: unknown): readonly string[] {
-  if (!isTreeObject(plugin)) return [`exports ${kindOf(plugin)} as its plugin. Make it by defineCAPlugin.`]
-  const faults = pluginFaults(kind, plugin)
+/** What is wrong with each field, as texts that follow the name of the module; empty if nothing is. */
+export function shapeFaults(kind: PluginKind, plugin: unknown): readonly Fault[] {
+  if (!isTreeObject(plugin)) return [new Fault(`exports ${kindOf(plugin)} as its plugin`, 'Make it by defineCAPlugin')]
+  const faults = pluginFaults(kind, plugin).map(faultFrom)
   const found = faults.length > 0 ? faults : defaultFaults(plugin['options'])
-  return found.map(fault => `has a plugin that cannot be used: ${fault}`)
+  return found.map(({ reason, remedy }) => new Fault(`has a plugin that cannot be used: ${reason}`, remedy))
 }
 
 /** Defaults that the option itself would refuse. */
-function defaultFaults(options: unknown): readonly string[] {
+function defaultFaults(options: unknown): readonly Fault[] {
   return Object.entries(options as PluginOptions).flatMap(([name, option]) => {
     if (!('default' in option) || option.default === undefined) return []
-    const result = v.safeParse(valueSchema(option), option.default)
-    return result.success ? [] : [`options.${name}.default ${result.issues[0].message}`]
+    const checked = check(valueSchema(option), option.default)
+    if ('output' in checked) return []
+    return checked.refusals.map(({ fault }) => new Fault(`options.${name}.default ${fault.reason}`, fault.remedy))
   })
 }
 
@@ -54,14 +56,14 @@ export function problemOf(options: PluginOptions, { option: path, value }: Quest
     const problem = found?.type === 'string' ? found.problem?.(value) : undefined
     return problem === undefined ? null : String(problem)
   } catch (error) {
-    return `cannot be checked, since the plugin failed: ${toWire(error).message}. Mend the plugin`
+    return `cannot be checked, since the plugin failed: ${toWire(error).message}. Fix the plugin`
   }
 }
 
 /** What a thread or process described: it may be hostile, so its word for the form is not taken. */
-export function manifestFaults(kind: PluginKind, manifest: unknown): readonly string[] {
+export function manifestFaults(kind: PluginKind, manifest: unknown): readonly Fault[] {
   const revived = withFunctions(manifest)
-  if (!isTreeObject(revived)) return ['describes no plugin. Make it by defineCAPlugin.']
+  if (!isTreeObject(revived)) return [new Fault('describes no plugin', 'Make it by defineCAPlugin')]
   const create = () => {}
   return shapeFaults(kind, { ...revived, apiVersion: API_VERSIONS[kind], create, check: undefined })
 }

@@ -4,11 +4,12 @@ import { registerHooks } from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { checkFile, UntrustedPathError } from '@livery/core'
+import { Fault, faultFrom } from '../schema/fault.ts'
 import type { PluginModule } from './messages.ts'
 import { toWire } from './wire-error.ts'
 
-/** The URL of a file without symbolic links, or a sentence without the specifier. */
-export type Resolved = { readonly href: string } | { readonly fault: string }
+/** The URL of a file without symbolic links, or what is wrong with the specifier. */
+export type Resolved = { readonly href: string } | { readonly fault: Fault }
 
 const PLACEHOLDER = 'livery:plugin'
 
@@ -22,20 +23,26 @@ export function resolveModule({ specifier, parent }: PluginModule): Resolved {
   })
   try {
     const href = import.meta.resolve(PLACEHOLDER)
-    if (!href.startsWith('file:')) return { fault: 'is no file. Name a package, or a path such as ./my-ca.mjs.' }
+    if (!href.startsWith('file:'))
+      return { fault: new Fault('is no file', 'Name a package, or a path such as ./my-ca.mjs') }
     const file = fileURLToPath(href)
     const found = statSync(file, { throwIfNoEntry: false })
     if (found?.isFile()) {
       checkFile(file, found, { shared: false })
       return { href }
     }
-    return { fault: `is not found: there is no file ${file}. Correct the path.` }
+    return { fault: new Fault(`is not found: there is no file ${file}`, 'Correct the path') }
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND')
-      return { fault: `is not found from ${folder}. Install it there, or name a file such as ./my-ca.mjs.` }
-    if (error instanceof UntrustedPathError)
-      return { fault: `is not loaded, since others could have written it: ${error.message}` }
-    return { fault: `cannot be found from ${folder}: ${toWire(error).message}. Correct the name.` }
+      return {
+        fault: new Fault(`is not found from ${folder}`, 'Install it there, or name a file such as ./my-ca.mjs'),
+      }
+    if (error instanceof UntrustedPathError) {
+      const { reason, remedy } = faultFrom(error.message)
+      return { fault: new Fault(`is not loaded, since others could have written it: ${reason}`, remedy) }
+    }
+    const reason = `cannot be found from ${folder}: ${toWire(error).message}`
+    return { fault: new Fault(reason, 'Correct the name') }
   } finally {
     hooks.deregister()
   }

@@ -2,6 +2,7 @@
 
 import type { CAPlugin, ConfigOf, CredentialPlugin, PluginOptions } from '@livery/core'
 import type { PluginKind } from '@livery/core/plugin'
+import { faultText } from '../schema/fault.ts'
 import { hostCA } from './host-ca.ts'
 import { hostCredentials } from './host-credentials.ts'
 import type { LoadedModule } from './load-module.ts'
@@ -13,7 +14,7 @@ import { manifestOf, problemOf } from './plugin-shape.ts'
 export function servePlugin(kind: PluginKind, loading: Promise<LoadedModule>, port: Port): void {
   const plugin = async (): Promise<CAPlugin | CredentialPlugin> => {
     const loaded = await loading
-    if ('faults' in loaded) throw new Error(loaded.faults.join(' '))
+    if ('faults' in loaded) throw new Error(loaded.faults.map(faultText).join(' '))
     return loaded.plugin
   }
   const peer: Peer<AgentMethods> = new Peer(port, {

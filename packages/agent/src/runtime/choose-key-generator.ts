@@ -18,7 +18,7 @@ export function chooseKeyGenerator(
   if (reason === undefined || choice === 'webcrypto') return generator
   if (choice === 'native') {
     const origin = { kind: 'environment', variable: 'LIVERY_KEYGEN', text: choice } as const
-    throw new ConfigError([{ origin, path: '', text: `the native key generator is wanted. ${reason}.` }])
+    throw new ConfigError([{ origin, path: '', reason: 'the native key generator is wanted', remedy: reason }])
   }
   warn(`Keys come from WebCrypto, which is slower. ${reason}.`)
   return generator

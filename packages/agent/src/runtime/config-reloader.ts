@@ -7,7 +7,8 @@ import { securityLogger } from '../observe/event-log.ts'
 import type { Logger } from '../observe/logger.ts'
 import type { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
-import { contentDigest, type TreeObject } from '../schema/document.ts'
+import { contentDigest } from '../schema/document.ts'
+import { type ConfigNode, isTreeObject, Location, plain } from '../schema/node.ts'
 import type { LiveChanges, LiveConfig } from './live-config.ts'
 
 export interface ConfigReloaderOptions {
@@ -93,7 +94,7 @@ export class ConfigReloader implements AsyncDisposable {
     const { started, logger } = this.#options
     const before = this.#last
     this.#last = loaded
-    this.#needsRestart = [...changedKeys(fixed(started.tree), fixed(loaded.tree)), ...changes.needsRestart]
+    this.#needsRestart = [...changedKeys(fixed(started.root), fixed(loaded.root)), ...changes.needsRestart]
     const { level } = loaded.config.log
     // Only a change of the file: what was set through the admin endpoint is not undone by another one.
     if (level !== before.config.log.level) {
@@ -133,16 +134,17 @@ export function describeChanges(changes: LiveChanges): string {
 }
 
 /** Without what changes while the agent runs. */
-function fixed({ identities: _, sockets: _sockets, log, ...rest }: TreeObject): TreeObject {
-  const { level: _level, ...fixedLog } = log as TreeObject
+function fixed(root: ConfigNode): object {
+  const tree = plain(root)
+  const { identities: _, sockets: _sockets, log, ...rest } = isTreeObject(tree) ? tree : {}
+  const { level: _level, ...fixedLog } = isTreeObject(log) ? log : {}
   return { ...rest, log: fixedLog }
 }
 
 /** All that the agent holds and serves is of its trust domain. */
-function refuseOtherTrustDomain(started: LoadedConfig, { config, origin }: LoadedConfig): void {
+function refuseOtherTrustDomain(started: LoadedConfig, { config, root }: LoadedConfig): void {
   const { trustDomain } = started.config
   if (config.trustDomain === trustDomain) return
-  const path = 'trustDomain'
-  const text = `${JSON.stringify(config.trustDomain)} cannot replace ${trustDomain} while the agent runs. Restart it.`
-  throw new ConfigError([{ origin: origin(path), path, text }])
+  const reason = `${JSON.stringify(config.trustDomain)} cannot replace ${trustDomain} while the agent runs`
+  throw new ConfigError([new Location(root, ['trustDomain']).problem({ reason, remedy: 'Restart it' })])
 }

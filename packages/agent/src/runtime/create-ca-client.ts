@@ -15,8 +15,9 @@ import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
 import type { PluginCounters } from '../observe/plugin-counters.ts'
-import type { Origin } from '../schema/config-error.ts'
 import { ConfigError } from '../schema/config-error.ts'
+import { faultFrom } from '../schema/fault.ts'
+import { type ConfigNode, Location } from '../schema/node.ts'
 
 /** What a plugin gets of the agent. */
 export interface PluginParts {
@@ -29,7 +30,7 @@ export interface PluginParts {
 /** The part of a configuration that it takes. */
 export interface CAConfig {
   readonly config: Pick<Config, 'ca' | 'trustDomain'>
-  origin(path: string): Origin
+  readonly root: ConfigNode
 }
 
 /**
@@ -37,41 +38,38 @@ export interface CAConfig {
  * is added to `stack`, the client too.
  */
 export async function createCAClient(
-  { config, origin }: CAConfig,
+  { config, root }: CAConfig,
   parts: PluginParts,
   stack: AsyncDisposableStack,
 ): Promise<CAClient> {
   const { ca, trustDomain } = config
-  return await new Maker(trustDomain, origin, parts, stack).client(ca, 'ca')
+  return await new Maker(trustDomain, parts, stack).client(ca, new Location(root, ['ca']))
 }
 
 /** Makes the client of a section, and those of the sections in it. */
 class Maker {
   readonly #trustDomain: string
-  readonly #origin: CAConfig['origin']
   readonly #parts: PluginParts
   readonly #stack: AsyncDisposableStack
 
-  constructor(trustDomain: string, origin: CAConfig['origin'], parts: PluginParts, stack: AsyncDisposableStack) {
+  constructor(trustDomain: string, parts: PluginParts, stack: AsyncDisposableStack) {
     this.#trustDomain = trustDomain
-    this.#origin = origin
     this.#parts = parts
     this.#stack = stack
   }
 
-  /** `at`: where the section stands. */
-  async client(ca: CASection, at: string): Promise<CAClient> {
+  /** `at`: where the section is written. */
+  async client(ca: CASection, at: Location): Promise<CAClient> {
     const context = await this.#context(ca, at)
     try {
       return this.#stack.use(await ca.plugin.create(context, ca.options as ConfigOf<PluginOptions>))
     } catch (error) {
-      if (error instanceof TypeError)
-        throw new ConfigError([{ origin: this.#origin(at), path: at, text: scrub(error) }])
+      if (error instanceof TypeError) throw new ConfigError([at.problem(faultFrom(scrub(error)))])
       throw error
     }
   }
 
-  async #context(ca: CASection, at: string): Promise<CAContext> {
+  async #context(ca: CASection, at: Location): Promise<CAContext> {
     const { clock, logger, counters, vault } = this.#parts
     const log = pluginLog(logger, ca.plugin.name)
     const tls = await connectionOf(ca, log)
@@ -89,12 +87,12 @@ class Maker {
     }
   }
 
-  async #members(sections: readonly CASection[], at: string): Promise<readonly CAMember[]> {
+  async #members(sections: readonly CASection[], at: Location): Promise<readonly CAMember[]> {
     const members: CAMember[] = []
     for (const [index, section] of sections.entries()) {
       const name = describeCA(section)
       const same = members.filter(member => member.name === name).length
-      const client = await this.client(section, `${at}.cas[${index}]`)
+      const client = await this.client(section, at.child('cas', index))
       const { capabilities } = section.plugin
       members.push({ name: same === 0 ? name : `${name} (${index + 1})`, client, capabilities })
     }

@@ -1,5 +1,6 @@
-/** What is wrong with a configuration, where it is written, and what to do about it. */
+/** A configuration that cannot be used: each problem with where it is written and what to do about it. */
 import { isAbsolute, relative } from 'node:path'
+import { type Fault, faultText } from './fault.ts'
 
 /** Where a value comes from. */
 export type Origin =
@@ -8,26 +9,27 @@ export type Origin =
   | { readonly kind: 'file'; readonly file: string; readonly line?: number }
   | { readonly kind: 'default' }
 
-/** One fault: the place, the path of the key (empty: the whole file), and a text with value, reason and remedy. */
-export interface ConfigProblem {
+export const UNWRITTEN: Origin = { kind: 'default' }
+
+/** A fault of the key at `path` (empty: of the whole file). */
+export interface Problem extends Fault {
   readonly origin: Origin
   readonly path: string
-  readonly text: string
 }
 
-/** Every fault that was found in one pass, one line each in the message. The program exits with 78. */
+/** Every problem that was found in one pass, one line per problem in the message. The program exits with 78. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly code = 'invalid-config'
-  readonly problems: readonly ConfigProblem[]
+  readonly problems: readonly Problem[]
 
-  constructor(problems: readonly ConfigProblem[], options: { readonly cause?: unknown } = {}) {
+  constructor(problems: readonly Problem[], options: { readonly cause?: unknown } = {}) {
     super(problems.map(formatProblem).join('\n'), options)
     this.problems = problems
   }
 }
 
-/** As `check-config` and a start that fails tell it: the sentence, then a line a fault. */
+/** The text of `check-config` and of a start that fails: a sentence, then one line per problem. */
 export function describeConfigError({ message }: ConfigError): string {
   return `the configuration cannot be used.\n${message.replace(/^/gm, '  ')}`
 }
@@ -46,18 +48,12 @@ export function formatOrigin(origin: Origin): string {
   }
 }
 
-function formatProblem({ origin, path, text }: ConfigProblem): string {
+function formatProblem({ origin, path, ...fault }: Problem): string {
   const place = origin.kind === 'default' ? 'configuration' : formatOrigin(origin)
-  return path === '' ? `${place}: ${text}` : `${place}: ${path}: ${text}`
+  return [place, ...(path === '' ? [] : [path]), faultText(fault)].join(': ')
 }
 
 function shortPath(file: string): string {
   const short = relative(process.cwd(), file)
   return short.startsWith('..') || isAbsolute(short) ? file : short
-}
-
-/** A fault by the path of its key; the caller knows where that is written. */
-export interface Finding {
-  readonly path: string
-  readonly text: string
 }

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { ConfigError } from './config-error.ts'
-import { contentDigest, isTreeObject, parseConfigDocument, readDocument } from './document.ts'
+import { contentDigest, parseConfigDocument, readDocument } from './document.ts'
+import { type ConfigNode, isTreeObject, Location, type Path, plain } from './node.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-document-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -21,6 +22,11 @@ function messageOf(text: string): string {
   return assert.fail('it was accepted')
 }
 
+function lineOf(root: ConfigNode, ...path: Path): number | undefined {
+  const { origin } = new Location(root, path)
+  return origin.kind === 'file' ? origin.line : undefined
+}
+
 function write(name: string, content: string | Uint8Array): string {
   const file = join(directory, name)
   writeFileSync(file, content)
@@ -28,22 +34,29 @@ function write(name: string, content: string | Uint8Array): string {
 }
 
 test('a document remembers the line of every key and list item', () => {
-  const { value, lines } = parseConfigDocument('a: 1\nb:\n  c: [x,\n    y]\n', 'f')
-  assert.deepEqual(JSON.parse(JSON.stringify(value)), { a: 1, b: { c: ['x', 'y'] } })
+  const root = parseConfigDocument('a: 1\nb:\n  c: [x,\n    y]\n', 'f')
+  assert.deepEqual(JSON.parse(JSON.stringify(plain(root))), { a: 1, b: { c: ['x', 'y'] } })
   assert.deepEqual(
-    ['a', 'b', 'b.c', 'b.c[0]', 'b.c[1]'].map(path => lines.get(path)),
+    [
+      lineOf(root, 'a'),
+      lineOf(root, 'b'),
+      lineOf(root, 'b', 'c'),
+      lineOf(root, 'b', 'c', 0),
+      lineOf(root, 'b', 'c', 1),
+    ],
     [1, 2, 3, 3, 4],
   )
 })
 
 test('JSON is read as well', () => {
-  const { value, lines } = parseConfigDocument('{\n\t"ca": {\n\t\t"plugin": "embedded"\n\t}\n}\n', 'f')
-  assert.deepEqual(JSON.parse(JSON.stringify(value)), { ca: { plugin: 'embedded' } })
-  assert.equal(lines.get('ca.plugin'), 3)
+  const root = parseConfigDocument('{\n\t"ca": {\n\t\t"plugin": "embedded"\n\t}\n}\n', 'f')
+  assert.deepEqual(JSON.parse(JSON.stringify(plain(root))), { ca: { plugin: 'embedded' } })
+  assert.equal(lineOf(root, 'ca', 'plugin'), 3)
 })
 
 test('objects have no prototype', () => {
-  const { value } = parseConfigDocument('a: { b: 1 }', 'f')
+  const root = parseConfigDocument('a: { b: 1 }', 'f')
+  const value = plain(root)
   assert.ok(isTreeObject(value) && isTreeObject(value['a']))
   assert.equal(Object.getPrototypeOf(value), null)
   assert.equal(Object.getPrototypeOf(value['a']), null)
@@ -68,8 +81,8 @@ test('a key that is written twice is refused with its line', () => {
 })
 
 test('aliases work, but not to blow a file up', () => {
-  const { value } = parseConfigDocument('a: &x [1, 2]\nb: *x\n', 'f')
-  assert.deepEqual(JSON.parse(JSON.stringify(value)), { a: [1, 2], b: [1, 2] })
+  const root = parseConfigDocument('a: &x [1, 2]\nb: *x\n', 'f')
+  assert.deepEqual(JSON.parse(JSON.stringify(plain(root))), { a: [1, 2], b: [1, 2] })
   const bomb = ['a0: &a0 [x, x, x, x, x, x, x, x, x, x]']
   for (let level = 1; level < 10; level++) {
     bomb.push(
@@ -82,9 +95,12 @@ test('aliases work, but not to blow a file up', () => {
 })
 
 test('an alias means the last node before it that has its anchor, and one without is refused', () => {
-  const { value } = parseConfigDocument('a: &x { b: &x 1, c: *x }\nd: *x\n', 'f')
-  assert.deepEqual(JSON.parse(JSON.stringify(value)), { a: { b: 1, c: 1 }, d: 1 })
-  assert.equal(messageOf('a:\n  - *x\nb: &x 1\n'), '/x/livery.yaml:2: a[0]: *x names no anchor before it.')
+  const root = parseConfigDocument('a: &x { b: &x 1, c: *x }\nd: *x\n', 'f')
+  assert.deepEqual(JSON.parse(JSON.stringify(plain(root))), { a: { b: 1, c: 1 }, d: 1 })
+  assert.equal(
+    messageOf('a:\n  - *x\nb: &x 1\n'),
+    '/x/livery.yaml:2: a[0]: *x names no anchor before it. Write the anchor first.',
+  )
 })
 
 const REPEATED: Readonly<Record<string, (bytes: number) => string>> = {
@@ -133,22 +149,23 @@ test('a long file is parsed beside the event loop, and is the same', async () =>
   })
   while (!isRead) {
     await new Promise(resolve => setImmediate(resolve))
-    turns++
+    turns += 1
   }
-  const { value, lines } = await reading
+  const { root } = await reading
   assert.ok(turns > 20, `${turns} turns of the event loop`)
+  const value = plain(root)
   assert.ok(isTreeObject(value) && Object.getPrototypeOf(value) === null)
   const inner = value['a']
   assert.ok(isTreeObject(inner) && Object.getPrototypeOf(inner) === null && Array.isArray(inner['b']))
   assert.equal(inner['b'].length, 30_000)
-  assert.equal(lines.get('a.b[29999]'), 1)
+  assert.equal(lineOf(root, 'a', 'b', 29_999), 1)
 })
 
 test('a fault in a long file is reported as in a short one, and an end of the wait ends the thread', async () => {
   const file = write('faulty.yaml', `${'# a comment\n'.repeat(1_000)}a: *x\n`)
   await assert.rejects(readDocument(file), (error: unknown) => {
     assert.ok(error instanceof ConfigError)
-    assert.match(error.message, /faulty\.yaml:1001: a: \*x names no anchor before it\.$/)
+    assert.match(error.message, /faulty\.yaml:1001: a: \*x names no anchor before it\. Write the anchor first\.$/)
     return true
   })
   const reason = new Error('the agent is shutting down')
@@ -160,8 +177,8 @@ test('an alias to its own parent ends in an error, not in a loop', () => {
 })
 
 test('a merge key is a key like any other, and so nothing that Livery knows', () => {
-  const { value } = parseConfigDocument('a: &x { b: 1 }\nc:\n  <<: *x\n', 'f')
-  assert.deepEqual(JSON.parse(JSON.stringify(value)), { a: { b: 1 }, c: { '<<': { b: 1 } } })
+  const root = parseConfigDocument('a: &x { b: 1 }\nc:\n  <<: *x\n', 'f')
+  assert.deepEqual(JSON.parse(JSON.stringify(plain(root))), { a: { b: 1 }, c: { '<<': { b: 1 } } })
 })
 
 test('tabs, open quotes, unknown tags and second documents are named with their line', () => {

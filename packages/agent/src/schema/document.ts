@@ -1,25 +1,16 @@
-/** Reads a configuration file (YAML 1.2, and so JSON) into plain data that knows its lines and has no prototypes. */
+/** Reads a configuration file (YAML 1.2, and so JSON) into nodes that know their lines. */
 import { createHash } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs'
 import { checkFile, UntrustedPathError } from '@livery/core'
 import { type Alias, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
-import { ConfigError } from './config-error.ts'
+import { ConfigError, type Origin, type Problem } from './config-error.ts'
+import { Fault, faultFrom } from './fault.ts'
+import { type ConfigNode, childPath } from './node.ts'
 import { parseOffLoop } from './parse-off-loop.ts'
 
-/** Plain data. Objects have no prototype, so that no key of a file can mean more than its text. */
-export type Tree = null | boolean | number | string | readonly Tree[] | TreeObject
-export interface TreeObject {
-  readonly [key: string]: Tree
-}
-
+/** What a file holds. */
 export interface ConfigDocument {
-  readonly value: Tree
-  /** Line, from 1, by path (`sockets[0].mode`). */
-  readonly lines: ReadonlyMap<string, number>
-}
-
-/** A document with what tells its content from another. */
-export interface ReadConfigDocument extends ConfigDocument {
+  readonly root: ConfigNode
   /** SHA-256 of the file's bytes, hex. */
   readonly digest: string
 }
@@ -38,12 +29,12 @@ const MAX_FAULTS = 20
 const MAX_INLINE_BYTES = 4096
 
 /** Reads and parses `file`; rejects with a {@link ConfigError} that names file and line. */
-export async function readDocument(file: string, signal?: AbortSignal): Promise<ReadConfigDocument> {
+export async function readDocument(file: string, signal?: AbortSignal): Promise<ConfigDocument> {
   const bytes = readBytes(file)
   const text = decode(bytes, file)
-  const document =
+  const root =
     bytes.length <= MAX_INLINE_BYTES ? parseConfigDocument(text, file) : await parseOffLoop(text, file, signal)
-  return { ...document, digest: digestOf(bytes) }
+  return { root, digest: digestOf(bytes) }
 }
 
 /** The digest of what `file` holds now; of a file that cannot be read, one of the reason. */
@@ -60,7 +51,7 @@ function digestOf(content: Uint8Array | string): string {
 }
 
 /** Parses the text of a configuration file in time linear to its length; `file` is its name in errors. */
-export function parseConfigDocument(text: string, file: string): ConfigDocument {
+export function parseConfigDocument(text: string, file: string): ConfigNode {
   const lineCounter = new LineCounter()
   // The library would compare each key with each other, and look for each anchor from the start.
   const document = parseDocument(text, { lineCounter, stringKeys: true, uniqueKeys: false, prettyErrors: false })
@@ -68,53 +59,69 @@ export function parseConfigDocument(text: string, file: string): ConfigDocument 
   const faults = [...document.errors, ...document.warnings].slice(0, MAX_FAULTS)
   if (faults.length > 0) {
     throw new ConfigError(
-      faults.map(fault => ({
-        origin: { kind: 'file', file, line: lineOf(fault.pos[0]) },
-        path: '',
-        text: `cannot be read as YAML: ${describeFault(fault.code, fault.message)}`,
-      })),
+      faults.map(({ code, message, pos }) => problemAt(file, lineOf(pos[0]), '', yamlFault(code, message))),
     )
   }
-  const lines = new Map<string, number>()
+  const originOf = originsOf(file)
   const targets = aliasTargets(document.contents)
   let values = 0
   let pathLength = 0
 
-  const refuse = (path: string, line: number, reason: string): never => {
-    throw new ConfigError([{ origin: { kind: 'file', file, line }, path, text: reason }])
+  const refuse = (path: string, line: number, reason: string, remedy: string): never => {
+    throw new ConfigError([problemAt(file, line, path, new Fault(reason, remedy))])
   }
-  const convert = (node: unknown, path: string, depth: number, line: number): Tree => {
+  const convert = (node: unknown, path: string, depth: number, line: number): ConfigNode => {
     pathLength += path.length
-    if (pathLength > MAX_PATHS) refuse('', line, 'its keys and what is under them are too long. Write shorter keys.')
-    lines.set(path, line)
+    if (pathLength > MAX_PATHS) refuse('', line, 'its keys and what is under them are too long', 'Write shorter keys')
     if (++values > MAX_VALUES)
-      refuse(path, line, `aliases blow it up to over ${MAX_VALUES} values. Write it out, or less.`)
-    if (depth > MAX_DEPTH) refuse(path, line, `is nested deeper than ${MAX_DEPTH} levels. No key needs that.`)
+      refuse(path, line, `aliases blow it up to over ${MAX_VALUES} values`, 'Write it out, or less')
+    if (depth > MAX_DEPTH) refuse(path, line, `is nested deeper than ${MAX_DEPTH} levels`, 'No key needs that')
+    const origin = originOf(line)
     if (isAlias(node)) {
-      const target = targets.get(node) ?? refuse(path, line, `*${shortened(node.source)} names no anchor before it.`)
+      const target =
+        targets.get(node) ??
+        refuse(path, line, `*${shortened(node.source)} names no anchor before it`, 'Write the anchor first')
       return convert(target, path, depth + 1, line)
     }
     if (isSeq(node)) {
-      return node.items.map((item, index) => convert(item, `${path}[${index}]`, depth + 1, lineOf(startOf(item))))
+      const items = node.items.map((item, index) =>
+        convert(item, `${path}[${index}]`, depth + 1, lineOf(startOf(item))),
+      )
+      return { value: items, origin }
     }
     if (isMap(node)) {
-      const object: Record<string, Tree> = Object.create(null)
+      const keys = new Map<string, ConfigNode>()
       for (const { key, value } of node.items) {
         const name = isScalar(key) ? String(key.value) : String(key)
         const keyLine = lineOf(isScalar(key) ? startOf(key) : undefined)
-        if (name.length > MAX_KEY) refuse(path, keyLine, `has a key of ${name.length} characters. No key is so long.`)
+        if (name.length > MAX_KEY) refuse(path, keyLine, `has a key of ${name.length} characters`, 'No key is so long')
         const keyPath = childPath(path, name)
-        if (name in object) refuse('', keyLine, `cannot be read as YAML: ${describeFault('DUPLICATE_KEY', '')}`)
-        if (name in Object.prototype) refuse(keyPath, keyLine, 'unknown key. Remove it.')
-        object[name] = convert(value, keyPath, depth + 1, keyLine)
+        if (keys.has(name)) throw new ConfigError([problemAt(file, keyLine, '', yamlFault('DUPLICATE_KEY', ''))])
+        if (name in Object.prototype) refuse(keyPath, keyLine, 'unknown key', 'Remove it')
+        keys.set(name, convert(value, keyPath, depth + 1, keyLine))
       }
-      return object
+      return { value: keys, origin }
     }
     const value: unknown = isScalar(node) ? node.value : null
-    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value
-    return value === null ? null : refuse(path, line, 'is no string, number or boolean. Quote it.')
+    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return { value, origin }
+    return value === null ? { value, origin } : refuse(path, line, 'is no string, number or boolean', 'Quote it')
   }
-  return { value: convert(document.contents, '', 0, 1), lines }
+  // A key that is missing at the top has no line.
+  return { ...convert(document.contents, '', 0, 1), origin: { kind: 'file', file } }
+}
+
+/** One object per line: those of a long file go from one thread to another. */
+function originsOf(file: string): (line: number) => Origin {
+  const origins = new Map<number, Origin>()
+  return line => {
+    const origin = origins.get(line) ?? { kind: 'file', file, line }
+    origins.set(line, origin)
+    return origin
+  }
+}
+
+function problemAt(file: string, line: number, path: string, { reason, remedy }: Fault): Problem {
+  return { origin: { kind: 'file', file, line }, path, reason, remedy }
 }
 
 /** What each alias stands for: the last node before it that has its anchor. */
@@ -137,32 +144,23 @@ function shortened(text: string): string {
   return text.length > 60 ? `${text.slice(0, 60)}…` : text
 }
 
-/** `rotation` + `ratio` → `rotation.ratio`; keys with odd characters are quoted. */
-export function childPath(parent: string, key: string | number): string {
-  if (typeof key === 'number') return `${parent}[${key}]`
-  const name = /^[\w-]+$/.test(key) ? key : JSON.stringify(key)
-  return parent === '' ? name : `${parent}.${name}`
-}
-
-export function isTreeObject(value: unknown): value is TreeObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function startOf(node: unknown): number | undefined {
   return (node as Node | null)?.range?.[0]
 }
 
-function describeFault(code: string, message: string): string {
-  if (code === 'DUPLICATE_KEY') return 'a key is written twice. Remove one of them.'
-  if (code === 'TAB_AS_INDENT') return 'a line is indented with a tab. Use spaces.'
-  return `${shortened(message.split('\n', 1)[0] ?? '')}. Check indentation, quotes and brackets there.`
+function yamlFault(code: string, message: string): Fault {
+  const start = 'cannot be read as YAML:'
+  if (code === 'DUPLICATE_KEY') return new Fault(`${start} a key is written twice`, 'Remove one of them')
+  if (code === 'TAB_AS_INDENT') return new Fault(`${start} a line is indented with a tab`, 'Use spaces')
+  const reason = shortened(message.split('\n', 1)[0] ?? '')
+  return new Fault(`${start} ${reason}`, 'Check indentation, quotes and brackets there')
 }
 
 function decode(bytes: Uint8Array, file: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (cause) {
-    throw unreadable(file, 'is not UTF-8 text. Save it as UTF-8.', cause)
+    throw unreadable(file, 'is not UTF-8 text', 'Save it as UTF-8', cause)
   }
 }
 
@@ -170,13 +168,11 @@ function readBytes(file: string): Uint8Array {
   const handle = openConfig(file)
   try {
     const status = fstatSync(handle)
-    if (!status.isFile()) throw unreadable(file, 'is not a regular file. Name a YAML or JSON file.')
+    if (!status.isFile()) throw unreadable(file, 'is not a regular file', 'Name a YAML or JSON file')
     checkWriters(file, status)
     if (status.size > MAX_BYTES) {
-      throw unreadable(
-        file,
-        `is ${status.size} bytes, more than the ${MAX_BYTES} allowed. Use a range for many identities.`,
-      )
+      const reason = `is ${status.size} bytes, more than the ${MAX_BYTES} allowed`
+      throw unreadable(file, reason, 'Use a range for many identities')
     }
     const bytes = Buffer.alloc(status.size)
     return bytes.subarray(0, readSync(handle, bytes))
@@ -191,8 +187,8 @@ function openConfig(file: string): number {
     return openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch (cause) {
     const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
-    const reason = missing ? 'does not exist. Check the path.' : `cannot be opened: ${(cause as Error).message}.`
-    throw unreadable(file, reason, cause)
+    if (missing) throw unreadable(file, 'does not exist', 'Check the path', cause)
+    throw unreadable(file, `cannot be opened: ${(cause as Error).message}`, 'Let the agent read it', cause)
   }
 }
 
@@ -202,10 +198,13 @@ function checkWriters(file: string, status: Stats): void {
     checkFile(file, status, { shared: false })
   } catch (error) {
     if (!(error instanceof UntrustedPathError)) throw error
-    throw unreadable(file, `is not used, since others could have written it: ${error.message}`, error)
+    const { reason, remedy } = faultFrom(error.message)
+    throw unreadable(file, `is not used, since others could have written it: ${reason}`, remedy, error)
   }
 }
 
-function unreadable(file: string, text: string, cause?: unknown): ConfigError {
-  return new ConfigError([{ origin: { kind: 'file', file }, path: '', text: `the file ${text}` }], { cause })
+function unreadable(file: string, reason: string, remedy: string, cause?: unknown): ConfigError {
+  return new ConfigError([{ origin: { kind: 'file', file }, path: '', reason: `the file ${reason}`, remedy }], {
+    cause,
+  })
 }

@@ -1,16 +1,7 @@
 /** The building blocks of the schema: values and objects whose faults say the reason and the remedy. */
 import * as v from 'valibot'
-
-/** Why a value does not fit: "is no duration", and what to write instead. */
-export class Fault {
-  readonly reason: string
-  readonly remedy: string
-
-  constructor(reason: string, remedy: string) {
-    this.reason = reason
-    this.remedy = remedy
-  }
-}
+import { Fault } from './fault.ts'
+import { isTreeObject } from './node.ts'
 
 export type Schema<T> = v.GenericSchema<unknown, T>
 
@@ -21,7 +12,7 @@ export function leaf<T>(parse: (input: unknown) => T | Fault): Schema<T> {
     v.rawTransform<unknown, T>(({ dataset, addIssue, NEVER }) => {
       const result = dataset.value === null ? EMPTY : parse(dataset.value)
       if (!(result instanceof Fault)) return result
-      addIssue({ message: faultText(result) })
+      addIssue({ message: faultMessage(result) })
       return NEVER
     }),
   )
@@ -35,44 +26,54 @@ export function text<T>(parse: (input: string) => T | Fault, remedy: string): Sc
 /** An object with these keys and no others; `explainUnknown` may know better why another one is refused. */
 export function object<const Entries extends v.ObjectEntries>(
   entries: Entries,
-  explainUnknown: (key: string) => string | undefined = () => undefined,
+  explainUnknown: (key: string) => Fault | undefined = () => undefined,
 ) {
   const known = Object.keys(entries)
   const schema = v.object(entries, issue => {
-    if (issue.received === 'undefined') return `is missing. Add the key "${String(issue.path?.at(-1)?.key)}".`
-    return `is ${kindOf(issue.input)}, no mapping. Write ${known.slice(0, 3).join(', ')}${known.length > 3 ? ', …' : ''} under it.`
+    if (issue.received === 'undefined')
+      return faultMessage(new Fault('is missing', `Add the key "${String(issue.path?.at(-1)?.key)}"`))
+    const remedy = `Write ${known.slice(0, 3).join(', ')}${known.length > 3 ? ', …' : ''} under it`
+    return faultMessage(new Fault(`is ${kindOf(issue.input)}, no mapping`, remedy))
   })
   // A strict object of the library would report the first unknown key and keep quiet about the others.
-  const refuse = (key: string) => v.never(explainUnknown(key) ?? unknownKeyText(key, known))
+  const refuse = (key: string) => v.never(faultMessage(explainUnknown(key) ?? unknownKey(key, known)))
   return v.lazy((input): typeof schema => {
-    const unknown = isMapping(input) ? Object.keys(input).filter(key => !Object.hasOwn(entries, key)) : []
+    const unknown = isTreeObject(input) ? Object.keys(input).filter(key => !Object.hasOwn(entries, key)) : []
     if (unknown.length === 0) return schema
     return { ...schema, entries: { ...entries, ...Object.fromEntries(unknown.map(key => [key, refuse(key)])) } }
   })
 }
 
-function isMapping(input: unknown): input is object {
-  return typeof input === 'object' && input !== null && !Array.isArray(input)
-}
-
 /** A list of `item`. */
 export function list<T>(item: Schema<T>): Schema<T[]> {
-  return v.array(item, issue => `is ${kindOf(issue.input)}, no list. Write "- " before each entry, or [ ] around them.`)
+  const remedy = 'Write "- " before each entry, or [ ] around them'
+  return v.array(item, issue => faultMessage(new Fault(`is ${kindOf(issue.input)}, no list`, remedy)))
 }
 
-/** Names and their `value`; `text` says what is wrong with something else. */
-export function record<T>(value: Schema<T>, text: (input: unknown) => string): Schema<Readonly<Record<string, T>>> {
+/** Names and their `value`; `refuse` says what is wrong with something else. */
+export function record<T>(value: Schema<T>, refuse: (input: unknown) => Fault): Schema<Readonly<Record<string, T>>> {
   // To valibot a list is a record too.
-  return v.lazy(input =>
-    Array.isArray(input) ? v.never(text(input)) : v.record(v.string(), value, text(input)),
-  ) as Schema<Readonly<Record<string, T>>>
+  return v.lazy(input => {
+    const message = faultMessage(refuse(input))
+    return Array.isArray(input) ? v.never(message) : v.record(v.string(), value, message)
+  }) as Schema<Readonly<Record<string, T>>>
 }
 
-/** `is unknown. Did you mean "ratio"? …` */
-export function unknownKeyText(key: string, known: readonly string[]): string {
+function unknownKey(key: string, known: readonly string[]): Fault {
   const near = nearest(key, known)
   const hint = near === undefined ? 'Remove it.' : `Did you mean "${near}"?`
-  return `unknown key. ${hint} Known here: ${known.join(', ')}.`
+  return new Fault('unknown key', `${hint} Known here: ${known.join(', ')}`)
+}
+
+/** The library's issues carry one text. */
+export function faultMessage({ reason, remedy }: Fault): string {
+  return JSON.stringify([reason, remedy])
+}
+
+/** The fault that a schema of this file put into an issue. */
+export function messageFault(message: string): Fault {
+  const [reason, remedy]: [string, string] = JSON.parse(message)
+  return new Fault(reason, remedy)
 }
 
 /** Longer texts are no slips of the pen, and the comparison takes time with their length. */
@@ -98,10 +99,6 @@ export function kindOf(input: unknown): string {
 }
 
 const EMPTY = new Fault('has no value', 'Write one after the colon, or remove the line')
-
-function faultText(fault: Fault): string {
-  return `${fault.reason}. ${fault.remedy}${fault.remedy.endsWith('?') ? '' : '.'}`
-}
 
 /** Levenshtein's, with one row. */
 function editDistance(a: string, b: string): number {

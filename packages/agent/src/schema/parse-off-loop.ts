@@ -2,8 +2,8 @@
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { ConfigError, type ConfigProblem } from './config-error.ts'
-import type { ConfigDocument, Tree } from './document.ts'
+import { ConfigError, type Problem } from './config-error.ts'
+import type { ConfigNode } from './node.ts'
 
 /** What the thread is started with. */
 export interface ParseRequest {
@@ -12,7 +12,7 @@ export interface ParseRequest {
 }
 
 /** What it answers. */
-export type ParseResult = { readonly document: ConfigDocument } | { readonly problems: readonly ConfigProblem[] }
+export type ParseResult = { readonly root: ConfigNode } | { readonly problems: readonly Problem[] }
 
 /** The longest file allowed takes a third of it on a slow machine. */
 const DEADLINE_MS = 30_000
@@ -20,7 +20,7 @@ const DEADLINE_MS = 30_000
 const MAX_HEAP = 512
 
 /** As `parseConfigDocument`, but rejects with a {@link ConfigError}, also for a text that takes too much time or memory. */
-export async function parseOffLoop(text: string, file: string, signal?: AbortSignal): Promise<ConfigDocument> {
+export async function parseOffLoop(text: string, file: string, signal?: AbortSignal): Promise<ConfigNode> {
   // The name of this file says whether it runs from source or from dist.
   const entry = new URL(`./parse-thread${extname(import.meta.url)}`, import.meta.url)
   const workerData: ParseRequest = { text, file }
@@ -32,13 +32,13 @@ export async function parseOffLoop(text: string, file: string, signal?: AbortSig
     })
     if (!result) throw new TypeError('the thread posted nothing')
     if ('problems' in result) throw new ConfigError(result.problems)
-    const { value, lines } = result.document
-    return { value: withoutPrototypes(value), lines }
+    return result.root
   } catch (error) {
     const reason = deadline.aborted ? `takes longer than ${DEADLINE_MS / 1000} s to parse` : memoryFault(error)
     if (reason === undefined) throw error
     const origin = { kind: 'file', file } as const
-    throw new ConfigError([{ origin, path: '', text: `the file ${reason}. Use a range for many identities.` }])
+    const remedy = 'Use a range for many identities'
+    throw new ConfigError([{ origin, path: '', reason: `the file ${reason}`, remedy }])
   } finally {
     void worker.terminate()
   }
@@ -47,13 +47,4 @@ export async function parseOffLoop(text: string, file: string, signal?: AbortSig
 function memoryFault(error: unknown): string | undefined {
   const isMemory = error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
   return isMemory ? `takes more than ${MAX_HEAP} MiB of memory to parse` : undefined
-}
-
-/** A message between threads has them again. */
-function withoutPrototypes(value: Tree): Tree {
-  if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map(withoutPrototypes)
-  const object: Record<string, Tree> = Object.create(null)
-  for (const [key, child] of Object.entries(value)) object[key] = withoutPrototypes(child)
-  return object
 }

@@ -10,7 +10,7 @@ parentPort.postMessage(parse())
 
 function parse(): ParseResult {
   try {
-    return { document: parseConfigDocument(text, file) }
+    return { root: parseConfigDocument(text, file) }
   } catch (error) {
     if (error instanceof ConfigError) return { problems: error.problems }
     throw error

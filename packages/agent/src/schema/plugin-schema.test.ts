@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { PluginOptions } from '@livery/core'
-import * as v from 'valibot'
-import type { Tree } from './document.ts'
-import { isSecretPath, optionsSchema, pathsOf, withOptionDefaults } from './plugin-schema.ts'
+import { check, checkNode } from './check.ts'
+import { UNWRITTEN } from './config-error.ts'
+import { faultText } from './fault.ts'
+import { Location, nodeOf, plain, type Tree } from './node.ts'
+import { changeOptions, fillDefault, markSecret, optionsSchema } from './plugin-schema.ts'
 
 const OPTIONS: PluginOptions = {
   name: { type: 'string', required: true, problem: text => (text === 'bad' ? 'is bad' : undefined), description: '' },
@@ -28,12 +30,10 @@ const OPTIONS: PluginOptions = {
 }
 
 function parse(given: Tree): unknown {
-  const result = v.safeParse(
-    optionsSchema(OPTIONS),
-    withOptionDefaults(OPTIONS, given, 'ca', () => {}),
-  )
-  if (result.success) return result.output
-  return result.issues.map(issue => `${issue.path?.map(({ key }) => String(key)).join('.')}: ${issue.message}`)
+  const filled = changeOptions(OPTIONS, nodeOf(given, UNWRITTEN), fillDefault)
+  const checked = check(optionsSchema(OPTIONS), plain(filled))
+  if ('output' in checked) return checked.output
+  return checked.refusals.map(({ path, fault }) => `${path.join('.')}: ${faultText(fault)}`)
 }
 
 test('a plugin gets its values with the defaults, durations in milliseconds, and nothing for what is left out', () => {
@@ -80,7 +80,10 @@ const REFUSALS: readonly [Tree, string][] = [
   [{ name: 'x', size: 10 }, 'size: is no number from 1 to 9. Write digits only, without quotes.'],
   [{ name: 'x', level: 'high' }, 'level: is no number. Write digits only, without quotes.'],
   [{ name: 'x', names: 'a' }, 'names: is a string, no list. Write "- " before each entry, or [ ] around them.'],
-  [{ name: 'x', labels: ['a'] }, 'labels: is a list, no mapping of names to values.'],
+  [
+    { name: 'x', labels: ['a'] },
+    'labels: is a list, no mapping of names to values. Write one name and its value per line.',
+  ],
   [{ name: 'x', inner: { kay: 'x' } }, 'inner.kay: unknown key. Did you mean "key"? Known here: key.'],
   [{ name: 'x', many: [{}] }, 'many.0.at: is missing. Add the key "at".'],
   [{ name: 'x', many: [{ at: 1 }] }, 'many.0.at: is a number, no string. Write a path.'],
@@ -90,12 +93,41 @@ for (const [given, says] of REFUSALS)
     assert.deepEqual(parse(given), [says])
   })
 
-test('paths and secrets are found at every depth', () => {
-  const paths = pathsOf(OPTIONS, 'ca', option => option.type === 'path')
-  assert.deepEqual(paths, ['ca.folder', 'ca.inner.key', 'ca.many[].at'])
-  const secrets = new Set(['ca.labels', 'ca.many[].pin'])
-  for (const shown of ['ca.label', 'ca.labels2', 'ca.inner', 'ca.many[0].at'])
-    assert.ok(!isSecretPath(secrets, shown), shown)
-  for (const hidden of ['ca.labels', 'ca.labels.x', 'ca.labels."a b"', 'ca.many', 'ca.many[1]', 'ca.many[1].pin'])
-    assert.ok(isSecretPath(secrets, hidden), hidden)
+test('paths are found at every depth', () => {
+  const given = { folder: 'f', mode: 'm', inner: { key: 'k' }, many: [{ at: 'a', ttl: '1s' }, 'no mapping'] }
+  const marked = changeOptions(OPTIONS, nodeOf(given, UNWRITTEN), (option, value) =>
+    option.type === 'path' && value ? { ...value, value: `/${value.value}` } : value,
+  )
+  assert.deepEqual(JSON.parse(JSON.stringify(plain(marked))), {
+    ...given,
+    folder: '/f',
+    inner: { key: '/k' },
+    many: [{ at: '/a', ttl: '1s' }, 'no mapping'],
+  })
+})
+
+test('a secret is hidden at every depth, and so is what stands in its place', () => {
+  const options: PluginOptions = {
+    labels: { type: 'map', secret: true, description: '' },
+    one: { type: 'object', options: { pin: { type: 'string', secret: true, description: '' } }, description: '' },
+    many: { type: 'objects', options: { pin: { type: 'string', secret: true, description: '' } }, description: '' },
+    open: { type: 'object', options: { at: { type: 'string', description: '' } }, description: '' },
+  }
+  const hidden = (given: Tree): string => {
+    const faults = checkNode(
+      optionsSchema(options),
+      new Location(changeOptions(options, nodeOf(given, UNWRITTEN), markSecret)),
+    )
+    return 'refusals' in faults ? faults.refusals.map(({ path, reason }) => `${path}: ${reason}`).join() : 'accepted'
+  }
+  assert.equal(hidden({ labels: 'a b' }), 'labels: is a string, no mapping of names to values')
+  assert.equal(hidden({ labels: { x: ['s3cret'] } }), 'labels.x: is a list, no string')
+  assert.equal(hidden({ one: 's3cret' }), 'one: is a string, no mapping')
+  assert.equal(hidden({ one: { pin: 1 } }), 'one.pin: is a number, no string')
+  assert.equal(hidden({ many: { pin: 's3cret' } }), 'many: is a mapping, no list')
+  assert.equal(
+    hidden({ many: ['s3cret', { pin: 2 }] }),
+    'many[0]: is a string, no mapping,many[1].pin: is a number, no string',
+  )
+  assert.equal(hidden({ open: 'shown' }), 'open: "shown" is a string, no mapping')
 })

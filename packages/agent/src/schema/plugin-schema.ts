@@ -1,8 +1,10 @@
 /** What the table of a plugin's options is to the configuration: a schema, defaults, and which keys are paths or secret. */
 import type { PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
-import { childPath, isTreeObject, type Tree } from './document.ts'
-import { Fault, kindOf, leaf, list, object, record, type Schema, text } from './leaf.ts'
+import { UNWRITTEN } from './config-error.ts'
+import { Fault, faultFrom } from './fault.ts'
+import { kindOf, leaf, list, object, record, type Schema, text } from './leaf.ts'
+import { type ConfigNode, isList, isMap, nodeOf } from './node.ts'
 import { duration, flag, nonEmpty, oneOf, path } from './values.ts'
 
 /**
@@ -11,7 +13,7 @@ import { duration, flag, nonEmpty, oneOf, path } from './values.ts'
  */
 export function optionsSchema(
   options: PluginOptions,
-  explainUnknown?: (key: string) => string | undefined,
+  explainUnknown?: (key: string) => Fault | undefined,
   others: Readonly<Record<string, Schema<unknown>>> = {},
 ): Schema<Readonly<Record<string, unknown>>> {
   const entries = Object.entries(options).map(([name, option]) => {
@@ -45,15 +47,18 @@ export function valueSchema(option: PluginOption): Schema<unknown> {
   }
 }
 
-const mapOf = record(nonEmpty, input => `is ${kindOf(input)}, no mapping of names to values.`)
+const mapOf = record(
+  nonEmpty,
+  input => new Fault(`is ${kindOf(input)}, no mapping of names to values`, 'Write one name and its value per line'),
+)
 
 function textOf({ problem, secret }: Extract<PluginOption, { type: 'string' }>): Schema<string> {
   return text(input => {
     if (input === '') return new Fault('is empty', 'Write a value, or remove the line')
     const found = problem?.(input)
     if (found === undefined) return input
-    const [reason = '', ...remedy] = (secret ? found.replaceAll(input, '***') : found).split('. ')
-    return new Fault(reason, remedy.join('. ') || 'Correct it')
+    const { reason, remedy } = faultFrom(secret ? found.replaceAll(input, '***') : found)
+    return new Fault(reason, remedy || 'Correct it')
   }, 'Quote it')
 }
 
@@ -67,54 +72,54 @@ function numberWithin({ min, max }: { readonly min?: number; readonly max?: numb
   })
 }
 
-/** `given` with the defaults of what it leaves out; `note` hears the path of each. A mapping that is left out stays so. */
-export function withOptionDefaults(
-  options: PluginOptions,
-  given: Tree,
-  at: string,
-  note: (path: string) => void,
-): Tree {
-  if (!isTreeObject(given)) return given
-  const filled: Record<string, Tree> = Object.assign(Object.create(null), given)
+/** What becomes of the value of an option; `undefined` where there is none. */
+export type OptionChange = (option: PluginOption, value: ConfigNode | undefined) => ConfigNode | undefined
+
+/** `node` with what `change` makes of each option, also of those in mappings and in lists of mappings. */
+export function changeOptions(options: PluginOptions, node: ConfigNode, change: OptionChange): ConfigNode {
+  if (!isMap(node)) return node
+  const values = new Map(node.value)
   for (const [name, option] of Object.entries(options)) {
-    const keyAt = childPath(at, name)
-    const value = filled[name]
-    if (value === undefined) {
-      if (!('default' in option) || option.default === undefined) continue
-      filled[name] = option.default
-      note(keyAt)
-    } else if (option.type === 'object') filled[name] = withOptionDefaults(option.options, value, keyAt, note)
-    else if (option.type === 'objects' && Array.isArray(value)) {
-      const each = (item: Tree, index: number) =>
-        withOptionDefaults(option.options, item, childPath(keyAt, index), note)
-      filled[name] = value.map(each)
-    }
+    const value = change(option, values.get(name))
+    if (value) values.set(name, changeWithin(option, value, change))
   }
-  return filled
+  return { ...node, value: values }
 }
 
-/** The paths of the keys that `is` picks, each element of a list written as `[]`: `ca.upstreams[].rootCert`. */
-export function pathsOf(options: PluginOptions, at: string, is: (option: PluginOption) => boolean): string[] {
-  return Object.entries(options).flatMap(([name, option]) => {
-    const path = childPath(at, name)
-    const own = is(option) ? [path] : []
-    if (option.type === 'object') return [...own, ...pathsOf(option.options, path, is)]
-    if (option.type === 'objects') return [...own, ...pathsOf(option.options, `${path}[]`, is)]
-    return own
-  })
+function changeWithin(option: PluginOption, node: ConfigNode, change: OptionChange): ConfigNode {
+  if (option.type === 'object') return changeOptions(option.options, node, change)
+  if (option.type !== 'objects' || !isList(node)) return node
+  return { ...node, value: node.value.map(item => changeOptions(option.options, item, change)) }
 }
 
-/** Whether a value at `path` shows a secret: it is one, lies in one, or has one in it. All `secrets` lie under `at`. */
-export function isSecretPath(secrets: ReadonlySet<string>, path: string, at = ''): boolean {
-  const place = placeIn(at, path)
-  return [...secrets].some(secret => isWithin(place, secret) || isWithin(secret, place))
+/** The default of an option that is left out. A mapping that is left out stays so. */
+export const fillDefault: OptionChange = (option, value) => {
+  if (value || !('default' in option) || option.default === undefined) return value
+  return nodeOf(option.default, UNWRITTEN)
 }
 
-/** `path` with each index as `[]`, but for those in `at`. */
-export function placeIn(at: string, path: string): string {
-  return path.startsWith(at) ? at + path.slice(at.length).replace(/\[\d+\]/g, '[]') : path
+/** Marks what is secret, and what stands where a mapping with a secret belongs: it may have been meant for the secret. */
+export const markSecret: OptionChange = (option, value) => {
+  if (!value) return undefined
+  if ('secret' in option && option.secret) return hidden(value)
+  if (option.type === 'object') return isMap(value) || !hasSecret(option.options) ? value : hidden(value)
+  if (option.type !== 'objects' || !hasSecret(option.options)) return value
+  if (!isList(value)) return hidden(value)
+  return { ...value, value: value.value.map(item => (isMap(item) ? item : hidden(item))) }
 }
 
-function isWithin(inner: string, outer: string): boolean {
-  return inner === outer || inner.startsWith(`${outer}.`) || inner.startsWith(`${outer}[`)
+function hasSecret(options: PluginOptions): boolean {
+  return Object.values(options).some(option =>
+    option.type === 'object' || option.type === 'objects'
+      ? hasSecret(option.options)
+      : 'secret' in option && option.secret === true,
+  )
+}
+
+function hidden(node: ConfigNode): ConfigNode {
+  const secret = true as const
+  if (isList(node)) return { ...node, secret, value: node.value.map(hidden) }
+  if (isMap(node))
+    return { ...node, secret, value: new Map([...node.value].map(([key, child]) => [key, hidden(child)])) }
+  return { ...node, secret }
 }

@@ -11,7 +11,8 @@ import {
   trustDomainProblem,
 } from '@livery/core'
 import { parseDuration } from './duration.ts'
-import { Fault, kindOf, leaf, nearest, type Schema, text } from './leaf.ts'
+import { Fault } from './fault.ts'
+import { kindOf, leaf, nearest, type Schema, text } from './leaf.ts'
 
 /** A TCP address to listen on or to ask. */
 export interface HostPort {

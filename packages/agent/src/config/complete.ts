@@ -1,0 +1,70 @@
+/** Fills in what nobody has written, and makes paths absolute. */
+import { dirname, resolve } from 'node:path'
+import { TLS_KEYS } from '../schema/common-ca-keys.ts'
+import { UNWRITTEN } from '../schema/config-error.ts'
+import { type ConfigNode, changeAt, isList, isMap, nodeOf, overlay, type TreeObject, withKey } from '../schema/node.ts'
+import { changeOptions, fillDefault, markSecret, type OptionChange } from '../schema/plugin-schema.ts'
+import { UNIX_PREFIX } from '../schema/values.ts'
+import type { CAForm } from './ca-section.ts'
+import { defaults, OWN_SOCKET_DEFAULTS, SOCKET_DEFAULTS } from './defaults.ts'
+import type { ConfigSources } from './layers.ts'
+
+/** `*` is each entry of a list. Those of `ca` are known to its plugin. */
+const PATHS = [
+  ['admin', 'tokenFile'],
+  ['identities', '*', 'socket'],
+  ['identities', '*', 'socket', 'path'],
+  ['identities', '*', 'tokenFile'],
+  ['sharedFolders', '*'],
+  ['sockets', '*', 'path'],
+  ['store', 'bootstrap'],
+  ['store', 'directory'],
+]
+
+/** All keys but those of the section `ca`. */
+export function completeSettings(written: ConfigNode, { workingDirectory, terminal }: ConfigSources): ConfigNode {
+  const filled = overlay(nodeOf(defaults({ terminal }), UNWRITTEN), written)
+  const withShared = changeAt(filled, ['sockets', '*'], mapping(SOCKET_DEFAULTS))
+  const withOwn = changeAt(withShared, ['identities', '*', 'socket'], mapping(OWN_SOCKET_DEFAULTS))
+  const withAdmin = changeAt(withOwn, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
+  return PATHS.reduce((node, path) => changeAt(node, path, value => absolute(value, workingDirectory)), withAdmin)
+}
+
+function mapping(lower: TreeObject): (node: ConfigNode) => ConfigNode {
+  const below = nodeOf(lower, UNWRITTEN)
+  return node => (isMap(node) ? overlay(below, node) : node)
+}
+
+/** The section `ca` by the keys of its plugins, with its secrets marked. */
+export function completeSection(form: CAForm, section: ConfigNode, workingDirectory: string): ConfigNode {
+  const makeAbsolute: OptionChange = (option, value) => {
+    if (!value || option.type !== 'path' || (option === TLS_KEYS.rootCert && isNoFile(value))) return value
+    return absolute(value, workingDirectory)
+  }
+  const filled = changeOptions(form.keys, section, fillDefault)
+  const marked = changeOptions(form.secretKeys, changeOptions(form.keys, filled, makeAbsolute), markSecret)
+  const cas = isMap(marked) ? marked.value.get('cas') : undefined
+  if (!isMap(marked) || !isList(cas) || form.members.length === 0) return marked
+  const members = form.members.map((member, index) => {
+    return completeSection(member, cas.value[index] ?? { value: null, origin: cas.origin }, workingDirectory)
+  })
+  return withKey(marked, 'cas', { ...cas, value: members })
+}
+
+/** Paths of the file start at the file, those of flags and variables at the working directory. */
+function absolute(node: ConfigNode, workingDirectory: string): ConfigNode {
+  const { value, origin } = node
+  if (typeof value !== 'string' || value === '') return node
+  return { ...node, value: resolve(origin.kind === 'file' ? dirname(origin.file) : workingDirectory, value) }
+}
+
+function absoluteAddress(node: ConfigNode, workingDirectory: string): ConfigNode {
+  const { value } = node
+  if (typeof value !== 'string' || !value.startsWith(UNIX_PREFIX) || value === UNIX_PREFIX) return node
+  const path = absolute({ ...node, value: value.slice(UNIX_PREFIX.length) }, workingDirectory)
+  return { ...node, value: `${UNIX_PREFIX}${path.value}` }
+}
+
+function isNoFile({ value }: ConfigNode): boolean {
+  return value === 'system' || (typeof value === 'string' && value.startsWith('-----BEGIN '))
+}

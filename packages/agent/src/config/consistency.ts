@@ -1,0 +1,100 @@
+/** What no single value can fail: settings that do not go together, and a configuration that would serve nothing. */
+import { MAX_PATH_BYTES } from '@livery/sds-server/defaults'
+import type { Problem } from '../schema/config-error.ts'
+import { Fault } from '../schema/fault.ts'
+import type { Location } from '../schema/node.ts'
+import type { ConfiguredIdentity, ExpandedIdentities, NamedSocket } from './identities.ts'
+import type { Settings } from './schema.ts'
+
+/** `at` is the root. */
+export function checkTogether(
+  settings: Settings,
+  { identities, sockets }: ExpandedIdentities,
+  at: Location,
+): readonly Problem[] {
+  return [
+    ...checkCeiling(identities, settings, at),
+    ...checkSocketPaths(settings, sockets, at),
+    ...checkServed(settings, sockets, at),
+    ...checkPairs(settings, at),
+  ]
+}
+
+function checkCeiling(
+  identities: readonly ConfiguredIdentity[],
+  { maxIdentities }: Settings,
+  at: Location,
+): readonly Problem[] {
+  const count = identities.length
+  if (count <= maxIdentities) return []
+  const reason = `${maxIdentities} is fewer than the ${count} under identities`
+  return [at.child('maxIdentities').problem(new Fault(reason, `Write ${count} or more, at about 12 KB of memory each`))]
+}
+
+function checkSocketPaths(
+  { admin, sockets }: Settings,
+  ownSockets: readonly NamedSocket[],
+  at: Location,
+): readonly Problem[] {
+  const { address } = admin
+  const all: readonly NamedSocket[] = [
+    ...('path' in address ? [{ socket: address.path, key: at.child('admin', 'address') }] : []),
+    ...sockets.map(({ path }, index) => ({ socket: path, key: at.child('sockets', index, 'path') })),
+    ...ownSockets,
+  ]
+  const seen = new Set<string>()
+  // One problem per key: a range has one socket per identity.
+  const problems = new Map<string, Problem>()
+  const refuse = (key: Location, reason: string, remedy: string): void => {
+    const problem = key.problem(new Fault(reason, remedy))
+    if (!problems.has(problem.path)) problems.set(problem.path, problem)
+  }
+  for (const { socket, key } of all) {
+    const bytes = Buffer.byteLength(socket)
+    const tooLong = `${socket} is ${bytes} bytes long, and the kernel allows ${MAX_PATH_BYTES}`
+    if (bytes > MAX_PATH_BYTES) refuse(key, tooLong, 'Choose a shorter path')
+    if (seen.has(socket)) refuse(key, `${socket} is the path of another socket too`, 'Give each its own')
+    seen.add(socket)
+  }
+  return [...problems.values()]
+}
+
+function checkServed(
+  { sockets, identities }: Settings,
+  ownSockets: readonly NamedSocket[],
+  at: Location,
+): readonly Problem[] {
+  const hasSocket = sockets.length > 0 || ownSockets.length > 0
+  const hasIdentity = identities.length > 0 || sockets.some(({ onDemand }) => onDemand)
+  const noSocket = new Fault(
+    'nothing would be served: there is no socket',
+    'Add one under sockets, or give an identity its own',
+  )
+  const noIdentity = new Fault('nothing would be served: there is no identity', 'Add one')
+  return [
+    ...(hasSocket ? [] : [at.child('sockets').problem(noSocket)]),
+    ...(hasIdentity ? [] : [at.child('identities').problem(noIdentity)]),
+  ]
+}
+
+function checkPairs({ retry, rotation, names, admin }: Settings, at: Location): readonly Problem[] {
+  const problems: Problem[] = []
+  for (const key of ['mode', 'owner', 'group'] as const) {
+    if ('path' in admin.address || admin[key] === undefined) continue
+    problems.push(
+      at.child('admin', key).problem(new Fault('is for a UNIX socket', 'Write address: unix:/path, or remove it')),
+    )
+  }
+  if (names.default === names.root)
+    problems.push(at.child('names', 'root').problem(new Fault('is the same as names.default', 'Choose another')))
+  if (retry.min > retry.max)
+    problems.push(at.child('retry', 'min').problem(new Fault('is longer than retry.max', 'Swap them')))
+  const { ratio, jitter } = rotation
+  if (ratio - jitter <= 0 || ratio + jitter >= 1) {
+    const remedy = 'Keep ratio - jitter over 0 and ratio + jitter under 1'
+    problems.push(
+      at.child('rotation', 'ratio').problem(new Fault(`${ratio} ± jitter ${jitter} leaves the lifetime`, remedy)),
+    )
+  }
+  return problems
+}
