@@ -7,7 +7,7 @@ import { type BenchOptions, type ConformanceSetup, withBench } from './kit/bench
 import type { Bench, BenchCase } from './kit/conformance-case.ts'
 import { issueWell } from './kit/expectations.ts'
 import { CA_SWITCHES, type CASwitch } from './kit/fake-ca-fault.ts'
-import { OpenedResources } from './kit/opened-resources.ts'
+import { noteOpened } from './kit/opened-resources.ts'
 import { endIfStalled } from './kit/stall-watch.ts'
 
 /**
@@ -89,8 +89,7 @@ function expectShape(plugin: object): void {
 
 /** What a case leaves open fails the group `handles`. It keeps no other case from ending. */
 async function runCase(options: BenchOptions, run: (on: Bench) => Promise<void>): Promise<void> {
-  using opened = new OpenedResources()
-  await withBench(options, opened, run)
+  await noteOpened(opened => withBench(options, opened, run))
 }
 
 function reasonToSkip(

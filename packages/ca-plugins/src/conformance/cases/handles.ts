@@ -1,8 +1,9 @@
 /** What is open in this process: a client leaves nothing behind. */
 import { type BenchOptions, withBench } from '../kit/bench.ts'
+import type { Bench } from '../kit/conformance-case.ts'
 import { issue } from '../kit/expectations.ts'
 import { expectNone } from '../kit/in-time.ts'
-import { describe, type Opened, OpenedResources, openFiles } from '../kit/opened-resources.ts'
+import { describe, noteOpened, type Opened, openFiles } from '../kit/opened-resources.ts'
 
 /** They come and go with every turn of the event loop. */
 const TRANSIENT = new Set([
@@ -35,23 +36,24 @@ export function leftOpen(before: ReadonlyMap<string, number>): readonly string[]
 /** Each client is used, and closed with its server, before what is open is counted. */
 export async function leaveNothingOpen(options: BenchOptions): Promise<void> {
   // Once before it counts: what a library opens for good at first use is not a leak.
-  using first = new OpenedResources()
-  await withBench(options, first, async on => void (await issue(on)))
+  await noteOpened(opened => withBench(options, opened, async on => void (await issue(on))))
   const before = openResources()
   const filesBefore = openFiles()
-  using opened = new OpenedResources()
-  for (let client = 0; client < CLIENTS; client++)
-    await withBench(options, opened, async on => {
-      await issue(on)
-      await issue(on)
-      on.client.subscribe?.(() => {})
-    })
-  const left = () => [
-    ...leftOpen(before).map(kind => `${kind}, which keeps the process alive`),
-    ...leaks(opened.open()),
-    ...leakedFiles(filesBefore),
-  ]
-  await expectNone(left, Math.min(options.patienceMs, LONGEST_END_MS), `open after ${CLIENTS} clients were closed`)
+  await noteOpened(async opened => {
+    for (let client = 0; client < CLIENTS; client++) await withBench(options, opened, useClient)
+    const left = () => [
+      ...leftOpen(before).map(kind => `${kind}, which keeps the process alive`),
+      ...leaks(opened.open()),
+      ...leakedFiles(filesBefore),
+    ]
+    await expectNone(left, Math.min(options.patienceMs, LONGEST_END_MS), `open after ${CLIENTS} clients were closed`)
+  })
+}
+
+async function useClient(on: Bench): Promise<void> {
+  await issue(on)
+  await issue(on)
+  on.client.subscribe?.(() => {})
 }
 
 /** What is open as often as there were clients, from one place. */

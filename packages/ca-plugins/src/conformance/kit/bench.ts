@@ -34,15 +34,7 @@ const PARALLEL = 64
 const TTL_SECONDS = 7_200
 
 /** Runs `use` on a new bench, and closes everything. `opened` notes what is opened meanwhile. */
-export function withBench(
-  options: BenchOptions,
-  opened: OpenedResources,
-  use: (bench: Bench) => Promise<void>,
-): Promise<void> {
-  return opened.run(() => runOnBench(options, opened, use))
-}
-
-async function runOnBench(
+export async function withBench(
   options: BenchOptions,
   opened: OpenedResources,
   use: (bench: Bench) => Promise<void>,

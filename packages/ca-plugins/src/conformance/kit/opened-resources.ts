@@ -30,8 +30,21 @@ const PROGRAM = 'program'
 const STACK_DEPTH = 50
 const KIT_FOLDER = fileURLToPath(new URL('..', import.meta.url))
 
-/** Notes what is opened by the functions that `run` calls, and by what they start. Another thread's work is not seen. */
-export class OpenedResources implements Disposable {
+/**
+ * Runs `use`, and notes what it and all that it starts opens. Another thread's work is not seen. In the end programs that
+ * are still running are killed, and nothing else that is still open keeps the process alive any longer.
+ */
+export async function noteOpened<T>(use: (opened: OpenedResources) => Promise<T>): Promise<T> {
+  const opened = new OpenedResources()
+  // Not `using`: Node.js 24.0 has been seen to leave it out.
+  try {
+    return await opened.run(() => use(opened))
+  } finally {
+    opened.release()
+  }
+}
+
+export class OpenedResources {
   readonly #context = new AsyncLocalStorage<true>()
   readonly #open = new Map<number, Opened>()
   readonly #hook = createHook({
@@ -58,8 +71,7 @@ export class OpenedResources implements Disposable {
     return this.open().filter(({ kind }) => kind === PROGRAM)
   }
 
-  /** Ends the programs that are still running. Nothing else that is still open keeps the process alive any longer. */
-  [Symbol.dispose](): void {
+  release(): void {
     this.#hook.disable()
     for (const { resource } of this.programs()) kill(resource)
     for (const { resource } of this.open())
