@@ -10,7 +10,7 @@ import { SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { MemorySource } from '../test/memory-source.ts'
 import { noPython, noSecondUser, readPeerCredentials, runPython } from '../test/processes.ts'
-import { API, startServer, temporaryDirectory, WEB } from '../test/running-server.ts'
+import { API, isListening, startServer, temporaryDirectory, WEB } from '../test/running-server.ts'
 import { namesOf, SdsClient } from '../test/sds-client.ts'
 import { createSdsServer } from './sds-server.ts'
 import type { SocketConfig } from './sds-socket.ts'
@@ -27,7 +27,7 @@ test('several sockets serve what each of them allows', async () => {
     { path: api, identity: API },
   ]
   await using server = await createSdsServer({ sockets, source, clock: source.clock, drainMs: 0 })
-  assert.ok(server.isReady)
+  assert.ok(isListening(server, web) && isListening(server, api))
   for (const [path, own, other] of [
     [web, WEB, API],
     [api, API, WEB],
@@ -187,7 +187,7 @@ test('closing waits for streams as long as the drain, and ends the rest with UNA
   assert.equal(running.server.close(), closed)
   await clock.waitForDeadline(time => time === clock.now() + 3_000)
   await assert.rejects(stat(running.path), { code: 'ENOENT' })
-  assert.equal(running.server.isReady, false)
+  assert.equal(isListening(running.server, running.path), false)
   await running.source.issue(WEB)
   for (const stream of [leaving, staying]) assert.deepEqual(namesOf(await stream.next()), [WEB])
   leaving.end()
@@ -242,7 +242,7 @@ test('a second process takes over without a gap: what is open goes on, what is n
   assert.equal(ready, 'listening')
   await running.source.clock.advance(5_000)
   await running.event('socket-superseded')
-  assert.equal(running.server.isReady, false)
+  assert.equal(isListening(running.server, running.path), false)
 
   await running.source.issue(WEB)
   assert.notEqual((await old.next()).versionInfo, first.versionInfo)
@@ -267,7 +267,7 @@ test('a socket file that is deleted is there again within 10 s, and streams go o
   await rm(running.path)
   await running.source.clock.advance(10_000)
   await running.event('socket-recreated')
-  assert.ok(running.server.isReady)
+  assert.ok(isListening(running.server, running.path))
   assert.deepEqual(namesOf(await running.connect().fetch({ resourceNames: [WEB] })), [WEB])
   await running.source.issue(WEB)
   assert.deepEqual(namesOf(await stream.next()), [WEB])

@@ -67,13 +67,6 @@ export class SdsServer implements AsyncDisposable {
     this.#drainMs = drainMs
   }
 
-  /** Whether every socket can be connected to; those that were told to stop do not count. */
-  get isReady(): boolean {
-    return (
-      this.#closing === undefined && [...this.#sockets.values()].every(socket => socket.status().state === 'listening')
-    )
-  }
-
   /** All sockets, those that drain included. */
   sockets(): readonly SocketStatus[] {
     return this.#all().map(socket => socket.status())

@@ -86,6 +86,11 @@ export async function startServer(
   }
 }
 
+/** Whether the socket at `path` can be connected to. */
+export function isListening(server: SdsServer, path: string): boolean {
+  return server.sockets().some(socket => socket.path === path && socket.state === 'listening')
+}
+
 export async function temporaryDirectory(): Promise<AsyncDisposable & { readonly path: string }> {
   const path = await mkdtemp(join(tmpdir(), 'sds-'))
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }

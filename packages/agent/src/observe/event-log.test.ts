@@ -154,6 +154,27 @@ test('a refused connection is told with who it was and why', () => {
   assert.equal(line?.msg, 'connection refused: no rule under callers lets this caller in')
 })
 
+test('connections and streams that come and go are lines for debug', () => {
+  using at = bench('debug')
+  const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
+  const stream = { id: 2, method: 'StreamSecrets', connection, node: 'n', names: 1, openedAt: 0 } as const
+  at.log.sds({ kind: 'connection-opened', connection })
+  at.log.sds({ kind: 'stream-opened', stream })
+  at.log.sds({ kind: 'stream-closed', stream, status: 14, details: 'the agent is shutting down' })
+  at.log.sds({ kind: 'connection-closed', connection })
+  assert.deepEqual(
+    at.lines.map(({ level, event, msg }) => [level, event, msg]),
+    [
+      [20, 'connection-opened', 'a connection was opened'],
+      [20, 'stream-opened', 'a stream was opened'],
+      [20, 'stream-closed', 'a stream was closed'],
+      [20, 'connection-closed', 'a connection was closed'],
+    ],
+  )
+  const closed = at.lines[2]
+  assert.deepEqual([closed?.['node'], closed?.['openedAt'], closed?.['status']], ['n', '1970-01-01T00:00:00.000Z', 14])
+})
+
 test('too few file descriptors, and a connection that was not accepted, are warnings with what to do', () => {
   using at = bench()
   at.log.sds({ kind: 'few-descriptors', available: 200, wanted: 10_000, message: 'Raise the limit with ulimit -n.' })

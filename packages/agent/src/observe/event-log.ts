@@ -1,6 +1,6 @@
 /** Writes what happens to secrets and sockets to the log: one line for each change of state. */
 import type { LedgerEntry, LedgerEvent } from '@livery/core'
-import type { SdsEvent } from '@livery/sds-server'
+import type { SdsEvent, StreamInfo } from '@livery/sds-server'
 import type { FloodLimit } from './flood-limit.ts'
 import { describeEvent } from './ledger-text.ts'
 import type { Logger } from './logger.ts'
@@ -80,7 +80,7 @@ export class EventLog {
   }
 
   sds(event: SdsEvent): void {
-    const line = describeSdsEvent(event)
+    const line = describeSdsEvent(event) ?? (this.#logger.isLevelEnabled('debug') ? describeTraffic(event) : undefined)
     if (!line) return
     const { kind = event.kind } = line
     const logger = isSecurityEvent(kind) ? this.#security : this.#logger
@@ -126,7 +126,7 @@ interface Line {
   readonly message: string
 }
 
-/** What of the server's events is worth a line; the others are counted, or in the ledger. */
+/** The line of an event that is worth one at every level. */
 function describeSdsEvent(event: SdsEvent): Line | undefined {
   switch (event.kind) {
     case 'connection-refused': {
@@ -189,6 +189,31 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
     default:
       return undefined
   }
+}
+
+/** The line of what peers do all the time. What is in a stream is counted, or in the ledger. */
+function describeTraffic(event: SdsEvent): Line | undefined {
+  switch (event.kind) {
+    case 'connection-opened':
+    case 'connection-closed': {
+      const { id, socket, caller } = event.connection
+      const message = event.kind === 'connection-opened' ? 'a connection was opened' : 'a connection was closed'
+      return { level: 'debug', fields: { connection: id, socket, ...caller }, message }
+    }
+    case 'stream-opened':
+      return { level: 'debug', fields: describeStream(event.stream), message: 'a stream was opened' }
+    case 'stream-closed': {
+      const { status, details, stream } = event
+      const fields = { ...describeStream(stream), openedAt: new Date(stream.openedAt).toISOString(), status, details }
+      return { level: 'debug', fields, message: 'a stream was closed' }
+    }
+    default:
+      return undefined
+  }
+}
+
+function describeStream({ id, method, connection, node, names }: StreamInfo): object {
+  return { stream: id, method, connection: connection.id, socket: connection.socket, node, names }
 }
 
 const REFUSED = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { startServer, temporaryDirectory } from '../../test/running-server.ts'
+import { isListening, startServer, temporaryDirectory } from '../../test/running-server.ts'
 import { descriptorShortage, parseDescriptorLimit, readDescriptorLimit } from './descriptor-limit.ts'
 
 const LIMITS = `Limit                     Soft Limit           Hard Limit           Units
@@ -38,5 +38,5 @@ test('a server whose limits the process cannot reach says so once for each highe
   const [first, second] = told()
   assert.equal(first?.available, available)
   assert.ok(first && second && second.wanted > first.wanted)
-  assert.ok(running.server.isReady)
+  assert.ok(isListening(running.server, running.path))
 })

@@ -6,7 +6,7 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { MemorySource } from '../../test/memory-source.ts'
-import { API, startServer, WEB } from '../../test/running-server.ts'
+import { API, isListening, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf, SdsClient } from '../../test/sds-client.ts'
 import { SdsServerError } from './sds-server-error.ts'
 
@@ -53,7 +53,7 @@ for (const [what, config, code] of [
       return true
     })
     assert.deepEqual([running.server.sockets(), await readdir(dirname(running.path))], before)
-    assert.ok(running.server.isReady)
+    assert.ok(isListening(running.server, running.path))
   })
 }
 
@@ -134,7 +134,7 @@ test('a socket that is removed is gone at once, drains, and leaves the others al
   const stopped = server.stopListening(config.path)
   await source.clock.waitForDeadline(time => time === source.clock.now() + 3_000)
   await assert.rejects(stat(config.path), { code: 'ENOENT' })
-  assert.ok(server.isReady)
+  assert.ok(isListening(server, path))
   assert.equal(server.streams().length, 2)
   await source.issue(API)
   assert.deepEqual(namesOf(await leaving.next()), ['default'])
@@ -218,7 +218,7 @@ test('a path may be listened on again while its streams of before drain', async 
 test('a path that nobody listens on can be told to stop, which does nothing', async () => {
   await using running = await startServer()
   await running.server.stopListening('/nowhere.sock')
-  assert.ok(running.server.isReady)
+  assert.ok(isListening(running.server, running.path))
 })
 
 test('stopping or closing while a socket binds leaves nothing of it', async () => {
