@@ -2,7 +2,7 @@
 import { type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
 import type { Connection } from '../access/connection-gate.ts'
 import type { CallerBudget } from '../budget/caller-budget.ts'
-import { NackLimit } from '../budget/nack-limit.ts'
+import { NackRate } from '../budget/nack-rate.ts'
 import { describePeer } from '../events/report-to-ledger.ts'
 import type { SdsMethod, StreamInfo } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
@@ -78,7 +78,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   /** Bytes that are charged for the message on its way, and for the peer's texts. */
   #sending = 0
   #texts = 0
-  #nacks: NackLimit | undefined
+  #nacks: NackRate | undefined
   #peer = ''
 
   constructor(call: StreamTransport, connection: Connection, options: DiscoveryCallOptions<Request>) {
@@ -273,7 +273,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
 
   #countNack(): void {
     const { clock, nacksPerMinute } = this.#options.context
-    this.#nacks ??= new NackLimit(clock, nacksPerMinute)
+    this.#nacks ??= new NackRate(clock, nacksPerMinute)
     this.#nacks.count()
   }
 

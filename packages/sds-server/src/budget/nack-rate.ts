@@ -5,7 +5,7 @@ import { StreamRefusal } from '../protocol/stream-refusal.ts'
 const WINDOW_MS = 60_000
 
 /** Counts the NACKs of one stream. */
-export class NackLimit {
+export class NackRate {
   readonly #clock: Clock
   readonly #perMinute: number
   #windowStart = 0
