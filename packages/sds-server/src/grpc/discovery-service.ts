@@ -80,7 +80,7 @@ export class DiscoveryService {
     ])
     return ({ path }, call) => {
       const open = openers.get(path)
-      if (open) return new TakenCall(call, open)
+      if (open) return new InterceptedCall(call, open)
       if (path === FETCH_SECRETS) return new FrameCall(this.#unaryCall(call, 'fetch'), call)
       return this.#unaryCall(call, 'health')
     }
@@ -311,7 +311,7 @@ function connectionCloses(): StreamRefusal {
 type Opener = (call: ServerInterceptingCallInterface) => void
 
 /** A call that its opener listens to, in place of the handler that is registered for its method. */
-class TakenCall extends ServerInterceptingCall {
+class InterceptedCall extends ServerInterceptingCall {
   readonly #call: ServerInterceptingCallInterface
   readonly #open: Opener
 
