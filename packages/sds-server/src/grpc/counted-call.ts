@@ -1,6 +1,6 @@
 /** Calls that grpc-js' own handlers answer: each counts from its headers to its end, whether its message ever comes or not. */
 import { Metadata, ServerInterceptingCall, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
-import { whenGone } from './end-call.ts'
+import { onClosed } from './end-call.ts'
 
 export interface CountedCallOptions {
   /** `false` if there is no room, and then the call has been refused. One that was let in has to leave, once. */
@@ -20,7 +20,7 @@ export function countedCall(
       if (!options.enter()) return
       const end = () => {
         options.onEnd()
-        whenGone(call, () => options.leave())
+        onClosed(call, () => options.leave())
       }
       let isHeardOf = false
       next({

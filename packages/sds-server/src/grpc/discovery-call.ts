@@ -13,7 +13,7 @@ import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { SecretView } from '../protocol/subscriptions.ts'
 import type { StreamCallContext } from './call-context.ts'
-import { whenGone } from './end-call.ts'
+import { onClosed } from './end-call.ts'
 import { toStatusError } from './grpc-status.ts'
 import { type FrameSink, sendFrame } from './send-frame.ts'
 import type { TurnTaker } from './turn-queue.ts'
@@ -175,7 +175,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
       details: this.#status.details,
     })
     this.#options.onClose(this)
-    whenGone(this.#call, () => this.#onGone())
+    onClosed(this.#call, () => this.#onGone())
   }
 
   /** A peer that has a name which it may not have any more is cut off, with all its streams: it comes again and asks. */

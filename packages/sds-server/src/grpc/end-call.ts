@@ -7,7 +7,7 @@ import { http2StreamOf } from './send-frame.ts'
 /** For a call that was not started. */
 export function refuseCall(call: ServerInterceptingCallInterface, refusal: StreamRefusal): void {
   call.sendStatus(toStatusError(refusal))
-  whenGone(call, () => {})
+  onClosed(call, () => {})
 }
 
 /**
@@ -15,7 +15,7 @@ export function refuseCall(call: ServerInterceptingCallInterface, refusal: Strea
  * open for as long as the peer likes, and has no public way to it. It is reset with no error, as gRPC has a server do,
  * but not behind trailers, which the reset would overtake: https://httpwg.org/specs/rfc9113.html#rfc.section.8.1
  */
-export function whenGone(call: object, onGone: () => void): void {
+export function onClosed(call: object, onGone: () => void): void {
   const stream = http2StreamOf(call)
   if (!stream || stream.closed || stream.destroyed) {
     onGone()
