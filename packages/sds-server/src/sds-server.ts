@@ -136,7 +136,7 @@ export class SdsServer implements AsyncDisposable {
     const socket = this.#sockets.get(path)
     if (!socket) return
     this.#sockets.delete(path)
-    socket.grantNoMore()
+    socket.stopGranting()
     const left = socket.close(this.#drainMs).finally(() => this.#leaving.delete(socket))
     this.#leaving.set(socket, left)
     await left

@@ -207,8 +207,8 @@ export class SdsSocket {
   }
 
   /** At once, before it is closed: its streams keep what was granted to them, and nobody gets more. */
-  grantNoMore(): void {
-    this.#gate.grantNoMore()
+  stopGranting(): void {
+    this.#gate.stopGranting()
   }
 
   status(): SocketStatus {

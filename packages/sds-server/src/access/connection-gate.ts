@@ -49,7 +49,7 @@ export class ConnectionGate {
   readonly #connections = new Map<string, AdmittedConnection>()
   readonly #budgets = new Map<CallerAccount, CallerBudget>()
   #policy: AccessPolicy
-  #grantsNoMore = false
+  #hasStoppedGranting = false
 
   constructor(options: ConnectionGateOptions) {
     this.#options = options
@@ -64,7 +64,7 @@ export class ConnectionGate {
   accept(socket: Socket): void {
     // A peer that leaves at once would otherwise be an uncaught exception.
     socket.on('error', ignore)
-    if (this.#grantsNoMore) {
+    if (this.#hasStoppedGranting) {
       socket.destroy()
       return
     }
@@ -82,7 +82,7 @@ export class ConnectionGate {
 
   /** The connection of a new call, by what `call.getPeer()` says; `undefined` once it takes none. */
   find(peer: string): Connection | undefined {
-    return this.#grantsNoMore ? undefined : this.#connections.get(peer)
+    return this.#hasStoppedGranting ? undefined : this.#connections.get(peer)
   }
 
   connections(): Iterable<Connection> {
@@ -91,7 +91,7 @@ export class ConnectionGate {
 
   /** Decides by these rules from now on, on the connections that are open as well: those not let in are closed. */
   follow(policy: AccessPolicy): void {
-    if (this.#grantsNoMore) return
+    if (this.#hasStoppedGranting) return
     this.#policy = policy
     for (const connection of this.#connections.values()) {
       const permission = policy.admit(connection.info.caller)
@@ -101,9 +101,9 @@ export class ConnectionGate {
   }
 
   /** From now on nobody is let in, no call begins, and streams that go on have what was granted to them before. */
-  grantNoMore(): void {
-    if (this.#grantsNoMore) return
-    this.#grantsNoMore = true
+  stopGranting(): void {
+    if (this.#hasStoppedGranting) return
+    this.#hasStoppedGranting = true
     if (this.#connections.size === 0) return
     const known = this.#policy.known()
     for (const connection of this.#connections.values())
