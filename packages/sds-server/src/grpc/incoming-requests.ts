@@ -75,7 +75,7 @@ export class IncomingRequests implements Late, RequestReader {
     this.#rest = undefined
     if (rest) this.#consume(rest)
     if (this.#isWanted && this.#isPaused && !this.#isQueued) this.#resume()
-    this.#settle()
+    this.#adjustCharge()
     if (this.#isEnded) this.endOfStream()
   }
 
@@ -91,7 +91,7 @@ export class IncomingRequests implements Late, RequestReader {
     if (this.#isOver) return NOTHING
     if (this.#rest) this.#append(this.#rest, data)
     else this.#consume(data)
-    this.#settle()
+    this.#adjustCharge()
     return NOTHING
   }
 
@@ -134,7 +134,7 @@ export class IncomingRequests implements Late, RequestReader {
         start = found ? found.end : data.length
         if (found) this.#handOut(found.message)
       }
-      if (start < data.length && !this.#isOver) this.#keep(data.subarray(start))
+      if (start < data.length && !this.#isOver) this.#hold(data.subarray(start))
       this.#watchPartial()
     } catch (error) {
       this.#refuse(error)
@@ -161,7 +161,7 @@ export class IncomingRequests implements Late, RequestReader {
   }
 
   /** A turn comes soon: the stream is paused once more of it arrives, as a pause costs a third of a response. */
-  #keep(rest: Buffer): void {
+  #hold(rest: Buffer): void {
     this.#chargeMore(rest.length)
     this.#rest = Buffer.from(rest)
     if (!this.#isPaused && !this.#isQueued) this.#pause()
@@ -191,7 +191,7 @@ export class IncomingRequests implements Late, RequestReader {
     stream.pause()
     stream.push = (chunk: Buffer | null) => {
       const goesOn = Object.getPrototypeOf(stream).push.call(stream, chunk && ownCopy(chunk))
-      this.#settle()
+      this.#adjustCharge()
       return goesOn
     }
   }
@@ -212,7 +212,7 @@ export class IncomingRequests implements Late, RequestReader {
   }
 
   /** Makes what is charged what is held, or ends the call. */
-  #settle(): void {
+  #adjustCharge(): void {
     if (this.#isOver || (this.#charged === 0 && !this.#isPaused)) return
     const unread = this.#isPaused ? (this.#stream?.readableLength ?? 0) : 0
     const surplus = this.#charged - unread - (this.#rest?.length ?? 0) - this.#assembler.heldBytes

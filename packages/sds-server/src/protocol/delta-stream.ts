@@ -36,7 +36,7 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
     }
 
     if (!isFirst && request.responseNonce !== '') {
-      this.#acknowledgements.settle(request.responseNonce, request.errorDetail)
+      this.#acknowledgements.acknowledge(request.responseNonce, request.errorDetail)
     }
     for (const name of unsubscribe) this.#unsubscribe(name)
     const held = new Map(isFirst ? Object.entries(request.initialResourceVersions) : [])

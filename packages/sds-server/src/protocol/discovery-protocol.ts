@@ -83,12 +83,12 @@ export class Acknowledgements {
   sent({ number, nonce, secrets }: DiscoveryMessage): void {
     this.#lastNumber = number
     this.#lastNonce = nonce
-    this.#unanswered = [...this.#kept(secrets.length), { nonce, secrets }]
+    this.#unanswered = [...this.#remembered(secrets.length), { nonce, secrets }]
     for (const { name, key, version } of secrets) this.#context.report({ kind: 'pushed', name, key, version })
   }
 
   /** Reports an ACK or NACK; returns whether it answers the last response. */
-  settle(nonce: string, error: { readonly message: string } | undefined): boolean {
+  acknowledge(nonce: string, error: { readonly message: string } | undefined): boolean {
     const detail = error && scrubPeerText(error.message)
     for (const { name, key, version } of this.#take(nonce)) {
       if (detail === undefined) this.#context.report({ kind: 'acked', name, key, version })
@@ -100,7 +100,7 @@ export class Acknowledgements {
   }
 
   /** What is remembered beside one more response; an empty one counts, too. */
-  #kept(added: number): readonly SentMessage[] {
+  #remembered(added: number): readonly SentMessage[] {
     let room = MAX_UNANSWERED - Math.max(1, added)
     let start = this.#unanswered.length
     for (; start > 0; start--) {

@@ -41,7 +41,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
 
     // On a new stream a nonce is left over from an earlier one, and says nothing here.
     const answersNonce = !isFirst && request.responseNonce !== ''
-    if (answersNonce && !this.#acknowledgements.settle(request.responseNonce, request.errorDetail)) return
+    if (answersNonce && !this.#acknowledgements.acknowledge(request.responseNonce, request.errorDetail)) return
     const isInitial = isFirst || (request.responseNonce === '' && request.errorDetail === undefined)
     if (isSame) {
       if (isInitial) this.#ask(this.#named)
