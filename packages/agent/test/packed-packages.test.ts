@@ -30,12 +30,15 @@ const tarballs = join(folder, 'tarballs')
 const modules = join(folder, 'prefix', 'lib', 'node_modules')
 after(() => rmSync(folder, { recursive: true, force: true }))
 
-before(async () => {
-  await succeed(process.execPath, ['scripts/pack.mjs', '--out', tarballs], root)
-  const files = readdirSync(tarballs).map(name => join(tarballs, name))
-  const flags = ['--global', '--prefix', join(folder, 'prefix'), '--prefer-offline', '--no-audit', '--no-fund']
-  await succeed('npm', ['install', ...flags, ...files], folder)
-})
+before(
+  async () => {
+    await succeed(process.execPath, ['scripts/pack.mjs', '--out', tarballs], root)
+    const files = readdirSync(tarballs).map(name => join(tarballs, name))
+    const flags = ['--global', '--prefix', join(folder, 'prefix'), '--prefer-offline', '--no-audit', '--no-fund']
+    await succeed('npm', ['install', ...flags, ...files], folder)
+  },
+  { timeout: 600_000 },
+)
 
 async function succeed(command: string, args: readonly string[], cwd: string): Promise<string> {
   await using running = new Command(command, args, { cwd, env: shellEnvironment() })

@@ -1,6 +1,6 @@
 /** A copy of the repository with its dependencies and nothing built: what the commands of the README start from. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
+import { existsSync, globSync, linkSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from './command.ts'
@@ -33,6 +33,9 @@ export class WorkingCopy implements Disposable {
       .filter(file => file !== '' && existsSync(join(ROOT, file)))
     execFileSync('cp', ['--parents', '-t', this.path, ...present], { cwd: ROOT })
     if (!dependencies) return
+    mkdirSync(join(this.path, '.cache'))
+    for (const envoy of globSync('envoy-*.*', { cwd: cache }))
+      linkSync(join(cache, envoy), join(this.path, '.cache', envoy))
     for (const folder of [
       '.',
       'benchmarks',
