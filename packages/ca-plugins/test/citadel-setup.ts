@@ -92,7 +92,7 @@ export async function provisionClientCertificate({ server, directory }: CitadelS
 }
 
 /** For `assert.rejects`: a {@link CAError} of this code whose message matches. */
-export function caError(code: CAErrorCode, message: RegExp = /./) {
+export function isCAError(code: CAErrorCode, message: RegExp = /./) {
   return (error: unknown): true => {
     assert.ok(error instanceof CAError, String(error))
     assert.equal(error.code, code, error.message)

@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
-import { caError, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { isCAError, temporaryDirectory } from '../../test/citadel-setup.ts'
 import { jwt, metadataAnswers, startTokenServer, type TokenAnswer } from '../../test/token-server.ts'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { gceMetadata } from './gce-metadata.ts'
@@ -46,7 +46,7 @@ test('the audience of the configuration holds where the request has none; withou
   const configured = await gceMetadata.create(context, { ...config, audience: 'configured' })
   await configured.get({ signal })
   assert.equal(server.requests[0]?.url.searchParams.get('audience'), 'configured')
-  await assert.rejects(source.get({ signal }), caError('unauthenticated', /no audience is named\. Set audience/))
+  await assert.rejects(source.get({ signal }), isCAError('unauthenticated', /no audience is named\. Set audience/))
   assert.equal(server.requests.length, 1)
 })
 
@@ -81,7 +81,7 @@ test('a server that fails at renewal leaves the old token in use until its end',
   assert.equal((await source.get({ signal })).token, 'access-1')
   assert.match(warningsOf(context)[0] ?? '', /HTTP 503 busy.*The old token is used meanwhile/)
   clock.jump(20 * MINUTE)
-  await assert.rejects(source.get({ signal }), caError('unavailable', /HTTP 503 busy/))
+  await assert.rejects(source.get({ signal }), isCAError('unavailable', /HTTP 503 busy/))
 })
 
 test("an identity's own token file goes before the metadata server", async t => {
@@ -93,7 +93,7 @@ test("an identity's own token file goes before the metadata server", async t => 
 })
 
 const flavor = { 'metadata-flavor': 'Google' }
-const failures: readonly (readonly [string, TokenAnswer, Parameters<typeof caError>])[] = [
+const failures: readonly (readonly [string, TokenAnswer, Parameters<typeof isCAError>])[] = [
   ['without its mark', { body: 'a.b.c' }, ['bad-response', /not Google's metadata server/]],
   ['an error page without its mark', { status: 404, body: '<html>' }, ['bad-response', /not Google's metadata/]],
   ['that knows no such account', { status: 404, headers: flavor, body: 'gone' }, ['unauthenticated', /HTTP 404 gone/]],
@@ -109,7 +109,7 @@ for (const [what, answer, [code, message]] of failures)
   test(`an answer ${what} is ${code}`, async t => {
     const { server, source } = await setUp(t)
     server.answer = () => answer
-    await assert.rejects(source.get({ audience: AUDIENCE, signal }), caError(code, message))
+    await assert.rejects(source.get({ audience: AUDIENCE, signal }), isCAError(code, message))
   })
 
 test('a server that is not there is unavailable, with the address', async t => {
@@ -122,7 +122,7 @@ test('a server that is not there is unavailable, with the address', async t => {
   const source = await gceMetadata.create(context, { ...config, address })
   await assert.rejects(source.get({ audience: AUDIENCE, signal }), (error: Error) => {
     assert.ok(error.message.includes(address))
-    return caError('unavailable', /ECONNREFUSED/)(error)
+    return isCAError('unavailable', /ECONNREFUSED/)(error)
   })
 })
 
@@ -132,7 +132,7 @@ test('a server that does not answer is a timeout after 5 seconds, and leaves no 
   const arrived = server.nextRequest()
   const getting = assert.rejects(
     source.get({ audience: AUDIENCE, signal }),
-    caError('timeout', /no answer within 5000 ms/),
+    isCAError('timeout', /no answer within 5000 ms/),
   )
   await arrived
   await clock.advance(5_000)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { caError, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { isCAError, temporaryDirectory } from '../../test/citadel-setup.ts'
 import { jwt } from '../../test/token-server.ts'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { staticToken } from './static-token.ts'
@@ -20,7 +20,10 @@ test('the token is given as it is written, after a warning that it is for tests'
 
 test('once it has expired it is refused', async () => {
   const source = await staticToken.create(pluginContext(), { token: jwt({ exp: 1 }) })
-  await assert.rejects(source.get({ signal }), caError('unauthenticated', /the token in the configuration: it expired/))
+  await assert.rejects(
+    source.get({ signal }),
+    isCAError('unauthenticated', /the token in the configuration: it expired/),
+  )
 })
 
 test("an identity's own token file goes before it", async t => {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { CredentialSource } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { caError, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { isCAError, temporaryDirectory } from '../../test/citadel-setup.ts'
 import { jwt, metadataAnswers, startTokenServer, stsAnswers, type TokenAnswer } from '../../test/token-server.ts'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { exchangeTokens, sts } from './sts.ts'
@@ -82,7 +82,7 @@ test("an identity's own token is exchanged for one of its own", async t => {
 test('an expired token is not sent', async t => {
   const { server, file, source } = await setUp(t)
   await writeFile(file, jwt({ exp: 1 }))
-  await assert.rejects(source.get({ signal }), caError('unauthenticated', /token: it expired at 1970-01-01/))
+  await assert.rejects(source.get({ signal }), isCAError('unauthenticated', /token: it expired at 1970-01-01/))
   assert.equal(server.requests.length, 0)
 })
 
@@ -135,7 +135,7 @@ test('an expires_in that is none counts for nothing, whatever it is', async t =>
 test('an error whose message is no text is shown as it came', async t => {
   const { server, source } = await setUp(t)
   server.answer = () => ({ status: 403, body: '{"error":{"message":{"toString":""}}}' })
-  await assert.rejects(source.get({ signal }), caError('unauthenticated', /HTTP 403 {"error":{"message":/))
+  await assert.rejects(source.get({ signal }), isCAError('unauthenticated', /HTTP 403 {"error":{"message":/))
 })
 
 const passing: readonly (readonly [string, TokenAnswer])[] = [
@@ -159,7 +159,7 @@ for (const [what, failure] of passing) {
   test(`${what} five times is unavailable`, async t => {
     const { clock, server, source } = await setUp(t)
     server.answer = () => failure
-    const getting = assert.rejects(source.get({ signal }), caError('unavailable', /^Cannot exchange the token in /))
+    const getting = assert.rejects(source.get({ signal }), isCAError('unavailable', /^Cannot exchange the token in /))
     for (let i = 0; i < 4; i++) {
       await clock.waitForDeadline(time => time === clock.now() + 50)
       await clock.advance(50)
@@ -190,7 +190,7 @@ test('a try that gets no answer ends after 5 seconds, and is followed by another
   assert.equal((await getting).token, 'access-1')
 })
 
-const refusals: readonly (readonly [string, TokenAnswer, Parameters<typeof caError>])[] = [
+const refusals: readonly (readonly [string, TokenAnswer, Parameters<typeof isCAError>])[] = [
   [
     'an OAuth error',
     { status: 400, body: '{"error":"invalid_grant","error_description":"bad audience, in subject-1"}' },
@@ -212,7 +212,7 @@ for (const [what, answer, [code, message]] of refusals)
     server.answer = () => answer
     await assert.rejects(source.get({ signal }), (error: Error) => {
       assert.doesNotMatch(`${error.stack} ${JSON.stringify(error)} ${error.cause}`, /subject-1/)
-      return caError(code, message)(error)
+      return isCAError(code, message)(error)
     })
     assert.equal(server.requests.length, 1)
   })

@@ -4,7 +4,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
-import { caError, replaceFile, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { isCAError, replaceFile, temporaryDirectory } from '../../test/citadel-setup.ts'
 import { jwt } from '../../test/token-server.ts'
 import { pluginContext } from '../testing/plugin-context.ts'
 import { tokenFile } from './token-file.ts'
@@ -39,7 +39,7 @@ test('without a file it is configured only for identities that have one of their
   const source = await tokenFile.create(pluginContext(), {})
   assert.equal(source.isConfigured?.({}), false)
   assert.equal(source.isConfigured?.({ tokenFile: '/own' }), true)
-  await assert.rejects(source.get({ signal }), caError('unauthenticated', /no file is named\. Set tokenFile/))
+  await assert.rejects(source.get({ signal }), isCAError('unauthenticated', /no file is named\. Set tokenFile/))
 })
 
 test('a JWT comes with its expiry, and is refused from that instant on, before anybody gets it', async t => {
@@ -54,7 +54,7 @@ test('a JWT comes with its expiry, and is refused from that instant on, before a
   clock.jump(1)
   await assert.rejects(source.get({ signal }), (error: Error) => {
     assert.ok(!error.message.includes(token))
-    return caError(
+    return isCAError(
       'unauthenticated',
       /the token in .*token: it expired at 2026-01-01T00:10:00\.000Z, and now is 2026-01-01T00:10:00\.000Z\. See that .*kubelet/,
     )(error)
@@ -92,7 +92,7 @@ for (const [what, text, reason] of unusable)
     await assert.rejects(source.get({ signal }), (error: Error) => {
       assert.match(error.message, reason)
       assert.doesNotMatch(error.message, /hush/)
-      return caError('unauthenticated', /Cannot use the token in .*token: .*Mount a token there/)(error)
+      return isCAError('unauthenticated', /Cannot use the token in .*token: .*Mount a token there/)(error)
     })
     await rm(file, { force: true })
     await writeFile(file, 'token-1')
@@ -104,7 +104,7 @@ test('a directory or a FIFO is refused without blocking', async t => {
   execFileSync('mkfifo', [join(directory, 'fifo')])
   const source = await tokenFile.create(pluginContext(), {})
   for (const file of [directory, join(directory, 'fifo')])
-    await assert.rejects(source.get({ signal, tokenFile: file }), caError('unauthenticated', /not a regular file/))
+    await assert.rejects(source.get({ signal, tokenFile: file }), isCAError('unauthenticated', /not a regular file/))
 })
 
 test('an aborted request rejects with the reason of its signal', async t => {

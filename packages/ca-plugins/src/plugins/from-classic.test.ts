@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { CAError, pemToDer, SystemClock } from '@livery/core'
-import { caError, WEB } from '../../test/citadel-setup.ts'
+import { isCAError, WEB } from '../../test/citadel-setup.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
 import { CertificateAuthority } from './embedded/certificate-authority.ts'
 import { type ClassicCAClient, fromClassic } from './from-classic.ts'
@@ -57,7 +57,7 @@ test('a CAError of the classic client comes through, another error is unavailabl
   })
   await assert.rejects(second.client.issue(await workloadRequest(WEB)), (error: Error) => {
     assert.doesNotMatch(`${error.stack} ${error.cause}`, /hush/)
-    return caError('unavailable', /a certificate for .*web from the CA of the house: connect ECONNREFUSED/)(error)
+    return isCAError('unavailable', /a certificate for .*web from the CA of the house: connect ECONNREFUSED/)(error)
   })
 })
 
@@ -71,9 +71,9 @@ for (const [what, answer, reason] of unusable)
   test(`an answer that is ${what} is a bad-response`, async () => {
     const csrSign = async () => answer as string[]
     const { client } = await setUp({ csrSign, getRootCertBundle: csrSign })
-    await assert.rejects(client.issue(await workloadRequest(WEB)), caError('bad-response', reason))
+    await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('bad-response', reason))
     const bundle = client.trustBundle?.({ signal })
-    await assert.rejects(bundle ?? Promise.resolve(), caError('bad-response', /is no list of PEM|no PEM certificate/))
+    await assert.rejects(bundle ?? Promise.resolve(), isCAError('bad-response', /is no list of PEM|no PEM certificate/))
   })
 
 test('an aborted request rejects with the reason of its signal, also where the classic client does not listen', async () => {
@@ -111,7 +111,7 @@ test('closing closes the classic client once, and rejects the open calls and eve
     getRootCertBundle: async () => [],
     close: () => void closed++,
   })
-  const isClosed = caError('unavailable', /the CA of the house: its client is closed/)
+  const isClosed = isCAError('unavailable', /the CA of the house: its client is closed/)
   const issuing = assert.rejects(client.issue(await workloadRequest(WEB)), isClosed)
   await arrived
   await client[Symbol.asyncDispose]()

@@ -3,7 +3,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { SystemClock } from '@livery/core'
-import { caError, replaceFile, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { isCAError, replaceFile, temporaryDirectory } from '../../test/citadel-setup.ts'
 import { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
@@ -87,9 +87,9 @@ test('a root that was never readable is unavailable with its path, until it is t
   const { authority, rootCert, context } = await setUp(t)
   await rm(rootCert)
   const tls = connectionTls({ rootCert, log: context.log })
-  await assert.rejects(tls(), caError('unavailable', /Cannot read the CA's root .*root\.pem: ENOENT/))
+  await assert.rejects(tls(), isCAError('unavailable', /Cannot read the CA's root .*root\.pem: ENOENT/))
   await writeFile(rootCert, 'nothing')
-  await assert.rejects(tls(), caError('unavailable', /root\.pem holds no certificate/))
+  await assert.rejects(tls(), isCAError('unavailable', /root\.pem holds no certificate/))
   await replaceFile(rootCert, authority.trustBundle().join(''))
   await tls()
   assert.deepEqual(warningsOf(context), [])

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { CAError, SystemClock, type TlsMaterial } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { caError } from '../../test/citadel-setup.ts'
+import { isCAError } from '../../test/citadel-setup.ts'
 import { JsonCaServer, type JsonHandler } from '../../test/json-ca-server.ts'
 import { FakeCA } from '../conformance/index.ts'
 import { CertificateAuthority } from '../plugins/embedded/index.ts'
@@ -66,7 +66,7 @@ test('a server whose root changed on disk is reached without a restart, and an u
   let material: TlsMaterial = { roots: Buffer.from(first.trustBundle().join('')) }
   const client = open(t, server.address, { tls: async () => material })
   const call = () => client.request({ what, path: 'x', headers: { 'x-vault-token': 'secret' }, signal: t.signal })
-  await assert.rejects(call(), caError('unavailable', /^Cannot get a certificate: .*certificate.*Check rootCert/))
+  await assert.rejects(call(), isCAError('unavailable', /^Cannot get a certificate: .*certificate.*Check rootCert/))
   assert.equal(server.calls.length, 0)
   material = { roots: Buffer.from(second.trustBundle().join('')) }
   assert.equal((await call()).status, 200)
@@ -82,7 +82,7 @@ test('a server with a certificate for another name is not asked', async t => {
   const roots = Buffer.from(authority.trustBundle().join(''))
   const client = open(t, server.address, { tls: async () => ({ roots }) })
   const asked = client.request({ what, path: 'x', signal: t.signal })
-  await assert.rejects(asked, caError('unavailable', /altnames.*Check rootCert and the host in address/))
+  await assert.rejects(asked, isCAError('unavailable', /altnames.*Check rootCert and the host in address/))
   assert.equal(server.calls.length, 0)
 })
 
@@ -92,7 +92,7 @@ test('an answer that does not come is a timeout by the clock, and later calls ha
   const server = await serve(t, async () => (hang ? new Promise<never>(() => {}) : ANSWER))
   const client = open(t, server.address, { clock })
   const arrived = server.nextCall()
-  const asked = assert.rejects(client.request({ what, path: 'x', signal: t.signal }), caError('timeout', /5000 ms/))
+  const asked = assert.rejects(client.request({ what, path: 'x', signal: t.signal }), isCAError('timeout', /5000 ms/))
   await arrived
   await clock.advance(5_000)
   await asked
@@ -120,7 +120,7 @@ test('an answer over 1 MB is a bad-response, and no JSON is told by its absence'
   const server = await serve(t, async () => ({ status: 200, body }))
   const client = open(t, server.address)
   const call = () => client.request({ what, path: 'x', signal: t.signal })
-  await assert.rejects(call(), caError('bad-response', /more than 1048576 bytes/))
+  await assert.rejects(call(), isCAError('bad-response', /more than 1048576 bytes/))
   body = '<html>'
   assert.equal((await call()).json, undefined)
 })
@@ -142,7 +142,7 @@ test('an answer in a million pieces, or of a million values, is given up at the 
   t.after(() => server.close())
   const { port } = Object(server.address())
   const call = open(t, `http://127.0.0.1:${port}`).request({ what, path: 'x', signal: t.signal })
-  await assert.rejects(call, caError('bad-response', /more than 1048576 bytes or 4096 pieces/))
+  await assert.rejects(call, isCAError('bad-response', /more than 1048576 bytes or 4096 pieces/))
   assert.equal(sent.bytes, 0, 'the rest was not read')
 
   const nested = await serve(t, async () => ({
@@ -174,7 +174,7 @@ test('a connection that breaks, a closed port and an answer that is no HTTP are 
   for (const address of [broken.address, `http://127.0.0.1:${port}`, closed.address])
     await assert.rejects(
       open(t, address).request({ what, path: 'x', signal: t.signal }),
-      caError('unavailable', /Check the address and the network/),
+      isCAError('unavailable', /Check the address and the network/),
     )
 })
 

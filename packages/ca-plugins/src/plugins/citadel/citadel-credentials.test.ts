@@ -10,8 +10,8 @@ import { test } from 'node:test'
 import { SystemClock } from '@livery/core'
 import {
   API,
-  caError,
   createCitadel,
+  isCAError,
   provisionClientCertificate,
   replaceFile,
   setUpCitadel,
@@ -72,7 +72,7 @@ for (const [what, text, reason] of badTokens) {
     await assert.rejects(client.issue(await workloadRequest(WEB)), (error: Error) => {
       assert.match(error.message, reason)
       assert.doesNotMatch(error.message, /hush/)
-      return caError('unauthenticated', /Cannot use the token in .*token: .*Mount a token there/)(error)
+      return isCAError('unauthenticated', /Cannot use the token in .*token: .*Mount a token there/)(error)
     })
     assert.equal(server.calls.length, 0)
   })
@@ -95,7 +95,7 @@ test('a token path that is a directory or a FIFO is refused without blocking', a
   execFileSync('mkfifo', [fifo])
   for (const tokenFile of [directory, fifo]) {
     const request = await workloadRequest(WEB, { tokenFile })
-    await assert.rejects(client.issue(request), caError('unauthenticated', /not a regular file/))
+    await assert.rejects(client.issue(request), isCAError('unauthenticated', /not a regular file/))
   }
 })
 
@@ -111,7 +111,7 @@ test('with a client certificate and a token, both are shown', async t => {
 test('client certificate files that come after a failed call are used at the next one', async t => {
   const setup = await setUpCitadel(t, { ...withClientCertificate, server: { requireClientCertificate: true } })
   const { client, server, context } = setup
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable'))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable'))
   await provisionClientCertificate(setup)
   await client.issue(await workloadRequest(WEB))
   assert.equal(server.calls.length, 1)
@@ -120,7 +120,7 @@ test('client certificate files that come after a failed call are used at the nex
 
 test('client certificate files that never come leave the call to fail', async t => {
   const { client } = await setUpCitadel(t, { ...withClientCertificate, server: { requireClientCertificate: true } })
-  for (let i = 0; i < 3; i++) await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable'))
+  for (let i = 0; i < 3; i++) await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable'))
 })
 
 test('a renewed client certificate is shown on a new connection, and a half-renewed pair is not used', async t => {
@@ -154,7 +154,7 @@ test("the system's roots do not vouch for a private CA", async t => {
   const { client } = await setUpCitadel(t, { config: () => ({ rootCert: 'system' }) })
   await assert.rejects(
     client.issue(await workloadRequest(WEB)),
-    caError('unavailable', /Check rootCert and serverName/),
+    isCAError('unavailable', /Check rootCert and serverName/),
   )
 })
 
@@ -162,7 +162,7 @@ test('with the wrong root the call fails; replaced on disk, it succeeds without 
   const { client, server, directory } = await setUpCitadel(t)
   const other = await CertificateAuthority.open({ clock: new SystemClock(), trustDomain: 'cluster.local' })
   await replaceFile(join(directory, 'root.pem'), other.trustBundle().join(''))
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /Check rootCert/))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable', /Check rootCert/))
   await replaceFile(join(directory, 'root.pem'), server.authority.trustBundle().join(''))
   await client.issue(await workloadRequest(WEB))
 })
@@ -225,12 +225,12 @@ test('a root file that is missing or broken is unavailable with its path; once i
   await rm(path)
   await assert.rejects(
     client.issue(await workloadRequest(WEB)),
-    caError('unavailable', /Cannot read the CA's root .*root\.pem: ENOENT/),
+    isCAError('unavailable', /Cannot read the CA's root .*root\.pem: ENOENT/),
   )
   await writeFile(path, 'nothing')
   await assert.rejects(
     client.issue(await workloadRequest(WEB)),
-    caError('unavailable', /root\.pem holds no certificate/),
+    isCAError('unavailable', /root\.pem holds no certificate/),
   )
   await replaceFile(path, server.authority.trustBundle().join(''))
   await client.issue(await workloadRequest(WEB))
@@ -256,7 +256,7 @@ test('a server with another name is refused, unless that name is configured', as
     pluginContext({ clock: new SystemClock() }),
   )
   t.after(() => wrong[Symbol.asyncDispose]())
-  await assert.rejects(wrong.issue(await workloadRequest(WEB)), caError('unavailable', /altnames.*serverName/))
+  await assert.rejects(wrong.issue(await workloadRequest(WEB)), isCAError('unavailable', /altnames.*serverName/))
   const right = await setUpCitadel(t, { server, config: () => ({ serverName: 'istiod.example' }) })
   await right.client.issue(await workloadRequest(WEB))
 })

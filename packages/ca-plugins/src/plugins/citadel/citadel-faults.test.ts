@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { API, caError, createCitadel, setUpCitadel, WEB } from '../../../test/citadel-setup.ts'
+import { API, createCitadel, isCAError, setUpCitadel, WEB } from '../../../test/citadel-setup.ts'
 import { FaultyCaServer } from '../../testing/faulty-ca-server.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
@@ -13,7 +13,7 @@ test('a connection that is reset in a call is unavailable, and the next call has
   const { client, server } = await setUpCitadel(t)
   await client.issue(await workloadRequest(WEB))
   server.behaviour = { kind: 'reset' }
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /it is asked again/))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable', /it is asked again/))
   server.behaviour = { kind: 'sign' }
   await client.issue(await workloadRequest(WEB))
   assert.equal(server.connections, 2)
@@ -28,7 +28,7 @@ test('a CA that is down is unavailable at once; when it is up again, so is the p
   await client.issue(await workloadRequest(WEB))
   await first[Symbol.asyncDispose]()
   for (let i = 0; i < 3; i++)
-    await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /ECONNREFUSED/))
+    await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable', /ECONNREFUSED/))
   const second = await FaultyCaServer.start({ authority, host, port: Number(port) })
   t.after(() => second[Symbol.asyncDispose]())
   await client.issue(await workloadRequest(WEB)).catch(() => {})
@@ -38,7 +38,7 @@ test('a CA that is down is unavailable at once; when it is up again, so is the p
 test('calls that fail twice in a row are followed by one on a new connection', async t => {
   const { client, server } = await setUpCitadel(t)
   server.behaviour = { kind: 'refuse', code: status.UNAVAILABLE }
-  for (let i = 0; i < 2; i++) await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable'))
+  for (let i = 0; i < 2; i++) await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable'))
   assert.equal(server.connections, 1)
   server.behaviour = { kind: 'sign' }
   await client.issue(await workloadRequest(WEB))
@@ -59,7 +59,7 @@ test('a call that hangs does not hold up others', async t => {
   const { client, server, clock } = await setUpCitadel(t)
   server.behaviour = { kind: 'hang' }
   const arrived = server.nextCall()
-  const hanging = assert.rejects(client.issue(await workloadRequest(WEB)), caError('timeout'))
+  const hanging = assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('timeout'))
   await arrived
   server.behaviour = { kind: 'sign' }
   await client.issue(await workloadRequest(API))
@@ -72,7 +72,7 @@ test('an answer that comes after the deadline is dropped', async t => {
   const { promise: until, resolve: answer } = Promise.withResolvers<void>()
   server.behaviour = { kind: 'sign', until }
   const arrived = server.nextCall()
-  const late = assert.rejects(client.issue(await workloadRequest(WEB)), caError('timeout'))
+  const late = assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('timeout'))
   await arrived
   await clock.advance(10_000)
   await late
@@ -96,7 +96,7 @@ test('a server that accepts and stays silent is a timeout', async t => {
   await using client = await createCitadel({ address, rootCert: 'system' }, pluginContext({ clock }))
   const issuing = assert.rejects(
     client.issue(await workloadRequest(WEB)),
-    caError('timeout', /no answer within 10000 ms/),
+    isCAError('timeout', /no answer within 10000 ms/),
   )
   await accepted
   await clock.advance(10_000)
@@ -105,11 +105,14 @@ test('a server that accepts and stays silent is a timeout', async t => {
 
 test('a server without TLS is unavailable, and the remedy says so', async t => {
   const { client } = await setUpCitadel(t, { server: { plaintext: true } })
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /does not speak TLS/))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable', /does not speak TLS/))
 })
 
 test('a name that cannot be resolved is unavailable with the address', async () => {
   const context = pluginContext({ clock: new SystemClock() })
   await using client = await createCitadel({ address: 'no-such-host.invalid:15012', rootCert: 'system' }, context)
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /no-such-host\.invalid:15012/))
+  await assert.rejects(
+    client.issue(await workloadRequest(WEB)),
+    isCAError('unavailable', /no-such-host\.invalid:15012/),
+  )
 })

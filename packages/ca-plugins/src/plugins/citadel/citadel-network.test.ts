@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { type CAClient, type IssuedCertificate, SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { API, caError, createCitadel, temporaryDirectory, WEB } from '../../../test/citadel-setup.ts'
+import { API, isCAError, createCitadel, temporaryDirectory, WEB } from '../../../test/citadel-setup.ts'
 import { CuttableProxy } from '../../../test/cuttable-proxy.ts'
 import { FaultyCaServer } from '../../testing/faulty-ca-server.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
@@ -27,7 +27,7 @@ test('a connection that goes silent is given up within 30 s, and the next call h
   proxy.stall()
   const start = clock.now()
   for (let call = 1; call <= 2; call++) {
-    const issuing = assert.rejects(client.issue(await workloadRequest(WEB)), caError('timeout'))
+    const issuing = assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('timeout'))
     await clock.waitForDeadline(time => time === clock.now() + CALL_MS)
     await clock.advance(CALL_MS)
     await issuing
@@ -50,7 +50,7 @@ test('a load balancer that drains a connection loses no call in flight, and what
     const connections = server.connections
     server.behaviour = { kind: 'sign' }
     while (server.connections === connections)
-      await client.issue(await workloadRequest(API)).catch(caError('unavailable'))
+      await client.issue(await workloadRequest(API)).catch(isCAError('unavailable'))
     answer()
     await inFlight
   }
@@ -67,7 +67,7 @@ async function issueUntilArrived(client: CAClient, arrived: Promise<unknown>): P
       return await client.issue(await workloadRequest(WEB))
     } catch (error) {
       if (hasArrived) throw error
-      caError('unavailable')(error)
+      isCAError('unavailable')(error)
     }
   }
 }

@@ -3,7 +3,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { type CAErrorCode, OptionError, type PluginOption } from '@livery/core'
-import { API, caError, setUpCitadel, WEB } from '../../../test/citadel-setup.ts'
+import { API, isCAError, setUpCitadel, WEB } from '../../../test/citadel-setup.ts'
 import type { CaBehaviour } from '../../testing/faulty-ca-server.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { encodeResponse } from '../../transport/istio-certificate-service.ts'
@@ -121,7 +121,7 @@ for (const [what, behaviour, reason] of unusable)
     server.behaviour = behaviour
     await assert.rejects(client.issue(await workloadRequest(WEB)), (error: unknown) => {
       assert.match(String(error), new RegExp(`a certificate for ${WEB} from the CA at ${server.address}`))
-      return caError('bad-response', reason)(error)
+      return isCAError('bad-response', reason)(error)
     })
   })
 
@@ -150,7 +150,7 @@ for (const [grpcCode, details, code, retryable] of codes)
     const { client, server } = await setUpCitadel(t)
     server.behaviour = { kind: 'refuse', code: grpcCode, details }
     await assert.rejects(client.issue(await workloadRequest(WEB)), (error: unknown) => {
-      caError(code, / [A-Z_]+: .*\. [A-Z].*\.$/)(error)
+      isCAError(code, / [A-Z_]+: .*\. [A-Z].*\.$/)(error)
       assert.ok(String(error).includes(`${status[grpcCode]}: ${details}. `), String(error))
       assert.equal(Object(error).retryable, retryable)
       return true
@@ -173,7 +173,7 @@ test('a token that the CA sends back is not in the error', async t => {
   }
   await assert.rejects(client.issue(await workloadRequest(WEB)), (error: Error) => {
     assert.doesNotMatch(`${error.stack} ${JSON.stringify(error)} ${error.cause}`, /token-1|another\.one|eyJ|\nforged/)
-    return caError('unauthenticated', /the token in .*token/)(error)
+    return isCAError('unauthenticated', /the token in .*token/)(error)
   })
 })
 
@@ -181,7 +181,7 @@ test('a CA that does not answer is a timeout, and the call is given up', async t
   const { client, server, clock } = await setUpCitadel(t, { config: () => ({ timeout: 4000 }) })
   server.behaviour = { kind: 'hang' }
   const arrived = server.nextCall()
-  const issuing = assert.rejects(client.issue(await workloadRequest(WEB)), caError('timeout', /within 4000 ms/))
+  const issuing = assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('timeout', /within 4000 ms/))
   await arrived
   await clock.advance(3999)
   await clock.advance(1)
@@ -222,7 +222,7 @@ test('closing rejects the open calls and every later one, twice is fine', async 
   const { client, server } = await setUpCitadel(t)
   server.behaviour = { kind: 'hang' }
   const arrived = server.nextCall()
-  const closed = caError('unavailable', /its client is closed/)
+  const closed = isCAError('unavailable', /its client is closed/)
   const issuing = assert.rejects(client.issue(await workloadRequest(WEB)), closed)
   await arrived
   await client[Symbol.asyncDispose]()

@@ -77,7 +77,7 @@ test('a certificate runs from two minutes ago to the wished lifetime from now, a
 
 test('a wish beyond the maximum is refused as ttl-too-long and names both numbers', async () => {
   const authority = await open({ maxTtlSeconds: 600 })
-  await assert.rejects(signed(authority, WEB, 601), caError('ttl-too-long', /601 seconds is greater than the 600/))
+  await assert.rejects(signed(authority, WEB, 601), isCAError('ttl-too-long', /601 seconds is greater than the 600/))
   await signed(authority, WEB, 600)
 })
 
@@ -94,7 +94,7 @@ test('no certificate outlives its issuer, and an expired CA says so', async () =
   clock.time += 500_000
   assert.equal((await signed(authority)).leaf.validToDate.getTime(), end)
   clock.time = end
-  await assert.rejects(signed(authority), caError('unavailable', /has expired at 2030-01-01T00:16:40/))
+  await assert.rejects(signed(authority), isCAError('unavailable', /has expired at 2030-01-01T00:16:40/))
 })
 
 test('a CSR whose signature is broken is refused', async () => {
@@ -104,7 +104,7 @@ test('a CSR whose signature is broken is refused', async () => {
   broken[broken.length - 1] = (broken.at(-1) ?? 0) ^ 1
   await assert.rejects(
     authority.sign({ identity, csr: broken, ttlSeconds: 60 }),
-    caError('invalid-csr', /signature is not by the key/),
+    isCAError('invalid-csr', /signature is not by the key/),
   )
 })
 
@@ -126,13 +126,13 @@ test('a CSR that is garbage, too long or of a weak key is refused with the reaso
     [unnamed, /signature algorithm is neither/],
   ]
   for (const [csr, reason] of cases)
-    await assert.rejects(authority.sign({ identity, csr, ttlSeconds: 60 }), caError('invalid-csr', reason))
+    await assert.rejects(authority.sign({ identity, csr, ttlSeconds: 60 }), isCAError('invalid-csr', reason))
 })
 
 test('an identity of another trust domain is denied', async () => {
   await assert.rejects(
     signed(await open(), 'spiffe://other.example/ns/default/sa/web'),
-    caError('denied', /trust domain cluster\.local/),
+    isCAError('denied', /trust domain cluster\.local/),
   )
 })
 
@@ -198,7 +198,7 @@ test('options that cannot work are a TypeError that names the option', async () 
   await assert.rejects(open({ backdateSeconds: -1 }), { name: 'TypeError', message: /backdateSeconds -1/ })
 })
 
-function caError(code: string, message: RegExp) {
+function isCAError(code: string, message: RegExp) {
   return (error: unknown) => error instanceof CAError && error.code === code && message.test(error.message)
 }
 

@@ -7,7 +7,7 @@ import { protos } from '@google-cloud/security-private-ca'
 import { status } from '@grpc/grpc-js'
 import { CAError, type TlsMaterial } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { caError } from '../../../test/citadel-setup.ts'
+import { isCAError } from '../../../test/citadel-setup.ts'
 import {
   API,
   casHandler,
@@ -65,7 +65,7 @@ test('template, issuing CA and the identity of the CSR are asked for where they 
 test('a lifetime beyond the maximum of the issuance policy is ttl-too-long', async t => {
   const { client } = await setUpGoogle(t, { service: 'cas' })
   const request = await workloadRequest(WEB, { ttlSeconds: 86_401 })
-  await assert.rejects(client.issue(request), caError('ttl-too-long', /maximum lifetime of the issuance policy/))
+  await assert.rejects(client.issue(request), isCAError('ttl-too-long', /maximum lifetime of the issuance policy/))
 })
 
 test('the trust bundle has the root of every CA in the pool, each once', async t => {
@@ -90,7 +90,7 @@ test('a pool without a CA, or with one without a certificate, has no trust bundl
   const setup = await setUpGoogle(t, { service: 'cas' })
   for (const caCerts of [[], [{ certificates: [] }], [{ certificates: ['no PEM'] }]]) {
     setup.behaviour = async () => FetchCaCertsResponse.encode({ caCerts }).finish()
-    await assert.rejects(async () => setup.client.trustBundle?.({ signal: never }), caError('bad-response'))
+    await assert.rejects(async () => setup.client.trustBundle?.({ signal: never }), isCAError('bad-response'))
   }
 })
 
@@ -100,7 +100,7 @@ test('asking for the roots is refused, aborted and named as asking for a certifi
   setup.behaviour = () => Promise.reject(new Refusal(status.PERMISSION_DENIED, 'no'))
   await assert.rejects(
     async () => client.trustBundle?.({ signal: never }),
-    caError('denied', /the roots of projects\/p\/.*roles\/privateca\.poolReader/),
+    isCAError('denied', /the roots of projects\/p\/.*roles\/privateca\.poolReader/),
   )
   setup.behaviour = () => new Promise<never>(() => {})
   const abort = new AbortController()
@@ -124,7 +124,7 @@ test('over TLS the server is verified with rootCert, and a new connection is mad
   let material = wrong
   const context = pluginContext({ clock, credentials: new IdentityTokens(), tls: async () => material })
   await using client = await createGoogleCa(context, configFor('cas', server, { plaintext: false }))
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /Check rootCert/))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable', /Check rootCert/))
   material = { roots: Buffer.from(authority.trustBundle().join('')) }
   const before = server.connections
   await client.issue(await workloadRequest(WEB))

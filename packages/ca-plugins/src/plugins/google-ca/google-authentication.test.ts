@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { CAError } from '@livery/core'
-import { caError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
 import { IdentityTokens, setUpGoogle, WEB } from '../../../test/google-ca-setup.ts'
 import { Refusal } from '../../../test/google-stand-in.ts'
 import { GoogleTokenServer, type TokenAnswer } from '../../../test/google-token-server.ts'
@@ -64,7 +64,7 @@ test('a workload identity federation file is exchanged for an access token, once
 test('when the service refuses the token, or the file has changed, another one is got', async t => {
   const { client, server, setup, tokens, directory, credentialsFile } = await setUpFederation(t)
   setup.behaviour = () => Promise.reject(new Refusal(status.UNAUTHENTICATED, 'expired'))
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unauthenticated', /grants of .*wif\.json/))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unauthenticated', /grants of .*wif\.json/))
   setup.behaviour = undefined
   tokens.answer = () => issued(`second-token.${WEB}`)
   await client.issue(await workloadRequest(WEB))
@@ -86,7 +86,7 @@ for (const [what, answer, code, reason] of failures)
     tokens.answer = () => answer
     await assert.rejects(client.issue(await workloadRequest(WEB)), (error: Error) => {
       assert.doesNotMatch(`${error.stack} ${JSON.stringify(error)} ${error.cause}`, /opaque-subject-token/)
-      return caError(code, reason)(error)
+      return isCAError(code, reason)(error)
     })
     assert.equal(server.calls.length, 0)
   })
@@ -94,7 +94,7 @@ for (const [what, answer, code, reason] of failures)
 test('a token service that is down is unavailable', async t => {
   const { client, tokens } = await setUpFederation(t)
   await tokens[Symbol.asyncDispose]()
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /cannot be reached/))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable', /cannot be reached/))
 })
 
 test('an exchange that does not end is given up with the request, and with the client', async t => {
@@ -107,7 +107,7 @@ test('an exchange that does not end is given up with the request, and with the c
   await arrived
   abort.abort(reason)
   await issuing
-  const waiting = assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /is closed/))
+  const waiting = assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable', /is closed/))
   await client[Symbol.asyncDispose]()
   await waiting
 })
@@ -127,7 +127,7 @@ test('a file that is missing, or no credentials, says so without its content', a
     await assert.rejects(client.issue(await workloadRequest(WEB)), (error: Error) => {
       assert.doesNotMatch(`${error.stack} ${JSON.stringify(error)} ${error.cause}`, /hush/)
       assert.match(error.message, /the credentials in .*wif\.json/)
-      return caError('unauthenticated', reason)(error)
+      return isCAError('unauthenticated', reason)(error)
     })
   }
 })
@@ -140,7 +140,7 @@ test('a credentials file that is not there is named', async t => {
   })
   await assert.rejects(
     setup.client.issue(await workloadRequest(WEB)),
-    caError('unauthenticated', /\/absent\/wif\.json cannot be read \(ENOENT\)\. Mount it/),
+    isCAError('unauthenticated', /\/absent\/wif\.json cannot be read \(ENOENT\)\. Mount it/),
   )
 })
 
@@ -158,7 +158,7 @@ test('an identity with a token file of its own needs configured credentials', as
   const { client } = await setUpFederation(t)
   await assert.rejects(
     client.issue(await workloadRequest(WEB, { tokenFile: '/token' })),
-    caError('unauthenticated', /tokenFile of its own\. Set credentials/),
+    isCAError('unauthenticated', /tokenFile of its own\. Set credentials/),
   )
 })
 
@@ -183,7 +183,7 @@ test('on a machine without any credentials it says so', async t => {
   const { client } = await setUpGoogle(t, { service: 'cas', withoutCredentials: true })
   await assert.rejects(
     client.issue(await workloadRequest(WEB)),
-    caError('unauthenticated', /there are none on this machine\. Set credentialsFile or credentials/),
+    isCAError('unauthenticated', /there are none on this machine\. Set credentialsFile or credentials/),
   )
 })
 

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { type CAClient, CAError, type CAErrorCode, type Clock, type LedgerEvent, SecretManager } from '@livery/core'
 import { TestKeyGenerator } from '@livery/core/testing'
-import { caError } from '../../../test/citadel-setup.ts'
+import { isCAError } from '../../../test/citadel-setup.ts'
 import { API, decodeCas, decodeMesh, setUpGoogle, WEB, withSignal } from '../../../test/google-ca-setup.ts'
 import { Refusal } from '../../../test/google-stand-in.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
@@ -104,7 +104,7 @@ for (const service of SERVICES) {
       const setup = await setUpGoogle(t, { service })
       setup.behaviour = () => Promise.reject(new Refusal(grpcCode, details))
       await assert.rejects(setup.client.issue(await workloadRequest(WEB)), (error: unknown) => {
-        caError(code, / [A-Z_]+: .*\. [A-Z].*\.$/)(error)
+        isCAError(code, / [A-Z_]+: .*\. [A-Z].*\.$/)(error)
         assert.ok(String(error).includes(`${status[grpcCode]}: ${details}. `), String(error))
         assert.equal(Object(error).retryable, retryable)
         return true
@@ -125,7 +125,7 @@ for (const service of SERVICES) {
     await assert.rejects(setup.client.issue(await workloadRequest(WEB)), (error: Error) => {
       const shown = `${error.stack} ${JSON.stringify(error)} ${error.cause}`
       assert.doesNotMatch(shown, /secret-token|another|a\.third|eyJ|\nforged/)
-      return caError('unauthenticated', /grants of the tokens of the test/)(error)
+      return isCAError('unauthenticated', /grants of the tokens of the test/)(error)
     })
   })
 
@@ -188,7 +188,7 @@ for (const service of SERVICES) {
       setup.server.reset()
       return new Promise<never>(() => {})
     }
-    await assert.rejects(setup.client.issue(await workloadRequest(WEB)), caError('unavailable'))
+    await assert.rejects(setup.client.issue(await workloadRequest(WEB)), isCAError('unavailable'))
     setup.behaviour = undefined
     await setup.client.issue(await workloadRequest(WEB))
     assert.equal(setup.server.connections, 2)
@@ -200,7 +200,7 @@ for (const service of SERVICES) {
       setup.behaviour = async () => bytes
       await assert.rejects(
         setup.client.issue(await workloadRequest(WEB)),
-        caError('bad-response', /Check the endpoint/),
+        isCAError('bad-response', /Check the endpoint/),
       )
     }
   })
@@ -210,7 +210,7 @@ for (const service of SERVICES) {
     const { client, server, clock } = setup
     setup.behaviour = () => new Promise<never>(() => {})
     const arrived = server.nextCall()
-    const closed = caError('unavailable', /its client is closed/)
+    const closed = isCAError('unavailable', /its client is closed/)
     const issuing = assert.rejects(client.issue(await workloadRequest(WEB)), closed)
     await arrived
     await client[Symbol.asyncDispose]()

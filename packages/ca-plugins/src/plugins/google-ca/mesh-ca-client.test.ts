@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { caError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
 import { CLUSTER, decodeMesh, setUpGoogle, WEB } from '../../../test/google-ca-setup.ts'
 import { GoogleTokenServer } from '../../../test/google-token-server.ts'
 import { sts } from '../../credentials/sts.ts'
@@ -77,6 +77,6 @@ test('an answer without a root, with too many certificates or with something els
   ]
   for (const [certChain, reason] of wrong) {
     setup.behaviour = async () => MeshCertificateResponse.encode({ certChain }).finish()
-    await assert.rejects(setup.client.issue(await workloadRequest(WEB)), caError('bad-response', reason))
+    await assert.rejects(setup.client.issue(await workloadRequest(WEB)), isCAError('bad-response', reason))
   }
 })

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { CAError } from '@livery/core'
-import { caError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
 import { standInCluster } from '../../../test/kube-clusters.ts'
 import { kubernetesCsrConfig, openClient } from '../../../test/kube-setup.ts'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
@@ -66,7 +66,7 @@ test('roots of a file are listed each once, read again when they change, and kep
   const signerRoots = join(await temporaryDirectory(t), 'roots.pem')
   const { client, context } = await openClient(t, { kubeconfig, signerRoots })
   const roots = () => Promise.resolve(client.trustBundle?.({ signal: never }))
-  await assert.rejects(roots(), caError('unavailable', /roots\.pem/))
+  await assert.rejects(roots(), isCAError('unavailable', /roots\.pem/))
   const [first = ''] = authority.trustBundle()
   await writeFile(signerRoots, first + first)
   assert.deepEqual(await roots(), [first])
@@ -89,7 +89,7 @@ test('a ClusterTrustBundle without a certificate is a bad-response', async t => 
     await assert.rejects(
       Promise.resolve(client.trustBundle?.({ signal: never })),
       (error: unknown) =>
-        error instanceof CAError && caError('bad-response', /Put the roots of the signer there/)(error),
+        error instanceof CAError && isCAError('bad-response', /Put the roots of the signer there/)(error),
     )
   }
 })

@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { CAError, type CAErrorCode } from '@livery/core'
-import { caError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
 import { KubeApiServer, type KubeCall, type KubeFault } from '../../../test/kube-api-server.ts'
 import { standInCluster } from '../../../test/kube-clusters.ts'
 import { openClient, TestTicket } from '../../../test/kube-setup.ts'
@@ -128,7 +128,7 @@ test('a line of a watch that is no JSON, or no request, is a bad-response', asyn
     const setup = await setUp(t)
     const { issuing } = await waitingRequest(setup)
     setup.server.tell(`${line}\n`)
-    await assert.rejects(issuing, caError('bad-response', /Check that this is an API server/))
+    await assert.rejects(issuing, isCAError('bad-response', /Check that this is an API server/))
   }
 })
 
@@ -136,7 +136,7 @@ test('a line of a watch without an end is cut at four megabytes', async t => {
   const setup = await setUp(t)
   const { issuing } = await waitingRequest(setup)
   setup.server.tell(...Array.from({ length: 5 }, () => 'x'.repeat(1_048_576)))
-  await assert.rejects(issuing, caError('bad-response', /a line of more than 4194304 characters/))
+  await assert.rejects(issuing, isCAError('bad-response', /a line of more than 4194304 characters/))
 })
 
 for (const verb of ['create', 'list', 'watch'] as const)
@@ -158,7 +158,7 @@ for (const verb of ['create', 'list', 'watch'] as const)
     }
     await assert.rejects(
       client.issue(request),
-      caError('bad-response', /cannot be read: it has more than 4194304 bytes/),
+      isCAError('bad-response', /cannot be read: it has more than 4194304 bytes/),
     )
   })
 
@@ -168,7 +168,7 @@ test('a certificate that is none is a bad-response, and its ticket dropped', asy
   await setup.signer.approve(name)
   const certificate = Buffer.from('no PEM').toString('base64')
   setup.server.objects.update('certificatesigningrequests', name, { status: { certificate } })
-  await assert.rejects(issuing, caError('bad-response', /has no PEM certificate in element 0\. Check the signer\.$/))
+  await assert.rejects(issuing, isCAError('bad-response', /has no PEM certificate in element 0\. Check the signer\.$/))
   assert.equal(ticket.kept, undefined)
 })
 
@@ -228,7 +228,7 @@ for (const [code, expected, retryable, message] of refusals)
         error.message,
         /^Cannot create the request livery-test-[0-9a-f]+ for spiffe:.* at https:.*: HTTP (401|\d+: a reason)\. /,
       )
-      return caError(expected, message)(error)
+      return isCAError(expected, message)(error)
     })
     assert.equal(server.calls.length, 1)
     assert.equal(ticket.kept, undefined)
@@ -240,10 +240,10 @@ test('a refusal of admission is told apart from one of RBAC', async t => {
   server.fault = () => ({ kind: 'status', code: 403, message })
   await assert.rejects(
     client.issue(await workloadRequest(WEB)),
-    caError('denied', /not this namespace\. Ask whoever keeps that policy/),
+    isCAError('denied', /not this namespace\. Ask whoever keeps that policy/),
   )
   server.fault = () => ({ kind: 'status', code: 422, message: 'spec.expirationSeconds: Invalid value: at most 3600' })
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('ttl-too-long', /Ask for a shorter ttl/))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('ttl-too-long', /Ask for a shorter ttl/))
 })
 
 test('Retry-After comes along, from a creation, a look and a watch, and the ticket stays', async t => {
@@ -290,11 +290,14 @@ test('an API server that comes back without the request, and with older versions
   await server[Symbol.asyncDispose]()
   await clock.waitForDeadline(time => time === clock.now() + 1_000)
   await clock.advance(1_000)
-  await assert.rejects(issuing, caError('unavailable', /ECONNREFUSED/))
+  await assert.rejects(issuing, isCAError('unavailable', /ECONNREFUSED/))
   const names = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] }
   const { chain, privateKey } = await setup.authority.issueServerCertificate(names, 86_400)
   await using restored = await KubeApiServer.start({ tls: { cert: chain, key: privateKey }, port })
-  await assert.rejects(client.issue({ ...request, ticket }), caError('unavailable', /was deleted .*A new one is made/))
+  await assert.rejects(
+    client.issue({ ...request, ticket }),
+    isCAError('unavailable', /was deleted .*A new one is made/),
+  )
   const again = client.issue({ ...request, ticket })
   again.catch(() => {})
   await restored.called(({ verb }) => verb === 'create')
@@ -306,7 +309,7 @@ test('an API server that comes back without the request, and with older versions
 test('a name that is taken again and again is unavailable', async t => {
   const { server, client } = await setUp(t)
   server.fault = () => ({ kind: 'status', code: 409, message: 'already exists' })
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /its name is taken/))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable', /its name is taken/))
   assert.equal(server.calls.length, 2)
 })
 
@@ -318,7 +321,7 @@ test('an API server that is gone is unavailable, and the request is found again 
   await server[Symbol.asyncDispose]()
   await clock.waitForDeadline(time => time === clock.now() + 1_000)
   await clock.advance(1_000)
-  await assert.rejects(issuing, caError('unavailable', /Cannot look for the request .*ECONNREFUSED/))
+  await assert.rejects(issuing, isCAError('unavailable', /Cannot look for the request .*ECONNREFUSED/))
   const names = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] }
   const { chain, privateKey } = await setup.authority.issueServerCertificate(names, 86_400)
   await using _again = await KubeApiServer.start({ tls: { cert: chain, key: privateKey }, objects, port })
@@ -341,7 +344,10 @@ for (const verb of ['create', 'list', 'watch'] as const)
     await server.called(call => call.verb === verb)
     nobody.abort(new Error('nobody waits'))
     await issuing
-    const closed = assert.rejects(client.issue({ ...request, ticket }), caError('unavailable', /its client is closed/))
+    const closed = assert.rejects(
+      client.issue({ ...request, ticket }),
+      isCAError('unavailable', /its client is closed/),
+    )
     await server.called(call => call.verb === verb, 2)
     await client[Symbol.asyncDispose]()
     await closed
@@ -359,7 +365,7 @@ test('requests go over connections that are kept', async t => {
     server.objects.update('certificatesigningrequests', name, {
       status: { conditions: [{ type: 'Denied', status: 'True' }] },
     })
-    await assert.rejects(issuing, caError('denied', /no reason is given/))
+    await assert.rejects(issuing, isCAError('denied', /no reason is given/))
   }
   assert.ok(server.connections <= 6, `${server.connections} connections for five requests`)
 })
@@ -373,7 +379,7 @@ test('a server whose certificate is of another CA is refused', async t => {
   const { client } = await openClient(t, { kubeconfig })
   await assert.rejects(
     client.issue(await workloadRequest(WEB)),
-    caError('unavailable', /certificate.*Check its address and roots/),
+    isCAError('unavailable', /certificate.*Check its address and roots/),
   )
   assert.equal(other.server.calls.length, 0)
 })
@@ -384,7 +390,7 @@ test('the kubeconfig is read again when it changes: another token, another serve
   const kubeconfig = join(await temporaryDirectory(t), 'config')
   await writeFile(kubeconfig, await readFile(nobody, 'utf8'))
   const setup = { ...cluster, ...(await openClient(t, { kubeconfig })) }
-  await assert.rejects(setup.client.issue(await workloadRequest(WEB)), caError('denied'))
+  await assert.rejects(setup.client.issue(await workloadRequest(WEB)), isCAError('denied'))
   await replaceFile(kubeconfig, await readFile(cluster.kubeconfig, 'utf8'))
   const { issuing, name } = await waitingRequest(setup)
   await signIt(setup, name)

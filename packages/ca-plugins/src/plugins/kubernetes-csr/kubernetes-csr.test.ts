@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { derToPem, type SpiffeId } from '@livery/core'
 import type { FakeClock } from '@livery/core/testing'
-import { caError, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { isCAError, temporaryDirectory } from '../../../test/citadel-setup.ts'
 import { CuttableProxy } from '../../../test/cuttable-proxy.ts'
 import {
   documentedGrants,
@@ -109,7 +109,7 @@ function contract(that: Contract): void {
     const issuing = client.issue({ ...(await workloadRequest(WEB)), ticket })
     const denied = assert.rejects(
       issuing,
-      caError('denied', /was denied: Test: not in this house\. Ask whoever approves/),
+      isCAError('denied', /was denied: Test: not in this house\. Ask whoever approves/),
     )
     await cluster.signer.deny(await ticket.name(), 'not in this house')
     await denied
@@ -126,7 +126,7 @@ function contract(that: Contract): void {
       const issuing = client.issue({ ...(await workloadRequest(WEB)), ticket })
       const failed = assert.rejects(
         issuing,
-        caError(code, new RegExp(`did not sign .*SignerValidationFailure: ${message}`)),
+        isCAError(code, new RegExp(`did not sign .*SignerValidationFailure: ${message}`)),
       )
       const name = await ticket.name()
       await cluster.signer.approve(name)
@@ -140,7 +140,7 @@ function contract(that: Contract): void {
     const { client } = await openClient(t, cluster)
     const ticket = new TestTicket()
     const issuing = client.issue({ ...(await workloadRequest(WEB)), ticket })
-    const deleted = assert.rejects(issuing, caError('unavailable', /was deleted before it was signed/))
+    const deleted = assert.rejects(issuing, isCAError('unavailable', /was deleted before it was signed/))
     await cluster.signer.delete(await ticket.name())
     await deleted
     assert.equal(ticket.kept, undefined)
@@ -154,7 +154,7 @@ function contract(that: Contract): void {
     await cluster.signer.api.createCertificateSigningRequest({ body: { metadata: { name }, spec } })
     await assert.rejects(
       client.issue({ ...request, ticket }),
-      caError('bad-response', /was deleted, and another one made by that name/),
+      isCAError('bad-response', /was deleted, and another one made by that name/),
     )
     assert.equal(ticket.kept, undefined)
   })
@@ -201,7 +201,7 @@ function contract(that: Contract): void {
     const issuing = client.issue({ ...request, ticket })
     const undecided = assert.rejects(
       issuing,
-      caError('timeout', /neither approved nor denied within 900 s\. Approve it \(kubectl/),
+      isCAError('timeout', /neither approved nor denied within 900 s\. Approve it \(kubectl/),
     )
     const name = await ticket.name()
     await clock.advance(900_000)
@@ -209,7 +209,7 @@ function contract(that: Contract): void {
     await signer.approve(name)
     await assert.rejects(
       client.issue({ ...request, ticket }),
-      caError('timeout', /is approved, but was not signed within 900 s\. See that the controller of/),
+      isCAError('timeout', /is approved, but was not signed within 900 s\. See that the controller of/),
     )
     await signer.sign(name)
     assert.equal((await client.issue({ ...request, ticket })).chain.length, 2)
@@ -250,7 +250,7 @@ function contract(that: Contract): void {
       const rest = NEEDED.map(({ verbs, ...grant }) => ({ ...grant, verbs: verbs.filter(each => each !== verb) }))
       const kubeconfig = await cluster.userWith(rest)
       const { client } = await openClient(t, { kubeconfig })
-      const denied = caError('denied', new RegExp(`forbidden: User .*Grant the verb ${verb} on ${resource} in cert`))
+      const denied = isCAError('denied', new RegExp(`forbidden: User .*Grant the verb ${verb} on ${resource} in cert`))
       const request = await workloadRequest(WEB)
       // Each with a request that is there already, so that it is looked for.
       const ticket = new TestTicket()
@@ -267,7 +267,7 @@ function contract(that: Contract): void {
     })
     await assert.rejects(
       client.issue(await workloadRequest(WEB)),
-      caError('unauthenticated', /HTTP 401.*Renew the token/),
+      isCAError('unauthenticated', /HTTP 401.*Renew the token/),
     )
   })
 
@@ -275,7 +275,7 @@ function contract(that: Contract): void {
     const { client } = await openClient(t, { ...cluster, usages: ['juggling'] })
     await assert.rejects(
       client.issue(await workloadRequest(WEB)),
-      caError('invalid-csr', /HTTP 422: .*juggling.* Set usages/),
+      isCAError('invalid-csr', /HTTP 422: .*juggling.* Set usages/),
     )
   })
 
@@ -286,7 +286,7 @@ function contract(that: Contract): void {
       ...(await workloadRequest(WEB)),
       csr: async () => ({ der, pem: derToPem(der, 'CERTIFICATE REQUEST') }),
     }
-    await assert.rejects(client.issue(request), caError('invalid-csr', /HTTP (400|422)/))
+    await assert.rejects(client.issue(request), isCAError('invalid-csr', /HTTP (400|422)/))
   })
 
   that('the trust bundle is that of a ClusterTrustBundle', async (t, cluster) => {
@@ -305,7 +305,7 @@ function contract(that: Contract): void {
     const other = await openClient(t, { kubeconfig, clusterTrustBundle: `${name}-other` })
     await assert.rejects(
       Promise.resolve(other.client.trustBundle?.({ signal })),
-      caError('unavailable', /HTTP 404: .*not found\. Create the ClusterTrustBundle/),
+      isCAError('unavailable', /HTTP 404: .*not found\. Create the ClusterTrustBundle/),
     )
   })
 
@@ -356,7 +356,7 @@ for (const [signer, usages, expected] of [
     const { client } = await openClient(t, { kubeconfig: cluster.kubeconfig, signerName: signer, usages })
     const ticket = new TestTicket()
     const issuing = client.issue({ ...(await workloadRequest(WEB)), ticket })
-    const refused = expected && assert.rejects(issuing, caError('invalid-csr', expected))
+    const refused = expected && assert.rejects(issuing, isCAError('invalid-csr', expected))
     await cluster.signer.approve(await ticket.name())
     if (refused) return await refused
     const leaf = new X509Certificate((await issuing).chain[0] ?? '')

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { inspect } from 'node:util'
 import type { CAClient } from '@livery/core'
-import { caError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
 import { type KubeCluster, standInCluster } from '../../../test/kube-clusters.ts'
 import { kubernetesCsrConfig, openClient, TestTicket } from '../../../test/kube-setup.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
@@ -163,7 +163,7 @@ test('a program of the kubeconfig gives the token, and is asked anew after a 401
   cluster.server.fault = call => (call.token === 'new-token' ? undefined : usual(call))
   const { client } = await openClient(t, { kubeconfig, context: 'right' })
   await writeFile(join(folder, 'credential'), credential('old-token'))
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unauthenticated'))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unauthenticated'))
   await writeFile(join(folder, 'credential'), credential('new-token'))
   assert.equal(await userOf(client, cluster), 'new-token')
 })
@@ -175,7 +175,7 @@ test('a program that fails is unauthenticated, with what it says', async t => {
   const { client } = await openClient(t, { kubeconfig, context: 'right' })
   await assert.rejects(
     client.issue(await workloadRequest(WEB)),
-    caError('unauthenticated', /Cannot log in at https:.*No such file.*Correct the user of the kubeconfig/),
+    isCAError('unauthenticated', /Cannot log in at https:.*No such file.*Correct the user of the kubeconfig/),
   )
 })
 
@@ -185,7 +185,7 @@ test('a program that once printed what is of no use is asked anew', async t => {
   const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'cat', args: [file] }
   const { client } = await openClient(t, { kubeconfig: await writeKubeconfig(t, cluster, { exec }), context: 'right' })
   await writeFile(file, '{"kind":"ExecCredential"}')
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unauthenticated'))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unauthenticated'))
   await writeFile(file, '{"kind":"ExecCredential","status":{"token":"good-token"}}')
   const usual = cluster.server.fault
   cluster.server.fault = call => (call.token === 'good-token' ? undefined : usual(call))
@@ -201,7 +201,10 @@ for (const output of ['my-secret-token', '"my-secret-token"', '{"my-secret-token
     await assert.rejects(client.issue(await workloadRequest(WEB)), (error: unknown) => {
       assert.ok(error instanceof Error)
       assert.doesNotMatch(inspect(error), /secret/)
-      return caError('unauthenticated', /its program printed no ExecCredential with a status\. Correct the user/)(error)
+      return isCAError(
+        'unauthenticated',
+        /its program printed no ExecCredential with a status\. Correct the user/,
+      )(error)
     })
   })
 
@@ -240,7 +243,7 @@ test('a kubeconfig that cannot be used is unavailable, says why, and is read aga
   const refused = async (reason: RegExp) =>
     assert.rejects(
       client.issue(await workloadRequest(WEB)),
-      caError('unavailable', new RegExp(`^Cannot use the kubeconfig .*config: ${reason.source}.*Correct it`)),
+      isCAError('unavailable', new RegExp(`^Cannot use the kubeconfig .*config: ${reason.source}.*Correct it`)),
     )
   await refused(/ENOENT/)
   for (const [text, reason] of [
@@ -269,7 +272,7 @@ test('no message holds the token of the kubeconfig or of its program, though the
     const { client } = await openClient(t, { kubeconfig, context: 'right' })
     await assert.rejects(client.issue(await workloadRequest(WEB)), (error: Error) => {
       assert.doesNotMatch(inspect(error, { depth: 10, showHidden: true }), /a-secret/)
-      return caError('denied', /: \[secret\] may not do that\./)(error)
+      return isCAError('denied', /: \[secret\] may not do that\./)(error)
     })
   }
 })

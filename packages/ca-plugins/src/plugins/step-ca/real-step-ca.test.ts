@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type CAContext, type CredentialRequest, SystemClock } from '@livery/core'
 import { importJWK, type JWK, SignJWT } from 'jose'
-import { caError } from '../../../test/citadel-setup.ts'
+import { isCAError } from '../../../test/citadel-setup.ts'
 import { noStepCa, type StepCaServer, startStepCaServer } from '../../../test/step-ca-process.ts'
 import { encrypted, fingerprintOf, PROVISIONER, provisionerPair } from '../../../test/step-ca-stand-in.ts'
 import { tempFolder } from '../../../test/temp-folder.ts'
@@ -109,15 +109,15 @@ test('a real step-ca refuses lifetimes, keys, names and tokens, each by its code
   const client = await withKey(t, server)
   const issue = async (options: Parameters<typeof workloadRequest>[1]) =>
     client.issue(await workloadRequest(WEB, options))
-  await assert.rejects(issue({ ttlSeconds: 7200 }), caError('ttl-too-long', /maximum.*raise maxTLSCertDuration/))
-  await assert.rejects(issue({ ttlSeconds: 60 }), caError('denied', /minimum.*lower minTLSCertDuration/))
-  await assert.rejects(issue({ keyType: 'rsa-1024' }), caError('invalid-csr', /at least 2048 bits/))
+  await assert.rejects(issue({ ttlSeconds: 7200 }), isCAError('ttl-too-long', /maximum.*raise maxTLSCertDuration/))
+  await assert.rejects(issue({ ttlSeconds: 60 }), isCAError('denied', /minimum.*lower minTLSCertDuration/))
+  await assert.rejects(issue({ keyType: 'rsa-1024' }), isCAError('invalid-csr', /at least 2048 bits/))
   const another = 'spiffe://cluster.local/ns/default/sa/another'
-  await assert.rejects(issue({ csrUri: another }), caError('invalid-csr', /does not contain the valid URIs/))
+  await assert.rejects(issue({ csrUri: another }), isCAError('invalid-csr', /does not contain the valid URIs/))
   const elsewhere = client.issue(await workloadRequest('spiffe://other.example/ns/default/sa/web'))
-  await assert.rejects(elsewhere, caError('denied', /Let the policy and the template/))
+  await assert.rejects(elsewhere, isCAError('denied', /Let the policy and the template/))
   const stranger = await withKey(t, server, { ...(await provisionerPair()).privateJwk, kid: String(publicJwk.kid) })
-  await assert.rejects(stranger.issue(await workloadRequest(WEB)), caError('unauthenticated', /provisioner "livery/))
+  await assert.rejects(stranger.issue(await workloadRequest(WEB)), isCAError('unauthenticated', /provisioner "livery/))
   await issue({ ttlSeconds: 3600 })
 })
 
@@ -145,7 +145,7 @@ test('a real step-ca takes a token of an OIDC issuer once, and its template the 
   const { chain } = await client.issue(await workloadRequest(WEB))
   assert.equal(new X509Certificate(chain[0] ?? '').subjectAltName, `URI:${WEB}`)
   const request = await workloadRequest(WEB)
-  await assert.rejects(client.issue(request), caError('unauthenticated', /the token of the test.*not used before/))
+  await assert.rejects(client.issue(request), isCAError('unauthenticated', /the token of the test.*not used before/))
   count++
   await client.issue(request)
 })
@@ -160,7 +160,7 @@ test('the root of a real step-ca is fetched by its fingerprint, and no other', {
   const client = await open(t, context, { ...config, fingerprint: fingerprintOf(server.rootPem).toUpperCase() })
   await client.issue(await workloadRequest(WEB))
   const wrong = await open(t, context, { ...config, fingerprint: '0'.repeat(64) })
-  await assert.rejects(wrong.issue(await workloadRequest(WEB)), caError('unavailable', /HTTP 404. Check fingerprint/))
+  await assert.rejects(wrong.issue(await workloadRequest(WEB)), isCAError('unavailable', /HTTP 404. Check fingerprint/))
 })
 
 test('a real step-ca that freezes is a timeout, and one that starts anew is asked again', { skip }, async t => {
@@ -172,10 +172,10 @@ test('a real step-ca that freezes is a timeout, and one that starts anew is aske
   const patient = await withKey(t, server)
   await client.issue(await workloadRequest(WEB))
   server.freeze()
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('timeout'))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('timeout'))
   server.thaw()
   await patient.issue(await workloadRequest(WEB))
   await server.restart()
-  await patient.issue(await workloadRequest(WEB)).catch(caError('unavailable'))
+  await patient.issue(await workloadRequest(WEB)).catch(isCAError('unavailable'))
   await patient.issue(await workloadRequest(WEB))
 })

@@ -7,7 +7,7 @@ import { inspect } from 'node:util'
 import { type AgentKey, CAError, type CAErrorCode, OptionError, SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
-import { caError } from '../../../test/citadel-setup.ts'
+import { isCAError } from '../../../test/citadel-setup.ts'
 import type { JsonCall, JsonReply } from '../../../test/json-ca-server.ts'
 import {
   encrypted,
@@ -74,7 +74,7 @@ test('a key that is replaced on disk signs the next token, and one with a passwo
   const another = await provisionerPair('RS256')
   await client.issue(await workloadRequest(WEB))
   await writeKey(jwkFile, another.privateJwk)
-  await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unauthenticated'))
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unauthenticated'))
   assert.deepEqual(
     tokens().map(token => decodeProtectedHeader(token).kid),
     [publicJwk.kid, another.publicJwk.kid],
@@ -116,7 +116,7 @@ test('a key that cannot be used says why and what to do, keeps its secret, and t
     await using client = await stepCa.create(context, { ...config, ...files })
     await assert.rejects(client.issue(await workloadRequest(WEB)), (error: unknown) => {
       assert.ok(!inspect(error, { depth: 10, showHidden: true }).includes(d))
-      return caError('unauthenticated', message)(error)
+      return isCAError('unauthenticated', message)(error)
     })
   }
   assert.equal(server.calls.length, 0)
@@ -146,7 +146,7 @@ for (const [status, message, code, retryable, remedy] of statuses)
     await assert.rejects(client.issue(await workloadRequest(WEB)), (error: unknown) => {
       assert.ok(error instanceof CAError && error.message.includes(`HTTP ${status}`))
       assert.equal(error.retryable, retryable)
-      return caError(code, remedy)(error)
+      return isCAError(code, remedy)(error)
     })
     assert.equal(server.calls.length, 1)
   })
@@ -157,7 +157,7 @@ test('answers that are no certificates are bad responses, for the roots too', as
   const bad = 'MIIB'
   const pem = `-----BEGIN CERTIFICATE-----\n${bad}\n-----END CERTIFICATE-----\n`
   const large = `-----BEGIN CERTIFICATE-----\n${'A'.repeat(70_000)}\n-----END CERTIFICATE-----\n`
-  const unusable = caError('bad-response', /Check that the address is that of a step-ca\.$/)
+  const unusable = isCAError('bad-response', /Check that the address is that of a step-ca\.$/)
   for (const list of [undefined, 'x', [1], [''], [root, pem], Array(11).fill(root), [root, large]]) {
     fault.behaviour = async () => ({ status: 201, body: { certChain: list, crts: list } })
     await assert.rejects(client.issue(await workloadRequest(WEB)), unusable)
@@ -184,7 +184,7 @@ test('the root is fetched by its fingerprint once, with colons or without, and a
   const deceived = await open('a'.repeat(64))
   await assert.rejects(
     deceived.issue(await workloadRequest(WEB)),
-    caError('unavailable', /it answered with another certificate. Check fingerprint and address/),
+    isCAError('unavailable', /it answered with another certificate. Check fingerprint and address/),
   )
 })
 
@@ -207,8 +207,8 @@ for (const [where, join] of between)
         : Promise.resolve({ status: 404 })
     const client = await stepCa.create(context, { ...config, fingerprint: fingerprintOf(pinned) })
     t.after(() => client[Symbol.asyncDispose]())
-    await assert.rejects(client.issue(await workloadRequest(WEB)), caError('unavailable', /certificate|self-signed/))
-    await assert.rejects(async () => client.trustBundle?.({ signal: t.signal }), caError('unavailable'))
+    await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable', /certificate|self-signed/))
+    await assert.rejects(async () => client.trustBundle?.({ signal: t.signal }), isCAError('unavailable'))
     assert.deepEqual(
       server.calls.map(({ path }) => path.split('/')[1]),
       ['root'],

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { type CredentialSource, SystemClock } from '@livery/core'
-import { caError } from '../../../test/citadel-setup.ts'
+import { isCAError } from '../../../test/citadel-setup.ts'
 import { enableKubernetes, noVault, roleOf, startVaultServer, type VaultServer } from '../../../test/vault-process.ts'
 import { runAgainst } from '../../conformance/index.ts'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
@@ -99,7 +99,7 @@ test('a real server with an intermediate sends it, and the root that was importe
   assert.equal((await issue()).chain.length, 2)
   await assert.rejects(
     async () => client.trustBundle?.({ signal }),
-    caError('bad-response', /has no root.*issuers\/import/),
+    isCAError('bad-response', /has no root.*issuers\/import/),
   )
   await server.call('POST', 'team/pki/issuers/import/cert', { pem_bundle: signed.data?.['issuing_ca'] })
   const { chain, roots } = await issue()
@@ -130,9 +130,9 @@ test('a real server refuses each by its code', { skip }, async t => {
   await call('POST', 'pki/roles/named', roleOf('1h', { require_cn: true }))
   await call('POST', 'pki/roles/other', roleOf('1h', { allowed_uri_sans: 'spiffe://other/*' }))
   await call('POST', 'pki/roles/endless', roleOf('876000h'))
-  const refused = async (token: string, config: Partial<VaultConfig>, ...expected: Parameters<typeof caError>) => {
+  const refused = async (token: string, config: Partial<VaultConfig>, ...expected: Parameters<typeof isCAError>) => {
     const { issue } = await open(t, server, token, config)
-    await assert.rejects(issue({ ttlSeconds: config.role === 'endless' ? 3_000_000_000 : 600 }), caError(...expected))
+    await assert.rejects(issue({ ttlSeconds: config.role === 'endless' ? 3_000_000_000 : 600 }), isCAError(...expected))
   }
   await refused(rootToken, { role: 'rsa' }, 'invalid-csr', /keys of type rsa/)
   await refused(rootToken, { role: 'named' }, 'denied', /require_cn=false on the role/)
@@ -149,9 +149,9 @@ test('a quota of a real server is rate-limited, and a sealed one unavailable', {
   const { issue } = await open(t, server, server.rootToken)
   await server.call('POST', 'sys/quotas/rate-limit/one', { rate: 1, interval: '1h', path: 'pki' })
   await issue()
-  await assert.rejects(issue(), caError('rate-limited', /quota exceeded/))
+  await assert.rejects(issue(), isCAError('rate-limited', /quota exceeded/))
   await server.call('PUT', 'sys/seal')
-  await assert.rejects(issue(), caError('unavailable', /Unseal the server/))
+  await assert.rejects(issue(), isCAError('unavailable', /Unseal the server/))
 })
 
 test('a real server is logged in to once as a service account, and again when the login was revoked', {
@@ -172,10 +172,13 @@ test('a real server that does not take the service account is unauthenticated', 
   await using server = await startVaultServer()
   await using kubernetes = await enableKubernetes(server, '1h')
   const wrongRole = await open(t, server, kubernetes.jwt, { kubernetes: { ...KUBERNETES, role: 'nobody' } })
-  await assert.rejects(wrongRole.issue(), caError('unauthenticated', /role "nobody" of auth\/kubernetes is bound/))
+  await assert.rejects(wrongRole.issue(), isCAError('unauthenticated', /role "nobody" of auth\/kubernetes is bound/))
   const [head, , signature] = kubernetes.jwt.split('.')
   const account = { namespace: 'livery', serviceaccount: { name: 'agent', uid: 'uid-2' } }
   const claims = Buffer.from(JSON.stringify({ 'kubernetes.io': account })).toString('base64url')
   const stranger = await open(t, server, `${head}.${claims}.${signature}`, { kubernetes: KUBERNETES })
-  await assert.rejects(stranger.issue(), caError('unauthenticated', /permission denied.*bound to the service account/))
+  await assert.rejects(
+    stranger.issue(),
+    isCAError('unauthenticated', /permission denied.*bound to the service account/),
+  )
 })

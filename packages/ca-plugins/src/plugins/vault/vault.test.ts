@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { inspect } from 'node:util'
 import { CAError, type CAErrorCode, type CredentialRequest } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { caError } from '../../../test/citadel-setup.ts'
+import { isCAError } from '../../../test/citadel-setup.ts'
 import type { JsonCall, JsonReply } from '../../../test/json-ca-server.ts'
 import { startVault, type VaultStandInOptions } from '../../../test/vault-stand-in.ts'
 import { FakeCA } from '../../conformance/index.ts'
@@ -52,7 +52,7 @@ test('the role, the mount, the issuer and the namespace are where they belong', 
   const config = { mount: 'team/pki', issuer: 'current', namespace: 'a/b' }
   const { fault, issue, server } = await setUp(t, { config })
   fault.behaviour = async () => ({ status: 404, body: { errors: [] } })
-  await assert.rejects(issue({ ttlSeconds: 90 }), caError('unavailable', /HTTP 404. Check address, mount, role/))
+  await assert.rejects(issue({ ttlSeconds: 90 }), isCAError('unavailable', /HTTP 404. Check address, mount, role/))
   const [call] = server.calls
   assert.equal(call?.path, '/v1/team/pki/issuer/current/sign/workload')
   assert.equal(call?.headers['x-vault-namespace'], 'a/b')
@@ -105,7 +105,7 @@ test('a login that ended on the server is made anew in the same call, and only o
     if (!call.path.includes('sign')) return undefined
     return Promise.resolve({ status: 403, body: { errors: ['permission denied'] } })
   }
-  await assert.rejects(issue(), caError('unauthenticated', /role "livery" of auth\/kubernetes is bound/))
+  await assert.rejects(issue(), isCAError('unauthenticated', /role "livery" of auth\/kubernetes is bound/))
   assert.deepEqual([count('login'), count('sign')], [3, 5])
 })
 
@@ -123,7 +123,7 @@ test('a policy that does not allow the role is denied, and no reason to log in a
   const { issue, count, fault } = await setUp(t, { config: LOGIN, kubernetes: kubernetesOf(3600) })
   await issue()
   fault.behaviour = async () => ({ status: 403, body: { errors: ['1 error occurred:\n\t* permission denied\n\n'] } })
-  await assert.rejects(issue(), caError('denied', /policy with "update"/))
+  await assert.rejects(issue(), isCAError('denied', /policy with "update"/))
   assert.equal(count('login'), 1)
 })
 
@@ -158,11 +158,11 @@ test('a login that is refused is unauthenticated, without the token that was sen
     fault.behaviour = async () => ({ status, body: { errors: [error] } })
     await assert.rejects(issue(), (failure: unknown) => {
       assert.ok(!inspect(failure, { depth: 10, showHidden: true }).includes(JWT))
-      return caError('unauthenticated', /a login from .*bound to the service account/)(failure)
+      return isCAError('unauthenticated', /a login from .*bound to the service account/)(failure)
     })
   }
   fault.behaviour = async () => ({ status: 200, body: { auth: { client_token: 'two words' } } })
-  await assert.rejects(issue(), caError('bad-response', /no client_token/))
+  await assert.rejects(issue(), isCAError('bad-response', /no client_token/))
   assert.ok(server.calls.every(({ path }) => path.endsWith('login')))
 })
 
@@ -197,7 +197,7 @@ for (const [status, errors, code, retryable, remedy] of statuses)
     await assert.rejects(issue(), (error: unknown) => {
       assert.ok(error instanceof CAError)
       assert.equal(error.retryable, retryable)
-      return caError(code, remedy)(error)
+      return isCAError(code, remedy)(error)
     })
     assert.equal(server.calls.length, 1)
   })
@@ -209,23 +209,23 @@ test('answers that are no certificates are bad responses, for the roots too', as
   const trustBundle = async () => client.trustBundle?.({ signal: t.signal })
   for (const data of [undefined, {}, { certificate: 1 }, { certificate: '' }, { certificate: root, ca_chain: [pem] }]) {
     fault.behaviour = async () => ({ status: 200, body: { data } })
-    await assert.rejects(issue(), caError('bad-response', /Check address, mount and role\.$/))
-    await assert.rejects(trustBundle(), caError('bad-response', /has no list of issuers/))
+    await assert.rejects(issue(), isCAError('bad-response', /Check address, mount and role\.$/))
+    await assert.rejects(trustBundle(), isCAError('bad-response', /has no list of issuers/))
   }
   fault.behaviour = async () => ({ status: 200, body: { data: { certificate: root, ca_chain: Array(11).fill(root) } } })
-  await assert.rejects(issue(), caError('bad-response', /more than 10\. Check address, mount and role\.$/))
+  await assert.rejects(issue(), isCAError('bad-response', /more than 10\. Check address, mount and role\.$/))
   fault.behaviour = async () => ({ status: 200, body: '<html>' })
-  await assert.rejects(issue(), caError('bad-response', /no JSON/))
+  await assert.rejects(issue(), isCAError('bad-response', /no JSON/))
   fault.behaviour = async () => ({ status: 200, body: { data: { keys: ['a'], certificate: pem } } })
-  await assert.rejects(trustBundle(), caError('bad-response', /cannot be parsed\. Check address and mount\.$/))
+  await assert.rejects(trustBundle(), isCAError('bad-response', /cannot be parsed\. Check address and mount\.$/))
 })
 
 test('errors and warnings that are no text are left out', async t => {
   const { issue, fault } = await setUp(t)
   fault.behaviour = async () => ({ status: 400, body: { errors: [{ toString: 1 }, 'unknown role'] } })
-  await assert.rejects(issue(), caError('unavailable', /HTTP 400: unknown role\. /))
+  await assert.rejects(issue(), isCAError('unavailable', /HTTP 400: unknown role\. /))
   fault.behaviour = async () => ({ status: 200, body: { warnings: [{ toString: 1 }], data: {} } })
-  await assert.rejects(issue(), caError('bad-response', /has no certificate/))
+  await assert.rejects(issue(), isCAError('bad-response', /has no certificate/))
 })
 
 test('an issuer that is removed while the roots are read is left out, and a list without a root, or of very many, is refused', async t => {
@@ -239,10 +239,10 @@ test('an issuer that is removed while the roots are read is left out, and a list
   const keys = Array(101).fill('issuer-0')
   fault.behaviour = async () => ({ status: 200, body: { data: { keys } } })
   const asked = server.calls.length
-  await assert.rejects(trustBundle(), caError('bad-response', /has 101 issuers, more than 100\. Delete those/))
+  await assert.rejects(trustBundle(), isCAError('bad-response', /has 101 issuers, more than 100\. Delete those/))
   assert.equal(server.calls.length, asked + 1)
   fault.behaviour = async () => ({ status: 200, body: { data: { keys: [] } } })
-  await assert.rejects(trustBundle(), caError('bad-response', /has no root. Import the root/))
+  await assert.rejects(trustBundle(), isCAError('bad-response', /has no root. Import the root/))
 })
 
 test('without credentials there is nothing to ask with, and names are names', async t => {

@@ -1,0 +1,27 @@
+/** The errors of the plugins, which all read "Cannot <action>: <reason>. <remedy>." */
+import { CAError, type CAErrorCode } from '@livery/core'
+
+export interface Failure {
+  /** After "Cannot": `get a certificate for … from …`. */
+  readonly action: string
+  /** Without secrets: scrub what a peer wrote. */
+  readonly reason: string
+  /** What the operator should do; no period at the end. */
+  readonly remedy: string
+  /** Default: by the code. */
+  readonly retryable?: boolean | undefined
+  /** Milliseconds that the CA asked to wait. */
+  readonly retryAfterMs?: number | undefined
+  readonly cause?: unknown
+}
+
+export function caError(
+  code: CAErrorCode,
+  { action, reason, remedy, retryable, retryAfterMs, cause }: Failure,
+): CAError {
+  return new CAError(code, `Cannot ${action}: ${reason}. ${remedy}.`, {
+    ...(retryable !== undefined && { retryable }),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    cause,
+  })
+}
