@@ -1,5 +1,6 @@
 /** Tokens that cost a request, held while they are good: one request in flight each, whoever asks. */
 import { type Clock, type Credential, type PluginLog, untilAborted } from '@livery/core'
+import { reasonOf } from '../answers/reason.ts'
 
 export interface TokenCacheOptions {
   readonly clock: Clock
@@ -98,7 +99,7 @@ export class TokenCache {
       const old = this.#good(key)
       if (old && !signal.aborted) {
         this.#held.set(key, { ...old, refreshAt: askedAt + this.#options.intervalMs })
-        this.#options.log.warn(`${messageOf(error)} The old token is used meanwhile.`)
+        this.#options.log.warn(`${reasonOf(error)} The old token is used meanwhile.`)
       }
       throw error
     }
@@ -112,8 +113,4 @@ export class TokenCache {
     const beforeMs = typeof refreshBeforeMs === 'number' ? refreshBeforeMs : refreshBeforeMs(expiresAt - askedAt)
     this.#held.set(key, { credential, expiresAt, refreshAt: Math.max(expiresAt - beforeMs, askedAt + intervalMs) })
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -8,6 +8,7 @@ import {
   defineCredentialPlugin,
   untilAborted,
 } from '@livery/core'
+import { reasonOf } from '../answers/reason.ts'
 import { readSmallFile } from '../files/changing-file.ts'
 import { unexpired } from './token-expiry.ts'
 
@@ -67,7 +68,7 @@ async function readFile(path: string): Promise<Buffer> {
   try {
     return await readSmallFile(path, MAX_BYTES)
   } catch (error) {
-    throw unusable(path, error instanceof Error ? error.message : String(error))
+    throw unusable(path, reasonOf(error))
   }
 }
 

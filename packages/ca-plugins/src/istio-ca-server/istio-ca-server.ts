@@ -4,6 +4,7 @@
  */
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import { CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core'
+import { reasonOf } from '../answers/reason.ts'
 import type { IstioCertificateRequest, IstioCertificateResponse } from '../gen/istio/v1/auth/ca.ts'
 import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import type { ServerNames } from '../plugins/embedded/server-names.ts'
@@ -210,7 +211,7 @@ class Refusal extends Error {
 }
 
 function internalError(error: unknown, options: IstioCaServerOptions): { code: status; details: string } {
-  options.warn(`Cannot answer a certificate request: ${error instanceof Error ? error.message : String(error)}`)
+  options.warn(`Cannot answer a certificate request: ${reasonOf(error)}`)
   return { code: status.INTERNAL, details: 'internal error' }
 }
 
@@ -242,7 +243,7 @@ async function bind(server: Server, at: HostPort, credentials: ServerCredentials
   try {
     return formatHostPort({ host: at.host, port: await promise })
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = reasonOf(error)
     throw new Error(
       `Cannot serve the CA on ${wanted}: ${reason}. Stop whatever listens there, or name another address.`,
       { cause: error },

@@ -1,6 +1,7 @@
 /** Callers by Kubernetes service account tokens (JWT, RFC 7519), verified with the keys of a JWKS file (RFC 7517). */
 import { type Clock, isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core'
 import { createLocalJWKSet, type JSONWebKeySet, type JWTVerifyGetKey, jwtVerify } from 'jose'
+import { reasonOf } from '../answers/reason.ts'
 import { ChangingFile } from '../files/changing-file.ts'
 import { type Authenticator, caller } from './authenticators.ts'
 
@@ -83,7 +84,7 @@ class JwksFile {
       this.#problem = undefined
       return keys
     } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error)
+      const problem = reasonOf(error)
       if (problem !== this.#problem) this.#warn(problem)
       this.#problem = problem
       return undefined
@@ -98,7 +99,7 @@ class JwksFile {
       this.#imported = { bytes, keys }
       return keys
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = reasonOf(error)
       throw new Error(
         `Cannot use the JWKS file ${this.#file.path}: ${reason}. Every token is refused until it holds {"keys": […]}, as the issuer publishes it.`,
         { cause: error },

@@ -1,6 +1,7 @@
 /** The CA server's own TLS certificate, issued by the CA behind it and renewed before it expires. */
 import { ServerCredentials } from '@grpc/grpc-js'
 import type { Clock } from '@livery/core'
+import { reasonOf } from '../answers/reason.ts'
 import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import type { ServerNames } from '../plugins/embedded/server-names.ts'
 
@@ -66,7 +67,7 @@ export class ServerCertificate implements Disposable {
       this.#schedule(halfway(this.#options.clock, notAfter))
     } catch (error) {
       if (turn !== this.#turn) return
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = reasonOf(error)
       this.#options.warn(`Cannot renew the CA server's own certificate, next try in a minute: ${reason}`)
       this.#schedule(this.#options.clock.now() + RETRY_MS)
     }

@@ -7,8 +7,10 @@ import {
   splitCertificates,
   untilAborted,
 } from '@livery/core'
+import { reasonOf } from '../answers/reason.ts'
 import { RootedChainReader, UnusableAnswer } from '../answers/rooted-chain.ts'
 import { scrub } from '../answers/scrub.ts'
+import { Closable } from '../transport/closable.ts'
 
 /** A CA client as Istio's `security.Client` is, in TypeScript. */
 export interface ClassicCAClient {
@@ -36,17 +38,18 @@ class ClassicAdapter implements CAClient {
   readonly #classic: ClassicCAClient
   readonly #name: string
   readonly #chains = new RootedChainReader()
-  readonly #closing = new AbortController()
+  readonly #closing: Closable
 
   constructor(classic: ClassicCAClient, name: string) {
     this.#classic = classic
     this.#name = name
+    this.#closing = new Closable(name)
     if (classic.getRootCertBundle) this.trustBundle = ({ signal }) => this.#trustBundle(signal)
   }
 
   async issue({ identity, ttlSeconds, signal, csr }: CertificateRequest): Promise<IssuedCertificate> {
     const what = `a certificate for ${identity} from ${this.#name}`
-    const ending = this.#untilClosed(signal)
+    const ending = this.#closing.until(signal)
     const { pem } = await untilAborted(csr(), ending)
     const seconds = Math.max(1, Math.round(ttlSeconds))
     const elements = await this.#ask(what, ending, () => this.#classic.csrSign(pem, seconds, { signal: ending }))
@@ -61,25 +64,17 @@ class ClassicAdapter implements CAClient {
   /** Open calls reject. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closing.signal.aborted) return
-    this.#closing.abort(
-      new CAError('unavailable', `Cannot ask ${this.#name}: its client is closed.`, { retryable: false }),
-    )
+    this.#closing.close()
     await this.#classic.close?.()
   }
 
   async #trustBundle(signal: AbortSignal): Promise<readonly string[]> {
     const what = `the roots of ${this.#name}`
-    const ending = this.#untilClosed(signal)
+    const ending = this.#closing.until(signal)
     const elements = await this.#ask(what, ending, async () => this.#classic.getRootCertBundle?.({ signal: ending }))
     const roots = elements.flatMap(splitCertificates)
     if (roots.length === 0) throw badResponse(what, 'has no PEM certificate')
     return roots
-  }
-
-  #untilClosed(signal: AbortSignal): AbortSignal {
-    const ending = AbortSignal.any([signal, this.#closing.signal])
-    ending.throwIfAborted()
-    return ending
   }
 
   /** What `call` answers, once it is known to be a list of text: its author may have written JavaScript. */
@@ -90,7 +85,7 @@ class ClassicAdapter implements CAClient {
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof CAError) throw error
-      const reason = scrub(error instanceof Error ? error.message : String(error), [])
+      const reason = scrub(reasonOf(error), [])
       throw new CAError('unavailable', `Cannot get ${what}: ${reason}. It is asked again.`)
     }
     if (Array.isArray(answer) && answer.every(element => typeof element === 'string')) return answer

@@ -2,6 +2,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'
 import { CAError, type ClientCertificate, type PluginLog, splitCertificates, type TlsMaterial } from '@livery/core'
+import { reasonOf } from '../answers/reason.ts'
 import { ChangingFile } from '../files/changing-file.ts'
 
 export interface ConnectionTlsOptions {
@@ -62,7 +63,7 @@ class MaterialReader {
       this.#warned.delete(field)
       return value
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = reasonOf(error)
       if (old === undefined && field === 'rootCert') throw new CAError('unavailable', reason, { cause: error })
       const message = old === undefined ? reason : `${reason} The old one is used meanwhile.`
       if (this.#warned.get(field) !== message) this.#log.warn(message)
@@ -159,7 +160,7 @@ async function named<T>(what: string, reading: Promise<T>): Promise<T> {
   try {
     return await reading
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = reasonOf(error)
     throw new Error(`${what}: ${reason}. Put it there, or correct the path.`, { cause: error })
   }
 }

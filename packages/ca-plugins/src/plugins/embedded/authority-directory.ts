@@ -8,6 +8,7 @@ import { link, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { preparePrivateFolder, readPrivateFile, StoreError, splitCertificates } from '@livery/core'
 import * as x509 from '@peculiar/x509'
+import { reasonOf } from '../../answers/reason.ts'
 import { type Anchor, type AuthorityState, rootId } from './authority-state.ts'
 import { exportPrivateKey, type Issuer, toIssuer } from './certificate-profiles.ts'
 
@@ -40,7 +41,7 @@ export class AuthorityDirectory {
     try {
       for (const change of await preparePrivateFolder(path)) warn(change)
     } catch (error) {
-      throw new Error(`Cannot keep a CA in ${path}. ${messageOf(error)}`, { cause: error })
+      throw new Error(`Cannot keep a CA in ${path}. ${reasonOf(error)}`, { cause: error })
     }
     return new AuthorityDirectory(path)
   }
@@ -72,7 +73,7 @@ export class AuthorityDirectory {
     } catch (error) {
       if (isErrno(error, 'EEXIST')) return (await this.load()) ?? state
       throw new Error(
-        `Cannot create a CA in ${this.#path}: ${messageOf(error)}. Name a directory that this user may write to.`,
+        `Cannot create a CA in ${this.#path}: ${reasonOf(error)}. Name a directory that this user may write to.`,
         { cause: error },
       )
     }
@@ -234,8 +235,4 @@ function curveOf(certificate: X509Certificate): string {
 
 function isErrno(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

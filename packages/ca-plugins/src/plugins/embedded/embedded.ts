@@ -2,13 +2,13 @@
 import {
   type CAChange,
   type CAClient,
-  CAError,
   type CertificateRequest,
   defineCAPlugin,
   type IssuedCertificate,
   KEY_TYPES,
   untilAborted,
 } from '@livery/core'
+import { Closable } from '../../transport/closable.ts'
 import { CertificateAuthority } from './certificate-authority.ts'
 
 /** A CA of the agent's own, which is told not to be for production. */
@@ -59,6 +59,7 @@ export const embedded = defineCAPlugin({
 /** Any number of clients may share one authority; closing one leaves the authority as it is. */
 export class EmbeddedClient implements CAClient {
   readonly authority: CertificateAuthority
+  readonly #closing = new Closable('the embedded CA')
   readonly #subscriptions = new DisposableStack()
 
   constructor(authority: CertificateAuthority) {
@@ -67,7 +68,7 @@ export class EmbeddedClient implements CAClient {
 
   async issue({ identity, ttlSeconds, signal, csr }: CertificateRequest): Promise<IssuedCertificate> {
     signal.throwIfAborted()
-    this.#checkOpen()
+    this.#closing.signal.throwIfAborted()
     const { der } = await untilAborted(csr(), signal)
     const { chain } = await untilAborted(this.authority.sign({ identity, csr: der, ttlSeconds }), signal)
     return { chain, roots: this.authority.trustBundle() }
@@ -75,21 +76,17 @@ export class EmbeddedClient implements CAClient {
 
   async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
     signal.throwIfAborted()
-    this.#checkOpen()
+    this.#closing.signal.throwIfAborted()
     return this.authority.trustBundle()
   }
 
   subscribe(listener: (change: CAChange) => void): Disposable {
-    this.#checkOpen()
+    this.#closing.signal.throwIfAborted()
     return this.#subscriptions.use(this.authority.subscribe(listener))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.close()
     this.#subscriptions.dispose()
-  }
-
-  #checkOpen(): void {
-    if (this.#subscriptions.disposed)
-      throw new CAError('unavailable', 'Cannot ask the embedded CA: its client is closed.', { retryable: false })
   }
 }

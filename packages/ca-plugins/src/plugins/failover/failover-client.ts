@@ -10,6 +10,8 @@ import {
   type IssuedCertificate,
   untilAborted,
 } from '@livery/core'
+import { reasonOf } from '../../answers/reason.ts'
+import { Closable } from '../../transport/closable.ts'
 import { type BreakerChange, CircuitBreaker } from './circuit-breaker.ts'
 import { FailoverRoots } from './failover-roots.ts'
 import { memberTicket } from './member-ticket.ts'
@@ -53,7 +55,7 @@ export class FailoverClient implements CAClient {
   readonly #options: FailoverOptions
   readonly #guarded: readonly Guarded[]
   readonly #roots: FailoverRoots
-  readonly #closing = new AbortController()
+  readonly #closing = new Closable('the CAs of the list')
 
   constructor(options: FailoverOptions) {
     const { members, rootsFile, clock, timeoutMs } = options
@@ -66,8 +68,7 @@ export class FailoverClient implements CAClient {
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
-    const signal = AbortSignal.any([request.signal, this.#closing.signal])
-    signal.throwIfAborted()
+    const signal = this.#closing.until(request.signal)
     const failures: Failure[] = []
     for (const guarded of this.#askable()) {
       try {
@@ -83,8 +84,7 @@ export class FailoverClient implements CAClient {
   }
 
   async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
-    const either = AbortSignal.any([signal, this.#closing.signal])
-    either.throwIfAborted()
+    const either = this.#closing.until(signal)
     return await untilAborted(this.#roots.all(either), either)
   }
 
@@ -94,10 +94,7 @@ export class FailoverClient implements CAClient {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#closing.signal.aborted) return
-    this.#closing.abort(
-      new CAError('unavailable', 'Cannot ask the CAs of the list: their client is closed.', { retryable: false }),
-    )
+    this.#closing.close()
     this.#roots[Symbol.dispose]()
   }
 
@@ -178,8 +175,9 @@ export class FailoverClient implements CAClient {
 /** A plugin may throw anything. */
 function asCAError(error: unknown, member: CAMember): CAError {
   if (error instanceof CAError) return error
-  const text = error instanceof Error ? error.message : String(error)
-  return new CAError('unavailable', `Its plugin failed: ${text}. Mend the plugin of ${member.name}.`, { cause: error })
+  return new CAError('unavailable', `Its plugin failed: ${reasonOf(error)}. Mend the plugin of ${member.name}.`, {
+    cause: error,
+  })
 }
 
 /** A refusal by a CA that was only asked because others failed. */

@@ -1,4 +1,5 @@
 /** The roots of all CAs of a list, at all times: certificates of any of them may be in use somewhere. */
+
 import {
   type CAChange,
   CAError,
@@ -9,6 +10,7 @@ import {
   splitCertificates,
   untilAborted,
 } from '@livery/core'
+import { reasonOf } from '../../answers/reason.ts'
 import { ChangingFile } from '../../files/changing-file.ts'
 
 export interface FailoverRootsOptions {
@@ -107,8 +109,7 @@ export class FailoverRoots implements Disposable {
     try {
       return splitCertificates((await this.#file.read()).toString())
     } catch (error) {
-      const { message } = error instanceof Error ? error : new Error(String(error))
-      throw new CAError('unavailable', `Cannot read roots ${this.#file.path}: ${message}. Correct the path.`, {
+      throw new CAError('unavailable', `Cannot read roots ${this.#file.path}: ${reasonOf(error)}. Correct the path.`, {
         cause: error,
       })
     }

@@ -1,5 +1,6 @@
 /** Why a file cannot be used: which one, the reason, what to do. Nothing of its content, and no cause that could quote it. */
 import { CAError, type CAErrorCode, UntrustedPathError } from '@livery/core'
+import { reasonOf } from '../../answers/reason.ts'
 
 export interface FileFaultParts {
   readonly file: string
@@ -51,7 +52,7 @@ export function readFault(file: string, error: unknown, mayPass: boolean): FileF
       // It was opened: it is no regular file, too long, or grows.
       return new FileFault({
         file,
-        reason: error instanceof Error ? error.message : String(error),
+        reason: reasonOf(error),
         remedy: `Put a PEM file there, ${FIELDS}`,
         mayPass: true,
       })

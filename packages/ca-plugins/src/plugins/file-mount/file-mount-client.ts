@@ -11,6 +11,8 @@ import {
   trustDomainOf,
   WatchedFiles,
 } from '@livery/core'
+import { reasonOf } from '../../answers/reason.ts'
+import { Closable } from '../../transport/closable.ts'
 import { FaultLog } from './fault-log.ts'
 import type { Mount } from './file-mount-config.ts'
 import { MountedIdentity } from './mounted-identity.ts'
@@ -31,7 +33,7 @@ export class FileMountClient implements CAClient {
   readonly #roots: MountedRoots
   readonly #identities = new Map<SpiffeId, MountedIdentity>()
   readonly #listeners = new Set<(change: CAChange) => void>()
-  readonly #closed = new AbortController()
+  readonly #closing = new Closable('the mounted files')
 
   constructor(context: CAContext, mount: Mount) {
     const { clock, log } = context
@@ -65,21 +67,20 @@ export class FileMountClient implements CAClient {
   }
 
   async issue({ identity, signal }: CertificateRequest): Promise<IssuedCertificate> {
-    signal.throwIfAborted()
-    this.#checkOpen()
+    const either = this.#closing.until(signal)
     const mounted = this.#identities.get(identity) ?? this.#start(identity)
-    const { chain, roots, privateKey } = await mounted.read(AbortSignal.any([signal, this.#closed.signal]))
+    const { chain, roots, privateKey } = await mounted.read(either)
     return { chain, roots, rootsFor: this.#mount.rootsFor, privateKey }
   }
 
   subscribe(listener: (change: CAChange) => void): Disposable {
-    this.#checkOpen()
+    this.#closing.signal.throwIfAborted()
     this.#listeners.add(listener)
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closed.abort(closedError())
+    this.#closing.close()
     this.#listeners.clear()
     for (const identity of [...this.#identities.keys()]) this.#stop(identity)
     this.#roots[Symbol.dispose]()
@@ -87,9 +88,7 @@ export class FileMountClient implements CAClient {
   }
 
   async #trustBundle(signal: AbortSignal): Promise<readonly string[]> {
-    signal.throwIfAborted()
-    this.#checkOpen()
-    return await this.#roots.bundle(AbortSignal.any([signal, this.#closed.signal]))
+    return await this.#roots.bundle(this.#closing.until(signal))
   }
 
   #start(identity: SpiffeId): MountedIdentity {
@@ -128,17 +127,9 @@ export class FileMountClient implements CAClient {
   #tell(change: CAChange): void {
     for (const listener of this.#listeners) listener(change)
   }
-
-  #checkOpen(): void {
-    if (this.#closed.signal.aborted) throw closedError()
-  }
-}
-
-function closedError(): CAError {
-  return new CAError('unavailable', 'Cannot read the mounted files: the client is closed.', { retryable: false })
 }
 
 function notWatched(error: unknown, pollMs: number): string {
-  const reason = error instanceof Error ? error.message : String(error)
+  const reason = reasonOf(error)
   return `Cannot watch files for changes: ${reason}. They are looked at every ${pollMs / 1000} s instead. Raise fs.inotify.max_user_watches or max_user_instances, or lower poll.`
 }

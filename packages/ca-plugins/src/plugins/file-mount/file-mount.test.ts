@@ -101,7 +101,7 @@ test('closing ends a call that waits for a pair to be whole', async () => {
   await using bench = await MountBench.create()
   const { privateKey } = await bench.ca.bring(identityOf('web'))
   writeSet(bench.folderOf('web'), { ...(await bench.ca.bring(identityOf('web'))), privateKey })
-  const refused = assert.rejects(bench.issue('web'), refusedWith(/the client is closed/))
+  const refused = assert.rejects(bench.issue('web'), refusedWith(/its client is closed/))
   await bench.clock.waitForDeadline(time => time === bench.clock.now() + 50)
   await bench.client[Symbol.asyncDispose]()
   await refused

@@ -8,6 +8,7 @@ import {
   untilAborted,
   type WatchedFiles,
 } from '@livery/core'
+import { reasonOf } from '../../answers/reason.ts'
 import { Announcement } from './announcement.ts'
 import type { FaultLog } from './fault-log.ts'
 import { FileFault } from './file-fault.ts'
@@ -167,7 +168,7 @@ export class MountedIdentity implements Disposable {
       privateKey.fill(0)
       return { kind: 'pair', version, notBefore, notAfter }
     } catch (error) {
-      return { kind: 'fault', message: error instanceof Error ? error.message : String(error) }
+      return { kind: 'fault', message: reasonOf(error) }
     }
   }
 

@@ -1,6 +1,7 @@
 /** The files with roots: all of them together are the trust bundle. */
 import { createHash, X509Certificate } from 'node:crypto'
 import { type Clock, type Limit, type LookReason, untilAborted, type WatchedFiles } from '@livery/core'
+import { reasonOf } from '../../answers/reason.ts'
 import { readSmallFile } from '../../files/changing-file.ts'
 import { Announcement } from './announcement.ts'
 import type { FaultLog } from './fault-log.ts'
@@ -149,8 +150,7 @@ export class MountedRoots implements Disposable {
       file.wasMissed = false
       if (isNews) for (const { onReadable } of file.users) onReadable?.()
     } catch (error) {
-      if (file.seen && this.#files.has(file.path))
-        faults.found(file.path, error instanceof Error ? error.message : String(error))
+      if (file.seen && this.#files.has(file.path)) faults.found(file.path, reasonOf(error))
     }
   }
 

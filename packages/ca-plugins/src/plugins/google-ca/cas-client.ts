@@ -2,13 +2,13 @@
 import {
   type CAClient,
   type CAContext,
-  CAError,
   type CertificateRequest,
   type CertificateSigningRequest,
   type IssuedCertificate,
   untilAborted,
 } from '@livery/core'
 import { rootsOf, splitChain, unusable } from '../../answers/certificate-chain.ts'
+import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection } from '../../transport/current-connection.ts'
 import { CasConnection, type Certificate, type CreateCertificateRequest } from './cas-connection.ts'
 import type { Authentication } from './google-authentication.ts'
@@ -28,10 +28,11 @@ export class CasClient implements CAClient {
   readonly #target: CasTarget
   readonly #authentication: Authentication
   readonly #connection: CurrentConnection<CasConnection>
-  readonly #closing = new AbortController()
+  readonly #closing: Closable
 
   constructor({ target, tls, authentication, privateCa }: CasParts) {
     this.#target = target
+    this.#closing = new Closable(target.pool)
     this.#authentication = authentication
     this.#connection = new CurrentConnection(
       target.endpoint.plaintext ? undefined : tls,
@@ -41,7 +42,7 @@ export class CasClient implements CAClient {
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const what = `a certificate for ${request.identity} from ${this.#target.pool} at ${this.#target.endpoint.address}`
-    const signal = this.#until(request.signal)
+    const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
     const { tokenFile } = request
     const certificate = await this.#call(
@@ -55,7 +56,7 @@ export class CasClient implements CAClient {
   async trustBundle(options: { readonly signal: AbortSignal }): Promise<readonly string[]> {
     const { pool, endpoint } = this.#target
     const what = `the roots of ${pool} at ${endpoint.address}`
-    const { caCerts } = await this.#call({ what, signal: this.#until(options.signal) }, (connection, call) =>
+    const { caCerts } = await this.#call({ what, signal: this.#closing.until(options.signal) }, (connection, call) =>
       connection.fetchCaCerts(pool, call),
     )
     const roots = rootsOf(
@@ -68,16 +69,9 @@ export class CasClient implements CAClient {
 
   /** Open calls reject. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const { pool } = this.#target
-    this.#closing.abort(new CAError('unavailable', `Cannot ask ${pool}: its client is closed.`, { retryable: false }))
+    this.#closing.close()
     this.#authentication[Symbol.dispose]()
     await this.#connection[Symbol.asyncDispose]()
-  }
-
-  #until(signal: AbortSignal): AbortSignal {
-    const either = AbortSignal.any([signal, this.#closing.signal])
-    either.throwIfAborted()
-    return either
   }
 
   async #call<T>(

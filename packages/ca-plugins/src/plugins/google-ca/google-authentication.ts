@@ -2,6 +2,7 @@
 import { CAError, type CredentialSource, untilAborted } from '@livery/core'
 import type { AuthClient, GoogleAuth } from 'google-auth-library'
 import { ChangingFile } from '../../files/changing-file.ts'
+import { Closable } from '../../transport/closable.ts'
 import type { GooglePackages } from './google-packages.ts'
 
 export interface Authentication extends Disposable {
@@ -53,7 +54,7 @@ export class LibraryAuthentication implements Authentication {
   readonly remedy: string
   readonly #options: LibraryAuthenticationOptions
   readonly #file: ChangingFile | undefined
-  readonly #closing = new AbortController()
+  readonly #closing = new Closable('for a token')
   #default: GoogleAuth | undefined
   #fromFile: { readonly bytes: Buffer; readonly client: AuthClient } | undefined
 
@@ -69,7 +70,7 @@ export class LibraryAuthentication implements Authentication {
   async authenticate(call: { readonly tokenFile?: string; readonly signal: AbortSignal }): Promise<CallCredentials> {
     if (call.tokenFile !== undefined)
       throw this.#problem('an identity has a tokenFile of its own', 'Set credentials, and tokenFile under ca')
-    const signal = AbortSignal.any([call.signal, this.#closing.signal])
+    const signal = this.#closing.until(call.signal)
     try {
       return await untilAborted(this.#requestHeaders(), signal)
     } catch (error) {
@@ -84,7 +85,7 @@ export class LibraryAuthentication implements Authentication {
   }
 
   [Symbol.dispose](): void {
-    this.#closing.abort(new CAError('unavailable', 'Cannot get a token: the client is closed.', { retryable: false }))
+    this.#closing.close()
     this.forget()
   }
 

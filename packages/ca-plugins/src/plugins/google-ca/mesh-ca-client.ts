@@ -3,7 +3,6 @@ import { Metadata } from '@grpc/grpc-js'
 import {
   type CAClient,
   type CAContext,
-  CAError,
   type CertificateRequest,
   type CertificateSigningRequest,
   type IssuedCertificate,
@@ -11,6 +10,7 @@ import {
 } from '@livery/core'
 import { splitChain, unusable } from '../../answers/certificate-chain.ts'
 import { MeshCertificateRequest, MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
+import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection } from '../../transport/current-connection.ts'
 import type { Authentication, CallCredentials } from './google-authentication.ts'
 import type { MeshCaTarget } from './google-ca-config.ts'
@@ -29,10 +29,11 @@ export class MeshCaClient implements CAClient {
   readonly #target: MeshCaTarget
   readonly #authentication: Authentication
   readonly #connection: CurrentConnection<MeshCaConnection>
-  readonly #closing = new AbortController()
+  readonly #closing: Closable
 
   constructor({ target, tls, authentication }: MeshCaParts) {
     this.#target = target
+    this.#closing = new Closable(`Mesh CA at ${target.endpoint.address}`)
     this.#authentication = authentication
     this.#connection = new CurrentConnection(
       target.endpoint.plaintext ? undefined : tls,
@@ -42,8 +43,7 @@ export class MeshCaClient implements CAClient {
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const what = `a certificate for ${request.identity} from Mesh CA at ${this.#target.endpoint.address}`
-    const signal = AbortSignal.any([request.signal, this.#closing.signal])
-    signal.throwIfAborted()
+    const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
     const { tokenFile } = request
     const credentials = await this.#authentication.authenticate({
@@ -56,10 +56,7 @@ export class MeshCaClient implements CAClient {
 
   /** Open calls reject. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const { address } = this.#target.endpoint
-    this.#closing.abort(
-      new CAError('unavailable', `Cannot ask Mesh CA at ${address}: its client is closed.`, { retryable: false }),
-    )
+    this.#closing.close()
     this.#authentication[Symbol.dispose]()
     await this.#connection[Symbol.asyncDispose]()
   }

@@ -1,5 +1,6 @@
 /** What went wrong between the plugin and the API server, as a {@link CAError} that says what to do and carries no secret. */
 import { CAError, type CAErrorCode } from '@livery/core'
+import { reasonOf } from '../../answers/reason.ts'
 import { scrub } from '../../answers/scrub.ts'
 
 /** One kind of call, for messages. */
@@ -63,7 +64,7 @@ export function isAboutLifetime(text: string): boolean {
 
 function connectionError(error: unknown, about: string, secrets: readonly string[]): CAError {
   const isNetwork = error instanceof TypeError && /^(fetch failed|terminated)$/.test(error.message)
-  const reason = scrub(isNetwork ? reasonOf(error) : String(Object(error).message ?? error), secrets)
+  const reason = scrub(reasonOf(error), secrets)
   if (isNetwork)
     return new NoAnswer(
       'unavailable',
@@ -73,13 +74,6 @@ function connectionError(error: unknown, about: string, secrets: readonly string
     'bad-response',
     `${about}: its answer cannot be read: ${reason}. Check that this is an API server.`,
   )
-}
-
-/** `fetch` tells what happened in the cause, or one further down for each address that was tried. */
-function reasonOf(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
-  if (!(error instanceof Error)) return String(error)
-  return error.cause === undefined ? error.message || error.name : reasonOf(error.cause)
 }
 
 function asAnswer(error: unknown): Answer | undefined {

@@ -1,6 +1,7 @@
 /** One login at the API server: how requests are authorised with it, and the connections that they go over. */
 import type { KubeConfig, RequestContext } from '@kubernetes/client-node'
 import { CAError } from '@livery/core'
+import { reasonOf } from '../../answers/reason.ts'
 import { scrub } from '../../answers/scrub.ts'
 import type { KubernetesLibrary } from './client-library.ts'
 import type { Login } from './login.ts'
@@ -68,7 +69,7 @@ class Door {
     // The library reads what a program prints without a look at it, and the parser quotes it, which may be a token.
     if (this.#config.getCurrentUser()?.exec && (error instanceof SyntaxError || error instanceof TypeError))
       return 'its program printed no ExecCredential with a status'
-    return scrub(error instanceof Error ? error.message : String(error), [])
+    return scrub(reasonOf(error), [])
   }
 }
 

@@ -10,6 +10,7 @@ import {
   untilAborted,
 } from '@livery/core'
 import { splitChain } from '../../answers/certificate-chain.ts'
+import { Closable } from '../../transport/closable.ts'
 import type { ApiConnection, Caller } from './api-connection.ts'
 import { NoAnswer } from './api-error.ts'
 import { certificatesOf, RequestIsOver, sameRequest } from './approval.ts'
@@ -51,7 +52,7 @@ interface Waiting {
 
 export class KubernetesCsrClient implements CAClient {
   readonly #parts: KubernetesCsrParts
-  readonly #closing = new AbortController()
+  readonly #closing = new Closable('the API server')
 
   constructor(parts: KubernetesCsrParts) {
     this.#parts = parts
@@ -59,7 +60,7 @@ export class KubernetesCsrClient implements CAClient {
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const { identity, ttlSeconds, tokenFile, ticket } = request
-    const caller = { signal: this.#until(request.signal), ...(tokenFile !== undefined && { tokenFile }) }
+    const caller = { signal: this.#closing.until(request.signal), ...(tokenFile !== undefined && { tokenFile }) }
     const asked = this.#asked(await untilAborted(request.csr(), caller.signal), ttlSeconds)
     try {
       return { chain: await this.#chain({ asked, caller, ticket, whose: `for ${identity}` }) }
@@ -71,22 +72,14 @@ export class KubernetesCsrClient implements CAClient {
 
   /** The roots that the signer's certificates lead to. */
   async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
-    const until = this.#until(signal)
+    const until = this.#closing.until(signal)
     return untilAborted(this.#parts.roots(until), until)
   }
 
   /** Open calls reject. Requests stay at the API server, to be found again by their tickets. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.abort(
-      new CAError('unavailable', 'Cannot ask the API server: its client is closed.', { retryable: false }),
-    )
+    this.#closing.close()
     await this.#parts.connection[Symbol.asyncDispose]()
-  }
-
-  #until(signal: AbortSignal): AbortSignal {
-    const either = AbortSignal.any([signal, this.#closing.signal])
-    either.throwIfAborted()
-    return either
   }
 
   #asked({ der, pem }: { readonly der: Uint8Array; readonly pem: string }, ttlSeconds: number): NewSigningRequest {

@@ -2,6 +2,7 @@
 import { dirname } from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
 import { CAError, type PluginLog } from '@livery/core'
+import { reasonOf } from '../../answers/reason.ts'
 import { ChangingFile } from '../../files/changing-file.ts'
 import { userinfoProblem } from '../../transport/host-port.ts'
 import type { KubernetesLibrary } from './client-library.ts'
@@ -90,7 +91,7 @@ export class LoginFiles {
     try {
       config.loadFromString(text.toString())
     } catch (error) {
-      throw this.#unusable(error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error))
+      throw this.#unusable(reasonOf(error).split('\n')[0] ?? '')
     }
     config.makePathsAbsolute(dirname(kubeconfig))
     return config
@@ -121,7 +122,7 @@ export class LoginFiles {
     try {
       return await file.read()
     } catch (error) {
-      throw this.#unusable(error instanceof Error ? error.message : String(error))
+      throw this.#unusable(reasonOf(error))
     }
   }
 

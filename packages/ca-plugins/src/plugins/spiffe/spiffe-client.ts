@@ -9,6 +9,7 @@ import {
   type IssuedCertificate,
   type SpiffeId,
 } from '@livery/core'
+import { Closable } from '../../transport/closable.ts'
 import { privateKeyPem } from './private-key-pem.ts'
 import { WorkloadChannel } from './workload-channel.ts'
 import { workloadFailure } from './workload-error.ts'
@@ -38,7 +39,7 @@ export class SpiffeClient implements CAClient {
   readonly #svids: WorkloadStream<SvidUpdate>
   readonly #bundles: WorkloadStream<Bundles>
   readonly #listeners = new Set<(change: CAChange) => void>()
-  readonly #closed = new AbortController()
+  readonly #closing: Closable
   #update: SvidUpdate | undefined
   #allRoots: Bundles = new Map()
   /** Asked for in vain: who asked hears when they come. */
@@ -49,6 +50,7 @@ export class SpiffeClient implements CAClient {
     const { clock } = context
     this.#context = context
     this.#address = address
+    this.#closing = new Closable(`the Workload API at ${address}`)
     this.#channel = new WorkloadChannel(address)
     this.#svids = new WorkloadStream({
       clock,
@@ -101,7 +103,7 @@ export class SpiffeClient implements CAClient {
   }
 
   subscribe(listener: (change: CAChange) => void): Disposable {
-    this.#closed.signal.throwIfAborted()
+    this.#closing.signal.throwIfAborted()
     this.#listeners.add(listener)
     this.#svids.start()
     this.#bundles.start()
@@ -109,13 +111,11 @@ export class SpiffeClient implements CAClient {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#closed.signal.aborted) return
-    const text = `Cannot ask the Workload API at ${this.#address}: its client is closed.`
-    const error = new CAError('unavailable', text, { retryable: false })
-    this.#closed.abort(error)
+    if (this.#closing.signal.aborted) return
+    this.#closing.close()
     this.#listeners.clear()
-    this.#svids.close(error)
-    this.#bundles.close(error)
+    this.#svids.close(this.#closing.signal.reason)
+    this.#bundles.close(this.#closing.signal.reason)
     this.#channel.close()
     if (this.#update) wipe(this.#update)
   }

@@ -5,6 +5,7 @@ import { type CryptoKey, calculateJwkThumbprint, type DecryptOptions, importJWK,
 import { compactDecrypt } from 'jose/jwe/compact/decrypt'
 import { flattenedDecrypt } from 'jose/jwe/flattened/decrypt'
 import { jsonObject } from '../../answers/json-object.ts'
+import { reasonOf } from '../../answers/reason.ts'
 import { ChangingFile } from '../../files/changing-file.ts'
 
 export interface ProvisionerKeyOptions {
@@ -94,11 +95,7 @@ async function read(file: ChangingFile, field: string): Promise<Buffer> {
   try {
     return await file.read()
   } catch (error) {
-    throw unusable(
-      file.path,
-      error instanceof Error ? error.message : String(error),
-      `Put it there, or correct ${field}`,
-    )
+    throw unusable(file.path, reasonOf(error), `Put it there, or correct ${field}`)
   }
 }
 

@@ -2,7 +2,6 @@
 import {
   type CAClient,
   type CAContext,
-  CAError,
   type CertificateRequest,
   type CertificateSigningRequest,
   type Clock,
@@ -12,6 +11,7 @@ import {
   untilAborted,
 } from '@livery/core'
 import { rootsOf, splitChain, unusable } from '../../answers/certificate-chain.ts'
+import { Closable } from '../../transport/closable.ts'
 import { HttpsJson, type JsonAnswer, withSlash } from '../../transport/https-json.ts'
 import { pinnedRoot } from './pinned-root.ts'
 import { ProvisionerKey } from './provisioner-key.ts'
@@ -43,11 +43,12 @@ class StepCaClient implements CAClient {
   readonly #address: string
   readonly #http: HttpsJson
   readonly #tokens: TokenSource
-  readonly #closing = new AbortController()
+  readonly #closing: Closable
 
   constructor(context: CAContext, config: StepCaConfig, proof: Proof) {
     const { address, fingerprint, timeout: timeoutMs } = config
     const { clock } = context
+    this.#closing = new Closable(`step-ca at ${address}`)
     const { signal } = this.#closing
     this.#clock = clock
     this.#address = address
@@ -58,7 +59,7 @@ class StepCaClient implements CAClient {
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const what = `a certificate for ${request.identity} from step-ca at ${this.#address}`
-    const signal = this.#until(request.signal)
+    const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
     const ott = await untilAborted(this.#tokens.get(request, csr, signal), signal)
     const answer = await this.#http.request({
@@ -74,7 +75,7 @@ class StepCaClient implements CAClient {
 
   async trustBundle(options: { readonly signal: AbortSignal }): Promise<readonly string[]> {
     const what = `the roots of step-ca at ${this.#address}`
-    const answer = await this.#http.request({ what, path: '1.0/roots', signal: this.#until(options.signal) })
+    const answer = await this.#http.request({ what, path: '1.0/roots', signal: this.#closing.until(options.signal) })
     const roots = rootsOf(
       this.#certificates(answer, 'crts', what, []).map(pem => [pem]),
       { what, remedy: REMEDY },
@@ -85,16 +86,8 @@ class StepCaClient implements CAClient {
 
   /** Open calls reject. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.abort(
-      new CAError('unavailable', `Cannot ask step-ca at ${this.#address}: its client is closed.`, { retryable: false }),
-    )
+    this.#closing.close()
     await this.#http[Symbol.asyncDispose]()
-  }
-
-  #until(signal: AbortSignal): AbortSignal {
-    const either = AbortSignal.any([signal, this.#closing.signal])
-    either.throwIfAborted()
-    return either
   }
 
   /** The list of that name in a good answer. */

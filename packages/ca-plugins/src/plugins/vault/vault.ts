@@ -14,6 +14,7 @@ import {
 } from '@livery/core'
 import { selfSignedOf, splitChain, unusable } from '../../answers/certificate-chain.ts'
 import { scrub } from '../../answers/scrub.ts'
+import { Closable } from '../../transport/closable.ts'
 import { type VaultConfig, vaultOptions } from './vault-config.ts'
 import { givenTokens, KubernetesLogin, type VaultTokens } from './vault-login.ts'
 import { fieldsOf, VaultServer } from './vault-server.ts'
@@ -44,10 +45,11 @@ class VaultClient implements CAClient {
   readonly #server: VaultServer
   readonly #tokens: VaultTokens
   readonly #warned = new Set<string>()
-  readonly #closing = new AbortController()
+  readonly #closing: Closable
 
   constructor(context: CAContext, config: VaultConfig, credentials: CredentialSource) {
     this.#config = config
+    this.#closing = new Closable(config.address)
     this.#log = context.log
     this.#server = new VaultServer(context, config)
     this.#tokens = config.kubernetes
@@ -57,7 +59,7 @@ class VaultClient implements CAClient {
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const what = `a certificate for ${request.identity} from ${this.#signPath} at ${this.#config.address}`
-    const signal = this.#until(request.signal)
+    const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
     const answer = await this.#withToken({ tokenFile: request.tokenFile, signal }, token =>
       this.#server.call({
@@ -78,7 +80,7 @@ class VaultClient implements CAClient {
   async trustBundle(options: { readonly signal: AbortSignal }): Promise<readonly string[]> {
     const { mount, address } = this.#config
     const what = `the roots of ${mount} at ${address}`
-    const signal = this.#until(options.signal)
+    const signal = this.#closing.until(options.signal)
     const ids = await this.#issuers(what, signal)
     const chains = await Promise.all(ids.map(id => this.#chainOf(id, what, signal)))
     const roots = selfSignedOf(chains.flat(), { what, remedy: 'Check address and mount' })
@@ -91,17 +93,8 @@ class VaultClient implements CAClient {
 
   /** Open calls reject. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const { address } = this.#config
-    this.#closing.abort(
-      new CAError('unavailable', `Cannot ask ${address}: its client is closed.`, { retryable: false }),
-    )
+    this.#closing.close()
     await this.#server[Symbol.asyncDispose]()
-  }
-
-  #until(signal: AbortSignal): AbortSignal {
-    const either = AbortSignal.any([signal, this.#closing.signal])
-    either.throwIfAborted()
-    return either
   }
 
   get #signPath(): string {
