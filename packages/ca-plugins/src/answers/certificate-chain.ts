@@ -1,84 +1,145 @@
-/** The certificates in an answer of a CA, taken apart: which are the chain, and which the roots. */
+/** Reads the certificates in a CA's answer: which of them are the chain, and which the roots. */
 import { X509Certificate } from 'node:crypto'
-import { CAError, MAX_ROOTS, splitCertificates } from '@livery/core'
+import { type CAError, MAX_ROOTS, splitCertificates } from '@livery/core'
+import { caError } from './ca-error.ts'
 
 /** Well under what Envoy would take: it accepts chains of any length. */
 const MAX_CERTIFICATES = 10
 const MAX_ELEMENT_CHARACTERS = 65_536
+const MAX_KNOWN = 64
 
-/** An answer, for what is said where it cannot be used. */
+/** Where certificates came from, for the error if they cannot be used. */
 export interface Answer {
-  /** What was to be had by it: `a certificate for spiffe://…`. */
-  readonly what: string
-  /** What to do, without the period. */
+  /** After "Cannot": `get a certificate for spiffe://… from …`. */
+  readonly action: string
+  /** What the operator should do; no period at the end. */
   readonly remedy: string
+  /** What holds the certificates. Default: `its answer`. */
+  readonly source?: string
 }
 
 export interface SplitChain {
-  /** Leaf first. */
+  /** PEM, one certificate per element, leaf first. */
   readonly chain: readonly string[]
-  /** Self-signed, wherever they stood. */
+  /** PEM, one certificate per element, each once. */
   readonly roots: readonly string[]
 }
 
-/**
- * Takes `elements` apart, PEM, the leaf first. The leaf is not looked at: core checks it. Throws a `CAError`
- * `bad-response` with `what` and the remedy.
- */
-export function splitChain(elements: readonly string[], answer: Answer): SplitChain {
-  const certificates = elementsOf(elements, answer)
-  const [leaf, ...issuers] = certificates
-  if (leaf === undefined) throw unusable(answer, 'has no certificate')
-  if (certificates.length > MAX_CERTIFICATES)
-    throw unusable(answer, `has ${certificates.length} certificates, more than ${MAX_CERTIFICATES}`)
-  const roots = issuers.filter(pem => isSelfSigned(pem, answer))
-  return { chain: [leaf, ...issuers.filter(pem => !roots.includes(pem))], roots: [...new Set(roots)] }
+export interface ChainReaderOptions {
+  /**
+   * The answer ends in its roots, as that of Istio's CAs: it must have two elements, and the last one is taken for the
+   * roots if none of the certificates is self-signed. Default: `false`.
+   */
+  readonly rootsLast?: boolean
 }
 
-/** The self-signed ones, each once. Throws as {@link splitChain} does. */
-export function selfSignedOf(elements: readonly string[], answer: Answer): readonly string[] {
-  const roots = elementsOf(elements, answer).filter(pem => isSelfSigned(pem, answer))
-  return [...new Map(roots.map(pem => [parse(pem, answer).fingerprint256, pem])).values()]
-}
+/** Splits answers into chain and roots, and remembers the issuers in them: they are the same in nearly every answer. */
+export class ChainReader {
+  readonly #rootsLast: boolean
+  readonly #selfSigned = new Map<string, boolean>()
 
-/** The last certificate of each of `chains`, each once. Throws as {@link splitChain} does. */
-export function rootsOf(chains: readonly (readonly string[])[], answer: Answer): readonly string[] {
-  if (chains.length > MAX_ROOTS) throw unusable(answer, `has ${chains.length} roots, more than ${MAX_ROOTS}`)
-  const roots = new Map<string, string>()
-  for (const elements of chains) {
-    const root = elementsOf(elements, answer).at(-1)
-    if (root === undefined) throw unusable(answer, 'has a CA without a certificate')
-    roots.set(parse(root, answer).fingerprint256, root)
+  constructor({ rootsLast = false }: ChainReaderOptions = {}) {
+    this.#rootsLast = rootsLast
   }
-  return [...roots.values()]
+
+  /**
+   * Reads `elements`: PEM, the leaf first, each with one certificate or more. Self-signed certificates are roots,
+   * wherever they are. The leaf is not parsed: core checks it, and parsing it twice would be a tenth of a cold start.
+   * Throws a `CAError` `bad-response`.
+   */
+  read(elements: readonly string[], answer: Answer): SplitChain {
+    if (elements.length > MAX_CERTIFICATES)
+      throw badAnswer(answer, `has ${elements.length} elements, more than ${MAX_CERTIFICATES}`)
+    const split = splitElements(elements, answer)
+    this.#checkCount(split, answer)
+    const [leaf, ...issuers] = split.flat()
+    if (leaf === undefined) throw badAnswer(answer, 'has no certificate')
+    const selfSigned = issuers.filter(pem => this.#isSelfSigned(pem, answer))
+    const last = this.#rootsLast ? (split.at(-1) ?? []) : []
+    const roots = new Set(selfSigned.length > 0 ? selfSigned : last)
+    const chain = [leaf, ...issuers.filter(pem => !roots.has(pem))]
+    if (chain.length > MAX_CERTIFICATES)
+      throw badAnswer(answer, `has a chain of ${chain.length} certificates, more than ${MAX_CERTIFICATES}`)
+    return { chain, roots: [...roots] }
+  }
+
+  #checkCount(split: readonly (readonly string[])[], answer: Answer): void {
+    const count = split.flat().length
+    if (this.#rootsLast && split.length < 2)
+      throw badAnswer(answer, `has ${split.length} elements, not a certificate and its root`)
+    if (!this.#rootsLast && count > MAX_CERTIFICATES)
+      throw badAnswer(answer, `has ${count} certificates, more than ${MAX_CERTIFICATES}`)
+  }
+
+  #isSelfSigned(pem: string, answer: Answer): boolean {
+    const known = this.#selfSigned.get(pem)
+    if (known !== undefined) return known
+    const isSelfSigned = isIssuedByItself(parseCertificate(pem, answer))
+    if (this.#selfSigned.size === MAX_KNOWN) this.#selfSigned.clear()
+    this.#selfSigned.set(pem, isSelfSigned)
+    return isSelfSigned
+  }
 }
 
-export function unusable({ what, remedy }: Answer, reason: string, cause?: unknown): CAError {
-  return new CAError('bad-response', `Cannot get ${what}: its answer ${reason}. ${remedy}.`, { cause })
+/** The self-signed certificates in `elements`, each once. Throws a `CAError` `bad-response`. */
+export function selfSignedIn(elements: readonly string[], answer: Answer): readonly string[] {
+  const pems = splitElements(elements, answer).flat()
+  return distinct(
+    pems.filter(pem => isIssuedByItself(parseCertificate(pem, answer))),
+    answer,
+  )
 }
 
-/** Parses nothing: that so many would hold up the event loop is known by their number. */
-function elementsOf(elements: readonly string[], answer: Answer): readonly string[] {
-  const all = elements.flatMap((element, index) => {
+/** The last certificate of each chain, each once. Throws a `CAError` `bad-response`. */
+export function rootsOfChains(chains: readonly (readonly string[])[], answer: Answer): readonly string[] {
+  if (chains.length > MAX_ROOTS) throw badAnswer(answer, `has ${chains.length} roots, more than ${MAX_ROOTS}`)
+  const roots = chains.map(elements => {
+    const root = splitElements(elements, answer).flat().at(-1)
+    if (root === undefined) throw badAnswer(answer, 'has a CA without a certificate')
+    return root
+  })
+  return distinct(roots, answer)
+}
+
+/** Every certificate in a bundle of roots, each once. Throws a `CAError` `bad-response` if there is none. */
+export function rootsInBundle(pem: string, answer: Answer): readonly string[] {
+  const all = splitCertificates(pem)
+  if (all.length === 0) throw badAnswer(answer, 'has no certificate')
+  if (all.length > MAX_ROOTS) throw badAnswer(answer, `has ${all.length} certificates, more than ${MAX_ROOTS}`)
+  return distinct(all, answer)
+}
+
+/** `reason` follows the source of the answer: `has no certificate`. */
+export function badAnswer({ action, remedy, source = 'its answer' }: Answer, reason: string, cause?: unknown): CAError {
+  return caError('bad-response', { action, reason: `${source} ${reason}`, remedy, cause })
+}
+
+/** Parses nothing: the count alone says that so many would block the event loop. */
+function splitElements(elements: readonly string[], answer: Answer): readonly (readonly string[])[] {
+  const split = elements.map((element, index) => {
     if (element.length > MAX_ELEMENT_CHARACTERS)
-      throw unusable(answer, `has an element of ${element.length} characters, more than ${MAX_ELEMENT_CHARACTERS}`)
+      throw badAnswer(answer, `has an element of ${element.length} characters, more than ${MAX_ELEMENT_CHARACTERS}`)
     const certificates = splitCertificates(element)
-    if (certificates.length === 0) throw unusable(answer, `has no PEM certificate in element ${index}`)
+    if (certificates.length === 0) throw badAnswer(answer, `has no PEM certificate in element ${index}`)
     return certificates
   })
-  if (all.length <= MAX_CERTIFICATES + MAX_ROOTS) return all
-  throw unusable(answer, `has ${all.length} certificates, more than ${MAX_CERTIFICATES} and ${MAX_ROOTS} roots`)
+  const count = split.reduce((sum, certificates) => sum + certificates.length, 0)
+  if (count <= MAX_CERTIFICATES + MAX_ROOTS) return split
+  throw badAnswer(answer, `has ${count} certificates, more than ${MAX_CERTIFICATES} and ${MAX_ROOTS} roots`)
 }
 
-function isSelfSigned(pem: string, answer: Answer): boolean {
-  const certificate = parse(pem, answer)
+function distinct(pems: readonly string[], answer: Answer): readonly string[] {
+  return [...new Map(pems.map(pem => [parseCertificate(pem, answer).fingerprint256, pem])).values()]
+}
+
+function isIssuedByItself(certificate: X509Certificate): boolean {
   return certificate.checkIssued(certificate)
 }
 
-function parse(pem: string, answer: Answer): X509Certificate {
+function parseCertificate(pem: string, answer: Answer): X509Certificate {
   try {
     return new X509Certificate(pem)
   } catch (error) {
-    throw unusable(answer, 'has a certificate that cannot be parsed', error)
+    throw badAnswer(answer, 'has a certificate that cannot be parsed', error)
   }
 }

@@ -3,7 +3,6 @@
  * https://cloud.google.com/compute/docs/instances/verifying-instance-identity
  */
 import {
-  CAError,
   type Clock,
   type ConfigOf,
   type Credential,
@@ -13,7 +12,10 @@ import {
   defineCredentialPlugin,
   type PluginOptions,
 } from '@livery/core'
+import { caError } from '../answers/ca-error.ts'
+import { badAnswer } from '../answers/certificate-chain.ts'
 import { scrub } from '../answers/scrub.ts'
+import type { JsonAnswer } from '../transport/https-json.ts'
 import { exchange } from './http-exchange.ts'
 import { accessTokenOf } from './token-answer.ts'
 import { TokenCache } from './token-cache.ts'
@@ -73,10 +75,11 @@ class GceMetadata implements CredentialSource {
     if (tokenFile !== undefined) return readTokenFile(tokenFile, this.#clock, signal)
     if (this.#config.token === 'access') return this.#cache.get('', signal, aborted => this.#accessToken(aborted))
     if (audience === undefined)
-      throw new CAError(
-        'unauthenticated',
-        `Cannot get ${this.description}: no audience is named. Set audience under credentials.`,
-      )
+      throw caError('unauthenticated', {
+        action: `get ${this.description}`,
+        reason: 'no audience is named',
+        remedy: 'Set audience under credentials',
+      })
     return this.#cache.get(audience, signal, aborted => this.#identityToken(audience, aborted))
   }
 
@@ -86,31 +89,33 @@ class GceMetadata implements CredentialSource {
   }
 
   async #identityToken(audience: string, signal: AbortSignal): Promise<Credential> {
-    const token = (await this.#ask('identity', { audience, format: 'full' }, signal)).trim()
+    const token = (await this.#ask('identity', { audience, format: 'full' }, signal)).text.trim()
     if (!/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token))
-      throw new CAError('bad-response', `Cannot get ${this.description}: its answer is no JWT. Check address.`)
-    return unexpired(token, this.description, 'Check that the clock of this machine is right.', this.#clock)
+      throw badAnswer({ action: `get ${this.description}`, remedy: 'Check address' }, 'is not a JWT')
+    return unexpired(token, this.description, 'Check that the clock of this machine is right', this.#clock)
   }
 
-  async #ask(name: string, query: Readonly<Record<string, string>>, signal: AbortSignal): Promise<string> {
+  async #ask(name: string, query: Readonly<Record<string, string>>, signal: AbortSignal): Promise<JsonAnswer> {
     const { address, serviceAccount } = this.#config
     const url = new URL(`/computeMetadata/v1/instance/service-accounts/${serviceAccount}/${name}`, address)
     url.search = new URLSearchParams(query).toString()
-    const what = `get ${this.description}`
+    const action = `get ${this.description}`
     const headers = { 'metadata-flavor': 'Google' }
-    const answer = await exchange({ what, url, headers, clock: this.#clock, signal })
-    if (answer.headers.get('metadata-flavor') !== 'Google')
-      throw new CAError(
-        'bad-response',
-        `Cannot ${what}: what answers there is not Google's metadata server. Check address, and that this machine is one of Google Cloud.`,
-      )
-    if (answer.status === 200) return answer.body
-    const text = `HTTP ${answer.status} ${scrub(answer.body, [])}`.trim()
+    const answer = await exchange({ action, url, headers, clock: this.#clock, signal })
+    if (answer.headers['metadata-flavor'] !== 'Google')
+      throw caError('bad-response', {
+        action,
+        reason: "the server there is not Google's metadata server",
+        remedy: 'Check address, and that this machine is one of Google Cloud',
+      })
+    if (answer.status === 200) return answer
+    const reason = `HTTP ${answer.status} ${scrub(answer.text, [])}`.trim()
     if (answer.status >= 500 || answer.status === 429)
-      throw new CAError('unavailable', `Cannot ${what}: ${text}. It is asked again.`)
-    throw new CAError(
-      'unauthenticated',
-      `Cannot ${what}: ${text}. Check that this machine has the service account, and may use it.`,
-    )
+      throw caError('unavailable', { action, reason, remedy: 'It is asked again' })
+    throw caError('unauthenticated', {
+      action,
+      reason,
+      remedy: 'Check that this machine has the service account, and is allowed to use it',
+    })
   }
 }

@@ -46,6 +46,6 @@ class StaticToken implements CredentialSource {
     signal.throwIfAborted()
     const { clock } = this.#context
     if (tokenFile !== undefined) return readTokenFile(tokenFile, clock, signal)
-    return unexpired(this.#token, this.description, 'Write a newer one.', clock)
+    return unexpired(this.#token, this.description, 'Write a newer one', clock)
   }
 }

@@ -14,11 +14,12 @@ import {
   type PluginOptions,
   untilAborted,
 } from '@livery/core'
-import { jsonObject } from '../answers/json-object.ts'
+import { caError } from '../answers/ca-error.ts'
 import { scrub } from '../answers/scrub.ts'
 import { isLoopback, userinfoProblem } from '../transport/host-port.ts'
+import { type JsonAnswer, retryAfterOf } from '../transport/https-json.ts'
 import { gceMetadata, gceMetadataOptions } from './gce-metadata.ts'
-import { exchange, type HttpAnswer } from './http-exchange.ts'
+import { exchange } from './http-exchange.ts'
 import { accessTokenOf } from './token-answer.ts'
 import { TokenCache } from './token-cache.ts'
 import { tokenFile } from './token-file.ts'
@@ -117,10 +118,10 @@ class TokenExchange implements CredentialSource {
 
   async #exchange(own: string | undefined, signal: AbortSignal): Promise<Credential> {
     const { token } = await this.#subject.get({ ...(own !== undefined && { tokenFile: own }), signal })
-    const what = `exchange ${own === undefined ? this.#subject.description : `the token in ${own}`} at ${this.#config.endpoint}`
+    const action = `exchange ${own === undefined ? this.#subject.description : `the token in ${own}`} at ${this.#config.endpoint}`
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#attempt(token, what, signal)
+        return await this.#attempt(token, action, signal)
       } catch (error) {
         if (attempt === TRIES || !mayPass(error)) throw error
         await this.#pause(signal)
@@ -128,14 +129,14 @@ class TokenExchange implements CredentialSource {
     }
   }
 
-  async #attempt(token: string, what: string, signal: AbortSignal): Promise<Credential> {
+  async #attempt(token: string, action: string, signal: AbortSignal): Promise<Credential> {
     const { endpoint, audience, scope, subjectTokenType } = this.#config
     const askedAt = this.#clock.now()
     const answer = await exchange({
-      what,
+      action,
       url: new URL(endpoint),
       method: 'POST',
-      headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
       body: new URLSearchParams({
         grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
         audience,
@@ -147,8 +148,8 @@ class TokenExchange implements CredentialSource {
       clock: this.#clock,
       signal,
     })
-    if (answer.status === 200) return accessTokenOf(answer.body, what, askedAt)
-    throw refusal(answer, what, token)
+    if (answer.status === 200) return accessTokenOf(answer, action, askedAt)
+    throw caErrorOfAnswer(answer, action, token, this.#clock)
   }
 
   async #pause(signal: AbortSignal): Promise<void> {
@@ -158,34 +159,28 @@ class TokenExchange implements CredentialSource {
   }
 }
 
-function refusal({ status, headers, body }: HttpAnswer, what: string, token: string): CAError {
-  const text = `HTTP ${status} ${scrub(errorText(body), [token])}`.trim()
+function caErrorOfAnswer(answer: JsonAnswer, action: string, token: string, clock: Clock): CAError {
+  const { status } = answer
+  const reason = `HTTP ${status} ${scrub(errorText(answer), [token])}`.trim()
   if (status === 429) {
-    const seconds = Number(headers.get('retry-after') ?? Number.NaN)
-    return new CAError(
-      'rate-limited',
-      `Cannot ${what}: ${text}. It is asked again later.`,
-      seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {},
-    )
+    const retryAfterMs = retryAfterOf(answer, clock)
+    return caError('rate-limited', { action, reason, remedy: 'It is asked again later', retryAfterMs })
   }
-  if (status >= 500)
-    return new CAError('unavailable', `Cannot ${what}: ${text}. Check endpoint, and that the service runs.`, {
-      retryable: !FINAL_STATUSES.has(status),
-    })
-  return new CAError(
-    'unauthenticated',
-    `Cannot ${what}: ${text}. Check audience and subjectTokenType, and that the service trusts the issuer of the token.`,
-  )
+  if (status >= 500) {
+    const remedy = 'Check endpoint, and that the service runs'
+    return caError('unavailable', { action, reason, remedy, retryable: !FINAL_STATUSES.has(status) })
+  }
+  const remedy = 'Check audience and subjectTokenType, and that the service trusts the issuer of the token'
+  return caError('unauthenticated', { action, reason, remedy })
 }
 
 /** The OAuth form (RFC 6749, section 5.2), that of Google's APIs, or the text as it is. */
-function errorText(body: string): string {
-  const answer = jsonObject(body)
-  const { error, error_description: description } = answer ?? {}
+function errorText({ json, text }: JsonAnswer): string {
+  const { error, error_description: description } = json ?? {}
   if (typeof error === 'string') return typeof description === 'string' ? `${error}: ${description}` : error
   if (typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string')
     return error.message
-  return body
+  return text
 }
 
 function mayPass(error: unknown): boolean {

@@ -1,6 +1,7 @@
 /** When a token ends, seen before it is sent: a CA only says that it is bad. */
-import { CAError, type Clock, type Credential } from '@livery/core'
+import type { Clock, Credential } from '@livery/core'
 import { decodeJwt } from 'jose/jwt/decode'
+import { caError } from '../answers/ca-error.ts'
 
 /** The last instant that a `Date` can name. */
 const MAX_DATE_MS = 8.64e15
@@ -22,8 +23,6 @@ export function unexpired(token: string, what: string, remedy: string, clock: Cl
   if (expiresAt === undefined) return { token }
   const now = clock.now()
   if (expiresAt > now) return { token, expiresAt }
-  throw new CAError(
-    'unauthenticated',
-    `Cannot use ${what}: it expired at ${new Date(expiresAt).toISOString()}, and now is ${new Date(now).toISOString()}. ${remedy}`,
-  )
+  const reason = `it expired at ${new Date(expiresAt).toISOString()}, and now is ${new Date(now).toISOString()}`
+  throw caError('unauthenticated', { action: `use ${what}`, reason, remedy })
 }

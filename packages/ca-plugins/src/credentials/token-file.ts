@@ -1,6 +1,6 @@
 /** The `token-file` source: a token in a file, such as a projected Kubernetes service account token. */
 import {
-  CAError,
+  type CAError,
   type Clock,
   type Credential,
   type CredentialRequest,
@@ -8,6 +8,7 @@ import {
   defineCredentialPlugin,
   untilAborted,
 } from '@livery/core'
+import { caError } from '../answers/ca-error.ts'
 import { reasonOf } from '../answers/reason.ts'
 import { readSmallFile } from '../files/changing-file.ts'
 import { unexpired } from './token-expiry.ts'
@@ -44,22 +45,23 @@ class TokenFile implements CredentialSource {
   async get({ tokenFile: own, signal }: CredentialRequest): Promise<Credential> {
     const file = own ?? this.#file
     if (file !== undefined) return readTokenFile(file, this.#clock, signal)
-    throw new CAError(
-      'unauthenticated',
-      'Cannot read a token: no file is named. Set tokenFile under ca or for the identity.',
-    )
+    throw caError('unauthenticated', {
+      action: 'read a token',
+      reason: 'no file is named',
+      remedy: 'Set tokenFile under ca or for the identity',
+    })
   }
 }
 
 /** The token in `path` now, without the white space around it; rejects as {@link CredentialSource.get} does. */
 export async function readTokenFile(path: string, clock: Clock, signal: AbortSignal): Promise<Credential> {
   const token = (await untilAborted(readFile(path), signal)).toString().trim()
-  if (token === '') throw unusable(path, 'it is empty')
-  if (!/^[\x21-\x7e]+$/.test(token)) throw unusable(path, 'it holds other characters than those of a token')
+  if (token === '') throw caErrorOf(path, 'it is empty')
+  if (!/^[\x21-\x7e]+$/.test(token)) throw caErrorOf(path, 'it holds other characters than those of a token')
   return unexpired(
     token,
     `the token in ${path}`,
-    'See that what renews it still runs (for a projected token: kubelet), and that the clock of this machine is right.',
+    'See that what renews it still runs (for a projected token: kubelet), and that the clock of this machine is right',
     clock,
   )
 }
@@ -68,13 +70,11 @@ async function readFile(path: string): Promise<Buffer> {
   try {
     return await readSmallFile(path, MAX_BYTES)
   } catch (error) {
-    throw unusable(path, reasonOf(error))
+    throw caErrorOf(path, reasonOf(error))
   }
 }
 
-function unusable(path: string, reason: string): CAError {
-  return new CAError(
-    'unauthenticated',
-    `Cannot use the token in ${path}: ${reason}. Mount a token there, or correct tokenFile.`,
-  )
+function caErrorOf(path: string, reason: string): CAError {
+  const remedy = 'Mount a token there, or correct tokenFile'
+  return caError('unauthenticated', { action: `use the token in ${path}`, reason, remedy })
 }

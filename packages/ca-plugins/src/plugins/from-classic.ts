@@ -7,8 +7,9 @@ import {
   splitCertificates,
   untilAborted,
 } from '@livery/core'
+import { caError } from '../answers/ca-error.ts'
+import { badAnswer, ChainReader } from '../answers/certificate-chain.ts'
 import { reasonOf } from '../answers/reason.ts'
-import { RootedChainReader, UnusableAnswer } from '../answers/rooted-chain.ts'
 import { scrub } from '../answers/scrub.ts'
 import { Closable } from '../transport/closable.ts'
 
@@ -33,11 +34,14 @@ export function fromClassic(classic: ClassicCAClient, name = 'the CA'): CAClient
   return new ClassicAdapter(classic, name)
 }
 
+/** For an answer that cannot be used. */
+const REMEDY = 'Correct the client of this CA'
+
 class ClassicAdapter implements CAClient {
   readonly trustBundle?: NonNullable<CAClient['trustBundle']>
   readonly #classic: ClassicCAClient
   readonly #name: string
-  readonly #chains = new RootedChainReader()
+  readonly #chains = new ChainReader({ rootsLast: true })
   readonly #closing: Closable
 
   constructor(classic: ClassicCAClient, name: string) {
@@ -48,17 +52,12 @@ class ClassicAdapter implements CAClient {
   }
 
   async issue({ identity, ttlSeconds, signal, csr }: CertificateRequest): Promise<IssuedCertificate> {
-    const what = `a certificate for ${identity} from ${this.#name}`
+    const action = `get a certificate for ${identity} from ${this.#name}`
     const ending = this.#closing.until(signal)
     const { pem } = await untilAborted(csr(), ending)
     const seconds = Math.max(1, Math.round(ttlSeconds))
-    const elements = await this.#ask(what, ending, () => this.#classic.csrSign(pem, seconds, { signal: ending }))
-    try {
-      return this.#chains.read(elements)
-    } catch (error) {
-      if (error instanceof UnusableAnswer) throw badResponse(what, error.message)
-      throw error
-    }
+    const elements = await this.#ask(action, ending, () => this.#classic.csrSign(pem, seconds, { signal: ending }))
+    return this.#chains.read(elements, { action, remedy: REMEDY })
   }
 
   /** Open calls reject. */
@@ -69,30 +68,25 @@ class ClassicAdapter implements CAClient {
   }
 
   async #trustBundle(signal: AbortSignal): Promise<readonly string[]> {
-    const what = `the roots of ${this.#name}`
+    const action = `get the roots of ${this.#name}`
     const ending = this.#closing.until(signal)
-    const elements = await this.#ask(what, ending, async () => this.#classic.getRootCertBundle?.({ signal: ending }))
+    const elements = await this.#ask(action, ending, async () => this.#classic.getRootCertBundle?.({ signal: ending }))
     const roots = elements.flatMap(splitCertificates)
-    if (roots.length === 0) throw badResponse(what, 'has no PEM certificate')
+    if (roots.length === 0) throw badAnswer({ action, remedy: REMEDY }, 'has no PEM certificate')
     return roots
   }
 
   /** What `call` answers, once it is known to be a list of text: its author may have written JavaScript. */
-  async #ask(what: string, signal: AbortSignal, call: () => Promise<unknown>): Promise<readonly string[]> {
+  async #ask(action: string, signal: AbortSignal, call: () => Promise<unknown>): Promise<readonly string[]> {
     let answer: unknown
     try {
       answer = await untilAborted(call(), signal)
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof CAError) throw error
-      const reason = scrub(reasonOf(error), [])
-      throw new CAError('unavailable', `Cannot get ${what}: ${reason}. It is asked again.`)
+      throw caError('unavailable', { action, reason: scrub(reasonOf(error), []), remedy: 'It is asked again' })
     }
     if (Array.isArray(answer) && answer.every(element => typeof element === 'string')) return answer
-    throw badResponse(what, 'is no list of PEM')
+    throw badAnswer({ action, remedy: REMEDY }, 'is not a list of PEM')
   }
-}
-
-function badResponse(what: string, reason: string): CAError {
-  return new CAError('bad-response', `Cannot get ${what}: its answer ${reason}. Correct the client of this CA.`)
 }

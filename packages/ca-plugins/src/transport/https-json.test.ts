@@ -11,7 +11,7 @@ import { CertificateAuthority } from '../plugins/embedded/index.ts'
 import { addressProblem, HttpsJson, type HttpsJsonOptions, retryAfterOf } from './https-json.ts'
 
 const ANSWER = { status: 200, body: { good: true } }
-const what = 'a certificate'
+const action = 'get a certificate'
 
 async function serve(t: TestContext, handler: JsonHandler, ca?: FakeCA): Promise<JsonCaServer> {
   const server = await JsonCaServer.start(handler, ca && (await ca.serverCertificate()))
@@ -35,14 +35,14 @@ async function createCa(t: TestContext): Promise<FakeCA> {
 test('paths are taken from the address, whether it ends in a slash or not', async t => {
   const server = await serve(t, async () => ANSWER)
   for (const address of [`${server.address}/ca`, `${server.address}/ca/`, `${server.address}/ca//`])
-    await open(t, address).request({ what, path: 'v1/sign', signal: t.signal })
+    await open(t, address).request({ action, path: 'v1/sign', signal: t.signal })
   assert.deepEqual(new Set(server.calls.map(({ path }) => path)), new Set(['/ca/v1/sign']))
 })
 
 test('one call after the other uses one connection', async t => {
   const server = await serve(t, async () => ANSWER)
   const client = open(t, server.address)
-  for (let count = 0; count < 10; count++) await client.request({ what, path: 'x', signal: t.signal })
+  for (let count = 0; count < 10; count++) await client.request({ action, path: 'x', signal: t.signal })
   assert.equal(server.connections, 1)
 })
 
@@ -55,7 +55,7 @@ test('however many calls are open, they share sixty-four connections', async t =
     return ANSWER
   })
   const client = open(t, server.address)
-  const calls = Array.from({ length: 200 }, () => client.request({ what, path: 'x', signal: t.signal }))
+  const calls = Array.from({ length: 200 }, () => client.request({ action, path: 'x', signal: t.signal }))
   await Promise.all(calls)
   assert.equal(server.connections, 64)
 })
@@ -65,7 +65,7 @@ test('a server whose root changed on disk is reached without a restart, and an u
   const server = await serve(t, async () => ANSWER, second)
   let material: TlsMaterial = { roots: Buffer.from(first.trustBundle().join('')) }
   const client = open(t, server.address, { tls: async () => material })
-  const call = () => client.request({ what, path: 'x', headers: { 'x-vault-token': 'secret' }, signal: t.signal })
+  const call = () => client.request({ action, path: 'x', headers: { 'x-vault-token': 'secret' }, signal: t.signal })
   await assert.rejects(call(), isCAError('unavailable', /^Cannot get a certificate: .*certificate.*Check rootCert/))
   assert.equal(server.calls.length, 0)
   material = { roots: Buffer.from(second.trustBundle().join('')) }
@@ -81,7 +81,7 @@ test('a server with a certificate for another name is not asked', async t => {
   t.after(() => server[Symbol.asyncDispose]())
   const roots = Buffer.from(authority.trustBundle().join(''))
   const client = open(t, server.address, { tls: async () => ({ roots }) })
-  const asked = client.request({ what, path: 'x', signal: t.signal })
+  const asked = client.request({ action, path: 'x', signal: t.signal })
   await assert.rejects(asked, isCAError('unavailable', /altnames.*Check rootCert and the host in address/))
   assert.equal(server.calls.length, 0)
 })
@@ -92,12 +92,12 @@ test('an answer that does not come is a timeout by the clock, and later calls ha
   const server = await serve(t, async () => (hang ? new Promise<never>(() => {}) : ANSWER))
   const client = open(t, server.address, { clock })
   const arrived = server.nextCall()
-  const asked = assert.rejects(client.request({ what, path: 'x', signal: t.signal }), isCAError('timeout', /5000 ms/))
+  const asked = assert.rejects(client.request({ action, path: 'x', signal: t.signal }), isCAError('timeout', /5000 ms/))
   await arrived
   await clock.advance(5_000)
   await asked
   hang = false
-  await client.request({ what, path: 'x', signal: t.signal })
+  await client.request({ action, path: 'x', signal: t.signal })
   assert.equal(server.connections, 2)
   assert.deepEqual(clock.deadlines(), [])
 })
@@ -108,7 +108,7 @@ test('an aborted call rejects with the reason and is taken back', async t => {
   const controller = new AbortController()
   const reason = new CAError('timeout', 'nobody waits')
   const arrived = server.nextCall()
-  const asked = assert.rejects(client.request({ what, path: 'x', signal: controller.signal }), reason)
+  const asked = assert.rejects(client.request({ action, path: 'x', signal: controller.signal }), reason)
   const { cancelled } = await arrived
   controller.abort(reason)
   await asked
@@ -119,7 +119,7 @@ test('an answer over 1 MB is a bad-response, and no JSON is told by its absence'
   let body = 'x'.repeat(1_048_577)
   const server = await serve(t, async () => ({ status: 200, body }))
   const client = open(t, server.address)
-  const call = () => client.request({ what, path: 'x', signal: t.signal })
+  const call = () => client.request({ action, path: 'x', signal: t.signal })
   await assert.rejects(call(), isCAError('bad-response', /more than 1048576 bytes/))
   body = '<html>'
   assert.equal((await call()).json, undefined)
@@ -141,7 +141,7 @@ test('an answer in a million pieces, or of a million values, is given up at the 
   await once(server.listen(0, '127.0.0.1'), 'listening')
   t.after(() => server.close())
   const { port } = Object(server.address())
-  const call = open(t, `http://127.0.0.1:${port}`).request({ what, path: 'x', signal: t.signal })
+  const call = open(t, `http://127.0.0.1:${port}`).request({ action, path: 'x', signal: t.signal })
   await assert.rejects(call, isCAError('bad-response', /more than 1048576 bytes or 4096 pieces/))
   assert.equal(sent.bytes, 0, 'the rest was not read')
 
@@ -149,15 +149,15 @@ test('an answer in a million pieces, or of a million values, is given up at the 
     status: 200,
     body: `{"a":${'['.repeat(400_000)}${']'.repeat(400_000)}}`,
   }))
-  assert.equal((await open(t, nested.address).request({ what, path: 'x', signal: t.signal })).json, undefined)
+  assert.equal((await open(t, nested.address).request({ action, path: 'x', signal: t.signal })).json, undefined)
   const listed = await serve(t, async () => ({ status: 200, body: { data: Array(5_000).fill('a') } }))
-  assert.ok((await open(t, listed.address).request({ what, path: 'x', signal: t.signal })).json)
+  assert.ok((await open(t, listed.address).request({ action, path: 'x', signal: t.signal })).json)
 })
 
 test('a redirect is not followed', async t => {
   const elsewhere = await serve(t, async () => ANSWER)
   const server = await serve(t, async () => ({ status: 307, headers: { location: elsewhere.address } }))
-  const { status } = await open(t, server.address).request({ what, path: 'x', signal: t.signal })
+  const { status } = await open(t, server.address).request({ action, path: 'x', signal: t.signal })
   assert.equal(status, 307)
   assert.equal(elsewhere.calls.length, 0)
 })
@@ -173,14 +173,14 @@ test('a connection that breaks, a closed port and an answer that is no HTTP are 
   await closed[Symbol.asyncDispose]()
   for (const address of [broken.address, `http://127.0.0.1:${port}`, closed.address])
     await assert.rejects(
-      open(t, address).request({ what, path: 'x', signal: t.signal }),
+      open(t, address).request({ action, path: 'x', signal: t.signal }),
       isCAError('unavailable', /Check the address and the network/),
     )
 })
 
 test('Retry-After is read as seconds and as a date', () => {
   const clock = new FakeClock()
-  const at = (value: string) => retryAfterOf({ status: 429, headers: { 'retry-after': value }, json: undefined }, clock)
+  const at = (value: string) => retryAfterOf({ headers: { 'retry-after': value } }, clock)
   assert.equal(at('7'), 7_000)
   assert.equal(at(new Date(clock.now() + 60_000).toUTCString()), 60_000 - (clock.now() % 1000))
   assert.equal(at('Thu, 01 Jan 1970 00:00:00 GMT'), 0)

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { CAError } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import fc from 'fast-check'
+import { jsonObject } from '../../src/answers/json-object.ts'
 import { accessTokenOf } from '../../src/credentials/token-answer.ts'
 import { expiryOf } from '../../src/credentials/token-expiry.ts'
 import { staticTokens } from '../../src/istio-ca-server/authenticators.ts'
@@ -79,7 +80,7 @@ export async function run(input: Input): Promise<void> {
 
 function checkAnswer(text: string): void {
   try {
-    const credential = accessTokenOf(text, 'get a token', 0)
+    const credential = accessTokenOf({ json: jsonObject(text) }, 'get a token', 0)
     assert.match(credential.token, /^[\x21-\x7e]+$/)
     if (credential.expiresAt !== undefined) new Date(credential.expiresAt).toISOString()
   } catch (error) {

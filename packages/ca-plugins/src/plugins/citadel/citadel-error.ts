@@ -5,8 +5,8 @@ import { scrub } from '../../answers/scrub.ts'
 import { retryDelayOf } from '../../transport/retry-info.ts'
 
 export interface FailedCall {
-  /** What was asked of whom: `a certificate for … from the CA at …`. */
-  readonly what: string
+  /** After "Cannot": `get a certificate for … from …`. */
+  readonly action: string
   /** The token and whatever else must not come back in a message. */
   readonly secrets: readonly string[]
   /** What to do if the CA does not accept how the call was authenticated. */
@@ -28,7 +28,7 @@ export function errorOfStatus(error: ServiceError, call: FailedCall): CAError {
   const text = scrub(error.details, call.secrets)
   return new CAError(
     code,
-    `Cannot get ${call.what}: ${status[error.code] ?? error.code}${text && `: ${text}`}. ${remedyOf(code, error, call)}`,
+    `Cannot ${call.action}: ${status[error.code] ?? error.code}${text && `: ${text}`}. ${remedyOf(code, error, call)}`,
     {
       ...(error.code === status.UNIMPLEMENTED && { retryable: false }),
       ...(retryAfterMs !== undefined && { retryAfterMs }),

@@ -14,7 +14,7 @@ import {
   type TlsMaterial,
   untilAborted,
 } from '@livery/core'
-import { RootedChainReader, UnusableAnswer } from '../../answers/rooted-chain.ts'
+import { type Answer, badAnswer, ChainReader } from '../../answers/certificate-chain.ts'
 import { IstioCertificateResponse, type MetadataValue } from '../../gen/istio/v1/auth/ca.ts'
 import { CERT_SIGNER, encodeRequest, IMPERSONATED_IDENTITY } from '../../transport/istio-certificate-service.ts'
 import { CitadelChannel } from './citadel-channel.ts'
@@ -49,7 +49,7 @@ class CitadelClient implements CAClient {
   readonly #config: CitadelConfig
   readonly #target: CitadelTarget
   readonly #context: CAContext
-  readonly #answers = new RootedChainReader()
+  readonly #answers = new ChainReader({ rootsLast: true })
   readonly #closing = new AbortController()
   #channel: CitadelChannel | undefined
 
@@ -69,7 +69,7 @@ class CitadelClient implements CAClient {
     const { token, remedy: credentialsRemedy } = this.#proof(reading, channel)
     const result = await channel.createCertificate(this.#encode(request, pem), this.#headers(token), signal)
     const call: FailedCall = {
-      what: `a certificate for ${request.identity} from the CA at ${this.#target.address}`,
+      action: `get a certificate for ${request.identity} from the CA at ${this.#target.address}`,
       secrets: [token ?? '', ...Object.values(this.#config.headers ?? {})],
       credentialsRemedy,
     }
@@ -81,7 +81,7 @@ class CitadelClient implements CAClient {
       case 'timeout':
         throw new CAError(
           'timeout',
-          `Cannot get ${call.what}: it gave no answer within ${this.#config.timeout} ms. Check the address and that the CA runs; it is asked again.`,
+          `Cannot ${call.action}: it gave no answer within ${this.#config.timeout} ms. Check the address and that the CA runs; it is asked again.`,
         )
     }
   }
@@ -163,17 +163,9 @@ class CitadelClient implements CAClient {
     })
   }
 
-  #issued(bytes: Buffer, { what }: FailedCall): IssuedCertificate {
-    try {
-      return this.#answers.read(certChainOf(bytes))
-    } catch (error) {
-      if (!(error instanceof UnusableAnswer)) throw error
-      throw new CAError(
-        'bad-response',
-        `Cannot get ${what}: its answer ${error.message}. Check that an Istio CA answers there.`,
-        { cause: error },
-      )
-    }
+  #issued(bytes: Buffer, { action }: FailedCall): IssuedCertificate {
+    const answer = { action, remedy: 'Check that an Istio CA answers there' }
+    return this.#answers.read(certChainOf(bytes, answer), answer)
   }
 }
 
@@ -182,10 +174,10 @@ type TokenReading =
   | { readonly kind: 'unusable'; readonly error: CAError }
   | { readonly kind: 'unset' }
 
-function certChainOf(bytes: Buffer): readonly string[] {
+function certChainOf(bytes: Buffer, answer: Answer): readonly string[] {
   try {
     return IstioCertificateResponse.decode(bytes).certChain
   } catch (error) {
-    throw new UnusableAnswer('is no IstioCertificateResponse', { cause: error })
+    throw badAnswer(answer, 'is not an IstioCertificateResponse', error)
   }
 }

@@ -7,7 +7,7 @@ import {
   type IssuedCertificate,
   untilAborted,
 } from '@livery/core'
-import { rootsOf, splitChain, unusable } from '../../answers/certificate-chain.ts'
+import { badAnswer, ChainReader, rootsOfChains } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection } from '../../transport/current-connection.ts'
 import { CasConnection, type Certificate, type CreateCertificateRequest } from './cas-connection.ts'
@@ -27,6 +27,7 @@ export interface CasParts {
 export class CasClient implements CAClient {
   readonly #target: CasTarget
   readonly #authentication: Authentication
+  readonly #chains = new ChainReader()
   readonly #connection: CurrentConnection<CasConnection>
   readonly #closing: Closable
 
@@ -41,29 +42,29 @@ export class CasClient implements CAClient {
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
-    const what = `a certificate for ${request.identity} from ${this.#target.pool} at ${this.#target.endpoint.address}`
+    const action = `get a certificate for ${request.identity} from ${this.#target.pool} at ${this.#target.endpoint.address}`
     const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
     const { tokenFile } = request
     const certificate = await this.#call(
-      { what, signal, ...(tokenFile !== undefined && { tokenFile }) },
+      { action, signal, ...(tokenFile !== undefined && { tokenFile }) },
       (connection, call) => connection.createCertificate(this.#request(request, csr), call),
     )
-    return issuedCertificate(certificate, what)
+    return this.#issued(certificate, action)
   }
 
   /** The roots of all CAs in the pool: enabled, staged and disabled. */
   async trustBundle(options: { readonly signal: AbortSignal }): Promise<readonly string[]> {
     const { pool, endpoint } = this.#target
-    const what = `the roots of ${pool} at ${endpoint.address}`
-    const { caCerts } = await this.#call({ what, signal: this.#closing.until(options.signal) }, (connection, call) =>
+    const action = `get the roots of ${pool} at ${endpoint.address}`
+    const { caCerts } = await this.#call({ action, signal: this.#closing.until(options.signal) }, (connection, call) =>
       connection.fetchCaCerts(pool, call),
     )
-    const roots = rootsOf(
+    const roots = rootsOfChains(
       (caCerts ?? []).map(({ certificates }) => certificates ?? []),
-      { what, remedy: 'Check the endpoint' },
+      { action, remedy: 'Check the endpoint' },
     )
-    if (roots.length === 0) throw unusable({ what, remedy: 'Create a CA in the pool' }, 'has no CA')
+    if (roots.length === 0) throw badAnswer({ action, remedy: 'Create a CA in the pool' }, 'has no CA')
     return roots
   }
 
@@ -75,10 +76,10 @@ export class CasClient implements CAClient {
   }
 
   async #call<T>(
-    asked: { readonly what: string; readonly signal: AbortSignal; readonly tokenFile?: string },
+    asked: { readonly action: string; readonly signal: AbortSignal; readonly tokenFile?: string },
     send: (connection: CasConnection, call: { headers: Record<string, string>; signal: AbortSignal }) => Promise<T>,
   ): Promise<T> {
-    const { what, signal, tokenFile } = asked
+    const { action, signal, tokenFile } = asked
     const { headers, secrets } = await this.#authentication.authenticate({
       signal,
       ...(tokenFile !== undefined && { tokenFile }),
@@ -90,10 +91,16 @@ export class CasClient implements CAClient {
       )
     } catch (error) {
       if (!isStatus(error)) throw error
-      const failure = errorOfStatus(error, { what, secrets, remedies: this.#remedies })
+      const failure = errorOfStatus(error, { action, secrets, remedies: this.#remedies })
       if (failure.code === 'unauthenticated') this.#authentication.forget()
       throw failure
     }
+  }
+
+  #issued({ pemCertificate, pemCertificateChain }: Certificate, action: string): IssuedCertificate {
+    const elements = [pemCertificate ?? '', ...(pemCertificateChain ?? [])]
+    const { chain, roots } = this.#chains.read(elements, { action, remedy: 'Check the endpoint' })
+    return { chain, ...(roots.length > 0 && { roots }) }
   }
 
   #request({ ttlSeconds }: CertificateRequest, csr: CertificateSigningRequest): CreateCertificateRequest {
@@ -123,12 +130,4 @@ export class CasClient implements CAClient {
       notFound: 'Check pool, issuingCa and certificateTemplate.',
     }
   }
-}
-
-function issuedCertificate({ pemCertificate, pemCertificateChain }: Certificate, what: string): IssuedCertificate {
-  const { chain, roots } = splitChain([pemCertificate ?? '', ...(pemCertificateChain ?? [])], {
-    what,
-    remedy: 'Check the endpoint',
-  })
-  return { chain, ...(roots.length > 0 && { roots }) }
 }

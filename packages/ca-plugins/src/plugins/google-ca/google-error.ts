@@ -5,8 +5,8 @@ import { scrub } from '../../answers/scrub.ts'
 import { retryDelayOf } from '../../transport/retry-info.ts'
 
 export interface FailedCall {
-  /** What was asked of whom: `a certificate for … from the CA pool …`. */
-  readonly what: string
+  /** After "Cannot": `get a certificate for … from …`. */
+  readonly action: string
   /** The tokens that must not come back in a message. */
   readonly secrets: readonly string[]
   readonly remedies: Remedies
@@ -44,7 +44,7 @@ export function errorOfStatus(error: ServiceError, call: FailedCall): CAError {
   const text = scrub(String(error.details ?? ''), call.secrets).replace(/\bya29\.[\w.-]+/g, '[token]')
   return new CAError(
     code,
-    `Cannot get ${call.what}: ${status[error.code] ?? error.code}${text && `: ${text}`}. ${remedyOf(code, error, call)}`,
+    `Cannot ${call.action}: ${status[error.code] ?? error.code}${text && `: ${text}`}. ${remedyOf(code, error, call)}`,
     {
       ...(code === 'unavailable' && LASTING.has(error.code) && { retryable: false }),
       ...(retryAfterMs !== undefined && { retryAfterMs }),

@@ -8,7 +8,7 @@ import {
   type IssuedCertificate,
   untilAborted,
 } from '@livery/core'
-import { splitChain, unusable } from '../../answers/certificate-chain.ts'
+import { type Answer, badAnswer, ChainReader } from '../../answers/certificate-chain.ts'
 import { MeshCertificateRequest, MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection } from '../../transport/current-connection.ts'
@@ -28,6 +28,7 @@ export interface MeshCaParts {
 export class MeshCaClient implements CAClient {
   readonly #target: MeshCaTarget
   readonly #authentication: Authentication
+  readonly #chains = new ChainReader()
   readonly #connection: CurrentConnection<MeshCaConnection>
   readonly #closing: Closable
 
@@ -42,7 +43,7 @@ export class MeshCaClient implements CAClient {
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
-    const what = `a certificate for ${request.identity} from Mesh CA at ${this.#target.endpoint.address}`
+    const action = `get a certificate for ${request.identity} from Mesh CA at ${this.#target.endpoint.address}`
     const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
     const { tokenFile } = request
@@ -50,8 +51,8 @@ export class MeshCaClient implements CAClient {
       signal,
       ...(tokenFile !== undefined && { tokenFile }),
     })
-    const bytes = await this.#send(what, encode(request, csr), credentials, signal)
-    return issuedCertificate(bytes, what)
+    const bytes = await this.#send(action, encode(request, csr), credentials, signal)
+    return this.#issued(bytes, { action, remedy: 'Check the endpoint' })
   }
 
   /** Open calls reject. */
@@ -61,7 +62,7 @@ export class MeshCaClient implements CAClient {
     await this.#connection[Symbol.asyncDispose]()
   }
 
-  async #send(what: string, request: Buffer, credentials: CallCredentials, signal: AbortSignal): Promise<Buffer> {
+  async #send(action: string, request: Buffer, credentials: CallCredentials, signal: AbortSignal): Promise<Buffer> {
     const metadata = this.#metadata(credentials)
     try {
       return await untilAborted(
@@ -71,7 +72,7 @@ export class MeshCaClient implements CAClient {
     } catch (error) {
       if (!isStatus(error)) throw error
       const failure = errorOfStatus(error, {
-        what,
+        action,
         secrets: credentials.secrets,
         remedies: {
           unauthenticated: this.#authentication.remedy,
@@ -82,6 +83,15 @@ export class MeshCaClient implements CAClient {
       if (failure.code === 'unauthenticated') this.#authentication.forget()
       throw failure
     }
+  }
+
+  /** The last element is the root, as Istio's agent took it. */
+  #issued(bytes: Buffer, answer: Answer): IssuedCertificate {
+    const elements = decode(bytes, answer)
+    if (elements.length < 2) throw badAnswer(answer, `has ${elements.length} elements, not a certificate and its root`)
+    const { chain, roots } = this.#chains.read(elements, answer)
+    if (roots.length > 0) return { chain, roots }
+    return { chain: chain.slice(0, -1), roots: chain.slice(-1) }
   }
 
   #metadata({ headers }: CallCredentials): Metadata {
@@ -100,24 +110,10 @@ function encode({ ttlSeconds }: CertificateRequest, csr: CertificateSigningReque
   return Buffer.from(MeshCertificateRequest.encode(request).finish())
 }
 
-/** Where an answer cannot be used. */
-const REMEDY = 'Check the endpoint'
-
-/** The last element is the root, as Istio's agent took it. */
-function issuedCertificate(bytes: Buffer, what: string): IssuedCertificate {
-  const elements = decode(bytes, what)
-  const last = elements.at(-1)
-  if (elements.length < 2 || last === undefined)
-    throw unusable({ what, remedy: REMEDY }, `has ${elements.length} elements, not a certificate and its root`)
-  const { chain, roots } = splitChain(elements, { what, remedy: REMEDY })
-  if (roots.length > 0) return { chain, roots }
-  return { chain: chain.slice(0, -1), roots: chain.slice(-1) }
-}
-
-function decode(bytes: Buffer, what: string): readonly string[] {
+function decode(bytes: Buffer, answer: Answer): readonly string[] {
   try {
     return MeshCertificateResponse.decode(bytes).certChain
   } catch (error) {
-    throw unusable({ what, remedy: REMEDY }, 'is no MeshCertificateResponse', error)
+    throw badAnswer(answer, 'is not a MeshCertificateResponse', error)
   }
 }

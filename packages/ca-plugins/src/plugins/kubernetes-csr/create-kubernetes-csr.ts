@@ -1,6 +1,6 @@
 /** Makes the client that a configuration of the `kubernetes-csr` plugin asks for. */
-import { X509Certificate } from 'node:crypto'
-import { type CAClient, type CAContext, CAError, MAX_ROOTS, splitCertificates } from '@livery/core'
+import type { CAClient, CAContext } from '@livery/core'
+import { type Answer, rootsInBundle } from '../../answers/certificate-chain.ts'
 import { connectionTls } from '../../transport/connection-tls.ts'
 import { ApiConnection } from './api-connection.ts'
 import { type KubernetesLibrary, loadKubernetesLibrary } from './client-library.ts'
@@ -51,31 +51,12 @@ function rootsOf({ log }: CAContext, config: KubernetesCsrConfig, api: SigningRe
   const { clusterTrustBundle, signerRoots } = config
   if (clusterTrustBundle === undefined) {
     const read = connectionTls({ ...(signerRoots !== undefined && { rootCert: signerRoots }), log })
-    return async () => certificatesIn(String((await read()).roots ?? ''), `signerRoots ${signerRoots}`)
+    return async () => rootsInBundle(String((await read()).roots ?? ''), rootsIn(`signerRoots ${signerRoots}`))
   }
-  return async signal =>
-    certificatesIn(
-      await api.trustBundle(clusterTrustBundle, { signal }),
-      `the ClusterTrustBundle ${clusterTrustBundle}`,
-    )
+  const bundle = rootsIn(`the ClusterTrustBundle ${clusterTrustBundle}`)
+  return async signal => rootsInBundle(await api.trustBundle(clusterTrustBundle, { signal }), bundle)
 }
 
-/** Each once. */
-function certificatesIn(pem: string, what: string): readonly string[] {
-  const all = splitCertificates(pem)
-  if (all.length > MAX_ROOTS) throw unusable(what, `holds ${all.length} certificates, more than ${MAX_ROOTS}`)
-  const certificates = new Map<string, string>()
-  try {
-    for (const each of all) certificates.set(new X509Certificate(each).fingerprint256, each)
-  } catch (cause) {
-    throw unusable(what, 'holds a certificate that cannot be parsed', cause)
-  }
-  if (certificates.size === 0) throw unusable(what, 'holds no certificate')
-  return [...certificates.values()]
-}
-
-function unusable(what: string, reason: string, cause?: unknown): CAError {
-  return new CAError('bad-response', `Cannot use ${what}: it ${reason}. Put the roots of the signer there, as PEM.`, {
-    cause,
-  })
+function rootsIn(what: string): Answer {
+  return { action: `use ${what}`, remedy: 'Put the roots of the signer there, as PEM', source: 'it' }
 }

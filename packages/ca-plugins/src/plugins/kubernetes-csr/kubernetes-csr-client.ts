@@ -9,7 +9,7 @@ import {
   type PluginLog,
   untilAborted,
 } from '@livery/core'
-import { splitChain } from '../../answers/certificate-chain.ts'
+import { ChainReader } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import type { ApiConnection, Caller } from './api-connection.ts'
 import { NoAnswer } from './api-error.ts'
@@ -52,6 +52,7 @@ interface Waiting {
 
 export class KubernetesCsrClient implements CAClient {
   readonly #parts: KubernetesCsrParts
+  readonly #chains = new ChainReader()
   readonly #closing = new Closable('the API server')
 
   constructor(parts: KubernetesCsrParts) {
@@ -104,7 +105,7 @@ export class KubernetesCsrClient implements CAClient {
     try {
       const options = { api, clock, random, whose, approvalTimeoutMs: config.approvalTimeout }
       const certificates = await certificatesOf(options, request, since, caller)
-      return chainOf(certificates, `a certificate ${whose} from ${asked.signerName}`)
+      return this.#chainIn(certificates, `get a certificate ${whose} from ${asked.signerName}`)
     } catch (error) {
       // Core gives up a call long before somebody who approves by hand has looked, and knows no name of it.
       if (caller.signal.aborted)
@@ -112,6 +113,16 @@ export class KubernetesCsrClient implements CAClient {
           `The request ${request.name} ${whose} goes on waiting to be approved and signed by ${asked.signerName}.`,
         )
       throw error
+    }
+  }
+
+  #chainIn(certificates: string, action: string): readonly string[] {
+    try {
+      return this.#chains.read([certificates], { action, remedy: 'Check the signer' }).chain
+    } catch (error) {
+      if (!(error instanceof CAError)) throw error
+      // The same certificates would be there at the next look.
+      throw new RequestIsOver(error.code, error.message, { cause: error.cause })
     }
   }
 
@@ -157,14 +168,4 @@ export class KubernetesCsrClient implements CAClient {
 
 function isFor({ request, signerName }: SigningRequest, asked: NewSigningRequest): boolean {
   return request === asked.request && signerName === asked.signerName
-}
-
-function chainOf(certificates: string, what: string): readonly string[] {
-  try {
-    return splitChain([certificates], { what, remedy: 'Check the signer' }).chain
-  } catch (error) {
-    if (!(error instanceof CAError)) throw error
-    // Looked at once more, it would be the same.
-    throw new RequestIsOver(error.code, error.message, { cause: error.cause })
-  }
 }

@@ -9,6 +9,7 @@ import {
   type IssuedCertificate,
   type SpiffeId,
 } from '@livery/core'
+import type { Answer } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import { privateKeyPem } from './private-key-pem.ts'
 import { WorkloadChannel } from './workload-channel.ts'
@@ -57,7 +58,7 @@ export class SpiffeClient implements CAClient {
       random,
       timeoutMs,
       open: () => this.#channel.open('FetchX509SVID'),
-      read: bytes => readSvidUpdate(bytes, context.vault),
+      read: bytes => readSvidUpdate(bytes, answerOf(address, 'identities'), context.vault),
       errorOf: cause => workloadFailure(address, 'identities', cause),
       onMessage: update => this.#take(update),
       onBroken: (error, retryMs) => this.#tellBroken(error, retryMs),
@@ -67,7 +68,7 @@ export class SpiffeClient implements CAClient {
       random,
       timeoutMs,
       open: () => this.#channel.open('FetchX509Bundles'),
-      read: readBundles,
+      read: bytes => readBundles(bytes, answerOf(address, 'bundles')),
       errorOf: cause => withoutBundles(workloadFailure(address, 'bundles', cause), cause),
       onMessage: bundles => this.#takeBundles(bundles),
       // The stream of identities is told of, and brings the roots too.
@@ -184,6 +185,10 @@ export class SpiffeClient implements CAClient {
       `The Workload API at ${this.#address} gives this process no ${identity}, but: ${names}. Register it with selectors that match this process.`,
     )
   }
+}
+
+function answerOf(address: string, what: 'identities' | 'bundles'): Answer {
+  return { action: `get ${what} from the Workload API at ${address}`, remedy: 'Check the address' }
 }
 
 /** It is no fault where the roots of the identities have to do. */

@@ -1,7 +1,6 @@
 /** Why the Workload API gave nothing, in the words of a `CAError`. */
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { CAError, type CAErrorCode } from '@livery/core'
-import { UnusableAnswer } from '../../answers/rooted-chain.ts'
 import { scrub } from '../../answers/scrub.ts'
 import type { StreamFailure } from './workload-stream.ts'
 
@@ -37,13 +36,14 @@ const MEANINGS: Partial<Readonly<Record<status, Meaning>>> = {
 
 /** `address`: of the Workload API, as it is configured. */
 export function workloadFailure(address: string, what: string, cause: ServiceError | Error | undefined): StreamFailure {
+  // Made by whoever read the answer.
+  if (cause instanceof CAError) return { error: cause, isFinal: false }
   const { code, remedy, isFinal = false, ...options } = meaningOf(cause)
   const text = `Cannot get ${what} from the Workload API at ${address}: ${reasonOf(cause)}. ${remedy}.`
   return { error: new CAError(code, text, options), isFinal }
 }
 
 function meaningOf(cause: ServiceError | Error | undefined): Meaning {
-  if (cause instanceof UnusableAnswer) return { code: 'bad-response', remedy: 'Check the address' }
   if (cause?.name === 'TimeoutError') return { code: 'timeout', remedy: RUNS }
   const meaning = cause && 'code' in cause ? MEANINGS[cause.code] : undefined
   return meaning ?? { code: 'unavailable', remedy: RUNS }
@@ -51,7 +51,6 @@ function meaningOf(cause: ServiceError | Error | undefined): Meaning {
 
 function reasonOf(cause: ServiceError | Error | undefined): string {
   if (!cause) return 'it ended the stream'
-  if (cause instanceof UnusableAnswer) return `its answer ${cause.message}`
   if (!('code' in cause)) return scrub(cause.message, [])
   return `${status[cause.code] ?? cause.code}: ${scrub(cause.details, [])}`
 }

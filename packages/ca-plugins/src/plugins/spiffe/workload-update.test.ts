@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { derToPem } from '@livery/core'
-import { UnusableAnswer } from '../../answers/rooted-chain.ts'
+import { isCAError } from '../../../test/citadel-setup.ts'
 import { X509BundlesResponse, X509SVIDResponse } from '../../gen/spiffe/workload/workload.ts'
 import { readBundles, readSvidUpdate, wipe } from './workload-update.ts'
 
+const ANSWER = { action: 'get identities', remedy: 'Check the address' }
 const WEB = 'spiffe://cluster.local/web'
 /** DER elements of three lengths, which is as much as is read here. */
 const [LEAF, ISSUER, ROOT] = [element(110), element(200), element(300)]
@@ -26,7 +27,7 @@ const encoded = (...svids: readonly ReturnType<typeof svid>[]) =>
 
 test('certificates are taken apart, the root left out of the chain, and the message wiped', () => {
   const bytes = encoded(svid({ x509Svid: Buffer.concat([LEAF, ISSUER, ROOT]) }))
-  const { svids } = readSvidUpdate(bytes)
+  const { svids } = readSvidUpdate(bytes, ANSWER)
   assert.deepEqual([...svids.keys()], [WEB])
   const read = svids.get(WEB)
   assert.deepEqual(read?.chain, [pem(LEAF), pem(ISSUER)])
@@ -41,35 +42,35 @@ test('certificates are taken apart, the root left out of the chain, and the mess
 })
 
 test('of several with the same identity the first holds', () => {
-  const { svids } = readSvidUpdate(encoded(svid(), svid({ x509Svid: ISSUER })))
+  const { svids } = readSvidUpdate(encoded(svid(), svid({ x509Svid: ISSUER })), ANSWER)
   assert.deepEqual(svids.get(WEB)?.chain, [pem(LEAF), pem(ISSUER)])
 })
 
 const BAD: readonly (readonly [what: string, bytes: Buffer, says: RegExp])[] = [
   ['no identity', encoded(), /no identity/],
-  ['no SPIFFE ID', encoded(svid({ spiffeId: 'spiffe://X/y' })), /no SPIFFE ID/],
+  ['no SPIFFE ID', encoded(svid({ spiffeId: 'spiffe://X/y' })), /not a SPIFFE ID/],
   ['no certificate', encoded(svid({ x509Svid: Buffer.alloc(0) })), /has 0 certificates for spiffe/],
   ['eleven certificates', encoded(svid({ x509Svid: Buffer.concat(Array(11).fill(LEAF)) })), /has 11 certificates/],
   ['no key', encoded(svid({ x509SvidKey: Buffer.alloc(0) })), /no key/],
-  ['half a certificate', encoded(svid({ x509Svid: ISSUER.subarray(0, 100) })), /no DER/],
-  ['what is no DER', encoded(svid({ bundle: Buffer.from('-----BEGIN') })), /the bundle of .* no DER/],
-  ['an indefinite length', encoded(svid({ bundle: Buffer.from([0x30, 0x80, 0, 0]) })), /no DER/],
-  ['empty elements', encoded(svid({ bundle: Buffer.alloc(1_000, Buffer.from([0x30, 0])) })), /no certificate/],
-  ['a page of HTML', Buffer.from('<!DOCTYPE html>'), /no (message|identity)/],
-  ['half a message', encoded(svid()).subarray(0, 40), /no message/],
+  ['half a certificate', encoded(svid({ x509Svid: ISSUER.subarray(0, 100) })), /not DER/],
+  ['what is no DER', encoded(svid({ bundle: Buffer.from('-----BEGIN') })), /the bundle of .* not DER/],
+  ['an indefinite length', encoded(svid({ bundle: Buffer.from([0x30, 0x80, 0, 0]) })), /not DER/],
+  ['empty elements', encoded(svid({ bundle: Buffer.alloc(1_000, Buffer.from([0x30, 0])) })), /not a certificate/],
+  ['a page of HTML', Buffer.from('<!DOCTYPE html>'), /not a message|no identity/],
+  ['half a message', encoded(svid()).subarray(0, 40), /not a message/],
 ]
 for (const [what, bytes, says] of BAD)
   test(`refused: ${what}`, () => {
     const message = Buffer.from(bytes)
-    assert.throws(() => readSvidUpdate(message), says)
+    assert.throws(() => readSvidUpdate(message, ANSWER), says)
     assert.ok(message.every(byte => byte === 0))
   })
 
 test('bundles are read by trust domain, and one for what is none is refused', () => {
   const encode = (id: string) =>
     Buffer.from(X509BundlesResponse.encode({ bundles: new Map([[id, Buffer.concat([ROOT, ISSUER])]]) }).finish())
-  assert.deepEqual([...readBundles(encode('spiffe://a.example'))], [['a.example', [pem(ROOT), pem(ISSUER)]]])
-  assert.throws(() => readBundles(encode('spiffe://a/b')), /no trust domain/)
+  assert.deepEqual([...readBundles(encode('spiffe://a.example'), ANSWER)], [['a.example', [pem(ROOT), pem(ISSUER)]]])
+  assert.throws(() => readBundles(encode('spiffe://a/b'), ANSWER), /not a trust domain/)
 })
 
 test('a message that is cut, or has a wrong byte, is read or refused', () => {
@@ -85,10 +86,10 @@ test('a message that is cut, or has a wrong byte, is read or refused', () => {
 })
 
 function readOrRefuse(bytes: Buffer): void {
-  for (const read of [readBundles, (each: Buffer) => readSvidUpdate(each)])
+  for (const read of [(each: Buffer) => readBundles(each, ANSWER), (each: Buffer) => readSvidUpdate(each, ANSWER)])
     try {
       read(Buffer.from(bytes))
     } catch (error) {
-      assert.ok(error instanceof UnusableAnswer, String(error))
+      isCAError('bad-response')(error)
     }
 }

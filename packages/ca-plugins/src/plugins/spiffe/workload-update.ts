@@ -8,7 +8,7 @@ import {
   type SpiffeId,
   trustDomainProblem,
 } from '@livery/core'
-import { UnusableAnswer } from '../../answers/rooted-chain.ts'
+import { type Answer, badAnswer } from '../../answers/certificate-chain.ts'
 import { X509BundlesResponse, type X509SVID, X509SVIDResponse } from '../../gen/spiffe/workload/workload.ts'
 
 /** Well under what Envoy would take: it accepts chains of any length. */
@@ -32,55 +32,55 @@ export interface SvidUpdate {
 /** Roots, PEM, by the name of the trust domain. */
 export type Bundles = ReadonlyMap<string, readonly string[]>
 
-/** `bytes` are an `X509SVIDResponse`, and wiped, since keys are in them; `vault` keeps these. Throws an {@link UnusableAnswer}. */
-export function readSvidUpdate(bytes: Buffer, vault: KeyVault = plainKeyVault): SvidUpdate {
-  const svids = decodeAndWipe(bytes)
+/** `bytes` are an `X509SVIDResponse`, and wiped, since keys are in them; `vault` keeps these. Throws a `CAError` `bad-response`. */
+export function readSvidUpdate(bytes: Buffer, answer: Answer, vault: KeyVault = plainKeyVault): SvidUpdate {
+  const svids = decodeAndWipe(bytes, answer)
   try {
-    return { svids: readSvids(svids, vault) }
+    return { svids: readSvids(svids, answer, vault) }
   } catch (error) {
     for (const { x509SvidKey } of svids) x509SvidKey.fill(0)
     throw error
   }
 }
 
-function decodeAndWipe(bytes: Buffer): readonly X509SVID[] {
+function decodeAndWipe(bytes: Buffer, answer: Answer): readonly X509SVID[] {
   try {
-    return decode(() => X509SVIDResponse.decode(bytes)).svids
+    return decode(() => X509SVIDResponse.decode(bytes), answer).svids
   } finally {
     bytes.fill(0)
   }
 }
 
-function readSvids(svids: readonly X509SVID[], vault: KeyVault): SvidUpdate['svids'] {
-  if (svids.length === 0) throw new UnusableAnswer('has no identity')
-  const bundles = new BundleReader()
+function readSvids(svids: readonly X509SVID[], answer: Answer, vault: KeyVault): SvidUpdate['svids'] {
+  if (svids.length === 0) throw badAnswer(answer, 'has no identity')
+  const bundles = new BundleReader(answer)
   const read = new Map<SpiffeId, Svid>()
   for (const { spiffeId, x509Svid, x509SvidKey, bundle } of svids) {
-    if (!isSpiffeId(spiffeId)) throw new UnusableAnswer(`has an identity that is no SPIFFE ID`)
+    if (!isSpiffeId(spiffeId)) throw badAnswer(answer, 'has an identity that is not a SPIFFE ID')
     // Several registrations may have the same identity, told apart by a hint: the first is the default.
     if (read.has(spiffeId)) {
       x509SvidKey.fill(0)
       continue
     }
     const roots = bundles.read(bundle, spiffeId)
-    const chain = certificates(x509Svid, `the certificate of ${spiffeId}`).filter(pem => !roots.includes(pem))
+    const chain = certificates(x509Svid, `the certificate of ${spiffeId}`, answer).filter(pem => !roots.includes(pem))
     if (chain.length === 0 || chain.length > MAX_CHAIN)
-      throw new UnusableAnswer(`has ${chain.length} certificates for ${spiffeId}, not 1 to ${MAX_CHAIN}`)
-    if (x509SvidKey.length === 0) throw new UnusableAnswer(`has no key for ${spiffeId}`)
+      throw badAnswer(answer, `has ${chain.length} certificates for ${spiffeId}, not 1 to ${MAX_CHAIN}`)
+    if (x509SvidKey.length === 0) throw badAnswer(answer, `has no key for ${spiffeId}`)
     read.set(spiffeId, { chain, privateKey: new SealedKey(vault, x509SvidKey), roots })
   }
   return read
 }
 
-/** `bytes` are an `X509BundlesResponse`. Throws an {@link UnusableAnswer}. */
-export function readBundles(bytes: Buffer): Bundles {
-  const { bundles } = decode(() => X509BundlesResponse.decode(bytes))
+/** `bytes` are an `X509BundlesResponse`. Throws a `CAError` `bad-response`. */
+export function readBundles(bytes: Buffer, answer: Answer): Bundles {
+  const { bundles } = decode(() => X509BundlesResponse.decode(bytes), answer)
   const read = new Map<string, readonly string[]>()
   for (const [id, bundle] of bundles) {
     const trustDomain = id.replace(/^spiffe:\/\//, '')
     if (trustDomainProblem(trustDomain) !== undefined)
-      throw new UnusableAnswer('has a bundle for what is no trust domain')
-    read.set(trustDomain, certificates(bundle, `the bundle of ${trustDomain}`))
+      throw badAnswer(answer, 'has a bundle of a name that is not a trust domain')
+    read.set(trustDomain, certificates(bundle, `the bundle of ${trustDomain}`, answer))
   }
   return read
 }
@@ -92,20 +92,25 @@ export function wipe({ svids }: SvidUpdate): void {
 
 /** A thousand identities have the same roots. */
 class BundleReader {
+  readonly #answer: Answer
   #last: { readonly bytes: Buffer; readonly roots: readonly string[] } | undefined
+
+  constructor(answer: Answer) {
+    this.#answer = answer
+  }
 
   read(bytes: Buffer, spiffeId: string): readonly string[] {
     if (!this.#last?.bytes.equals(bytes))
-      this.#last = { bytes, roots: certificates(bytes, `the bundle of ${spiffeId}`) }
+      this.#last = { bytes, roots: certificates(bytes, `the bundle of ${spiffeId}`, this.#answer) }
     return this.#last.roots
   }
 }
 
-function decode<T>(read: () => T): T {
+function decode<T>(read: () => T, answer: Answer): T {
   try {
     return read()
   } catch (error) {
-    throw new UnusableAnswer('is no message of the Workload API', { cause: error })
+    throw badAnswer(answer, 'is not a message of the Workload API', error)
   }
 }
 
@@ -114,12 +119,14 @@ const SEQUENCE = 0x30
 const MIN_CERTIFICATE_BYTES = 100
 
 /** DER elements, one after the other, as PEM. */
-function certificates(bytes: Buffer, what: string): readonly string[] {
+function certificates(bytes: Buffer, what: string, answer: Answer): readonly string[] {
   const pems: string[] = []
   for (let at = 0; at < bytes.length; ) {
     const end = at + lengthAt(bytes, at)
-    if (bytes[at] !== SEQUENCE || !(end <= bytes.length)) throw new UnusableAnswer(`has ${what} in what is no DER`)
-    if (end - at < MIN_CERTIFICATE_BYTES) throw new UnusableAnswer(`has ${what} with what is no certificate`)
+    if (bytes[at] !== SEQUENCE || !(end <= bytes.length))
+      throw badAnswer(answer, `has ${what} in bytes that are not DER`)
+    if (end - at < MIN_CERTIFICATE_BYTES)
+      throw badAnswer(answer, `has ${what} with an element that is not a certificate`)
     pems.push(derToPem(bytes.subarray(at, end), 'CERTIFICATE'))
     at = end
   }

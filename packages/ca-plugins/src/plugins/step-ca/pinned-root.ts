@@ -29,14 +29,14 @@ export function pinnedRoot(options: PinnedRootOptions): NonNullable<CAContext['t
 async function fetchRoot({ address, fingerprint, clock, timeoutMs, signal }: PinnedRootOptions): Promise<TlsMaterial> {
   // Whoever answers: only the one certificate with that hash is taken.
   await using client = new HttpsJson({ address, tls: undefined, clock, timeoutMs, unverified: true })
-  const what = `the root with the fingerprint ${fingerprint} from step-ca at ${address}`
-  const { status, json } = await client.request({ what, path: `root/${fingerprint}`, signal })
+  const action = `get the root with the fingerprint ${fingerprint} from step-ca at ${address}`
+  const { status, json } = await client.request({ action, path: `root/${fingerprint}`, signal })
   const answer = json?.['ca']
   const roots = typeof answer === 'string' ? certificateWithHash(answer, fingerprint) : undefined
   if (roots) return { roots }
   throw new CAError(
     'unavailable',
-    `Cannot get ${what}: ${typeof answer === 'string' ? 'it answered with another certificate' : `HTTP ${status}`}. Check fingerprint and address.`,
+    `Cannot ${action}: ${typeof answer === 'string' ? 'it answered with another certificate' : `HTTP ${status}`}. Check fingerprint and address.`,
   )
 }
 

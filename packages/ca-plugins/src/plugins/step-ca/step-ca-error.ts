@@ -4,8 +4,8 @@ import { scrub } from '../../answers/scrub.ts'
 import { type JsonAnswer, retryAfterOf } from '../../transport/https-json.ts'
 
 export interface FailedCall {
-  /** What was asked of whom. */
-  readonly what: string
+  /** After "Cannot": `get a certificate for … from …`. */
+  readonly action: string
   /** The tokens that must not come back in a message. */
   readonly secrets: readonly string[]
   /** What to do where the token was not accepted. */
@@ -23,7 +23,7 @@ export function errorOfAnswer(answer: JsonAnswer, call: FailedCall): CAError {
   const retryAfterMs = retryAfterOf(answer, call.clock)
   return new CAError(
     code,
-    `Cannot get ${call.what}: HTTP ${status}${text && `: ${text}`}. ${remedyOf(code, status, text, call)}`,
+    `Cannot ${call.action}: HTTP ${status}${text && `: ${text}`}. ${remedyOf(code, status, text, call)}`,
     {
       ...(code === 'unavailable' && LASTING.has(status) && { retryable: false }),
       ...(retryAfterMs !== undefined && { retryAfterMs }),

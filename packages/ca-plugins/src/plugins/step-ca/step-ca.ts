@@ -10,7 +10,7 @@ import {
   KEY_TYPES,
   untilAborted,
 } from '@livery/core'
-import { rootsOf, splitChain, unusable } from '../../answers/certificate-chain.ts'
+import { badAnswer, ChainReader, rootsOfChains } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import { HttpsJson, type JsonAnswer, withSlash } from '../../transport/https-json.ts'
 import { pinnedRoot } from './pinned-root.ts'
@@ -43,6 +43,7 @@ class StepCaClient implements CAClient {
   readonly #address: string
   readonly #http: HttpsJson
   readonly #tokens: TokenSource
+  readonly #chains = new ChainReader()
   readonly #closing: Closable
 
   constructor(context: CAContext, config: StepCaConfig, proof: Proof) {
@@ -58,29 +59,31 @@ class StepCaClient implements CAClient {
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
-    const what = `a certificate for ${request.identity} from step-ca at ${this.#address}`
+    const action = `get a certificate for ${request.identity} from step-ca at ${this.#address}`
     const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
     const ott = await untilAborted(this.#tokens.get(request, csr, signal), signal)
     const answer = await this.#http.request({
-      what,
+      action,
       method: 'POST',
       path: '1.0/sign',
       body: { csr: csr.pem, ott, notAfter: `${Math.max(1, Math.round(request.ttlSeconds))}s` },
       signal,
     })
-    const { chain, roots } = splitChain(this.#certificates(answer, 'certChain', what, [ott]), { what, remedy: REMEDY })
+    const certificates = this.#certificates(answer, 'certChain', action, [ott])
+    const { chain, roots } = this.#chains.read(certificates, { action, remedy: REMEDY })
     return { chain, ...(roots.length > 0 && { roots }) }
   }
 
   async trustBundle(options: { readonly signal: AbortSignal }): Promise<readonly string[]> {
-    const what = `the roots of step-ca at ${this.#address}`
-    const answer = await this.#http.request({ what, path: '1.0/roots', signal: this.#closing.until(options.signal) })
-    const roots = rootsOf(
-      this.#certificates(answer, 'crts', what, []).map(pem => [pem]),
-      { what, remedy: REMEDY },
+    const action = `get the roots of step-ca at ${this.#address}`
+    const answer = await this.#http.request({ action, path: '1.0/roots', signal: this.#closing.until(options.signal) })
+    const certificates = this.#certificates(answer, 'crts', action, [])
+    const roots = rootsOfChains(
+      certificates.map(pem => [pem]),
+      { action, remedy: REMEDY },
     )
-    if (roots.length === 0) throw unusable({ what, remedy: REMEDY }, 'has no root')
+    if (roots.length === 0) throw badAnswer({ action, remedy: REMEDY }, 'has no root')
     return roots
   }
 
@@ -91,12 +94,12 @@ class StepCaClient implements CAClient {
   }
 
   /** The list of that name in a good answer. */
-  #certificates(answer: JsonAnswer, name: string, what: string, secrets: readonly string[]): readonly string[] {
+  #certificates(answer: JsonAnswer, name: string, action: string, secrets: readonly string[]): readonly string[] {
     if (answer.status !== 200 && answer.status !== 201)
-      throw errorOfAnswer(answer, { what, secrets, tokenRemedy: this.#tokens.remedy, clock: this.#clock })
+      throw errorOfAnswer(answer, { action, secrets, tokenRemedy: this.#tokens.remedy, clock: this.#clock })
     const list = answer.json?.[name]
     if (Array.isArray(list) && list.every(element => typeof element === 'string')) return list
-    throw unusable({ what, remedy: REMEDY }, `has no list ${name}`)
+    throw badAnswer({ action, remedy: REMEDY }, `has no list ${name}`)
   }
 }
 

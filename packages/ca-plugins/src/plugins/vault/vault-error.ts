@@ -4,8 +4,8 @@ import { scrub } from '../../answers/scrub.ts'
 import { type JsonAnswer, retryAfterOf } from '../../transport/https-json.ts'
 
 export interface FailedCall {
-  /** What was asked of whom. */
-  readonly what: string
+  /** After "Cannot": `get a certificate for … from …`. */
+  readonly action: string
   readonly isLogin: boolean
   /** The tokens that must not come back in a message. */
   readonly secrets: readonly string[]
@@ -47,7 +47,7 @@ export function errorOfAnswer(answer: JsonAnswer, call: FailedCall): CAError {
   const text = scrub(errorsOf(answer), call.secrets)
   const { code, remedy, lasting } = meaningOf(answer.status, text, call)
   const retryAfterMs = retryAfterOf(answer, call.clock)
-  return new CAError(code, `Cannot get ${call.what}: HTTP ${answer.status}${text && `: ${text}`}. ${remedy}`, {
+  return new CAError(code, `Cannot ${call.action}: HTTP ${answer.status}${text && `: ${text}`}. ${remedy}`, {
     ...(lasting && { retryable: false }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   })

@@ -98,7 +98,7 @@ export class KubernetesLogin implements VaultTokens {
     const askedAt = this.#clock.now()
     try {
       const answer = await this.#server.call({
-        what: `a renewed login from ${this.#address}`,
+        action: `get a renewed login from ${this.#address}`,
         method: 'POST',
         path: 'auth/token/renew-self',
         token: lease.token,
@@ -120,9 +120,9 @@ export class KubernetesLogin implements VaultTokens {
   async #login(request: TokenRequest): Promise<Credential> {
     const { token: jwt } = await ask(this.#credentials, request)
     const askedAt = this.#clock.now()
-    const what = `a login from ${this.#address}`
+    const action = `get a login from ${this.#address}`
     const answer = await this.#server.call({
-      what,
+      action,
       method: 'POST',
       path: `auth/${this.#mount}/login`,
       body: { role: this.#role, jwt },
@@ -133,7 +133,7 @@ export class KubernetesLogin implements VaultTokens {
     })
     const lease = leaseOf(fieldsOf(answer, 'auth'))
     if (lease) return this.#keep(lease, lease.fullMs, request, askedAt)
-    throw new CAError('bad-response', `Cannot get ${what}: its answer has no client_token. Check the address.`)
+    throw new CAError('bad-response', `Cannot ${action}: its answer has no client_token. Check the address.`)
   }
 
   #keep(lease: Lease, lifetimeMs: number, request: TokenRequest, askedAt: number): Credential {

@@ -5,8 +5,8 @@ import type { VaultConfig } from './vault-config.ts'
 import { errorOfAnswer } from './vault-error.ts'
 
 export interface VaultCall {
-  /** What is asked for, after "Cannot get". */
-  readonly what: string
+  /** After "Cannot": `get a certificate for … from …`. */
+  readonly action: string
   readonly method?: 'GET' | 'POST'
   /** Below `/v1/`. */
   readonly path: string
@@ -40,7 +40,7 @@ export class VaultServer implements AsyncDisposable {
     const answer = await this.#request(call)
     if (answer.status !== 200) throw this.#error(answer, call)
     if (answer.json) return answer.json
-    throw new CAError('bad-response', `Cannot get ${call.what}: its answer is no JSON. Check the address.`)
+    throw new CAError('bad-response', `Cannot ${call.action}: its answer is no JSON. Check the address.`)
   }
 
   /** The same; `undefined` where there is nothing at the path. */
@@ -55,9 +55,9 @@ export class VaultServer implements AsyncDisposable {
     return this.#http[Symbol.asyncDispose]()
   }
 
-  #request({ what, method, path, token, body, signal }: VaultCall): Promise<JsonAnswer> {
+  #request({ action, method, path, token, body, signal }: VaultCall): Promise<JsonAnswer> {
     return this.#http.request({
-      what,
+      action,
       ...(method && { method }),
       path: `v1/${path}`,
       headers: {
@@ -71,8 +71,8 @@ export class VaultServer implements AsyncDisposable {
     })
   }
 
-  #error(answer: JsonAnswer, { what, isLogin = false, token = '', secrets = [], tokenRemedy }: VaultCall): CAError {
-    return errorOfAnswer(answer, { what, isLogin, secrets: [token, ...secrets], tokenRemedy, clock: this.#clock })
+  #error(answer: JsonAnswer, { action, isLogin = false, token = '', secrets = [], tokenRemedy }: VaultCall): CAError {
+    return errorOfAnswer(answer, { action, isLogin, secrets: [token, ...secrets], tokenRemedy, clock: this.#clock })
   }
 }
 

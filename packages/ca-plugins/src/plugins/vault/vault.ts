@@ -10,9 +10,10 @@ import {
   type IssuedCertificate,
   KEY_TYPES,
   type PluginLog,
+  type SpiffeId,
   untilAborted,
 } from '@livery/core'
-import { selfSignedOf, splitChain, unusable } from '../../answers/certificate-chain.ts'
+import { badAnswer, ChainReader, selfSignedIn } from '../../answers/certificate-chain.ts'
 import { scrub } from '../../answers/scrub.ts'
 import { Closable } from '../../transport/closable.ts'
 import { type VaultConfig, vaultOptions } from './vault-config.ts'
@@ -44,6 +45,7 @@ class VaultClient implements CAClient {
   readonly #log: PluginLog
   readonly #server: VaultServer
   readonly #tokens: VaultTokens
+  readonly #chains = new ChainReader()
   readonly #warned = new Set<string>()
   readonly #closing: Closable
 
@@ -58,12 +60,12 @@ class VaultClient implements CAClient {
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
-    const what = `a certificate for ${request.identity} from ${this.#signPath} at ${this.#config.address}`
+    const action = `get a certificate for ${request.identity} from ${this.#signPath} at ${this.#config.address}`
     const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
     const answer = await this.#withToken({ tokenFile: request.tokenFile, signal }, token =>
       this.#server.call({
-        what,
+        action,
         method: 'POST',
         path: this.#signPath,
         token,
@@ -72,21 +74,21 @@ class VaultClient implements CAClient {
         signal,
       }),
     )
-    this.#showWarnings(answer['warnings'], what)
-    return issuedCertificate(fieldsOf(answer, 'data'), what)
+    this.#showWarnings(answer['warnings'], request.identity)
+    return this.#issued(fieldsOf(answer, 'data'), action)
   }
 
   /** The roots of all issuers in the mount. */
   async trustBundle(options: { readonly signal: AbortSignal }): Promise<readonly string[]> {
     const { mount, address } = this.#config
-    const what = `the roots of ${mount} at ${address}`
+    const action = `get the roots of ${mount} at ${address}`
     const signal = this.#closing.until(options.signal)
-    const ids = await this.#issuers(what, signal)
-    const chains = await Promise.all(ids.map(id => this.#chainOf(id, what, signal)))
-    const roots = selfSignedOf(chains.flat(), { what, remedy: 'Check address and mount' })
+    const ids = await this.#issuers(action, signal)
+    const chains = await Promise.all(ids.map(id => this.#chainOf(id, action, signal)))
+    const roots = selfSignedIn(chains.flat(), { action, remedy: 'Check address and mount' })
     if (roots.length > 0) return roots
-    throw unusable(
-      { what, remedy: `Import the root beside its intermediates: ${mount}/issuers/import/cert` },
+    throw badAnswer(
+      { action, remedy: `Import the root beside its intermediates: ${mount}/issuers/import/cert` },
       'has no root',
     )
   }
@@ -119,33 +121,46 @@ class VaultClient implements CAClient {
     return call(renewed.token)
   }
 
-  async #issuers(what: string, signal: AbortSignal): Promise<readonly string[]> {
+  async #issuers(action: string, signal: AbortSignal): Promise<readonly string[]> {
     const path = `${this.#config.mount}/issuers?list=true`
-    const found = await this.#server.call({ what, path, tokenRemedy: OPEN_REMEDY, signal })
+    const found = await this.#server.call({ action, path, tokenRemedy: OPEN_REMEDY, signal })
     const keys = fieldsOf(found, 'data')['keys']
     if (!Array.isArray(keys) || !keys.every(key => typeof key === 'string'))
-      throw unusable({ what, remedy: 'Check address and mount' }, 'has no list of issuers')
+      throw badAnswer({ action, remedy: 'Check address and mount' }, 'has no list of issuers')
     if (keys.length <= MAX_ISSUERS) return keys
     const remedy = 'Delete those that have ended, or use a mount of their own for workloads'
-    throw unusable({ what, remedy }, `has ${keys.length} issuers, more than ${MAX_ISSUERS}`)
+    throw badAnswer({ action, remedy }, `has ${keys.length} issuers, more than ${MAX_ISSUERS}`)
   }
 
   /** Empty for an issuer that was removed meanwhile. */
-  async #chainOf(id: string, what: string, signal: AbortSignal): Promise<readonly string[]> {
+  async #chainOf(id: string, action: string, signal: AbortSignal): Promise<readonly string[]> {
     const path = `${this.#config.mount}/issuer/${encodeURIComponent(id)}/json`
-    const found = await this.#server.find({ what, path, tokenRemedy: OPEN_REMEDY, signal })
+    const found = await this.#server.find({ action, path, tokenRemedy: OPEN_REMEDY, signal })
     if (!found) return []
     const { certificate, ca_chain: chain } = fieldsOf(found, 'data')
     return [certificate, ...listOf(chain)].filter(element => typeof element === 'string')
   }
 
-  #showWarnings(warnings: unknown, what: string): void {
+  #issued(data: Readonly<Record<string, unknown>>, action: string): IssuedCertificate {
+    const { certificate, ca_chain: issuers, issuing_ca: issuer } = data
+    const answer = { action, remedy: 'Check address, mount and role' }
+    if (typeof certificate !== 'string') throw badAnswer(answer, 'has no certificate')
+    // Vault leaves the chain out where the issuer is a root without a known issuer.
+    const others = listOf(issuers).length > 0 ? listOf(issuers) : [issuer]
+    const elements = [certificate, ...others.filter(other => typeof other === 'string')]
+    const { chain, roots } = this.#chains.read(elements, answer)
+    return { chain, ...(roots.length > 0 && { roots }) }
+  }
+
+  #showWarnings(warnings: unknown, identity: SpiffeId): void {
     for (const warning of listOf(warnings)) {
       if (typeof warning !== 'string') continue
       const text = scrub(warning, [])
       if (this.#warned.has(text) || this.#warned.size === MAX_WARNINGS) continue
       this.#warned.add(text)
-      this.#log.warn(`Got ${what}, with a warning: ${text}. Set ttl to what the role allows; this is said once.`)
+      this.#log.warn(
+        `The certificate for ${identity} from ${this.#signPath} at ${this.#config.address} came with a warning: ${text}. Set ttl to what the role allows; this is said once.`,
+      )
     }
   }
 }
@@ -161,16 +176,6 @@ function signingRequest({ identity, ttlSeconds }: CertificateRequest, { pem }: C
     ttl: `${Math.max(1, Math.round(ttlSeconds))}s`,
     format: 'pem',
   }
-}
-
-function issuedCertificate(data: Readonly<Record<string, unknown>>, what: string): IssuedCertificate {
-  const { certificate, ca_chain: issuers, issuing_ca: issuer } = data
-  const answer = { what, remedy: 'Check address, mount and role' }
-  if (typeof certificate !== 'string') throw unusable(answer, 'has no certificate')
-  // Without a chain where the issuer is a root that knows of no other.
-  const others = listOf(issuers).length > 0 ? listOf(issuers) : [issuer]
-  const { chain, roots } = splitChain([certificate, ...others.filter(other => typeof other === 'string')], answer)
-  return { chain, ...(roots.length > 0 && { roots }) }
 }
 
 function listOf(value: unknown): readonly unknown[] {

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { SystemClock } from '@livery/core'
+import { isCAError } from '../../test/citadel-setup.ts'
 import { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
-import { RootedChainReader, UnusableAnswer } from './rooted-chain.ts'
+import { ChainReader } from './certificate-chain.ts'
 
 let leaf: string
 let intermediate: string
@@ -24,10 +25,11 @@ before(async () => {
   otherRoot = authority.trustBundle()[1] ?? ''
 })
 
-const reader = new RootedChainReader()
+const reader = new ChainReader({ rootsLast: true })
+const answer = { action: 'get a certificate', remedy: 'Check the CA' }
 
 function split(...certChain: string[]) {
-  return reader.read(certChain)
+  return reader.read(certChain, answer)
 }
 
 test('leaf, intermediate and root are told apart', () => {
@@ -61,11 +63,11 @@ test('carriage returns, text around the blocks and a missing newline at the end 
 test('a wrong label, DER, or a cut block is no certificate', () => {
   const der = Buffer.from(leaf.replaceAll(/-----.*-----|\s/g, ''), 'base64').toString('latin1')
   for (const element of ['', der, leaf.replaceAll('CERTIFICATE', 'PUBLIC KEY'), leaf.slice(0, 200)])
-    assert.throws(() => split(element, root), { name: 'UnusableAnswer', message: /no PEM certificate in element 0/ })
+    assert.throws(() => split(element, root), isCAError('bad-response', /no PEM certificate in element 0/))
 })
 
 test('a chain of more than ten certificates is refused, however it is packed', () => {
-  assert.throws(() => split(leaf + intermediate.repeat(10), root), UnusableAnswer)
+  assert.throws(() => split(leaf + intermediate.repeat(10), root), isCAError('bad-response'))
 })
 
 test('a certificate whose DER is damaged anywhere is refused or passed on, never a crash', () => {
@@ -77,13 +79,13 @@ test('a certificate whose DER is damaged anywhere is refused or passed on, never
     try {
       assert.equal(split(pem, root).chain.length, 1)
     } catch (error) {
-      assert.ok(error instanceof UnusableAnswer, String(error))
+      isCAError('bad-response')(error)
     }
   }
 })
 
 test('certificates that are too many are refused by their number, before one is parsed', () => {
   const junk = '-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n'.repeat(1_000)
-  const tooMany = { name: 'UnusableAnswer', message: 'has 2002 certificates, more than 10 and 100 roots' }
+  const tooMany = isCAError('bad-response', /its answer has 2002 certificates, more than 10 and 100 roots/)
   assert.throws(() => split(leaf, junk, junk, root), tooMany)
 })

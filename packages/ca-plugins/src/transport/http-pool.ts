@@ -1,0 +1,75 @@
+/** Keep-alive connections to one HTTP server, all made with the same TLS material. */
+import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import type { TlsMaterial } from '@livery/core'
+import type { Connection } from './current-connection.ts'
+
+export interface HttpRequest {
+  /** Default: `GET`. */
+  readonly method?: 'GET' | 'POST'
+  readonly headers?: Readonly<Record<string, string>>
+  /** An object is sent as JSON; a text as it is, and `headers` has its type. */
+  readonly body?: object | string
+}
+
+/** As many as a node asks for at once; further calls wait for one of them. */
+const MAX_CONNECTIONS = 64
+/** How long a connection is idle before TCP probes the peer; Node's default is one second. */
+const KEEPALIVE_MS = 20_000
+
+const AGENT_OPTIONS = {
+  keepAlive: true,
+  keepAliveMsecs: KEEPALIVE_MS,
+  maxSockets: MAX_CONNECTIONS,
+  maxFreeSockets: MAX_CONNECTIONS,
+}
+
+/** `unverified`: whether any server certificate is accepted. */
+export function tlsAgent({ roots, clientCertificate }: TlsMaterial, unverified: boolean): HttpsAgent {
+  return new HttpsAgent({
+    ...AGENT_OPTIONS,
+    minVersion: 'TLSv1.2',
+    rejectUnauthorized: !unverified,
+    ...(roots && { ca: roots }),
+    ...(clientCertificate && { cert: clientCertificate.certificate, key: clientCertificate.key }),
+  })
+}
+
+export function plainAgent(): HttpAgent {
+  return new HttpAgent(AGENT_OPTIONS)
+}
+
+export class HttpPool implements Connection {
+  readonly #agent: HttpAgent
+
+  constructor(agent: HttpAgent) {
+    this.#agent = agent
+  }
+
+  /** Resolves with the response before its body has come, whatever its status; redirects are not followed. */
+  async send(url: URL, { method = 'GET', headers, body }: HttpRequest, signal: AbortSignal): Promise<IncomingMessage> {
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    const request = url.protocol === 'https:' ? requestHttps : requestHttp
+    const text = typeof body === 'object' ? JSON.stringify(body) : body
+    request(url, {
+      agent: this.#agent,
+      method,
+      headers: {
+        accept: 'application/json',
+        ...(typeof body === 'object' && { 'content-type': 'application/json' }),
+        ...(text !== undefined && { 'content-length': Buffer.byteLength(text) }),
+        ...headers,
+      },
+      signal,
+    })
+      // Stays after the response: later failures surface on the response stream.
+      .on('error', reject)
+      .on('response', resolve)
+      .end(text)
+    return promise
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+}
