@@ -62,8 +62,8 @@ test('a CAError of the classic client comes through, another error is unavailabl
 })
 
 const unusable: readonly (readonly [string, unknown, RegExp])[] = [
-  ['no list', undefined, /is no list of PEM/],
-  ['a list of something else', [Buffer.from('x')], /is no list of PEM/],
+  ['no list', undefined, /is not a list of PEM/],
+  ['a list of something else', [Buffer.from('x')], /is not a list of PEM/],
   ['empty', [], /has 0 elements/],
   ['no PEM', ['hello', 'world'], /no PEM certificate in element 0/],
 ]
@@ -73,7 +73,10 @@ for (const [what, answer, reason] of unusable)
     const { client } = await setUp({ csrSign, getRootCertBundle: csrSign })
     await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('bad-response', reason))
     const bundle = client.trustBundle?.({ signal })
-    await assert.rejects(bundle ?? Promise.resolve(), isCAError('bad-response', /is no list of PEM|no PEM certificate/))
+    await assert.rejects(
+      bundle ?? Promise.resolve(),
+      isCAError('bad-response', /is not a list of PEM|no PEM certificate/),
+    )
   })
 
 test('an aborted request rejects with the reason of its signal, also where the classic client does not listen', async () => {

@@ -1,7 +1,9 @@
-/** The one open connection to a service, made anew when the files that it was made of have changed. */
+/** The one open connection to a service, made again when the files behind it have changed. */
 import type { CAContext, TlsMaterial } from '@livery/core'
 
 export interface Connection {
+  /** Whether the next call should connect again. Default: `false`. */
+  readonly isWorn?: boolean
   /** Called once, when no call is open. */
   close(): Promise<void> | void
 }
@@ -30,7 +32,7 @@ export class CurrentConnection<C extends Connection> implements AsyncDisposable 
   /** Settles as `call` does, and rejects as `tls()` of the context does. */
   async use<T>(call: (connection: C) => Promise<T>): Promise<T> {
     const material = await this.#tls()
-    // Its caller has aborted it, and nobody would close what it opens.
+    // The caller has aborted it, and nobody would close what it opens.
     if (this.#isClosed) throw new Error('Cannot connect: the connection is closed.')
     const held = this.#current(material)
     held.calls++
@@ -42,7 +44,7 @@ export class CurrentConnection<C extends Connection> implements AsyncDisposable 
     }
   }
 
-  /** Makes the next call connect anew. */
+  /** Makes the next call connect again. */
   drop(connection: C): void {
     if (this.#held?.connection === connection) this.#retire()
   }
@@ -55,7 +57,7 @@ export class CurrentConnection<C extends Connection> implements AsyncDisposable 
   }
 
   #current(material: TlsMaterial): Held<C> {
-    if (this.#held?.material === material) return this.#held
+    if (this.#held?.material === material && !this.#held.connection.isWorn) return this.#held
     const held = { connection: this.#connect(material), material, calls: 0, retired: false }
     this.#retire()
     this.#held = held

@@ -96,8 +96,12 @@ const unusable: readonly (readonly [string, CaBehaviour, RegExp])[] = [
   ['empty', { kind: 'sign', chain: () => [] }, /has 0 elements/],
   ['the leaf alone', { kind: 'sign', chain: ([leaf = '']) => [leaf] }, /has 1 elements/],
   ['no PEM', { kind: 'sign', chain: ([leaf = '']) => [leaf, 'hello'] }, /no PEM certificate in element 1/],
-  ['PEM of garbage', { kind: 'sign', chain: ([leaf = '']) => [leaf, garbagePem()] }, /element 1 that cannot be parsed/],
-  ['no protobuf', { kind: 'answer-bytes', bytes: Buffer.from([0xff, 0xff]) }, /is no IstioCertificateResponse/],
+  [
+    'PEM of garbage',
+    { kind: 'sign', chain: ([leaf = '']) => [leaf, garbagePem()] },
+    /a certificate that cannot be parsed/,
+  ],
+  ['no protobuf', { kind: 'answer-bytes', bytes: Buffer.from([0xff, 0xff]) }, /is not an IstioCertificateResponse/],
   ['no bytes', { kind: 'answer-bytes', bytes: Buffer.alloc(0) }, /has 0 elements/],
   [
     'eleven certificates',

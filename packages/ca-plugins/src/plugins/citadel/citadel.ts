@@ -2,6 +2,7 @@
  * The `citadel` plugin: a {@link CAClient} for Istio's CA, spoken to as Istio's own agent does.
  * https://github.com/istio/api/blob/master/security/v1alpha1/ca.proto
  */
+import { isIP } from 'node:net'
 import { Metadata } from '@grpc/grpc-js'
 import {
   type CAClient,
@@ -14,10 +15,19 @@ import {
   type TlsMaterial,
   untilAborted,
 } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { type Answer, badAnswer, ChainReader } from '../../answers/certificate-chain.ts'
 import { IstioCertificateResponse, type MetadataValue } from '../../gen/istio/v1/auth/ca.ts'
-import { CERT_SIGNER, encodeRequest, IMPERSONATED_IDENTITY } from '../../transport/istio-certificate-service.ts'
-import { CitadelChannel } from './citadel-channel.ts'
+import { Closable } from '../../transport/closable.ts'
+import { CurrentConnection } from '../../transport/current-connection.ts'
+import { GrpcConnection, type GrpcConnectionOptions } from '../../transport/grpc-connection.ts'
+import { isStatus } from '../../transport/grpc-status.ts'
+import {
+  CERT_SIGNER,
+  CREATE_CERTIFICATE,
+  encodeRequest,
+  IMPERSONATED_IDENTITY,
+} from '../../transport/istio-certificate-service.ts'
 import {
   type CitadelConfig,
   type CitadelTarget,
@@ -26,7 +36,7 @@ import {
   targetOf,
   warningsOf,
 } from './citadel-config.ts'
-import { errorOfStatus, type FailedCall } from './citadel-error.ts'
+import { caErrorOfCall } from './citadel-error.ts'
 
 /** Istio's CA, or another that speaks its protocol: istiod, istio-csr. */
 export const citadel = defineCAPlugin({
@@ -43,72 +53,68 @@ export const citadel = defineCAPlugin({
   },
 })
 
-const NO_TLS: TlsMaterial = {}
+/** Then a new connection resolves the name again, and waits for no backoff. */
+const MAX_FAILURES = 2
 
 class CitadelClient implements CAClient {
   readonly #config: CitadelConfig
   readonly #target: CitadelTarget
   readonly #context: CAContext
-  readonly #answers = new ChainReader({ rootsLast: true })
-  readonly #closing = new AbortController()
-  #channel: CitadelChannel | undefined
+  readonly #chains = new ChainReader({ rootsLast: true })
+  readonly #connection: CurrentConnection<GrpcConnection>
+  readonly #closing: Closable
 
   constructor(config: CitadelConfig, target: CitadelTarget, context: CAContext) {
     this.#config = config
     this.#target = target
     this.#context = context
+    this.#closing = new Closable(`the CA at ${target.address}`)
+    this.#connection = new CurrentConnection(
+      target.plaintext ? undefined : context.tls,
+      material => new GrpcConnection(connectionOptions(target, config.serverName, material)),
+    )
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
-    const signal = AbortSignal.any([request.signal, this.#closing.signal])
-    signal.throwIfAborted()
+    const action = `get a certificate for ${request.identity} from the CA at ${this.#target.address}`
+    const signal = this.#closing.until(request.signal)
     const { pem } = await untilAborted(request.csr(), signal)
     const reading = await this.#readToken(request.tokenFile, signal)
-    // Nothing is awaited between getting the channel and calling on it, since another call may replace it.
-    const channel = await untilAborted(this.#currentChannel(), signal)
-    const { token, remedy: credentialsRemedy } = this.#proof(reading, channel)
-    const result = await channel.createCertificate(this.#encode(request, pem), this.#headers(token), signal)
-    const call: FailedCall = {
-      action: `get a certificate for ${request.identity} from the CA at ${this.#target.address}`,
-      secrets: [token ?? '', ...Object.values(this.#config.headers ?? {})],
-      credentialsRemedy,
-    }
-    switch (result.kind) {
-      case 'answer':
-        return this.#issued(result.bytes, call)
-      case 'status':
-        throw errorOfStatus(result.error, call)
-      case 'timeout':
-        throw new CAError(
-          'timeout',
-          `Cannot ${call.action}: it gave no answer within ${this.#config.timeout} ms. Check the address and that the CA runs; it is asked again.`,
-        )
-    }
+    const bytes = await untilAborted(
+      this.#connection.use(connection =>
+        this.#call(connection, this.#encode(request, pem), { action, reading, signal }),
+      ),
+      signal,
+    )
+    const answer = { action, remedy: 'Check that an Istio CA answers there' }
+    return this.#chains.read(certChainIn(bytes, answer), answer)
   }
 
   /** Open calls reject. */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#closing.signal.aborted) return
-    this.#closing.abort(
-      new CAError('unavailable', `Cannot ask the CA at ${this.#target.address}: its client is closed.`, {
-        retryable: false,
-      }),
-    )
-    this.#channel?.retire()
-    this.#channel = undefined
+    this.#closing.close()
+    await this.#connection[Symbol.asyncDispose]()
   }
 
-  /** The open channel, or a new one if its files have changed since or it keeps failing. */
-  async #currentChannel(): Promise<CitadelChannel> {
-    const { clock, tls } = this.#context
-    const material = this.#target.plaintext || !tls ? NO_TLS : await tls()
-    this.#closing.signal.throwIfAborted()
-    if (this.#channel?.material === material && !this.#channel.isWorn) return this.#channel
-    const { serverName, timeout: timeoutMs } = this.#config
-    const channel = new CitadelChannel({ target: this.#target, serverName, material, clock, timeoutMs })
-    this.#channel?.retire()
-    this.#channel = channel
-    return channel
+  async #call(connection: GrpcConnection, request: Buffer, { action, reading, signal }: Call): Promise<Buffer> {
+    const { token, remedy } = this.#proof(reading, connection.material)
+    const { timeout: ms, headers = {} } = this.#config
+    try {
+      return await connection.call({
+        path: CREATE_CERTIFICATE,
+        request,
+        metadata: this.#metadata(token),
+        signal,
+        deadline: { clock: this.#context.clock, ms, error: () => timeoutError(action, ms) },
+      })
+    } catch (error) {
+      if (!isStatus(error)) throw error
+      throw caErrorOfCall(error, {
+        action,
+        secrets: [token ?? '', ...Object.values(headers)],
+        credentialsRemedy: remedy,
+      })
+    }
   }
 
   async #readToken(tokenFile: string | undefined, signal: AbortSignal): Promise<TokenReading> {
@@ -127,22 +133,22 @@ class CitadelClient implements CAClient {
   }
 
   /** Without a usable token the client certificate has to do; without that, the CA need not be asked. */
-  #proof(reading: TokenReading, { material }: CitadelChannel): { readonly token?: string; readonly remedy: string } {
+  #proof(reading: TokenReading, material: TlsMaterial): { readonly token?: string; readonly remedy: string } {
     if (reading.kind === 'token')
       return {
         token: reading.token,
-        remedy: `Check the expiry, the audience and the cluster of ${reading.what}.`,
+        remedy: `Check the expiry, the audience and the cluster of ${reading.what}`,
       }
     if (!material.clientCertificate) {
       if (reading.kind === 'unusable') throw reading.error
-      return { remedy: 'Set tokenFile: the call was sent without a token.' }
+      return { remedy: 'Set tokenFile: the call was sent without a token' }
     }
     if (reading.kind === 'unusable')
       this.#context.log.debug(`${reading.error.message} The client certificate is shown without it.`)
-    return { remedy: 'Check the client certificate: the call was sent without a token.' }
+    return { remedy: 'Check the client certificate: the call was sent without a token' }
   }
 
-  #headers(token: string | undefined): Metadata {
+  #metadata(token: string | undefined): Metadata {
     const { clusterId, headers = {} } = this.#config
     const metadata = new Metadata()
     for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
@@ -162,11 +168,13 @@ class CitadelClient implements CAClient {
       metadata: fields.size > 0 ? { fields } : undefined,
     })
   }
+}
 
-  #issued(bytes: Buffer, { action }: FailedCall): IssuedCertificate {
-    const answer = { action, remedy: 'Check that an Istio CA answers there' }
-    return this.#answers.read(certChainOf(bytes, answer), answer)
-  }
+interface Call {
+  /** After "Cannot", for errors. */
+  readonly action: string
+  readonly reading: TokenReading
+  readonly signal: AbortSignal
 }
 
 type TokenReading =
@@ -174,10 +182,35 @@ type TokenReading =
   | { readonly kind: 'unusable'; readonly error: CAError }
   | { readonly kind: 'unset' }
 
-function certChainOf(bytes: Buffer, answer: Answer): readonly string[] {
+function certChainIn(bytes: Buffer, answer: Answer): readonly string[] {
   try {
     return IstioCertificateResponse.decode(bytes).certChain
   } catch (error) {
     throw badAnswer(answer, 'is not an IstioCertificateResponse', error)
+  }
+}
+
+function timeoutError(action: string, timeoutMs: number): CAError {
+  const remedy = 'Check the address and that the CA runs; it is asked again'
+  return caError('timeout', { action, reason: `it gave no answer within ${timeoutMs} ms`, remedy })
+}
+
+function connectionOptions(
+  { uri, host, plaintext }: CitadelTarget,
+  serverName: string | undefined,
+  material: TlsMaterial,
+): GrpcConnectionOptions {
+  // TLS has no addresses for names (RFC 6066, section 3), and Node warns of them: istiod's usual name is sent instead.
+  const sentName = serverName ?? (isIP(host) ? 'istiod.istio-system.svc' : host)
+  return {
+    uri,
+    serverName: serverName ?? host,
+    plaintext,
+    material,
+    maxFailures: MAX_FAILURES,
+    channel: {
+      ...(serverName !== undefined && { 'grpc.default_authority': serverName }),
+      ...(!plaintext && { 'grpc.ssl_target_name_override': sentName }),
+    },
   }
 }

@@ -3,23 +3,23 @@ import type { CAClient, CAContext } from '@livery/core'
 import { CasClient } from './cas-client.ts'
 import { type Authentication, LibraryAuthentication, sourceAuthentication } from './google-authentication.ts'
 import { type CasTarget, type GoogleCaConfig, targetOf } from './google-ca-config.ts'
-import { type GooglePackages, installedPackages } from './google-packages.ts'
+import { type GoogleAuthPackage, loadAuthLibrary } from './google-packages.ts'
 import { MeshCaClient } from './mesh-ca-client.ts'
 
 /**
  * Opens no connection yet. Throws a `TypeError` for Mesh CA without credentials, and an `Error` with the command that
- * installs it for a package that is missing.
+ * installs it if Google's authentication library is needed and missing; a test hands in another `loadLibrary`.
  */
 export async function createGoogleCa(
   context: CAContext,
   config: GoogleCaConfig,
-  packages: GooglePackages = installedPackages,
+  loadLibrary?: () => Promise<GoogleAuthPackage>,
 ): Promise<CAClient> {
   const target = targetOf(config)
   const { tls, credentials } = context
   if (target.service === 'cas') {
-    const authentication = await casAuthentication(context, config, target, packages)
-    return new CasClient({ target, tls, authentication, privateCa: await packages.privateCa() })
+    const authentication = await casAuthentication(context, config, target, loadLibrary)
+    return new CasClient({ target, tls, authentication })
   }
   if (!credentials)
     throw new TypeError('Cannot use service "mesh-ca": credentials is missing. Set credentials to an STS exchange.')
@@ -32,13 +32,13 @@ async function casAuthentication(
   { credentials }: CAContext,
   { credentialsFile }: GoogleCaConfig,
   { pool, endpoint }: CasTarget,
-  packages: GooglePackages,
+  loadLibrary: (() => Promise<GoogleAuthPackage>) | undefined,
 ): Promise<Authentication> {
   const source = credentials && sourceAuthentication(credentials)
   const isConfigured = source && credentials.isConfigured?.({}) !== false
   if (isConfigured) return source
   return new LibraryAuthentication({
-    auth: await packages.auth(),
+    auth: await loadAuthLibrary(loadLibrary),
     ...(credentialsFile !== undefined && { credentialsFile }),
     projectId: pool.split('/')[1] ?? '',
     url: `https://${endpoint.host}/`,

@@ -3,10 +3,10 @@ import { CAError, type CredentialSource, untilAborted } from '@livery/core'
 import type { AuthClient, GoogleAuth } from 'google-auth-library'
 import { ChangingFile } from '../../files/changing-file.ts'
 import { Closable } from '../../transport/closable.ts'
-import type { GooglePackages } from './google-packages.ts'
+import type { GoogleAuthPackage } from './google-packages.ts'
 
 export interface Authentication extends Disposable {
-  /** What to do if the service does not accept the token. */
+  /** What the operator should do if the service does not accept the token; no period at the end. */
   readonly remedy: string
   /** Rejects with a `CAError`, or with the signal's reason. */
   authenticate(call: { readonly tokenFile?: string; readonly signal: AbortSignal }): Promise<CallCredentials>
@@ -29,7 +29,7 @@ const NETWORK_ERROR = /^(?!ERR_)E[A-Z_]+$|(^|_)CERT(_|$)|^ERR_(SSL|TLS)_/
 /** Tokens from `credentials`, asked at each call: an identity may have its own. */
 export function sourceAuthentication(credentials: CredentialSource): Authentication {
   return {
-    remedy: `Check the audience and the grants of ${credentials.description}.`,
+    remedy: `Check the audience and the grants of ${credentials.description}`,
     async authenticate(call) {
       const { token } = await untilAborted(credentials.get(call), call.signal)
       return { headers: { authorization: `Bearer ${token}` }, secrets: [token] }
@@ -40,7 +40,7 @@ export function sourceAuthentication(credentials: CredentialSource): Authenticat
 }
 
 export interface LibraryAuthenticationOptions {
-  readonly auth: Awaited<ReturnType<GooglePackages['auth']>>
+  readonly auth: GoogleAuthPackage
   /** Absent: wherever Google's library finds credentials (`GOOGLE_APPLICATION_CREDENTIALS`, gcloud, metadata server). */
   readonly credentialsFile?: string
   /** Saves the library the search for it. */
@@ -63,8 +63,8 @@ export class LibraryAuthentication implements Authentication {
     this.#options = options
     this.#file = credentialsFile === undefined ? undefined : new ChangingFile(credentialsFile, MAX_FILE_BYTES)
     this.remedy = credentialsFile
-      ? `Check the provider and the grants of ${credentialsFile}.`
-      : "Check the grants of the credentials that Google's library found, or set credentialsFile."
+      ? `Check the provider and the grants of ${credentialsFile}`
+      : "Check the grants of the credentials that Google's library found, or set credentialsFile"
   }
 
   async authenticate(call: { readonly tokenFile?: string; readonly signal: AbortSignal }): Promise<CallCredentials> {

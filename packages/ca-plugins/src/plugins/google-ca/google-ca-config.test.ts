@@ -5,7 +5,6 @@ import { pluginContext } from '../../testing/plugin-context.ts'
 import { createGoogleCa } from './create-google-ca.ts'
 import { googleCa } from './google-ca.ts'
 import { type GoogleCaConfig, googleCaOptions } from './google-ca-config.ts'
-import { installedPackages, named } from './google-packages.ts'
 
 const cas: GoogleCaConfig = { service: 'cas', subjectMode: 'reflected-spiffe', plaintext: false, pool: POOL }
 const meshCa: GoogleCaConfig = { service: 'mesh-ca', subjectMode: 'reflected-spiffe', plaintext: false }
@@ -72,25 +71,20 @@ for (const [name, value, good] of values)
   })
 
 test('a package that is not installed is named with the command that installs it', async () => {
-  const missing = Object.assign(new Error("Cannot find package '@google-cloud/security-private-ca'"), {
+  const missing = Object.assign(new Error("Cannot find package 'google-auth-library'"), {
     code: 'ERR_MODULE_NOT_FOUND',
   })
-  const packages = {
-    ...installedPackages,
-    privateCa: () => named('@google-cloud/security-private-ca', Promise.reject(missing)),
-  }
-  const context = pluginContext({ credentials: new IdentityTokens() })
   await assert.rejects(
-    createGoogleCa(context, cas, packages),
-    /the package @google-cloud\/security-private-ca is not installed\..*: npm install @google-cloud\/security-private-ca$/,
+    createGoogleCa(pluginContext({}), cas, () => Promise.reject(missing)),
+    /the package google-auth-library is not installed\..*: npm install google-auth-library$/,
   )
 })
 
-test('with configured credentials google-auth-library is not needed, for Mesh CA no package is', async () => {
+test('with configured credentials neither service needs the library of Google', async () => {
   const absent = () => Promise.reject(new Error('it was loaded'))
   const context = pluginContext({ credentials: new IdentityTokens() })
-  const withoutAuth = await createGoogleCa(context, cas, { ...installedPackages, auth: absent })
-  await withoutAuth[Symbol.asyncDispose]()
-  const withoutAny = await createGoogleCa(context, meshCa, { privateCa: absent, auth: absent })
-  await withoutAny[Symbol.asyncDispose]()
+  for (const config of [cas, meshCa]) {
+    const client = await createGoogleCa(context, config, absent)
+    await client[Symbol.asyncDispose]()
+  }
 })

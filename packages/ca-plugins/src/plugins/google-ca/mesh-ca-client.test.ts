@@ -72,7 +72,7 @@ test('an answer without a root, with too many certificates or with something els
     [[leaf], /has 1 elements, not a certificate and its root/],
     [[leaf, 'hello'], /no PEM certificate in element 1/],
     [[leaf, '-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n'], /cannot be parsed/],
-    [[leaf, ...Array<string>(10).fill(root)], /has 11 certificates/],
+    [[leaf, ...Array<string>(10).fill(root)], /has 11 elements/],
     [[leaf, root.padEnd(65_537)], /element of 65537 characters/],
   ]
   for (const [certChain, reason] of wrong) {

@@ -1,0 +1,117 @@
+/** Calls to one of Google's CAs: authenticated, over one connection that is made again when its files change. */
+import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { type CAContext, type CAErrorCode, untilAborted } from '@livery/core'
+import { CurrentConnection } from '../../transport/current-connection.ts'
+import { GrpcConnection } from '../../transport/grpc-connection.ts'
+import { caErrorOfStatus, isCertificateFailure, isStatus } from '../../transport/grpc-status.ts'
+import type { Authentication, CallCredentials } from './google-authentication.ts'
+import type { GoogleEndpoint } from './google-ca-config.ts'
+
+export interface GoogleServiceOptions {
+  readonly endpoint: GoogleEndpoint
+  readonly tls: CAContext['tls']
+  readonly authentication: Authentication
+  /** What the operator should do about a caller without the right, and about a resource that does not exist. */
+  readonly remedies: { readonly denied: string; readonly notFound: string }
+}
+
+export interface GoogleCall {
+  /** After "Cannot", for errors: `get a certificate for … from …`. */
+  readonly action: string
+  /** `/package.Service/Method`. */
+  readonly path: string
+  readonly request: Uint8Array
+  /** By which Google finds the region of the call: `parent=projects%2F…`. */
+  readonly routing?: string | undefined
+  readonly tokenFile?: string | undefined
+  readonly signal: AbortSignal
+}
+
+/** A connection that died is noticed within 30 s while a call waits on it. */
+const KEEPALIVE = { 'grpc.keepalive_time_ms': 20_000, 'grpc.keepalive_timeout_ms': 10_000 }
+
+/** These last until somebody changes the pool: the call is made again at the longest backoff. */
+const LASTING: ReadonlySet<status> = new Set([status.NOT_FOUND, status.FAILED_PRECONDITION, status.UNIMPLEMENTED])
+
+export class GoogleService implements AsyncDisposable {
+  readonly #options: GoogleServiceOptions
+  readonly #connection: CurrentConnection<GrpcConnection>
+
+  constructor(options: GoogleServiceOptions) {
+    const { plaintext, host, address } = options.endpoint
+    this.#options = options
+    this.#connection = new CurrentConnection(
+      plaintext ? undefined : options.tls,
+      material =>
+        new GrpcConnection({ uri: `dns:///${address}`, serverName: host, plaintext, material, channel: KEEPALIVE }),
+    )
+  }
+
+  /** Resolves with the answer's bytes. Rejects with a `CAError`, or with the signal's reason. */
+  async call({ action, path, request, routing, tokenFile, signal }: GoogleCall): Promise<Buffer> {
+    const { authentication } = this.#options
+    const credentials = await authentication.authenticate({ signal, ...(tokenFile !== undefined && { tokenFile }) })
+    const metadata = metadataOf(credentials, routing)
+    try {
+      return await untilAborted(
+        this.#connection.use(connection => connection.call({ path, request, metadata, signal })),
+        signal,
+      )
+    } catch (error) {
+      if (!isStatus(error)) throw error
+      const { secrets } = credentials
+      const remedyOf = (code: CAErrorCode) => this.#remedyOf(code, error)
+      const failure = caErrorOfStatus(error, { action, secrets, remedyOf, lasting: LASTING })
+      if (failure.code === 'unauthenticated') authentication.forget()
+      throw failure
+    }
+  }
+
+  /** Waits for the open calls, which the caller has aborted. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#options.authentication[Symbol.dispose]()
+    await this.#connection[Symbol.asyncDispose]()
+  }
+
+  #remedyOf(code: CAErrorCode, error: ServiceError): string {
+    const { authentication, remedies } = this.#options
+    switch (code) {
+      case 'unauthenticated':
+        return authentication.remedy
+      case 'denied':
+        return remedies.denied
+      case 'invalid-csr':
+        return 'Use a key type and names that the issuance policy and the template allow'
+      case 'ttl-too-long':
+        return 'Ask for a shorter ttl, or raise the maximum lifetime of the issuance policy and the template'
+      case 'rate-limited':
+        return 'It is asked again later; raise the quota if this lasts'
+      case 'bad-response':
+        return 'Check the endpoint'
+      default:
+        return error.code === status.NOT_FOUND ? remedies.notFound : unavailableRemedy(error)
+    }
+  }
+}
+
+function metadataOf({ headers }: CallCredentials, routing: string | undefined): Metadata {
+  const metadata = new Metadata()
+  for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
+  if (routing !== undefined) metadata.set('x-goog-request-params', routing)
+  return metadata
+}
+
+function unavailableRemedy(error: ServiceError): string {
+  switch (error.code) {
+    case status.FAILED_PRECONDITION:
+      return 'Enable the CA pool and at least one CA in it'
+    case status.ALREADY_EXISTS:
+      return 'It is asked again, with a new key'
+    case status.UNIMPLEMENTED:
+      return "Check the endpoint: this server is not a CA of Google's"
+    default:
+      return isCertificateFailure(error)
+        ? 'Check rootCert against the certificate of the endpoint'
+        : 'Check the endpoint and the network; it is asked again'
+  }
+}

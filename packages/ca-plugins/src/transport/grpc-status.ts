@@ -1,0 +1,59 @@
+/** Turns the gRPC status of a failed call into a {@link CAError} that says what to do and carries no secret. */
+import { type ServiceError, status } from '@grpc/grpc-js'
+import { CAError, type CAErrorCode } from '@livery/core'
+import { caError } from '../answers/ca-error.ts'
+import { scrub } from '../answers/scrub.ts'
+import { retryDelayOf } from './retry-info.ts'
+
+export interface FailedCall {
+  /** After "Cannot": `get a certificate for … from …`. */
+  readonly action: string
+  /** Tokens and whatever else must not come back in a message. */
+  readonly secrets: readonly string[]
+  /** What the operator should do; no period at the end. */
+  readonly remedyOf: (code: CAErrorCode) => string
+  /** Statuses that last until somebody changes the server or the configuration. */
+  readonly lasting: ReadonlySet<status>
+}
+
+const CODES: Readonly<Partial<Record<status, CAErrorCode>>> = {
+  [status.UNAUTHENTICATED]: 'unauthenticated',
+  [status.PERMISSION_DENIED]: 'denied',
+  [status.INVALID_ARGUMENT]: 'invalid-csr',
+  [status.RESOURCE_EXHAUSTED]: 'rate-limited',
+  [status.DEADLINE_EXCEEDED]: 'timeout',
+}
+
+/** Statuses by which a CA refuses a lifetime that its policy does not allow. */
+const POLICY: ReadonlySet<status> = new Set([status.INVALID_ARGUMENT, status.FAILED_PRECONDITION, status.OUT_OF_RANGE])
+
+/** Whether a call ended with a gRPC status, rather than before it was made or with a signal's reason. */
+export function isStatus(error: unknown): error is ServiceError {
+  return error instanceof Error && !(error instanceof CAError) && 'code' in error && typeof error.code === 'number'
+}
+
+/** The status never becomes the `cause`: its text is not scrubbed. */
+export function caErrorOfStatus(error: ServiceError, { action, secrets, remedyOf, lasting }: FailedCall): CAError {
+  const code = codeOf(error)
+  // An access token of Google's, which looks like no other.
+  const text = scrub(String(error.details ?? ''), secrets).replace(/\bya29\.[\w.-]+/g, '[token]')
+  return caError(code, {
+    action,
+    reason: `${status[error.code] ?? error.code}${text && `: ${text}`}`,
+    remedy: remedyOf(code),
+    retryable: code === 'unavailable' && lasting.has(error.code) ? false : undefined,
+    retryAfterMs: retryDelayOf(error),
+  })
+}
+
+/** Whether the connection failed since the server's certificate did not verify. */
+export function isCertificateFailure({ details }: ServiceError): boolean {
+  return /certificate|altname|self-signed|unable to verify/i.test(details)
+}
+
+function codeOf({ code, details }: ServiceError): CAErrorCode {
+  if (POLICY.has(code) && /\bTTL\b|lifetime|validity/i.test(details)) return 'ttl-too-long'
+  // grpc-js reports a message beyond our own limit so.
+  if (code === status.RESOURCE_EXHAUSTED && /message larger than max/i.test(details)) return 'bad-response'
+  return CODES[code] ?? 'unavailable'
+}
