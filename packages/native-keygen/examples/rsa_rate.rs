@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use livery_native_keygen::key::{KeyRequest, generate_on};
-use livery_native_keygen::rsa::engine::available;
+use livery_native_keygen::rsa::engines::available;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);

@@ -12,7 +12,8 @@ use napi::threadsafe_function::{
 use napi::{Env, Error, Result, Status};
 use napi_derive::napi;
 
-use crate::key::{KeyError, KeyRequest, KeyType, PrivateKey, PrivateKeyFormat};
+use crate::key::{KeyRequest, KeyType, PrivateKey, PrivateKeyFormat};
+use crate::key_error::KeyError;
 use crate::key_job::{KeyJob, THREADS, guarded};
 use crate::outbox::Outbox;
 use crate::pool::{Pool, Source};

@@ -15,6 +15,7 @@ mod signature;
 
 use std::ops::Range;
 
+use name_constraints::Named;
 use object_identifiers::are_shortest;
 use profile::Profile;
 use x509_cert::TbsCertificate;
@@ -99,6 +100,13 @@ impl Certificate {
 
     fn tbs(&self) -> &TbsCertificate {
         self.parsed.tbs_certificate()
+    }
+
+    fn named(&self) -> Named<'_> {
+        Named {
+            subject: self.tbs().subject(),
+            alternatives: self.profile.as_ref().map_or(&[], Profile::names),
+        }
     }
 
     fn signed_bytes(&self) -> &[u8] {

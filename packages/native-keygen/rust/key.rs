@@ -1,7 +1,6 @@
 //! One private key, its PEM and its CSR. The cryptography is aws-lc's, but for the search for RSA's primes (`rsa`); here
 //! is only the wrapping.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
@@ -16,8 +15,9 @@ use zeroize::Zeroizing;
 
 use crate::csr::{request_info, signed_request};
 use crate::der::{BIT_STRING, INTEGER, OCTET_STRING, SEQUENCE, element};
-use crate::rsa::engine::{self, Engine};
-use crate::rsa::{self, RsaKey, RsaSize};
+use crate::key_error::KeyError;
+use crate::rsa::engines::fastest;
+use crate::rsa::{self, Engine, RsaKey, RsaSize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
@@ -43,16 +43,6 @@ pub struct GeneratedKey {
     pub private_key_pem: Zeroizing<Vec<u8>>,
     pub csr_der: Vec<u8>,
     pub public_key_der: Vec<u8>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub enum KeyError {
-    /// The caller's mistake.
-    Input(String),
-    Cancelled,
-    /// The step that the library refused; it gives no reason.
-    Library(&'static str),
-    Panicked,
 }
 
 /// Of an identity: SPIFFE-ID, section 2.3.
@@ -117,7 +107,7 @@ impl KeyType {
 
 /// The search for an RSA key's primes stops soon after `cancelled` is set; no other step takes long.
 pub fn generate(request: &KeyRequest, cancelled: &AtomicBool) -> Result<GeneratedKey, KeyError> {
-    generate_on(engine::fastest(), request, cancelled)
+    generate_on(fastest(), request, cancelled)
 }
 
 /// The same with an engine of the caller's choice, to compare them.
@@ -138,7 +128,7 @@ pub enum PrivateKey {
 impl PrivateKey {
     /// `cancelled` as in `generate`.
     pub fn generate(key_type: KeyType, cancelled: &AtomicBool) -> Result<Self, KeyError> {
-        Self::generate_on(engine::fastest(), key_type, cancelled)
+        Self::generate_on(fastest(), key_type, cancelled)
     }
 
     fn generate_on(
@@ -282,19 +272,6 @@ impl FromStr for PrivateKeyFormat {
         }
     }
 }
-
-impl fmt::Display for KeyError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Input(reason) => formatter.write_str(reason),
-            Self::Cancelled => formatter.write_str("cancelled"),
-            Self::Library(step) => write!(formatter, "aws-lc could not {step}"),
-            Self::Panicked => formatter.write_str("the key generator panicked: this is a bug"),
-        }
-    }
-}
-
-impl std::error::Error for KeyError {}
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::key::{GeneratedKey, KeyError, KeyRequest, KeyType, PrivateKey};
+use crate::key::{GeneratedKey, KeyRequest, KeyType, PrivateKey};
+use crate::key_error::KeyError;
 use crate::outbox::Outbox;
 use crate::pool::Pool;
 use crate::work_queue::{Finished, Job, WorkQueue};

@@ -11,6 +11,7 @@ mod der;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod key;
+pub mod key_error;
 mod key_job;
 mod outbox;
 mod pool;

@@ -5,7 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::key::{GeneratedKey, KeyError};
+use crate::key::GeneratedKey;
+use crate::key_error::KeyError;
 
 /// Of a record: job, piece, status, and the lengths of the three parts that follow, each padded to whole words.
 const HEADER_WORDS: usize = 6;

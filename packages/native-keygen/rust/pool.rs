@@ -15,7 +15,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::background::{Budget, Reading, lower_priority};
-use crate::key::{KeyError, KeyType};
+use crate::key::KeyType;
+use crate::key_error::KeyError;
 use shelf::{MAX_AGE, Shelf};
 
 /// Between looks whether a core has become free of foreground work.

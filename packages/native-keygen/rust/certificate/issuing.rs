@@ -7,8 +7,15 @@ use x509_cert::ext::pkix::name::GeneralName;
 
 use super::Certificate;
 use super::names::are_issuer_names;
-use super::path::Now;
 use super::profile::Profile;
+
+/// When a certificate has to be valid, milliseconds since the epoch.
+#[derive(Clone, Copy)]
+pub struct Now {
+    /// An issuer may start as late as this: clocks differ.
+    pub latest_not_before: f64,
+    pub now: f64,
+}
 
 /// The rule that an issuer broke. Core has a sentence for each.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -88,7 +95,7 @@ pub fn check(
     let allowed = above.name_constraints.as_ref().is_none_or(|constraints| {
         path.iter()
             .enumerate()
-            .all(|(index, certificate)| constraints.allow(certificate, index == 0, comparisons))
+            .all(|(index, below)| constraints.allow(&below.named(), index == 0, comparisons))
     });
     match (allowed, *comparisons) {
         (true, _) => Ok(()),

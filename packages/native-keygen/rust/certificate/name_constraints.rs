@@ -5,8 +5,8 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::ext::pkix::NameConstraints;
 use x509_cert::ext::pkix::constraints::name::GeneralSubtree;
 use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::name::Name as DistinguishedName;
 
-use super::Certificate;
 use super::names::{host_of, is_host};
 
 /// A subtree; text in lower case.
@@ -23,6 +23,12 @@ enum Subtree {
 enum Direction {
     Permitted,
     Excluded,
+}
+
+/// What a certificate calls its owner.
+pub struct Named<'a> {
+    pub subject: &'a DistinguishedName,
+    pub alternatives: &'a [GeneralName],
 }
 
 pub struct Constraints {
@@ -56,17 +62,17 @@ impl Constraints {
         })
     }
 
-    /// Whether `certificate` may be below. Every name that is read costs one of `budget`, and so does each comparison; they
+    /// Whether a certificate with these names may be below. Every name that is read costs one of `budget`, and so does each comparison; they
     /// are paid for before the first is read, and when the budget is used up nothing is allowed.
-    pub fn allow(&self, certificate: &Certificate, is_leaf: bool, budget: &mut usize) -> bool {
+    pub fn allow(&self, named: &Named, is_leaf: bool, budget: &mut usize) -> bool {
         let subtrees = self.permitted.len() + self.excluded.len();
-        let cost = Names::most(certificate).saturating_mul(1 + subtrees);
+        let cost = Names::most(named).saturating_mul(1 + subtrees);
         if cost > *budget {
             *budget = 0;
             return false;
         }
         *budget -= cost;
-        let names = Names::of(certificate, is_leaf);
+        let names = Names::of(named, is_leaf);
         names.0.iter().all(|name| self.allows(name))
     }
 
@@ -103,21 +109,14 @@ struct Names(Vec<Name>);
 
 impl Names {
     /// How many there can be, without reading one.
-    fn most(certificate: &Certificate) -> usize {
-        let general = certificate.profile.as_ref();
-        let attributes = certificate.tbs().subject().iter_rdn();
-        general.map_or(0, |profile| profile.names().len())
-            + attributes.map(|part| part.iter().count()).sum::<usize>()
+    fn most(named: &Named) -> usize {
+        let attributes = named.subject.iter_rdn();
+        named.alternatives.len() + attributes.map(|part| part.iter().count()).sum::<usize>()
     }
 
-    fn of(certificate: &Certificate, is_leaf: bool) -> Self {
-        let general = certificate
-            .profile
-            .as_ref()
-            .map_or(&[][..], |profile| profile.names());
-        let mut names: Vec<Name> = general.iter().filter_map(Name::read).collect();
-        let subject = certificate.tbs().subject();
-        let attributes = || subject.iter_rdn().flat_map(|part| part.iter());
+    fn of(named: &Named, is_leaf: bool) -> Self {
+        let mut names: Vec<Name> = named.alternatives.iter().filter_map(Name::read).collect();
+        let attributes = || named.subject.iter_rdn().flat_map(|part| part.iter());
         // RFC 5280, section 4.2.1.10: a mail address in the subject counts.
         if attributes().any(|attribute| attribute.oid == EMAIL_ADDRESS) {
             names.push(Name::Email(true));

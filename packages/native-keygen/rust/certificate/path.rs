@@ -2,6 +2,7 @@
 //! same search, step by step, so that both find the same path and the same fault.
 
 use super::Certificate;
+pub use super::issuing::Now;
 use super::issuing::{Rule, check, is_named_issuer};
 use super::signature::{Weakness, is_known_signed_by, is_signed_by, scheme};
 
@@ -28,14 +29,6 @@ pub struct Refusal {
     pub rule: Rule,
     /// Index of the issuer that broke it: of the certificates, and after them of the anchors.
     pub at: usize,
-}
-
-/// When a certificate has to be valid, milliseconds since the epoch.
-#[derive(Clone, Copy)]
-pub struct Now {
-    /// An issuer may start as late as this: clocks differ.
-    pub latest_not_before: f64,
-    pub now: f64,
 }
 
 /// The path that is valid longest (no longer than its leaf), among those the one usable first, then the shortest, in

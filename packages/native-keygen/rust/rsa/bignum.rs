@@ -10,7 +10,7 @@ use aws_lc_sys::{
 };
 
 use super::natural::{self, Natural};
-use crate::key::KeyError;
+use crate::key_error::KeyError;
 
 /// The three kinds of object are owned: made by one function, freed (and wiped) by another, and never null between.
 pub struct Bignum(NonNull<BIGNUM>);

@@ -1,13 +1,12 @@
 //! The private key that two primes make, and what FIPS 186-5 asks of it.
 
-use super::EXPONENT;
 use super::bignum::{Bignum, Modulus, greatest_common_divisor};
 use super::natural::{
     Natural, divided_exactly, even_below, from_word, less_than, minus, plus, power_of_two,
     shifted_right, times,
 };
-use super::prime_search::LEAST_HIGHEST_WORD;
-use crate::key::KeyError;
+use super::standard::{EXPONENT, LEAST_HIGHEST_WORD};
+use crate::key_error::KeyError;
 
 /// RFC 8017, section 3.2, with p > q.
 pub struct Parts {

@@ -10,10 +10,10 @@ use aws_lc_sys::{
 };
 use zeroize::Zeroizing;
 
-use super::EXPONENT;
 use super::bignum::Bignum;
 use super::conditions::Parts;
-use crate::key::KeyError;
+use super::standard::EXPONENT;
+use crate::key_error::KeyError;
 
 /// Owned, never null, and wiped when it is freed (`OPENSSL_free`).
 pub struct RsaKey {

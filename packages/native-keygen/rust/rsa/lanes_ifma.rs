@@ -216,7 +216,7 @@ mod tests {
     use num_bigint::BigUint;
 
     use super::*;
-    use crate::rsa::engine::available;
+    use crate::rsa::engines::available;
     use crate::rsa::natural::Natural;
     use crate::rsa::natural::tests::{big, natural};
     use crate::rsa::random::tests::Seeded;

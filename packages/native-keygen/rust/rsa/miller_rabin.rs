@@ -12,7 +12,7 @@
 use super::engine::{Engine, MAX_WIDTH, StrongTest};
 use super::natural::{Natural, even_below, from_word, less_than};
 use super::random::Random;
-use crate::key::KeyError;
+use crate::key_error::KeyError;
 
 /// FIPS 186-5, table B.1, for an error below 2^-100 with primes of 1,024 bits; longer ones need fewer.
 pub const ROUNDS: usize = MAX_WIDTH / 2;

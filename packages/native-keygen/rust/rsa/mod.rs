@@ -1,7 +1,10 @@
 //! RSA keys: two primes found by our own search, everything after them checked by aws-lc.
 mod bignum;
 mod conditions;
-pub mod engine;
+mod engine;
+pub mod engines;
+#[cfg(target_arch = "x86_64")]
+mod ifma;
 mod key;
 #[cfg(test)]
 mod known_numbers;
@@ -15,21 +18,19 @@ mod portable;
 mod prime_search;
 mod random;
 mod sieve;
+mod standard;
 #[cfg(test)]
 mod statistics;
 
 use std::sync::atomic::AtomicBool;
 
+pub use engine::Engine;
 pub use key::RsaKey;
 
-use crate::key::KeyError;
+use crate::key_error::KeyError;
 use conditions::Parts;
-use engine::Engine;
 use prime_search::prime_pair;
 use random::System;
-
-/// Of every key: 2^16 + 1, the least that FIPS 186-5, appendix A.1.1, criterion 1 allows, rounded up to a prime.
-const EXPONENT: u64 = 65_537;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RsaSize {

@@ -4,7 +4,7 @@ use super::bignum::{Bignum, Modulus};
 use super::engine::{Engine, LOW_BITS, StrongTest};
 use super::natural::{even_below, from_word, minus, selected, shifted_right};
 use super::sieve::{Bitmap, Sieve};
-use crate::key::KeyError;
+use crate::key_error::KeyError;
 
 pub struct Portable;
 

@@ -12,10 +12,8 @@ use super::miller_rabin::are_primes;
 use super::natural::{Natural, plus};
 use super::random::Random;
 use super::sieve::{Bitmap, Sieve, WINDOW};
-use crate::key::KeyError;
-
-/// The highest word of 2^(bits - 1) sqrt 2, rounded up: no candidate is below (step 4.4).
-pub const LEAST_HIGHEST_WORD: u64 = 0xb504_f333_f9de_6485;
+use super::standard::LEAST_HIGHEST_WORD;
+use crate::key_error::KeyError;
 
 /// Two primes of `words` words, above 2^(bits - 1) sqrt 2, neither of them 1 modulo the public exponent. The same random
 /// numbers make the same primes, whatever the engine.
@@ -134,7 +132,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
-    use crate::rsa::engine::{StrongTest, available, fastest};
+    use crate::rsa::engine::StrongTest;
+    use crate::rsa::engines::{available, fastest};
     use crate::rsa::natural::tests::big;
     use crate::rsa::random::tests::Seeded;
 

@@ -4,7 +4,7 @@ use aws_lc_rs::rand;
 use zeroize::Zeroizing;
 
 use super::natural::{self, Natural};
-use crate::key::KeyError;
+use crate::key_error::KeyError;
 
 pub trait Random {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), KeyError>;

@@ -8,7 +8,7 @@
 
 use std::sync::LazyLock;
 
-use super::EXPONENT;
+use super::standard::EXPONENT;
 
 /// Odd numbers in a window. One in 350 is a prime at 1,024 bits, so that one window in 300 has none.
 pub const WINDOW: usize = 2048;

@@ -9,8 +9,9 @@ use std::thread;
 use aws_lc_sys::{BN_CTX_free, BN_CTX_new, BN_primality_test, BN_prime_checks_for_generation};
 
 use super::bignum::Bignum;
-use super::engine::{Engine, available};
-use super::prime_search::LEAST_HIGHEST_WORD;
+use super::engine::Engine;
+use super::engines::available;
+use super::standard::LEAST_HIGHEST_WORD;
 use super::{RsaKey, RsaSize, random_parts};
 
 /// aws-lc's own test, which shares no code with ours.

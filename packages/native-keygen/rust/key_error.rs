@@ -1,0 +1,26 @@
+//! Why a key could not be made.
+
+use std::fmt;
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// The caller's mistake.
+    Input(String),
+    Cancelled,
+    /// The step that the library refused; it gives no reason.
+    Library(&'static str),
+    Panicked,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(reason) => formatter.write_str(reason),
+            Self::Cancelled => formatter.write_str("cancelled"),
+            Self::Library(step) => write!(formatter, "aws-lc could not {step}"),
+            Self::Panicked => formatter.write_str("the key generator panicked: this is a bug"),
+        }
+    }
+}
+
+impl std::error::Error for KeyError {}

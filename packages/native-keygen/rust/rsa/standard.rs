@@ -1,0 +1,7 @@
+//! The numbers that FIPS 186-5 sets for RSA keys.
+
+/// The public exponent of every key: 2^16 + 1, the least prime that appendix A.1.1, criterion 1, allows.
+pub const EXPONENT: u64 = 65_537;
+
+/// The highest word of 2^(bits - 1) sqrt 2, rounded up: no prime is below it (appendix A.1.3, steps 4.4 and 5.4).
+pub const LEAST_HIGHEST_WORD: u64 = 0xb504_f333_f9de_6485;
