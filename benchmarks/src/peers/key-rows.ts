@@ -1,11 +1,9 @@
 /** Keys with CSRs per second of CPU: ours as JavaScript sees them, Istio's GenCSR, and WebCrypto. */
-import { fileURLToPath } from 'node:url'
 import type { KeyGenerator } from '@livery/core'
-import { createKeyGenerator } from '@livery/native-keygen'
+import { createKeyGenerator, type RsaKeys } from '@livery/native-keygen'
 import { assertGoodKey } from '../keys.ts'
 import { type Bench, ifPresent, type Row } from './bench.ts'
 import type { Comparison } from './comparison.ts'
-import { hasCpuFlag } from './proc.ts'
 import { pathOf } from './programs.ts'
 import { inRounds, type Side } from './rounds.ts'
 import { Workshop } from './workshop.ts'
@@ -43,20 +41,20 @@ export const keyRows: readonly Row[] = [
   },
   { name: 'ecdsa-webcrypto', needs: [], measure: againstWebCrypto },
   {
-    name: 'rsa-ifma',
+    name: 'rsa-simd',
     needs: [],
     against: 'istio-gencsr.test',
-    obstacle: async () => ((await hasCpuFlag('avx512ifma')) ? undefined : 'this CPU has no AVX-512 IFMA'),
-    measure: bench =>
-      againstIstio(bench, {
-        row: 'rsa-ifma',
-        type: 'rsa-2048',
-        how: `AVX-512 IFMA path, ${BATCHES}`,
-        side: ours('rsa-2048'),
-        atLeast: 8,
-      }),
+    obstacle: noIfma,
+    measure: bench => againstIstio(bench, { row: 'rsa-simd', ...rsaSide('simd'), atLeast: 8 }),
   },
-  { name: 'rsa-portable', needs: [], against: 'istio-gencsr.test', obstacle: noCargo, measure: measurePortable },
+  {
+    name: 'rsa-search',
+    needs: [],
+    against: 'istio-gencsr.test',
+    obstacle: noAddon,
+    measure: bench => againstIstio(bench, { row: 'rsa-search', ...rsaSide('search'), atLeast: 1.3 }),
+  },
+  { name: 'rsa-library', needs: [], obstacle: noIfma, measure: againstLibrary },
 ]
 
 const BATCHES = 'batch from JavaScript'
@@ -144,38 +142,33 @@ function istioSide(bench: Bench, workshop: Workshop, type: MeasuredType): Side {
   }
 }
 
-/** The path that CPUs without AVX-512 IFMA take can be chosen only below JavaScript: an example of the Rust package does. */
-async function measurePortable(bench: Bench): Promise<Comparison[]> {
-  await using workshop = new Workshop()
-  const cwd = fileURLToPath(new URL('../../..', import.meta.url))
-  const cargo = ['run', '--quiet', '--release', '--package', 'livery-native-keygen', '--example', 'rsa_rate', '--']
-  bench.say('building the example rsa_rate')
-  await workshop.run('cargo', [...cargo, 'none'], { cwd })
-  const seconds = String(CPU_SECONDS['rsa-2048'])
-  const portable: Side = {
-    name: 'portable path, Rust',
-    measure: async () => {
-      const { stdout } = await workshop.run('cargo', [...cargo, 'portable', 'rsa-2048', seconds], { cwd })
-      const rate = /: ([\d.]+) keys and CSRs a second/.exec(stdout)?.[1]
-      if (rate === undefined) throw new Error(`rsa_rate told no rate: ${stdout}`)
-      return { [RATE]: Number(rate) }
+/** What `docs/rsa-keys.md` compares: the default against aws-lc's own generator, in the same process. */
+async function againstLibrary({ rounds, say }: Bench): Promise<Comparison[]> {
+  const [simd, library] = [rsaSide('simd'), rsaSide('library')]
+  const measured = await inRounds(rounds, [simd.side, library.side], say)
+  return [
+    {
+      row: 'rsa-library',
+      work: `${WORK['rsa-2048']}, ${simd.how}`,
+      unit: UNIT,
+      ours: measured(simd.side.name, RATE),
+      peer: { name: "aws-lc's own generator, rsaKeys: library", samples: measured(library.side.name, RATE) },
+      target: { of: 'ratio', is: 'at least', value: 8 },
     },
-  }
-  return againstIstio(bench, {
-    row: 'rsa-portable',
-    type: 'rsa-2048',
-    how: 'portable path (no IFMA), Rust',
-    side: portable,
-    atLeast: 1.3,
-  })
+  ]
 }
 
-async function noCargo(): Promise<string | undefined> {
-  await using workshop = new Workshop()
-  try {
-    await workshop.run('cargo', ['--version'])
-    return undefined
-  } catch (error) {
-    return `cargo, which builds the portable path, does not run here: ${error instanceof Error ? error.message : error}`
-  }
+function rsaSide(rsaKeys: RsaKeys): Pick<IstioRow, 'type' | 'how' | 'side'> {
+  const { generator } = createKeyGenerator({ rsaKeys, pool: false })
+  const how = `rsaKeys: ${rsaKeys}, ${BATCHES}`
+  return { type: 'rsa-2048', how, side: generatorSide(`${OURS} ${rsaKeys}`, generator, 'rsa-2048', BATCH['rsa-2048']) }
+}
+
+async function noAddon(): Promise<string | undefined> {
+  return createKeyGenerator({ pool: false }).reason
+}
+
+async function noIfma(): Promise<string | undefined> {
+  const { reason, rsaReason } = createKeyGenerator({ rsaKeys: 'simd', pool: false })
+  return reason ?? rsaReason
 }

@@ -1,10 +1,10 @@
-//! RSA keys with their CSRs by each engine, a second of one thread's CPU time (so that other load does not count):
-//! `cargo run --release --example rsa_rate -- [ENGINE] [TYPE] [SECONDS]`, where ENGINE is `ifma`, `portable` or `all`.
+//! RSA keys with their CSRs by each method, a number of seconds of one thread's CPU time (so that other load does not count):
+//! `cargo run --release --example rsa_rate -- [METHOD] [TYPE] [SECONDS]`, where METHOD is `library`, `search`, `simd` or `all`.
 
 use std::sync::atomic::AtomicBool;
 
-use livery_native_keygen::key::{KeyRequest, generate_on};
-use livery_native_keygen::rsa::engines::available;
+use livery_native_keygen::key::{KeyRequest, generate};
+use livery_native_keygen::rsa::Method;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -13,25 +13,36 @@ fn main() {
     let seconds = arguments
         .next()
         .map_or(5.0, |text| text.parse().expect("a number of seconds"));
-    let identity = "spiffe://cluster.local/ns/default/sa/web".into();
-    let request = KeyRequest::parse(&key_type, identity, "pkcs8").expect("a key type");
-    let never = AtomicBool::new(false);
-    for engine in available() {
-        if wanted != "all" && wanted != engine.name() {
+    for method in Method::ALL {
+        if wanted != "all" && wanted != method.name() {
             continue;
         }
-        generate_on(engine, &request, &never).expect("a key");
-        let (start, mut keys) = (cpu_seconds(), 0);
-        while cpu_seconds() - start < seconds {
-            generate_on(engine, &request, &never).expect("a key");
-            keys += 1;
+        if method.is_available() {
+            let rate = rate_of(method, &key_type, seconds);
+            println!(
+                "{} {key_type}: {rate:.1} keys and CSRs a second",
+                method.name()
+            );
+        } else {
+            println!(
+                "{} {key_type}: skipped, this CPU cannot run it",
+                method.name()
+            );
         }
-        let rate = f64::from(keys) / (cpu_seconds() - start);
-        println!(
-            "{} {key_type}: {rate:.1} keys and CSRs a second",
-            engine.name()
-        );
     }
+}
+
+fn rate_of(method: Method, key_type: &str, seconds: f64) -> f64 {
+    let identity = "spiffe://cluster.local/ns/default/sa/web".into();
+    let request = KeyRequest::parse(key_type, method, identity, "pkcs8").expect("a key type");
+    let never = AtomicBool::new(false);
+    generate(&request, &never).expect("a key");
+    let (start, mut keys) = (cpu_seconds(), 0);
+    while cpu_seconds() - start < seconds {
+        generate(&request, &never).expect("a key");
+        keys += 1;
+    }
+    f64::from(keys) / (cpu_seconds() - start)
 }
 
 fn cpu_seconds() -> f64 {

@@ -17,6 +17,7 @@ use crate::key_error::KeyError;
 use crate::key_job::{KeyJob, THREADS, guarded};
 use crate::outbox::Outbox;
 use crate::pool::{Pool, Source};
+use crate::rsa::Method;
 
 /// Calls a JavaScript function without arguments from any thread, and does not keep the event loop alive unless told to.
 type Waker = ThreadsafeFunction<(), UnknownReturnValue, (), Status, false, true>;
@@ -96,9 +97,9 @@ impl KeyQueue {
         self.holdings.close();
     }
 
-    /// Keys for identities that are separated by line feeds. For each there is a code: twice the type's place in core's
-    /// `KEY_TYPES`, plus one for the traditional form. `job` is a number that no unfinished job has. Throws with the code
-    /// `InvalidArg` or `GenericFailure`.
+    /// Makes keys for identities that are separated by line feeds. Each has a code: 1 for the traditional form, plus 2 times
+    /// the type's index in core's `KEY_TYPES`, plus 16 times the method's index in `RSA_KEYS`. `job` is a number that no
+    /// unfinished job has. Throws with the code `InvalidArg` or `GenericFailure`.
     #[napi(catch_unwind)]
     pub fn submit(
         &self,
@@ -168,17 +169,32 @@ fn requests(codes: &[u8], identities: &str) -> Result<Vec<KeyRequest>> {
 }
 
 fn request(code: u8, identity: String) -> Result<KeyRequest> {
-    let key_type = type_at(u32::from(code / 2))?;
+    let key_type = type_at(u32::from(code % 16 / 2))?;
+    let rsa_method = method_at(u32::from(code / 16))?;
     let format = match code % 2 {
         0 => PrivateKeyFormat::Pkcs8,
         _ => PrivateKeyFormat::Traditional,
     };
-    Ok(KeyRequest::new(key_type, identity, format)?)
+    Ok(KeyRequest::new(key_type, rsa_method, identity, format)?)
 }
 
 fn type_at(place: u32) -> Result<KeyType> {
     let key_type = KeyType::ALL.get(place as usize).copied();
     Ok(key_type.ok_or_else(|| KeyError::Input(format!("no key type has the number {place}")))?)
+}
+
+fn method_at(index: u32) -> Result<Method> {
+    let method = Method::ALL.get(index as usize).copied();
+    Ok(method.ok_or_else(|| {
+        KeyError::Input(format!("no way to make RSA keys has the number {index}"))
+    })?)
+}
+
+/// The ways to make RSA keys that this CPU can run.
+#[napi(catch_unwind)]
+pub fn rsa_methods() -> Vec<&'static str> {
+    let available = Method::ALL.into_iter().filter(|it| it.is_available());
+    available.map(Method::name).collect()
 }
 
 #[napi(object, object_from_js = false)]
@@ -197,17 +213,21 @@ pub struct KeyPool {
 
 #[napi]
 impl KeyPool {
-    /// `cpu` is the share of one core that making keys ahead may use: above 0, at most 1.
+    /// `cpu` is the share of one core that making keys ahead may use: above 0, at most 1. `rsa_method` is the index in
+    /// `RSA_KEYS` of how RSA keys are made.
     #[napi(constructor, catch_unwind)]
-    pub fn new(queue: &KeyQueue, cpu: f64) -> Result<Self> {
+    pub fn new(queue: &KeyQueue, cpu: f64, rsa_method: u32) -> Result<Self> {
         if !(cpu > 0.0 && cpu <= 1.0) {
             return Err(Error::new(
                 Status::InvalidArg,
                 "cpu must be above 0 and at most 1",
             ));
         }
+        let method = method_at(rsa_method)?;
         let keys = Arc::new(Pool::new(Source {
-            make: |key_type, cancelled| guarded(|| PrivateKey::generate(key_type, cancelled)),
+            make: Box::new(move |key_type, cancelled| {
+                guarded(|| PrivateKey::generate(key_type, method, cancelled))
+            }),
             is_busy: || THREADS.is_busy(),
             cpu,
         }));

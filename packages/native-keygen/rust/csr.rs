@@ -68,11 +68,13 @@ mod tests {
     use x509_parser::prelude::FromDer;
 
     use crate::key::{KeyRequest, generate};
+    use crate::rsa::Method;
 
     const IDENTITY: &str = "spiffe://cluster.local/ns/default/sa/web";
 
     fn request_of(name: &str, identity: &str) -> (Vec<u8>, Vec<u8>) {
-        let request = KeyRequest::parse(name, identity.into(), "pkcs8").expect("a valid request");
+        let request = KeyRequest::parse(name, Method::Search, identity.into(), "pkcs8")
+            .expect("a valid request");
         let key = generate(&request, &AtomicBool::new(false)).expect("a key");
         (key.csr_der, key.public_key_der)
     }

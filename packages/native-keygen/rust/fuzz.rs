@@ -19,6 +19,7 @@ use crate::certificate::path::{Now, find_path_in};
 use crate::certificate::private_key::public_key_of;
 use crate::der::element;
 use crate::key::{KeyRequest, KeyType, PrivateKey, PrivateKeyFormat};
+use crate::rsa::Method;
 use crate::vault::{OVERHEAD, Vault, VaultError};
 
 type Judge = fn(&[u8]) -> String;
@@ -180,10 +181,12 @@ fn csr(input: &[u8]) -> String {
     };
     let key_type = [KeyType::EcdsaP256, KeyType::EcdsaP384][usize::from(choice % 2)];
     let text = String::from_utf8_lossy(identity).into_owned();
-    let Ok(request) = KeyRequest::new(key_type, text, PrivateKeyFormat::Pkcs8) else {
+    let Ok(request) = KeyRequest::new(key_type, Method::Library, text, PrivateKeyFormat::Pkcs8)
+    else {
         return "refused".into();
     };
-    let key = PrivateKey::generate(key_type, &AtomicBool::new(false)).expect("a key");
+    let key =
+        PrivateKey::generate(key_type, Method::Library, &AtomicBool::new(false)).expect("a key");
     let csr = key.answer(&request).expect("an answer").csr_der;
     assert!(are_shortest(&csr));
     let read = CertReq::from_der(&csr).expect("a CSR");

@@ -16,8 +16,7 @@ use zeroize::Zeroizing;
 use crate::csr::{request_info, signed_request};
 use crate::der::{BIT_STRING, INTEGER, OCTET_STRING, SEQUENCE, element};
 use crate::key_error::KeyError;
-use crate::rsa::engines::fastest;
-use crate::rsa::{self, Engine, RsaKey, RsaSize};
+use crate::rsa::{self, Method, RsaKey, RsaSize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
@@ -35,6 +34,8 @@ pub enum PrivateKeyFormat {
 
 pub struct KeyRequest {
     pub key_type: KeyType,
+    /// How the key is made, if it is an RSA key.
+    pub rsa_method: Method,
     identity: String,
     format: PrivateKeyFormat,
 }
@@ -49,12 +50,18 @@ pub struct GeneratedKey {
 const MAX_IDENTITY: usize = 2048;
 
 impl KeyRequest {
-    pub fn parse(key_type: &str, identity: String, format: &str) -> Result<Self, KeyError> {
-        Self::new(key_type.parse()?, identity, format.parse()?)
+    pub fn parse(
+        key_type: &str,
+        rsa_method: Method,
+        identity: String,
+        format: &str,
+    ) -> Result<Self, KeyError> {
+        Self::new(key_type.parse()?, rsa_method, identity, format.parse()?)
     }
 
     pub fn new(
         key_type: KeyType,
+        rsa_method: Method,
         identity: String,
         format: PrivateKeyFormat,
     ) -> Result<Self, KeyError> {
@@ -67,6 +74,7 @@ impl KeyRequest {
         }
         Ok(Self {
             key_type,
+            rsa_method,
             identity,
             format,
         })
@@ -107,16 +115,7 @@ impl KeyType {
 
 /// The search for an RSA key's primes stops soon after `cancelled` is set; no other step takes long.
 pub fn generate(request: &KeyRequest, cancelled: &AtomicBool) -> Result<GeneratedKey, KeyError> {
-    generate_on(fastest(), request, cancelled)
-}
-
-/// The same with an engine of the caller's choice, to compare them.
-pub fn generate_on(
-    engine: &dyn Engine,
-    request: &KeyRequest,
-    cancelled: &AtomicBool,
-) -> Result<GeneratedKey, KeyError> {
-    PrivateKey::generate_on(engine, request.key_type, cancelled)?.answer(request)
+    PrivateKey::generate(request.key_type, request.rsa_method, cancelled)?.answer(request)
 }
 
 /// A key without an identity. Both kinds wipe their secret when they are freed (`OPENSSL_free`).
@@ -127,13 +126,9 @@ pub enum PrivateKey {
 
 impl PrivateKey {
     /// `cancelled` as in `generate`.
-    pub fn generate(key_type: KeyType, cancelled: &AtomicBool) -> Result<Self, KeyError> {
-        Self::generate_on(fastest(), key_type, cancelled)
-    }
-
-    fn generate_on(
-        engine: &dyn Engine,
+    pub fn generate(
         key_type: KeyType,
+        rsa_method: Method,
         cancelled: &AtomicBool,
     ) -> Result<Self, KeyError> {
         let ecdsa = |algorithm| {
@@ -144,7 +139,7 @@ impl PrivateKey {
         match key_type {
             KeyType::EcdsaP256 => ecdsa(&ECDSA_P256_SHA256_ASN1_SIGNING),
             KeyType::EcdsaP384 => ecdsa(&ECDSA_P384_SHA384_ASN1_SIGNING),
-            KeyType::Rsa(size) => rsa::generate(size, engine, cancelled).map(Self::Rsa),
+            KeyType::Rsa(size) => rsa::generate(size, rsa_method, cancelled).map(Self::Rsa),
         }
     }
 
@@ -280,9 +275,10 @@ mod tests {
 
     use super::*;
 
-    fn generated(key_type: &str, format: &str) -> GeneratedKey {
+    fn generated(key_type: &str, rsa_method: Method, format: &str) -> GeneratedKey {
         let identity = "spiffe://cluster.local/ns/default/sa/web".into();
-        let request = KeyRequest::parse(key_type, identity, format).expect("a valid request");
+        let request =
+            KeyRequest::parse(key_type, rsa_method, identity, format).expect("a valid request");
         generate(&request, &AtomicBool::new(false)).expect("a key")
     }
 
@@ -301,7 +297,7 @@ mod tests {
         ];
         for (name, algorithm) in curves {
             for (format, wanted) in [("pkcs8", "PRIVATE KEY"), ("traditional", "EC PRIVATE KEY")] {
-                let key = generated(name, format);
+                let key = generated(name, Method::Library, format);
                 let (label, der) = decoded(&key);
                 assert_eq!(label, wanted);
                 let loaded = EcdsaKeyPair::from_private_key_der(algorithm, &der).expect("the key");
@@ -319,15 +315,17 @@ mod tests {
             let der: PublicKeyX509Der = key.public_key().as_der().expect("its public key");
             der.as_ref().to_vec()
         };
-        for (name, bits) in [("rsa-2048", 2048), ("rsa-3072", 3072), ("rsa-4096", 4096)] {
-            let key = generated(name, "pkcs8");
+        let sizes = [("rsa-2048", 2048), ("rsa-3072", 3072), ("rsa-4096", 4096)];
+        let available = Method::ALL.into_iter().filter(|it| it.is_available());
+        for (method, (name, bits)) in available.flat_map(|it| sizes.map(|size| (it, size))) {
+            let key = generated(name, method, "pkcs8");
             let (label, der) = decoded(&key);
             assert_eq!(label, "PRIVATE KEY");
             let loaded = LibraryKey::from_pkcs8(&der).expect("the key");
             assert_eq!(8 * loaded.public_modulus_len(), bits);
             assert_eq!(public_key_of(loaded), key.public_key_der);
         }
-        let key = generated("rsa-2048", "traditional");
+        let key = generated("rsa-2048", Method::Search, "traditional");
         let (label, der) = decoded(&key);
         assert_eq!(label, "RSA PRIVATE KEY");
         let loaded = LibraryKey::from_der(&der).expect("the key");
@@ -346,6 +344,7 @@ mod tests {
     fn wrong_input_is_named() {
         let reason_of = |key_type, identity: &str, format| match KeyRequest::parse(
             key_type,
+            Method::Library,
             identity.into(),
             format,
         ) {

@@ -30,7 +30,7 @@ impl KeyJob {
             .and_then(|pool| pool.take(request.key_type));
         let key = match pooled {
             Some(key) => key,
-            None => PrivateKey::generate(request.key_type, &self.cancelled)?,
+            None => PrivateKey::generate(request.key_type, request.rsa_method, &self.cancelled)?,
         };
         key.answer(request)
     }
@@ -77,6 +77,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, KeyError>) -> Result<T, KeyEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rsa::Method;
 
     #[test]
     fn a_panic_is_an_error() {
@@ -88,7 +89,9 @@ mod tests {
     fn the_search_for_an_rsa_key_stops_when_its_job_is_cancelled() {
         let cancelled = AtomicBool::new(true);
         let rsa = "rsa-4096".parse().expect("a key type");
-        let answer = PrivateKey::generate(rsa, &cancelled).map(|_| ());
-        assert_eq!(answer, Err(KeyError::Cancelled));
+        for method in Method::ALL.into_iter().filter(|it| it.is_available()) {
+            let answer = PrivateKey::generate(rsa, method, &cancelled).map(|_| ());
+            assert_eq!(answer, Err(KeyError::Cancelled), "{}", method.name());
+        }
     }
 }

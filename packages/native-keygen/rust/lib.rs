@@ -3,6 +3,7 @@
 #![deny(clippy::all)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod abi;
 mod background;
 pub mod bridge;
 pub mod certificate;

@@ -24,10 +24,12 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Of a lock that is held for some hundred nanoseconds, unless its holder has lost its core.
 const TRIES: u32 = 200;
 
+type Make<K> = Box<dyn Fn(KeyType, &AtomicBool) -> Result<K, KeyError> + Send + Sync>;
+
 /// Where the keys of a pool come from.
 pub struct Source<K> {
     /// Stops soon when the flag is set.
-    pub make: fn(KeyType, &AtomicBool) -> Result<K, KeyError>,
+    pub make: Make<K>,
     /// Whether all cores have foreground work to do. Must take no lock.
     pub is_busy: fn() -> bool,
     /// Share of one core that making keys may use: above 0, at most 1.

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { findAddon } from './addon.ts'
+import { ABI, findAddon } from './addon.ts'
 
 const PLATFORM = process.platform === 'linux' ? `linux-${process.arch}-gnu` : `${process.platform}-${process.arch}`
 
@@ -42,28 +43,31 @@ test('a build that does not load is a reason, and no crash', async context => {
 
 test('the package of the platform is taken where there is no local build', async context => {
   const folder = await emptyFolder(context)
-  const names = [
-    'acceptWaiting',
-    'disableCoreDumps',
-    'KeyPool',
-    'KeyQueue',
-    'keyVaultStatus',
-    'openKey',
-    'peerCredentials',
-    'publicKeyOf',
-    'readChain',
-    'sealKey',
-    'TrustAnchor',
-  ]
-  await installPlatformPackage(folder, names.map(name => `exports.${name} = () => '${name}'`).join('\n'))
+  await installPlatformPackage(folder, `exports.ABI = ${ABI}; exports.peerCredentials = () => 'peerCredentials'`)
   const { addon } = findAddon(folder)
   assert.equal(String(addon?.peerCredentials), "() => 'peerCredentials'")
 })
 
-test('an addon of another version is refused with the reason', async context => {
+test('an addon with another ABI number, or with none, is refused with both numbers and the remedy', async context => {
   const folder = await emptyFolder(context)
-  await installPlatformPackage(folder, 'exports.KeyQueue = class {}')
-  assert.match(reasonIn(folder), /is of another version/)
+  for (const [source, found] of [
+    [`exports.ABI = ${ABI + 1}; exports.KeyQueue = class {}`, `has ABI ${ABI + 1}`],
+    ['exports.KeyQueue = class {}', 'has no ABI number'],
+  ] as const) {
+    const home = await mkdtemp(join(folder, 'home-'))
+    await installPlatformPackage(home, source)
+    const reason = reasonIn(home)
+    assert.ok(reason.includes(`${found} where this version needs ABI ${ABI}`), reason)
+    assert.match(reason, /Build it \(again\) with "npm run native"/)
+  }
+})
+
+/** Where this fails: raise `ABI` in src/addon.ts and rust/abi.rs, and put the new number and digest here. */
+test('the ABI number belongs to the interface that the addon exports', async () => {
+  const binding = await readFile(new URL('gen/binding.ts', import.meta.url), 'utf8')
+  const surface = binding.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/\s+/g, ' ')
+  const digest = createHash('sha256').update(surface).digest('hex').slice(0, 16)
+  assert.deepEqual({ abi: ABI, digest }, { abi: 1, digest: '99e4a5ac4928ed75' })
 })
 
 test('a package whose own dependency is missing is not called absent', async context => {

@@ -7,19 +7,8 @@ export type Addon = typeof import('./gen/binding.ts')
 
 export type AddonLookup = { readonly addon: Addon } | { readonly addon: undefined; readonly reason: string }
 
-const EXPORTS = [
-  'acceptWaiting',
-  'disableCoreDumps',
-  'KeyPool',
-  'KeyQueue',
-  'keyVaultStatus',
-  'openKey',
-  'peerCredentials',
-  'publicKeyOf',
-  'readChain',
-  'sealKey',
-  'TrustAnchor',
-]
+/** The number of the addon's interface: `rust/abi.rs` has the same, and both are raised when an export changes. */
+export const ABI = 1
 
 /** Never throws: `reason` says why there is no addon and what to do. `folder` is that of this package. */
 export function findAddon(folder: string = fileURLToPath(new URL('..', import.meta.url))): AddonLookup {
@@ -30,30 +19,32 @@ export function findAddon(folder: string = fileURLToPath(new URL('..', import.me
       try {
         const addon: unknown = require(specifier)
         if (isAddon(addon)) return { addon }
-        problems.push(`${specifier} is of another version`)
+        problems.push(`${specifier} has ${abiOf(addon)} where this version needs ABI ${ABI}`)
       } catch (error) {
         problems.push(isAbsent(error, specifier) ? `${specifier} is absent` : `${specifier} does not load: ${error}`)
       }
     }
   }
   const remedy =
-    'Build it with "npm run native" (it needs cargo and a C compiler), or install the package of this platform'
+    'Build it (again) with "npm run native", which needs cargo and a C compiler, or install the package of this platform in the version of @livery/native-keygen'
   return { addon: undefined, reason: `Cannot load the native key generator: ${problems.join(', ')}. ${remedy}` }
 }
 
 /** The addon of this process. */
 export const lookup: AddonLookup = findAddon()
 
-/** As napi-rs names platforms. Which C library this Linux has is for the loader to find out: the wrong one fails. */
+/** The names that napi-rs gives platforms. On Linux both C libraries are tried: an addon for the wrong one does not load. */
 function platformNames(): readonly string[] {
   const { platform, arch } = process
   return platform === 'linux' ? [`linux-${arch}-gnu`, `linux-${arch}-musl`] : [`${platform}-${arch}`]
 }
 
 function isAddon(value: unknown): value is Addon {
-  if (typeof value !== 'object' || value === null) return false
-  const members = new Map(Object.entries(value))
-  return EXPORTS.every(name => typeof members.get(name) === 'function')
+  return typeof value === 'object' && value !== null && 'ABI' in value && value.ABI === ABI
+}
+
+function abiOf(value: unknown): string {
+  return typeof value === 'object' && value !== null && 'ABI' in value ? `ABI ${value.ABI}` : 'no ABI number'
 }
 
 /** Whether `specifier` itself was not found, and not something that it needs. */

@@ -1,30 +1,32 @@
 /** The best key generator that this machine has. */
 import type { KeyGenerator } from '@livery/core'
 import { lookup } from './addon.ts'
-import { type KeyPoolOptions, NativeKeyGenerator } from './native-key-generator.ts'
+import { NativeKeyGenerator, type NativeKeyGeneratorOptions } from './native-key-generator.ts'
 import { WebCryptoKeyGenerator } from './webcrypto-key-generator.ts'
 
 export interface KeyGeneratorChoice {
-  /** Disposing of it wipes the pool of keys made ahead. It goes on making keys when they are asked for. */
+  /** Disposing of it wipes the pool of keys made ahead. It continues to make keys on request. */
   readonly generator: KeyGenerator & Disposable
-  /** Why `generator` is not the native one, and what to do about it: to be said aloud. Absent: it is. */
+  /** Why `generator` is not the native one, and what to do about it: log it. Absent if it is the native one. */
   readonly reason?: string
+  /** Why RSA keys are made in another way than `rsaKeys`: log it where RSA keys are made. Absent if they are not. */
+  readonly rsaReason?: string
 }
 
-export interface KeyGeneratorOptions {
+/** What the native generator alone has, `pool` and `rsaKeys`, does not count where WebCrypto stands in. */
+export interface KeyGeneratorOptions extends NativeKeyGeneratorOptions {
   /** `webcrypto`: never the addon. Default: `native`, the addon where it loads. */
   readonly prefer?: 'native' | 'webcrypto'
-  /** The pool of keys made ahead, which the native generator alone has. `false`: none. Default: `{ cpu: 0.25 }`. */
-  readonly pool?: KeyPoolOptions | false
 }
 
 /** The addon's generator, or the one on WebCrypto and the reason. */
-export function createKeyGenerator({ prefer = 'native', pool = {} }: KeyGeneratorOptions = {}): KeyGeneratorChoice {
+export function createKeyGenerator({ prefer = 'native', ...options }: KeyGeneratorOptions = {}): KeyGeneratorChoice {
   if (prefer === 'webcrypto') return { generator: new WebCryptoKeyGenerator(), reason: 'WebCrypto was asked for' }
   if (prefer !== 'native')
     throw new TypeError(
       `Cannot choose a key generator: prefer is ${JSON.stringify(prefer)}; it must be native or webcrypto`,
     )
-  if (lookup.addon) return { generator: new NativeKeyGenerator(lookup.addon, { pool }) }
-  return { generator: new WebCryptoKeyGenerator(), reason: lookup.reason }
+  if (!lookup.addon) return { generator: new WebCryptoKeyGenerator(), reason: lookup.reason }
+  const generator = new NativeKeyGenerator(lookup.addon, options)
+  return { generator, ...(generator.rsaReason !== undefined && { rsaReason: generator.rsaReason }) }
 }

@@ -1,12 +1,13 @@
 /** Istio and most CAs parse CSRs with Go's crypto/x509, so Go has the last word on ours. */
 import assert from 'node:assert/strict'
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import type { KeyType } from '@livery/core'
+import { without } from '../test/without-program.ts'
 import { createKeyGenerator } from './create-key-generator.ts'
 
 const PROGRAM = `package main
@@ -40,7 +41,7 @@ const ALGORITHMS: readonly (readonly [KeyType, string])[] = [
   ['rsa-2048', 'SHA256-RSA'],
 ]
 
-test('Go accepts the CSRs of both generators', { skip: hasGo() ? false : 'go is not installed' }, async context => {
+test('Go accepts the CSRs of both generators', { skip: without('go') }, async context => {
   const folder = await mkdtemp(join(tmpdir(), 'livery-go-'))
   context.after(() => rm(folder, { recursive: true }))
   await writeFile(join(folder, 'go.mod'), 'module csr\n\ngo 1.21\n')
@@ -61,12 +62,3 @@ test('Go accepts the CSRs of both generators', { skip: hasGo() ? false : 'go is 
   const { stdout } = await promisify(execFile)('go', ['run', '.', ...files], { cwd: folder, env })
   assert.deepEqual(stdout.trimEnd().split('\n'), expected)
 })
-
-function hasGo(): boolean {
-  try {
-    execFileSync('go', ['version'], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
-}

@@ -2,6 +2,7 @@
 
 export type { KeyGeneratorChoice, KeyGeneratorOptions } from './create-key-generator.ts'
 export { createKeyGenerator } from './create-key-generator.ts'
+export type { RsaKeys } from './defaults.ts'
 export type { AcceptedConnections } from './kernel.ts'
 export { acceptWaiting, disableCoreDumps, readPeerCredentials } from './kernel.ts'
 export { nativeCertificateVerifier } from './native-certificate-verifier.ts'

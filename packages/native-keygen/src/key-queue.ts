@@ -3,14 +3,16 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type GeneratedKey, KEY_TYPES, type KeyRequest } from '@livery/core'
 import { unlessAborted } from './abandon.ts'
 import type { Addon } from './addon.ts'
+import { RSA_KEYS, type RsaKeys } from './defaults.ts'
 import { wipe, wipeAll } from './wipe.ts'
 
 export type NativePool = InstanceType<Addon['KeyPool']>
 
-/** What a call wants: its keys are made with those of `pool` where some lie ready. */
 interface Options {
   readonly signal: AbortSignal | undefined
+  /** Its keys are used first. */
   readonly pool: NativePool | undefined
+  readonly rsaKeys: RsaKeys
 }
 
 /** Whoever waits for a job. */
@@ -55,8 +57,8 @@ export class KeyQueue {
   }
 
   /** `cpu` as in `KeyPoolOptions`. */
-  createPool(cpu: number): NativePool {
-    return new this.#addon.KeyPool(this.#native, cpu)
+  createPool(cpu: number, rsaKeys: RsaKeys): NativePool {
+    return new this.#addon.KeyPool(this.#native, cpu, RSA_KEYS.indexOf(rsaKeys))
   }
 
   generate(request: Required<KeyRequest>, options: Options): Promise<GeneratedKey> {
@@ -92,7 +94,7 @@ export class KeyQueue {
     try {
       this.#send(
         gathered.map(({ request }) => request),
-        pool,
+        { pool },
         { receive, fail },
       )
     } catch (error) {
@@ -100,7 +102,7 @@ export class KeyQueue {
     }
   }
 
-  #generateAlone(request: Required<KeyRequest>, { signal, pool }: Options): Promise<GeneratedKey> {
+  #generateAlone(request: Required<KeyRequest>, { signal, pool, rsaKeys }: Options): Promise<GeneratedKey> {
     const { promise, resolve, reject } = Promise.withResolvers<GeneratedKey>()
     const receive = (_: number, key: GeneratedKey) => {
       resolve(key)
@@ -110,13 +112,13 @@ export class KeyQueue {
       reject(error)
       return true
     }
-    const job = this.#send([request], pool, { receive, fail })
+    const job = this.#send([request], { pool, rsaKeys }, { receive, fail })
     return unlessAborted(signal, promise, { stop: () => this.#cancel(job), discard: wipe })
   }
 
   generateBatch(
     requests: readonly Required<KeyRequest>[],
-    { signal, pool }: Options,
+    { signal, pool, rsaKeys }: Options,
   ): Promise<readonly GeneratedKey[]> {
     const { promise, resolve, reject } = Promise.withResolvers<readonly GeneratedKey[]>()
     const keys: GeneratedKey[] = []
@@ -132,15 +134,25 @@ export class KeyQueue {
       reject(error)
       return true
     }
-    const job = this.#send(requests, pool, { receive, fail })
+    const job = this.#send(requests, { pool, rsaKeys }, { receive, fail })
     return unlessAborted(signal, promise, { stop: () => this.#cancel(job), discard: wipeAll })
   }
 
-  #send(requests: readonly Required<KeyRequest>[], pool: NativePool | undefined, waiting: Waiting): number {
+  /** `rsaKeys` may be absent where no request is for an RSA key. */
+  #send(
+    requests: readonly Required<KeyRequest>[],
+    { pool, rsaKeys = 'library' }: Pick<Options, 'pool'> & { readonly rsaKeys?: RsaKeys },
+    waiting: Waiting,
+  ): number {
     do this.#lastJob = (this.#lastJob + 1) >>> 0
     while (this.#jobs.has(this.#lastJob))
     const identities = requests.map(({ identity }) => identity).join('\n')
-    this.#native.submit(this.#lastJob, Uint8Array.from(requests, codeOf), identities, pool)
+    this.#native.submit(
+      this.#lastJob,
+      Uint8Array.from(requests, request => codeOf(request, rsaKeys)),
+      identities,
+      pool,
+    )
     if (this.#jobs.size === 0) this.#native.keepAlive(true)
     this.#jobs.set(this.#lastJob, waiting)
     return this.#lastJob
@@ -214,8 +226,8 @@ export function keyQueueOf(addon: Addon): KeyQueue {
   return queue
 }
 
-function codeOf({ type, format }: Required<KeyRequest>): number {
-  return 2 * KEY_TYPES.indexOf(type) + (format === 'traditional' ? 1 : 0)
+function codeOf({ type, format }: Required<KeyRequest>, rsaKeys: RsaKeys): number {
+  return 16 * RSA_KEYS.indexOf(rsaKeys) + 2 * KEY_TYPES.indexOf(type) + (format === 'traditional' ? 1 : 0)
 }
 
 function problem(message: Uint8Array, status: number | undefined): Error {

@@ -2,15 +2,22 @@
 import type { GeneratedKey, KeyGenerator, KeyPoolStatus, KeyRequest, KeyType } from '@livery/core'
 import { KEY_TYPES } from '@livery/core'
 import type { Addon } from './addon.ts'
+import { DEFAULT_POOL_CPU, DEFAULT_RSA_KEYS, type RsaKeys } from './defaults.ts'
 import { type KeyQueue, keyQueueOf, type NativePool } from './key-queue.ts'
 import { checkKeyRequest, checkKeyRequests } from './key-request.ts'
+import { chooseRsaKeys } from './rsa-keys.ts'
 
 export interface KeyPoolOptions {
   /** Share of one core that making keys ahead may use, above 0 and at most 1. Default: 0.25. */
   readonly cpu?: number
 }
 
-const DEFAULT_CPU = 0.25
+export interface NativeKeyGeneratorOptions {
+  /** The pool of keys made ahead. `false`: none. Default: `{ cpu: 0.25 }`. */
+  readonly pool?: KeyPoolOptions | false
+  /** How RSA keys are made. A CPU that cannot run `simd` runs `search`. Default: `simd`. */
+  readonly rsaKeys?: RsaKeys
+}
 
 /**
  * Keys are made on threads of their own, as many as there are cores for the whole process, in turns: a single key does
@@ -23,12 +30,18 @@ export class NativeKeyGenerator implements KeyGenerator, Disposable {
   readonly pool?: () => readonly KeyPoolStatus[]
   readonly #queue: KeyQueue
   readonly #pool: NativePool | undefined
+  /** Why RSA keys are made in another way than `rsaKeys`. Absent if they are not. */
+  readonly rsaReason?: string
+  readonly #rsaKeys: RsaKeys
 
   /** Throws a `TypeError` for options it does not understand. */
-  constructor(addon: Addon, { pool: options = {} }: { readonly pool?: KeyPoolOptions | false } = {}) {
+  constructor(addon: Addon, { pool: options = {}, rsaKeys = DEFAULT_RSA_KEYS }: NativeKeyGeneratorOptions = {}) {
     this.#queue = keyQueueOf(addon)
+    const { method, reason } = chooseRsaKeys(rsaKeys, addon)
+    this.#rsaKeys = method
+    if (reason !== undefined) this.rsaReason = reason
     if (!options) return
-    const pool = this.#queue.createPool(checkCpu(options.cpu ?? DEFAULT_CPU))
+    const pool = this.#queue.createPool(checkCpu(options.cpu ?? DEFAULT_POOL_CPU), method)
     this.#pool = pool
     this.prepare = (type, count) => pool.prepare(placeOf(type), checkCount(count))
     this.pool = () => statusOf(pool)
@@ -37,7 +50,7 @@ export class NativeKeyGenerator implements KeyGenerator, Disposable {
   async generate(request: KeyRequest, { signal }: { readonly signal?: AbortSignal } = {}): Promise<GeneratedKey> {
     const checked = checkKeyRequest(request)
     signal?.throwIfAborted()
-    return this.#queue.generate(checked, { signal, pool: this.#pool })
+    return this.#queue.generate(checked, { signal, pool: this.#pool, rsaKeys: this.#rsaKeys })
   }
 
   async generateBatch(
@@ -47,7 +60,7 @@ export class NativeKeyGenerator implements KeyGenerator, Disposable {
     const checked = await checkKeyRequests(requests)
     signal?.throwIfAborted()
     if (checked.length === 0) return []
-    return this.#queue.generateBatch(checked, { signal, pool: this.#pool })
+    return this.#queue.generateBatch(checked, { signal, pool: this.#pool, rsaKeys: this.#rsaKeys })
   }
 
   /**

@@ -1,4 +1,5 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
+import { DEFAULT_POOL_CPU, DEFAULT_RSA_KEYS } from '@livery/native-keygen/defaults'
 import { DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_NAMES, DEFAULT_OPTIONS } from '@livery/sds-server/defaults'
 import type { TreeObject } from '../schema/node.ts'
 
@@ -11,7 +12,8 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     rotation: { ratio: 0.5, jitter: 0.1, settle: '10s' },
     retry: { min: '500ms', max: '150s' },
     concurrency: 64,
-    keyPool: { cpu: 0.25 },
+    keyPool: { cpu: DEFAULT_POOL_CPU },
+    rsaKeys: DEFAULT_RSA_KEYS,
     identities: [],
     removal: { grace: '5m' },
     idle: { after: '1h', action: 'renew' },

@@ -38,6 +38,7 @@ rotation: { ratio: 0.6, jitter: 0.05, settle: 1s }
 retry: { min: 1s, max: 2m }
 concurrency: 8
 keyPool: { cpu: 0.5 }
+rsaKeys: library
 ca:
   plugin: citadel
   address: ca.example.org:15012
@@ -84,6 +85,7 @@ log: { level: debug, format: pretty }
     retry: { min: 1_000, max: 120_000 },
     concurrency: 8,
     keyPool: { cpu: 0.5 },
+    rsaKeys: 'library',
     ca: {
       plugin: 'citadel',
       credentials: { plugin: 'token-file', options: {} },
@@ -176,6 +178,7 @@ test('what is not written has the documented defaults', async () => {
     retry: { min: 500, max: 150_000 },
     concurrency: 64,
     keyPool: { cpu: 0.25 },
+    rsaKeys: 'simd',
     ca: { plugin: 'embedded', keyType: 'ecdsa-p256', intermediate: false, maxTtl: 7_776_000_000 },
     identities: [{ id: 'spiffe://cluster.local/ns/default/sa/web' }],
     removal: { grace: 300_000 },

@@ -46,7 +46,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
   {
     text: 'keyTyp: rsa-2048',
-    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, concurrency, keyPool, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, names, sds, admin, health, drain, log.',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, names, sds, admin, health, drain, log.',
   },
   {
     text: 'keyType: rsa-1024',
@@ -71,6 +71,10 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     text: 'concurrency: 0',
     says: 'livery.yaml:4: concurrency: 0 is no whole number from 1 to 10000. Write digits only, without quotes.',
+  },
+  {
+    text: 'rsaKeys: openssl',
+    says: 'livery.yaml:4: rsaKeys: "openssl" is none of library, search, simd. Write one of these.',
   },
   {
     text: 'keyPool: on',
@@ -478,6 +482,7 @@ test('whatever the values, a configuration is accepted or refused with a ConfigE
     'retry',
     'concurrency',
     'keyPool',
+    'rsaKeys',
     'removal',
     'idle',
     'maxIdentities',

@@ -1,5 +1,6 @@
 /** The keys of the configuration file: names, forms and bounds. A new knob is one line here and one in `defaults.ts`. */
 
+import { RSA_KEYS } from '@livery/native-keygen/defaults'
 import * as v from 'valibot'
 import { Fault } from '../schema/fault.ts'
 import { faultMessage, leaf, list, object, type Schema, text } from '../schema/leaf.ts'
@@ -140,6 +141,7 @@ const settings = {
   }),
   concurrency: wholeNumber(1, 10_000),
   keyPool,
+  rsaKeys: oneOf(RSA_KEYS),
   ca: v.optional(v.unknown()),
   identities: list(identity),
   removal: object({ grace: duration({ min: '0s', max: '30d' }) }),

@@ -20,8 +20,10 @@ function caThat(does: 'signs' | 'brings keys', members?: readonly CASection[]): 
   return { plugin, options: {}, ...(members && { members }) }
 }
 
+const SETTINGS = { keyGenerator: 'native', keyPool: { cpu: 0.25 }, keyType: 'rsa-2048', rsaKeys: 'simd' } as const
+
 function hasPool(ca: CASection): boolean {
-  using generator = chooseKeyGenerator({ ca, keyGenerator: 'native', keyPool: { cpu: 0.25 } }, () => {})
+  using generator = chooseKeyGenerator({ ...SETTINGS, ca }, () => {})
   return generator.prepare !== undefined
 }
 

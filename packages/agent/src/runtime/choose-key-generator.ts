@@ -5,16 +5,21 @@ import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
 import { ConfigError } from '../schema/config-error.ts'
 
+type KeySettings = Pick<Config, 'ca' | 'keyGenerator' | 'keyPool' | 'keyType' | 'rsaKeys'>
+
 /** Throws a {@link ConfigError} if `LIVERY_KEYGEN` insists on the addon and there is none. */
 export function chooseKeyGenerator(
-  { ca, keyGenerator: choice, keyPool }: Pick<Config, 'ca' | 'keyGenerator' | 'keyPool'>,
+  { ca, keyGenerator: choice, keyPool, keyType, rsaKeys }: KeySettings,
   warn: (message: string) => void,
 ): KeyGenerator & Disposable {
   const options = {
     prefer: choice === 'webcrypto' ? 'webcrypto' : 'native',
     pool: keyPool === 'off' || !signs(ca) ? false : keyPool,
+    rsaKeys,
   } as const
-  const { generator, reason } = createKeyGenerator(options)
+  const { generator, reason, rsaReason } = createKeyGenerator(options)
+  if (rsaReason !== undefined && keyType.startsWith('rsa-'))
+    warn(`RSA keys come from rsaKeys "search", which is slower: ${rsaReason}. Write "rsaKeys: search" to accept it.`)
   if (reason === undefined || choice === 'webcrypto') return generator
   if (choice === 'native') {
     const origin = { kind: 'environment', variable: 'LIVERY_KEYGEN', text: choice } as const

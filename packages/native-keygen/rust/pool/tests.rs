@@ -24,7 +24,7 @@ fn pool<K: Send + 'static>(
     is_busy: fn() -> bool,
 ) -> Arc<Pool<K>> {
     Arc::new(Pool::new(Source {
-        make,
+        make: Box::new(make),
         is_busy,
         cpu: 1.0,
     }))

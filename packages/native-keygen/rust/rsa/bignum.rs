@@ -8,6 +8,7 @@ use aws_lc_sys::{
     BN_MONT_CTX_new_consttime, BN_bn2le_padded, BN_clear_free, BN_cmp, BN_gcd, BN_le2bn,
     BN_mod_exp_mont_consttime, BN_mod_mul_montgomery, BN_new, BN_to_montgomery,
 };
+use subtle::{Choice, ConstantTimeEq};
 
 use super::natural::{self, Natural};
 use crate::key_error::KeyError;
@@ -68,10 +69,11 @@ impl Bignum {
     }
 }
 
-impl PartialEq for Bignum {
-    fn eq(&self, other: &Self) -> bool {
+impl ConstantTimeEq for Bignum {
+    fn ct_eq(&self, other: &Self) -> Choice {
         // SAFETY: both numbers are valid.
-        unsafe { BN_cmp(self.as_ptr(), other.as_ptr()) == 0 }
+        let order = unsafe { BN_cmp(self.as_ptr(), other.as_ptr()) };
+        order.ct_eq(&0)
     }
 }
 

@@ -5,6 +5,7 @@ use super::natural::{
     Natural, divided_exactly, even_below, from_word, less_than, minus, plus, power_of_two,
     shifted_right, times,
 };
+use super::secrecy::public;
 use super::standard::{EXPONENT, LEAST_HIGHEST_WORD};
 use crate::key_error::KeyError;
 
@@ -24,8 +25,13 @@ impl Parts {
     /// None where the primes do not fit together, which chance makes as good as impossible: others are to be found.
     pub fn of(primes: [Natural; 2]) -> Result<Option<Self>, KeyError> {
         let [a, b] = primes;
-        let (p, q) = if less_than(&a, &b) { (b, a) } else { (a, b) };
-        if !are_large(&p, &q) || !are_far_apart(&p, &q) || !fit_exponent(&p, &q) {
+        let (p, q) = if public(less_than(&a, &b)) {
+            (b, a)
+        } else {
+            (a, b)
+        };
+        let fit = are_large(&p, &q) & are_far_apart(&p, &q) & fit_exponent(&p, &q);
+        if !public(fit) {
             return Ok(None);
         }
         let (p_minus_1, q_minus_1) = (even_below(&p), even_below(&q));
@@ -33,7 +39,7 @@ impl Parts {
             return Ok(None);
         };
         let d = inverse_of_exponent(&totient);
-        if !is_large_exponent(&d) {
+        if !public(is_large_exponent(&d)) {
             return Ok(None);
         }
         // q^(p - 2) = 1 / q modulo p, which is prime.
@@ -69,7 +75,7 @@ fn are_large(p: &[u64], q: &[u64]) -> bool {
 fn are_far_apart(p: &[u64], q: &[u64]) -> bool {
     let (difference, below) = minus(p, q);
     let least = power_of_two(64 * p.len() - 100, p.len());
-    below == 0 && less_than(&least, &difference)
+    (below == 0) & less_than(&least, &difference)
 }
 
 /// Appendix A.1.1, criterion 2, and A.1.3, steps 4.5 and 5.6: p - 1 and q - 1 have no factor in common with e, a prime.
@@ -87,10 +93,11 @@ fn is_large_exponent(d: &[u64]) -> bool {
 fn least_common_multiple(a: &[u64], b: &[u64]) -> Result<Option<Natural>, KeyError> {
     let divisor = greatest_common_divisor(a, b)?;
     let (low, high) = (divisor[0], &divisor[1..]);
-    if low == 0 || high.iter().any(|&word| word != 0) {
+    let is_short = high.iter().fold(0, |all, word| all | word) == 0;
+    if !public((low != 0) & is_short) {
         return Ok(None);
     }
-    let twos = low.trailing_zeros();
+    let twos = public(low.trailing_zeros());
     let product = shifted_right(&times(a, b), twos);
     Ok(Some(divided_exactly(&product, low >> twos)))
 }

@@ -12,8 +12,6 @@ pub const MAX_WIDTH: usize = 8;
 /// Answers come as bits: bit i for the i-th test, of at most MAX_WIDTH. All numbers of one call have the same number of
 /// words, 16, 24 or 32, and every candidate has its highest and its lowest bit set.
 pub trait Engine: Sync {
-    fn name(&self) -> &'static str;
-
     /// Tests that one call makes in the time of one.
     fn width(&self) -> usize;
 

@@ -5,18 +5,23 @@ use super::engine::Engine;
 use super::ifma::Ifma;
 use super::portable::Portable;
 
-pub fn fastest() -> &'static dyn Engine {
-    available()[0]
+pub fn portable() -> &'static dyn Engine {
+    &Portable
+}
+
+/// Absent where the CPU has no AVX-512 IFMA.
+pub fn simd() -> Option<&'static dyn Engine> {
+    #[cfg(target_arch = "x86_64")]
+    let engine = Ifma::detected().map(|engine| engine as &dyn Engine);
+    #[cfg(not(target_arch = "x86_64"))]
+    let engine = None;
+    engine
 }
 
 /// All that this CPU can run, the fastest first.
+#[cfg(test)]
 pub fn available() -> Vec<&'static dyn Engine> {
-    let mut engines: Vec<&'static dyn Engine> = vec![&Portable];
-    #[cfg(target_arch = "x86_64")]
-    if let Some(ifma) = Ifma::detected() {
-        engines.insert(0, ifma);
-    }
-    engines
+    simd().into_iter().chain([portable()]).collect()
 }
 
 #[cfg(test)]
@@ -66,7 +71,7 @@ mod tests {
                 engine.strong(&tests),
                 Ok(wanted),
                 "{}: {:x}",
-                engine.name(),
+                engine.width(),
                 big(w)
             );
         }
@@ -82,7 +87,7 @@ mod tests {
             bases.push(minus(&w, &natural(&BigUint::from(2_u32), w.len())).0);
             assert_eq!(strong_verdicts(&w, &bases), 8);
             for engine in available() {
-                assert_eq!(engine.fermat(&[&w]), Ok(1), "{}", engine.name());
+                assert_eq!(engine.fermat(&[&w]), Ok(1), "{}", engine.width());
             }
         }
     }
@@ -133,7 +138,7 @@ mod tests {
                 });
                 let candidates: Vec<&[u64]> = candidates.iter().map(|w| w.as_slice()).collect();
                 for engine in available() {
-                    assert_eq!(engine.fermat(&candidates), Ok(wanted), "{}", engine.name());
+                    assert_eq!(engine.fermat(&candidates), Ok(wanted), "{}", engine.width());
                     assert_eq!(engine.fermat(&candidates[..2]), Ok(wanted & 3));
                 }
             }

@@ -32,10 +32,6 @@ fn used_lanes(count: usize) -> u8 {
 }
 
 impl Engine for Ifma {
-    fn name(&self) -> &'static str {
-        "ifma"
-    }
-
     fn width(&self) -> usize {
         MAX_WIDTH
     }

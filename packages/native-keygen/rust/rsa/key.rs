@@ -1,12 +1,14 @@
 //! A private key as aws-lc holds it.
 
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{self, NonNull, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use aws_lc_sys::{
-    CBB, CBB_finish, CBB_init_fixed, NID_sha256, RSA, RSA_free, RSA_marshal_private_key,
-    RSA_marshal_public_key, RSA_new_private_key, RSA_sign,
+    BN_GENCB, BN_GENCB_set, CBB, CBB_finish, CBB_init_fixed, NID_sha256, RSA, RSA_free,
+    RSA_generate_key_fips, RSA_marshal_private_key, RSA_marshal_public_key, RSA_new,
+    RSA_new_private_key, RSA_sign, bn_gencb_st__bindgen_ty_1,
 };
 use zeroize::Zeroizing;
 
@@ -51,6 +53,32 @@ impl RsaKey {
             rsa,
             modulus_bytes: 8 * parts.n.len(),
         })
+    }
+
+    /// aws-lc makes it all, and checks it (RSA_check_fips: the key's parts, and a signature that is verified).
+    pub(super) fn of_library(bits: usize, cancelled: &AtomicBool) -> Result<Self, KeyError> {
+        // SAFETY: takes nothing; null is an error.
+        let rsa = NonNull::new(unsafe { RSA_new() }).ok_or(KeyError::Library("allocate a key"))?;
+        let key = Self {
+            rsa,
+            modulus_bytes: bits / 8,
+        };
+        let mut observer = BN_GENCB {
+            type_: 0,
+            arg: null_mut(),
+            callback: bn_gencb_st__bindgen_ty_1 { new_style: None },
+        };
+        let flag = ptr::from_ref(cancelled).cast_mut().cast();
+        // SAFETY: the key is valid and this thread's alone; the observer and the flag, which is only read, outlive the call.
+        let status = unsafe {
+            BN_GENCB_set(&raw mut observer, Some(goes_on), flag);
+            RSA_generate_key_fips(rsa.as_ptr(), bits as i32, &raw mut observer)
+        };
+        match status {
+            1 => Ok(key),
+            _ if cancelled.load(Ordering::Relaxed) => Err(KeyError::Cancelled),
+            _ => Err(KeyError::Library("generate the key")),
+        }
     }
 
     /// RSASSA-PKCS1-v1_5 with SHA-256, verified with the public key before it leaves.
@@ -113,6 +141,13 @@ impl RsaKey {
         der.truncate(length);
         Ok(der)
     }
+}
+
+/// Called by aws-lc between candidates: 0 ends the generation.
+extern "C" fn goes_on(_event: i32, _number: i32, observer: *mut BN_GENCB) -> i32 {
+    // SAFETY: `of_library` made the observer, and its argument is a flag that outlives the generation.
+    let cancelled = unsafe { &*(*observer).arg.cast::<AtomicBool>() };
+    i32::from(!cancelled.load(Ordering::Relaxed))
 }
 
 impl Drop for RsaKey {

@@ -1,8 +1,9 @@
-//! RSA keys: two primes found by our own search, everything after them checked by aws-lc.
+//! RSA keys, made by aws-lc or of two primes that our own search finds; either way aws-lc checks the finished key.
+
 mod bignum;
 mod conditions;
 mod engine;
-pub mod engines;
+mod engines;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
 mod key;
@@ -12,25 +13,30 @@ mod known_numbers;
 mod lanes_ifma;
 #[cfg(target_arch = "x86_64")]
 mod limbs_ifma;
+mod method;
 mod miller_rabin;
 mod natural;
 mod portable;
 mod prime_search;
 mod random;
+mod secrecy;
 mod sieve;
+mod stack;
 mod standard;
 #[cfg(test)]
 mod statistics;
 
 use std::sync::atomic::AtomicBool;
 
-pub use engine::Engine;
 pub use key::RsaKey;
+pub use method::Method;
 
 use crate::key_error::KeyError;
 use conditions::Parts;
+use engine::Engine;
 use prime_search::prime_pair;
 use random::System;
+use stack::with_wiped_stack;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RsaSize {
@@ -40,6 +46,11 @@ pub enum RsaSize {
 }
 
 impl RsaSize {
+    /// Bits of the modulus.
+    fn bits(self) -> usize {
+        2 * 64 * self.prime_words()
+    }
+
     /// 64-bit words of a prime, which has half the bits of the modulus.
     fn prime_words(self) -> usize {
         match self {
@@ -51,12 +62,15 @@ impl RsaSize {
 }
 
 /// A key that aws-lc has checked. `cancelled` is looked at between candidates.
-pub fn generate(
-    size: RsaSize,
-    engine: &dyn Engine,
-    cancelled: &AtomicBool,
-) -> Result<RsaKey, KeyError> {
-    RsaKey::from_parts(&random_parts(size, engine, cancelled)?)
+pub fn generate(size: RsaSize, method: Method, cancelled: &AtomicBool) -> Result<RsaKey, KeyError> {
+    with_wiped_stack(|| match (method, method.engine()) {
+        (Method::Library, _) => RsaKey::of_library(size.bits(), cancelled),
+        (_, Some(engine)) => RsaKey::from_parts(&random_parts(size, engine, cancelled)?),
+        (_, None) => Err(KeyError::Input(format!(
+            "this CPU cannot make RSA keys by {:?}",
+            method.name()
+        ))),
+    })
 }
 
 fn random_parts(
@@ -69,5 +83,22 @@ fn random_parts(
         if let Some(parts) = Parts::of(primes)? {
             return Ok(parts);
         }
+    }
+}
+
+/// What `constant-time/run` runs under valgrind.
+#[cfg(feature = "memcheck")]
+pub mod memcheck {
+    use super::*;
+
+    /// The search for two primes and the parts of their key, with every random number marked as secret.
+    pub fn search(size: RsaSize) -> Result<(), KeyError> {
+        let never = AtomicBool::new(false);
+        random_parts(size, engines::portable(), &never).map(|_| ())
+    }
+
+    /// Branches on a secret, so that a memcheck that reports nothing is found out.
+    pub fn leak() -> Result<bool, KeyError> {
+        Ok(random::Random::natural(&mut System, 1)?[0] > 1 << 63)
     }
 }

@@ -1,7 +1,10 @@
 //! Secret natural numbers: 64-bit words, least significant first. Time and addresses depend on the number of words,
 //! never on their values.
 
+use subtle::{Choice, ConditionallySelectable};
 use zeroize::Zeroizing;
+
+use super::secrecy::public;
 
 /// Wiped when it is dropped; its length is fixed from the start, so that no copy stays behind where a vector grew.
 pub type Natural = Zeroizing<Vec<u64>>;
@@ -38,13 +41,12 @@ pub fn to_bytes(natural: &[u64]) -> Zeroizing<Vec<u8>> {
     bytes
 }
 
-/// `a` where `choice` is 1, `b` where it is 0, without a branch. Both have the same number of words.
-pub fn selected(choice: u64, a: &[u64], b: &[u64]) -> Natural {
-    let mask = choice.wrapping_neg();
+/// `a` where `choice` is true, `b` where it is false. Both have the same number of words.
+pub fn selected(choice: Choice, a: &[u64], b: &[u64]) -> Natural {
+    let words = b.iter().zip(a);
     Zeroizing::new(
-        a.iter()
-            .zip(b)
-            .map(|(&a, &b)| (a & mask) | (b & !mask))
+        words
+            .map(|(b, a)| u64::conditional_select(b, a, choice))
             .collect(),
     )
 }
@@ -58,7 +60,7 @@ pub fn plus(a: &[u64], small: u64) -> Natural {
         *sum = word;
         carry = overflow.into();
     }
-    assert!(carry == 0, "a sum that fits");
+    assert!(public(carry) == 0, "a sum that fits");
     sum
 }
 

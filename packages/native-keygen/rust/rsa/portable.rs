@@ -1,18 +1,17 @@
 //! Candidates tested one at a time by aws-lc's exponentiation (BN_mod_exp_mont_consttime), on any CPU.
 
+use subtle::{Choice, ConstantTimeEq};
+
 use super::bignum::{Bignum, Modulus};
 use super::engine::{Engine, LOW_BITS, StrongTest};
 use super::natural::{even_below, from_word, minus, selected, shifted_right};
+use super::secrecy::public;
 use super::sieve::{Bitmap, Sieve};
 use crate::key_error::KeyError;
 
 pub struct Portable;
 
 impl Engine for Portable {
-    fn name(&self) -> &'static str {
-        "portable"
-    }
-
     fn width(&self) -> usize {
         1
     }
@@ -45,7 +44,7 @@ fn passes_fermat(w: &[u64]) -> Result<bool, KeyError> {
         &Bignum::from_natural(&base)?,
         &Bignum::from_natural(&even_below(w))?,
     )?;
-    Ok(power == Bignum::from_natural(&[1])?)
+    Ok(public(power.ct_eq(&Bignum::from_natural(&[1])?).into()))
 }
 
 /// The high bits of the exponent at once, then the low ones one by one, whatever they are: how many factors 2 there are
@@ -62,15 +61,15 @@ fn passes_strong(w: &[u64], base: &[u64]) -> Result<bool, KeyError> {
         .montgomery_form(&number(base)?)?
         .to_natural(w.len())?;
     let one_words = one.to_natural(w.len())?;
-    let mut passed = false;
+    let mut passed = Choice::from(0);
     for bit in (1..LOW_BITS).rev() {
-        let is_set = w[0] >> bit & 1;
+        let is_set = Choice::from((w[0] >> bit) as u8 & 1);
         let factor = number(&selected(is_set, &base, &one_words))?;
         let square = modulus.product(&power, &power)?;
         power = modulus.product(&square, &factor)?;
         // Now the power is base^((w - 1) / 2^bit), where 2^bit divides w - 1; if the bit is set, no higher power of 2 does.
-        let divides = w[0] & ((1 << bit) - 2) == 0;
-        passed |= divides & ((power == minus_one) | ((is_set == 1) & (power == one)));
+        let divides = (w[0] & ((1 << bit) - 2)).ct_eq(&0);
+        passed |= divides & (power.ct_eq(&minus_one) | (is_set & power.ct_eq(&one)));
     }
-    Ok(passed)
+    Ok(public(passed.into()))
 }

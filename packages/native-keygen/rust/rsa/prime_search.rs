@@ -7,10 +7,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use zeroize::Zeroizing;
+
 use super::engine::Engine;
 use super::miller_rabin::are_primes;
 use super::natural::{Natural, plus};
 use super::random::Random;
+use super::secrecy::public;
 use super::sieve::{Bitmap, Sieve, WINDOW};
 use super::standard::LEAST_HIGHEST_WORD;
 use crate::key_error::KeyError;
@@ -63,7 +66,7 @@ fn screen(
             batch.push(window.take(share).collect::<Vec<_>>());
         }
         let candidates: Vec<&[u64]> = batch.iter().flatten().map(|c| c.as_slice()).collect();
-        let mut passed = engine.fermat(&candidates)?;
+        let mut passed = public(engine.fermat(&candidates)?);
         for ((found, _), candidates) in windows.iter_mut().zip(batch) {
             for candidate in candidates {
                 if passed & 1 == 1 && found.is_none() {
@@ -78,7 +81,7 @@ fn screen(
 /// The survivors of one window, in order.
 struct Window {
     start: Natural,
-    survivors: Bitmap,
+    survivors: Zeroizing<Bitmap>,
 }
 
 impl Window {
@@ -88,7 +91,8 @@ impl Window {
         random: &mut dyn Random,
     ) -> Result<Self, KeyError> {
         let start = random_start(words, random)?;
-        let survivors = engine.survivors(Sieve::for_words(words), &start);
+        let survivors = public(engine.survivors(Sieve::for_words(words), &start));
+        let survivors = Zeroizing::new(survivors);
         Ok(Self { start, survivors })
     }
 
@@ -119,9 +123,12 @@ fn random_start(words: usize, random: &mut dyn Random) -> Result<Natural, KeyErr
         let mut start = random.natural(words)?;
         start[0] |= 1;
         start[words - 1] |= 1 << 63;
-        let is_last = start[0] > u64::MAX - 2 * WINDOW as u64
-            && start[1..].iter().all(|&word| word == u64::MAX);
-        if start[words - 1] >= LEAST_HIGHEST_WORD && !is_last {
+        let is_last = start[1..]
+            .iter()
+            .fold(start[0] > u64::MAX - 2 * WINDOW as u64, |is_last, &word| {
+                is_last & (word == u64::MAX)
+            });
+        if public((start[words - 1] >= LEAST_HIGHEST_WORD) & !is_last) {
             return Ok(start);
         }
     }
@@ -133,7 +140,7 @@ mod tests {
 
     use super::*;
     use crate::rsa::engine::StrongTest;
-    use crate::rsa::engines::{available, fastest};
+    use crate::rsa::engines::{available, portable};
     use crate::rsa::natural::tests::big;
     use crate::rsa::random::tests::Seeded;
 
@@ -160,9 +167,6 @@ mod tests {
         /// Takes all of the first two windows for composite.
         struct Refusing(&'static dyn Engine, AtomicUsize);
         impl Engine for Refusing {
-            fn name(&self) -> &'static str {
-                "refusing"
-            }
             fn width(&self) -> usize {
                 self.0.width()
             }
@@ -182,14 +186,14 @@ mod tests {
                 self.0.strong(tests)
             }
         }
-        let refusing = Refusing(fastest(), AtomicUsize::new(0));
+        let refusing = Refusing(portable(), AtomicUsize::new(0));
         let mut random = Seeded::new(8);
         let second = prime_pair(&refusing, 16, &mut random, &NEVER).expect("two primes");
         let mut random = Seeded::new(8);
         for _ in 0..2 {
             random_start(16, &mut random).expect("a start");
         }
-        let wanted = prime_pair(fastest(), 16, &mut random, &NEVER).expect("two primes");
+        let wanted = prime_pair(portable(), 16, &mut random, &NEVER).expect("two primes");
         assert_eq!(second, wanted);
     }
 
@@ -201,9 +205,6 @@ mod tests {
     }
 
     impl Engine for Cancelling<'_> {
-        fn name(&self) -> &'static str {
-            "cancelling"
-        }
         fn width(&self) -> usize {
             self.engine.width()
         }

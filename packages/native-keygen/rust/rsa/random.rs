@@ -4,6 +4,7 @@ use aws_lc_rs::rand;
 use zeroize::Zeroizing;
 
 use super::natural::{self, Natural};
+use super::secrecy::hide;
 use crate::key_error::KeyError;
 
 pub trait Random {
@@ -22,7 +23,9 @@ pub struct System;
 
 impl Random for System {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), KeyError> {
-        rand::fill(bytes).map_err(|_| KeyError::Library("give random numbers"))
+        rand::fill(bytes).map_err(|_| KeyError::Library("give random numbers"))?;
+        hide(bytes);
+        Ok(())
     }
 }
 

@@ -92,10 +92,14 @@ fn many_keys_repeat_no_prime_and_prefer_no_bits() {
         let high = chi_square(16, primes.iter().map(sixteenth));
         let low = chi_square(8, primes.iter().map(|prime| (prime[0] >> 1 & 7) as usize));
         println!(
-            "{}, {keys} keys: chi-square {high:.1} (15), {low:.1} (7)",
-            engine.name()
+            "width {}, {keys} keys: chi-square {high:.1} (15), {low:.1} (7)",
+            engine.width()
         );
-        assert!(high < 57.0, "{}: highest bits, {high}", engine.name());
-        assert!(low < 43.0, "{}: lowest bits, {low}", engine.name());
+        assert!(
+            high < 57.0,
+            "width {}: highest bits, {high}",
+            engine.width()
+        );
+        assert!(low < 43.0, "width {}: lowest bits, {low}", engine.width());
     }
 }

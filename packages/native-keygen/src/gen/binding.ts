@@ -3,8 +3,11 @@
 
 /** Keys made ahead. They are wiped soon after it is stopped or garbage, and before the environment ends. */
 export declare class KeyPool {
-  /** `cpu` is the share of one core that making keys ahead may use: above 0, at most 1. */
-  constructor(queue: KeyQueue, cpu: number)
+  /**
+   * `cpu` is the share of one core that making keys ahead may use: above 0, at most 1. `rsa_method` is the index in
+   * `RSA_KEYS` of how RSA keys are made.
+   */
+  constructor(queue: KeyQueue, cpu: number, rsaMethod: number)
   /** Keeps `count` keys ready of the type that has this place in core's `KEY_TYPES`; 0 wipes those that are there. */
   prepare(keyType: number, count: number): void
   /** `null` for a type that was neither prepared nor asked for. */
@@ -23,9 +26,9 @@ export declare class KeyQueue {
    */
   close(): void
   /**
-   * Keys for identities that are separated by line feeds. For each there is a code: twice the type's place in core's
-   * `KEY_TYPES`, plus one for the traditional form. `job` is a number that no unfinished job has. Throws with the code
-   * `InvalidArg` or `GenericFailure`.
+   * Makes keys for identities that are separated by line feeds. Each has a code: 1 for the traditional form, plus 2 times
+   * the type's index in core's `KEY_TYPES`, plus 16 times the method's index in `RSA_KEYS`. `job` is a number that no
+   * unfinished job has. Throws with the code `InvalidArg` or `GenericFailure`.
    */
   submit(job: number, codes: Uint8Array, identities: string, pool?: KeyPool | undefined | null): void
   /**
@@ -48,6 +51,9 @@ export declare class TrustAnchor {
   /** Throws with the code `InvalidArg` if `der` is no certificate. */
   constructor(der: Uint8Array)
 }
+
+/** Raised when an export is added, changed or removed. */
+export declare const ABI: number
 
 export interface AcceptedConnections {
   /** The caller owns them. */
@@ -160,6 +166,9 @@ export declare function publicKeyOf(privateKeyPem: Uint8Array): Uint8Array | nul
 
 /** The facts about a chain, or the index of the first element that is no certificate. */
 export declare function readChain(question: ChainQuestion): ChainFacts | number
+
+/** The ways to make RSA keys that this CPU can run. */
+export declare function rsaMethods(): Array<string>
 
 /** Writes the sealed form of `key` to `sealed`, which is `overhead` longer. */
 export declare function sealKey(key: Uint8Array, sealed: Uint8Array): void

@@ -1,0 +1,41 @@
+//! The three ways to make an RSA key: `docs/rsa-keys.md` compares them.
+
+use super::engine::Engine;
+use super::engines;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// aws-lc's own generator, from the random numbers to the finished key.
+    Library,
+    /// Our search for primes, with aws-lc's exponentiation.
+    Search,
+    /// The same search with eight exponentiations at once, for CPUs with AVX-512 IFMA.
+    Simd,
+}
+
+impl Method {
+    /// In the order of `RSA_KEYS` in `src/rsa-keys.ts`.
+    pub const ALL: [Self; 3] = [Self::Library, Self::Search, Self::Simd];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Library => "library",
+            Self::Search => "search",
+            Self::Simd => "simd",
+        }
+    }
+
+    /// Whether this CPU can run it.
+    pub fn is_available(self) -> bool {
+        self == Self::Library || self.engine().is_some()
+    }
+
+    /// What tests the candidates of a search, if there is one and this CPU can run it.
+    pub(super) fn engine(self) -> Option<&'static dyn Engine> {
+        match self {
+            Self::Library => None,
+            Self::Search => Some(engines::portable()),
+            Self::Simd => engines::simd(),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Nothing of a secret stays on the stack: what functions leave behind in registers that were spilled, in arrays, and in
+//! copies that only the compiler knows of.
+
+use zeroize::Zeroize;
+
+/// More than the search for primes uses: the table of powers of 2,048-bit numbers takes 40 KB, and there are copies of parts.
+const DEPTH: usize = 256 * 1024;
+
+/// Calls `work` and overwrites the stack that it used.
+pub fn with_wiped_stack<T>(work: impl FnOnce() -> T) -> T {
+    let result = called(work);
+    wipe();
+    result
+}
+
+/// A frame of its own, below that of the caller.
+#[inline(never)]
+fn called<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+#[inline(never)]
+fn wipe() {
+    let mut stack = [0_u64; DEPTH / 8];
+    stack.zeroize();
+    std::hint::black_box(&stack);
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+    use crate::rsa::engines::available;
+    use crate::rsa::natural::Natural;
+    use crate::rsa::prime_search::prime_pair;
+    use crate::rsa::random::tests::Seeded;
+
+    /// The words below the frame of the caller, as far as `wipe` reaches.
+    #[inline(never)]
+    fn stack_below(frame: *const u64) -> Vec<u64> {
+        let mut words = vec![0_u64; DEPTH / 8];
+        let local = libc::iovec {
+            iov_base: words.as_mut_ptr().cast(),
+            iov_len: DEPTH,
+        };
+        let remote = libc::iovec {
+            iov_base: frame.wrapping_byte_sub(DEPTH).cast_mut().cast(),
+            iov_len: DEPTH,
+        };
+        // SAFETY: the kernel reads this process's memory, which the stack of this thread is, and fills `words`.
+        let read = unsafe {
+            libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+        };
+        assert_eq!(read, DEPTH as isize);
+        words
+    }
+
+    /// Words of 64 bits, and limbs of 52.
+    fn traces(prime: &Natural) -> HashSet<u64> {
+        let at = |bit: usize| {
+            let word = |index: usize| u128::from(prime.get(index).copied().unwrap_or(0));
+            ((word(bit / 64) | word(bit / 64 + 1) << 64) >> (bit % 64)) as u64
+        };
+        let limbs = (0..64 * prime.len() / 52).map(|limb| at(52 * limb) & ((1 << 52) - 1));
+        prime.iter().copied().chain(limbs).collect()
+    }
+
+    /// How many words of the two primes are found on the stack after the search for them.
+    fn left_by(search: impl FnOnce() -> [Natural; 2]) -> usize {
+        let frame = 0_u64;
+        let primes = search();
+        let stack = stack_below(&raw const frame);
+        let traces: HashSet<u64> = primes.iter().flat_map(traces).collect();
+        stack.iter().filter(|word| traces.contains(word)).count()
+    }
+
+    #[test]
+    fn no_word_of_a_prime_stays_on_the_stack() {
+        let thread = thread::Builder::new().stack_size(4 << 20).spawn(|| {
+            for engine in available() {
+                let never = AtomicBool::new(false);
+                let search =
+                    || prime_pair(engine, 16, &mut Seeded::new(13), &never).expect("primes");
+                let (left, wiped) = (left_by(search), left_by(|| with_wiped_stack(search)));
+                println!(
+                    "width {}: {left} words, {wiped} after wiping",
+                    engine.width()
+                );
+                assert!(left > 0, "nothing to wipe: this test says nothing");
+                assert_eq!(wiped, 0);
+            }
+        });
+        thread.expect("a thread").join().expect("no panic");
+    }
+}

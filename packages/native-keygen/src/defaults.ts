@@ -1,0 +1,15 @@
+/** The values and defaults of the options: a subpath of its own, so that a program can show them without loading the addon. */
+
+/** In the order of `Method::ALL` in `rust/rsa/method.rs`. */
+export const RSA_KEYS = ['library', 'search', 'simd'] as const
+
+/**
+ * `library`: aws-lc's own generator. `search`: our search for primes with aws-lc's exponentiation. `simd`: the same search
+ * with eight exponentiations at once, on CPUs with AVX-512 IFMA. `docs/rsa-keys.md` compares them.
+ */
+export type RsaKeys = (typeof RSA_KEYS)[number]
+
+export const DEFAULT_RSA_KEYS: RsaKeys = 'simd'
+
+/** Share of one core that making keys ahead may use. */
+export const DEFAULT_POOL_CPU = 0.25

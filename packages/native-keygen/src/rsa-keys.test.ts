@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { lookup } from './addon.ts'
+import { createKeyGenerator } from './create-key-generator.ts'
+import { RSA_KEYS } from './defaults.ts'
+import { chooseRsaKeys } from './rsa-keys.ts'
+import { assertCsr, assertPrivateKey } from './suite-assertions.ts'
+
+const { addon } = lookup
+const skip = addon ? false : lookup.reason
+const IDENTITY = 'spiffe://cluster.local/ns/default/sa/web'
+
+for (const rsaKeys of RSA_KEYS) {
+  const isMissing = addon?.rsaMethods().includes(rsaKeys) === false
+  test(`makes RSA keys by ${rsaKeys}, one alone, in a batch and ahead`, {
+    skip: isMissing ? `this CPU cannot run ${rsaKeys}` : skip,
+  }, async () => {
+    using generator = createKeyGenerator({ rsaKeys, pool: { cpu: 1 } }).generator
+    const request = { type: 'rsa-2048', identity: IDENTITY } as const
+    const keys = [await generator.generate(request), ...(await generator.generateBatch([request, request]))]
+    for (const key of keys) {
+      assertPrivateKey(key, { type: 'rsa-2048', format: 'pkcs8' })
+      await assertCsr(key, request)
+    }
+    generator.prepare?.('rsa-2048', 1)
+    while (generator.pool?.()[0]?.depth !== 1) await new Promise(setImmediate)
+    assertPrivateKey(await generator.generate(request), { type: 'rsa-2048', format: 'pkcs8' })
+    assert.equal(generator.pool?.()[0]?.hits, 1)
+  })
+}
+
+test('a CPU without AVX-512 IFMA makes RSA keys by search where simd is asked for, and the reason says so', () => {
+  const withoutIfma = { rsaMethods: () => ['library', 'search'] }
+  const { method, reason } = chooseRsaKeys('simd', withoutIfma)
+  assert.equal(method, 'search')
+  assert.match(reason ?? '', /this CPU cannot run rsaKeys "simd", which needs AVX-512 IFMA/)
+  for (const wanted of ['library', 'search'] as const)
+    assert.deepEqual(chooseRsaKeys(wanted, withoutIfma), { method: wanted })
+  assert.deepEqual(chooseRsaKeys('simd', { rsaMethods: () => [...RSA_KEYS] }), { method: 'simd' })
+})
+
+test('the addon names its ways to make RSA keys as this package does', { skip }, () => {
+  const methods = addon?.rsaMethods() ?? []
+  assert.deepEqual(methods, RSA_KEYS.slice(0, methods.length))
+  assert.ok(methods.includes('search'))
+})
+
+test('another way to make RSA keys is a TypeError that names it', { skip }, () => {
+  // @ts-expect-error: wrong on purpose
+  assert.throws(() => createKeyGenerator({ rsaKeys: 'openssl' }), {
+    name: 'TypeError',
+    message: /rsaKeys is "openssl"/,
+  })
+})
