@@ -30,9 +30,9 @@ export async function measureSds(sizes: readonly number[], pushes: number): Prom
     keyGenerator: createKeyGenerator().generator,
     clock,
     trustDomain: 'cluster.local',
-    observe: (_name, { event }) => {
-      if (event.kind === 'issued') issuedAt = process.hrtime.bigint()
-    },
+  })
+  manager.events.subscribe(({ event }) => {
+    if (event.kind === 'issued') issuedAt = process.hrtime.bigint()
   })
   manager.add(identity)
   await manager.get({ kind: 'identity', identity }, { signal: new AbortController().signal })

@@ -1,5 +1,5 @@
 /** N nodes × M identities: a real SecretManager for each node, on the virtual clock and against the modelled CA. */
-import { type LedgerEntry, type SecretItem, SecretManager, type SpiffeId } from '@livery/core'
+import { type SecretItem, SecretManager, type SecretReport, type SpiffeId } from '@livery/core'
 import type { ModelCA } from './model-ca.ts'
 import { placeholderKeyGenerator, placeholderVerifier } from './placeholder-crypto.ts'
 import { seededRandom } from './seeded-random.ts'
@@ -69,8 +69,8 @@ export class Fleet implements AsyncDisposable {
       trustDomain: TRUST_DOMAIN,
       random: seededRandom(seed + 1 + node),
       ttlSeconds,
-      observe: (name, entry) => this.#observe(node, numbers.get(name), entry),
     })
+    manager.events.subscribe(report => this.#observe(node, numbers.get(report.name), report))
     this.#managers.push(manager)
     for (let index = 0; index < identities; index++) {
       const identity = this.#identityOf(node, index)
@@ -96,7 +96,7 @@ export class Fleet implements AsyncDisposable {
     this.onServed(identity, item)
   }
 
-  #observe(node: number, identity: number | undefined, { event }: LedgerEntry): void {
+  #observe(node: number, identity: number | undefined, { event }: SecretReport): void {
     if (event.kind === 'roots-changed') this.onRoots(node)
     if (identity === undefined) return
     if (event.kind === 'ca-error' && this.#isFailing[identity] === 0) {

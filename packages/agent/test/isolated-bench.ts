@@ -12,8 +12,8 @@ import {
   type CACapabilities,
   type CAClient,
   type CAContext,
-  type LedgerEvent,
   type PluginLog,
+  type SecretEvent,
   SecretManager,
   type SpiffeId,
   SystemClock,
@@ -32,7 +32,7 @@ export class Bench {
   readonly folder: string
   readonly clock: FakeClock
   readonly context: RecordingContext
-  readonly events: { readonly name: string; readonly event: LedgerEvent }[] = []
+  readonly events: { readonly name: string; readonly event: SecretEvent }[] = []
   readonly #process: PluginModuleOptions['process']
   #wake = Promise.withResolvers<void>()
 
@@ -81,10 +81,10 @@ export class Bench {
       keyGenerator: new TestKeyGenerator(),
       trustDomain: 'cluster.local',
       random: () => 0.5,
-      observe: (name, { event }) => {
-        this.events.push({ name, event })
-        this.#stir()
-      },
+    })
+    manager.events.subscribe(({ name, event }) => {
+      this.events.push({ name, event })
+      this.#stir()
     })
     t.after(() => manager[Symbol.asyncDispose]())
     return manager
@@ -100,14 +100,14 @@ export class Bench {
   }
 
   /** The newest event of the kind, once there have been so many. */
-  async event<K extends LedgerEvent['kind']>(
+  async event<K extends SecretEvent['kind']>(
     name: SpiffeId,
     kind: K,
     count = 1,
-  ): Promise<Extract<LedgerEvent, { kind: K }>> {
+  ): Promise<Extract<SecretEvent, { kind: K }>> {
     for (;;) {
       const found = this.events.filter(each => each.name === name && each.event.kind === kind)
-      if (found.length >= count) return found[count - 1]?.event as Extract<LedgerEvent, { kind: K }>
+      if (found.length >= count) return found[count - 1]?.event as Extract<SecretEvent, { kind: K }>
       await this.#wake.promise
     }
   }

@@ -19,7 +19,6 @@ const SOURCE: SecretSource = {
   knows: () => false,
   identities: () => [],
   watch: () => ({ current: undefined, request() {}, [Symbol.dispose]() {} }),
-  record() {},
 }
 
 test('connections that wait together take a few turns of the event loop, and each is served', {

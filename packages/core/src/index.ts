@@ -31,6 +31,7 @@ export type {
   CredentialSource,
 } from './contract/credentials.ts'
 export { CREDENTIAL_PLUGIN_API_VERSION, defineCredentialPlugin } from './contract/credentials.ts'
+export { Events } from './contract/events.ts'
 export type {
   GeneratedKey,
   KeyGenerator,
@@ -44,7 +45,7 @@ export { type KeyVault, plainKeyVault, SealedKey } from './contract/key-vault.ts
 export type { PeerCredentials, ReadPeerCredentials } from './contract/peer-credentials.ts'
 export type { ConfigOf, PluginOption, PluginOptions } from './contract/plugin-options.ts'
 export { OptionError } from './contract/plugin-options.ts'
-export type { LedgerEntry, LedgerEvent } from './contract/secret-event.ts'
+export type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 export type {
   BootstrapCertificate,
   PendingRequest,

@@ -1,9 +1,10 @@
 /** What a SecretManager is made of, and the default of everything that can be left out. */
 
 import type { CAClient } from './contract/ca-client.ts'
+import type { Events } from './contract/events.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from './contract/key-generator.ts'
 import { type KeyVault, plainKeyVault } from './contract/key-vault.ts'
-import type { LedgerEntry } from './contract/secret-event.ts'
+import type { SecretReport } from './contract/secret-event.ts'
 import type { Store } from './contract/store.ts'
 import type { IdleAction } from './identity/retention.ts'
 import { gatherIntoBatches } from './issuance/batching-client.ts'
@@ -68,8 +69,8 @@ export interface SecretManagerOptions {
    * for it.
    */
   readonly maxIdentities?: number
-  /** Called with every ledger entry as it is made, for logs and metrics. */
-  readonly observe?: (name: string, entry: LedgerEntry) => void
+  /** Subscribe before the manager is made to hear of everything: it reports what a store had. Default: new ones. */
+  readonly events?: Events<SecretReport>
 }
 
 /** The options with every default filled in. */

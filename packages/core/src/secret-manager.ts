@@ -1,9 +1,9 @@
 /** The one owner of secrets: who has which certificate, when it is renewed, which roots are trusted. */
 
-import type { LedgerEntry, LedgerEvent } from './contract/secret-event.ts'
+import { Events } from './contract/events.ts'
+import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 import type { PendingRequests, Store } from './contract/store.ts'
 import type { TrustAnchor } from './contract/trust-anchor.ts'
-import { Ledger } from './identity/ledger.ts'
 import { type IdentityEntry, ManagedIdentity } from './identity/managed-identity.ts'
 import { type End, Retention } from './identity/retention.ts'
 import type { SecretItem, TrustBundleSecret } from './identity/secret-item.ts'
@@ -32,16 +32,14 @@ export interface BundleEntry {
  */
 export class SecretManager implements AsyncDisposable {
   readonly trustDomain: string
-  /** The name under which the bundle has its ledger. */
-  readonly #bundleName: string
+  /** What happens to identities and bundles. */
+  readonly events: Events<SecretReport>
   /** Nodes that hold the same identities, each started at its own time, renew them at different ones. */
   readonly #phaseOffset: number
   readonly #clock: Clock
-  readonly #observe: SecretManagerOptions['observe']
   readonly #maxIdentities: number
   readonly #identities = new Map<SpiffeId, ManagedIdentity>()
   readonly #subscribers = new Subscribers()
-  readonly #ledger = new Ledger()
   readonly #trust: TrustStore
   readonly #schedule: FetchSchedule
   readonly #retention: Retention
@@ -59,15 +57,14 @@ export class SecretManager implements AsyncDisposable {
     const { issuance, random, rotation, retry, concurrency, ...retention } = withDefaults(options)
     const { clock, timeoutMs, pending } = issuance
     const { ca, store } = options
-    const record = (name: string, event: LedgerEvent) => this.record(name, event)
+    const record = (name: string, event: SecretEvent) => this.#report(name, event)
     this.trustDomain = options.trustDomain
-    this.#bundleName = `spiffe://${options.trustDomain}`
+    this.events = options.events ?? new Events()
     this.#phaseOffset = random()
     this.#clock = clock
     this.#pending = pending
     this.#store = store
     store?.onFailure(record)
-    this.#observe = options.observe
     this.#maxIdentities = retention.maxIdentities
     this.#trust = new TrustStore({
       ca,
@@ -125,7 +122,7 @@ export class SecretManager implements AsyncDisposable {
   remove(identity: SpiffeId): void {
     const managed = this.#identities.get(identity)
     if (managed?.hold.kind !== 'pinned') return
-    this.record(identity, { kind: 'removed', until: this.#retention.remove(managed) })
+    this.#report(identity, { kind: 'removed', until: this.#retention.remove(managed) })
     this.#settle()
   }
 
@@ -138,6 +135,13 @@ export class SecretManager implements AsyncDisposable {
   knows(name: SecretName): boolean {
     if (name.kind === 'identity') return this.#identities.has(name.identity)
     return name.trustDomain === this.trustDomain || this.#trust.bundle(name.trustDomain) !== undefined
+  }
+
+  /** Whether something is held under a name: the SPIFFE ID of an identity, or of the manager's own trust domain. */
+  holds(name: string): boolean {
+    return (
+      (this.#identities as ReadonlyMap<string, ManagedIdentity>).has(name) || name === `spiffe://${this.trustDomain}`
+    )
   }
 
   identities(): Iterable<SpiffeId> {
@@ -170,22 +174,6 @@ export class SecretManager implements AsyncDisposable {
       else if (!this.knows(name)) reject(new Error(`${JSON.stringify(name)} was forgotten`))
     })
     return await untilAborted(promise, signal)
-  }
-
-  /** Adds to the ledger of a name: `spiffe://…` of an identity or a trust domain, or an unknown name as it was asked. */
-  record(name: string, event: LedgerEvent): void {
-    const entry = { time: this.#clock.now(), event }
-    this.#ledger.record(name, entry, this.#holds(name))
-    this.#observe?.(name, entry)
-  }
-
-  #holds(name: string): boolean {
-    return (this.#identities as ReadonlyMap<string, ManagedIdentity>).has(name) || name === this.#bundleName
-  }
-
-  /** The ledger of a name, oldest first. */
-  explain(name: string): readonly LedgerEntry[] {
-    return this.#ledger.entries(name)
   }
 
   /** Every identity, in the order in which they came. */
@@ -232,6 +220,10 @@ export class SecretManager implements AsyncDisposable {
     this.#schedule.start(managed)
   }
 
+  #report(name: string, event: SecretEvent): void {
+    this.events.emit({ name, time: this.#clock.now(), event })
+  }
+
   #subscribe(name: SecretName, listener: Listener): Disposable {
     if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, name.identity, listener)
     const { identity } = name
@@ -250,7 +242,7 @@ export class SecretManager implements AsyncDisposable {
     else if (this.#retention.makeRoom()) this.#hold(identity, 'on-demand')
     else {
       this.#retention.turnAway(identity)
-      this.record(identity, { kind: 'no-room', maxIdentities: this.#maxIdentities })
+      this.#report(identity, { kind: 'no-room', maxIdentities: this.#maxIdentities })
     }
   }
 
@@ -259,13 +251,13 @@ export class SecretManager implements AsyncDisposable {
   }
 
   #keep(managed: ManagedIdentity, tokenFile: string | undefined): void {
-    if (managed.hold.kind === 'removed') this.record(managed.identity, { kind: 'kept' })
+    if (managed.hold.kind === 'removed') this.#report(managed.identity, { kind: 'kept' })
     this.#retention.keep(managed)
     if (managed.useToken(tokenFile)) this.#schedule.retryNow(managed)
   }
 
   readonly #onServed = (managed: ManagedIdentity, change: ServedChange): void => {
-    if (change === 'expired') this.record(managed.identity, { kind: 'withdrawn', reason: 'expired' })
+    if (change === 'expired') this.#report(managed.identity, { kind: 'withdrawn', reason: 'expired' })
     this.#subscribers.tell(managed.identity, managed.served.current?.secret)
     if (change === 'served') this.#keepInStore(managed)
     else this.#schedule.onExpired(managed, { isWanted: this.#subscribers.has(managed.identity) })
@@ -297,27 +289,27 @@ export class SecretManager implements AsyncDisposable {
   }
 
   #onEnd(managed: ManagedIdentity, end: End): void {
-    this.record(managed.identity, { kind: 'withdrawn', reason: end })
     if (end === 'idle' && managed.hold.kind === 'pinned') this.#rest(managed)
-    else this.#forget(managed)
+    else this.#forget(managed, end)
     // Who was evicted has made room for somebody already.
     if (end !== 'evicted') this.#settle()
   }
 
   /** Keeps nothing but the name of it until somebody subscribes. */
   #rest(managed: ManagedIdentity): void {
+    this.#report(managed.identity, { kind: 'withdrawn', reason: 'idle' })
     this.#schedule.stop(managed, 'idle')
     this.#store?.forget(managed.identity)
     managed.served.clear()
   }
 
-  #forget(managed: ManagedIdentity): void {
+  #forget(managed: ManagedIdentity, reason: End): void {
     const { identity } = managed
+    this.#identities.delete(identity)
+    this.#report(identity, { kind: 'withdrawn', reason })
     this.#schedule.stop(managed, 'forgotten')
     this.#store?.forget(identity)
     this.#retention.release(managed)
-    this.#identities.delete(identity)
-    this.#ledger.release(identity)
     managed.release()
     this.#trust.forgetOwn(identity)
     this.#subscribers.tell(identity, undefined)

@@ -1,7 +1,8 @@
 /** What the tests of the SecretManager run on. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import type { LedgerEntry, LedgerEvent } from '../src/contract/secret-event.ts'
+import { Events } from '../src/contract/events.ts'
+import type { SecretEvent, SecretReport } from '../src/contract/secret-event.ts'
 import { CertificateSecret } from '../src/identity/secret-item.ts'
 import { SecretManager } from '../src/secret-manager.ts'
 import type { SecretManagerOptions } from '../src/secret-manager-options.ts'
@@ -23,7 +24,7 @@ export interface World {
 export class Bench implements AsyncDisposable {
   readonly clock = new FakeClock()
   readonly keys = new TestKeyGenerator()
-  readonly events: { name: string; event: LedgerEvent }[] = []
+  readonly events: { name: string; event: SecretEvent }[] = []
   readonly ca: TestCA
   readonly manager: SecretManager
   #wake = Promise.withResolvers<void>()
@@ -31,18 +32,20 @@ export class Bench implements AsyncDisposable {
   private constructor(ca: TestCA, clock: FakeClock, options: Partial<SecretManagerOptions>) {
     this.ca = ca
     this.clock = clock
+    const { events = new Events<SecretReport>() } = options
+    events.subscribe(({ name, event }) => {
+      this.events.push({ name, event })
+      this.#wake.resolve()
+      this.#wake = Promise.withResolvers()
+    })
     this.manager = new SecretManager({
       ca,
       clock,
       keyGenerator: this.keys,
       trustDomain: 'cluster.local',
       random: () => 0.5,
-      observe: (name: string, { event }: LedgerEntry) => {
-        this.events.push({ name, event })
-        this.#wake.resolve()
-        this.#wake = Promise.withResolvers()
-      },
       ...options,
+      events,
     })
   }
 
@@ -76,18 +79,18 @@ export class Bench implements AsyncDisposable {
     return item
   }
 
-  count(kind: LedgerEvent['kind']): number {
+  count(kind: SecretEvent['kind']): number {
     return this.events.filter(({ event }) => event.kind === kind).length
   }
 
-  last<K extends LedgerEvent['kind']>(kind: K): Extract<LedgerEvent, { kind: K }> {
+  last<K extends SecretEvent['kind']>(kind: K): Extract<SecretEvent, { kind: K }> {
     const found = this.events.findLast(({ event }) => event.kind === kind)?.event
     assert.ok(found, `no ${kind} happened`)
-    return found as Extract<LedgerEvent, { kind: K }>
+    return found as Extract<SecretEvent, { kind: K }>
   }
 
   /** Resolves once `kind` has happened `count` times in all. */
-  async until(kind: LedgerEvent['kind'], count: number): Promise<void> {
+  async until(kind: SecretEvent['kind'], count: number): Promise<void> {
     while (this.count(kind) < count) await this.#wake.promise
   }
 

@@ -29,8 +29,6 @@ let uid = 0
 const source = await MemorySource.create(WEB)
 source.setBundle('cluster.local', { padding: options.padding })
 source.add(NEVER_ISSUED)
-// A real one bounds its ledger: core's.
-source.record = () => {}
 const server = await createSdsServer({
   sockets: [{ path: options.path, allow: [WEB, NEVER_ISSUED], limits: options.limits }],
   source,

@@ -2,7 +2,6 @@
 import { createHash, X509Certificate } from 'node:crypto'
 import {
   CertificateSecret,
-  type LedgerEvent,
   plainKeyVault,
   SealedKey,
   type SecretItem,
@@ -20,7 +19,6 @@ type Listener = (item: SecretItem | undefined) => void
 export class MemorySource implements SecretSource {
   readonly trustDomain = 'cluster.local'
   readonly clock = new FakeClock()
-  readonly ledger = new Map<string, LedgerEvent[]>()
   /** Subscriptions that were not disposed. */
   subscribers = 0
   readonly #ca: TestCA
@@ -74,12 +72,6 @@ export class MemorySource implements SecretSource {
         if (listeners.delete(listener)) this.subscribers--
       },
     }
-  }
-
-  record(name: string, event: LedgerEvent): void {
-    const events = this.ledger.get(name) ?? []
-    this.ledger.set(name, events)
-    events.push(event)
   }
 
   /** Issues a new certificate and tells the subscribers. */

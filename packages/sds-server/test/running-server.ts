@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SpiffeId } from '@livery/core'
 import type { SdsEvent } from '../src/events/sds-event.ts'
+import type { StreamReport } from '../src/protocol/discovery-protocol.ts'
 import { createSdsServer, type SdsServer, type SdsServerOptions } from '../src/sds-server.ts'
 import type { SocketConfig } from '../src/sds-socket.ts'
 import { MemorySource } from './memory-source.ts'
@@ -16,11 +17,16 @@ export const NEVER_ISSUED: SpiffeId = 'spiffe://cluster.local/ns/default/sa/neve
 /** No test server allows it. */
 export const OTHER: SpiffeId = 'spiffe://cluster.local/ns/other/sa/db'
 
+/** A report that is about a secret with a name. */
+type NamedReport = Extract<StreamReport, { readonly name: string }>
+
 export interface RunningServer extends AsyncDisposable {
   readonly source: MemorySource
   readonly server: SdsServer
   readonly path: string
   readonly events: SdsEvent[]
+  /** What was reported of each secret, oldest first. */
+  readonly reports: ReadonlyMap<string, readonly NamedReport[]>
   connect(): SdsClient
   /** Resolves with the first event of a kind that matches, past or future. */
   event<Kind extends SdsEvent['kind']>(
@@ -39,6 +45,7 @@ export async function startServer(
   const source = options.source ?? (await MemorySource.create(WEB, API))
   const allow = socket.identity ? {} : { allow: ['spiffe://cluster.local/ns/default/sa/*'] }
   const events: SdsEvent[] = []
+  const reports = new Map<string, NamedReport[]>()
   const watchers = new Set<(event: SdsEvent) => void>()
   const server = await createSdsServer({
     clock: source.clock,
@@ -48,6 +55,8 @@ export async function startServer(
     sockets: [{ path, ...allow, ...socket }],
     observe: event => {
       events.push(event)
+      if (event.kind === 'stream-report' && 'name' in event.report)
+        reports.set(event.report.key, [...(reports.get(event.report.key) ?? []), event.report])
       for (const watcher of watchers) watcher(event)
     },
   })
@@ -57,6 +66,7 @@ export async function startServer(
     server,
     path,
     events,
+    reports,
     connect() {
       const client = new SdsClient(path)
       clients.push(client)

@@ -10,6 +10,7 @@ import { CAError, parseSpiffeId, SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { makeDirectory } from '../../test/livery-process.ts'
+import { Ledger } from '../observe/ledger.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer } from './admin-server.ts'
 import type { ConfigDump } from './config-dump.ts'
@@ -51,6 +52,8 @@ class Bench implements AsyncDisposable {
         random: () => 0,
       }),
     )
+    const ledger = new Ledger(name => this.secrets.holds(name))
+    this.secrets.events.subscribe(report => ledger.record(report.name, report))
     this.source = {
       version: '1.2.3',
       trustDomain: 'cluster.local',
@@ -62,7 +65,7 @@ class Bench implements AsyncDisposable {
       entries: () => this.secrets.entries(),
       entry: identity => this.secrets.entry(identity),
       bundles: () => this.secrets.bundles(),
-      explain: name => this.secrets.explain(name),
+      explain: name => ledger.entries(name),
       metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
       log: this.log,
     }

@@ -1,6 +1,7 @@
 /** What the admin endpoint answers. Every answer is made here; `admin-server.ts` carries it over HTTP. */
-import type { BundleEntry, Clock, IdentityEntry, LedgerEntry } from '@livery/core'
+import type { BundleEntry, Clock, IdentityEntry } from '@livery/core'
 import type { WellKnownNames } from '@livery/sds-server'
+import type { LedgerEntry } from '../observe/ledger.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
 import { nearest } from '../schema/leaf.ts'
 import { LOG_LEVELS, type LogLevel } from '../schema/log-level.ts'

@@ -1,6 +1,7 @@
 /** Metrics of the calls to the CA, counted from the ledger. */
-import type { LedgerEntry } from '@livery/core'
+
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { LedgerEntry } from './ledger.ts'
 
 /** The one kind of request that the agent sends out; Istio's agent has others, so its metrics have the label. */
 const CSR = { request_type: 'csr' } as const

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { LedgerEvent } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { pino } from 'pino'
 import { EventLog } from './event-log.ts'
 import { FloodLimit } from './flood-limit.ts'
+import type { LedgerEvent } from './ledger.ts'
 
 interface Line {
   readonly level: number
@@ -129,8 +129,8 @@ test('refused names without a line of their own are in the number of lines that 
   const stream = { id: 1, method: 'StreamSecrets', connection, node: '', names: 1, openedAt: 0 } as const
   for (let refusal = 0; refusal < 100; refusal++) {
     record(at.log, 'n', { kind: 'refused', by: 'x', reason: 'no rule' })
-    at.log.sds({ kind: 'stream-report', stream, report: { kind: 'refused-unnamed' } })
-    at.log.sds({ kind: 'stream-report', stream, report: { kind: 'stale' } })
+    at.log.sds({ kind: 'stream-report', stream, report: { kind: 'refused-unnamed' }, peer: 'x' })
+    at.log.sds({ kind: 'stream-report', stream, report: { kind: 'stale' }, peer: 'x' })
   }
   await at.clock.advance(10_000)
   assert.deepEqual([at.lines.length, at.suppressed], [50, [['refused', 150]]])

@@ -1,7 +1,7 @@
 /** Writes what happens to secrets and sockets to the log: one line for each change of state. */
-import type { LedgerEntry, LedgerEvent } from '@livery/core'
 import type { SdsEvent, StreamInfo } from '@livery/sds-server'
 import type { FloodLimit } from './flood-limit.ts'
+import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 import { describeEvent } from './ledger-text.ts'
 import type { Logger } from './logger.ts'
 

@@ -1,5 +1,5 @@
 /** The events of the ledger in plain words, for `livery explain`. */
-import type { LedgerEntry, LedgerEvent } from '@livery/core'
+import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 
 /** One event as a sentence without its time. */
 export function describeEvent(event: LedgerEvent): string {

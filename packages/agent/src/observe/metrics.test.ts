@@ -1,15 +1,9 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
-import {
-  CAError,
-  type KeyPoolStatus,
-  type LedgerEvent,
-  parseSpiffeId,
-  SecretManager,
-  type SecretManagerOptions,
-} from '@livery/core'
+import { CAError, type KeyPoolStatus, parseSpiffeId, SecretManager, type SecretManagerOptions } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import type { LedgerEvent } from './ledger.ts'
 import { Metrics } from './metrics.ts'
 
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
@@ -31,9 +25,9 @@ class Bench implements AsyncDisposable {
       keyGenerator: new TestKeyGenerator(),
       trustDomain: 'cluster.local',
       random: () => 0,
-      observe: (name, entry) => this.metrics.record(name, entry),
       ...options,
     })
+    this.secrets.events.subscribe(report => this.metrics.record(report.name, report))
     this.metrics = new Metrics({
       clock,
       entries: () => this.secrets.entries(),
@@ -244,8 +238,8 @@ test('what the SDS server tells is counted', async () => {
   const stream = { id: 1, method: 'StreamSecrets', connection, node: '', names: 1, openedAt: 0 } as const
   bench.metrics.sds.observe({ kind: 'connection-refused', connection, reason: 'not-allowed' })
   bench.metrics.sds.observe({ kind: 'stream-refused', connection, method: 'DeltaSecrets', bound: 'caller' })
-  bench.metrics.sds.observe({ kind: 'stream-report', stream, report: { kind: 'stale' } })
-  bench.metrics.sds.observe({ kind: 'stream-report', stream, report: { kind: 'refused-unnamed' } })
+  bench.metrics.sds.observe({ kind: 'stream-report', stream, report: { kind: 'stale' }, peer: 'x' })
+  bench.metrics.sds.observe({ kind: 'stream-report', stream, report: { kind: 'refused-unnamed' }, peer: 'x' })
   bench.metrics.sds.observe({ kind: 'caller-slowed', socket: '/run/a.sock', caller: 'uid 7', streams: 3 })
   for (const event of EVERYTHING) bench.metrics.record('n', { time: 0, event })
   const samples = await bench.samples()

@@ -1,9 +1,10 @@
 /** Prometheus metrics: Istio's names where they mean the same, so that its dashboards work, and `livery_*` for the rest. */
-import type { LedgerEntry } from '@livery/core'
+
 import { Registry } from 'prom-client'
 import { CaMetrics } from './ca-metrics.ts'
 import { type IdentitySource, registerIdentityMetrics } from './identity-metrics.ts'
 import { type KeyPoolSource, registerKeyPoolMetrics } from './key-pool-metrics.ts'
+import type { LedgerEntry } from './ledger.ts'
 import type { PluginCounters } from './plugin-counters.ts'
 import { type ProcessSource, registerProcessMetrics } from './process-metrics.ts'
 import { ReloadMetrics } from './reload-metrics.ts'

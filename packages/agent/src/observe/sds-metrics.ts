@@ -1,7 +1,8 @@
 /** Metrics of the SDS side: what was pushed and how the clients took it. */
-import type { LedgerEvent } from '@livery/core'
+
 import type { SdsEvent, StreamReport } from '@livery/sds-server'
 import { Counter, Gauge, type Registry } from 'prom-client'
+import type { LedgerEvent } from './ledger.ts'
 
 /** What the SDS server knows about itself, read at each scrape. */
 export interface SdsSource {

@@ -1,6 +1,7 @@
 /** Metrics of the store on disk, counted from the ledger. */
-import type { LedgerEvent } from '@livery/core'
+
 import { Counter, Gauge, type Registry } from 'prom-client'
+import type { LedgerEvent } from './ledger.ts'
 
 export interface StoreSource {
   /** Changes that are not on disk yet; `undefined` without a store. */

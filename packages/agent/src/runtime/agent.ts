@@ -2,10 +2,12 @@
 import {
   type CAClient,
   type Clock,
+  Events,
   FileStore,
   type KeyGenerator,
   type KeyVault,
   SecretManager,
+  type SecretReport,
   type Store,
   SystemClock,
   shareFolders,
@@ -25,6 +27,7 @@ import type { Config, LoadedConfig } from '../config/load.ts'
 import { configJson } from '../config/print.ts'
 import { EventLog, isSecurityEvent, securityLogger } from '../observe/event-log.ts'
 import { FloodLimit } from '../observe/flood-limit.ts'
+import { Ledger, type LedgerEvent, toLedgerEvent } from '../observe/ledger.ts'
 import type { Logger, LogSink } from '../observe/logger.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { PluginCounters } from '../observe/plugin-counters.ts'
@@ -55,6 +58,8 @@ export class Agent implements AsyncDisposable {
   readonly #keyGenerator: KeyGenerator
   readonly #vault: KeyVault
   readonly #eventLog: EventLog
+  readonly #events = new Events<SecretReport>()
+  readonly #ledger: Ledger
   readonly #secrets: SecretManager
   readonly #metrics: Metrics
   readonly #storms: StormCollector | undefined
@@ -106,7 +111,11 @@ export class Agent implements AsyncDisposable {
       }),
     )
     this.#storms = collectGarbage && parts.use(new StormCollector({ clock: made.clock, collect: collectGarbage }))
-    this.#secrets = parts.use(this.#createSecretManager(loaded.config, made.ca, made.store))
+    let secrets: SecretManager | undefined
+    // What a store had is reported while the manager is made.
+    this.#ledger = new Ledger(name => secrets?.holds(name) ?? true)
+    this.#subscribe()
+    this.#secrets = secrets = parts.use(this.#createSecretManager(loaded.config, made.ca, made.store))
   }
 
   /**
@@ -170,6 +179,8 @@ export class Agent implements AsyncDisposable {
         ...serverOptions(config),
         ...(signal && { signal }),
         observe: event => {
+          if (event.kind === 'stream-report' && 'name' in event.report)
+            this.#record(event.report.key, toLedgerEvent(event.report, event.peer))
           this.#eventLog.sds(event)
           this.#metrics.sds.observe(event)
         },
@@ -243,7 +254,7 @@ export class Agent implements AsyncDisposable {
       entries: () => this.#secrets.entries(),
       entry: identity => this.#secrets.entry(identity),
       bundles: () => this.#secrets.bundles(),
-      explain: name => this.#secrets.explain(name),
+      explain: name => this.#ledger.entries(name),
       metrics: this.#metrics,
       log: this.#logger,
       tokenFile: config.admin.tokenFile,
@@ -271,14 +282,25 @@ export class Agent implements AsyncDisposable {
       removalGraceMs: config.removal.grace,
       idle: { afterMs: config.idle.after, action: config.idle.action },
       maxIdentities: config.maxIdentities,
-      observe: (name, entry) => {
-        // Closing forgets every identity, which is no news then.
-        if (this.#phase !== 'draining' || entry.event.kind !== 'withdrawn') this.#eventLog.ledger(name, entry)
-        this.#metrics.record(name, entry)
-        if (entry.event.kind === 'issued') this.#storms?.onIssued()
-        if (entry.event.kind === 'withdrawn' && entry.event.reason !== 'expired') this.#live?.onForgotten(name)
-      },
+      events: this.#events,
     })
+  }
+
+  /** Before the manager is made, which reports what the store had. */
+  #subscribe(): void {
+    this.#events.subscribe(({ name, event, time }) => this.#record(name, event, time))
+    this.#events.subscribe(({ event }) => void (event.kind === 'issued' && this.#storms?.onIssued()))
+    this.#events.subscribe(({ name, event }) => {
+      if (event.kind === 'withdrawn' && event.reason !== 'expired') this.#live?.onForgotten(name)
+    })
+  }
+
+  #record(name: string, event: LedgerEvent, time = this.#clock.now()): void {
+    const entry = { time, event }
+    this.#ledger.record(name, entry)
+    // Closing forgets every identity, which is no news then.
+    if (this.#phase !== 'draining' || event.kind !== 'withdrawn') this.#eventLog.ledger(name, entry)
+    this.#metrics.record(name, entry)
   }
 
   #createLiveConfig(): LiveConfig {

@@ -6,6 +6,7 @@ import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import fc from 'fast-check'
 import { AdminServer } from '../../src/admin/admin-server.ts'
 import type { AdminSource } from '../../src/admin/routes.ts'
+import { Ledger } from '../../src/observe/ledger.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const clock = new FakeClock()
@@ -15,6 +16,8 @@ const secrets = new SecretManager({
   keyGenerator: new TestKeyGenerator(),
   trustDomain: 'cluster.local',
 })
+const ledger = new Ledger(name => secrets.holds(name))
+secrets.events.subscribe(report => ledger.record(report.name, report))
 secrets.add(WEB)
 await secrets.get({ kind: 'identity', identity: WEB }, { signal: new AbortController().signal })
 const source: AdminSource = {
@@ -28,7 +31,7 @@ const source: AdminSource = {
   entries: () => secrets.entries(),
   entry: identity => secrets.entry(identity),
   bundles: () => secrets.bundles(),
-  explain: name => secrets.explain(name),
+  explain: name => ledger.entries(name),
   metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
   log: { level: 'info' },
 }

@@ -1,10 +1,8 @@
-/** Events in the life of a secret, as `livery explain` and the log report them. */
+/** What can happen to a secret, as the manager reports it. */
 import type { CAErrorCode } from './ca-client.ts'
 
-/** What can happen to a secret. Texts are for people and carry no key, token or raw peer text. */
-export type LedgerEvent =
-  | { readonly kind: 'asked'; readonly by: string }
-  | { readonly kind: 'refused'; readonly by: string; readonly reason: string }
+/** Texts are for people and carry no key, token or raw peer text. */
+export type SecretEvent =
   | { readonly kind: 'csr-sent'; readonly reason: 'first' | 'renewal' | 'on-demand' | 'new-root' }
   | { readonly kind: 'ca-error'; readonly code: CAErrorCode; readonly message: string }
   | { readonly kind: 'retry-planned'; readonly at: number }
@@ -25,14 +23,11 @@ export type LedgerEvent =
   | { readonly kind: 'kept' }
   | { readonly kind: 'no-room'; readonly maxIdentities: number }
   | { readonly kind: 'withdrawn'; readonly reason: 'expired' | 'forgotten' | 'idle' | 'evicted' }
-  | { readonly kind: 'pushed'; readonly to: string; readonly version: string }
-  | { readonly kind: 'acked'; readonly by: string; readonly version: string }
-  | { readonly kind: 'nacked'; readonly by: string; readonly version: string; readonly detail: string }
 
-export interface LedgerEntry {
-  /** Milliseconds since the epoch; of the last one, where there are several. */
+export interface SecretReport {
+  /** `spiffe://…` of the identity or of the trust domain. */
+  readonly name: string
+  /** Milliseconds since the epoch. */
   readonly time: number
-  readonly event: LedgerEvent
-  /** How many times it happened, if more than once: the same push to a thousand streams is one entry. */
-  readonly count?: number
+  readonly event: SecretEvent
 }

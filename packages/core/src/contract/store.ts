@@ -2,7 +2,7 @@
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { GeneratedKey } from './key-generator.ts'
-import type { LedgerEvent } from './secret-event.ts'
+import type { SecretEvent } from './secret-event.ts'
 import type { StoredRoot } from './trust-anchor.ts'
 
 /** What the next request of an identity goes on with. */
@@ -80,7 +80,7 @@ export interface Store {
 }
 
 /** `not-stored`: something could not be kept or wiped, and is tried again. `not-restored`: what was kept is not used. */
-export type StoreFailure = Extract<LedgerEvent, { kind: 'not-stored' | 'not-restored' }>
+export type StoreFailure = Extract<SecretEvent, { kind: 'not-stored' | 'not-restored' }>
 
 /** `unusable-directory`: the store cannot be opened. `unusable-entry`: what lies in it is not used. */
 export type StoreErrorCode = 'unusable-directory' | 'unusable-entry'

@@ -1,7 +1,7 @@
 /** One identity in the SecretManager: what it has, why it is held, and what is being done for it. */
 
 import type { CAError, CAErrorCode } from '../contract/ca-client.ts'
-import type { LedgerEvent } from '../contract/secret-event.ts'
+import type { SecretEvent } from '../contract/secret-event.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
@@ -29,7 +29,7 @@ export interface IdentityEntry {
 /** Somebody waits; nobody has it yet; it is still valid; it has failed where others need not have. */
 export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
 
-export type Reason = Extract<LedgerEvent, { kind: 'csr-sent' }>['reason']
+export type Reason = Extract<SecretEvent, { kind: 'csr-sent' }>['reason']
 
 /** Why an identity is held: it was added, somebody requested it, or it was removed a short while ago. */
 export type Hold =

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { answerInstantly, Bench, believer } from '../../test/manager-bench.ts'
-import type { LedgerEvent } from '../contract/secret-event.ts'
+import type { SecretEvent } from '../contract/secret-event.ts'
 import type { SecretManager } from '../secret-manager.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
@@ -25,8 +25,8 @@ function subscribe(bench: Bench, identity: SpiffeId, items: (SecretItem | undefi
   return bench.manager.watch({ kind: 'identity', identity }, item => items.push(item))
 }
 
-function story(bench: Bench, name: string): LedgerEvent['kind'][] {
-  return bench.manager.explain(name).map(({ event }) => event.kind)
+function story(bench: Bench, name: string): SecretEvent['kind'][] {
+  return bench.events.filter(event => event.name === name).map(({ event }) => event.kind)
 }
 
 test('a removed identity is served for the grace period, then forgotten, its key wiped and its subscribers told', async () => {
@@ -214,7 +214,7 @@ test('beyond the ceiling the on-demand identity that was unused for longest goes
   assert.equal(bench.last('withdrawn').reason, 'evicted')
 })
 
-test('where all are pinned or in use, one more on demand is not taken on, and the ledger says so', async () => {
+test('where all are pinned or in use, one more on demand is not taken on, and that is reported', async () => {
   await using bench = await Bench.create({ maxIdentities: 2 })
   bench.manager.add(WEB)
   bench.request(API)
@@ -222,8 +222,8 @@ test('where all are pinned or in use, one more on demand is not taken on, and th
   bench.request(workload(0))
   bench.request(workload(0))
   assert.equal(bench.manager.knows({ kind: 'identity', identity: workload(0) }), false)
-  const [entry] = bench.manager.explain(workload(0))
-  assert.deepEqual([entry?.event, entry?.count], [{ kind: 'no-room', maxIdentities: 2 }, 2])
+  const noRoom = { name: workload(0), event: { kind: 'no-room', maxIdentities: 2 } }
+  assert.deepEqual(bench.events.slice(-2), [noRoom, noRoom])
 })
 
 test('who was turned away and still waits is let in when there is room, the one that waits longest first', async () => {

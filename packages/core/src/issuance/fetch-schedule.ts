@@ -2,7 +2,7 @@
 
 import type { CAChange, CAError } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
-import type { LedgerEvent } from '../contract/secret-event.ts'
+import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
 import type { ManagedIdentity, Reason, Urgency } from '../identity/managed-identity.ts'
@@ -36,7 +36,7 @@ export interface FetchScheduleOptions {
   readonly store?: Store | undefined
   /** Every identity that is held. */
   readonly identities: ReadonlyMap<SpiffeId, ManagedIdentity>
-  readonly record: (name: string, event: LedgerEvent) => void
+  readonly record: (name: string, event: SecretEvent) => void
 }
 
 /** Fetches, renews and tries again, as much at once as the CA takes. */

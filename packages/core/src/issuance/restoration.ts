@@ -2,7 +2,7 @@
 
 import { CAError } from '../contract/ca-client.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
-import type { LedgerEvent } from '../contract/secret-event.ts'
+import type { SecretEvent } from '../contract/secret-event.ts'
 import { type Store, StoreError } from '../contract/store.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
@@ -22,7 +22,7 @@ export interface RestorationOptions {
   readonly verifier: CertificateVerifier
   readonly vault: KeyVault
   readonly clock: Clock
-  readonly record: (name: string, event: LedgerEvent) => void
+  readonly record: (name: string, event: SecretEvent) => void
 }
 
 /** A certificate that needs no CA now. `isProvisional`: it should be replaced at the first opportunity. */

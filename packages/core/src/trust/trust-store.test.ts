@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { CAError } from '../contract/ca-client.ts'
-import type { LedgerEvent } from '../contract/secret-event.ts'
+import type { SecretEvent } from '../contract/secret-event.ts'
 import { SecretManager } from '../secret-manager.ts'
 import type { SecretManagerOptions } from '../secret-manager-options.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
@@ -18,7 +18,7 @@ async function setUp(options: Partial<SecretManagerOptions> = {}, prepare: (ca: 
   const clock = new FakeClock()
   const ca = await TestCA.create(clock)
   prepare(ca)
-  const events: { name: string; event: LedgerEvent }[] = []
+  const events: { name: string; event: SecretEvent }[] = []
   let wake = Promise.withResolvers<void>()
   const manager = new SecretManager({
     ca,
@@ -26,14 +26,14 @@ async function setUp(options: Partial<SecretManagerOptions> = {}, prepare: (ca: 
     keyGenerator: new TestKeyGenerator(),
     trustDomain: 'cluster.local',
     rotation: { settleMs: SETTLE },
-    observe: (name, { event }) => {
-      events.push({ name, event })
-      wake.resolve()
-      wake = Promise.withResolvers()
-    },
     ...options,
   })
-  const count = (kind: LedgerEvent['kind']) => events.filter(({ event }) => event.kind === kind).length
+  manager.events.subscribe(({ name, event }) => {
+    events.push({ name, event })
+    wake.resolve()
+    wake = Promise.withResolvers()
+  })
+  const count = (kind: SecretEvent['kind']) => events.filter(({ event }) => event.kind === kind).length
   const until = async (done: () => boolean) => {
     while (!done()) await wake.promise
   }

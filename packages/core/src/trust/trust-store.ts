@@ -5,7 +5,7 @@
 
 import { type CAClient, CAError, type IssuedCertificate } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
-import type { LedgerEvent } from '../contract/secret-event.ts'
+import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../identity/secret-item.ts'
@@ -33,7 +33,7 @@ export interface TrustStoreOptions {
   readonly retry: RetryPolicy
   /** Has the roots of the trust domain from the process before, and keeps them for the next. */
   readonly store?: Store | undefined
-  readonly record: (name: string, event: LedgerEvent) => void
+  readonly record: (name: string, event: SecretEvent) => void
   /** Called when roots came or were given up: leaves should follow. */
   readonly onRootsMoved: (trustDomain: string, learned: Learned) => void
 }

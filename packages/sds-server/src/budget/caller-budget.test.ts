@@ -83,7 +83,7 @@ test('of refused names the first thousand are reported by name, and all are coun
     stream.ask(...Array.from({ length: 900 }, (_, index) => `nobody-has-${of}-${index}`))
     await stream.next()
   }
-  assert.equal(running.source.ledger.size, 1_000)
+  assert.equal(running.reports.size, 1_000)
   const reports = running.events.flatMap(event => (event.kind === 'stream-report' ? [event.report.kind] : []))
   const count = (wanted: string) => reports.filter(kind => kind === wanted).length
   assert.deepEqual([count('refused'), count('refused-unnamed')], [1_000, 1_700])

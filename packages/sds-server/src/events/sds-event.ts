@@ -54,7 +54,13 @@ export type SdsEvent =
       readonly method: SdsMethod
       readonly bound: CallBound
     }
-  | { readonly kind: 'stream-report'; readonly stream: StreamInfo; readonly report: StreamReport }
+  /** `peer` says who it is, for people. */
+  | {
+      readonly kind: 'stream-report'
+      readonly stream: StreamInfo
+      readonly report: StreamReport
+      readonly peer: string
+    }
   /**
    * A caller asks for more than its `requestsPerSecond`, on all its sockets together: `streams` of them wait. Reported when that
    * begins, and every 10 s while it lasts.

@@ -10,7 +10,7 @@ import {
 import type { Connection } from '../access/connection-gate.ts'
 import type { CallBound, CallerBudget, SocketRoom } from '../budget/caller-budget.ts'
 import type { DeadlineQueue } from '../budget/deadline-queue.ts'
-import { describePeer, toLedgerEvent } from '../events/report-to-ledger.ts'
+import { describePeer } from '../events/describe-peer.ts'
 import type { SdsMethod, StreamInfo } from '../events/sds-event.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { DeltaStream } from '../protocol/delta-stream.ts'
@@ -281,9 +281,7 @@ export class DiscoveryService {
   }
 
   #report(report: StreamReport, stream: StreamInfo, peer: string): void {
-    const { source, observe } = this.#options.context
-    if ('name' in report) source.record(report.key, toLedgerEvent(report, peer))
-    observe({ kind: 'stream-report', stream, report })
+    this.#options.context.observe({ kind: 'stream-report', stream, report, peer })
   }
 }
 

@@ -11,7 +11,7 @@ test('the names that the caller may have are answered, others are left out', asy
   assert.deepEqual(namesOf(response), ['ROOTCA', WEB])
   assert.equal(response.resources.length, 2)
   assert.deepEqual(
-    running.source.ledger.get(OTHER)?.map(event => event.kind),
+    running.reports.get(OTHER)?.map(event => event.kind),
     ['asked', 'refused'],
   )
 })

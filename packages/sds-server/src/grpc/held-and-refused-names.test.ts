@@ -45,7 +45,7 @@ test('a name that is unknown or forbidden gets no resource, is recorded, and its
     stream.ack(response, name, 'ROOTCA')
     assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'], name)
   }
-  const kinds = (name: string) => running.source.ledger.get(name)?.map(event => event.kind)
+  const kinds = (name: string) => running.reports.get(name)?.map(event => event.kind)
   assert.deepEqual(kinds(OTHER), ['asked', 'refused'])
   assert.deepEqual(kinds(UNKNOWN), ['asked', 'refused'])
   assert.deepEqual(kinds('nonsense\\u{e9}'), ['asked', 'refused'])

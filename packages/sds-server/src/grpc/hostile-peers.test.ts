@@ -48,7 +48,7 @@ for (const [what, resourceNames, details] of [
       assert.match(status.details, details)
       assert.ok(status.details.length < 500)
     }
-    assert.equal(running.source.ledger.size, 0)
+    assert.equal(running.reports.size, 0)
     await assertStillServes(other)
   })
 }
@@ -245,7 +245,7 @@ test('nothing that the server tells of itself holds a key, whatever a NACK quote
   const dumps = [key, JSON.stringify(key), Buffer.from(key).toString('base64'), inspect(Buffer.from(key))]
   for (const dump of dumps) stream.nack(response, `cannot decode ${dump}`, WEB)
   await client.settled()
-  const told = inspect([running.events, running.source.ledger, running.server.streams()], { depth: 20 })
+  const told = inspect([running.events, running.reports, running.server.streams()], { depth: 20 })
   assert.match(told, /cannot decode/)
   const secrets = [key.split('\n')[1] ?? '', Buffer.from(key).toString('base64').slice(40, 80)]
   for (const secret of secrets) {

@@ -23,7 +23,7 @@ test('a subscription is answered with name and version, and its ACK is not answe
   await client.settled()
   assert.equal(stream.queued, 0)
   assert.deepEqual(
-    running.source.ledger.get(WEB)?.map(event => event.kind),
+    running.reports.get(WEB)?.map(event => event.kind),
     ['asked', 'pushed', 'acked'],
   )
 })
@@ -174,7 +174,7 @@ test('a NACK is not answered, and is recorded for each secret of the answer', as
   await client.settled()
   assert.equal(stream.queued, 0)
   for (const name of [WEB, API]) {
-    const nacked = running.source.ledger.get(name)?.find(event => event.kind === 'nacked')
+    const nacked = running.reports.get(name)?.find(event => event.kind === 'nacked')
     assert.equal(nacked?.detail, 'KEY_VALUES_MISMATCH')
   }
 })
@@ -191,7 +191,7 @@ test('ACKs that arrive after the next push are each counted for what they acknow
   stream.ack(second)
   await client.settled()
   assert.equal(stream.queued, 0)
-  const acks = (name: string) => running.source.ledger.get(name)?.filter(event => event.kind === 'acked').length
+  const acks = (name: string) => running.reports.get(name)?.filter(event => event.kind === 'acked').length
   assert.deepEqual([acks(WEB), acks(API)], [2, 1])
 })
 

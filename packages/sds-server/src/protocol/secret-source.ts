@@ -1,5 +1,5 @@
 /** Where the server takes its secrets from: the few methods of core's SecretManager that it needs. */
-import type { LedgerEvent, SecretItem, SecretName, SpiffeId, Watch } from '@livery/core'
+import type { SecretItem, SecretName, SpiffeId, Watch } from '@livery/core'
 
 /** Implemented by core's SecretManager. Nothing here waits: a watch reports what is not there yet. */
 export interface SecretSource {
@@ -12,8 +12,6 @@ export interface SecretSource {
    * that is not known yet may be watched; `request()` of its watch has it issued on demand.
    */
   watch(name: SecretName, listener: (item: SecretItem | undefined) => void): Watch
-  /** Adds to the ledger of a name: `spiffe://…` of an identity or a trust domain, or an unknown name, escaped. */
-  record(name: string, event: LedgerEvent): void
 }
 
 /** The name under which a secret has its ledger: the SPIFFE ID of the identity or of the trust domain. */

@@ -81,7 +81,7 @@ test('an ACK is not answered, and a name that it adds is answered alone', async 
   stream.ack(second, WEB, 'ROOTCA')
   await client.settled()
   assert.equal(stream.queued, 0)
-  assert.equal(running.source.ledger.get(WEB)?.filter(event => event.kind === 'acked').length, 1)
+  assert.equal(running.reports.get(WEB)?.filter(event => event.kind === 'acked').length, 1)
 })
 
 test('a fresh request without a nonce is answered, though the same was answered before', async () => {
@@ -162,7 +162,7 @@ test('a NACK is not answered, is recorded without what it quotes, and the next v
   assert.equal(stream.queued, 0)
   const { version } = await running.source.issue(WEB)
   assert.equal((await stream.next()).versionInfo, version)
-  const nacked = running.source.ledger.get(WEB)?.find(event => event.kind === 'nacked')
+  const nacked = running.reports.get(WEB)?.find(event => event.kind === 'nacked')
   assert.equal(nacked?.version, rejected.versionInfo)
   assert.match(nacked.detail, /^Failed to load it: \.\.\. \(\d+ characters, sha256 [0-9a-f]{8}\)$/)
 })
@@ -292,8 +292,8 @@ test('the first request of a real Envoy is answered, and so are the ACKs that it
   stream.write(Buffer.from(DiscoveryRequest.encode(ack).finish()))
   await client.settled()
   assert.equal(stream.queued, 0)
-  const acked = running.source.ledger.get('spiffe://cluster.local')?.find(event => event.kind === 'acked')
-  assert.match(acked?.by ?? '', /^node "sidecar~10\.0\.0\.1~pay/)
+  const { peer } = await running.event('stream-report', ({ report }) => report.kind === 'acked')
+  assert.match(peer, /^node "sidecar~10\.0\.0\.1~pay/)
   await running.source.rotateRoot()
   assert.notEqual((await stream.next()).versionInfo, versionInfo)
 })

@@ -42,10 +42,10 @@ for (const [what, chain] of Object.entries(answers))
       clock,
       keyGenerator: new TestKeyGenerator(),
       trustDomain: 'cluster.local',
-      observe: (name, { event }) => {
-        if (name === API && event.kind === 'issued') failed.reject(new Error('it was accepted'))
-        if (name === API && event.kind === 'ca-error') failed.resolve(event.code)
-      },
+    })
+    manager.events.subscribe(({ name, event }) => {
+      if (name === API && event.kind === 'issued') failed.reject(new Error('it was accepted'))
+      if (name === API && event.kind === 'ca-error') failed.resolve(event.code)
     })
     manager.add(WEB)
     const secret = { kind: 'identity', identity: WEB } as const

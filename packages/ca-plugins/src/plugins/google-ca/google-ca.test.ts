@@ -3,7 +3,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
-import { type CAClient, CAError, type CAErrorCode, type Clock, type LedgerEvent, SecretManager } from '@livery/core'
+import { type CAClient, CAError, type CAErrorCode, type Clock, type SecretEvent, SecretManager } from '@livery/core'
 import { TestKeyGenerator } from '@livery/core/testing'
 import { isCAError } from '../../../test/citadel-setup.ts'
 import { API, decodeCas, decodeMesh, setUpGoogle, WEB, withSignal } from '../../../test/google-ca-setup.ts'
@@ -225,22 +225,22 @@ for (const service of SERVICES) {
 
 /** A SecretManager that holds {@link WEB}, and its events. */
 function manage(ca: CAClient, clock: Clock) {
-  const events: LedgerEvent[] = []
+  const events: SecretEvent[] = []
   const heard = new EventTarget()
   const manager = new SecretManager({
     ca,
     clock,
     keyGenerator: new TestKeyGenerator(),
     trustDomain: 'cluster.local',
-    observe: (_, { event }) => {
-      events.push(event)
-      heard.dispatchEvent(new Event('event'))
-    },
+  })
+  manager.events.subscribe(({ event }) => {
+    events.push(event)
+    heard.dispatchEvent(new Event('event'))
   })
   manager.add(WEB)
   return {
     manager,
-    async until(kind: LedgerEvent['kind'], count: number): Promise<LedgerEvent> {
+    async until(kind: SecretEvent['kind'], count: number): Promise<SecretEvent> {
       for (;;) {
         const event = events.filter(each => each.kind === kind)[count - 1]
         if (event) return event

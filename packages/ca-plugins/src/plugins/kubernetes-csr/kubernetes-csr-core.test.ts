@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { type CAClient, type LedgerEvent, SecretManager } from '@livery/core'
+import { type CAClient, type SecretEvent, SecretManager } from '@livery/core'
 import { type FakeClock, TestKeyGenerator } from '@livery/core/testing'
 import { temporaryDirectory } from '../../../test/citadel-setup.ts'
 import type { KubeCall } from '../../../test/kube-api-server.ts'
@@ -27,20 +27,20 @@ async function setUp(t: TestContext) {
 
 /** A SecretManager that holds {@link WEB}, and what it has told. */
 function manage(t: TestContext, ca: CAClient, clock: FakeClock) {
-  const events: LedgerEvent[] = []
+  const events: SecretEvent[] = []
   const heard = new EventTarget()
   const manager = new SecretManager({
     ca,
     clock,
     keyGenerator: new TestKeyGenerator(),
     trustDomain: 'cluster.local',
-    observe: (_, { event }) => {
-      events.push(event)
-      heard.dispatchEvent(new Event('event'))
-    },
+  })
+  manager.events.subscribe(({ event }) => {
+    events.push(event)
+    heard.dispatchEvent(new Event('event'))
   })
   t.after(() => manager[Symbol.asyncDispose]())
-  const until = async (kind: LedgerEvent['kind'], count = 1): Promise<LedgerEvent> => {
+  const until = async (kind: SecretEvent['kind'], count = 1): Promise<SecretEvent> => {
     for (;;) {
       const event = events.filter(each => each.kind === kind)[count - 1]
       if (event) return event

@@ -1,5 +1,26 @@
 /** Why a secret is, or is not, there: a bounded ring of events per resource name, read by `livery explain`. */
-import type { LedgerEntry, LedgerEvent } from '../contract/secret-event.ts'
+import type { SecretEvent } from '@livery/core'
+import type { StreamReport } from '@livery/sds-server'
+
+/** What can happen to a secret, on its way here and on the streams that have it. */
+export type LedgerEvent =
+  | SecretEvent
+  | { readonly kind: 'asked'; readonly by: string }
+  | { readonly kind: 'refused'; readonly by: string; readonly reason: string }
+  | { readonly kind: 'pushed'; readonly to: string; readonly version: string }
+  | { readonly kind: 'acked'; readonly by: string; readonly version: string }
+  | { readonly kind: 'nacked'; readonly by: string; readonly version: string; readonly detail: string }
+
+export interface LedgerEntry {
+  /** Milliseconds since the epoch; of the last one, where there are several. */
+  readonly time: number
+  readonly event: LedgerEvent
+  /** How many times it happened, if more than once: the same push to a thousand streams is one entry. */
+  readonly count?: number
+}
+
+/** A report that is about a secret with a name. */
+type NamedReport = Extract<StreamReport, { readonly name: string }>
 
 const EVENTS_PER_NAME = 32
 /** How far back an entry may lie to be counted up: pushes and ACKs of one version alternate. */
@@ -12,9 +33,15 @@ type Ring = { time: number; event: LedgerEvent; count?: number }[]
 export class Ledger {
   readonly #held = new Map<string, Ring>()
   readonly #strangers = new Map<string, Ring>()
+  readonly #isHeld: (name: string) => boolean
 
-  record(name: string, { time, event }: LedgerEntry, isHeld: boolean): void {
-    const ring = isHeld ? this.#ringOf(name) : this.#strangerRing(name)
+  /** `isHeld` is asked with each event: a name is no longer held from its last event on. */
+  constructor(isHeld: (name: string) => boolean) {
+    this.#isHeld = isHeld
+  }
+
+  record(name: string, { time, event }: LedgerEntry): void {
+    const ring = this.#isHeld(name) ? this.#ringOf(name) : this.#strangerRing(name)
     for (let index = ring.length - 1; index >= Math.max(0, ring.length - REPEATS_WITHIN); index--) {
       const entry = ring[index]
       // What happened before a new certificate is another story, though it reads the same.
@@ -33,13 +60,6 @@ export class Ledger {
     return this.#held.get(name) ?? this.#strangers.get(name) ?? []
   }
 
-  /** The name is no longer held: its events are kept as those of a stranger. */
-  release(name: string): void {
-    const ring = this.#held.get(name)
-    this.#held.delete(name)
-    if (ring) this.#keepStranger(name, ring)
-  }
-
   #ringOf(name: string): Ring {
     const present = this.#held.get(name)
     if (present) return present
@@ -50,7 +70,8 @@ export class Ledger {
   }
 
   #strangerRing(name: string): Ring {
-    const ring = this.#strangers.get(name) ?? []
+    const ring = this.#held.get(name) ?? this.#strangers.get(name) ?? []
+    this.#held.delete(name)
     this.#strangers.delete(name)
     this.#keepStranger(name, ring)
     return ring
@@ -63,6 +84,22 @@ export class Ledger {
       this.#strangers.delete(oldest)
       break
     }
+  }
+}
+
+/** What happened on a stream, as the ledger has it; `peer` says who is at its other end. */
+export function toLedgerEvent(report: NamedReport, peer: string): LedgerEvent {
+  switch (report.kind) {
+    case 'asked':
+      return { kind: 'asked', by: peer }
+    case 'refused':
+      return { kind: 'refused', by: peer, reason: report.reason }
+    case 'pushed':
+      return { kind: 'pushed', to: peer, version: report.version }
+    case 'acked':
+      return { kind: 'acked', by: peer, version: report.version }
+    case 'nacked':
+      return { kind: 'nacked', by: peer, version: report.version, detail: report.detail }
   }
 }
 

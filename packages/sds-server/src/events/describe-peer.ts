@@ -1,0 +1,9 @@
+/** Who is at the other end of a stream, in words. */
+import type { StreamInfo } from './sds-event.ts'
+
+export function describePeer({ node, connection }: StreamInfo): string {
+  const { socket, caller } = connection
+  const who = node === '' ? 'a caller' : `node "${node}"`
+  const credentials = caller ? ` (pid ${caller.pid}, uid ${caller.uid})` : ''
+  return `${who}${credentials} on ${socket}`
+}
