@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import type { Comparison } from './comparison.ts'
-import { toMarkdown, withTable } from './comparison-table.ts'
+import { toMarkdown, withSameRows, withTable } from './comparison-table.ts'
 
 const machine = { cpu: 'A CPU', cores: 2, memoryGiB: 24, system: 'linux', node: 'v24', date: '2026-11-21' }
 const comparison: Comparison = {
@@ -44,4 +45,25 @@ test('a README without both markers in their order is left alone', () => {
   assert.equal(withTable('text', 'new'), undefined)
   assert.equal(withTable('<!-- bench:peers -->', 'new'), undefined)
   assert.equal(withTable('<!-- /bench:peers --> <!-- bench:peers -->', 'new'), undefined)
+})
+
+test('the rows of the README of the repository are replaced by those of the same work and peer', () => {
+  const other = { ...comparison, peer: { name: 'WebCrypto', samples: [100, 100, 100] } }
+  const old = toMarkdown(machine, 5, [comparison], []).replace('25 µs', '99 µs')
+  const readme = `<!-- bench:peers -->\n${old}<!-- /bench:peers -->\n`
+  const today = toMarkdown({ ...machine, date: '2026-11-22' }, 5, [other, comparison], [])
+  const updated = withSameRows(readme, today)
+  assert.equal(updated, readme.replace('99 µs', '25 µs').replace('2026-11-21', '2026-11-22'))
+  assert.equal(withSameRows('text', today), undefined)
+})
+
+test('the README of the repository has rows of the whole table, as they stand there', async () => {
+  const lines = async (path: string) => {
+    const [, table = ''] = (await readFile(new URL(path, import.meta.url), 'utf8')).split(/<!-- \/?bench:peers -->\n/)
+    return table.trim().split('\n')
+  }
+  const whole = new Set(await lines('../../README.md'))
+  const shown = await lines('../../../README.md')
+  assert.equal(shown.length, 2 + 2 + 6)
+  for (const line of shown) assert.ok(whole.has(line), line)
 })

@@ -33,6 +33,26 @@ export function withTable(readme: string, table: string): string | undefined {
   return `${readme.slice(0, begin + BEGIN.length)}\n${table.trim()}\n${readme.slice(end)}`
 }
 
+/**
+ * The README of the repository has a few of the rows. Replaces each by the row of `table` with the same work and peer, and the
+ * line of the machine; a row that `table` does not have stays. `undefined` without markers.
+ */
+export function withSameRows(readme: string, table: string): string | undefined {
+  const [, block] = readme.split(BEGIN)
+  const [shown] = block?.split(END) ?? []
+  if (shown === undefined) return undefined
+  const rows = new Map(table.split('\n').map(line => [rowKey(line), line]))
+  const [machine = '', , ...rest] = shown.trim().split('\n')
+  const lines = [table.split('\n')[0] ?? machine, '', ...rest.map(line => rows.get(rowKey(line)) ?? line)]
+  return withTable(readme, lines.join('\n'))
+}
+
+/** The work, and the name of the peer in front of its figure. */
+function rowKey(line: string): string {
+  const [work = '', , peer = ''] = line.split(' | ')
+  return `${work} ${peer.split(':')[0]}`
+}
+
 function toCells(comparison: Comparison): string[] {
   const { work, unit, ours, peer, target } = comparison
   const ratio = ratioOf(comparison)

@@ -32,7 +32,7 @@ Measures Livery against the programs in the folder DIR, and prints a table. A ro
 
   --only <row,...>  these rows: ${NAMES.join(', ')}
   --rounds <n>      rounds of each row (default: ${ROUNDS})
-  --save            write results/peers.json, the plots, and the table of benchmarks/README.md. With --only, the rows replace
+  --save            write results/peers.json, the plots, and the tables of the READMEs. With --only, the rows replace
                     those of a run of the same day
   --help            print this
 `

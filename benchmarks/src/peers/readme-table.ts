@@ -1,16 +1,23 @@
-/** Writes the table of a run between the markers of the README. */
+/** Writes the table of a run between the markers of the READMEs: whole beside the benchmarks, a few rows at the top. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { toMarkdown, withTable } from './comparison-table.ts'
+import { toMarkdown, withSameRows, withTable } from './comparison-table.ts'
 import type { Run } from './run.ts'
 
-const README = fileURLToPath(new URL('../../README.md', import.meta.url))
+const READMES = [
+  ['../../README.md', withTable],
+  ['../../../README.md', withSameRows],
+] as const
 
 export async function writeTable(
   { machine, rounds, comparisons, skipped }: Run,
   say: (line: string) => void,
 ): Promise<void> {
-  const updated = withTable(await readFile(README, 'utf8'), toMarkdown(machine, rounds, comparisons, skipped))
-  if (updated !== undefined) await writeFile(README, updated)
-  say(updated === undefined ? `${README} has no markers for the table` : `wrote the table to ${README}`)
+  const table = toMarkdown(machine, rounds, comparisons, skipped)
+  for (const [name, update] of READMES) {
+    const path = fileURLToPath(new URL(name, import.meta.url))
+    const updated = update(await readFile(path, 'utf8'), table)
+    if (updated !== undefined) await writeFile(path, updated)
+    say(updated === undefined ? `${path} has no markers for the table` : `wrote the table to ${path}`)
+  }
 }
