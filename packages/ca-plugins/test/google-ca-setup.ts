@@ -18,7 +18,7 @@ import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@pecu
 import { MeshCertificateRequest, MeshCertificateResponse } from '../src/gen/google/security/meshca/v1/meshca.ts'
 import { CertificateAuthority } from '../src/plugins/embedded/certificate-authority.ts'
 import { createGoogleCa } from '../src/plugins/google-ca/create-google-ca.ts'
-import type { GoogleCaConfig } from '../src/plugins/google-ca/google-ca-config.ts'
+import type { GoogleCaConfig } from '../src/plugins/google-ca/plugin.ts'
 import { pluginContext, type RecordingContext } from '../src/testing/plugin-context.ts'
 import { GoogleStandIn, type Handler, Refusal, type StandInCall } from './google-stand-in.ts'
 

@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test'
 import type { CAClient, CAContext, RequestTicket } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { createKubernetesCsr } from '../src/plugins/kubernetes-csr/create-kubernetes-csr.ts'
-import type { KubernetesCsrConfig } from '../src/plugins/kubernetes-csr/kubernetes-csr-config.ts'
+import type { KubernetesCsrConfig } from '../src/plugins/kubernetes-csr/plugin.ts'
 import { pluginContext, type RecordingContext } from '../src/testing/plugin-context.ts'
 import type { KubeApiServer } from './kube-api-server.ts'
 

@@ -6,8 +6,8 @@ import { setImmediate } from 'node:timers/promises'
 import { type CAChange, type IssuedCertificate, parseSpiffeId, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { FakeCA } from '../src/conformance/index.ts'
-import { FileMountClient } from '../src/plugins/file-mount/file-mount-client.ts'
-import { type FileMountConfig, mountOf } from '../src/plugins/file-mount/file-mount-config.ts'
+import { FileMountClient } from '../src/plugins/file-mount/client.ts'
+import { type FileMountConfig, mountOf } from '../src/plugins/file-mount/plugin.ts'
 import { pluginContext } from '../src/testing/plugin-context.ts'
 
 export const POLL_MS = 30_000

@@ -2,7 +2,7 @@
 import { test } from 'node:test'
 import { startIstioStandIn } from '../../../test/istio-stand-in.ts'
 import { suite } from '../../conformance/index.ts'
-import { citadel } from './citadel.ts'
+import { citadel } from './client.ts'
 
 const CONFIG = { impersonate: false, timeout: 10_000 }
 

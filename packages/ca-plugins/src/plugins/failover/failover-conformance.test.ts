@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { type CAClient, CAError, type CAMember } from '@livery/core'
 import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../../test/reference-plugin.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
-import { capabilitiesOfAll, failover } from './failover.ts'
+import { capabilitiesOfAll, failover } from './plugin.ts'
 
 const { batch: _, ...CAPABILITIES } = REFERENCE_CAPABILITIES
 

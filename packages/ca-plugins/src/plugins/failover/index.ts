@@ -1,3 +1,3 @@
 /** The public names of `@livery/ca-plugins/failover`. */
 
-export { capabilitiesOfAll, failover, failover as plugin } from './failover.ts'
+export { capabilitiesOfAll, failover, failover as plugin } from './plugin.ts'

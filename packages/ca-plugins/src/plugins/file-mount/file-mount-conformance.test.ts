@@ -6,9 +6,9 @@ import { describe, test } from 'node:test'
 import type { CAClient } from '@livery/core'
 import { replaceFile, writeSet } from '../../../test/mounted-files.ts'
 import { CA_SWITCHES, type ConformanceSetup, suite } from '../../conformance/index.ts'
+import { FileMountClient } from './client.ts'
 import { fileMount } from './file-mount.ts'
-import { FileMountClient } from './file-mount-client.ts'
-import { mountOf } from './file-mount-config.ts'
+import { mountOf } from './plugin.ts'
 
 const reason = 'files do not talk to a CA'
 const without = Object.fromEntries(CA_SWITCHES.filter(name => name !== 'root-rotation').map(name => [name, reason]))

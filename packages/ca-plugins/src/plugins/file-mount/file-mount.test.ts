@@ -9,7 +9,7 @@ import { identityOf, MountBench, POLL_MS } from '../../../test/mount-bench.ts'
 import { publishSet, replaceFile, writeSet } from '../../../test/mounted-files.ts'
 import { FakeCA } from '../../conformance/index.ts'
 import { warningsOf } from '../../testing/plugin-context.ts'
-import { mountOf } from './file-mount-config.ts'
+import { mountOf } from './plugin.ts'
 
 function serialOf({ chain: [leaf = ''] }: IssuedCertificate): string {
   return new X509Certificate(leaf).serialNumber

@@ -1,7 +1,7 @@
 /** The `file-mount` plugin: identities whose key, chain and roots others write to files. */
 import { defineCAPlugin, KEY_TYPES } from '@livery/core'
-import { FileMountClient } from './file-mount-client.ts'
-import { fileMountOptions, mountOf } from './file-mount-config.ts'
+import { FileMountClient } from './client.ts'
+import { fileMountOptions, mountOf } from './plugin.ts'
 
 export const fileMount = defineCAPlugin({
   apiVersion: 1,

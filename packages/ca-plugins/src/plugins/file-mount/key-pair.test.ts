@@ -8,7 +8,7 @@ import { nodeCertificateVerifier, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { tempFolder } from '../../../test/temp-folder.ts'
 import { type BroughtCertificate, FakeCA } from '../../conformance/index.ts'
-import { FileFault } from './file-fault.ts'
+import { FileFault } from './errors.ts'
 import { readKeyPair } from './key-pair.ts'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'

@@ -2,7 +2,7 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, X509Certificate } from 'node:crypto'
 import type { KeyVault, SpiffeId } from '@livery/core'
 import { readSmallFile } from '../../files/changing-file.ts'
-import { FileFault, readFault } from './file-fault.ts'
+import { FileFault, readFault } from './errors.ts'
 import { pemBlocks } from './pem-blocks.ts'
 
 export const MAX_FILE_BYTES = 1_048_576

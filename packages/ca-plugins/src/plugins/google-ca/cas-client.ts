@@ -16,8 +16,8 @@ import {
 } from '../../gen/google/cloud/security/privateca/v1/service.ts'
 import { Closable } from '../../transport/closable.ts'
 import type { Authentication } from './google-authentication.ts'
-import type { CasTarget } from './google-ca-config.ts'
 import { GoogleService } from './google-service.ts'
+import type { CasTarget } from './plugin.ts'
 import { requestId } from './request-id.ts'
 
 export interface CasParts {

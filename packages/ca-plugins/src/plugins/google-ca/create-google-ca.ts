@@ -2,9 +2,9 @@
 import type { CAClient, CAContext } from '@livery/core'
 import { CasClient } from './cas-client.ts'
 import { type Authentication, LibraryAuthentication, sourceAuthentication } from './google-authentication.ts'
-import { type CasTarget, type GoogleCaConfig, targetOf } from './google-ca-config.ts'
 import { type GoogleAuthPackage, loadAuthLibrary } from './google-packages.ts'
 import { MeshCaClient } from './mesh-ca-client.ts'
+import { type CasTarget, type GoogleCaConfig, targetOf } from './plugin.ts'
 
 /**
  * Opens no connection yet. Throws a `TypeError` for Mesh CA without credentials, and an `Error` with the command that

@@ -1,7 +1,7 @@
 /** The `google-ca` plugin: Google's Certificate Authority Service, and the Mesh CA that came before it. */
 import { type CACapabilities, defineCAPlugin } from '@livery/core'
 import { createGoogleCa } from './create-google-ca.ts'
-import { checkConfig, googleCaOptions } from './google-ca-config.ts'
+import { checkConfig, googleCaOptions } from './plugin.ts'
 
 /** What Certificate Authority Service can do: those of the plugin. */
 export const casCapabilities: CACapabilities = {

@@ -5,7 +5,7 @@ import { CurrentConnection } from '../../transport/current-connection.ts'
 import { GrpcConnection } from '../../transport/grpc-connection.ts'
 import { caErrorOfStatus, isCertificateFailure, isStatus } from '../../transport/grpc-status.ts'
 import type { Authentication, CallCredentials } from './google-authentication.ts'
-import type { GoogleEndpoint } from './google-ca-config.ts'
+import type { GoogleEndpoint } from './plugin.ts'
 
 export interface GoogleServiceOptions {
   readonly endpoint: GoogleEndpoint

@@ -11,8 +11,8 @@ import { type Answer, badAnswer, ChainReader } from '../../answers/certificate-c
 import { MeshCertificateRequest, MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
 import { Closable } from '../../transport/closable.ts'
 import type { Authentication } from './google-authentication.ts'
-import type { MeshCaTarget } from './google-ca-config.ts'
 import { GoogleService } from './google-service.ts'
+import type { MeshCaTarget } from './plugin.ts'
 import { requestId } from './request-id.ts'
 
 export interface MeshCaParts {

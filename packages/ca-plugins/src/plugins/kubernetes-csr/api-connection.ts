@@ -3,9 +3,9 @@ import type { Configuration, RequestContext, ResponseContext } from '@kubernetes
 import { CAError, type CertificateRequest, type Clock, type CredentialSource, untilAborted } from '@livery/core'
 import { readTokenFile } from '../../credentials/token-file.ts'
 import { MAX_PIECES, readBounded } from '../../transport/bounded-body.ts'
-import { apiError, type Doing, NoAnswer, statusOf } from './api-error.ts'
 import { ApiSession } from './api-session.ts'
 import type { KubernetesLibrary } from './client-library.ts'
+import { apiError, type Doing, NoAnswer, statusOf } from './errors.ts'
 import type { Login, LoginFiles } from './login.ts'
 
 /** For whom a call is made. */

@@ -3,7 +3,7 @@ import { CAError, type Clock, untilAborted } from '@livery/core'
 import { scrub } from '../../answers/scrub.ts'
 import { LAST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
 import type { Caller } from './api-connection.ts'
-import { isAboutLifetime } from './api-error.ts'
+import { isAboutLifetime } from './errors.ts'
 import type { SigningRequest } from './signing-request.ts'
 import type { SigningRequestApi } from './signing-request-api.ts'
 

@@ -3,10 +3,10 @@ import type { CAClient, CAContext } from '@livery/core'
 import { type Answer, rootsInBundle } from '../../answers/certificate-chain.ts'
 import { connectionTls } from '../../transport/connection-tls.ts'
 import { ApiConnection } from './api-connection.ts'
+import { KubernetesCsrClient } from './client.ts'
 import { type KubernetesLibrary, loadKubernetesLibrary } from './client-library.ts'
-import { KubernetesCsrClient } from './kubernetes-csr-client.ts'
-import type { KubernetesCsrConfig } from './kubernetes-csr-config.ts'
 import { LoginFiles } from './login.ts'
+import type { KubernetesCsrConfig } from './plugin.ts'
 import { SigningRequestApi } from './signing-request-api.ts'
 
 export interface KubernetesCsrSurroundings {

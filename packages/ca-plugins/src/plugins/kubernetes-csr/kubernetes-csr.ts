@@ -1,7 +1,7 @@
 /** The `kubernetes-csr` plugin: certificates by CertificateSigningRequests of the Kubernetes API. */
 import { defineCAPlugin } from '@livery/core'
 import { createKubernetesCsr } from './create-kubernetes-csr.ts'
-import { checkConfig, kubernetesCsrOptions } from './kubernetes-csr-config.ts'
+import { checkConfig, kubernetesCsrOptions } from './plugin.ts'
 
 export const kubernetesCsr = defineCAPlugin({
   apiVersion: 1,

@@ -2,8 +2,8 @@
 import type { V1CertificateSigningRequest } from '@kubernetes/client-node'
 import { CAError } from '@livery/core'
 import type { ApiConnection, Caller } from './api-connection.ts'
-import { type Doing, statusOf } from './api-error.ts'
 import type { KubernetesLibrary } from './client-library.ts'
+import { type Doing, statusOf } from './errors.ts'
 import { readSigningRequest, type SigningRequest } from './signing-request.ts'
 import { readWatchEvents } from './watch-events.ts'
 

@@ -1,3 +1,3 @@
 /** The public names of `@livery/ca-plugins/spiffe`. */
 
-export { spiffe, spiffe as plugin } from './spiffe.ts'
+export { spiffe, spiffe as plugin } from './plugin.ts'

@@ -6,7 +6,7 @@ import type { CAClient } from '@livery/core'
 import { tempFolder } from '../../../test/temp-folder.ts'
 import { svidsOf, WorkloadApiStandIn } from '../../../test/workload-api-stand-in.ts'
 import { CA_SWITCHES, type ConformanceSetup, suite } from '../../conformance/index.ts'
-import { spiffe } from './spiffe.ts'
+import { spiffe } from './plugin.ts'
 
 const reason = 'the Workload API pushes what it has, and is asked for nothing'
 const without = Object.fromEntries(CA_SWITCHES.filter(name => name !== 'root-rotation').map(name => [name, reason]))

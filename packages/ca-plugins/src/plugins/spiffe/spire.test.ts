@@ -15,7 +15,7 @@ import {
 import { noSpire, Spire } from '../../../test/spire-process.ts'
 import { tempFolder } from '../../../test/temp-folder.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
-import { spiffe } from './spiffe.ts'
+import { spiffe } from './plugin.ts'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'

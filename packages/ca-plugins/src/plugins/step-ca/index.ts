@@ -1,4 +1,4 @@
 /** The public names of `@livery/ca-plugins/step-ca`. */
 
-export { stepCa as plugin, stepCa } from './step-ca.ts'
-export type { StepCaConfig } from './step-ca-config.ts'
+export { stepCa as plugin, stepCa } from './client.ts'
+export type { StepCaConfig } from './plugin.ts'

@@ -1,7 +1,7 @@
 /** The tokens that calls to Vault carry: those of the credentials, or leases that a Kubernetes login gives. */
 import { type CAContext, CAError, type Clock, type Credential, type CredentialSource } from '@livery/core'
 import { TokenCache } from '../../credentials/token-cache.ts'
-import type { VaultConfig } from './vault-config.ts'
+import type { VaultConfig } from './plugin.ts'
 import { fieldsOf, type VaultServer } from './vault-server.ts'
 
 export interface TokenRequest {

@@ -1,8 +1,8 @@
 /** The HTTP API of one Vault or OpenBao server: https://developer.hashicorp.com/vault/api-docs */
 import { type CAContext, CAError, type Clock } from '@livery/core'
 import { HttpsJson, type JsonAnswer } from '../../transport/https-json.ts'
-import type { VaultConfig } from './vault-config.ts'
-import { errorOfAnswer } from './vault-error.ts'
+import { errorOfAnswer } from './errors.ts'
+import type { VaultConfig } from './plugin.ts'
 
 export interface VaultCall {
   /** After "Cannot": `get a certificate for … from …`. */

@@ -11,9 +11,9 @@ import {
 } from '@livery/core'
 import type { Answer } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
+import { workloadFailure } from './errors.ts'
 import { privateKeyPem } from './private-key-pem.ts'
 import { WorkloadChannel } from './workload-channel.ts'
-import { workloadFailure } from './workload-error.ts'
 import { type StreamFailure, WorkloadStream } from './workload-stream.ts'
 import { type Bundles, readBundles, readSvidUpdate, type SvidUpdate, wipe } from './workload-update.ts'
 

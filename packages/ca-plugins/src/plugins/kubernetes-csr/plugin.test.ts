@@ -9,7 +9,7 @@ import { standInCluster } from '../../../test/kube-clusters.ts'
 import { kubernetesCsrConfig, openClient } from '../../../test/kube-setup.ts'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
 import { createKubernetesCsr } from './create-kubernetes-csr.ts'
-import { checkConfig, type KubernetesCsrConfig, kubernetesCsrOptions } from './kubernetes-csr-config.ts'
+import { checkConfig, type KubernetesCsrConfig, kubernetesCsrOptions } from './plugin.ts'
 
 const never = new AbortController().signal
 

@@ -16,7 +16,7 @@ import {
 import { badAnswer, ChainReader, selfSignedIn } from '../../answers/certificate-chain.ts'
 import { scrub } from '../../answers/scrub.ts'
 import { Closable } from '../../transport/closable.ts'
-import { type VaultConfig, vaultOptions } from './vault-config.ts'
+import { type VaultConfig, vaultOptions } from './plugin.ts'
 import { givenTokens, KubernetesLogin, type VaultTokens } from './vault-login.ts'
 import { fieldsOf, VaultServer } from './vault-server.ts'
 

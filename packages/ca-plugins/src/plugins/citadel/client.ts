@@ -28,15 +28,8 @@ import {
   encodeRequest,
   IMPERSONATED_IDENTITY,
 } from '../../transport/istio-certificate-service.ts'
-import {
-  type CitadelConfig,
-  type CitadelTarget,
-  checkConfig,
-  citadelOptions,
-  targetOf,
-  warningsOf,
-} from './citadel-config.ts'
-import { caErrorOfCall } from './citadel-error.ts'
+import { caErrorOfCall } from './errors.ts'
+import { type CitadelConfig, type CitadelTarget, checkConfig, citadelOptions, targetOf, warningsOf } from './plugin.ts'
 
 /** Istio's CA, or another that speaks its protocol: istiod, istio-csr. */
 export const citadel = defineCAPlugin({

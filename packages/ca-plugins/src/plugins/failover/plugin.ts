@@ -8,7 +8,7 @@ import {
   OptionError,
 } from '@livery/core'
 import type { BreakerChange } from './circuit-breaker.ts'
-import { FailoverClient } from './failover-client.ts'
+import { FailoverClient } from './client.ts'
 
 const failoverOptions = {
   timeout: {

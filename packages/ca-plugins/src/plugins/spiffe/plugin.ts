@@ -1,6 +1,6 @@
 /** The `spiffe` plugin: a SPIFFE Workload API, such as that of a SPIRE agent, as the source of identities. */
 import { defineCAPlugin, KEY_TYPES } from '@livery/core'
-import { SpiffeClient } from './spiffe-client.ts'
+import { SpiffeClient } from './client.ts'
 import { endpointProblem, leavesMachine } from './workload-endpoint.ts'
 
 export const spiffe = defineCAPlugin({

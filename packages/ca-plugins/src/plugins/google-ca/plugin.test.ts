@@ -4,7 +4,7 @@ import { CLUSTER, IdentityTokens, POOL } from '../../../test/google-ca-setup.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { createGoogleCa } from './create-google-ca.ts'
 import { googleCa } from './google-ca.ts'
-import { type GoogleCaConfig, googleCaOptions } from './google-ca-config.ts'
+import { type GoogleCaConfig, googleCaOptions } from './plugin.ts'
 
 const cas: GoogleCaConfig = { service: 'cas', subjectMode: 'reflected-spiffe', plaintext: false, pool: POOL }
 const meshCa: GoogleCaConfig = { service: 'mesh-ca', subjectMode: 'reflected-spiffe', plaintext: false }

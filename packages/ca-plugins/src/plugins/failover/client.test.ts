@@ -17,7 +17,7 @@ import {
 import { FakeClock, TestCA } from '@livery/core/testing'
 import { KitTicket } from '../../conformance/kit/kit-request.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
-import { FailoverClient } from './failover-client.ts'
+import { FailoverClient } from './client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 

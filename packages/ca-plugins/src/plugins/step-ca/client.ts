@@ -13,10 +13,10 @@ import {
 import { badAnswer, ChainReader, rootsOfChains } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import { HttpsJson, type JsonAnswer, withSlash } from '../../transport/https-json.ts'
+import { errorOfAnswer } from './errors.ts'
 import { pinnedRoot } from './pinned-root.ts'
+import { checkConfig, type Proof, proofOf, type StepCaConfig, stepCaOptions } from './plugin.ts'
 import { ProvisionerKey } from './provisioner-key.ts'
-import { checkConfig, type Proof, proofOf, type StepCaConfig, stepCaOptions } from './step-ca-config.ts'
-import { errorOfAnswer } from './step-ca-error.ts'
 
 export const stepCa = defineCAPlugin({
   apiVersion: 1,

@@ -12,10 +12,10 @@ import {
 import { ChainReader } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import type { ApiConnection, Caller } from './api-connection.ts'
-import { NoAnswer } from './api-error.ts'
 import { certificatesOf, RequestIsOver, sameRequest } from './approval.ts'
-import type { KubernetesCsrConfig } from './kubernetes-csr-config.ts'
+import { NoAnswer } from './errors.ts'
 import { formatNote, parseNote } from './pending-note.ts'
+import type { KubernetesCsrConfig } from './plugin.ts'
 import type { SigningRequest } from './signing-request.ts'
 import type { NewSigningRequest, SigningRequestApi } from './signing-request-api.ts'
 

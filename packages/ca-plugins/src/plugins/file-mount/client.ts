@@ -14,9 +14,9 @@ import {
 import { reasonOf } from '../../answers/reason.ts'
 import { Closable } from '../../transport/closable.ts'
 import { FaultLog } from './fault-log.ts'
-import type { Mount } from './file-mount-config.ts'
 import { MountedIdentity } from './mounted-identity.ts'
 import { MountedRoots } from './mounted-roots.ts'
+import type { Mount } from './plugin.ts'
 
 /** How many files are read at once without being asked for. */
 const READS_AT_ONCE = 16
