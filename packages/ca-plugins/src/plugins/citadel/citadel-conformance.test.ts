@@ -2,7 +2,7 @@
 import { test } from 'node:test'
 import { startIstioStandIn } from '../../../test/istio-stand-in.ts'
 import { suite } from '../../conformance/index.ts'
-import { citadel } from './client.ts'
+import { citadel } from './plugin.ts'
 
 const CONFIG = { impersonate: false, timeout: 10_000 }
 

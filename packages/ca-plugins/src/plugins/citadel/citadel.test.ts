@@ -7,8 +7,7 @@ import { API, isCAError, setUpCitadel, WEB } from '../../../test/citadel-setup.t
 import type { CaBehaviour } from '../../testing/faulty-ca-server.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { encodeResponse } from '../../transport/istio-certificate-service.ts'
-import { citadel } from './client.ts'
-import type { CitadelConfig } from './plugin.ts'
+import { type CitadelConfig, citadel } from './plugin.ts'
 
 test('the chain is passed on unchanged, with the root apart', async t => {
   const { client, server } = await setUpCitadel(t)

@@ -1,5 +1,5 @@
 /**
- * The `citadel` plugin: a {@link CAClient} for Istio's CA, spoken to as Istio's own agent does.
+ * A {@link CAClient} for Istio's CA, spoken to as Istio's own agent does.
  * https://github.com/istio/api/blob/master/security/v1alpha1/ca.proto
  */
 import { isIP } from 'node:net'
@@ -9,9 +9,7 @@ import {
   type CAContext,
   CAError,
   type CertificateRequest,
-  defineCAPlugin,
   type IssuedCertificate,
-  KEY_TYPES,
   type TlsMaterial,
   untilAborted,
 } from '@livery/core'
@@ -29,27 +27,12 @@ import {
   IMPERSONATED_IDENTITY,
 } from '../../transport/istio-certificate-service.ts'
 import { caErrorOfCall } from './errors.ts'
-import { type CitadelConfig, type CitadelTarget, checkConfig, citadelOptions, targetOf, warningsOf } from './plugin.ts'
-
-/** Istio's CA, or another that speaks its protocol: istiod, istio-csr. */
-export const citadel = defineCAPlugin({
-  apiVersion: 1,
-  name: 'citadel',
-  capabilities: { roots: 'none', ttl: 'honoured', san: 'caller', keyTypes: KEY_TYPES },
-  needs: ['tls', 'credentials'],
-  options: citadelOptions,
-  check: checkConfig,
-  create(context, config) {
-    const target = targetOf(config)
-    for (const warning of warningsOf(target)) context.log.warn(warning)
-    return new CitadelClient(config, target, context)
-  },
-})
+import type { CitadelConfig, CitadelTarget } from './plugin.ts'
 
 /** Then a new connection resolves the name again, and waits for no backoff. */
 const MAX_FAILURES = 2
 
-class CitadelClient implements CAClient {
+export class CitadelClient implements CAClient {
   readonly #config: CitadelConfig
   readonly #target: CitadelTarget
   readonly #context: CAContext

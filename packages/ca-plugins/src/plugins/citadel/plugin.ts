@@ -1,6 +1,7 @@
-/** The configuration of the `citadel` plugin, and what only the plugin can check of it. */
-import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
+/** The `citadel` plugin: its capabilities, its options, and the checks that only it can make. */
+import { type AgentKey, type ConfigOf, defineCAPlugin, KEY_TYPES, OptionError, type PluginOptions } from '@livery/core'
 import { formatHostPort, hostPortProblem, isLoopback, parseHostPort } from '../../transport/host-port.ts'
+import { CitadelClient } from './client.ts'
 
 export const citadelOptions = {
   address: {
@@ -40,6 +41,21 @@ export const citadelOptions = {
 } as const satisfies PluginOptions
 
 export type CitadelConfig = ConfigOf<typeof citadelOptions>
+
+/** Istio's CA, or another that speaks its protocol: istiod, istio-csr. */
+export const citadel = defineCAPlugin({
+  apiVersion: 1,
+  name: 'citadel',
+  capabilities: { roots: 'none', ttl: 'honoured', san: 'caller', keyTypes: KEY_TYPES },
+  needs: ['tls', 'credentials'],
+  options: citadelOptions,
+  check: checkConfig,
+  create(context, config) {
+    const target = targetOf(config)
+    for (const warning of warningsOf(target)) context.log.warn(warning)
+    return new CitadelClient(config, target, context)
+  },
+})
 
 /** Where the CA is, as gRPC needs it. */
 export interface CitadelTarget {

@@ -8,7 +8,8 @@ import { type CAChange, CAError } from '@livery/core'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { CertificateAuthority } from './certificate-authority.ts'
-import { EmbeddedClient, embedded } from './plugin.ts'
+import { EmbeddedClient } from './client.ts'
+import { embedded } from './plugin.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const clock = { now: () => Date.now(), at: () => assert.fail('this plugin sets no timer') }

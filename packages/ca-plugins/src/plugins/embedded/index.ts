@@ -8,5 +8,6 @@ export type {
   SigningRequest,
 } from './certificate-authority.ts'
 export { CertificateAuthority } from './certificate-authority.ts'
-export { EmbeddedClient, embedded, embedded as plugin } from './plugin.ts'
+export { EmbeddedClient } from './client.ts'
+export { embedded, embedded as plugin } from './plugin.ts'
 export type { ServerNames } from './server-names.ts'

@@ -1,17 +1,8 @@
-/** The `embedded` plugin: a {@link CAClient} around a certificate authority in the same process. */
-import {
-  type CAChange,
-  type CAClient,
-  type CertificateRequest,
-  defineCAPlugin,
-  type IssuedCertificate,
-  KEY_TYPES,
-  untilAborted,
-} from '@livery/core'
-import { Closable } from '../../transport/closable.ts'
+/** The `embedded` plugin: a certificate authority in the same process, for trials. */
+import { defineCAPlugin, KEY_TYPES } from '@livery/core'
 import { CertificateAuthority } from './certificate-authority.ts'
+import { EmbeddedClient } from './client.ts'
 
-/** A CA of the agent's own, which is told not to be for production. */
 export const embedded = defineCAPlugin({
   apiVersion: 1,
   name: 'embedded',
@@ -55,38 +46,3 @@ export const embedded = defineCAPlugin({
     return new EmbeddedClient(authority)
   },
 })
-
-/** Any number of clients may share one authority; closing one leaves the authority as it is. */
-export class EmbeddedClient implements CAClient {
-  readonly authority: CertificateAuthority
-  readonly #closing = new Closable('the embedded CA')
-  readonly #subscriptions = new DisposableStack()
-
-  constructor(authority: CertificateAuthority) {
-    this.authority = authority
-  }
-
-  async issue({ identity, ttlSeconds, signal, csr }: CertificateRequest): Promise<IssuedCertificate> {
-    signal.throwIfAborted()
-    this.#closing.signal.throwIfAborted()
-    const { der } = await untilAborted(csr(), signal)
-    const { chain } = await untilAborted(this.authority.sign({ identity, csr: der, ttlSeconds }), signal)
-    return { chain, roots: this.authority.trustBundle() }
-  }
-
-  async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
-    signal.throwIfAborted()
-    this.#closing.signal.throwIfAborted()
-    return this.authority.trustBundle()
-  }
-
-  subscribe(listener: (change: CAChange) => void): Disposable {
-    this.#closing.signal.throwIfAborted()
-    return this.#subscriptions.use(this.authority.subscribe(listener))
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.close()
-    this.#subscriptions.dispose()
-  }
-}

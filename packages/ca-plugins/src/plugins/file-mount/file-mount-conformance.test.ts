@@ -7,8 +7,7 @@ import type { CAClient } from '@livery/core'
 import { replaceFile, writeSet } from '../../../test/mounted-files.ts'
 import { CA_SWITCHES, type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { FileMountClient } from './client.ts'
-import { fileMount } from './file-mount.ts'
-import { mountOf } from './plugin.ts'
+import { fileMount, mountOf } from './plugin.ts'
 
 const reason = 'files do not talk to a CA'
 const without = Object.fromEntries(CA_SWITCHES.filter(name => name !== 'root-rotation').map(name => [name, reason]))

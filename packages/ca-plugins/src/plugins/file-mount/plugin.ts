@@ -1,6 +1,7 @@
-/** The configuration keys of the `file-mount` plugin, and the well-known layouts behind them. */
+/** The `file-mount` plugin: its capabilities, its options, and the well-known layouts behind them. */
 import { resolve } from 'node:path'
-import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
+import { type ConfigOf, defineCAPlugin, KEY_TYPES, OptionError, type PluginOptions } from '@livery/core'
+import { FileMountClient } from './client.ts'
 import { PathTemplate } from './path-template.ts'
 
 const LAYOUT_NAMES = ['istio', 'workload-spiffe-credentials', 'gke', 'kubernetes-tls'] as const
@@ -37,6 +38,15 @@ export const fileMountOptions = {
 } as const satisfies PluginOptions
 
 export type FileMountConfig = ConfigOf<typeof fileMountOptions>
+
+export const fileMount = defineCAPlugin({
+  apiVersion: 1,
+  name: 'file-mount',
+  capabilities: { roots: 'push', ttl: 'ignored', san: 'config', keyTypes: KEY_TYPES, bringsKey: true },
+  options: fileMountOptions,
+  check: config => void mountOf(config),
+  create: (context, config) => new FileMountClient(context, mountOf(config)),
+})
 
 /** Where the files of each identity are. */
 export interface Mount {

@@ -23,7 +23,7 @@ import {
 import { Refusal } from '../../../test/google-stand-in.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
-import { createGoogleCa } from './create-google-ca.ts'
+import { createGoogleCa } from './plugin.ts'
 
 const { FetchCaCertsResponse } = protos.google.cloud.security.privateca.v1
 const never = new AbortController().signal

@@ -9,7 +9,7 @@ import { Refusal } from '../../../test/google-stand-in.ts'
 import { GoogleTokenServer, type TokenAnswer } from '../../../test/google-token-server.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
-import { createGoogleCa } from './create-google-ca.ts'
+import { createGoogleCa } from './plugin.ts'
 
 const PROVIDER = '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/cluster'
 const SUBJECT_TOKEN = 'opaque-subject-token'

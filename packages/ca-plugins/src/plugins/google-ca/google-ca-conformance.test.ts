@@ -12,8 +12,7 @@ import {
   suite,
 } from '../../conformance/index.ts'
 import { MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
-import { createGoogleCa } from './create-google-ca.ts'
-import { casCapabilities, googleCa, meshCaCapabilities } from './google-ca.ts'
+import { casCapabilities, createGoogleCa, googleCa, meshCaCapabilities } from './plugin.ts'
 
 const { Certificate, FetchCaCertsResponse } = protos.google.cloud.security.privateca.v1
 

@@ -7,7 +7,7 @@ import { GoogleTokenServer } from '../../../test/google-token-server.ts'
 import { sts } from '../../credentials/sts.ts'
 import { MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
-import { createGoogleCa } from './create-google-ca.ts'
+import { createGoogleCa } from './plugin.ts'
 
 test("a request has the CSR, the lifetime and the region of the cluster, as Istio's agent sent them", async t => {
   const { client, server } = await setUpGoogle(t, { service: 'mesh-ca' })

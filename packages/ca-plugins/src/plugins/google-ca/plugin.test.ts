@@ -2,9 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CLUSTER, IdentityTokens, POOL } from '../../../test/google-ca-setup.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
-import { createGoogleCa } from './create-google-ca.ts'
-import { googleCa } from './google-ca.ts'
-import { type GoogleCaConfig, googleCaOptions } from './plugin.ts'
+import { createGoogleCa, type GoogleCaConfig, googleCa, googleCaOptions } from './plugin.ts'
 
 const cas: GoogleCaConfig = { service: 'cas', subjectMode: 'reflected-spiffe', plaintext: false, pool: POOL }
 const meshCa: GoogleCaConfig = { service: 'mesh-ca', subjectMode: 'reflected-spiffe', plaintext: false }

@@ -1,6 +1,19 @@
-/** The configuration keys of the `google-ca` plugin, and what only the plugin can check of their values. */
-import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
+/** The `google-ca` plugin: its capabilities, its options, and the checks that only it can make. */
+import {
+  type AgentKey,
+  type CACapabilities,
+  type CAClient,
+  type CAContext,
+  type ConfigOf,
+  defineCAPlugin,
+  OptionError,
+  type PluginOptions,
+} from '@livery/core'
 import { formatHostPort, isLoopback, parseHostPort } from '../../transport/host-port.ts'
+import { CasClient } from './cas-client.ts'
+import { type Authentication, LibraryAuthentication, sourceAuthentication } from './google-authentication.ts'
+import { type GoogleAuthPackage, loadAuthLibrary } from './google-packages.ts'
+import { MeshCaClient } from './mesh-ca-client.ts'
 
 export const googleCaOptions = {
   service: {
@@ -56,6 +69,65 @@ export const googleCaOptions = {
 } as const satisfies PluginOptions
 
 export type GoogleCaConfig = ConfigOf<typeof googleCaOptions>
+
+/** What Certificate Authority Service can do: those of the plugin. */
+export const casCapabilities: CACapabilities = {
+  roots: 'poll',
+  ttl: 'honoured',
+  san: 'caller',
+  keyTypes: ['rsa-2048', 'rsa-3072', 'rsa-4096', 'ecdsa-p256', 'ecdsa-p384'],
+}
+/** What Mesh CA can do. */
+export const meshCaCapabilities: CACapabilities = { ...casCapabilities, roots: 'none' }
+
+export const googleCa = defineCAPlugin({
+  apiVersion: 1,
+  name: 'google-ca',
+  capabilities: casCapabilities,
+  options: googleCaOptions,
+  needs: ['tls', 'credentials'],
+  check: checkConfig,
+  create: (context, config) => createGoogleCa(context, config),
+})
+
+/**
+ * Opens no connection yet. Throws a `TypeError` for Mesh CA without credentials, and an `Error` with the command that
+ * installs it if Google's authentication library is needed and missing; a test hands in another `loadLibrary`.
+ */
+export async function createGoogleCa(
+  context: CAContext,
+  config: GoogleCaConfig,
+  loadLibrary?: () => Promise<GoogleAuthPackage>,
+): Promise<CAClient> {
+  const target = targetOf(config)
+  const { tls, credentials } = context
+  if (target.service === 'cas') {
+    const authentication = await casAuthentication(context, config, target, loadLibrary)
+    return new CasClient({ target, tls, authentication })
+  }
+  if (!credentials)
+    throw new TypeError('Cannot use service "mesh-ca": credentials is missing. Set credentials to an STS exchange.')
+  const authentication = sourceAuthentication(credentials)
+  return new MeshCaClient({ target, tls, authentication })
+}
+
+/** The configured credentials; where there are none, those of Google's library. */
+async function casAuthentication(
+  { credentials }: CAContext,
+  { credentialsFile }: GoogleCaConfig,
+  { pool, endpoint }: CasTarget,
+  loadLibrary: (() => Promise<GoogleAuthPackage>) | undefined,
+): Promise<Authentication> {
+  const source = credentials && sourceAuthentication(credentials)
+  const isConfigured = source && credentials.isConfigured?.({}) !== false
+  if (isConfigured) return source
+  return new LibraryAuthentication({
+    auth: await loadAuthLibrary(loadLibrary),
+    ...(credentialsFile !== undefined && { credentialsFile }),
+    projectId: pool.split('/')[1] ?? '',
+    url: `https://${endpoint.host}/`,
+  })
+}
 
 /** A server of Google's, or one that stands in for it. */
 export interface GoogleEndpoint {

@@ -1,4 +1,4 @@
 /** The public names of `@livery/ca-plugins/kubernetes-csr`. */
 
-export { kubernetesCsr, kubernetesCsr as plugin } from './kubernetes-csr.ts'
 export type { KubernetesCsrConfig } from './plugin.ts'
+export { kubernetesCsr, kubernetesCsr as plugin } from './plugin.ts'

@@ -1,5 +1,6 @@
-/** The configuration keys of the `kubernetes-csr` plugin, and what only the plugin can check of their values. */
-import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
+/** The `kubernetes-csr` plugin: its capabilities, its options, and the checks that only it can make. */
+import { type ConfigOf, defineCAPlugin, OptionError, type PluginOptions } from '@livery/core'
+import { createKubernetesCsr } from './create-kubernetes-csr.ts'
 
 export const kubernetesCsrOptions = {
   signerName: {
@@ -42,6 +43,23 @@ export const kubernetesCsrOptions = {
 } as const satisfies PluginOptions
 
 export type KubernetesCsrConfig = ConfigOf<typeof kubernetesCsrOptions>
+
+export const kubernetesCsr = defineCAPlugin({
+  apiVersion: 1,
+  name: 'kubernetes-csr',
+  capabilities: {
+    roots: 'poll',
+    // The API takes no wish under ten minutes, and leaves it to the signer whether it heeds the others.
+    ttl: 'ignored',
+    san: 'csr',
+    keyTypes: ['ecdsa-p256', 'ecdsa-p384', 'rsa-2048', 'rsa-3072', 'rsa-4096'],
+    asynchronous: true,
+  },
+  options: kubernetesCsrOptions,
+  needs: ['credentials'],
+  check: checkConfig,
+  create: (context, config) => createKubernetesCsr(context, config),
+})
 
 export function checkConfig(config: KubernetesCsrConfig): void {
   const { signerRoots, clusterTrustBundle, kubeconfig, context, usages } = config

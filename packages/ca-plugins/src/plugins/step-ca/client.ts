@@ -1,13 +1,11 @@
-/** The `step-ca` plugin: Smallstep's CA, asked with one-time tokens: https://smallstep.com/docs/step-ca/ */
+/** A {@link CAClient} for Smallstep's CA, asked with one-time tokens: https://smallstep.com/docs/step-ca/ */
 import {
   type CAClient,
   type CAContext,
   type CertificateRequest,
   type CertificateSigningRequest,
   type Clock,
-  defineCAPlugin,
   type IssuedCertificate,
-  KEY_TYPES,
   untilAborted,
 } from '@livery/core'
 import { badAnswer, ChainReader, rootsOfChains } from '../../answers/certificate-chain.ts'
@@ -15,18 +13,8 @@ import { Closable } from '../../transport/closable.ts'
 import { HttpsJson, type JsonAnswer, withSlash } from '../../transport/https-json.ts'
 import { errorOfAnswer } from './errors.ts'
 import { pinnedRoot } from './pinned-root.ts'
-import { checkConfig, type Proof, proofOf, type StepCaConfig, stepCaOptions } from './plugin.ts'
+import type { Proof, StepCaConfig } from './plugin.ts'
 import { ProvisionerKey } from './provisioner-key.ts'
-
-export const stepCa = defineCAPlugin({
-  apiVersion: 1,
-  name: 'step-ca',
-  capabilities: { roots: 'poll', ttl: 'honoured', san: 'csr', keyTypes: KEY_TYPES },
-  needs: ['tls', 'credentials'],
-  options: stepCaOptions,
-  check: checkConfig,
-  create: (context, config) => new StepCaClient(context, config, proofOf(config, context.credentials)),
-})
 
 /** Where an answer cannot be used. */
 const REMEDY = 'Check that the address is that of a step-ca'
@@ -38,7 +26,7 @@ interface TokenSource {
   readonly remedy: string
 }
 
-class StepCaClient implements CAClient {
+export class StepCaClient implements CAClient {
   readonly #clock: Clock
   readonly #address: string
   readonly #http: HttpsJson

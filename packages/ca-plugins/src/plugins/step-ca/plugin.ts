@@ -1,6 +1,15 @@
-/** The configuration keys of the `step-ca` plugin, and what only the plugin can check of their values. */
-import { type AgentKey, type ConfigOf, type CredentialSource, OptionError, type PluginOptions } from '@livery/core'
+/** The `step-ca` plugin: its capabilities, its options, and the checks that only it can make. */
+import {
+  type AgentKey,
+  type ConfigOf,
+  type CredentialSource,
+  defineCAPlugin,
+  KEY_TYPES,
+  OptionError,
+  type PluginOptions,
+} from '@livery/core'
 import { addressProblem } from '../../transport/https-json.ts'
+import { StepCaClient } from './client.ts'
 
 export const stepCaOptions = {
   address: {
@@ -30,6 +39,16 @@ export const stepCaOptions = {
 } as const satisfies PluginOptions
 
 export type StepCaConfig = ConfigOf<typeof stepCaOptions>
+
+export const stepCa = defineCAPlugin({
+  apiVersion: 1,
+  name: 'step-ca',
+  capabilities: { roots: 'poll', ttl: 'honoured', san: 'csr', keyTypes: KEY_TYPES },
+  needs: ['tls', 'credentials'],
+  options: stepCaOptions,
+  check: checkConfig,
+  create: (context, config) => new StepCaClient(context, config, proofOf(config, context.credentials)),
+})
 
 /** What a call proves itself with. */
 export type Proof =

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { PROVISIONER, provisionerPair, startStepCa, writeKey } from '../../../test/step-ca-stand-in.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
-import { stepCa } from './client.ts'
+import { stepCa } from './plugin.ts'
 
 const timeout = 10_000
 const { capabilities } = stepCa

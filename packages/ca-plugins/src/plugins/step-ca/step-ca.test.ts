@@ -21,8 +21,7 @@ import { tempFolder } from '../../../test/temp-folder.ts'
 import { FakeCA } from '../../conformance/index.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
-import { stepCa } from './client.ts'
-import type { StepCaConfig } from './plugin.ts'
+import { type StepCaConfig, stepCa } from './plugin.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const { privateJwk, publicJwk } = await provisionerPair()

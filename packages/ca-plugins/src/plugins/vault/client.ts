@@ -1,4 +1,4 @@
-/** The `vault` plugin: the PKI secrets engine of Vault or OpenBao: https://developer.hashicorp.com/vault/api-docs/secret/pki */
+/** A {@link CAClient} for the PKI secrets engine of Vault or OpenBao: https://developer.hashicorp.com/vault/api-docs/secret/pki */
 import {
   type CAClient,
   type CAContext,
@@ -6,9 +6,7 @@ import {
   type CertificateRequest,
   type CertificateSigningRequest,
   type CredentialSource,
-  defineCAPlugin,
   type IssuedCertificate,
-  KEY_TYPES,
   type PluginLog,
   type SpiffeId,
   untilAborted,
@@ -16,31 +14,16 @@ import {
 import { badAnswer, ChainReader, selfSignedIn } from '../../answers/certificate-chain.ts'
 import { scrub } from '../../answers/scrub.ts'
 import { Closable } from '../../transport/closable.ts'
-import { type VaultConfig, vaultOptions } from './plugin.ts'
+import type { VaultConfig } from './plugin.ts'
 import { givenTokens, KubernetesLogin, type VaultTokens } from './vault-login.ts'
 import { fieldsOf, VaultServer } from './vault-server.ts'
-
-export const vault = defineCAPlugin({
-  apiVersion: 1,
-  name: 'vault',
-  capabilities: { roots: 'poll', ttl: 'clamped', san: 'csr', keyTypes: KEY_TYPES },
-  needs: ['tls', 'credentials'],
-  options: vaultOptions,
-  create(context, config) {
-    const { credentials } = context
-    if (credentials) return new VaultClient(context, config, credentials)
-    throw new TypeError(
-      'Cannot use vault: there is no token to ask with. Set tokenFile to a file with a Vault token, or kubernetes and tokenFile to that of a service account.',
-    )
-  },
-})
 
 /** Of one mount: each is asked for. */
 const MAX_ISSUERS = 100
 /** Texts of warnings that were shown once. */
 const MAX_WARNINGS = 16
 
-class VaultClient implements CAClient {
+export class VaultClient implements CAClient {
   readonly #config: VaultConfig
   readonly #log: PluginLog
   readonly #server: VaultServer

@@ -1,6 +1,7 @@
-/** The configuration keys of the `vault` plugin. */
-import type { ConfigOf, PluginOptions } from '@livery/core'
+/** The `vault` plugin: its capabilities and options. */
+import { type ConfigOf, defineCAPlugin, KEY_TYPES, type PluginOptions } from '@livery/core'
 import { addressProblem } from '../../transport/https-json.ts'
+import { VaultClient } from './client.ts'
 
 export const vaultOptions = {
   address: {
@@ -48,6 +49,21 @@ export const vaultOptions = {
 } as const satisfies PluginOptions
 
 export type VaultConfig = ConfigOf<typeof vaultOptions>
+
+export const vault = defineCAPlugin({
+  apiVersion: 1,
+  name: 'vault',
+  capabilities: { roots: 'poll', ttl: 'clamped', san: 'csr', keyTypes: KEY_TYPES },
+  needs: ['tls', 'credentials'],
+  options: vaultOptions,
+  create(context, config) {
+    const { credentials } = context
+    if (credentials) return new VaultClient(context, config, credentials)
+    throw new TypeError(
+      'Cannot use vault: there is no token to ask with. Set tokenFile to a file with a Vault token, or kubernetes and tokenFile to that of a service account.',
+    )
+  },
+})
 
 function nameProblem(name: string): string | undefined {
   return /^[\w.-]+$/.test(name) && !/^\.+$/.test(name) ? undefined : 'is no name. Write it without slashes and spaces'

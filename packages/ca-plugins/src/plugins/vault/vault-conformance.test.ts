@@ -2,7 +2,7 @@
 import { describe, test } from 'node:test'
 import { startVault } from '../../../test/vault-stand-in.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
-import { vault } from './client.ts'
+import { vault } from './plugin.ts'
 
 const common = { role: 'workload', mount: 'pki', timeout: 10_000 }
 const { capabilities } = vault
