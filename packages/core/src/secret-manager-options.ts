@@ -6,7 +6,7 @@ import type { KeyGenerator, KeyType, PrivateKeyFormat } from './contract/key-gen
 import { type KeyVault, plainKeyVault } from './contract/key-vault.ts'
 import type { SecretReport } from './contract/secret-event.ts'
 import type { Store } from './contract/store.ts'
-import type { IdleAction } from './identity/retention.ts'
+import type { IdleAction } from './identity/unused-identities.ts'
 import { gatherIntoBatches } from './issuance/batching-client.ts'
 import type { IssuanceOptions } from './issuance/issuance.ts'
 import { PendingRequestsInMemory } from './store/pending-requests.ts'

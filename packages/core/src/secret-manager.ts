@@ -4,11 +4,10 @@ import { Events } from './contract/events.ts'
 import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 import type { PendingRequests, Store } from './contract/store.ts'
 import type { TrustAnchor } from './contract/trust-anchor.ts'
-import { type IdentityEntry, ManagedIdentity } from './identity/managed-identity.ts'
-import { type End, Retention } from './identity/retention.ts'
+import { type IdentityKeeper, IdentityTable } from './identity/identity-table.ts'
+import type { IdentityEntry, ManagedIdentity } from './identity/managed-identity.ts'
 import type { SecretItem, TrustBundleSecret } from './identity/secret-item.ts'
-import type { ServedChange } from './identity/served-certificate.ts'
-import { type Listener, Subscribers } from './identity/subscribers.ts'
+import type { Listener } from './identity/subscribers.ts'
 import { NameWatch, type SecretName, type Watch, type Watchable } from './identity/watch.ts'
 import { FetchSchedule } from './issuance/fetch-schedule.ts'
 import { phaseOf } from './issuance/rotation.ts'
@@ -34,19 +33,14 @@ export class SecretManager implements AsyncDisposable {
   readonly trustDomain: string
   /** What happens to identities and bundles. */
   readonly events: Events<SecretReport>
-  /** Nodes that hold the same identities, each started at its own time, renew them at different ones. */
-  readonly #phaseOffset: number
   readonly #clock: Clock
-  readonly #maxIdentities: number
-  readonly #identities = new Map<SpiffeId, ManagedIdentity>()
-  readonly #subscribers = new Subscribers()
+  readonly #table: IdentityTable
   readonly #trust: TrustStore
   readonly #schedule: FetchSchedule
-  readonly #retention: Retention
   readonly #pending: PendingRequests
   readonly #watchable: Watchable = {
     current: name => this.current(name),
-    request: identity => this.#request(identity),
+    request: identity => this.#table.request(identity),
   }
   /** Until the manager is closed: what is forgotten then is there for the next process. */
   #store: Store | undefined
@@ -57,15 +51,22 @@ export class SecretManager implements AsyncDisposable {
     const { issuance, random, rotation, retry, concurrency, ...retention } = withDefaults(options)
     const { clock, timeoutMs, pending } = issuance
     const { ca, store } = options
-    const record = (name: string, event: SecretEvent) => this.#report(name, event)
+    const report = (name: string, event: SecretEvent) => this.#report(name, event)
     this.trustDomain = options.trustDomain
     this.events = options.events ?? new Events()
-    this.#phaseOffset = random()
+    // Nodes that hold the same identities, each started at its own time, renew them at different ones.
+    const phaseOffset = random()
     this.#clock = clock
     this.#pending = pending
     this.#store = store
-    store?.onFailure(record)
-    this.#maxIdentities = retention.maxIdentities
+    store?.onFailure(report)
+    this.#table = new IdentityTable({
+      ...retention,
+      clock,
+      phaseOf: identity => (phaseOf(identity) + phaseOffset) % 1,
+      report,
+      keeper: this.#keeper(),
+    })
     this.#trust = new TrustStore({
       ca,
       clock,
@@ -75,7 +76,7 @@ export class SecretManager implements AsyncDisposable {
       timeoutMs,
       retry,
       store,
-      record,
+      record: report,
       onRootsMoved: (trustDomain, learned) => this.#schedule.followRoots(trustDomain, learned),
     })
     this.#schedule = new FetchSchedule({
@@ -86,19 +87,13 @@ export class SecretManager implements AsyncDisposable {
       concurrency,
       trust: this.#trust,
       store,
-      identities: this.#identities,
-      record,
-    })
-    this.#retention = new Retention({
-      ...retention,
-      clock,
-      held: () => this.#identities.size,
-      isUsed: identity => this.#subscribers.has(identity),
-      onEnd: (managed, end) => this.#onEnd(managed, end),
+      identities: this.#table.held,
+      record: report,
     })
     // By then whoever is configured is held, and who is used on demand has been asked for.
     const clearAt = clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
     this.#clearing = store && clock.at(clearAt, () => store.forgetUnclaimed())
+    this.#trust.start()
     this.#caChanges = ca.subscribe?.(change => this.#schedule.onCAChange(change))
   }
 
@@ -107,12 +102,7 @@ export class SecretManager implements AsyncDisposable {
    * removal and replaces its `tokenFile`.
    */
   add(identity: SpiffeId, { tokenFile }: { readonly tokenFile?: string } = {}): void {
-    const present = this.#identities.get(identity)
-    if (present) this.#keep(present, tokenFile)
-    else {
-      this.#retention.makeRoom()
-      this.#hold(identity, 'pinned', tokenFile)
-    }
+    this.#table.pin(identity, tokenFile)
   }
 
   /**
@@ -120,38 +110,34 @@ export class SecretManager implements AsyncDisposable {
    * before, unless it is unused and its room is needed; adding it again cancels that.
    */
   remove(identity: SpiffeId): void {
-    const managed = this.#identities.get(identity)
-    if (managed?.hold.kind !== 'pinned') return
-    this.#report(identity, { kind: 'removed', until: this.#retention.remove(managed) })
-    this.#settle()
+    this.#table.unpin(identity)
   }
 
   /** Lets go of an identity: a request in flight is aborted, its key wiped, its subscribers told. */
   forget(identity: SpiffeId): void {
-    const managed = this.#identities.get(identity)
-    if (managed) this.#onEnd(managed, 'forgotten')
+    this.#table.forget(identity)
   }
 
   knows(name: SecretName): boolean {
-    if (name.kind === 'identity') return this.#identities.has(name.identity)
+    if (name.kind === 'identity') return this.#table.held.has(name.identity)
     return name.trustDomain === this.trustDomain || this.#trust.bundle(name.trustDomain) !== undefined
   }
 
   /** Whether something is held under a name: the SPIFFE ID of an identity, or of the manager's own trust domain. */
   holds(name: string): boolean {
     return (
-      (this.#identities as ReadonlyMap<string, ManagedIdentity>).has(name) || name === `spiffe://${this.trustDomain}`
+      (this.#table.held as ReadonlyMap<string, ManagedIdentity>).has(name) || name === `spiffe://${this.trustDomain}`
     )
   }
 
   identities(): Iterable<SpiffeId> {
-    return this.#identities.keys()
+    return this.#table.held.keys()
   }
 
   /** The newest version that may be used now, or `undefined` while there is none. */
   current(name: SecretName): SecretItem | undefined {
     if (name.kind === 'bundle') return this.#trust.current(name.trustDomain, name.identity)
-    return this.#identities.get(name.identity)?.served.current?.secret
+    return this.#table.held.get(name.identity)?.served.current?.secret
   }
 
   /**
@@ -178,12 +164,12 @@ export class SecretManager implements AsyncDisposable {
 
   /** Every identity, in the order in which they came. */
   entries(): readonly IdentityEntry[] {
-    return Array.from(this.#identities.values(), managed => managed.toEntry())
+    return Array.from(this.#table.held.values(), managed => managed.toEntry())
   }
 
   /** What is known of one identity; `undefined` if it is not held. */
   entry(identity: string): IdentityEntry | undefined {
-    return (this.#identities as ReadonlyMap<string, ManagedIdentity>).get(identity)?.toEntry()
+    return (this.#table.held as ReadonlyMap<string, ManagedIdentity>).get(identity)?.toEntry()
   }
 
   /** Those of the trust domains, then those of identities that have roots of their own. */
@@ -201,23 +187,9 @@ export class SecretManager implements AsyncDisposable {
     this.#pending[Symbol.dispose]()
     this.#clearing?.[Symbol.dispose]()
     this.#store = undefined
-    this.#retention[Symbol.dispose]()
-    for (const identity of [...this.#identities.keys()]) this.forget(identity)
+    this.#table[Symbol.dispose]()
     this.#trust[Symbol.dispose]()
     await this.#schedule[Symbol.asyncDispose]()
-  }
-
-  #hold(identity: SpiffeId, hold: 'pinned' | 'on-demand', tokenFile?: string): void {
-    const managed = new ManagedIdentity(identity, {
-      clock: this.#clock,
-      phase: (phaseOf(identity) + this.#phaseOffset) % 1,
-      hold,
-      tokenFile,
-      onServed: this.#onServed,
-    })
-    this.#identities.set(identity, managed)
-    this.#retention.file(managed)
-    this.#schedule.start(managed)
   }
 
   #report(name: string, event: SecretEvent): void {
@@ -226,41 +198,24 @@ export class SecretManager implements AsyncDisposable {
 
   #subscribe(name: SecretName, listener: Listener): Disposable {
     if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, name.identity, listener)
-    const { identity } = name
-    const subscription = this.#subscribers.add(identity, listener, () => this.#onUnused(identity))
-    const managed = this.#identities.get(identity)
-    if (managed) {
-      this.#retention.file(managed)
-      this.#hurry(managed)
+    return this.#table.subscribe(name.identity, listener)
+  }
+
+  #keeper(): IdentityKeeper {
+    return {
+      start: managed => this.#schedule.start(managed),
+      hurry: managed => this.#schedule.hurry(managed),
+      tokenChanged: managed => this.#schedule.retryNow(managed),
+      served: (managed, change) => {
+        if (change === 'served') this.#keepInStore(managed)
+        else this.#schedule.onExpired(managed, { isWanted: this.#table.isUsed(managed.identity) })
+      },
+      stop: (managed, kind) => {
+        this.#schedule.stop(managed, kind)
+        this.#store?.forget(managed.identity)
+        if (kind === 'forgotten') this.#trust.forgetOwn(managed.identity)
+      },
     }
-    return subscription
-  }
-
-  #request(identity: SpiffeId): void {
-    const present = this.#identities.get(identity)
-    if (present) this.#hurry(present)
-    else if (this.#retention.makeRoom()) this.#hold(identity, 'on-demand')
-    else {
-      this.#retention.turnAway(identity)
-      this.#report(identity, { kind: 'no-room', maxIdentities: this.#maxIdentities })
-    }
-  }
-
-  #hurry(managed: ManagedIdentity): void {
-    if (!managed.served.current) this.#schedule.hurry(managed)
-  }
-
-  #keep(managed: ManagedIdentity, tokenFile: string | undefined): void {
-    if (managed.hold.kind === 'removed') this.#report(managed.identity, { kind: 'kept' })
-    this.#retention.keep(managed)
-    if (managed.useToken(tokenFile)) this.#schedule.retryNow(managed)
-  }
-
-  readonly #onServed = (managed: ManagedIdentity, change: ServedChange): void => {
-    if (change === 'expired') this.#report(managed.identity, { kind: 'withdrawn', reason: 'expired' })
-    this.#subscribers.tell(managed.identity, managed.served.current?.secret)
-    if (change === 'served') this.#keepInStore(managed)
-    else this.#schedule.onExpired(managed, { isWanted: this.#subscribers.has(managed.identity) })
   }
 
   /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
@@ -280,42 +235,5 @@ export class SecretManager implements AsyncDisposable {
       ...(roots && { roots }),
     }
     secret.privateKey.open(privateKey => this.#store?.keep(identity, { ...facts, privateKey }))
-  }
-
-  #onUnused(identity: SpiffeId): void {
-    const managed = this.#identities.get(identity)
-    if (managed) this.#retention.file(managed)
-    this.#settle()
-  }
-
-  #onEnd(managed: ManagedIdentity, end: End): void {
-    if (end === 'idle' && managed.hold.kind === 'pinned') this.#rest(managed)
-    else this.#forget(managed, end)
-    // Who was evicted has made room for somebody already.
-    if (end !== 'evicted') this.#settle()
-  }
-
-  /** Keeps nothing but the name of it until somebody subscribes. */
-  #rest(managed: ManagedIdentity): void {
-    this.#report(managed.identity, { kind: 'withdrawn', reason: 'idle' })
-    this.#schedule.stop(managed, 'idle')
-    this.#store?.forget(managed.identity)
-    managed.served.clear()
-  }
-
-  #forget(managed: ManagedIdentity, reason: End): void {
-    const { identity } = managed
-    this.#identities.delete(identity)
-    this.#report(identity, { kind: 'withdrawn', reason })
-    this.#schedule.stop(managed, 'forgotten')
-    this.#store?.forget(identity)
-    this.#retention.release(managed)
-    managed.release()
-    this.#trust.forgetOwn(identity)
-    this.#subscribers.tell(identity, undefined)
-  }
-
-  #settle(): void {
-    this.#retention.settle(identity => this.#hold(identity, 'on-demand'))
   }
 }

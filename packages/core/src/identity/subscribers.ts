@@ -1,4 +1,4 @@
-/** Who is to be told of which identity, whether it is held or not. */
+/** Who listens to which identity, whether it is held or not. */
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
@@ -26,7 +26,7 @@ export class Subscribers {
     }
   }
 
-  tell(identity: SpiffeId, item: SecretItem | undefined): void {
+  notify(identity: SpiffeId, item: SecretItem | undefined): void {
     for (const listener of this.#listeners.get(identity) ?? []) listener(item)
   }
 }

@@ -53,8 +53,6 @@ export interface AcceptedRoot {
 type Listener = (secret: TrustBundleSecret | undefined) => void
 
 export class TrustStore implements Disposable {
-  /** Resolves when the CA has told its list for the first time, or has failed to, or has none. */
-  readonly firstAsked: Promise<void>
   readonly #options: TrustStoreOptions
   readonly #reader = new RootReader()
   readonly #bundles = new Map<string, TrustBundle>()
@@ -68,12 +66,23 @@ export class TrustStore implements Disposable {
   #refreshingAgain: Promise<void> | undefined
   #nextRefresh: Disposable | undefined
   #failures = 0
+  #firstAsked = Promise.resolve()
 
   constructor(options: TrustStoreOptions) {
     this.#options = options
     this.#own = new OwnRoots(options.settleMs)
-    if (options.store) this.#restore(options.store)
-    this.firstAsked = this.refresh()
+  }
+
+  /** Takes up the stored roots, then asks the CA for its list. Call once, before anything else. */
+  start(): void {
+    const { store } = this.#options
+    if (store) this.#restore(store)
+    this.#firstAsked = this.refresh()
+  }
+
+  /** Resolves when the CA has listed its roots for the first time, or has failed to, or has none. */
+  get firstAsked(): Promise<void> {
+    return this.#firstAsked
   }
 
   bundle(trustDomain: string): TrustBundle | undefined {
