@@ -1,20 +1,20 @@
-/** Says when to look at files again: watches of their directories as the hint, and a slow poll, since watches are lost. */
-import { type FSWatcher, lstatSync, readlinkSync, type Stats, statSync, watch } from 'node:fs'
+/** Says when to look at files again: watches of their folders as the hint, and a slow poll, since watches are lost. */
+import { lstatSync, readlinkSync, type Stats, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import type { Clock } from '../time/clock.ts'
+import { after } from '../time/deadline.ts'
+import { FolderWatches } from './folder-watches.ts'
 
 /** What comes within it is one look: a save is several events, a ConfigMap's swap five. */
 const DEBOUNCE_MS = 100
 /** Multiples of the golden ratio leave no two polls of many close together. */
 const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2
-/** Links that are replaced again and again while they are followed: the poll finds where they ended. */
-const MAX_ROUNDS = 5
 
 export interface WatchedFilesOptions {
   readonly clock: Clock
-  /** How often each set is looked at whatever the watches tell, milliseconds. Default: 60,000. */
+  /** How often each set is looked at whatever the watches report, milliseconds. Default: 60,000. */
   readonly pollMs?: number
-  /** Called when a directory cannot be watched, once for each error code; the polls go on. */
+  /** Called when a folder cannot be watched, once for each error code; the polls go on. */
   readonly onError: (error: unknown) => void
 }
 
@@ -25,36 +25,39 @@ export type LookReason = 'event' | 'poll'
 interface FileSet {
   readonly files: readonly string[]
   readonly look: (reason: LookReason) => void
-  /** What a change of is a hint: the files, and the symbolic links on the way to them. */
+  /** The paths whose change is a hint: the files, and the symbolic links on the way to them. */
   places: ReadonlySet<string>
+  /** What stood at the places whose folder is not watched yet. */
+  readonly unwatched: Map<string, string>
   hint: Disposable | undefined
   poll: Disposable | undefined
 }
 
-interface Directory {
-  readonly watcher: FSWatcher
-  /** Which one stood at the path when the watch was set up. */
-  readonly inode: string
-}
-
 /**
- * Any number of sets of files under one watch for each directory; a thousand cost 1 MB. The directories of the files and of
- * every symbolic link on the way are watched, as they are at each look; of what does not exist, the nearest directory that
- * does. Links are read synchronously.
+ * Any number of sets of files under one watch for each folder; a thousand folders cost 5 MB of heap. The folders of the
+ * files and of every symbolic link on the way are watched, as they are at each look; of what does not exist, the nearest
+ * folder that does. Links are read synchronously, folders are watched soon after: what changed in between is looked at.
  */
 export class WatchedFiles implements Disposable {
   readonly #options: WatchedFilesOptions
   readonly #pollMs: number
   readonly #sets = new Set<FileSet>()
-  readonly #directories = new Map<string, Directory>()
-  /** Who wants to know of a path, by directory and name. */
+  readonly #watches: FolderWatches
+  /** The watched folders, and which one stood at the path when its watch was asked for. */
+  readonly #folders = new Map<string, string>()
+  /** The sets that a path is of interest to, by folder and name. */
   readonly #interest = new Map<string, Map<string, Set<FileSet>>>()
-  readonly #told = new Set<unknown>()
+  readonly #reported = new Set<unknown>()
   #added = 0
 
   constructor(options: WatchedFilesOptions) {
     this.#options = options
     this.#pollMs = options.pollMs ?? 60_000
+    this.#watches = new FolderWatches({
+      onEvent: (folder, name) => this.#onEvent(folder, name),
+      onWatched: folder => this.#onWatched(folder),
+      onError: (error, folder) => this.#onError(error, folder),
+    })
   }
 
   /**
@@ -62,7 +65,7 @@ export class WatchedFiles implements Disposable {
    * has is for the callee to see. `look` must not throw.
    */
   add(files: readonly string[], look: (reason: LookReason) => void): Disposable {
-    const set: FileSet = { files, look, places: new Set(), hint: undefined, poll: undefined }
+    const set: FileSet = { files, look, places: new Set(), unwatched: new Map(), hint: undefined, poll: undefined }
     this.#sets.add(set)
     this.#follow(set)
     this.#pollAfter(set, this.#pollMs * (1 - ((this.#added++ * GOLDEN_RATIO) % 1)))
@@ -71,6 +74,7 @@ export class WatchedFiles implements Disposable {
 
   [Symbol.dispose](): void {
     for (const set of this.#sets) this.#remove(set)
+    this.#watches[Symbol.dispose]()
   }
 
   #remove(set: FileSet): void {
@@ -82,16 +86,14 @@ export class WatchedFiles implements Disposable {
   }
 
   #pollAfter(set: FileSet, ms: number): void {
-    const { clock } = this.#options
-    set.poll = clock.at(clock.now() + ms, () => {
+    set.poll = after(this.#options.clock, ms, () => {
       this.#pollAfter(set, this.#pollMs)
       this.#look(set, 'poll')
     })
   }
 
   #onHint(set: FileSet): void {
-    const { clock } = this.#options
-    set.hint ??= clock.at(clock.now() + DEBOUNCE_MS, () => {
+    set.hint ??= after(this.#options.clock, DEBOUNCE_MS, () => {
       set.hint = undefined
       this.#look(set, 'event')
     })
@@ -103,77 +105,76 @@ export class WatchedFiles implements Disposable {
   }
 
   #follow(set: FileSet): void {
-    // What changed before a watch was set up was not seen.
-    for (let round = 0; round < MAX_ROUNDS && this.#followOnce(set); round++);
-  }
-
-  /** Whether a watch was set up. */
-  #followOnce(set: FileSet): boolean {
     const left = set.places
     set.places = new Set(set.files.flatMap(pathsTo))
     for (const place of set.places) this.#enter(place, set)
     for (const place of left) if (!set.places.has(place)) this.#leave(place, set)
-    const directories = new Set(Array.from(set.places, dirname))
-    return [...directories].map(directory => this.#watch(directory)).includes(true)
+    for (const [folder, places] of Map.groupBy(set.places, dirname))
+      if (this.#watch(folder)) for (const place of places) set.unwatched.set(place, stampOf(place))
   }
 
   #enter(place: string, set: FileSet): void {
-    const directory = dirname(place)
+    const folder = dirname(place)
     const name = basename(place)
-    const names = this.#interest.get(directory) ?? new Map<string, Set<FileSet>>()
-    this.#interest.set(directory, names)
+    const names = this.#interest.get(folder) ?? new Map<string, Set<FileSet>>()
+    this.#interest.set(folder, names)
     names.set(name, (names.get(name) ?? new Set()).add(set))
   }
 
   #leave(place: string, set: FileSet): void {
-    const directory = dirname(place)
-    const names = this.#interest.get(directory)
+    const folder = dirname(place)
+    const names = this.#interest.get(folder)
     const sets = names?.get(basename(place))
     sets?.delete(set)
+    set.unwatched.delete(place)
     if (sets?.size === 0) names?.delete(basename(place))
     if (names?.size !== 0) return
-    this.#interest.delete(directory)
-    this.#unwatch(directory)
+    this.#interest.delete(folder)
+    this.#unwatch(folder)
   }
 
-  /** Whether a watch was set up: there was none, or for a directory that is another now. */
+  /** Whether the folder is not watched yet: there was no watch, or one of a folder that is another now. */
   #watch(path: string): boolean {
     const inode = inodeOf(path)
-    if (inode === undefined || this.#directories.get(path)?.inode === inode) return false
-    this.#unwatch(path)
-    try {
-      const watcher = watch(path, (_, name) => this.#onEvent(path, name))
-      watcher.on('error', error => {
-        this.#unwatch(path)
-        this.#tell(error)
-      })
-      this.#directories.set(path, { watcher, inode })
-      return true
-    } catch (error) {
-      if (codeOf(error) !== 'ENOENT') this.#tell(error)
-      return false
-    }
+    if (inode === undefined) return false
+    if (this.#folders.get(path) === inode) return this.#watches.isWaiting(path)
+    this.#folders.set(path, inode)
+    this.#watches.add(path)
+    return true
   }
 
   #unwatch(path: string): void {
-    this.#directories.get(path)?.watcher.close()
-    this.#directories.delete(path)
+    if (this.#folders.delete(path)) this.#watches.delete(path)
   }
 
-  #onEvent(directory: string, name: string | null): void {
-    const names = this.#interest.get(directory)
-    const sets = name === null ? undefined : names?.get(name)
+  #onEvent(folder: string, name: string | undefined): void {
+    const names = this.#interest.get(folder)
+    const sets = name === undefined ? undefined : names?.get(name)
     if (sets) for (const set of sets) this.#onHint(set)
-    // An event of the directory itself carries its own name: it may have gone, and another of the same inode have come.
-    if (name !== null && name !== basename(directory)) return
-    this.#unwatch(directory)
+    // An event of the folder itself carries its own name: it may have gone, and another of the same inode have come.
+    if (name !== undefined && name !== basename(folder)) return
+    this.#unwatch(folder)
     for (const each of names?.values() ?? []) for (const set of each) this.#onHint(set)
   }
 
-  #tell(error: unknown): void {
+  /** What changed between a look and the watch was not seen. */
+  #onWatched(folder: string): void {
+    for (const [name, sets] of this.#interest.get(folder) ?? []) {
+      const place = join(folder, name)
+      for (const set of sets) {
+        const stamp = set.unwatched.get(place)
+        set.unwatched.delete(place)
+        if (stamp !== undefined && stamp !== stampOf(place)) this.#onHint(set)
+      }
+    }
+  }
+
+  /** A folder that is not watched is tried again at the next look. */
+  #onError(error: unknown, folder: string | undefined): void {
+    if (folder !== undefined) this.#unwatch(folder)
     const code = codeOf(error)
-    if (this.#told.has(code)) return
-    this.#told.add(code)
+    if (this.#reported.has(code)) return
+    this.#reported.add(code)
     this.#options.onError(error)
   }
 }
@@ -221,6 +222,16 @@ function statsOf(path: string): Stats | undefined {
     return lstatSync(path, { throwIfNoEntry: false })
   } catch {
     return undefined
+  }
+}
+
+/** Differs once another file or link is there, or the same one was written to. */
+function stampOf(path: string): string {
+  try {
+    const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
+    return found ? `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}` : 'missing'
+  } catch {
+    return 'missing'
   }
 }
 

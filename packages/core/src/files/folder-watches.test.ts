@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { FolderWatches } from './folder-watches.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'livery-folders-'))
+after(() => rmSync(root, { recursive: true }))
+
+class Bench implements Disposable {
+  readonly folders: readonly string[]
+  readonly watched = new Set<string>()
+  readonly events: string[] = []
+  #wake: (() => void) | undefined
+  readonly watches = new FolderWatches({
+    onEvent: (folder, name) => this.#note(() => this.events.push(join(folder, name ?? ''))),
+    onWatched: folder => this.#note(() => this.watched.add(folder)),
+    onError: error => assert.fail(String(error)),
+  })
+
+  constructor(name: string, count: number) {
+    this.folders = Array.from({ length: count }, (_, index) => join(root, name, `${index}`))
+    for (const folder of this.folders) mkdirSync(folder, { recursive: true })
+  }
+
+  /** Waits until `isDone`; the watches report what makes it so. */
+  async until(isDone: () => boolean): Promise<void> {
+    while (!isDone()) await new Promise<void>(resolve => (this.#wake = resolve))
+  }
+
+  [Symbol.dispose](): void {
+    this.watches[Symbol.dispose]()
+  }
+
+  #note(change: () => void): void {
+    change()
+    this.#wake?.()
+  }
+}
+
+/** Resolves when the process has `count` watches: chokidar opens and closes them some turns later. */
+async function haveWatches(count: number): Promise<void> {
+  while (process.getActiveResourcesInfo().filter(kind => kind === 'FSEventWrap').length !== count) await setImmediate()
+}
+
+test('each of a hundred folders is watched, with what happens in it and not below', async () => {
+  using bench = new Bench('many', 100)
+  for (const folder of bench.folders) bench.watches.add(folder)
+  await bench.until(() => bench.watched.size === 100)
+  const expected = bench.folders.map(folder => join(folder, 'file'))
+  for (const file of expected) writeFileSync(file, '')
+  await bench.until(() => expected.every(file => bench.events.includes(file)))
+})
+
+test('a file that is written twice in a millisecond with the same size is an event each time', async () => {
+  using bench = new Bench('twice', 1)
+  const [folder = ''] = bench.folders
+  const file = join(folder, 'file')
+  writeFileSync(file, 'a')
+  bench.watches.add(folder)
+  await bench.until(() => bench.watched.size === 1)
+  for (let times = 1; times <= 50; times++) {
+    const before = bench.events.length
+    writeFileSync(file, `${times % 10}`)
+    await bench.until(() => bench.events.length > before)
+  }
+})
+
+test('a folder that is deleted while it is added holds up no other, and no watch is left', async () => {
+  using bench = new Bench('deleted', 30)
+  for (const folder of bench.folders) bench.watches.add(folder)
+  await setImmediate()
+  for (const folder of bench.folders.slice(0, 24)) bench.watches.delete(folder)
+  await bench.until(() => bench.watched.size === 6)
+  assert.deepEqual([...bench.watched], bench.folders.slice(24))
+  for (const folder of bench.folders) bench.watches.delete(folder)
+  await haveWatches(0)
+})
+
+test('no watch is left of folders that were still to be added when all ended', async () => {
+  const bench = new Bench('ended', 60)
+  for (const folder of bench.folders) bench.watches.add(folder)
+  await setImmediate()
+  bench[Symbol.dispose]()
+  await haveWatches(0)
+  assert.equal(bench.watched.size, 0)
+})

@@ -1,0 +1,121 @@
+/** Watches folders, and none of the folders below them, with chokidar: a few at a time, and many under one of its watchers. */
+import { type FSWatcher, watch } from 'chokidar'
+
+/**
+ * The folders that are added at once and share a watcher. Measured with 2,000 folders: in groups of 16 to 32 no turn of the
+ * event loop took 20 ms of CPU and the process grew by 45 MB; in groups of 64 and more both were higher.
+ */
+const GROUP_SIZE = 24
+
+export interface FolderWatchesOptions {
+  /** Something happened to the entry `name` of `folder`, or, if `name` is `undefined`, to the folder. */
+  readonly onEvent: (folder: string, name: string | undefined) => void
+  /** From now on `folder` is watched: what happened before was not seen. */
+  readonly onWatched: (folder: string) => void
+  /** A folder cannot be watched, as when the system has no watches left; `folder` is `undefined` where that is not known. */
+  readonly onError: (error: unknown, folder: string | undefined) => void
+}
+
+/** Folders under one watcher of chokidar. */
+interface Group {
+  readonly watcher: FSWatcher
+  readonly folders: Set<string>
+  /** Resolves when the watcher is ready, or closed. */
+  readonly settled: PromiseWithResolvers<void>
+  isReady: boolean
+}
+
+export class FolderWatches implements Disposable {
+  readonly #options: FolderWatchesOptions
+  readonly #groups = new Map<string, Group>()
+  /** The folders to watch next, in the order in which they were added. */
+  readonly #waiting = new Set<string>()
+  #isAdding = false
+
+  constructor(options: FolderWatchesOptions) {
+    this.#options = options
+  }
+
+  /** Watches `folder` (an absolute path that exists) soon, again if it is watched already. */
+  add(folder: string): void {
+    this.delete(folder)
+    this.#waiting.add(folder)
+    if (!this.#isAdding) void this.#addWaiting()
+  }
+
+  delete(folder: string): void {
+    this.#waiting.delete(folder)
+    const group = this.#groups.get(folder)
+    this.#groups.delete(folder)
+    if (!group?.folders.delete(folder)) return
+    // A watcher keeps the paths that it no longer watches, so it goes with its last folder.
+    if (group.folders.size === 0) this.#close(group)
+    else group.watcher.unwatch(folder)
+  }
+
+  /** Whether `folder` was added, and {@link FolderWatchesOptions.onWatched} is still to come. */
+  isWaiting(folder: string): boolean {
+    return this.#waiting.has(folder) || this.#groups.get(folder)?.isReady === false
+  }
+
+  [Symbol.dispose](): void {
+    this.#waiting.clear()
+    for (const group of new Set(this.#groups.values())) this.#close(group)
+    this.#groups.clear()
+  }
+
+  async #addWaiting(): Promise<void> {
+    this.#isAdding = true
+    // Folders that are added in one turn share a watcher.
+    await Promise.resolve()
+    while (this.#waiting.size > 0) {
+      const folders = [...this.#waiting].slice(0, GROUP_SIZE)
+      for (const folder of folders) this.#waiting.delete(folder)
+      await this.#watch(folders)
+    }
+    this.#isAdding = false
+  }
+
+  async #watch(paths: readonly string[]): Promise<void> {
+    const folders = new Set(paths)
+    const watcher = watch([...paths], {
+      depth: 0,
+      ignoreInitial: true,
+      followSymlinks: false,
+      atomic: false,
+      ignored: path => !folders.has(path),
+    })
+    const group: Group = { watcher, folders, settled: Promise.withResolvers<void>(), isReady: false }
+    for (const folder of paths) this.#groups.set(folder, group)
+    this.#listen(group)
+    await group.settled.promise
+    group.isReady = true
+    for (const folder of folders) this.#options.onWatched(folder)
+  }
+
+  #listen({ watcher, folders, settled }: Group): void {
+    const { onEvent, onError } = this.#options
+    // Its other events leave out a file that has the size and the time that it had before.
+    watcher.on('raw', (_, name, details) => {
+      const folder = textOf(details, 'watchedPath')
+      if (folder !== undefined && folders.has(folder)) onEvent(folder, name ?? undefined)
+    })
+    // A folder that was removed is back, or gone.
+    watcher.on('all', (_, path) => onEvent(path, undefined))
+    watcher.on('error', error => {
+      onError(error, textOf(error, 'path'))
+    })
+    watcher.on('ready', settled.resolve)
+  }
+
+  #close({ watcher, folders, settled }: Group): void {
+    folders.clear()
+    settled.resolve()
+    watcher.close().catch((error: unknown) => this.#options.onError(error, undefined))
+  }
+}
+
+function textOf(value: unknown, key: string): string | undefined {
+  const text: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined
+  return typeof text === 'string' ? text : undefined
+}
