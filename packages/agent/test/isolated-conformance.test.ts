@@ -10,7 +10,7 @@ import { type FakeCA, type RefusalCode, suite } from '@livery/ca-plugins/conform
 import { loadIsolatedCAPlugin } from '../src/plugin/isolated-plugin.ts'
 import { ISOLATION_KINDS, type IsolationKind } from './isolation-kinds.ts'
 
-const specifier = fileURLToPath(new URL('../../../examples/ca-plugin/index.js', import.meta.url))
+const specifier = fileURLToPath(new URL('../../../examples/ca-plugin/index.ts', import.meta.url))
 const STATUS: Readonly<Record<RefusalCode, number>> = {
   'invalid-csr': 400,
   unauthenticated: 401,
@@ -44,7 +44,7 @@ async function prove({ name, user }: IsolationKind): Promise<void> {
         })
         const tls = { roots: Buffer.from(ca.trustBundle().join('')) }
         const url = `https://localhost:${(server.address() as AddressInfo).port}`
-        return await plugin.create({ ...context, tls: async () => tls }, { url })
+        return await plugin.create({ ...context, tls: async () => tls }, { url, timeout: 10_000 })
       },
     })
   })

@@ -20,7 +20,7 @@ export async function loadModule(module: PluginModule): Promise<LoadedModule> {
 
 /** Never rejects. */
 export async function loadFrom(kind: PluginKind, href: string): Promise<LoadedModule> {
-  shareCore()
+  shareOwnCopies()
   let exported: Readonly<Record<string, unknown>>
   try {
     exported = await import(href)
@@ -41,10 +41,10 @@ function noExport(names: readonly string[]): Fault {
   return new Fault(`exports no plugin, but ${present}`, 'Export it by the name plugin, or as default')
 }
 
-const SHARED = ['@livery/core', '@livery/core/plugin']
+const SHARED = ['@livery/core', '@livery/core/plugin', '@livery/ca-plugins/support']
 
-/** A plugin gets the agent's own copy of core, wherever it is installed: else its errors would not be the agent's. */
-function shareCore(): void {
+/** A plugin gets the agent's own copy of what it shares with it, wherever it is installed: else its errors would not be the agent's. */
+function shareOwnCopies(): void {
   const urls = new Map(SHARED.map(specifier => [specifier, import.meta.resolve(specifier)]))
   registerHooks({
     resolve: (wanted, context, next) => {

@@ -7,8 +7,10 @@ const OWN_PACKAGE = fileURLToPath(new URL('../..', import.meta.url))
 
 /** Absolute paths without symbolic links. `file` is the plugin's module, if it was found. */
 export function readableFolders(file: string | undefined): readonly string[] {
-  const core = packageOf(fileURLToPath(import.meta.resolve('@livery/core'))) ?? OWN_PACKAGE
-  const ours = [OWN_PACKAGE, core].map(folder => realpathSync(folder))
+  const shared = ['@livery/core', '@livery/ca-plugins/support'].map(
+    specifier => packageOf(fileURLToPath(import.meta.resolve(specifier))) ?? OWN_PACKAGE,
+  )
+  const ours = [OWN_PACKAGE, ...shared].map(folder => realpathSync(folder))
   const theirs = file === undefined ? [] : [packageOf(file) ?? file]
   const dependencies = [...ours, ...(file === undefined ? [] : [dirname(file)])].flatMap(modulesAbove)
   return [...new Set([...ours, ...theirs, ...dependencies])]
