@@ -23,10 +23,17 @@ test('the example plugin passes the conformance suite in an empty folder, with p
 
   // Run by a test, node would take itself for one of its parts, and print for that.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env
-  const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap'], { cwd: example, env })
+  const args = ['--test', '--test-reporter=tap', 'conformance.test.ts']
+  const { stdout } = await run(process.execPath, args, { cwd: example, env })
   const count = (what: string) => Number(new RegExp(`^# ${what} (\\d+)$`, 'm').exec(stdout)?.[1])
   assert.equal(count('fail'), 0, stdout)
   assert.ok(count('pass') > 50, stdout)
+
+  // Node strips no types below node_modules, so what is published is built. The compiler sees the packed declarations.
+  await run('npm', ['run', 'build'], { cwd: example, env })
+  const load = `import { plugin } from './dist/index.js'; console.log(plugin.name)`
+  const built = await run(process.execPath, ['--input-type=module', '--eval', load], { cwd: example, env })
+  assert.equal(built.stdout.trim(), 'example')
 })
 
 /** Built apart, since another test file may be building in the workspace at this moment. */

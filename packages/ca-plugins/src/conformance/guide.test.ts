@@ -44,3 +44,11 @@ test('writing-a-plugin.md names the fields of the context', async () => {
   const { lines: _, ...context } = createKitContext(clock, 'cluster.local')
   expectNamed(await read('writing-a-plugin'), [...Object.keys(context), 'tls'])
 })
+
+test('the code of writing-a-plugin.md is that of the example', async () => {
+  const example = await readFile(new URL('../../../../examples/ca-plugin/conformance.test.ts', import.meta.url), 'utf8')
+  assert.ok(
+    (await read('writing-a-plugin')).includes(`\`\`\`ts\n${example}\`\`\`\n`),
+    'copy conformance.test.ts into the guide',
+  )
+})
