@@ -92,7 +92,7 @@ export { backoff, type RetryPolicy } from './time/backoff.ts'
 export type { Clock } from './time/clock.ts'
 export { SystemClock } from './time/clock.ts'
 export { after, type Deadline, sleep, withDeadline } from './time/deadline.ts'
-export { Limit } from './time/limit.ts'
+export { Semaphore } from './time/semaphore.ts'
 export { untilAborted } from './time/until-aborted.ts'
 export type {
   CertificateVerifier,

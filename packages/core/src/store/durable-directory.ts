@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { backoff } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import { after } from '../time/deadline.ts'
-import { Limit } from '../time/limit.ts'
+import { Semaphore } from '../time/semaphore.ts'
 import { preparePrivateFolder, readPrivateFile, reasonOf, wipeFile } from './private-file.ts'
 
 /** So many changes share one fsync of the directory. */
@@ -41,7 +41,7 @@ export class DurableDirectory implements AsyncDisposable {
   /** What could not be put in order at the start. */
   readonly warnings: readonly string[]
   readonly #clock: Clock
-  readonly #disk = new Limit(AT_ONCE)
+  readonly #disk = new Semaphore(AT_ONCE)
   readonly #names: Set<string>
   readonly #waiting = new Map<string, Change>()
   readonly #failed = new Map<string, Change>()

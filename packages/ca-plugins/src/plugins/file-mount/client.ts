@@ -6,7 +6,7 @@ import {
   CAError,
   type CertificateRequest,
   type IssuedCertificate,
-  Limit,
+  Semaphore,
   type SpiffeId,
   trustDomainOf,
   WatchedFiles,
@@ -28,7 +28,7 @@ export class FileMountClient implements CAClient {
   readonly #context: CAContext
   readonly #mount: Mount
   readonly #watched: WatchedFiles
-  readonly #limit = new Limit(READS_AT_ONCE)
+  readonly #reads = new Semaphore(READS_AT_ONCE)
   readonly #faults: FaultLog
   readonly #roots: MountedRoots
   readonly #identities = new Map<SpiffeId, MountedIdentity>()
@@ -48,7 +48,7 @@ export class FileMountClient implements CAClient {
     this.#roots = new MountedRoots({
       clock,
       watched: this.#watched,
-      limit: this.#limit,
+      reads: this.#reads,
       areChains: mount.roots.text === mount.chain.text,
       faults: this.#faults,
       warn: message => log.warn(message),
@@ -109,7 +109,7 @@ export class FileMountClient implements CAClient {
       clock,
       vault: this.#context.vault,
       watched: this.#watched,
-      limit: this.#limit,
+      reads: this.#reads,
       faults: this.#faults,
       warn: message => log.warn(message),
       onChange: () => this.#tell({ kind: 'certificates', identities: [identity] }),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { Limit, WatchedFiles } from '@livery/core'
+import { Semaphore, WatchedFiles } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { identityOf } from '../../../test/mount-bench.ts'
 import { writeSet } from '../../../test/mounted-files.ts'
@@ -34,7 +34,7 @@ test('a key whose request is given up while the files are read is wiped', async 
   const identity = identityOf('web')
   writeSet(folder, await ca.bring(identity))
   using watched = new WatchedFiles({ clock, pollMs: 30_000, onError: error => assert.fail(String(error)) })
-  const shared = { clock, watched, limit: new Limit(1), faults: new FaultLog(log), warn: log.warn, onChange() {} }
+  const shared = { clock, watched, reads: new Semaphore(1), faults: new FaultLog(log), warn: log.warn, onChange() {} }
   using roots = new SlowRoots({ ...shared, areChains: false })
   const files = { chain: join(folder, 'cert-chain.pem'), key: join(folder, 'key.pem') }
   const rootsFile = join(folder, 'root-cert.pem')

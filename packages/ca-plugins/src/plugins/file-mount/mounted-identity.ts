@@ -2,8 +2,8 @@
 import {
   type Clock,
   type KeyVault,
-  type Limit,
   type LookReason,
+  type Semaphore,
   type SpiffeId,
   untilAborted,
   type WatchedFiles,
@@ -34,7 +34,7 @@ export interface MountedIdentityParts {
   readonly vault?: KeyVault | undefined
   readonly watched: WatchedFiles
   /** For what is read without being asked for. */
-  readonly limit: Limit
+  readonly reads: Semaphore
   readonly faults: FaultLog
   readonly warn: (message: string) => void
   /** Called when the files hold another usable pair than the one that was read last. */
@@ -67,7 +67,7 @@ export class MountedIdentity implements Disposable {
 
   constructor(parts: MountedIdentityParts) {
     this.#parts = parts
-    const look = (reason: LookReason) => void parts.limit.run(() => this.#look(reason))
+    const look = (reason: LookReason) => void parts.reads.run(() => this.#look(reason))
     this.#watches.use(parts.watched.add([parts.files.chain, parts.files.key], look))
     this.#watches.use(
       parts.roots.use(parts.rootsFile, {

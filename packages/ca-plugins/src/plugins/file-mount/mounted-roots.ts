@@ -1,6 +1,6 @@
 /** The files with roots: all of them together are the trust bundle. */
 import { createHash, X509Certificate } from 'node:crypto'
-import { type Clock, type Limit, type LookReason, untilAborted, type WatchedFiles } from '@livery/core'
+import { type Clock, type LookReason, type Semaphore, untilAborted, type WatchedFiles } from '@livery/core'
 import { reasonOf } from '../../answers/reason.ts'
 import { readSmallFile } from '../../files/changing-file.ts'
 import { Announcement } from './announcement.ts'
@@ -19,7 +19,7 @@ export interface MountedRootsParts {
   readonly clock: Clock
   readonly watched: WatchedFiles
   /** For what is read without a request for one identity. */
-  readonly limit: Limit
+  readonly reads: Semaphore
   /** Whether the files hold chains, so that only the self-signed of their certificates are roots. */
   readonly areChains: boolean
   readonly faults: FaultLog
@@ -104,7 +104,7 @@ export class MountedRoots implements Disposable {
    */
   async bundle(signal: AbortSignal): Promise<readonly string[]> {
     const faults: unknown[] = []
-    const read = (file: RootsFile) => this.#parts.limit.run(() => this.#read(file)).catch(error => faults.push(error))
+    const read = (file: RootsFile) => this.#parts.reads.run(() => this.#read(file)).catch(error => faults.push(error))
     await untilAborted(Promise.all(Array.from(this.#files.values(), read)), signal)
     const union = this.#union()
     if (union.size === 0 && faults.length > 0) throw faults[0]
@@ -118,8 +118,8 @@ export class MountedRoots implements Disposable {
   }
 
   #open(path: string): RootsFile {
-    const { watched, limit } = this.#parts
-    const watch = watched.add([path], reason => void limit.run(() => this.#look(file, reason)))
+    const { watched, reads } = this.#parts
+    const watch = watched.add([path], reason => void reads.run(() => this.#look(file, reason)))
     const file: RootsFile = {
       path,
       watch,

@@ -1,6 +1,6 @@
-/** At most so many at once: of what takes descriptors, or the threads that libuv has for files. */
+/** Runs at most so many tasks at once: for what takes descriptors, or the threads that libuv has for files. */
 
-export class Limit {
+export class Semaphore {
   #free: number
   readonly #waiting: (() => void)[] = []
 
