@@ -3,7 +3,7 @@
 import type { CAError } from '../contract/ca-client.ts'
 import type { Urgency } from '../identity/managed-identity.ts'
 import type { Clock } from '../time/clock.ts'
-import { AdaptiveLimit } from './adaptive-limit.ts'
+import { CongestionWindow } from './congestion-window.ts'
 import { FetchQueue } from './fetch-queue.ts'
 
 /** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
@@ -22,7 +22,7 @@ export interface CAThrottleOptions {
 /** Sends one request per key, as many at once as the CA takes. */
 export class CAThrottle<Key> implements Disposable {
   readonly #options: CAThrottleOptions
-  readonly #window: AdaptiveLimit
+  readonly #window: CongestionWindow
   readonly #queue: FetchQueue<Key>
   /** The CA has asked for a rest, or needs one. */
   #pause = {
@@ -36,7 +36,7 @@ export class CAThrottle<Key> implements Disposable {
   /** `send` must not reject. */
   constructor(options: CAThrottleOptions, send: (key: Key) => Promise<void>) {
     this.#options = options
-    const window = new AdaptiveLimit(options.concurrency)
+    const window = new CongestionWindow(options.concurrency)
     this.#window = window
     this.#queue = new FetchQueue(() => window.current, send)
   }

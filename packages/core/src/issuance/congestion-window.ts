@@ -11,12 +11,12 @@ const DRIFT = 0.02
 const START = 4
 
 /**
- * The bound on requests in flight, as TCP would have it (RFC 5681): one more for each answer until it was too much once,
+ * The bound on requests in flight, as TCP has it (RFC 5681): one more for each answer until it was too much once,
  * then one more a round, half when it was too much.
  */
-export class AdaptiveLimit {
+export class CongestionWindow {
   readonly #max: number
-  #limit: number
+  #size: number
   #quickestMs = Number.POSITIVE_INFINITY
   #lastDecreaseAt = Number.NEGATIVE_INFINITY
 
@@ -25,11 +25,11 @@ export class AdaptiveLimit {
   /** Starts at 4, and never goes above `max` or below one. */
   constructor(max: number) {
     this.#max = max
-    this.#limit = Math.min(START, max)
+    this.#size = Math.min(START, max)
   }
 
   get current(): number {
-    return Math.max(Math.floor(this.#limit), 1)
+    return Math.max(Math.floor(this.#size), 1)
   }
 
   /** A certificate: the CA keeps up, unless it took much longer than before. */
@@ -42,17 +42,17 @@ export class AdaptiveLimit {
     else this.#increase()
   }
 
-  /** A refusal of this one request: the CA keeps up. How quick it is with a certificate, that does not tell. */
+  /** The CA rejected this request, so it is responsive; the latency of a rejection says nothing about issuance. */
   refused(startedAt: number, now: number): void {
     if (!this.#isSlow(now - startedAt)) this.#increase()
   }
 
-  /** No answer, or one that says "too much". Requests sent before the last decrease tell nothing new. */
+  /** No answer, or one that says "too much". Requests sent before the last decrease say nothing new. */
   overloaded(startedAt: number, now: number): void {
     if (startedAt <= this.#lastDecreaseAt) return
     this.#lastDecreaseAt = now
     this.#isStarting = false
-    this.#limit = Math.max(this.#limit / 2, 1)
+    this.#size = Math.max(this.#size / 2, 1)
   }
 
   #isSlow(latency: number): boolean {
@@ -60,6 +60,6 @@ export class AdaptiveLimit {
   }
 
   #increase(): void {
-    this.#limit = Math.min(this.#limit + (this.#isStarting ? 1 : 1 / this.#limit), this.#max)
+    this.#size = Math.min(this.#size + (this.#isStarting ? 1 : 1 / this.#size), this.#max)
   }
 }
