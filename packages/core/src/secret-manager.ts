@@ -92,7 +92,7 @@ export class SecretManager implements AsyncDisposable {
     })
     // By then whoever is configured is held, and who is used on demand has been asked for.
     const clearAt = clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
-    this.#clearing = store && clock.at(clearAt, () => store.forgetUnclaimed())
+    this.#clearing = store && clock.at(clearAt, () => store.forgetUntaken())
     this.#trust.start()
     this.#caChanges = ca.subscribe?.(change => this.#schedule.onCAChange(change))
   }
@@ -207,7 +207,7 @@ export class SecretManager implements AsyncDisposable {
       hurry: managed => this.#schedule.hurry(managed),
       tokenChanged: managed => this.#schedule.retryNow(managed),
       served: (managed, change) => {
-        if (change === 'served') this.#keepInStore(managed)
+        if (change === 'served') this.#putInStore(managed)
         else this.#schedule.onExpired(managed, { isWanted: this.#table.isUsed(managed.identity) })
       },
       stop: (managed, kind) => {
@@ -219,7 +219,7 @@ export class SecretManager implements AsyncDisposable {
   }
 
   /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
-  #keepInStore({ identity, served: { current } }: ManagedIdentity): void {
+  #putInStore({ identity, served: { current } }: ManagedIdentity): void {
     if (!current || current.source === 'store' || current.source === 'bootstrap') return
     if (!this.#store) return
     const { secret, source, receivedAt, place } = current
@@ -234,6 +234,6 @@ export class SecretManager implements AsyncDisposable {
       isProvisional: source === 'brought',
       ...(roots && { roots }),
     }
-    secret.privateKey.open(privateKey => this.#store?.keep(identity, { ...facts, privateKey }))
+    secret.privateKey.open(privateKey => this.#store?.put(identity, { ...facts, privateKey }))
   }
 }

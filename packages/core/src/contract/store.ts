@@ -20,7 +20,7 @@ export interface PendingRequests extends Disposable {
   /** Whether something is kept, or was by the process before. */
   has(identity: SpiffeId): boolean
   /** Keeps a copy, in the place of what was there; resolves when it is safe. */
-  keep(identity: SpiffeId, request: PendingRequest): Promise<void>
+  put(identity: SpiffeId, request: PendingRequest): Promise<void>
   /** Wipes what is kept. Never throws. */
   drop(identity: SpiffeId): void
   /** Wipes what is in memory. Nothing is kept or dropped from then on: what outlives the process stays. */
@@ -63,18 +63,18 @@ export interface Store {
   /** The roots of the process before. */
   readonly roots: readonly StoredRoot[]
   /** Whether there may be a certificate for `identity`, which from now on is held. */
-  claim(identity: SpiffeId): boolean
+  take(identity: SpiffeId): boolean
   /** What was kept last. Rejects with a {@link StoreError} if that cannot be used. */
   read(identity: SpiffeId): Promise<StoredCertificate | undefined>
   /** What an operator has placed. Rejects with a {@link StoreError} if that cannot be used. */
   bootstrap(identity: SpiffeId): Promise<BootstrapCertificate | undefined>
   /** Keeps a copy, in the place of what was there. */
-  keep(identity: SpiffeId, certificate: StoredCertificate): void
+  put(identity: SpiffeId, certificate: StoredCertificate): void
   /** Wipes what is kept of `identity`, a pending request included. */
   forget(identity: SpiffeId): void
-  keepRoots(roots: readonly StoredRoot[]): void
-  /** Wipes what was there at the start and that nobody has claimed. */
-  forgetUnclaimed(): void
+  putRoots(roots: readonly StoredRoot[]): void
+  /** Wipes what was there at the start and that nobody has taken. */
+  forgetUntaken(): void
   /** Calls `listener` with what failed by itself: `name` is the identity or the trust domain's ID. */
   onFailure(listener: (name: string, failure: StoreFailure) => void): void
 }

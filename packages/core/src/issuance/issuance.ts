@@ -294,7 +294,7 @@ class Ticket implements RequestTicket, Disposable {
     if (this.#isOver()) return
     this.kept = note
     if (note === undefined || key === undefined) this.#pending.drop(identity)
-    else await keepPending(this.#pending, identity, note, key)
+    else await putPending(this.#pending, identity, note, key)
   }
 
   #isOver(): boolean {
@@ -307,7 +307,7 @@ class Ticket implements RequestTicket, Disposable {
 }
 
 /** The key is open only while it is kept. */
-async function keepPending(
+async function putPending(
   pending: PendingRequests,
   identity: SpiffeId,
   note: string,
@@ -316,7 +316,7 @@ async function keepPending(
   const privateKeyPem = new Uint8Array(sealed.byteLength)
   try {
     sealed.copyTo(privateKeyPem, 0)
-    await pending.keep(identity, { note, key: { privateKeyPem, csrDer, publicKeyDer } })
+    await pending.put(identity, { note, key: { privateKeyPem, csrDer, publicKeyDer } })
   } finally {
     privateKeyPem.fill(0)
   }

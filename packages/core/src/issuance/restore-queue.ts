@@ -29,7 +29,7 @@ export class RestoreQueue {
 
   /** `false` if the store has nothing for it. */
   start(managed: ManagedIdentity, urgency: RestoreUrgency): boolean {
-    if (!this.#options.store.claim(managed.identity)) return false
+    if (!this.#options.store.take(managed.identity)) return false
     managed.startRestoring(urgency)
     this.#queue.push(managed, urgency)
     return true

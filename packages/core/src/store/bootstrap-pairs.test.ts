@@ -54,7 +54,7 @@ test('a pair of a user other than root and the agent’s own is not used, nor it
     run.store.warnings.join(),
     /web\.pem belongs to uid 65534, neither root nor 0: if it is good, run chown 0/,
   )
-  assert.ok(!run.store.claim(WEB))
+  assert.ok(!run.store.take(WEB))
 })
 
 test('a pair in a folder where others can replace it is not used, nor its roots', async () => {
@@ -64,7 +64,7 @@ test('a pair in a folder where others can replace it is not used, nor its roots'
   restarts.ca.answer = down
   await using run = await restarts.start({}, path)
   assert.match(run.store.warnings.join(), /bootstrap pair .*web\.pem is not used: .*bootstrap \(mode 0777.*chmod go-w/)
-  assert.ok(!run.store.claim(WEB))
+  assert.ok(!run.store.take(WEB))
 })
 
 test('while the CA is down the pair is served on, and the CA asked again and again', async () => {

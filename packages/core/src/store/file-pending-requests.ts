@@ -51,10 +51,10 @@ export class FilePendingRequests implements PendingRequests {
     return this.#memory.has(identity) || this.#options.directory.has(this.#options.nameOf(identity))
   }
 
-  async keep(identity: SpiffeId, request: PendingRequest): Promise<void> {
+  async put(identity: SpiffeId, request: PendingRequest): Promise<void> {
     if (this.#isClosed) return
     const { directory, nameOf } = this.#options
-    await this.#memory.keep(identity, request)
+    await this.#memory.put(identity, request)
     await directory.write(nameOf(identity), identity, encodePending(identity, request))
   }
 

@@ -49,7 +49,7 @@ export class FileStore implements Store, AsyncDisposable {
   readonly #rootsName: string
   readonly #trustDomainId: string
   /** Files of the process before that nobody has asked for. */
-  readonly #unclaimed: Set<string>
+  readonly #untaken: Set<string>
   #tell: (name: string, failure: StoreFailure) => void = () => {}
 
   private constructor(
@@ -66,7 +66,7 @@ export class FileStore implements Store, AsyncDisposable {
     this.#bootstrap = bootstrap
     this.#rootsName = rootsNameOf(trustDomain)
     this.#trustDomainId = `spiffe://${trustDomain}`
-    this.#unclaimed = new Set([...directory.names()].filter(name => OURS.test(name) && name !== this.#rootsName))
+    this.#untaken = new Set([...directory.names()].filter(name => OURS.test(name) && name !== this.#rootsName))
     this.roots = roots.roots
     this.warnings = [...directory.warnings, ...bootstrap.warnings, ...roots.warnings]
     directory.onFailure = (about, reason) => this.#tell(about, { kind: 'not-stored', reason })
@@ -97,9 +97,9 @@ export class FileStore implements Store, AsyncDisposable {
     return this.#directory.unwritten
   }
 
-  claim(identity: SpiffeId): boolean {
-    this.#unclaimed.delete(nameOf(identity))
-    this.#unclaimed.delete(pendingNameOf(identity))
+  take(identity: SpiffeId): boolean {
+    this.#untaken.delete(nameOf(identity))
+    this.#untaken.delete(pendingNameOf(identity))
     return this.#directory.has(nameOf(identity)) || this.#bootstrap.has(identity)
   }
 
@@ -115,7 +115,7 @@ export class FileStore implements Store, AsyncDisposable {
     return this.#bootstrap.read(identity)
   }
 
-  keep(identity: SpiffeId, { chain, privateKey, ...facts }: StoredCertificate): void {
+  put(identity: SpiffeId, { chain, privateKey, ...facts }: StoredCertificate): void {
     const bytes = encodeStored('certificate', { identity, ...facts }, [privateKey, chain])
     void this.#directory.write(nameOf(identity), identity, bytes)
   }
@@ -125,7 +125,7 @@ export class FileStore implements Store, AsyncDisposable {
     this.#directory.remove(pendingNameOf(identity), identity)
   }
 
-  keepRoots(roots: readonly StoredRoot[]): void {
+  putRoots(roots: readonly StoredRoot[]): void {
     const facts = roots.map(({ pem: _, ...fact }) => fact)
     const bytes = encodeStored(
       'roots',
@@ -135,9 +135,9 @@ export class FileStore implements Store, AsyncDisposable {
     void this.#directory.write(this.#rootsName, this.#trustDomainId, bytes)
   }
 
-  forgetUnclaimed(): void {
-    for (const name of this.#unclaimed) this.#directory.remove(name, this.#trustDomainId)
-    this.#unclaimed.clear()
+  forgetUntaken(): void {
+    for (const name of this.#untaken) this.#directory.remove(name, this.#trustDomainId)
+    this.#untaken.clear()
   }
 
   onFailure(listener: (name: string, failure: StoreFailure) => void): void {

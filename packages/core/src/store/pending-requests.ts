@@ -23,7 +23,7 @@ export class PendingRequestsInMemory implements PendingRequests {
     return this.#requests.has(identity)
   }
 
-  async keep(identity: SpiffeId, request: PendingRequest): Promise<void> {
+  async put(identity: SpiffeId, request: PendingRequest): Promise<void> {
     if (this.#isClosed) return
     this.drop(identity)
     this.#requests.set(identity, sealRequest(this.#vault, request))

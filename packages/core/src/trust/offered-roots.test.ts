@@ -298,7 +298,7 @@ for (const [what, make, expected] of [
     {
       await using run = await restarts.start()
       const stored = { learnedAt: START, settlesAt: START, standing: 'inferred', leavesUntil: 0 } as const
-      run.store.keepRoots(roots.map(pem => ({ pem, ...stored })))
+      run.store.putRoots(roots.map(pem => ({ pem, ...stored })))
     }
     await using run = await restarts.start()
     assert.deepEqual(run.store.warnings, [])

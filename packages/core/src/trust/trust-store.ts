@@ -180,7 +180,7 @@ export class TrustStore implements Disposable {
       this.#prunes.delete(bundle)
       if (!bundle.prune(clock.now())) return
       this.#publish(bundle)
-      this.#keep(bundle)
+      this.#putRoots(bundle)
     })
     this.#prunes.set(bundle, timer)
   }
@@ -205,8 +205,8 @@ export class TrustStore implements Disposable {
     this.#publish(bundle)
   }
 
-  #keep(bundle: TrustBundle): void {
-    if (bundle === this.#bundles.get(this.#options.trustDomain)) this.#options.store?.keepRoots(bundle.stored())
+  #putRoots(bundle: TrustBundle): void {
+    if (bundle === this.#bundles.get(this.#options.trustDomain)) this.#options.store?.putRoots(bundle.stored())
   }
 
   async #refreshAgain(): Promise<void> {
@@ -268,7 +268,7 @@ export class TrustStore implements Disposable {
       this.#publish(bundle)
     }
     if (learned.added.length > 0 || learned.givenUp.length > 0) {
-      this.#keep(bundle)
+      this.#putRoots(bundle)
       onRootsMoved(trustDomain, learned)
       this.schedulePrune(bundle)
     }
