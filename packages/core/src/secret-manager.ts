@@ -222,7 +222,7 @@ export class SecretManager implements AsyncDisposable {
   #putInStore({ identity, served: { current } }: ManagedIdentity): void {
     if (!current || current.source === 'store' || current.source === 'bootstrap') return
     if (!this.#store) return
-    const { secret, source, receivedAt, place } = current
+    const { secret, source, receivedAt, phase } = current
     const roots = this.#trust
       .ownBundle(identity)
       ?.anchors()
@@ -230,7 +230,7 @@ export class SecretManager implements AsyncDisposable {
     const facts = {
       chain: secret.certificateChain,
       receivedAt,
-      place,
+      phase,
       isProvisional: source === 'brought',
       ...(roots && { roots }),
     }

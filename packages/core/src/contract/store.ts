@@ -19,7 +19,7 @@ export interface PendingRequests extends Disposable {
   get(identity: SpiffeId): Promise<PendingRequest | undefined>
   /** Whether something is kept, or was by the process before. */
   has(identity: SpiffeId): boolean
-  /** Keeps a copy, in the place of what was there; resolves when it is safe. */
+  /** Stores a copy, which replaces what was there; resolves when it is safe. */
   put(identity: SpiffeId, request: PendingRequest): Promise<void>
   /** Wipes what is kept. Never throws. */
   drop(identity: SpiffeId): void
@@ -35,8 +35,8 @@ export interface StoredCertificate {
   readonly privateKey: Uint8Array
   /** When it came from the CA, milliseconds since the epoch: its renewal is planned from there. */
   readonly receivedAt: number
-  /** Its place in the window of renewal, in [0, 1). */
-  readonly place: number
+  /** Of its renewal: where in the window it is planned, in [0, 1). */
+  readonly phase: number
   /** Served only until its source answers, which is asked at once. */
   readonly isProvisional: boolean
   /** The roots that count for this identity only (PEM, one per element), where it has its own. */
@@ -68,7 +68,7 @@ export interface Store {
   read(identity: SpiffeId): Promise<StoredCertificate | undefined>
   /** What an operator has placed. Rejects with a {@link StoreError} if that cannot be used. */
   bootstrap(identity: SpiffeId): Promise<BootstrapCertificate | undefined>
-  /** Keeps a copy, in the place of what was there. */
+  /** Stores a copy, which replaces what was there. */
   put(identity: SpiffeId, certificate: StoredCertificate): void
   /** Wipes what is kept of `identity`, a pending request included. */
   forget(identity: SpiffeId): void

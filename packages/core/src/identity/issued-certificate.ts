@@ -14,8 +14,8 @@ export interface Issued {
   readonly source: Source
   /** When it came from the CA, milliseconds since the epoch. */
   readonly receivedAt: number
-  /** Its place in the window of renewal, in [0, 1). */
-  readonly place: number
+  /** Of its renewal: where in the window it is planned, in [0, 1). */
+  readonly phase: number
   readonly secret: CertificateSecret
   readonly root: TrustAnchor
   /** Wipes the key and lets go of the root. */

@@ -16,7 +16,7 @@ import { type IssuanceOptions, issue } from './issuance.ts'
 import { KeyDemand } from './key-demand.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
-import { followTime, MIN_RENEWAL_INTERVAL_MS, overdueTime, placeInWindow, renewalTime, retryTime } from './rotation.ts'
+import { followTime, MIN_RENEWAL_INTERVAL_MS, overdueTime, renewalPhase, renewalTime, retryTime } from './rotation.ts'
 
 /** Without a success for so long, the CA was away: identities that failed meanwhile may wait out long backoffs. */
 const OUTAGE_MS = 30_000
@@ -171,7 +171,7 @@ export class FetchSchedule implements AsyncDisposable {
       const issued = await issue(this.#options.issuance, {
         identity,
         ...(tokenFile === undefined ? {} : { tokenFile }),
-        place: placeInWindow(managed.phase, this.#options.random()),
+        phase: renewalPhase(managed.phase, this.#options.random()),
         trustStore: this.#options.trust,
         controller,
       })
@@ -202,7 +202,7 @@ export class FetchSchedule implements AsyncDisposable {
     const settled = inUse ? Math.min(root.settlesAt, inUse.notAfter) : now
     const from = Math.max(secret.notBefore, settled)
     const usableFrom = Math.max(now, secret.notBefore)
-    const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.place)
+    const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.phase)
     const renewAt = this.#isOutrun(managed, issued, startedAt) ? Math.min(planned, this.#followTime(managed)) : planned
 
     managed.succeeded()
@@ -230,10 +230,10 @@ export class FetchSchedule implements AsyncDisposable {
   /** It is renewed when it would have been without the restart; what fell due meanwhile soon, but spread out. */
   #acceptRestored(managed: ManagedIdentity, issued: Restored): void {
     const now = this.#clock.now()
-    const { source, receivedAt, place, isProvisional } = issued
+    const { source, receivedAt, phase, isProvisional } = issued
     const { serialNumber, notBefore, notAfter } = issued.secret
     const usableFrom = Math.max(receivedAt, notBefore)
-    const planned = renewalTime({ usableFrom, notAfter }, this.#options.rotation, place)
+    const planned = renewalTime({ usableFrom, notAfter }, this.#options.rotation, phase)
     managed.served.offer(issued, notBefore)
     const due = planned > now ? planned : overdueTime({ now, notAfter }, managed.phase)
     const spread = this.#isOutrun(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due

@@ -43,8 +43,8 @@ export interface IssuanceOptions {
 export interface IssuanceRequest {
   readonly identity: SpiffeId
   readonly tokenFile?: string
-  /** Of its renewal in the window: see {@link Issued.place}. */
-  readonly place: number
+  /** See {@link Issued.phase}. */
+  readonly phase: number
   readonly trustStore: TrustStore
   readonly controller: AbortController
 }
@@ -79,7 +79,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
       privateKey: privateKey.sealed,
       source: answer.privateKey ? 'brought' : 'signed',
       receivedAt: options.clock.now(),
-      place: request.place,
+      phase: request.phase,
     })
   } catch (error) {
     key.wipe()
@@ -168,7 +168,7 @@ export function toIssued(
     identity,
     privateKey,
     ...origin
-  }: Pick<Issued, 'source' | 'receivedAt' | 'place'> & { readonly identity: SpiffeId; readonly privateKey: SealedKey },
+  }: Pick<Issued, 'source' | 'receivedAt' | 'phase'> & { readonly identity: SpiffeId; readonly privateKey: SealedKey },
 ): Issued {
   const lease = bundle.lease(root.fingerprint, verified.notAfter)
   const secret = new CertificateSecret({

@@ -37,7 +37,7 @@ interface Found {
   readonly roots?: readonly string[]
   readonly rootsFor?: 'identity'
   readonly receivedAt: number
-  readonly place: number
+  readonly phase: number
   readonly isProvisional: boolean
 }
 
@@ -51,7 +51,7 @@ export async function restore(options: RestorationOptions, identity: SpiffeId): 
   if (kept) return kept
   return await check(options, identity, 'bootstrap', async () => {
     const pair = await store.bootstrap(identity)
-    return pair && { ...pair, receivedAt: clock.now(), place: 0, isProvisional: true }
+    return pair && { ...pair, receivedAt: clock.now(), phase: 0, isProvisional: true }
   })
 }
 
@@ -78,12 +78,12 @@ async function check(
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const expected = { identity, anchors: anchors.map(anchor => anchor.certificate), now: clock.now() }
     const verified = sealed.open(privateKeyPem => verifier.verify(chain, { ...expected, key: { privateKeyPem } }))
-    const { place, isProvisional } = found
+    const { phase, isProvisional } = found
     // A clock that was set back must not put off the renewal.
     const receivedAt = Math.min(found.receivedAt, clock.now())
     const accepted = trust.accept(offered, verified.rootFingerprint)
     return {
-      ...toIssued(trust, verified, accepted, { identity, privateKey: sealed, source, receivedAt, place }),
+      ...toIssued(trust, verified, accepted, { identity, privateKey: sealed, source, receivedAt, phase }),
       source,
       isProvisional,
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { overdueTime, phaseOf, placeInWindow, renewalTime } from './rotation.ts'
+import { overdueTime, phaseOf, renewalPhase, renewalTime } from './rotation.ts'
 
 const policy = { ratio: 0.5, jitter: 0.1 }
 const HOUR = 3_600_000
@@ -12,8 +12,8 @@ test('a certificate is renewed between 40 and 60 % of what was left when it arri
       fc.double({ min: 0, max: 0.999, noNaN: true }),
       fc.double({ min: 0, max: 0.999, noNaN: true }),
       (phase, random) => {
-        const place = placeInWindow(phase, random)
-        const time = renewalTime({ usableFrom: 1_000_000, notAfter: 1_000_000 + 24 * HOUR }, policy, place)
+        const drawn = renewalPhase(phase, random)
+        const time = renewalTime({ usableFrom: 1_000_000, notAfter: 1_000_000 + 24 * HOUR }, policy, drawn)
         const fraction = (time - 1_000_000) / (24 * HOUR)
         assert.ok(fraction >= 0.4 && fraction <= 0.6, `at ${fraction}`)
       },
@@ -41,7 +41,7 @@ test('ten thousand identities fetched in one second come back spread: no second 
     const time = renewalTime(
       { usableFrom: 0, notAfter: lifetime },
       policy,
-      placeInWindow(phase, ((index * 37) % 100) / 100),
+      renewalPhase(phase, ((index * 37) % 100) / 100),
     )
     const bucket = Math.floor((time / lifetime - 0.4) * 500)
     perBucket.set(bucket, (perBucket.get(bucket) ?? 0) + 1)
@@ -50,7 +50,7 @@ test('ten thousand identities fetched in one second come back spread: no second 
   assert.ok(Math.max(...perBucket.values()) < 3 * 100)
 })
 
-test('an identity keeps its place among the renewals', () => {
+test('an identity keeps its phase among the renewals', () => {
   const identity = 'spiffe://cluster.local/ns/default/sa/web'
   assert.equal(phaseOf(identity), phaseOf(identity))
   assert.notEqual(phaseOf(identity), phaseOf('spiffe://cluster.local/ns/default/sa/api'))

@@ -8,7 +8,7 @@ export const MIN_RENEWAL_INTERVAL_MS = 1_000
 /** The share of what is left of a certificate after which a renewal that failed is tried again at the latest. */
 const LATEST_RETRY = 0.8
 
-/** How much of a renewal's place in the window is drawn anew each time; the rest is the identity's stable phase. */
+/** How much of the phase of a renewal is drawn again each time; the rest is the identity's own, which is stable. */
 const DRAWN_SHARE = 0.1
 
 export interface RotationPolicy {
@@ -19,10 +19,10 @@ export interface RotationPolicy {
 }
 
 /**
- * A place in the window of renewal, in [0, 1). The identity's phase spreads a node's renewals evenly over the window,
+ * Where in its window a renewal is planned, in [0, 1). The identity's own phase spreads a node's renewals evenly over the window,
  * though all were issued in one second; a little chance keeps two nodes with the same identities apart.
  */
-export function placeInWindow(phase: number, random: number): number {
+export function renewalPhase(phase: number, random: number): number {
   return (phase + DRAWN_SHARE * random) % 1
 }
 
@@ -33,10 +33,10 @@ export function placeInWindow(phase: number, random: number): number {
 export function renewalTime(
   certificate: { readonly usableFrom: number; readonly notAfter: number },
   policy: RotationPolicy,
-  place: number,
+  phase: number,
 ): number {
   const lifetime = Math.max(certificate.notAfter - certificate.usableFrom, 0)
-  const fraction = Math.min(Math.max(policy.ratio + policy.jitter * (2 * place - 1), 0), 1)
+  const fraction = Math.min(Math.max(policy.ratio + policy.jitter * (2 * phase - 1), 0), 1)
   return certificate.usableFrom + Math.max(lifetime * fraction, MIN_RENEWAL_INTERVAL_MS)
 }
 
@@ -53,7 +53,7 @@ export function retryTime(
   return now + Math.min(delay, latest)
 }
 
-/** A stable number in [0, 1) for an identity: its place among the renewals of a node. */
+/** A stable number in [0, 1) for an identity: where its renewals are among those of a node. */
 export function phaseOf(identity: SpiffeId): number {
   return hash('sha256', identity, 'buffer').readUInt32BE(0) / 2 ** 32
 }

@@ -115,8 +115,8 @@ export class FileStore implements Store, AsyncDisposable {
     return this.#bootstrap.read(identity)
   }
 
-  put(identity: SpiffeId, { chain, privateKey, ...facts }: StoredCertificate): void {
-    const bytes = encodeStored('certificate', { identity, ...facts }, [privateKey, chain])
+  put(identity: SpiffeId, { chain, privateKey, phase, ...facts }: StoredCertificate): void {
+    const bytes = encodeStored('certificate', { identity, place: phase, ...facts }, [privateKey, chain])
     void this.#directory.write(nameOf(identity), identity, bytes)
   }
 
@@ -170,7 +170,7 @@ function decodeCertificate(file: Buffer, identity: SpiffeId): StoredCertificate 
     chain: Uint8Array.from(pem.subarray(end)),
     privateKey: Uint8Array.from(pem.subarray(0, end)),
     receivedAt: numberFact(facts, 'receivedAt'),
-    place: numberFact(facts, 'place'),
+    phase: numberFact(facts, 'place'),
     isProvisional: facts['isProvisional'] === true,
     ...(isListOfText(facts['roots']) && { roots: facts['roots'], rootsFor: 'identity' }),
   }
