@@ -69,7 +69,7 @@ test('wrong usage is exit 2, on standard error, with what was meant', async () =
     [['run', 'extra'], /too many arguments/],
     [['explain'], /missing required argument 'name'/],
     [['--config'], /argument missing/],
-    [['certs', '--admin', 'nowhere'], /--admin "nowhere" is no address\. Write host:port/],
+    [['certs', '--admin', 'nowhere'], /--admin "nowhere" is not an address\. Write host:port/],
     [['ca'], /nobody could call this CA: name the callers with --tokens or --jwks/],
     [['ca', '--jwks', 'x'], /--jwks needs --issuer/],
     [['ca', '--tokens', 'x', '--listen', '15012'], /--listen "15012" is no address/],
@@ -170,7 +170,7 @@ test('another program at the admin address is said to be one, and its pages are 
   for (const _ of [1, 2]) {
     const certs = await inProcess(['certs', '--admin', admin])
     assert.equal(certs.code, 1)
-    assert.match(certs.stderr, /no agent of Livery: name the address .* with --admin/)
+    assert.match(certs.stderr, /not an agent of Livery: name the address .* with --admin/)
     assert.ok(certs.stderr.length < 700)
   }
   server.close()

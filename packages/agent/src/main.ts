@@ -11,6 +11,7 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   environment: process.env,
   workingDirectory: process.cwd(),
   terminal: process.stderr.isTTY === true,
+  columns: process.stdout.isTTY ? process.stdout.columns : undefined,
   out: text => void process.stdout.write(text),
   err: text => void process.stderr.write(text),
 })

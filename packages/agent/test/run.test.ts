@@ -279,6 +279,15 @@ for (const [what, fault] of [
   })
 }
 
+test('SIGUSR2 is reported and ends nothing', async () => {
+  await using directory = await makeDirectory()
+  await using agent = await start(directory.path)
+  const admin = await agent.admin()
+  agent.kill('SIGUSR2')
+  await agent.line(/"level":"warn".*SIGUSR2 does nothing/)
+  assert.equal((await fetch(`http://${admin}/healthz/live`)).status, 200)
+})
+
 test('a log that nobody reads any more does not end the agent', async () => {
   await using directory = await makeDirectory()
   await using agent = await start(directory.path)

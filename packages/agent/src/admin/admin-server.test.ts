@@ -239,10 +239,23 @@ test('explain tells the ledger of an identity and of the bundle, in data and in 
   )
   assert.match(found.entries[1]?.text ?? '', /^issued: serial [0-9a-f]+, valid until 2026-/)
   const roots = JSON.parse((await ask(server, '/explain?name=ROOTCA')).body) as Explanation
-  assert.deepEqual([roots.name, roots.entries[0]?.event.kind], ['spiffe://cluster.local', 'roots-changed'])
+  assert.deepEqual(
+    [roots.name, roots.state, roots.entries[0]?.event.kind],
+    ['spiffe://cluster.local', '1 root', 'roots-changed'],
+  )
   assert.equal((await ask(server, '/explain')).status, 400)
   assert.equal((await ask(server, '/explain?name=spiffe://x/y')).status, 404)
   assert.match((await ask(server, '/explain?name=default')).body, /another identity on each socket/)
+})
+
+test('explain says of the trust bundle that the CA has given no roots yet', async () => {
+  await using bench = await Bench.create()
+  Object.assign(bench.source, { bundles: () => [], explain: () => [] })
+  const server = await bench.listen()
+  for (const name of ['ROOTCA', 'spiffe://cluster.local']) {
+    const { status, body } = await ask(server, `/explain?name=${encodeURIComponent(name)}`)
+    assert.deepEqual([status, body.split(':')[0]], [404, 'There is no trust bundle of cluster.local yet'])
+  }
 })
 
 test('the log level can be read and changed, and nonsense is refused with the levels', async () => {

@@ -45,7 +45,7 @@ export interface Explanation {
   readonly name: string
   /** Milliseconds since the epoch, to tell ages. */
   readonly now: number
-  /** As in `/config_dump`, where the name is an identity that is held. */
+  /** As in `/config_dump` of an identity that is held; `2 roots` of a trust bundle. */
   readonly state: string | undefined
   /** Oldest first; `text` is the event in plain words. */
   readonly entries: readonly (LedgerEntry & { readonly text: string })[]
@@ -170,7 +170,7 @@ function explain({ source }: RouteContext, query: URLSearchParams): Answer {
   if (!asked) return text(400, 'Add the name to explain: /explain?name=spiffe://…\n')
   const name = asked === source.names.root ? `spiffe://${source.trustDomain}` : asked
   const entries = source.explain(name)
-  const state = source.entry(name)?.state
+  const state = source.entry(name)?.state ?? bundleState(source, name)
   if (entries.length === 0 && state === undefined) return text(404, unknownName(source, asked))
   const explanation: Explanation = {
     name,
@@ -181,7 +181,18 @@ function explain({ source }: RouteContext, query: URLSearchParams): Answer {
   return json(200, explanation)
 }
 
+/** `2 roots`, where the name is a trust bundle. */
+function bundleState(source: AdminSource, name: string): string | undefined {
+  const bundle = source.bundles().find(each => each.identity === undefined && `spiffe://${each.trustDomain}` === name)
+  return bundle && bundle.roots.length > 0
+    ? `${bundle.roots.length} ${bundle.roots.length === 1 ? 'root' : 'roots'}`
+    : undefined
+}
+
 function unknownName({ names, trustDomain }: AdminSource, name: string): string {
+  if (name === names.root || name === `spiffe://${trustDomain}`)
+    return `There is no trust bundle of ${trustDomain} yet: the CA has given no roots. livery certs shows why, where the CA fails.\n`
+
   if (name === names.default) {
     return `${JSON.stringify(name)} is another identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
   }

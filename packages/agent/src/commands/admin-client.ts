@@ -1,7 +1,7 @@
 /** Asks the admin endpoint of the agent that runs on this machine. */
 import { type IncomingMessage, request } from 'node:http'
 import { resolve } from 'node:path'
-import { hideUserinfo } from '@livery/core'
+import { hideUserinfo, scrub } from '@livery/core'
 import type { ConfigSources } from '../config/layers.ts'
 import { configFile } from '../config/layers.ts'
 import { loadAdminAddress } from '../config/load.ts'
@@ -10,8 +10,8 @@ import { UsageError } from './exit-code.ts'
 
 const DEFAULT_ADDRESS: ListenAddress = { host: '127.0.0.1', port: 15_100 }
 const TIMEOUT_MS = 10_000
-/** How much of an answer that is no result is shown: whoever listens there may send pages. */
-export const MAX_BODY = 600
+/** Characters of an answer that is not a result that are shown: the agent's own are one line. */
+const MAX_LINE = 600
 /** That of an agent with 100,000 identities is shorter. */
 const MAX_ANSWER = 400 * 1024 * 1024
 
@@ -25,6 +25,11 @@ export async function askAdmin(path: string, sources: ConfigSources): Promise<Ad
   const address = await adminAddress(sources)
   try {
     const response = await get(address, path)
+    const { 'content-type': type = '' } = response.headers
+    if (type.startsWith('text/html')) {
+      response.destroy()
+      throw new Error(`another program answers there (HTTP ${response.statusCode}, ${firstLine(type)})`)
+    }
     return { status: response.statusCode ?? 0, body: await bodyOf(response) }
   } catch (cause) {
     const reason = nobodyListens(cause) ? 'nothing listens there' : describe(cause)
@@ -54,6 +59,11 @@ async function bodyOf(response: IncomingMessage): Promise<string> {
   return text
 }
 
+/** The first line of an answer, as a terminal can print it. */
+export function firstLine(body: string): string {
+  return scrub(body.trimStart().split('\n', 1)[0] ?? '', { maxLength: MAX_LINE })
+}
+
 /** JSON as a terminal can print it: in it an escape means the same as the character. */
 export function printableJson(value: unknown): string {
   const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
@@ -67,7 +77,7 @@ async function adminAddress(sources: ConfigSources): Promise<ListenAddress> {
     if (given && 'path' in given) return { path: resolve(sources.workingDirectory, given.path) }
     if (given) return given
     throw new UsageError(
-      `--admin ${JSON.stringify(hideUserinfo(sources.admin))} is no address. Write host:port, such as 127.0.0.1:15100.`,
+      `--admin ${JSON.stringify(hideUserinfo(sources.admin))} is not an address. Write host:port, such as 127.0.0.1:15100.`,
     )
   }
   if (configFile(sources) === undefined) return DEFAULT_ADDRESS

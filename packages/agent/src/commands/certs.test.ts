@@ -1,18 +1,102 @@
 import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
 import { test } from 'node:test'
+import { runCommandLine } from '../cli.ts'
 import { certificateTable } from './certs.ts'
 
-test('a serial number is shown in whole bytes, as Envoy and livery explain show it', () => {
-  const shown = (serialNumber: bigint) => {
-    const leaf = {
-      pem: '',
-      serialNumber: String(serialNumber),
-      validFrom: '',
-      expirationTime: '2026-01-02T00:00:00.000Z',
-    }
-    const identity = 'spiffe://cluster.local/ns/default/sa/web'
-    return certificateTable([{ identity, state: 'Available', certChain: [leaf], rootCerts: [] }], 0).split('\n')[1]
-  }
-  assert.match(shown(0x3a0859n) ?? '', / {2}3a0859 {2}/)
-  assert.match(shown(0x3a08591n) ?? '', / {2}03a08591 {2}/)
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const LEAF = {
+  pem: '',
+  serialNumber: '03a08591aabbccddeeff00112233445566778899',
+  validFrom: '',
+  expirationTime: '1970-01-02T00:00:00.000Z',
+}
+const REASON =
+  'unavailable: Cannot ask the CA at istiod.istio-system.svc:15012: 14 UNAVAILABLE: No connection established. Last error: connect ECONNREFUSED 10.96.12.40:15012. Start it, or correct ca.address.'
+
+test('the reason why an identity has no certificate is below its row, and all fits 80 columns', () => {
+  const table = certificateTable(
+    [
+      { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [], renewAt: '1970-01-01T12:00:00.000Z' },
+      { identity: `${WEB}-2`, state: 'Unavailable', reason: REASON, certChain: [], rootCerts: [] },
+    ],
+    0,
+    80,
+  )
+  assert.deepEqual(table.split('\n').slice(0, 3), [
+    'STATE        EXPIRES    ROTATION   IDENTITY',
+    `Available    in 24h00m  in 12h00m  ${WEB}`,
+    `Unavailable  -          -          ${WEB}-2`,
+  ])
+  assert.equal(
+    table
+      .split('\n')
+      .slice(3)
+      .map(line => line.trim())
+      .join(' ')
+      .trim(),
+    REASON,
+  )
+  for (const line of table.split('\n')) assert.ok(line.length <= 80, `${line.length}: ${line}`)
 })
+
+test('where there is room, and in a pipe, the table has serial numbers and dates', () => {
+  const identity = { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [] }
+  for (const columns of [200, undefined])
+    assert.match(
+      certificateTable([identity], 0, columns),
+      / {2}03a0859\S+ {2}1970-01-02T00:00:00Z \(in 24h00m\) {2}-\n$/,
+    )
+})
+
+/** Runs a command against a server that answers every request with this. */
+async function ask(
+  args: readonly string[],
+  answer: { readonly type: string; readonly status: number; readonly body: string },
+) {
+  const server = createServer((_, response) =>
+    response.writeHead(answer.status, { 'content-type': answer.type }).end(answer.body),
+  )
+  await new Promise<void>(listening => server.listen(0, '127.0.0.1', listening))
+  const bound = server.address()
+  const port = typeof bound === 'object' && bound ? bound.port : 0
+  const printed = { out: '', err: '' }
+  const terminal = {
+    environment: {},
+    workingDirectory: '/',
+    terminal: false,
+    out: (text: string) => {
+      printed.out += text
+    },
+    err: (text: string) => {
+      printed.err += text
+    },
+  }
+  try {
+    const code = await runCommandLine([...args, '--admin', `127.0.0.1:${port}`], terminal)
+    return { ...printed, code }
+  } finally {
+    server.close()
+  }
+}
+
+test('state, reason and serial numbers are apart and whole in JSON, in whole bytes as livery explain prints them', async () => {
+  const dumped = (serialNumber: bigint) => ({ ...LEAF, serialNumber: String(serialNumber) })
+  const certificates = [
+    { identity: WEB, state: `Unavailable: ${REASON}`, certChain: [dumped(0x3a08591n)], rootCerts: [dumped(0x3a0859n)] },
+  ]
+  const body = JSON.stringify({ certificates })
+  const { out, code } = await ask(['certs', '--json'], { type: 'application/json', status: 200, body })
+  assert.equal(code, 0)
+  const [listed] = JSON.parse(out)
+  assert.deepEqual([listed.state, listed.reason], ['Unavailable', REASON])
+  assert.deepEqual([listed.certChain[0].serialNumber, listed.rootCerts[0].serialNumber], ['03a08591', '3a0859'])
+})
+
+for (const command of [['certs'], ['explain', WEB]])
+  test(`${command[0]} says in one line that another program answers at the admin address`, async () => {
+    const body = '<!DOCTYPE html>\n<html>\n<head>\n<title>Not Found</title>\n</head>\n</html>\n'
+    const { err, code } = await ask(command, { type: 'text/html; charset=utf-8', status: 404, body })
+    assert.equal(code, 1)
+    assert.match(err, /^livery: .*another program answers there \(HTTP 404, text\/html; charset=utf-8\).*--admin\.\n$/)
+  })

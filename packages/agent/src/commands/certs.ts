@@ -1,9 +1,9 @@
 /** `livery certs`: the identities of the running agent as a table. */
-import { oneLine, scrub } from '@livery/core'
-import type { ConfigDump, DumpedIdentity } from '../admin/config-dump.ts'
+import { oneLine } from '@livery/core'
+import type { ConfigDump, DumpedCertificate, DumpedIdentity } from '../admin/config-dump.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatAge } from '../observe/ledger-text.ts'
-import { askAdmin, MAX_BODY, printableJson } from './admin-client.ts'
+import { askAdmin, firstLine, printableJson } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
@@ -14,62 +14,131 @@ export async function showCertificates(
 ): Promise<number> {
   const { status, body } = await askAdmin('/config_dump', sources)
   if (status !== 200) {
-    terminal.err(`livery: the agent answered ${status}: ${scrub(body, { maxLength: MAX_BODY })}\n`)
+    terminal.err(`livery: the agent answered ${status}: ${firstLine(body)}\n`)
     return EXIT.failed
   }
   const certificates = readCertificates(body)
   if (!certificates) {
     terminal.err(
-      'livery: what answers there is no agent of Livery: name the address of its admin endpoint with --admin\n',
+      'livery: the program that answers there is not an agent of Livery: name the address of its admin endpoint with --admin\n',
     )
     return EXIT.failed
   }
   if (json) terminal.out(`${printableJson(certificates)}\n`)
-  else terminal.out(certificateTable(certificates, Date.now()))
+  else terminal.out(certificateTable(certificates, Date.now(), terminal.columns))
   return EXIT.ok
 }
 
+/** An identity of the dump, with the reason of its state in a field of its own. */
+export interface ListedIdentity extends DumpedIdentity {
+  /** Of `Unavailable`. */
+  readonly reason?: string
+}
+
 /** Another program may listen there: Envoy has a `/config_dump` too. */
-function readCertificates(body: string): readonly DumpedIdentity[] | undefined {
+function readCertificates(body: string): readonly ListedIdentity[] | undefined {
   try {
     const { certificates } = JSON.parse(body) as Partial<ConfigDump>
-    return Array.isArray(certificates) ? certificates : undefined
+    return Array.isArray(certificates) ? certificates.map(listed) : undefined
   } catch {
     return undefined
   }
 }
 
-const HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']
-
-/** One line an identity. Serial numbers as Envoy's `/certs` and `livery explain` print them: lower-case hexadecimal, whole bytes. */
-export function certificateTable(certificates: readonly DumpedIdentity[], now: number): string {
-  const rows = certificates.map(({ identity, state, certChain, renewAt }) => {
-    const [leaf] = certChain
-    return [
-      identity,
-      state,
-      leaf ? hexOf(leaf.serialNumber) : '-',
-      leaf ? when(leaf.expirationTime, now) : '-',
-      renewAt === undefined ? '-' : when(renewAt, now),
-    ].map(cell => oneLine(String(cell)))
-  })
-  const widths = HEADER.map((title, column) => Math.max(title.length, ...rows.map(row => row[column]?.length ?? 0)))
-  const line = (cells: readonly string[]): string => {
-    return cells
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd()
+/** The dump has ztunnel's `Unavailable: <reason>` and decimal serial numbers; here they are as in `livery explain`. */
+function listed(identity: DumpedIdentity): ListedIdentity {
+  const [state = '', ...reason] = identity.state.split(': ')
+  return {
+    ...identity,
+    state,
+    ...(reason.length > 0 && { reason: reason.join(': ') }),
+    certChain: identity.certChain.map(withHex),
+    ...(identity.rootCerts && { rootCerts: identity.rootCerts.map(withHex) }),
   }
-  return `${[HEADER, ...rows].map(line).join('\n')}\n`
 }
 
+function withHex(certificate: DumpedCertificate): DumpedCertificate {
+  return { ...certificate, serialNumber: hexOf(certificate.serialNumber) }
+}
+
+const WIDE_HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']
+const NARROW_HEADER = ['STATE', 'EXPIRES', 'ROTATION', 'IDENTITY']
+/** Of the lines under an identity that say why it has no certificate. */
+const REASON_WIDTH = 80
+
+/**
+ * One row per identity, and below it the reason where the CA fails. A terminal that is too narrow for all columns gets
+ * no serial numbers and no dates.
+ */
+export function certificateTable(
+  certificates: readonly ListedIdentity[],
+  now: number,
+  columns: number = Number.POSITIVE_INFINITY,
+): string {
+  const wide = layOut(
+    WIDE_HEADER,
+    certificates.map(certificate => wideCells(certificate, now)),
+  )
+  const fits = wide.every(line => line.length <= columns)
+  const rows = fits
+    ? wide
+    : layOut(
+        NARROW_HEADER,
+        certificates.map(certificate => narrowCells(certificate, now)),
+      )
+  const lines = rows.flatMap((row, index) => {
+    const reason = certificates[index - 1]?.reason
+    return reason === undefined ? [row] : [row, ...wrap(oneLine(reason), Math.min(columns, REASON_WIDTH) - 2)]
+  })
+  return `${lines.join('\n')}\n`
+}
+
+function wideCells({ identity, state, certChain, renewAt }: ListedIdentity, now: number): string[] {
+  const [leaf] = certChain
+  const expires = leaf ? when(leaf.expirationTime, now) : '-'
+  return [identity, state, leaf?.serialNumber ?? '-', expires, renewAt === undefined ? '-' : when(renewAt, now)]
+}
+
+function narrowCells({ identity, state, certChain, renewAt }: ListedIdentity, now: number): string[] {
+  const [leaf] = certChain
+  const expires = leaf ? distance(leaf.expirationTime, now) : '-'
+  return [state, expires, renewAt === undefined ? '-' : distance(renewAt, now), identity]
+}
+
+function layOut(header: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const all = [header, ...rows.map(cells => cells.map(cell => oneLine(String(cell))))]
+  const widths = header.map((_, column) => Math.max(...all.map(cells => cells[column]?.length ?? 0)))
+  return all.map(cells =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
+}
+
+function wrap(text: string, width: number): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line)
+      line = word
+    } else line = line === '' ? word : `${line} ${word}`
+  }
+  return [...lines, line].map(each => `  ${each}`)
+}
+
+/** As Envoy's `/certs` prints it: lower-case hexadecimal, whole bytes. */
 function hexOf(serialNumber: string): string {
   const hex = BigInt(serialNumber).toString(16)
   return hex.length % 2 === 0 ? hex : `0${hex}`
 }
 
 function when(time: string, now: number): string {
+  return `${time.replace(/\.\d+Z$/, 'Z')} (${distance(time, now)})`
+}
+
+function distance(time: string, now: number): string {
   const ms = Date.parse(time) - now
-  const distance = ms >= 0 ? `in ${formatAge(ms)}` : `${formatAge(-ms)} ago`
-  return `${time.replace(/\.\d+Z$/, 'Z')} (${distance})`
+  return ms >= 0 ? `in ${formatAge(ms)}` : `${formatAge(-ms)} ago`
 }

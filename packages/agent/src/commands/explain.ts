@@ -1,9 +1,9 @@
 /** `livery explain NAME`: the ledger of one name in plain words. */
-import { oneLine, scrub } from '@livery/core'
+import { oneLine } from '@livery/core'
 import type { Explanation } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { describeLedger } from '../observe/ledger-text.ts'
-import { askAdmin, MAX_BODY, printableJson } from './admin-client.ts'
+import { askAdmin, firstLine, printableJson } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
@@ -15,7 +15,7 @@ export async function explainName(
 ): Promise<number> {
   const { status, body } = await askAdmin(`/explain?name=${encodeURIComponent(name)}`, sources)
   if (status !== 200) {
-    terminal.err(`livery: ${scrub(body, { maxLength: MAX_BODY })}\n`)
+    terminal.err(`livery: ${firstLine(body)}\n`)
     return EXIT.failed
   }
   if (json) {

@@ -1,4 +1,4 @@
-/** How a command that serves ends: by a signal, or by a fault that nobody caught. */
+/** How a command that serves ends: by a signal, or by an uncaught error. */
 
 import type { Logger } from '../observe/logger.ts'
 import { EXIT } from './exit-code.ts'
@@ -26,17 +26,20 @@ export async function serveUntilSignal(
     ended.resolve({ kind: 'signal', signal })
   }
   const onFault = (error: unknown): void => {
-    logger.fatal({ err: error }, 'a fault that nobody caught: shutting down')
+    logger.fatal({ err: error }, 'uncaught error: shutting down')
     ended.resolve({ kind: 'fault' })
   }
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal)
+  // Without a listener it would end the process, without a word.
+  const onUnused = () =>
+    logger.warn('SIGUSR2 does nothing: SIGHUP reloads the configuration, SIGTERM stops the process')
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('SIGUSR2', onUnused)
   process.on('uncaughtException', onFault).on('unhandledRejection', onFault)
   try {
     const started = start(givenUp.signal)
     const ending = await Promise.race([ended.promise, started.then(() => ended.promise)])
     return await close(ending, started, logger)
   } finally {
-    process.off('SIGTERM', onSignal).off('SIGINT', onSignal)
+    process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('SIGUSR2', onUnused)
     process.off('uncaughtException', onFault).off('unhandledRejection', onFault)
   }
 }

@@ -7,6 +7,8 @@ export interface Terminal {
   readonly workingDirectory: string
   /** Whether standard error is a terminal. */
   readonly terminal: boolean
+  /** The width of the terminal that standard output is; absent if it is another file. */
+  readonly columns?: number | undefined
   /** Results go to standard output. */
   out(text: string): void
   /** Everything else goes to standard error. */

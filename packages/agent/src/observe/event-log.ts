@@ -1,11 +1,9 @@
 /** Writes what happens to secrets and sockets to the log: one line for each change of state. */
 import type { SdsEvent, StreamInfo } from '@livery/sds-server'
-import type { FloodLimit } from './flood-limit.ts'
+import type { FloodLimit, Level } from './flood-limit.ts'
 import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 import { describeEvent } from './ledger-text.ts'
 import type { Logger } from './logger.ts'
-
-type Level = 'debug' | 'info' | 'warn' | 'error'
 
 const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   asked: 'debug',
@@ -94,7 +92,7 @@ export class EventLog {
 
   /** At every level: who wants to see more gets more kinds of lines, and not a flood of each. */
   #write(logger: Logger, { level, fields, message }: Line, kind: string): void {
-    if (this.#flood.allow(kind)) logger[level]({ event: kind, ...fields }, message)
+    if (this.#flood.allow(kind, level)) logger[level]({ event: kind, ...fields }, message)
   }
 
   /** A CA error is told when it begins or changes; while it lasts, its repetitions are for `debug`. */

@@ -3,23 +3,23 @@ import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
 import { FloodLimit } from './flood-limit.ts'
 
-test('fifty lines of a kind pass in ten seconds, and the others are told as a number at their end', async () => {
+test('fifty lines of a kind pass in ten seconds, and at the end the others are a number, at their own level', async () => {
   const clock = new FakeClock()
-  const summaries: [string, number][] = []
-  using limit = new FloodLimit(clock, (kind, suppressed) => summaries.push([kind, suppressed]))
-  const passed = Array.from({ length: 120 }, () => limit.allow('nacked')).filter(Boolean)
+  const summaries: [string, number, string][] = []
+  using limit = new FloodLimit(clock, (...summary) => summaries.push(summary))
+  const passed = Array.from({ length: 120 }, () => limit.allow('nacked', 'warn')).filter(Boolean)
   assert.equal(passed.length, 50)
-  assert.equal(limit.allow('issued'), true)
+  assert.equal(limit.allow('issued', 'info'), true)
   assert.deepEqual(summaries, [])
   await clock.advance(10_000)
-  assert.deepEqual(summaries, [['nacked', 70]])
-  assert.equal(limit.allow('nacked'), true)
+  assert.deepEqual(summaries, [['nacked', 70, 'warn']])
+  assert.equal(limit.allow('nacked', 'warn'), true)
 })
 
 test('closed, it waits for nothing any more', () => {
   const clock = new FakeClock()
   const limit = new FloodLimit(clock, () => assert.fail('it told something'))
-  for (let line = 0; line < 60; line++) limit.allow('x')
+  for (let line = 0; line < 60; line++) limit.allow('x', 'info')
   limit[Symbol.dispose]()
   assert.deepEqual(clock.deadlines(), [])
 })

@@ -1,35 +1,42 @@
-/** Keeps a flood of alike lines out of the log, and says how many it kept out. */
+/** Keeps a flood of lines of one kind out of the log, and reports how many were left out. */
 import { after, type Clock } from '@livery/core'
 
 /** Lines of one kind in one window before the rest is only counted. */
 const LINES_PER_WINDOW = 50
 const WINDOW_MS = 10_000
 
+export type Level = 'debug' | 'info' | 'warn' | 'error'
+
+/** Reports how many lines of a kind were left out, with the level of the last of them. */
+export type Summarize = (kind: string, suppressed: number, level: Level) => void
+
 interface Window {
   lines: number
+  level: Level
   readonly end: Disposable
 }
 
 export class FloodLimit implements Disposable {
   readonly #clock: Clock
-  readonly #summarize: (kind: string, suppressed: number) => void
+  readonly #summarize: Summarize
   readonly #maxLines: number
   readonly #windows = new Map<string, Window>()
 
-  /** `summarize` is called at the end of a window in which lines were kept out. */
-  constructor(clock: Clock, summarize: (kind: string, suppressed: number) => void, maxLines = LINES_PER_WINDOW) {
+  /** `summarize` is called at the end of a window in which lines were left out. */
+  constructor(clock: Clock, summarize: Summarize, maxLines = LINES_PER_WINDOW) {
     this.#clock = clock
     this.#summarize = summarize
     this.#maxLines = maxLines
   }
 
   /** Whether one more line of this kind may be written: `maxLines` (50) in 10 s. */
-  allow(kind: string): boolean {
+  allow(kind: string, level: Level): boolean {
     let window = this.#windows.get(kind)
     if (!window) {
-      window = { lines: 0, end: after(this.#clock, WINDOW_MS, () => this.#endWindow(kind)) }
+      window = { lines: 0, level, end: after(this.#clock, WINDOW_MS, () => this.#endWindow(kind)) }
       this.#windows.set(kind, window)
     }
+    window.level = level
     return ++window.lines <= this.#maxLines
   }
 
@@ -39,8 +46,8 @@ export class FloodLimit implements Disposable {
   }
 
   #endWindow(kind: string): void {
-    const suppressed = (this.#windows.get(kind)?.lines ?? 0) - this.#maxLines
+    const window = this.#windows.get(kind)
     this.#windows.delete(kind)
-    if (suppressed > 0) this.#summarize(kind, suppressed)
+    if (window && window.lines > this.#maxLines) this.#summarize(kind, window.lines - this.#maxLines, window.level)
   }
 }

@@ -60,7 +60,7 @@ test('the pretty form is for people: the sentence, its resource, and where an er
     `logger.warn({ event: 'x', resource: 'spiffe://a/b' }, 'careful'); logger.error({ err: new Error('why') }, 'bad')`,
     'pretty',
   )
-  assert.match(text, /WARN.*spiffe:\/\/a\/b: careful\n/)
+  assert.match(text, /^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [+-]\d{4}\] .*WARN.*spiffe:\/\/a\/b: careful\n/)
   assert.match(text, /ERROR.*bad\nError: why\n {4}at /)
   assert.doesNotMatch(text, /event/)
 })

@@ -47,7 +47,7 @@ async function prettyFormat(): Promise<(line: string) => string> {
   const { prettyFactory } = await import('pino-pretty')
   return prettyFactory({
     colorize: process.stderr.isTTY && process.stderr.hasColors(),
-    translateTime: 'SYS:HH:MM:ss.l',
+    translateTime: 'SYS:yyyy-mm-dd HH:MM:ss.l o',
     hideObject: true,
     messageFormat: sentence,
   })

@@ -11,22 +11,20 @@ export class BoundedLog implements Disposable {
   #isClosed = false
 
   constructor(log: PluginLog, clock: Clock) {
-    this.#flood = new FloodLimit(clock, (kind, suppressed) =>
-      log[levelOf(kind)](`${suppressed} more lines of this kind (${kind}) in 10 s`),
+    this.#flood = new FloodLimit(clock, (kind, suppressed, level) =>
+      log[level](`${suppressed} more lines of this kind (${kind}) in 10 s`),
     )
-    const line = (kind: keyof PluginLog | 'printed') => (message: string) => {
-      if (!this.#isClosed && this.#flood.allow(kind)) log[levelOf(kind)](clip(message))
-    }
+    const line =
+      (level: keyof PluginLog, kind: string = level) =>
+      (message: string) => {
+        if (!this.#isClosed && this.#flood.allow(kind, level)) log[level](clip(message))
+      }
     this.log = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
-    this.printed = { debug: line('printed') }
+    this.printed = { debug: line('debug', 'printed') }
   }
 
   [Symbol.dispose](): void {
     this.#isClosed = true
     this.#flood[Symbol.dispose]()
   }
-}
-
-function levelOf(kind: string): keyof PluginLog {
-  return kind === 'info' || kind === 'warn' || kind === 'error' ? kind : 'debug'
 }

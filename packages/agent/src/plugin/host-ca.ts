@@ -97,11 +97,11 @@ export function hostCA(
 /** What every plugin in a thread has of the agent. */
 export function logTo(agent: Agent): PluginLog {
   // Here, too: a hundred thousand messages at once would keep the agent from everything else.
-  const summarize = (level: string, suppressed: number): void =>
-    agent().tell('log', { level: level as keyof PluginLog, message: `${suppressed} more lines of this level in 10 s` })
+  const summarize = (_: string, suppressed: number, level: keyof PluginLog): void =>
+    agent().tell('log', { level, message: `${suppressed} more lines of this level in 10 s` })
   const flood = new FloodLimit(new SystemClock(), summarize, MAX_LINES)
   const line = (level: keyof PluginLog) => (message: string) => {
-    if (flood.allow(level)) agent().tell('log', { level, message: clip(message) })
+    if (flood.allow(level, level)) agent().tell('log', { level, message: clip(message) })
   }
   return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
 }

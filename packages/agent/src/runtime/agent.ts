@@ -90,8 +90,11 @@ export class Agent implements AsyncDisposable {
     this.#vault = made.vault
     this.#parts = parts
     const flood = parts.use(
-      new FloodLimit(made.clock, (event, suppressed) =>
-        (isSecurityEvent(event) ? security : this.#logger).warn({ event, suppressed }, 'more lines like this'),
+      new FloodLimit(made.clock, (event, suppressed, level) =>
+        (isSecurityEvent(event) ? security : this.#logger)[level](
+          { event, suppressed },
+          `${suppressed} more lines of the event ${event} in 10 s`,
+        ),
       ),
     )
     const security = securityLogger(this.#logger)
