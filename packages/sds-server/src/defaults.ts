@@ -1,4 +1,4 @@
-/** The defaults of the options, and the bound of a path: a subpath of its own, so that a program can show them without loading gRPC. */
+/** The defaults of the options, and the bound of a path: a separate subpath, so that a program can show them without loading gRPC. */
 export { DEFAULT_LIMITS } from './budget/socket-limits.ts'
 export { DEFAULT_NAMES } from './protocol/resource-name.ts'
 export { DEFAULT_MODE } from './socket/placed-socket.ts'

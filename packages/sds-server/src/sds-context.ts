@@ -1,4 +1,4 @@
-/** What the sockets of one server share. */
+/** The state and settings shared by all sockets of one server. */
 import type { ReadPeerCredentials } from '@livery/core'
 import type { CallerAccounts } from './budget/caller-account.ts'
 import type { ServiceContext } from './grpc/call-context.ts'

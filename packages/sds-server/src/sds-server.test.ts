@@ -39,10 +39,14 @@ test('several sockets serve what each of them allows', async () => {
 })
 
 for (const [what, config, message] of [
-  ['a pattern that is none', { allow: ['*'] }, /"\*" in allow/],
+  ['an invalid pattern', { allow: ['*'] }, /"\*" in allow/],
   ['a limit of zero', { limits: { streams: 0 } }, /limits\.streams 0 on .*sds\.sock/],
-  ['a limit that is no whole number', { limits: { names: 1.5 } }, /limits\.names 1\.5/],
-  ['callers without a way to know them', { callers: [{ uid: 1 }] }, /callers on .*sds\.sock.*native addon/],
+  ['a limit that is not a whole number', { limits: { names: 1.5 } }, /limits\.names 1\.5/],
+  [
+    'callers without a way to read their credentials',
+    { callers: [{ uid: 1 }] },
+    /callers on .*sds\.sock.*native addon/,
+  ],
 ] as const) {
   test(`${what} is refused before anything is on the disk`, async () => {
     await using directory = await temporaryDirectory()
@@ -66,7 +70,7 @@ test('one path for two sockets, or one name for two meanings, is refused', async
   await assert.rejects(createSdsServer({ ...options, sockets: [], names }), { code: 'invalid-config', message: /"x"/ })
 })
 
-test('if one socket cannot be had, none is left', async () => {
+test('if one socket cannot be opened, none is left', async () => {
   await using directory = await temporaryDirectory()
   const source = await MemorySource.create()
   const sockets = [{ path: join(directory.path, 'good.sock') }, { path: join(directory.path, 'x'.repeat(120)) }]
@@ -233,7 +237,7 @@ test('a peer that does not read does not hold up closing', async () => {
   await running.event('connection-closed')
 })
 
-test('a second process takes over without a gap: what is open goes on, what is new goes there', async () => {
+test('a second process takes over without a gap: open streams continue, new ones go there', async () => {
   await using running = await startServer({}, { drainMs: 60_000 })
   const old = running.connect().sotw()
   old.ask(WEB)
@@ -262,7 +266,7 @@ test('a second process takes over without a gap: what is open goes on, what is n
   await assert.rejects(stat(running.path), { code: 'ENOENT' })
 })
 
-test('a socket file that is deleted is there again within 10 s, and streams go on', async () => {
+test('a socket file that is deleted is made again within 10 s, and streams continue', async () => {
   await using running = await startServer()
   const stream = running.connect().sotw()
   stream.ask(WEB)

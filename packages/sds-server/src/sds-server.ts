@@ -20,20 +20,20 @@ export interface SdsServerOptions {
   readonly clock: Clock
   /** Default: `default` and `ROOTCA`. */
   readonly names?: WellKnownNames
-  /** Who is at the other end of a connection. Needed where a socket has `callers`; without it callers are not named. */
+  /** Reads the credentials of a connection's peer. Required where a socket has `callers`; without it events do not name callers. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
-  /** Takes connections many at a time; without it each waits for a turn of the event loop. */
+  /** Accepts many connections at a time; without it each takes a turn of the event loop. */
   readonly acceptWaiting?: AcceptWaiting | undefined
-  /** How long peers may go on when the server closes, milliseconds. Default: 5,000. */
+  /** How long streams continue when the server closes, milliseconds. Default: 5,000. */
   readonly drainMs?: number
-  /** Takes the paths from a live server, as an upgrade does. Default: false. */
+  /** Takes the paths from another live process, as an upgrade does. Default: false. */
   readonly takeover?: boolean
-  /** Beyond that many rejected responses a minute a stream is closed. Default: 60. */
+  /** More rejected responses than this in a minute close the stream. Default: 60. */
   readonly nacksPerMinute?: number
-  /** How long a peer may take for the preface of a connection, and for a whole request, milliseconds. Default: 10,000. */
+  /** The deadline of a connection's preface, and of a whole request, milliseconds. Default: 10,000. */
   readonly requestTimeoutMs?: number
   /**
-   * What the callers of all sockets may make the process hold, bytes. Default: half of the memory that the process may use,
+   * Bytes that the callers of all sockets together can make the process hold. Default: half of the memory of the process,
    * at most 1 GiB.
    */
   readonly maxCallerBytes?: number
@@ -41,13 +41,13 @@ export interface SdsServerOptions {
   readonly fetchWaitMs?: number
   /** How long a connection without streams is kept, milliseconds. Default: 300,000. */
   readonly connectionIdleMs?: number
-  /** How often a connection is asked whether its peer is there, milliseconds. Default: 30,000. */
+  /** How often a PING checks that the peer is there, milliseconds. Default: 30,000. */
   readonly keepaliveMs?: number
-  /** How long the peer may take to say so before the connection is closed, milliseconds. Default: 10,000. */
+  /** The connection is closed if the PING has no answer after this, milliseconds. Default: 10,000. */
   readonly keepaliveTimeoutMs?: number
-  /** Gives up binding, which may be tried for 15 s. */
+  /** Gives up binding, which is tried for up to 15 s. */
   readonly signal?: AbortSignal
-  /** Called with everything that happens, inside the server's own work: it must be quick and must not throw. */
+  /** Called with every event, synchronously: it must be quick and must not throw. */
   readonly observe?: (event: SdsEvent) => void
 }
 
@@ -56,9 +56,9 @@ export class SdsServer implements AsyncDisposable {
   readonly #context: SdsContext
   readonly #drainMs: number
   readonly #sockets = new Map<string, SdsSocket>()
-  /** Sockets whose file is gone and whose peers may still be leaving. */
+  /** Sockets whose file was removed and whose peers are draining. */
   readonly #leaving = new Map<SdsSocket, Promise<void>>()
-  /** The highest `limits.connections` that was told to be out of reach. */
+  /** The highest `limits.connections` that was reported as out of reach. */
   #outOfReach = 0
   #closing: Promise<void> | undefined
 
@@ -76,7 +76,7 @@ export class SdsServer implements AsyncDisposable {
     return this.#all().flatMap(socket => socket.streams())
   }
 
-  /** As {@link listenAll}, for one socket. */
+  /** Opens one socket: see {@link listenAll}. */
   listen(config: SocketConfig, signal?: AbortSignal): Promise<readonly Error[]> {
     return this.listenAll([config], signal)
   }
@@ -97,21 +97,21 @@ export class SdsServer implements AsyncDisposable {
       await Promise.all([...added.keys()].map(path => this.stopListening(path)))
       throw error
     }
-    this.#tellOfFewDescriptors()
+    this.#reportFewDescriptors()
     return [...added.values()].flatMap(({ failure }) => failure ?? [])
   }
 
   /**
    * Prepares other access rules for sockets that are open; those that stay are given, too. Throws an `SdsServerError`
    * (`invalid-config`), and then nothing has changed. The returned function puts them in force at once: connections whose
-   * caller is not let in any more, or has asked for a name that it may not have any more, are closed; the others go on,
-   * and get what they have asked for in vain and may have now.
+   * caller is no longer let in, or was granted a name that it is no longer allowed, are closed. The others continue, and
+   * get the names that were refused to them and are allowed now.
    */
   prepareAccess(configs: readonly AccessConfig[]): () => void {
     const changes = configs.map(({ path, ...access }) => {
       const socket = this.#sockets.get(path)
       if (socket) return socket.prepareAccess(access)
-      throw new SdsServerError('invalid-config', `Cannot change who may use ${path}: no socket of this server is there`)
+      throw new SdsServerError('invalid-config', `Cannot change the rules of ${path}: this server has no socket there`)
     })
     return () => {
       for (const change of changes) change()
@@ -119,8 +119,8 @@ export class SdsServer implements AsyncDisposable {
   }
 
   /**
-   * Decides anew on what was asked for in vain: for when the source knows more identities, which is what a name such as
-   * `default` may depend on. Whoever may have something now gets it.
+   * Asks again for names that were refused or unknown. Call it when the source knows more identities, on which the meaning
+   * of a name such as `default` can depend.
    */
   review(): void {
     for (const socket of this.#sockets.values()) socket.review()
@@ -142,7 +142,7 @@ export class SdsServer implements AsyncDisposable {
     await left
   }
 
-  /** Accepts nothing more, lets streams go on for the drain time, then ends them. Further calls wait for the first. */
+  /** Accepts nothing more, lets streams continue for the drain time, then ends them. Further calls wait for the first. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -157,7 +157,7 @@ export class SdsServer implements AsyncDisposable {
     await Promise.all([...sockets.map(socket => socket.close(this.#drainMs)), ...this.#leaving.values()])
   }
 
-  #tellOfFewDescriptors(): void {
+  #reportFewDescriptors(): void {
     const connections = Math.max(0, ...[...this.#sockets.values()].map(socket => socket.maxConnections))
     const shortage = descriptorShortage(readDescriptorLimit(), this.#sockets.size, connections)
     if (!shortage || connections <= this.#outOfReach) return

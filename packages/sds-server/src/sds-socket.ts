@@ -16,7 +16,7 @@ import type { SdsContext } from './sds-context.ts'
 import { SdsServerError } from './socket/sds-server-error.ts'
 import { SocketFile } from './socket/socket-file.ts'
 
-/** What may change while it is open. */
+/** The part that can change while the socket is open. */
 export interface AccessConfig extends SocketAccess {
   /** At most 107 bytes. */
   readonly path: string
@@ -46,21 +46,21 @@ export interface SocketStatus {
 }
 
 const PATHS = new Set([...SDS_PATHS, ...HEALTH_PATHS])
-/** Health checks have room of their own, so that a socket full of streams still answers them, and they never fill it. */
+/** Health checks have separate room, so that a socket full of streams still answers them, and they never fill it. */
 const MAX_HEALTH_CALLS = 2_000
-/** Of one connection, beyond its streams: what is queued for it, and header tables. */
+/** The HTTP/2 memory of one connection without its streams: the queue of frames, and header tables. */
 const SESSION_MEMORY_MB = 16
-/** Of one stream in HTTP/2, with a response on its way. */
+/** The HTTP/2 memory of one stream, with a response in flight. */
 const STREAM_MEMORY_KB = 8
-/** How soon identities that found no room in the budget of their caller are asked for again. */
+/** How soon an identity that found no room in the budget of its caller is asked for again. */
 const REVIEW_MS = 1_000
 /** How soon a path on which another process listens is tried again. */
 const RETRY_MS = 5_000
-/** How long a connection may take to close by itself after its streams were ended. */
+/** How long a connection has to close after its streams were ended. */
 const CLOSE_GRACE_MS = 1_000
 
 export class SdsSocket {
-  /** How many connections it may have at once. */
+  /** The most connections at once. */
   readonly maxConnections: number
   readonly #config: SocketConfig
   readonly #context: SdsContext
@@ -183,7 +183,7 @@ export class SdsSocket {
     }
   }
 
-  /** The returned function puts the rules in force. Throws an `SdsServerError` (`invalid-config`). */
+  /** The returned function applies the rules. Throws an `SdsServerError` (`invalid-config`). */
   prepareAccess(access: SocketAccess): () => void {
     const policy = createPolicy({ ...access, path: this.#config.path }, this.#context)
     return () => {
@@ -192,12 +192,12 @@ export class SdsSocket {
     }
   }
 
-  /** Streams may ask anew for what they asked for in vain. */
+  /** Lets streams ask again for names that were refused or unknown. */
   review(): void {
     this.#service.review()
   }
 
-  /** For identities on demand that found no room: their peers ask once. */
+  /** For identities on demand that found no room: a SotW peer asks only once. */
   #reviewLater(): void {
     const { clock } = this.#context
     this.#review ??= after(clock, REVIEW_MS, () => {
@@ -206,7 +206,7 @@ export class SdsSocket {
     })
   }
 
-  /** At once, before it is closed: its streams keep what was granted to them, and nobody gets more. */
+  /** Call it before `close`: streams keep the names granted to them, and no name is granted any more. */
   stopGranting(): void {
     this.#gate.stopGranting()
   }
@@ -234,7 +234,7 @@ export class SdsSocket {
     await this.#opening?.catch(() => {}) // listen() rejects with it
     await this.#file?.close()
     this.#health.stopServing()
-    // Tells each peer to open its next stream elsewhere, and closes connections without streams.
+    // Sends GOAWAY, so that each peer opens its next stream elsewhere, and closes connections without streams.
     this.#injector.destroy()
     await this.#empty(drainMs)
     this.#health[Symbol.dispose]()
@@ -288,7 +288,7 @@ function serverOptions(limits: SocketLimits, context: SdsContext, service: Disco
     interceptors: [service.interceptor()],
     'grpc.max_receive_message_length': limits.messageBytes,
     'grpc.max_concurrent_streams': limits.streams,
-    // Beyond it a connection gets no new streams.
+    // Beyond this a connection gets no new streams.
     'grpc-node.max_session_memory': SESSION_MEMORY_MB + Math.ceil((limits.streams * STREAM_MEMORY_KB) / 1024),
     'grpc.max_connection_idle_ms': context.connectionIdleMs,
     'grpc.keepalive_time_ms': context.keepaliveMs,

@@ -1,4 +1,4 @@
-/** The door of a socket: who connects, whether there is room, and what the caller may have. Nothing passes unchecked. */
+/** Admits connections to a socket: reads the caller, looks for room, and decides on its permission. */
 import type { Socket } from 'node:net'
 import type { Clock, PeerCredentials, ReadPeerCredentials } from '@livery/core'
 import { type CallerAccount, type CallerAccounts, callerKey } from '../budget/caller-account.ts'
@@ -12,15 +12,15 @@ import type { AccessPolicy } from './policy.ts'
 /** A connection that was let in. */
 export interface Connection {
   readonly info: ConnectionInfo
-  /** As it is now: the rules of its socket may change. */
+  /** Replaced when the rules of its socket change. */
   readonly permission: SecretView
-  /** What its caller may hold. */
+  /** The account of its caller, and the limits on it. */
   readonly budget: CallerBudget
   /** Bytes of messages that were read from it. */
   messageBytes: number
   /** Bytes read since the last call that were not in messages. */
   takeOverhead(): number
-  /** At once, with what is on its way. */
+  /** Closes it at once; bytes that were not sent yet are lost. */
   close(): void
 }
 
@@ -29,7 +29,7 @@ export interface ConnectionGateOptions {
   readonly clock: Clock
   /** Until others are followed. */
   readonly policy: AccessPolicy
-  /** Of each caller. */
+  /** The limits of each caller. */
   readonly limits: PerCallerLimits
   readonly room: SocketRoom
   readonly accounts: CallerAccounts
@@ -60,7 +60,7 @@ export class ConnectionGate {
     return this.#connections.size
   }
 
-  /** Lets a fresh connection in, or destroys it before any byte of it was read. */
+  /** Admits a new connection, or destroys it before any of its bytes is read. */
   accept(socket: Socket): void {
     // A peer that leaves at once would otherwise be an uncaught exception.
     socket.on('error', ignore)
@@ -100,7 +100,7 @@ export class ConnectionGate {
     }
   }
 
-  /** From now on nobody is let in, no call begins, and streams that go on have what was granted to them before. */
+  /** From now on no connection and no call is admitted; open streams keep the names granted to them before. */
   stopGranting(): void {
     if (this.#hasStoppedGranting) return
     this.#hasStoppedGranting = true
@@ -114,7 +114,7 @@ export class ConnectionGate {
     for (const connection of this.#connections.values()) connection.close()
   }
 
-  /** What is let in is counted from then on. */
+  /** An admitted connection counts from then on. */
   #decide(caller: PeerCredentials | undefined, budget: CallerBudget): Permission | RefusedConnection {
     if (!caller && this.#policy.needsCredentials) return 'unreadable-credentials'
     const permission = this.#policy.admit(caller)
@@ -146,7 +146,7 @@ export class ConnectionGate {
     const { observe, onEmpty, admit } = this.#options
     const { info, socket } = connection
     const peer = `connection ${info.id}`
-    // grpc-js tells a call's handler of its connection only the remote address, which a UNIX socket does not have.
+    // The only thing grpc-js gives a call's handler of its connection is the remote address, which a UNIX socket does not have.
     Object.defineProperty(socket, 'remoteAddress', { value: peer })
     this.#connections.set(peer, connection)
     socket.on('close', () => {
@@ -165,7 +165,7 @@ export class ConnectionGate {
     try {
       return this.#options.readPeerCredentials?.(descriptor)
     } catch {
-      // A connection that is gone already; where its credentials matter it is refused.
+      // The connection has closed already. Where its credentials matter it is refused.
       return undefined
     }
   }

@@ -14,14 +14,14 @@ import type { SecretSource } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { IdentityBudget, Resolution, SecretView } from '../protocol/subscriptions.ts'
 
-/** What the permissions of one socket have in common. */
+/** The common part of all permissions on one socket. */
 export interface GrantContext {
   readonly source: SecretSource
   readonly names: WellKnownNames
   readonly onDemand: boolean
 }
 
-/** What one caller may have. */
+/** The names that one caller is allowed. */
 export class Permission implements SecretView {
   readonly #context: GrantContext
   readonly #layers: readonly (readonly SpiffePattern[])[]
@@ -32,7 +32,7 @@ export class Permission implements SecretView {
     this.#layers = layers
   }
 
-  /** Decides on a name; where identities are served on demand, one that nobody holds takes from `budget`. */
+  /** Decides on a name; an identity that is not held yet takes from `budget` where the socket has `onDemand`. */
   resolve(name: string, budget: IdentityBudget): Resolution {
     const parsed = parseResourceName(name, this.#context.names)
     switch (parsed.kind) {
@@ -49,7 +49,7 @@ export class Permission implements SecretView {
     }
   }
 
-  /** The names of all that the caller may have, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
+  /** All names that the caller is allowed, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[] {
     const { source } = this.#context
     const names = [`spiffe://${source.trustDomain}`]
@@ -72,7 +72,7 @@ export class Permission implements SecretView {
 
   #identity(identity: SpiffeId, budget: IdentityBudget): Resolution {
     if (!this.#allows(identity)) {
-      return { kind: 'refused', reason: "this caller may not have it: see this socket's allow and callers" }
+      return { kind: 'refused', reason: 'this caller is not allowed it: see allow and callers of this socket' }
     }
     const { source, onDemand } = this.#context
     const secret = { kind: 'identity', identity } as const
@@ -81,13 +81,13 @@ export class Permission implements SecretView {
         return {
           kind: 'unknown',
           secret,
-          reason: 'no such identity is configured, and this socket issues none on demand',
+          reason: 'no such identity is configured, and this socket has no onDemand',
         }
       }
       const isHeld = (each: SpiffeId) => source.knows({ kind: 'identity', identity: each })
       if (!budget.takeIdentity(identity, isHeld)) {
         const reason =
-          'this caller has had too many identities issued: see limits.perCaller.identities and .identitiesPerMinute'
+          'too many identities were issued for this caller: see limits.perCaller.identities and .identitiesPerMinute'
         return { kind: 'unknown', secret, reason }
       }
     }
@@ -99,10 +99,10 @@ export class Permission implements SecretView {
     if (trustDomain === source.trustDomain) return { kind: 'granted', secret: this.#ownBundle() }
     const secret = { kind: 'bundle', trustDomain } as const
     if (source.knows(secret)) return { kind: 'granted', secret }
-    return { kind: 'unknown', secret, reason: 'no bundle of that trust domain is held' }
+    return { kind: 'unknown', secret, reason: 'this agent has no bundle of that trust domain' }
   }
 
-  /** As its one identity sees it, where the rules name one and no pattern: that one may have roots of its own. */
+  /** Where the rules name exactly one identity and no pattern, the bundle of that identity, which can have its own roots. */
   #ownBundle(): SecretName {
     const { trustDomain } = this.#context.source
     const [only, ...others] = this.#isNamed() ? this.#named() : []
@@ -136,29 +136,29 @@ export class Permission implements SecretView {
     const reason = only ? 'more than one identity' : 'no identity'
     return {
       kind: 'refused',
-      reason: `this caller may have ${reason} here: ask by SPIFFE ID, or give the workload a socket of its own instead of "${names.default}"`,
+      reason: `"${names.default}" has no single meaning here, because this caller is allowed ${reason}: ask by SPIFFE ID, or give the workload its own socket`,
     }
   }
 }
 
-/** What a caller may have while its socket goes: what was granted before, as it changes, and nothing more. */
+/** The permission of a caller while its socket closes: the names granted before, in their newest version, and no others. */
 export class LastPermission implements SecretView {
   readonly #before: SecretView
   readonly #known: ReadonlySet<SpiffeId>
 
-  /** `known`: the identities that were known until now; one that comes later was granted to nobody. */
+  /** `known`: the identities known at this moment; a later one was granted to nobody. */
   constructor(before: SecretView, known: ReadonlySet<SpiffeId>) {
     this.#before = before
     this.#known = known
   }
 
-  /** Throws nothing: it may be asked while the source tells of a change. */
+  /** Throws nothing, because a stream can call it while the source reports a change. */
   resolve(): Resolution {
-    return { kind: 'refused', reason: 'this socket is going: connect again' }
+    return { kind: 'refused', reason: 'this socket is closing: connect again' }
   }
 
   everything(): never {
-    throw new StreamRefusal('unavailable', 'this socket is going: connect again')
+    throw new StreamRefusal('unavailable', 'this socket is closing: connect again')
   }
 
   mayHave(secret: SecretName): boolean {

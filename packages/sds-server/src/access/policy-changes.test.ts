@@ -24,7 +24,7 @@ async function sotwWith(client: SdsClient, ...names: string[]) {
   return stream
 }
 
-test('a name that was refused is pushed when it may be had, or when it is issued; other streams see nothing', async () => {
+test('a refused name is pushed when it is allowed, or when it is issued; other streams see nothing', async () => {
   const late = 'spiffe://cluster.local/ns/other/sa/late'
   const source = await MemorySource.create(WEB, API, OTHER)
   source.add(late)
@@ -65,7 +65,7 @@ test('a name that nobody had added is issued once the socket does so on demand',
 
 for (const [what, allow, isCut] of [
   ['is not pushed again', [DEFAULT_NAMESPACE, OTHER_NAMESPACE], false],
-  ['is cut off where it may not be had any more', [WEB], true],
+  ['is cut off where it is no longer allowed', [WEB], true],
 ] as const) {
   test(`what was unknown when it was asked for, and pushed since, ${what}`, async () => {
     const source = await MemorySource.create(WEB)
@@ -82,7 +82,7 @@ for (const [what, allow, isCut] of [
   })
 }
 
-test('who has a name that it may not have any more is cut off at once, and whom it does not concern notices nothing', async () => {
+test('a caller with a name that it is no longer allowed is cut off at once, and others notice nothing', async () => {
   const renewed = (await MemorySource.create(WEB)).current({ kind: 'identity', identity: WEB })
   await using running = await startServer()
   const [narrowed, content] = [running.connect(), running.connect()]
@@ -106,7 +106,7 @@ test('who has a name that it may not have any more is cut off at once, and whom 
   assert.deepEqual(namesOf(await kept.next()), [API])
 })
 
-test('default goes on as long as its identity may be had, and means another one afterwards', async () => {
+test('default continues while its identity is allowed, and means another one afterwards', async () => {
   await using running = await startServer({ allow: [WEB] })
   const client = running.connect()
   const stream = await sotwWith(client, 'default')
@@ -121,14 +121,14 @@ test('default goes on as long as its identity may be had, and means another one 
   assert.equal((await again.next()).versionInfo, version)
 })
 
-test('all that a caller may have is less: its stream is cut off', async () => {
+test('a stream of all names is cut off when its caller is allowed fewer', async () => {
   await using running = await startServer()
   const stream = await sotwWith(running.connect())
   change(running, { allow: [API] })
   assert.equal((await stream.status).code, UNAVAILABLE)
 })
 
-test('a fetch that waits gets what it may have when it is answered', async () => {
+test('a fetch that waits gets what its caller is allowed when it is answered', async () => {
   const source = await MemorySource.create(API)
   source.add(WEB)
   await using running = await startServer({}, { source })
@@ -165,7 +165,7 @@ test('a caller that is not let in any more is cut off, its next connection is re
   assert.equal(running.events.filter(({ kind }) => kind === 'connection-closed').length, 1)
 })
 
-test('where callers are told apart from now on, one that is not known is cut off', async () => {
+test('where rules for callers begin, a caller that none of them admits is cut off', async () => {
   const failing = () => {
     throw new Error('no credentials')
   }
@@ -176,9 +176,9 @@ test('where callers are told apart from now on, one that is not known is cut off
 })
 
 for (const [what, access, message] of [
-  ['callers without a way to know them', { callers: [{ uid: 1 }] }, /native addon/],
-  ['a pattern that is none', { allow: ['*'] }, /Cannot use "\*" in allow/],
-  ['a path where no socket is', { path: '/nowhere.sock' }, /\/nowhere\.sock: no socket/],
+  ['callers without a way to read their credentials', { callers: [{ uid: 1 }] }, /native addon/],
+  ['an invalid pattern', { allow: ['*'] }, /Cannot use "\*" in allow/],
+  ['a path where no socket is', { path: '/nowhere.sock' }, /\/nowhere\.sock: this server has no socket/],
 ] as const) {
   test(`${what}: nothing is put in force, of other sockets neither`, async () => {
     await using running = await startServer()

@@ -103,7 +103,7 @@ test('the socket of one identity gives no other, though it is named', () => {
   assert.throws(() => policyOf({ identity: WEB, allow: [API] }), { code: 'invalid-config' })
 })
 
-test('every caller may have the bundle', () => {
+test('every caller is allowed the bundle', () => {
   const granted = { kind: 'granted', secret: { kind: 'bundle', trustDomain: 'cluster.local' } }
   const permission = permissionOf({})
   assert.deepEqual(permission.resolve('ROOTCA', testBudget()), granted)

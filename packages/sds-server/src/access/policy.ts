@@ -12,7 +12,7 @@ import type { SecretSource } from '../protocol/secret-source.ts'
 import { SdsServerError } from '../socket/sds-server-error.ts'
 import { type GrantContext, Permission } from './permission.ts'
 
-/** Allows a caller for whom every given field is right. */
+/** Admits a caller that matches every given field. */
 export interface CallerRule {
   readonly uid?: number | undefined
   /** The primary group of the process that connected. */
@@ -21,26 +21,26 @@ export interface CallerRule {
   readonly allow?: readonly string[] | undefined
 }
 
-/** Which identities a socket serves. Every caller that is let in may have every trust bundle. */
+/** The identities that a socket serves. Every caller that is let in is allowed every trust bundle. */
 export interface SocketAccess {
-  /** Makes it the socket of one identity: it may be had, and `default` means it. */
+  /** Makes it the socket of one identity: callers are allowed that identity, and `default` means it. */
   readonly identity?: SpiffeId
   /** SPIFFE IDs in which `*` stands for one path segment and `**` at the end for the rest. Default: none. */
   readonly allow?: readonly string[]
-  /** If there are any, other callers are refused. A caller gets what both its rule and the socket allow. */
+  /** If given, other callers are refused. A caller is allowed what both its rule and the socket allow. */
   readonly callers?: readonly CallerRule[] | undefined
-  /** Whether an allowed identity that nobody added is issued when it is asked for. Default: false. */
+  /** Whether an allowed identity that is not held is issued when a caller asks for it. Default: false. */
   readonly onDemand?: boolean
 }
 
 /** The access rules of one socket. */
 export class AccessPolicy {
-  /** Whether callers are told apart, for which their credentials are needed. */
+  /** Whether the rules differ by caller, so that its credentials must be read. */
   readonly needsCredentials: boolean
   readonly #socket: readonly SpiffePattern[]
   readonly #callers: readonly { readonly rule: CallerRule; readonly allow: readonly SpiffePattern[] | undefined }[]
   readonly #grants: GrantContext
-  /** What callers may have where they are not told apart. */
+  /** The permission of every caller, where there are no rules for callers. */
   readonly #everybody: Permission
 
   /** Throws an `SdsServerError` (`invalid-config`) that names the pattern or rule that cannot work. */
@@ -61,7 +61,7 @@ export class AccessPolicy {
     this.needsCredentials = access.callers !== undefined
   }
 
-  /** What a caller may have, or `undefined` for one that no rule lets in. */
+  /** The permission of a caller, or `undefined` if no rule lets it in. */
   admit(caller: PeerCredentials | undefined): Permission | undefined {
     if (!this.needsCredentials) return this.#everybody
     const rules = this.#callers.filter(({ rule }) => caller && isCaller(rule, caller))
@@ -70,11 +70,11 @@ export class AccessPolicy {
     return new Permission(this.#grants, this.#socket.length > 0 ? [own, this.#socket] : [own])
   }
 
-  /** All that is known now of what anybody may have here, and perhaps more. */
+  /** The identities known now that anybody is allowed here, and possibly others. */
   known(): ReadonlySet<SpiffeId> {
     const { source } = this.#grants
     const named = this.#socket.flatMap(pattern => (pattern.kind === 'literal' ? [pattern.identity] : []))
-    // That of one identity need not look at the thousands of others.
+    // A socket of one identity does not need to look at the thousands of others.
     if (named.length === 0 || named.length < this.#socket.length) return new Set(source.identities())
     return new Set(named.filter(identity => source.knows({ kind: 'identity', identity })))
   }

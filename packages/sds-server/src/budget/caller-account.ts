@@ -1,22 +1,22 @@
-/** What each caller holds of this process, on all of its sockets together. */
+/** The account of each caller: everything that the process holds for it, over all sockets. */
 import { totalmem } from 'node:os'
 import type { PeerCredentials, SpiffeId } from '@livery/core'
 import { LeakyBucket } from './leaky-bucket.ts'
 import { RequestQueue } from './request-queue.ts'
 import { SharedLimit } from './shared-limit.ts'
 
-/** Accounts of callers that hold nothing are kept for their rates; of so many, those that were used last. */
+/** Accounts of callers that hold nothing are kept for their rates: at most so many, the most recently used. */
 const MAX_ACCOUNTS = 4_096
 const GIB = 1024 ** 3
 
-/** Who counts as one caller: a uid, on all sockets; without credentials everybody on one socket together. */
+/** A caller is a uid, over all sockets; without credentials all peers of one socket are one caller. */
 export function callerKey(caller: PeerCredentials | undefined, socketPath: string): string {
   return caller ? `uid ${caller.uid}` : `callers of ${socketPath}`
 }
 
-/** One caller. The limits are in `CallerBudget`, as each socket may set others. */
+/** One caller. The limits are in `CallerBudget`, because each socket can set others. */
 export class CallerAccount {
-  /** For messages. */
+  /** Names the caller in messages. */
   readonly key: string
   connections = 0
   streams = 0
@@ -28,7 +28,7 @@ export class CallerAccount {
   readonly refusals = new LeakyBucket()
   readonly newIdentities = new LeakyBucket()
   readonly requests = new RequestQueue()
-  /** Issued because it asked for them; some may be held no more. */
+  /** Identities issued on its demand; some can be forgotten by now. */
   readonly identities = new Set<SpiffeId>()
   /** Until then its new connections are closed; each time for longer, up to a minute. */
   heldUntil = 0
@@ -70,7 +70,7 @@ export class CallerAccounts {
   }
 }
 
-/** What all callers may make this process hold: half of its memory (that of its cgroup, where one is set), at most 1 GiB. */
+/** Bytes that all callers together can make this process hold: half of its memory (of its cgroup, if it has a limit), at most 1 GiB. */
 export function defaultProcessBytes(): number {
   const constrained = process.constrainedMemory()
   const memory = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()

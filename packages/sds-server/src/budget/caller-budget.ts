@@ -1,4 +1,4 @@
-/** What one caller may hold of one socket, under its own limits on all sockets, those of the socket and those of the process. */
+/** Admits what one caller holds on one socket, under its limits over all sockets, those of the socket and those of the process. */
 import type { Clock, SpiffeId } from '@livery/core'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { CallerAccount, CallerAccounts } from './caller-account.ts'
@@ -6,7 +6,7 @@ import type { Rate } from './leaky-bucket.ts'
 import type { Pace, RequestQueue } from './request-queue.ts'
 import type { SharedLimit } from './shared-limit.ts'
 
-/** Of each caller, on all sockets together: a socket lets a caller in for more while it holds less than this. */
+/** The limits of each caller over all sockets: a socket admits more of a caller while it holds less than this. */
 export interface PerCallerLimits {
   /** Connections at once. Default: 10,000. */
   readonly connections: number
@@ -16,7 +16,7 @@ export interface PerCallerLimits {
   readonly names: number
   /** Identities held on demand because it asked for them. Default: 10,000. */
   readonly identities: number
-  /** Of those, new ones in a minute, and at once. Default: 1,000. */
+  /** New ones of these in a minute, and at once. Default: 1,000. */
   readonly identitiesPerMinute: number
   /**
    * Requests, ACKs among them; five seconds' worth at once. Beyond it its streams are read more slowly, fetches and health checks are
@@ -36,15 +36,15 @@ export interface SocketRoom {
 
 /** A whole fleet of 10,000 comes back at once, twice. */
 const OPENED: Rate = { perSecond: 500, burst: 20_000 }
-/** Streams that their peer ends before the first answer, and other misuse: two Envoys of 2,001 streams that die at once have not as many. */
+/** Streams that their peer ends before the first response, and other misuse: two Envoys of 2,001 streams that die at once cause fewer. */
 const FAULTS: Rate = { perSecond: 100, burst: 5_000 }
 /** Bytes of HTTP/2 outside of messages: a fleet of 10,000 with two streams each needs 8 MB. */
 const OVERHEAD: Rate = { perSecond: 1_048_576, burst: 33_554_432 }
-/** Refused names that are reported one by one. */
+/** Refused names that are reported individually. */
 const REFUSALS: Rate = { perSecond: 20, burst: 1_000 }
 /** Two or three requests on each stream of a fleet of 10,000 at once. */
 const REQUEST_BURST_SECONDS = 5
-/** What a call costs that begins, in requests. */
+/** The cost of opening a call, in requests. */
 const CALL_REQUESTS = 4
 /** How long a caller over a rate is held for the first time, and at most. */
 const HOLD_MS = 5_000
@@ -57,7 +57,7 @@ export interface CallerBudgetOptions {
   readonly clock: Clock
   /** Called when an identity found no room. */
   readonly onIdentityRefused: () => void
-  /** As `Pace` has it. */
+  /** See `Pace`. */
   readonly onSlowed: (streams: number) => void
   /** Called when nothing of this socket is held any more. */
   readonly onIdle: () => void
@@ -65,7 +65,7 @@ export interface CallerBudgetOptions {
 
 /** Which bound refused a connection or a stream: for metrics, so there are few. */
 export type Bound = 'socket' | 'caller' | 'process'
-/** As `Bound`, of a call; `rate` is `requestsPerSecond`. */
+/** The bound that refused a call; `rate` is `requestsPerSecond`. */
 export type CallBound = Bound | 'rate'
 
 /**
@@ -77,7 +77,7 @@ export const COSTS = { connection: 32_768, stream: 8_192, name: 1_024 } as const
 export class CallerBudget {
   readonly account: CallerAccount
   readonly limits: PerCallerLimits
-  /** Of `requests`. */
+  /** The rate of `requests`. */
   readonly pace: Pace
   readonly #socket: SocketRoom
   readonly #process: CallerAccounts
@@ -102,12 +102,12 @@ export class CallerBudget {
     this.#onIdentityRefused = options.onIdentityRefused
   }
 
-  /** Those of the caller, on all sockets. */
+  /** The requests of the caller, over all sockets. */
   get requests(): RequestQueue {
     return this.account.requests
   }
 
-  /** Which bound has no room for one more connection; `undefined` if it was taken, and is to be given back. */
+  /** Takes room for one more connection, until `closeConnection`. Returns the bound that has none, or `undefined`. */
   openConnection(): Bound | undefined {
     const { account, limits } = this
     if (!this.#socket.connections.hasRoom(this.#connections)) return 'socket'
@@ -164,7 +164,7 @@ export class CallerBudget {
     this.#checkIdle()
   }
 
-  /** As `openConnection`, for a health check or watch: those have room of their own. */
+  /** As `openConnection`, for a health check or watch: they have separate room. */
   openHealthCall(): CallBound | undefined {
     if (!this.requests.take(CALL_REQUESTS, this.pace)) return 'rate'
     if (!this.#socket.healthCalls.hasRoom(this.#healthCalls)) return 'socket'
@@ -181,19 +181,19 @@ export class CallerBudget {
     this.#checkIdle()
   }
 
-  /** Whether new connections of the caller are closed: it was over a rate a while ago, or opens too many. */
+  /** Whether new connections of the caller are closed, because it exceeded a rate recently or opens too many. */
   isHeld(now: number): boolean {
     const { account } = this
     if (now < account.heldUntil && account.heldUntil - now <= MAX_HOLD_MS) return true
     return !account.opened.take(now, OPENED)
   }
 
-  /** Counts misuse; `false` if the caller is over the rate, and held from now on. */
+  /** Counts misuse. Returns `false` if the caller exceeded the rate; its new connections are closed from now on. */
   addFaults(now: number, amount: number): boolean {
     return this.account.faults.add(now, FAULTS, amount) || this.#hold(now)
   }
 
-  /** Counts bytes outside of messages; `false` as in `addFaults`. */
+  /** Counts bytes outside of messages. Returns as `addFaults`. */
   addOverhead(now: number, bytes: number): boolean {
     return this.account.overhead.add(now, OVERHEAD, bytes) || this.#hold(now)
   }
@@ -218,12 +218,12 @@ export class CallerBudget {
     return true
   }
 
-  /** Whether one more refused name is reported by itself. */
+  /** Whether one more refused name is reported with its name. */
   reportsRefusal(): boolean {
     return this.account.refusals.take(this.#clock.now(), REFUSALS)
   }
 
-  /** Counts bytes that are held from now on; `false` if there is no room for them. */
+  /** Charges bytes until `release`. Returns `false` if there is no room for them. */
   charge(bytes: number): boolean {
     const { account, limits } = this
     if (account.bytes + bytes > limits.bytes || !this.#process.bytes.hasRoom(account.bytes, bytes)) return false
@@ -278,7 +278,7 @@ function unitsOf(length: number): number {
   return 1 + (length >>> 8)
 }
 
-/** The text may be kept twice, in the list of the last request and in the subscription. */
+/** The text can be held twice, in the list of the last request and in the subscription. */
 function nameBytes(length: number): number {
   return COSTS.name + 2 * length
 }

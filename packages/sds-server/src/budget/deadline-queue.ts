@@ -19,7 +19,7 @@ export class DeadlineQueue {
     this.#waitMs = waitMs
   }
 
-  /** For messages. */
+  /** The time in messages. */
   get seconds(): number {
     return this.#waitMs / 1_000
   }

@@ -1,4 +1,4 @@
-/** A peer that rejects without end is sent away: nothing else bounds what its NACKs cost. */
+/** Ends the stream of a peer that rejects without end: nothing else bounds the cost of its NACKs. */
 import type { Clock } from '@livery/core'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 

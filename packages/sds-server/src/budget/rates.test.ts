@@ -109,7 +109,7 @@ test('a caller that comes again with rapid resets is held at accept, for longer 
   assert.equal(await isLetIn(), true)
 })
 
-test('2,001 streams of one Envoy that come and go twice are no misuse', async () => {
+test('2,001 streams of one Envoy that come and go twice are not misuse', async () => {
   const { caller, readPeerCredentials } = callers()
   caller.uid = 1
   await using running = await startServer({}, { readPeerCredentials })

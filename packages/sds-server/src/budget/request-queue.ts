@@ -1,4 +1,4 @@
-/** The requests of one caller: answered at its rate, a slice of a turn of the event loop at a time; beyond either its streams wait. */
+/** The requests of one caller: answered at its rate, in slices of a turn of the event loop; beyond either its streams wait. */
 import type { Clock } from '@livery/core'
 import { LeakyBucket, type Rate } from './leaky-bucket.ts'
 
@@ -16,35 +16,35 @@ export interface Pace {
   onSlowed(streams: number): void
 }
 
-/** Of each turn of the event loop for one caller: what another one waits for it. The kernel's part of the answers comes on top. */
+/** The part of a turn of the event loop for one caller, which others wait for. The time in the kernel comes on top. */
 const SLICE_MS = 8
-/** Bounds a slice whatever the clock says. */
+/** Bounds a slice even if the clock stands still. */
 const MAX_REQUESTS = 1_024
-/** From then on the end of the turn is watched for. A caller that asks now and then costs no immediate. */
+/** From this number on the end of the turn is watched. An occasional request costs no immediate. */
 const WATCHED_REQUESTS = 16
-/** How often a caller over its rate is let go on. */
+/** How often a caller over its rate continues. */
 const WAKES_PER_SECOND = 100
 /** How often a caller that its rate holds back is reported. */
 const REPORT_MS = 10_000
 
 /**
- * First come, first served, one request of each stream at a time. A stream that waits is not read, so that the windows of HTTP/2
- * slow down its peer. One timer or immediate wakes all that wait.
+ * First come, first served, one request of each stream at a time. A waiting stream is not read, so that the windows of HTTP/2
+ * slow its peer down. One timer or immediate wakes all waiting streams.
  */
 export class RequestQueue {
   readonly #bucket = new LeakyBucket()
   readonly #waiting = new Map<RequestReader, Pace>()
-  /** What was answered in this turn of the event loop. */
+  /** Time spent on answers in this turn of the event loop. */
   #usedMs = 0
   #requests = 0
-  /** When the request was let in that `count` is called for. */
+  /** When the request was admitted for which `count` is called. */
   #startedAt = 0
   #turnOf: RequestReader | undefined
   #isWatching = false
   #wake: Disposable | undefined
   #reportedAt: number | undefined
 
-  /** How many streams wait. */
+  /** The number of waiting streams. */
   get size(): number {
     return this.#waiting.size
   }
@@ -59,12 +59,12 @@ export class RequestQueue {
     return false
   }
 
-  /** Counts a request that was let in and has been answered. */
+  /** Counts a request that was admitted and answered. */
   count({ clock, rate }: Pace): void {
     this.#turnOf = undefined
     const now = clock.now()
     this.#bucket.add(now, rate)
-    // Whole milliseconds are enough: on the average of many requests they add up.
+    // Whole milliseconds are enough: over many requests they add up.
     this.#usedMs += Math.max(0, now - this.#startedAt)
     if (++this.#requests >= WATCHED_REQUESTS || this.#usedMs >= SLICE_MS / 2) this.#watch()
   }
@@ -74,7 +74,7 @@ export class RequestQueue {
     this.#bucket.add(clock.now(), rate, amount)
   }
 
-  /** As `add`, unless that is over the rate; returns whether it did. */
+  /** Counts as `add` does, unless that exceeds the rate. Returns whether it counted. */
   take(amount: number, { clock, rate }: Pace): boolean {
     return this.#bucket.take(clock.now(), rate, amount)
   }
@@ -112,7 +112,7 @@ export class RequestQueue {
     this.#schedule()
   }
 
-  /** For the first that waits: at the next turn of the event loop, or as soon as the rate allows some more. */
+  /** Wakes the first waiting stream at the next turn of the event loop, or as soon as the rate allows more. */
   #schedule(): void {
     if (this.#wake || this.#isWatching) return
     const [pace] = this.#waiting.values()
@@ -132,7 +132,7 @@ export class RequestQueue {
   }
 
   #reportSlowed(pace: Pace, now: number): void {
-    // The clock may have been set back.
+    // The clock could have been set back.
     if (this.#reportedAt !== undefined && Math.abs(now - this.#reportedAt) < REPORT_MS) return
     this.#reportedAt = now
     pace.onSlowed(this.#waiting.size)

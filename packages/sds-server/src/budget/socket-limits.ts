@@ -1,4 +1,4 @@
-/** How much the callers of one socket may hold, together and each. */
+/** The limits of one socket: for all its callers together, and for each. */
 import { SdsServerError } from '../socket/sds-server-error.ts'
 import type { PerCallerLimits } from './caller-budget.ts'
 
@@ -11,7 +11,7 @@ export interface SocketLimits {
   readonly names: number
   /** One request. Envoy's first is 61 kB and grows with each release. Default: 262,144. */
   readonly messageBytes: number
-  /** What each caller may hold, on all sockets together. */
+  /** The limits of each caller, over all sockets. */
   readonly perCaller: PerCallerLimits
 }
 

@@ -1,4 +1,4 @@
-/** What the server tells of itself. It logs nothing: the agent makes logs and metrics of these. */
+/** The events of the server. It logs nothing: the agent turns these into logs and metrics. */
 import type { PeerCredentials } from '@livery/core'
 import type { CallBound } from '../budget/caller-budget.ts'
 import type { StreamReport } from '../protocol/discovery-protocol.ts'
@@ -11,7 +11,7 @@ export interface ConnectionInfo {
   readonly id: number
   /** The path of its socket. */
   readonly socket: string
-  /** `undefined` where the server was given no way to read them. */
+  /** `undefined` where the server has no way to read them. */
   readonly caller: PeerCredentials | undefined
 }
 
@@ -31,7 +31,7 @@ export interface StreamInfo {
   readonly openedAt: number
 }
 
-/** `too-many-connections`: the caller has its share of the socket; `caller-held`: it was over a rate. */
+/** `too-many-connections`: the caller holds its share of the socket; `caller-held`: the caller exceeded a rate. */
 export type RefusedConnection =
   | 'not-allowed'
   | 'too-many-connections'
@@ -46,7 +46,7 @@ export type SdsEvent =
   | { readonly kind: 'connection-closed'; readonly connection: ConnectionInfo }
   | { readonly kind: 'connection-refused'; readonly connection: ConnectionInfo; readonly reason: RefusedConnection }
   | { readonly kind: 'stream-opened'; readonly stream: StreamInfo }
-  /** `status` is the gRPC status that the server ended it with; 0 where it or the peer just ended. */
+  /** `status` is the gRPC status with which the server ended it; 0 for a regular end. */
   | { readonly kind: 'stream-closed'; readonly stream: StreamInfo; readonly status: number; readonly details: string }
   | {
       readonly kind: 'stream-refused'
@@ -68,7 +68,7 @@ export type SdsEvent =
   | { readonly kind: 'caller-slowed'; readonly socket: string; readonly caller: string; readonly streams: number }
   /** A bug: the stream ended with INTERNAL. */
   | { readonly kind: 'stream-failed'; readonly stream: StreamInfo; readonly error: unknown }
-  /** The limits of a socket are more than the process can have. Told when the socket opens. */
+  /** The limits of a socket are more than the process can have. Reported when the socket opens. */
   | ({ readonly kind: 'few-descriptors' } & DescriptorShortage)
   /** Another process listens on the path, which is tried again every 5 s. Reported again only if the reason changes. */
   | { readonly kind: 'socket-waiting'; readonly path: string; readonly error: Error }

@@ -1,4 +1,4 @@
-/** What the calls of all sockets of one server share. */
+/** The state and settings shared by all calls of one server. */
 import type { Clock } from '@livery/core'
 import type { SdsEvent } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
@@ -6,7 +6,7 @@ import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import type { TurnQueue } from './turn-queue.ts'
 
-/** For each stream. */
+/** The part that a stream needs. */
 export interface StreamCallContext {
   readonly clock: Clock
   readonly nacksPerMinute: number
@@ -17,7 +17,7 @@ export interface StreamCallContext {
   observe(event: SdsEvent): void
 }
 
-/** For the methods of SDS. */
+/** The part that the methods of SDS need. */
 export interface ServiceContext extends StreamCallContext {
   readonly source: SecretSource
   readonly fetchWaitMs: number

@@ -1,16 +1,16 @@
-/** Calls that grpc-js' own handlers answer: each counts from its headers to its end, whether its message ever comes or not. */
+/** Counts the calls that handlers of grpc-js answer, each from its headers to its end, even if its message never arrives. */
 import { Metadata, ServerInterceptingCall, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import { onClosed } from './end-call.ts'
 
 export interface CountedCallOptions {
-  /** `false` if there is no room, and then the call has been refused. One that was let in has to leave, once. */
+  /** Returns `false` if there is no room; the call was refused then. An admitted call leaves exactly once. */
   enter(): boolean
   leave(): void
-  /** The call has ended, and may still be on its connection. */
+  /** The call has ended; its HTTP/2 stream can still be open. */
   onEnd(): void
 }
 
-/** A call that goes on to its handler, and counts until nothing is left of it. */
+/** A call that continues to its handler, and counts until its HTTP/2 stream is closed. */
 export function countedCall(
   call: ServerInterceptingCallInterface,
   options: CountedCallOptions,
@@ -26,19 +26,19 @@ export function countedCall(
       next({
         onReceiveMetadata(_, goOn) {
           isHeardOf = true
-          // No handler reads it, and the call would keep it.
+          // No handler reads it, and the call would hold it.
           dropMetadata(call)
           goOn(new Metadata())
         },
         onCancel: end,
       })
-      // grpc-js tells nothing, not even the end, of a call that it finds destroyed when it starts.
+      // grpc-js reports nothing, not even the end, of a call whose stream is destroyed when it starts.
       if (!isHeardOf) end()
     },
   })
 }
 
-/** A call keeps its headers as long as it is open, though nobody reads them; grpc-js has no public way to drop them. */
+/** A call holds its headers while it is open, and nothing reads them; grpc-js has no public way to drop them. */
 export function dropMetadata(call: object): void {
   Reflect.set(call, 'metadata', undefined)
 }

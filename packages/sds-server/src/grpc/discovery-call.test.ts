@@ -90,7 +90,7 @@ async function openStream() {
   return { source, context, stream, transport, receive }
 }
 
-test('one request is read at a time, and while an answer is on its way up to the next that wants its own', async () => {
+test('one request is read at a time, and while a response is in flight up to the next that needs its own', async () => {
   const { transport, receive } = await openStream()
   assert.equal(transport.reads, 1)
   receive('', WEB)
@@ -117,7 +117,7 @@ test('an ACK is read while a push is on its way, and what it adds goes after tha
   assert.deepEqual(transport.sent.slice(2).map(namesOf), [[WEB]])
 })
 
-test('a request that comes while a push waits for its turn is answered at once, with the newest, and there is no push', async () => {
+test('a request that arrives while a push waits for its turn is answered at once, with the newest state, and the push is dropped', async () => {
   const { source, context, transport, receive } = await openStream()
   receive('', 'ROOTCA')
   transport.read()
@@ -130,7 +130,7 @@ test('a request that comes while a push waits for its turn is answered at once, 
   assert.deepEqual([transport.sent.length, context.pushes.size], [2, 0])
 })
 
-test('a request that meets a push on its way is answered by itself when that has gone', async () => {
+test('a request that meets a push in flight gets its own response after it', async () => {
   const { source, transport, receive } = await openStream()
   receive('', 'ROOTCA')
   transport.read()

@@ -18,7 +18,7 @@ import { toStatusError } from './grpc-status.ts'
 import { type FrameSink, sendFrame } from './send-frame.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
-/** What all streams of one method on one socket share. */
+/** The options of all streams of one method on one socket. */
 export interface DiscoveryCallOptions<Request extends Answer> {
   readonly method: SdsMethod
   readonly maxNames: number
@@ -30,35 +30,35 @@ export interface DiscoveryCallOptions<Request extends Answer> {
   onClose(call: DiscoveryCall<Request>): void
 }
 
-/** What the requests of both forms have in common here. */
+/** The part that the requests of both forms share. */
 export interface Answer {
   /** Empty in a request that asks; in an ACK or NACK that of the response. */
   readonly responseNonce: string
   readonly errorDetail: { readonly message: string } | undefined
 }
 
-/** What a stream needs of its gRPC call. */
+/** The part of a gRPC call that a stream needs. */
 export type StreamTransport = FrameSink & Pick<ServerInterceptingCallInterface, 'startRead' | 'sendStatus'>
 
-/** What grpc-js tells of a call; it has no public name for it. */
+/** The listener of a call, for which grpc-js exports no name. */
 type CallListener = Parameters<ServerInterceptingCallInterface['start']>[0]
 
 const NOT_REFUSED = { code: 0, details: '' }
 
-/** Of the texts of a peer so much is part of what a stream costs. */
+/** Characters of a peer's texts that the cost of a stream includes. */
 const FREE_TEXT = 512
 
-/** As `StreamInfo`, and kept up to date. */
+/** A `StreamInfo` that is updated in place. */
 interface LiveInfo extends StreamInfo {
   node: string
   names: number
 }
 
 /**
- * One open stream. One request is read at a time, and while a message is on its way only as far as the next one that
- * wants an answer of its own, so that a reader that is slow costs one message and gets the newest state when it reads on.
- * ACKs are always read: a peer that writes them before it reads on would wait for us, and we for it. It listens to the call itself: grpc-js' own stream object
- * would read 16 requests ahead, and costs a tenth of a response.
+ * One open stream. At most one response is in flight. Meanwhile ACKs are read (a peer that writes before it reads would
+ * deadlock with us), up to the next request that needs its own response. So a slow reader costs one message, and gets the
+ * newest state when it reads again. The class listens to the call itself: the stream object of grpc-js reads 16 requests
+ * ahead, and costs a tenth of a response.
  */
 export class DiscoveryCall<Request extends Answer> implements CallListener, StreamContext, TurnTaker {
   readonly #call: StreamTransport
@@ -71,11 +71,11 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   #hasAnswered = false
   #isReadPending = false
   #isInReadLoop = false
-  /** A request that wants an answer of its own and came while a message was on its way. */
+  /** A request that needs its own response and arrived while one was in flight. */
   #held: Decoded<Request> | undefined
   /** Bytes that are charged for `#held`. */
   #heldBytes = 0
-  /** Bytes that are charged for the message on its way, and for the peer's texts. */
+  /** Bytes that are charged for the response in flight, and for the peer's texts. */
   #sending = 0
   #texts = 0
   #nacks: NackRate | undefined
@@ -110,7 +110,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     return this.#options.maxNames
   }
 
-  /** As it is now. */
+  /** A snapshot. */
   info(): StreamInfo {
     return { ...this.#liveInfo() }
   }
@@ -119,7 +119,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     return this.#options.context.messages
   }
 
-  /** A push waits for its turn; one that meets a message on its way goes when that has gone. */
+  /** A push waits for its turn, and for the response in flight. */
   wake(): void {
     if (this.#state === 'idle') this.#options.context.pushes.add(this)
   }
@@ -134,12 +134,12 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     this.#options.report(report, info, this.#peer)
   }
 
-  /** Whether the call has told anything of itself. */
+  /** Whether grpc-js has reported any event of the call. */
   get isStarted(): boolean {
     return this.#state !== 'new'
   }
 
-  /** Whether it ends without having been answered, for any reason but our own. */
+  /** Whether it ends without an answer, for any reason but the server's own shutdown. */
   get isUnanswered(): boolean {
     return !this.#hasAnswered && this.#status.code !== status.UNAVAILABLE
   }
@@ -155,14 +155,14 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     this.#read()
   }
 
-  /** The peer has said all that it had to say. */
+  /** The peer has ended its side. */
   onReceiveHalfClose(): void {
     if (this.#isOver()) return
     this.#stop()
     this.#call.sendStatus({ code: status.OK, details: 'OK' })
   }
 
-  /** Also called when a call ends as it should. */
+  /** grpc-js calls it for every end of a call, a regular one too. */
   onCancel(): void {
     if (this.#state === 'closed') return
     const stream = this.info()
@@ -178,7 +178,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     onClosed(this.#call, () => this.#onGone())
   }
 
-  /** A peer that has a name which it may not have any more is cut off, with all its streams: it comes again and asks. */
+  /** Closes the connection of a peer that is no longer allowed one of its names: it reconnects, and asks under the new rules. */
   review(): void {
     if (this.#isOver()) return
     try {
@@ -189,7 +189,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     }
   }
 
-  /** Ends the stream with a status; the peer will come again. */
+  /** Ends the stream with a status; the peer is expected to reconnect. */
   refuse(error: unknown): void {
     if (this.#isOver()) return
     if (!(error instanceof StreamRefusal))
@@ -200,7 +200,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     this.#call.sendStatus(this.#status)
   }
 
-  /** Nothing is left of the call on its connection. */
+  /** The HTTP/2 stream of the call is closed. */
   #onGone(): void {
     this.budget.release(this.#sending + this.#texts)
     this.budget.closeStream()
@@ -224,7 +224,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     return this.#state === 'ended' || this.#state === 'closed'
   }
 
-  /** A request that is here already arrives before `startRead` returns: hence a loop, not one call inside the other. */
+  /** A request that was received before arrives inside `startRead`: hence a loop and no recursion. */
   #read(): void {
     if (this.#isInReadLoop) return
     this.#isInReadLoop = true
@@ -237,7 +237,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
 
   #onRequest(decoded: Decoded<Request>): void {
     if (this.#isOver()) return
-    // Two requests must not share one answer.
+    // Two requests must not share one response.
     const isHeld = this.#state === 'writing' && (decoded.kind === 'malformed' || decoded.request.responseNonce === '')
     try {
       if (isHeld) {
@@ -245,7 +245,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
         return
       }
       if (decoded.kind === 'malformed')
-        throw new StreamRefusal('invalid-argument', 'the message is no discovery request')
+        throw new StreamRefusal('invalid-argument', 'the message is not a discovery request')
       if (decoded.request.errorDetail) this.#countNack()
       this.#stream.receive(decoded.request)
     } catch (error) {
@@ -303,7 +303,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     }
   }
 
-  /** Called when the message is on the socket, where it goes as far as the peer's window is open. */
+  /** Called when the message was written to the socket, which takes it as far as the peer's window is open. */
   #onWritten(): void {
     if (this.#state !== 'writing') return
     this.#state = 'idle'

@@ -42,7 +42,7 @@ export interface DiscoveryServiceOptions {
   readonly room: SocketRoom
   readonly maxNames: number
   readonly messageBytes: number
-  /** By when a request has to be there. */
+  /** The deadlines of requests. */
   readonly deadlines: DeadlineQueue
   connectionOf(peer: string): Connection | undefined
 }
@@ -55,7 +55,7 @@ interface OpenStream {
 
 export class DiscoveryService {
   readonly #options: DiscoveryServiceOptions
-  /** Those that are listed: a call of FetchSecrets from its message on. */
+  /** The listed calls; one of FetchSecrets is listed from its message on. */
   readonly #open = new Set<OpenStream>()
 
   constructor(options: DiscoveryServiceOptions) {
@@ -63,7 +63,7 @@ export class DiscoveryService {
   }
 
   register(server: Server): void {
-    // Called only where a frame cannot be written to the HTTP/2 stream.
+    // grpc-js calls it only where a frame cannot be written to the HTTP/2 stream.
     const serialize = (frame: ResponseFrame) => frame.message
     const fetch = this.#fetch.bind(this)
     server.register(STREAM_SECRETS, neverCalled, serialize, decodeDiscoveryRequest, 'bidi')
@@ -71,7 +71,7 @@ export class DiscoveryService {
     server.register(FETCH_SECRETS, fetch, serialize, decodeDiscoveryRequest, 'unary')
   }
 
-  /** The server has to be made with it: it takes the streams, and counts the other calls, which go on to their handlers. */
+  /** Create the server with it: it handles the streams, and counts the other calls on their way to their handlers. */
   interceptor(): ServerInterceptor {
     const { sotw, delta } = this.#options.context
     const openers = new Map([
@@ -90,12 +90,12 @@ export class DiscoveryService {
     return [...this.#open].map(stream => stream.info())
   }
 
-  /** What callers may have was decided anew. */
+  /** Call after the permissions of callers changed. */
   review(): void {
     for (const stream of this.#open) stream.review()
   }
 
-  /** Ends every stream with UNAVAILABLE, upon which its peer looks for the next server. */
+  /** Ends every stream with UNAVAILABLE, so that its peer reconnects. */
   endStreams(): void {
     for (const stream of [...this.#open]) stream.refuse(new StreamRefusal('unavailable', 'the agent is shutting down'))
   }
@@ -157,7 +157,7 @@ export class DiscoveryService {
       onReceiveHalfClose: () => requests.endOfStream(),
       onCancel: () => this.#end(stream, requests, connection),
     })
-    // grpc-js tells nothing, not even the end, of a call that it finds destroyed when it starts.
+    // grpc-js reports nothing, not even the end, of a call whose stream is destroyed when it starts.
     if (!stream.isStarted) this.#end(stream, requests, connection)
   }
 
@@ -175,7 +175,7 @@ export class DiscoveryService {
     return { connection, deadlines: this.#options.deadlines, maxBytes: this.#options.messageBytes }
   }
 
-  /** One of a method that grpc-js' own handlers answer: FetchSecrets, or a health check or watch. */
+  /** A call that a handler of grpc-js answers: FetchSecrets, a health check or a health watch. */
   #unaryCall(call: ServerInterceptingCallInterface, kind: 'fetch' | 'health'): ServerInterceptingCall {
     let connection: Connection | undefined
     let request: UnaryRequest | undefined
@@ -217,14 +217,15 @@ export class DiscoveryService {
     )
   }
 
-  /** Listed as a stream as long as it waits. */
+  /** Lists the call while it waits. */
   async #answer(
     decoded: Decoded<DiscoveryRequest>,
     connection: Connection,
     cancellation: AbortController,
   ): Promise<ResponseFrame> {
     const { context, maxNames } = this.#options
-    if (decoded.kind === 'malformed') throw new StreamRefusal('invalid-argument', 'the message is no discovery request')
+    if (decoded.kind === 'malformed')
+      throw new StreamRefusal('invalid-argument', 'the message is not a discovery request')
     const { request } = decoded
     const bytes = heapBytes(request)
     connection.budget.chargeOrRefuse(bytes, 'more fetches')
@@ -236,7 +237,7 @@ export class DiscoveryService {
       names: request.resourceNames.length,
       openedAt: context.clock.now(),
     }
-    // It is answered once, with what may be had then.
+    // It is answered once, by the rules of that moment.
     const open: OpenStream = { info: () => info, review() {}, refuse: reason => cancellation.abort(reason) }
     this.#open.add(open)
     context.observe({ kind: 'stream-opened', stream: info })
@@ -266,7 +267,7 @@ export class DiscoveryService {
     }
   }
 
-  /** For want of room, or of its connection. */
+  /** Refuses a call that finds no room, or whose connection closes. */
   #refuse(call: ServerInterceptingCallInterface, method: SdsMethod | 'Health', bound: CallBound | undefined): void {
     const connection = this.#options.connectionOf(call.getPeer())
     if (!connection || !bound) {
@@ -294,10 +295,10 @@ function noRoom(
   const { most } = what === 'streams' ? room.streams : room.healthCalls
   const who = `this caller (${account.key})`
   const why = {
-    socket: `this socket serves ${most} ${what} at once, and ${who} has its share of them`,
-    caller: `${who} holds all that it may: see limits.perCaller`,
-    process: `this process is full, and ${who} has its share of it`,
-    rate: `${who} asks too often: see limits.perCaller.requestsPerSecond`,
+    socket: `this socket serves at most ${most} ${what} at once, and ${who} holds its share of them`,
+    caller: `${who} has reached its limits: see limits.perCaller`,
+    process: `this process has no room left, and ${who} holds its share of it`,
+    rate: `${who} sends too many requests: see limits.perCaller.requestsPerSecond`,
   }
   return new StreamRefusal('resource-exhausted', why[bound])
 }
@@ -308,7 +309,7 @@ function connectionCloses(): StreamRefusal {
 
 type Opener = (call: ServerInterceptingCallInterface) => void
 
-/** A call that its opener listens to, in place of the handler that is registered for its method. */
+/** A call that its opener handles, in place of the handler registered for its method. */
 class InterceptedCall extends ServerInterceptingCall {
   readonly #call: ServerInterceptingCallInterface
   readonly #open: Opener
@@ -324,7 +325,7 @@ class InterceptedCall extends ServerInterceptingCall {
   }
 }
 
-/** A call whose handler answers with a frame, which is written past grpc-js. */
+/** A call whose handler answers with a frame, which bypasses the encoding of grpc-js. */
 class FrameCall extends ServerInterceptingCall {
   readonly #call: ServerInterceptingCallInterface
 
@@ -338,5 +339,5 @@ class FrameCall extends ServerInterceptingCall {
   }
 }
 
-/** grpc-js needs a handler to know a method. */
+/** grpc-js needs a handler for each method. */
 function neverCalled(): void {}

@@ -5,7 +5,7 @@ import { MemorySource } from '../../test/memory-source.ts'
 import { API, OTHER, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 
-test('the names that the caller may have are answered, others are left out', async () => {
+test('the names that the caller is allowed are answered, others are left out', async () => {
   await using running = await startServer()
   const response = await running.connect().fetch({ resourceNames: [WEB, OTHER, 'ROOTCA', WEB], node: undefined })
   assert.deepEqual(namesOf(response), ['ROOTCA', WEB])
@@ -16,7 +16,7 @@ test('the names that the caller may have are answered, others are left out', asy
   )
 })
 
-test('the empty list is all that the caller may have', async () => {
+test('the empty list is everything that the caller is allowed', async () => {
   await using running = await startServer()
   const client = running.connect()
   assert.deepEqual(namesOf(await client.fetch({})), ['spiffe://cluster.local', API, WEB])

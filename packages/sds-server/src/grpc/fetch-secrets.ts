@@ -1,4 +1,4 @@
-/** FetchSecrets: one answer to one question, for people with grpcurl and for clients that poll. */
+/** FetchSecrets: one response to one request, for people with grpcurl and for clients that poll. */
 import { after, type Clock } from '@livery/core'
 import type { Connection } from '../access/connection-gate.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
@@ -15,15 +15,15 @@ export interface FetchOptions {
   readonly encoder: ResponseEncoder
   readonly maxNames: number
   readonly clock: Clock
-  /** How long to wait for secrets that are not there yet, milliseconds. */
+  /** How long to wait for secrets that are not issued yet, milliseconds. */
   readonly waitMs: number
   readonly signal: AbortSignal
   report(report: StreamReport): void
 }
 
 /**
- * The encoded answer, acquired for one write: the names that the caller may have, all of them for the empty list; others are left out. Waits for
- * secrets that are still being issued; throws a `StreamRefusal` (UNAVAILABLE) if in the end there is none of them.
+ * Resolves with the encoded response, acquired for one write: the requested names that the caller is allowed, or all of them
+ * for the empty list. Waits for secrets that are being issued; throws a `StreamRefusal` (UNAVAILABLE) if none of them is issued in time.
  */
 export async function fetchSecrets(request: DiscoveryRequest, options: FetchOptions): Promise<ResponseFrame> {
   const { connection, maxNames, clock } = options

@@ -80,7 +80,7 @@ for (const form of ['sotw', 'delta'] as const) {
   })
 }
 
-test('elsewhere it is told to be unknown when it is asked for again, and pushed when it is configured or on demand', async () => {
+test('elsewhere it is answered as unknown when it is asked for again, and pushed when it is configured or on demand', async () => {
   const { source } = await countingSource()
   await using running = await startServer({}, { source })
   const stream = running.connect().sotw()

@@ -13,7 +13,7 @@ test('the server and its services are SERVING, another service is not found', as
   await assert.rejects(client.health('istio.v1.auth.IstioCertificateService'), { code: 5 })
 })
 
-test('a watch tells of the drain before it ends', async () => {
+test('a watch reports the drain before it ends', async () => {
   await using running = await startServer({}, { drainMs: 1_000 })
   const client = running.connect()
   const watch = client.watchHealth()

@@ -12,7 +12,7 @@ const SERVICE_UNKNOWN = 3
 
 type HealthRequest = Decoded<HealthCheckRequest>
 
-/** Says SERVING for the server ("") and its services until it is told that the server drains. */
+/** Reports SERVING for the server ("") and its services until `stopServing`. */
 export class HealthService {
   readonly #services: ReadonlySet<string>
   readonly #watchers = new Set<ServerWritableStream<HealthRequest, Buffer>>()

@@ -34,7 +34,7 @@ test('of several names those that are ready are answered at once, the others whe
   assert.deepEqual(namesOf(await stream.next()), [WEB])
 })
 
-test('a name that is unknown or forbidden gets no resource, is recorded, and its stream goes on', async () => {
+test('a name that is unknown or forbidden gets no resource, is recorded, and its stream continues', async () => {
   await using running = await startServer()
   const client = running.connect()
   for (const name of [OTHER, UNKNOWN, 'default', 'file-cert:/etc/cert.pem~/etc/key.pem', 'nonsense\u00e9']) {
@@ -95,7 +95,7 @@ test('a secret that was withdrawn is not sent, and the next one is', async () =>
   assert.equal((await late.next()).versionInfo, version)
 })
 
-test('an empty first list is all that the caller may have, and is pushed to', async () => {
+test('an empty first list is everything that the caller is allowed, and gets pushes', async () => {
   await using running = await startServer({}, { source: await MemorySource.create(WEB, API, OTHER) })
   const client = running.connect()
   const stream = client.sotw()

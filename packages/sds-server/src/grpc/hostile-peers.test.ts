@@ -84,7 +84,7 @@ test('everything is refused where it is more than the names of one stream', asyn
   for (const stream of streams) assert.equal((await stream.status).code, INVALID_ARGUMENT)
 })
 
-test('bytes that are no request end that stream only', async () => {
+test('bytes that are not a request end that stream only', async () => {
   await using running = await startServer()
   const client = running.connect()
   const other = client.sotw()
@@ -97,7 +97,7 @@ test('bytes that are no request end that stream only', async () => {
     stream.write(bytes)
     const { code, details } = await stream.status
     assert.equal(code, INVALID_ARGUMENT)
-    assert.match(details, /no discovery request/)
+    assert.match(details, /not a discovery request/)
   }
   await assertStillServes(other)
 })
@@ -217,7 +217,7 @@ test('streams over the limit are refused, and there is room again when one ends'
   second.ask(WEB)
   const { code, details } = await second.status
   assert.equal(code, RESOURCE_EXHAUSTED)
-  assert.match(details, /serves 1 streams at once/)
+  assert.match(details, /serves at most 1 streams at once/)
   await assert.rejects(another.fetch({ resourceNames: [WEB] }), { code: RESOURCE_EXHAUSTED })
   first.cancel()
   await running.event('stream-closed')
@@ -233,7 +233,7 @@ test('connections that speak no HTTP/2, or say nothing, are closed after the idl
   assert.equal(running.server.sockets()[0]?.connections, 0)
 })
 
-test('nothing that the server tells of itself holds a key, whatever a NACK quotes', async () => {
+test('nothing that the server reports holds a key, whatever a NACK quotes', async () => {
   await using running = await startServer()
   const item = running.source.current({ kind: 'identity', identity: WEB })
   assert.equal(item?.kind, 'certificate')

@@ -11,9 +11,9 @@ import { http2StreamOf } from './send-frame.ts'
 export interface IncomingOptions {
   readonly maxBytes: number
   readonly connection: Connection
-  /** By when a first message has to be here, and one that began has to be whole. */
+  /** The deadline of a first message, and of a message that began. */
   readonly deadlines: DeadlineQueue
-  /** Takes one message: it may be a view of a buffer that is used again. */
+  /** Receives one message, which can be a view of a reused buffer. */
   onMessage(message: Buffer): void
   /** The peer has ended its side, and every message before that was handed out. */
   onHalfClose(): void
@@ -21,7 +21,7 @@ export interface IncomingOptions {
   onRefusal(error: unknown): void
 }
 
-/** A slice that is kept keeps the whole buffer it was cut from, so one that is a small part of it is copied. */
+/** A slice holds the whole buffer that it was cut from, so one that is a small part of it is copied. */
 const COPY_BELOW = 0.5
 const NOTHING: never[] = []
 
@@ -42,9 +42,9 @@ export class IncomingRequests implements Late, RequestReader {
   #isOver = false
   #isPaused = false
   #hasDeadline = true
-  /** For the turn of its caller. */
+  /** Whether it waits for the turn of its caller. */
   #isQueued = false
-  /** Read, and not taken yet. */
+  /** Bytes that were read and not handed out yet. */
   #rest: Buffer | undefined
   #charged = 0
 
@@ -57,7 +57,7 @@ export class IncomingRequests implements Late, RequestReader {
     options.deadlines.add(this)
   }
 
-  /** The next message may be handed out; one that is here already arrives inside this call. */
+  /** Asks for the next message; one that was received before arrives inside this call. */
   startRead(): void {
     this.#isWanted = true
     if (this.#isReading || this.#isQueued || this.#isOver) return
@@ -79,13 +79,13 @@ export class IncomingRequests implements Late, RequestReader {
     if (this.#isEnded) this.endOfStream()
   }
 
-  /** To be called when grpc-js finds the end of the stream, which it does behind all DATA frames. */
+  /** Call it when grpc-js reports the end of the stream, which follows all DATA frames. */
   endOfStream(): void {
     this.#isEnded = true
     if (!this.#rest && this.#isWanted && !this.#isOver) this.#options.onHalfClose()
   }
 
-  /** Called by grpc-js with each DATA frame; what it would make messages of is kept from it. */
+  /** grpc-js calls it with each DATA frame, and gets nothing to decode. */
   write(data: Buffer): never[] {
     this.#options.connection.messageBytes += data.length
     if (this.#isOver) return NOTHING
@@ -96,7 +96,7 @@ export class IncomingRequests implements Late, RequestReader {
   }
 
   onLate(): void {
-    // It is here, and its caller's turn is not.
+    // The request has arrived, and waits for the turn of its caller.
     if (this.#isQueued) {
       this.#options.deadlines.add(this)
       return
@@ -106,7 +106,7 @@ export class IncomingRequests implements Late, RequestReader {
     this.#refuse(new StreamRefusal('deadline-exceeded', `${what} within ${this.#options.deadlines.seconds} s`))
   }
 
-  /** Gives back what is held. Nothing is handed out after it. */
+  /** Releases everything that is held; no message is handed out afterwards. */
   stop(): void {
     if (this.#isOver) return
     this.#isOver = true
@@ -118,7 +118,7 @@ export class IncomingRequests implements Late, RequestReader {
     if (this.#isPaused) this.#unguard()
   }
 
-  /** It is read as soon as it is there, so grpc-js is asked once. */
+  /** grpc-js is asked once: the messages are read here. */
   #start(): void {
     if (this.#isStarted) return
     this.#isStarted = true
@@ -160,7 +160,7 @@ export class IncomingRequests implements Late, RequestReader {
     requests.count(pace)
   }
 
-  /** A turn comes soon: the stream is paused once more of it arrives, as a pause costs a third of a response. */
+  /** While it waits for a turn the stream is paused only when more of it arrives: a pause costs a third of a response. */
   #hold(rest: Buffer): void {
     this.#chargeMore(rest.length)
     this.#rest = Buffer.from(rest)
@@ -211,7 +211,7 @@ export class IncomingRequests implements Late, RequestReader {
     this.#charged += bytes
   }
 
-  /** Makes what is charged what is held, or ends the call. */
+  /** Charges exactly the bytes that are held, or ends the call. */
   #adjustCharge(): void {
     if (this.#isOver || (this.#charged === 0 && !this.#isPaused)) return
     const unread = this.#isPaused ? (this.#stream?.readableLength ?? 0) : 0
@@ -257,12 +257,12 @@ export class UnaryRequest implements Late {
     deadlines.add(this)
   }
 
-  /** Whether it has come. */
+  /** Whether the message arrived completely. */
   get isWhole(): boolean {
     return this.#isWhole
   }
 
-  /** What it throws grpc-js answers with RESOURCE_EXHAUSTED. */
+  /** If it throws, grpc-js answers with RESOURCE_EXHAUSTED. */
   write(data: Buffer): Buffer[] {
     this.#connection.messageBytes += data.length
     const frames: Buffer[] = []
@@ -283,7 +283,7 @@ export class UnaryRequest implements Late {
     this.#onRefusal(new StreamRefusal('deadline-exceeded', `no whole request came within ${this.#deadlines.seconds} s`))
   }
 
-  /** Gives back what is held. */
+  /** Releases everything that is held. */
   stop(): void {
     this.#deadlines.delete(this)
     this.#connection.budget.release(this.#charged)
@@ -297,7 +297,7 @@ function uncompressedFrame(message: Buffer): Buffer {
   return Buffer.concat([head, message])
 }
 
-/** grpc-js has no public way to what reads its frames. */
+/** grpc-js has no public way to replace the decoder of a call. */
 function replaceDecoder(call: object, decoder: { write(data: Buffer): Buffer[] }): void {
   if (!('decoder' in call)) throw new Error('Cannot bound what a call holds: this grpc-js has no decoder to replace')
   Reflect.set(call, 'decoder', decoder)

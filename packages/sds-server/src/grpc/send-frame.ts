@@ -7,7 +7,7 @@ import { Duplex } from 'node:stream'
 import { Metadata, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 
-/** What is needed of a call to write to it. */
+/** The part of a call that is needed to write to it. */
 export type FrameSink = Pick<ServerInterceptingCallInterface, 'sendMetadata' | 'sendMessage'>
 
 const NO_METADATA = new Metadata()

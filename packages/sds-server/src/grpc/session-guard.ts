@@ -7,23 +7,23 @@ import type { Connection } from '../access/connection-gate.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
 
-/** Of one connection: Envoy sends one PING in 10 s where it is told to. */
+/** For one connection: an Envoy that is configured to send PINGs sends one in 10 s. */
 const CONTROL_FRAMES: Rate = { perSecond: 1, burst: 100 }
-/** A call keeps both texts as long as it is open. */
+/** A call holds both texts while it is open. */
 const MAX_AUTHORITY = 255
 const MAX_SCHEME = 16
 /** `x-forwarded-for`, tokens in `initial_metadata`: Envoy sends about ten headers in half a kilobyte. */
 const MAX_HEADERS = { maxHeaderListPairs: 64, maxHeaderListSize: 16_384 }
-/** Node and nghttp2 end a session for floods that nobody hears of: a thousand resets, PINGs or headers too many that came together. */
+/** Node and nghttp2 end a session for floods that they do not report: a thousand resets, PINGs or headers too many at once. */
 const SESSION_ERROR_FAULTS = 250
-/** How often the bytes of all connections are looked at. */
+/** How often the bytes of all connections are counted. */
 const SWEEP_MS = 1_000
 const NGHTTP2_PROTOCOL_ERROR = 1
 
 export interface SessionGuardOptions {
   readonly clock: Clock
   readonly paths: ReadonlySet<string>
-  /** By when the preface and SETTINGS of a connection have to be there. */
+  /** The deadline of the preface and SETTINGS of a connection. */
   readonly deadlines: DeadlineQueue
   connectionOf(socket: Socket): Connection | undefined
   connections(): Iterable<Connection>
@@ -37,7 +37,7 @@ export class SessionGuard implements Disposable {
     this.#options = options
   }
 
-  /** To be called with a server before it gets its first connection. */
+  /** Call it before the server gets its first connection. */
   watch(http2: Http2Server): void {
     http2.on('session', session => this.#watchSession(session))
   }
@@ -62,7 +62,7 @@ export class SessionGuard implements Disposable {
       onControl()
     })
     session.on('ping', onControl)
-    // Before grpc-js sees it.
+    // Runs before the listener of grpc-js.
     session.prependListener('stream', (stream, headers) => this.#onStream(connection, stream, headers))
     session.on('error', () => this.#fault(connection, SESSION_ERROR_FAULTS, true))
     session.on('close', () => deadlines.delete(late))
@@ -72,13 +72,13 @@ export class SessionGuard implements Disposable {
   #onStream(connection: Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
     const { ':authority': authority = '', ':scheme': scheme = '', ':path': path = '' } = headers
     const isFit = authority.length <= MAX_AUTHORITY && scheme.length <= MAX_SCHEME
-    // One that was reset already has no session any more, by which its call would find its connection.
+    // A stream that was reset already has no session, which its call needs to find its connection.
     if (isFit && !stream.destroyed && this.#options.paths.has(path)) return
     if (!isFit) stream.close(NGHTTP2_PROTOCOL_ERROR)
     this.#fault(connection, 1, false)
   }
 
-  /** What is not in messages: headers, control frames, padding, frames that are ignored. */
+  /** Counts bytes outside of messages: headers, control frames, padding, ignored frames. */
   #look(): void {
     const now = this.#options.clock.now()
     for (const connection of this.#options.connections()) {
@@ -106,7 +106,7 @@ export class SessionGuard implements Disposable {
   }
 }
 
-/** Bounds the headers of a request; to be called before the server has an HTTP/2 server. grpc-js has no option for it. */
+/** Bounds the headers of a request. Call it before the server has an HTTP/2 server. grpc-js has no option for it. */
 export function limitHeaders(server: Server): void {
   const options: unknown = Reflect.get(server, 'commonServerOptions')
   if (typeof options !== 'object' || options === null) throw unknownGrpc('options')

@@ -60,7 +60,7 @@ test('a slice ends after 1,024 turns, though the clock stands still', async () =
   assert.equal(log.length, 1_100)
 })
 
-test('whoever leaves the queue gets no turn, and whoever comes back waits behind the others', async () => {
+test('a stream that leaves the queue gets no turn, and one that comes back waits behind the others', async () => {
   const queue = new TurnQueue(new FakeClock())
   const log: number[] = []
   const [first, second, third] = [1, 2, 3].map(id => recorder(log, id)) as [TurnTaker, TurnTaker, TurnTaker]

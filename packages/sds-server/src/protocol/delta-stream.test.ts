@@ -149,7 +149,7 @@ for (const [how, subscribe] of [
   ['no subscription at first', []],
   ['a subscription to "*"', ['*']],
 ] as const) {
-  test(`${how} is all that the caller may have, less what the peer must forget`, async () => {
+  test(`${how} is everything that the caller is allowed, less what the peer must forget`, async () => {
     await using running = await startServer()
     const client = running.connect()
     const stream = client.delta()

@@ -30,7 +30,7 @@ test('streams that get the same secret get the same message, in the same bytes',
   assert.equal(encoder.encodeMessage(messages.compose([web], [], 0)), shared)
 })
 
-test('a stream that had a message gets the same secret again under a nonce of its own', async () => {
+test('a stream that had a message gets the same secret again under its own nonce', async () => {
   const { web } = await secrets()
   const messages = new MessageComposer('e')
   const first = messages.compose([web], [], 0)

@@ -4,13 +4,13 @@ import type { SecretItem } from '@livery/core'
 import { ledgerKey } from './secret-source.ts'
 import type { NamedSecret } from './subscriptions.ts'
 
-/** What a response says. */
+/** The content of a response. */
 export interface ResponseContent {
   readonly nonce: string
-  /** Of all its resources together: the version of a single one, or a hash of the versions. */
+  /** The version of a single resource, or a hash of the versions of all. */
   readonly version: string
   readonly resources: readonly NamedSecret[]
-  /** Only Delta can say that a resource is no more. */
+  /** Only Delta can report that a resource was removed. */
   readonly removed: readonly string[]
 }
 
@@ -75,7 +75,7 @@ function isSame(a: readonly NamedSecret[], b: readonly NamedSecret[]): boolean {
 
 const MAX_COMBINED = 1_000
 const combined = new Map<string, string>()
-/** What a secret was sent together with last: most streams ask for a certificate and its bundle. */
+/** The secret with which another one was sent last: most streams ask for a certificate and its bundle. */
 const pairs = new WeakMap<SecretItem, { readonly other: SecretItem; readonly version: string }>()
 
 /** The version of several resources: it does not depend on their order. */

@@ -1,11 +1,11 @@
-/** What the two forms of the xDS protocol share: reports, and the nonces that are still unanswered. */
+/** The shared part of the two forms of the xDS protocol: reports, and the nonces that have no answer yet. */
 import type { DiscoveryMessage, MessageComposer, SecretReference, SentSecret } from './discovery-message.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import { ledgerKey } from './secret-source.ts'
 import type { IdentityBudget, NameBudget, SecretView, Subscriptions } from './subscriptions.ts'
 
-/** What happened on a stream, for the ledger, logs and metrics. */
+/** An event on a stream, for the ledger, logs and metrics. */
 export type StreamReport =
   | ({ readonly kind: 'asked' } & SecretReference)
   | ({ readonly kind: 'refused'; readonly reason: string } & SecretReference)
@@ -23,12 +23,12 @@ export interface RefusalRate {
   reportsRefusal(): boolean
 }
 
-/** What a state machine of a stream stands on. */
+/** The dependencies of a stream's state machine. */
 export interface StreamContext {
-  /** As it is now. */
+  /** The permission of the caller; it can change between calls. */
   readonly view: SecretView
   readonly budget: NameBudget & IdentityBudget & RefusalRate
-  /** How many names one stream may have. */
+  /** The most names on one stream. */
   readonly maxNames: number
   readonly messages: MessageComposer
   /** Called when something became due outside `receive`. */
@@ -38,12 +38,12 @@ export interface StreamContext {
 
 /** The protocol of one stream without its transport: requests in, the newest message out. */
 export interface DiscoveryStream<Request> extends Disposable {
-  /** As the peer calls itself, escaped; empty before the first request. */
+  /** The peer's node id, escaped; empty before the first request. */
   readonly nodeId: string
   readonly names: number
   /** Throws a `StreamRefusal` that ends the stream. */
   receive(request: Request): void
-  /** What the caller may have was decided anew; `false` if it may not have all any more that it was granted. */
+  /** Call after the permission changed. Returns `false` if the caller is no longer allowed a name that it was granted. */
   review(): boolean
   /** The one message that is to be sent now, or `undefined`. Whatever it carries counts as sent. */
   take(): DiscoveryMessage | undefined
@@ -60,7 +60,7 @@ interface SentMessage {
   readonly secrets: readonly SentSecret[]
 }
 
-/** What every stream has that is answered in full; it is never written to. */
+/** Shared by all streams without unanswered responses; never written to. */
 const NOTHING_UNANSWERED: readonly SentMessage[] = []
 
 /** Which response a request answers. */
@@ -99,7 +99,7 @@ export class Acknowledgements {
     return false
   }
 
-  /** What is remembered beside one more response; an empty one counts, too. */
+  /** The messages to remember beside one more response; an empty response counts, too. */
   #remembered(added: number): readonly SentMessage[] {
     let room = MAX_UNANSWERED - Math.max(1, added)
     let start = this.#unanswered.length

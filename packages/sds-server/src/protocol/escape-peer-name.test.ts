@@ -15,7 +15,7 @@ test('whatever could forge a line, a field, a label or a page is escaped', () =>
   )
 })
 
-test('a long name is cut, and its length told', () => {
+test('a long name is cut, and its length is given', () => {
   assert.equal(escapePeerName('x'.repeat(1_000_000)), `${'x'.repeat(256)}... (1000000 characters)`)
 })
 

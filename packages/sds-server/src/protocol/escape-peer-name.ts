@@ -8,7 +8,7 @@ export function escapePeerName(text: string): string {
   return `${escapeName(copyStart(text, MAX_NAME))}... (${text.length} characters)`
 }
 
-/** The first characters as a text of their own: a slice would keep the whole text in memory, as V8 has it. */
+/** The first characters as a separate text: in V8 a slice would keep the whole text in memory. */
 export function copyStart(text: string, length: number): string {
   return Buffer.from(text.slice(0, length), 'utf16le').toString('utf16le')
 }

@@ -1,4 +1,4 @@
-/** What of a discovery request is refused before anything is done with it. */
+/** Checks a discovery request before anything else is done with it. */
 import { escapePeerName } from './escape-peer-name.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 

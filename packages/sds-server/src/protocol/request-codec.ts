@@ -3,7 +3,7 @@ import { BinaryReader } from '@bufbuild/protobuf/wire'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { HealthCheckRequest } from '../gen/grpc/health/v1/health.ts'
 
-/** grpc-js would answer bytes that are no request with INTERNAL; so they come through as such. */
+/** grpc-js would answer INTERNAL to bytes that are not a request; so they are decoded to a kind of their own. */
 export type Decoded<Request> = { readonly kind: 'request'; readonly request: Request } | { readonly kind: 'malformed' }
 
 export const decodeDiscoveryRequest = decoder(DiscoveryRequest)

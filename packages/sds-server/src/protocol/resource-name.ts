@@ -1,4 +1,4 @@
-/** What an SDS resource name means: the grammar that Envoy, Istio and SPIRE configurations use. */
+/** Parses SDS resource names: the grammar that Envoy, Istio and SPIRE configurations use. */
 import { isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core'
 
 /** A parsed SDS resource name. */

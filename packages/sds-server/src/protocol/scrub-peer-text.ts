@@ -1,4 +1,4 @@
-/** A NACK's text can carry a private key: this is what may be kept of it. */
+/** Cuts the text of a NACK, which can carry a private key, to a part that is safe to keep. */
 import { createHash } from 'node:crypto'
 import { copyStart, escapeUnprintable } from './escape-peer-name.ts'
 
@@ -28,7 +28,7 @@ const KEY_MATERIAL = new RegExp(
 /**
  * Reduces the text of a NACK to what may be kept. Envoy puts a debug dump of a Secret that it could not decode, private
  * key included, into `error_detail`, so the text ends at the first thing that could be key material, or after 200
- * characters. What was cut off is named by its length and a hash, by which two reports can be told to be the same.
+ * characters. The length and a hash name the part that was cut off, so that equal reports can be recognized.
  */
 export function scrubPeerText(text: string): string {
   // A peer may send 256 kB, which would take 50 ms to look through.

@@ -7,7 +7,7 @@ import { SECRET_TYPE_URL } from './request-check.ts'
 import { type KeySlot, ResponseFrame } from './response-frame.ts'
 import type { NamedSecret } from './subscriptions.ts'
 
-/** A resource without its key: whoever sends it puts that into its place. */
+/** A resource without its key, which is put into its place when it is sent. */
 interface EncodedResource {
   readonly bytes: Uint8Array
   /** Absent where there is no key. */

@@ -96,7 +96,7 @@ test('a fresh request without a nonce is answered, though the same was answered 
   assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
 })
 
-test('names that are repeated are answered once, and another order is no change', async () => {
+test('repeated names are answered once, and another order is not a change', async () => {
   await using running = await startServer()
   const client = running.connect()
   const stream = client.sotw()

@@ -92,7 +92,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
       isAsking = true
       if (askAndReport(this.#subscriptions, name, undefined, this.#context)) isAnswerable = true
     }
-    // Nothing of it will ever come by itself: say so, or the peer would wait.
+    // No push will ever bring it: answer without resources, or the peer would wait.
     if (isAsking && !isAnswerable) this.#emptyDue = true
   }
 }

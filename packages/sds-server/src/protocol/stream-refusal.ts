@@ -1,4 +1,4 @@
-/** Ends one stream with a status; the other streams and the connection go on. */
+/** Ends one stream with a status; the connection and its other streams continue. */
 
 /** The gRPC status that the peer gets. */
 export type RefusalCode = 'invalid-argument' | 'resource-exhausted' | 'deadline-exceeded' | 'unavailable'

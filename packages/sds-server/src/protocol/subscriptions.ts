@@ -9,13 +9,13 @@ export type Resolution =
   | { readonly kind: 'unknown'; readonly secret: SecretName; readonly reason: string }
   | { readonly kind: 'refused'; readonly reason: string }
 
-/** What one caller may see of the secrets. */
+/** The secrets that one caller is allowed. */
 export interface SecretView {
   /** Decides on a name; an identity that would be issued on demand is granted if `budget` has room. */
   resolve(name: string, budget: IdentityBudget): Resolution
-  /** The names of all that the caller may have, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
+  /** All names that the caller is allowed, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[]
-  /** Whether a secret that was granted may still be had. */
+  /** Whether the caller is still allowed a secret that it was granted. */
   mayHave(secret: SecretName): boolean
   watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch
 }
@@ -26,7 +26,7 @@ export interface NamedSecret {
   readonly item: SecretItem
 }
 
-/** What every stream has that has nothing to send; it is never written to. */
+/** Shared by all streams with nothing to send; never written to. */
 const NONE_DUE: Subscription[] = []
 
 interface Subscription {
@@ -38,7 +38,7 @@ interface Subscription {
   isDue: boolean
 }
 
-/** Counts the names that are kept for a caller, each by its length. */
+/** Counts the names that are held for a caller, each by its length. */
 export interface NameBudget {
   /** Throws a `StreamRefusal` (RESOURCE_EXHAUSTED) where there is no room. */
   addName(length: number): void
@@ -47,30 +47,30 @@ export interface NameBudget {
 
 /** Counts the identities that are issued because a caller asked for them. */
 export interface IdentityBudget {
-  /** Whether one more may be; `isHeld` says of an earlier one whether it still is. */
+  /** Whether there is room for one more; `isHeld` reports whether an earlier one is still held. */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): boolean
 }
 
-/** What subscriptions stand on. */
+/** The dependencies of subscriptions. */
 export interface SubscriptionContext {
-  /** As it is now. */
+  /** The permission of the caller; it can change between calls. */
   readonly view: SecretView
   readonly budget: NameBudget & IdentityBudget
   /** Called when the source made something due; never during a call of the subscriptions. */
   wake(): void
 }
 
-/** Longer than any version of ours: a peer cannot hold such a one. */
+/** Longer than any version that this server sends. */
 const MAX_VERSION = 128
 
 /**
- * Keeps one entry a name, whatever happens in between, so that a slow reader costs no memory. A name that was refused is kept
- * as well, as it is granted once the rules or the identities change: the budget of its caller bounds them all.
+ * Holds one entry per name, so that a slow reader costs no memory. A refused name has an entry as well, because it is granted
+ * once the rules or the identities change. The budget of the caller bounds all entries.
  */
 export class Subscriptions implements Disposable {
   readonly #context: SubscriptionContext
   readonly #entries = new Map<string, Subscription>()
-  /** Each once, in the order in which they became due. */
+  /** Without repetition, in the order in which they became due. */
   #due: Subscription[] = NONE_DUE
   #removed: Set<string> | undefined
 
@@ -111,7 +111,7 @@ export class Subscriptions implements Disposable {
     return resolution
   }
 
-  /** After the view has changed: decides anew on what could not be had; `false` if the peer may have lost a name. */
+  /** After the view changed: asks again for refused and unknown names. Returns `false` if the caller lost a name that it was granted. */
   review(): boolean {
     const entries = [...this.#entries.values()]
     const { view } = this.#context
@@ -128,13 +128,13 @@ export class Subscriptions implements Disposable {
     this.#removed?.delete(name)
   }
 
-  /** Tells the peer of a Delta stream that there is no such resource. */
+  /** Reports to the peer of a Delta stream that there is no such resource. */
   remove(name: string): void {
     this.#removed ??= new Set()
     this.#removed.add(name)
   }
 
-  /** The newest version of everything due, which is from now on what the peer has. */
+  /** The newest version of everything due; from now on the peer counts as having it. */
   takeDue(): NamedSecret[] {
     if (this.#due.length === 0) return []
     const secrets: NamedSecret[] = []
@@ -165,7 +165,7 @@ export class Subscriptions implements Disposable {
     this.#removed = undefined
   }
 
-  /** What was unknown or refused before may be there by now. */
+  /** A name that was unknown or refused before can be granted now. */
   #resolve(name: string, before: Subscription | undefined): Subscription {
     if (before) this.#drop(before)
     const { view, budget } = this.#context
@@ -212,7 +212,7 @@ export class Subscriptions implements Disposable {
   #makeDue(entry: Subscription): void {
     if (entry.isDue) return
     entry.isDue = true
-    // A list of one has no room for more, which is as much as most streams need.
+    // An array literal of one element has no spare capacity, and most streams need no more.
     if (this.#due.length === 0) this.#due = [entry]
     else this.#due.push(entry)
   }

@@ -1,12 +1,12 @@
-/** Takes the connections that wait on a listening socket together, where the addon helps, and tells what they fail for. */
+/** Accepts all waiting connections of a listening socket at once, where the addon helps, and reports failures. */
 import { closeSync } from 'node:fs'
 import { type Server, Socket } from 'node:net'
 import type { Clock } from '@livery/core'
 import { descriptorOf } from './peer-descriptor.ts'
 
 /**
- * Takes at most `most` connections that wait on a listening socket; tells their file descriptors, and as `error` the code
- * of what the system ran out of (`EMFILE`).
+ * Accepts at most `most` waiting connections of a listening socket. Returns their file descriptors, and as `error` the code
+ * of the shortage that ended it (`EMFILE`).
  */
 export type AcceptWaiting = (
   listener: number,
@@ -28,14 +28,14 @@ const NO_MEMORY = { cause: 'the kernel has no memory for them', remedy: 'give th
 type OnFailure = (error: unknown) => void
 
 export interface AcceptOptions {
-  /** For messages. */
+  /** Named in messages. */
   readonly path: string
   readonly acceptWaiting?: AcceptWaiting | undefined
   onConnection(socket: Socket): void
   onFailure(error: unknown): void
 }
 
-/** Of a storm of failures the first is told: what fails for one connection fails for the thousands that come with it. */
+/** Reports the first of a storm of failures: the cause is the same for the thousands of connections that come with it. */
 export function failureReporter(clock: Clock, onFailure: OnFailure): OnFailure {
   let toldAt = Number.NEGATIVE_INFINITY
   return error => {
@@ -48,8 +48,8 @@ export function failureReporter(clock: Clock, onFailure: OnFailure): OnFailure {
 }
 
 /**
- * Those that wait behind the first come in with it, but not so many that open streams would wait for long. What goes wrong
- * with one of them leaves the others alone.
+ * Accepts the connections that wait behind the first, but not so many that open streams would wait for long. A failure of
+ * one of them does not affect the others.
  */
 export function acceptTogether(server: Server, first: Socket, options: AcceptOptions): void {
   const { path, acceptWaiting, onConnection, onFailure } = options
@@ -61,7 +61,7 @@ export function acceptTogether(server: Server, first: Socket, options: AcceptOpt
     const socket = socketOf(fd, onFailure)
     if (socket) handOver(socket, onConnection, onFailure)
   }
-  // Asked for the next, libuv closes it for want of descriptors, and tells nobody.
+  // Without descriptors libuv would close the next connection and report nothing.
   if (error !== undefined) onFailure(shortageError(path, error))
 }
 

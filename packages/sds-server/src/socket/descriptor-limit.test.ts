@@ -16,7 +16,7 @@ test('the limit is the soft one, of open files', () => {
   assert.equal(parseDescriptorLimit('something else'), undefined)
 })
 
-test('a limit that is too low is told with what is needed and what to do', () => {
+test('a limit that is too low is reported with the number needed and the remedy', () => {
   assert.equal(descriptorShortage(10_129, 1, 10_000), undefined)
   assert.equal(descriptorShortage(undefined, 1, 10_000), undefined)
   const shortage = descriptorShortage(10_128, 1, 10_000)

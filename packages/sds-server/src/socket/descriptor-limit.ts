@@ -1,18 +1,18 @@
-/** How many files the process may have open (RLIMIT_NOFILE): every connection is one, and so is every socket. */
+/** The limit of open files (RLIMIT_NOFILE): every connection and every socket is one. */
 import { readFileSync } from 'node:fs'
 
-/** For what is no connection: the CA's, the log, certificates that are read, key generation. */
+/** Descriptors for everything but callers: the CA, the log, certificate files, key generation. */
 const OTHER_FILES = 128
 
 /** The limits cannot be reached: the kernel refuses connections before. */
 export interface DescriptorShortage {
   readonly available: number
   readonly wanted: number
-  /** What is wrong and what to do, for the log. */
+  /** The problem and the remedy, for the log. */
   readonly message: string
 }
 
-/** `undefined` where it cannot be told, as without /proc, and where there is no limit. */
+/** `undefined` where it is unknown, as without /proc, and where there is no limit. */
 export function readDescriptorLimit(): number | undefined {
   try {
     return parseDescriptorLimit(readFileSync('/proc/self/limits', 'utf8'))
@@ -21,13 +21,13 @@ export function readDescriptorLimit(): number | undefined {
   }
 }
 
-/** Of the text of proc_pid_limits(5). Node has raised the soft limit to the hard one when it started. */
+/** Reads proc_pid_limits(5). Node raised the soft limit to the hard one when it started. */
 export function parseDescriptorLimit(text: string): number | undefined {
   const [, soft] = /^Max open files +(\d+) /m.exec(text) ?? []
   return soft === undefined ? undefined : Number(soft)
 }
 
-/** `connections` are those that the largest socket may have: nobody expects all sockets to be full at once. */
+/** `connections`: the limit of the largest socket. All sockets are not expected to be full at once. */
 export function descriptorShortage(
   available: number | undefined,
   sockets: number,

@@ -1,4 +1,4 @@
-/** Binds a socket where nobody else can reach it, and moves it to its path when it is whole. */
+/** Binds a socket where nobody else can reach it, and moves it to its path when its mode and owner are set. */
 import { once } from 'node:events'
 import { type BigIntStats, constants, existsSync, lstatSync, unlinkSync } from 'node:fs'
 import { chmod, chown, type FileHandle, link, lstat, mkdtemp, open, rename, rmdir, unlink } from 'node:fs/promises'
@@ -27,7 +27,7 @@ export interface Listener {
 
 const HAS_PROC = existsSync('/proc/self/fd')
 export const DEFAULT_MODE = 0o660
-/** As much as the kernel takes by default: an Envoy per pod connects at once after a restart. */
+/** The default maximum of the kernel: after a restart the Envoys of all pods connect at once. */
 const BACKLOG = 4096
 
 /**
@@ -80,7 +80,7 @@ async function giveTo(socket: string, path: string, owner: number, group: number
   }
 }
 
-/** A name that leads to the open folder whatever is renamed. Where there is no /proc, its path has to do. */
+/** A name that leads to the open folder even if it is renamed. Without /proc it is the path itself. */
 function through(folder: FileHandle, path: string): string {
   return HAS_PROC ? `/proc/self/fd/${folder.fd}` : path
 }
@@ -131,7 +131,7 @@ export function closeListener({ server, file }: Listener, path: string): void {
     const present = lstatSync(path, { bigint: true, throwIfNoEntry: false })
     if (isSameFile(present, file)) unlinkSync(path)
   } catch {
-    // Closing goes on: a file that cannot be removed any more is a stale socket, and the next server replaces it.
+    // Closing continues: a file that cannot be removed is a stale socket, which the next server replaces.
   }
 }
 

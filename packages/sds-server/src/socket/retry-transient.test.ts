@@ -7,7 +7,7 @@ function failure(code: string): Error {
   return new Error('wrapped', { cause: Object.assign(new Error(code), { code }) })
 }
 
-test('what may pass by itself is tried five times over 15 s', async () => {
+test('a failure that can end on its own is tried five times over 15 s', async () => {
   const clock = new FakeClock()
   const start = clock.now()
   const tries: number[] = []

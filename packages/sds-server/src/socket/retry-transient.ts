@@ -1,4 +1,4 @@
-/** Tries again what may pass by itself: used-up limits and full disks, but not a missing permission. */
+/** Retries failures that can end on their own: used-up limits and full disks, but not a missing permission. */
 import { type Clock, sleep } from '@livery/core'
 import { systemErrorCode } from './sds-server-error.ts'
 

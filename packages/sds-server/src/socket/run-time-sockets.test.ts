@@ -16,7 +16,7 @@ function besides(path: string, name: string): string {
   return join(dirname(path), name)
 }
 
-test('a socket that is opened later serves what it allows, and the others go on', async () => {
+test('a socket that is opened later serves what it allows, and the others continue', async () => {
   await using running = await startServer()
   const stream = running.connect().sotw()
   stream.ask(WEB)
@@ -39,7 +39,7 @@ test('a socket that is opened later serves what it allows, and the others go on'
 
 for (const [what, config, code] of [
   ['a path that is listened on', {}, 'invalid-config'],
-  ['a pattern that is none', { path: 'b.sock', allow: ['*'] }, 'invalid-config'],
+  ['an invalid pattern', { path: 'b.sock', allow: ['*'] }, 'invalid-config'],
   ['a path that is too long', { path: 'x'.repeat(120) }, 'path-too-long'],
   ['a path where something else than a socket is', { path: 'file' }, 'not-a-socket'],
 ] as const) {
@@ -170,7 +170,7 @@ for (const identity of [undefined, API]) {
   })
 }
 
-test('who asks a socket that is removed for more gets none of it', async () => {
+test('a peer that asks a removed socket for more gets none of it', async () => {
   await using running = await startServer({}, { drainMs: 3_000 })
   const { server, source, path } = running
   const [stream, delta] = [running.connect().sotw(), running.connect().delta()]
@@ -187,7 +187,7 @@ test('who asks a socket that is removed for more gets none of it', async () => {
   assert.deepEqual((await delta.next()).removedResources, [WEB])
 })
 
-test('a name that no identity could be told from means the first one that is added, once that is looked at', async () => {
+test('a name without an identity means the first one that is added, after a review', async () => {
   const source = await MemorySource.create()
   await using running = await startServer({}, { source })
   const stream = running.connect().sotw()
@@ -215,7 +215,7 @@ test('a path may be listened on again while its streams of before drain', async 
   assert.deepEqual(namesOf(await client.fetch({ resourceNames: ['default'] })), ['default'])
 })
 
-test('a path that nobody listens on can be told to stop, which does nothing', async () => {
+test('stopping a path that nobody listens on does nothing', async () => {
   await using running = await startServer()
   await running.server.stopListening('/nowhere.sock')
   assert.ok(isListening(running.server, running.path))

@@ -1,4 +1,4 @@
-/** What keeps the server from starting or from serving a socket. */
+/** The errors that keep the server from starting or from serving a socket. */
 
 /**
  * - `invalid-config`: an option that cannot work; the message names it.

@@ -301,7 +301,7 @@ test('a thief that gives its file away is known by the credentials', { skip: noS
   assert.equal((await place.look()).kind, 'socket-reclaimed')
 })
 
-test('the path is taken back in a folder that was opened to all since the start, and that is told', {
+test('the path is taken back in a folder that was opened to all since the start, and that is reported', {
   skip: noSecondUser,
 }, async t => {
   const place = await loseToAnother(t, { readPeerCredentials })
@@ -327,7 +327,7 @@ test('in another folder, which somebody has put in the place of the safe one, no
   assert.deepEqual(await readdir(directory), [])
 })
 
-test('a file that vanishes is made again, and connections go on', async t => {
+test('a file that vanishes is made again, and connections continue', async t => {
   const place = await makePlace(t)
   const socket = await place.listen()
   const client = connect(place.path)
@@ -380,7 +380,7 @@ test('a socket that is there is looked at in quiet, also after it was touched', 
   assert.equal((await lstat(place.path)).ino, ino)
 })
 
-test('a want of descriptors is told with its code and the remedy, once in ten seconds', async t => {
+test('a shortage of descriptors is reported with its code and the remedy, once in ten seconds', async t => {
   const place = await makePlace(t)
   let error: string | undefined
   let asked = () => {}
@@ -407,7 +407,7 @@ test('a want of descriptors is told with its code and the remedy, once in ten se
   assert.match(String(told[0]), /sds\.sock: the process has no file descriptor left.*LimitNOFILE=/)
 })
 
-test('what fails for one connection is told, and leaves those that came with it alone', async t => {
+test('a failure of one connection is reported, and does not affect those that came with it', async t => {
   const place = await makePlace(t)
   const pipe = join(dirname(dirname(place.path)), 'pipe')
   execFileSync('mkfifo', [pipe])

@@ -22,27 +22,27 @@ import {
 } from './socket-path.ts'
 
 export interface SocketFileOptions extends PlacementOptions {
-  /** Takes the path from a live owner, which goes on serving its connections. Default: false. */
+  /** Takes the path from a live owner, which continues to serve its connections. Default: false. */
   readonly takeover?: boolean
   readonly clock: Clock
   /** Default: one connection a turn of the event loop, as libuv takes them. */
   readonly acceptWaiting?: AcceptWaiting | undefined
   /** Gives up what is tried again. */
   readonly signal?: AbortSignal | undefined
-  /** Finds out who listens at the path; default: the owner of the file there has to do. */
+  /** Reads which process listens at the path. Default: the owner of the file counts. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
   onConnection(socket: Socket): void
   onEvent(event: SocketFileEvent): void
 }
 
 export type SocketFileEvent =
-  /** The file had vanished and is there again; connections were not disturbed. */
+  /** The file had vanished and was made again; connections continue. */
   | { readonly kind: 'socket-recreated'; readonly path: string }
-  /** Another process, of root or of this user, took the path; this one goes on serving the connections that it has. */
+  /** Another process, of root or of this user, took the path; this one continues to serve its connections. */
   | { readonly kind: 'socket-superseded'; readonly path: string }
-  /** Another user had put a socket in the place of this one, which is there again. */
+  /** Another user had put a socket in the place of this one, which has replaced it again. */
   | { readonly kind: 'socket-reclaimed'; readonly path: string; readonly from: string }
-  /** Others can replace the socket since its folder was checked at the start. Told when the file is made again. */
+  /** The folder was opened to others after the start, who can replace the socket. Reported when the file is made again. */
   | { readonly kind: 'socket-folder-unsafe'; readonly path: string; readonly error: unknown }
   /** The user or group that the socket is given to may not get through a folder of its path. Reported once, at the start. */
   | { readonly kind: 'socket-unreachable'; readonly path: string; readonly reason: string }
@@ -63,7 +63,7 @@ type State =
 export class SocketFile implements AsyncDisposable {
   readonly #options: SocketFileOptions
   #state: State
-  /** The look at the file that is going on, if there is one. */
+  /** The check of the file that is running, if there is one. */
   #look: Promise<void> = Promise.resolve()
 
   private constructor(options: SocketFileOptions, listener: Listener) {
@@ -71,7 +71,7 @@ export class SocketFile implements AsyncDisposable {
     this.#state = this.#listening(listener)
   }
 
-  /** Rejects with an `SdsServerError`. What may pass by itself is tried again: five times in all, over 15 s. */
+  /** Rejects with an `SdsServerError`. A failure that can end on its own is retried: five attempts in all, over 15 s. */
   static async listen(options: SocketFileOptions): Promise<SocketFile> {
     checkPathLength(options.path)
     const listener = await retryTransient(options.clock, () => appear(options), options.signal)
@@ -139,7 +139,7 @@ export class SocketFile implements AsyncDisposable {
   }
 }
 
-/** What is at the path, and who listens there, as far as that can be known. */
+/** The file at the path, and the process that listens there, as far as that can be known. */
 interface Occupant {
   readonly kind: PathOccupant
   readonly file: BigIntStats | undefined
@@ -152,7 +152,7 @@ async function occupantOf({ path, readPeerCredentials }: SocketFileOptions): Pro
   return { kind, file, listener: kind === 'live' ? await readListener(path, readPeerCredentials) : undefined }
 }
 
-/** Whether a server of root or of this user listens there. The kernel knows; else the owner of the file has to do. */
+/** Whether a server of root or of this user listens there, by the kernel's word or else by the owner of the file. */
 function isOurs({ file, listener }: Occupant, { owner }: SocketFileOptions): boolean {
   if (listener) return isTrustedUid(listener.uid)
   return file !== undefined && (isTrustedUid(Number(file.uid)) || Number(file.uid) === owner)

@@ -1,4 +1,4 @@
-/** What has to be true of a path before a socket may appear there. */
+/** Checks a path before a socket appears there. */
 import { type BigIntStats, constants } from 'node:fs'
 import { access, lstat, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
@@ -6,13 +6,13 @@ import { basename, dirname, join } from 'node:path'
 import { makeFolder, UntrustedPathError } from '@livery/core'
 import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
 
-/** unix(7): `sun_path` has 108 bytes, the last of them zero. Node cuts a longer path without a word. */
+/** unix(7): `sun_path` has 108 bytes, the last of them zero. Node cuts a longer path silently. */
 export const MAX_PATH_BYTES = 107
 const FOLDER_MODE = 0o750
 /** Others get through the folder to a socket that is given to one of them, and cannot list it. */
 const FOLDER_MODE_OF_GIVEN = 0o751
 
-/** What is at a path. `live` accepts connections, `stale` is a socket without a process. */
+/** The occupant of a path: `live` accepts connections, `stale` is a socket without a process. */
 export type PathOccupant = 'nothing' | 'stale' | 'live'
 
 /** Throws an `SdsServerError` (`path-too-long`) for a path that the kernel would not take. */
@@ -21,7 +21,7 @@ export function checkPathLength(path: string): void {
   if (bytes <= MAX_PATH_BYTES) return
   throw new SdsServerError(
     'path-too-long',
-    `Cannot listen on ${path}: the path has ${bytes} bytes, and a UNIX socket can have ${MAX_PATH_BYTES}; choose a shorter one`,
+    `Cannot listen on ${path}: the path has ${bytes} bytes, and the path of a UNIX socket at most ${MAX_PATH_BYTES}; choose a shorter one`,
   )
 }
 
