@@ -140,12 +140,12 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
     case 'stream-report': {
       if (event.report.kind !== 'refused-unnamed') return undefined
       const { socket, caller } = event.stream.connection
-      const message = 'refused, one of more names than are written one by one for a caller'
+      const message = 'a name was refused: this caller has more refused names than are listed individually'
       return { kind: 'refused', level: 'warn', fields: { socket, ...caller }, message }
     }
     case 'caller-slowed': {
       const { socket, caller, streams } = event
-      const message = 'requests wait: the caller asks for more than limits.perCaller.requestsPerSecond of the socket'
+      const message = 'requests wait: the caller sends more than limits.perCaller.requestsPerSecond of the socket'
       return { level: 'warn', fields: { socket, caller, streams }, message }
     }
     case 'stream-failed':
@@ -159,11 +159,11 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
     case 'accept-failed':
       return { level: 'warn', fields: { path: event.path, err: event.error }, message: 'a connection was not accepted' }
     case 'socket-recreated':
-      return { level: 'warn', fields: { path: event.path }, message: 'the socket file had vanished and is there again' }
+      return { level: 'warn', fields: { path: event.path }, message: 'the socket file had vanished and was made again' }
     case 'socket-superseded':
-      return { level: 'warn', fields: { path: event.path }, message: 'another process has taken this socket path over' }
+      return { level: 'warn', fields: { path: event.path }, message: 'another process has taken over this socket path' }
     case 'socket-reclaimed': {
-      const message = `another user${event.from} had put a socket in the place of this one, which is there again: what its clients sent meanwhile went to that user`
+      const message = `another user${event.from} had put a socket in the place of this one, which has replaced it: requests that were sent meanwhile went to that user`
       return { level: 'error', fields: { path: event.path }, message }
     }
     case 'socket-folder-unsafe':
@@ -173,11 +173,15 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
         message: 'others can replace this socket',
       }
     case 'socket-waiting': {
-      const message = `another process has this socket, which is tried again every 5 s, and the others are served: ${event.error.message}`
+      const message = `another process listens on this socket; the others are served, and this one is tried again every 5 s: ${event.error.message}`
       return { level: 'error', fields: { path: event.path }, message }
     }
     case 'socket-acquired':
-      return { level: 'info', fields: { path: event.path }, message: 'the socket that another process had is served' }
+      return {
+        level: 'info',
+        fields: { path: event.path },
+        message: 'the socket is served: the other process has left it',
+      }
     case 'socket-unreachable':
       return { level: 'warn', fields: { path: event.path }, message: `the socket cannot be reached: ${event.reason}` }
     case 'socket-lost': {
@@ -189,7 +193,7 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
   }
 }
 
-/** The line of what peers do all the time. What is in a stream is counted, or in the ledger. */
+/** The line of an event that peers cause all the time. Messages of a stream are counted, or in the ledger. */
 function describeTraffic(event: SdsEvent): Line | undefined {
   switch (event.kind) {
     case 'connection-opened':
@@ -216,15 +220,15 @@ function describeStream({ id, method, connection, node, names }: StreamInfo): ob
 
 const REFUSED = {
   'not-allowed': 'connection refused: no rule under callers lets this caller in',
-  'too-many-connections': 'connection refused: the caller has its share of limits.connections of the socket',
-  'too-many-of-caller': 'connection refused: the caller holds all that limits.perCaller of the socket allows',
-  'too-many-in-process': 'connection refused: the process is full, and the caller has its share of it',
-  'caller-held': 'connection refused: the caller was over a rate of the socket, and is held for some seconds',
+  'too-many-connections': 'connection refused: the caller holds its share of limits.connections of the socket',
+  'too-many-of-caller': 'connection refused: the caller has reached limits.perCaller of the socket',
+  'too-many-in-process': 'connection refused: the process has no room left, and the caller holds its share of it',
+  'caller-held': 'connection refused: the caller exceeded a rate of the socket, and is refused for some seconds',
   'unreadable-credentials': 'connection refused: its credentials cannot be read',
 } as const
 
 const TIMES: ReadonlySet<string> = new Set(['at', 'until', 'notAfter', 'renewAt'])
-/** They are in the sentence already. */
+/** Parts of the sentence. */
 const TOLD: ReadonlySet<string> = new Set(['message', 'detail'])
 
 /** The fields that tools filter by; times as ISO 8601, as everywhere in the log. */

@@ -20,18 +20,21 @@ export class SdsMetrics {
   constructor(registry: Registry, source: SdsSource) {
     const counter = (name: string, help: string) =>
       new Counter({ name: `livery_sds_${name}_total`, help, registers: [registry] })
-    this.#refusedNames = counter('refused_names', 'Names asked for that the caller may not have, or that nobody knows.')
+    this.#refusedNames = counter(
+      'refused_names',
+      'Requests for names that the caller is not allowed, or that are unknown.',
+    )
     this.#byEvent = new Map([
       ['pushed', counter('pushes', 'Secrets sent to a stream.')],
       ['acked', counter('acks', 'Secrets that a client accepted.')],
-      ['nacked', counter('nacks', 'Secrets that a client rejected: livery explain NAME tells its reason.')],
-      ['no-room', counter('no_room_names', 'Names asked for on demand while maxIdentities were held and in use.')],
+      ['nacked', counter('nacks', 'Secrets that a client rejected: livery explain NAME shows its reason.')],
+      ['no-room', counter('no_room_names', 'Requests for names on demand while maxIdentities were held and in use.')],
       ['refused', this.#refusedNames],
     ])
     this.#stale = counter('stale_requests', 'Requests that answered an older response than the last one.')
     this.#refusedStreams = new Counter({
       name: 'livery_sds_refused_streams_total',
-      help: 'Streams over a limit: the share of the socket or of the process, or what one caller may hold.',
+      help: 'Streams refused by a limit: the share of the socket or of the process, or the limits of the caller.',
       labelNames: ['reason'],
       registers: [registry],
     })
@@ -43,7 +46,7 @@ export class SdsMetrics {
     })
     this.#refusedConnections = new Counter({
       name: 'livery_sds_refused_connections_total',
-      help: 'Connections that were closed at once: a caller that no rule lets in, or one too many.',
+      help: 'Connections refused: no rule admits the caller, or a limit is reached.',
       labelNames: ['socket', 'reason'],
       registers: [registry],
     })
