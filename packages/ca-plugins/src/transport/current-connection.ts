@@ -1,5 +1,5 @@
 /** The one open connection to a service, made again when the files behind it have changed. */
-import type { CAContext, TlsMaterial } from '@livery/core'
+import { type TlsMaterial, untilAborted } from '@livery/core'
 
 export interface Connection {
   /** Whether the next call should connect again. Default: `false`. */
@@ -8,39 +8,50 @@ export interface Connection {
   close(): Promise<void> | void
 }
 
-interface Held<C> {
+interface Held<C, M> {
   readonly connection: C
-  readonly material: TlsMaterial
+  readonly material: M
   calls: number
   retired: boolean
 }
 
-const SYSTEM_ROOTS: TlsMaterial = {}
+/** One use of a connection, until it is disposed. */
+export interface Lease<C> extends Disposable {
+  readonly connection: C
+}
 
-export class CurrentConnection<C extends Connection> implements AsyncDisposable {
-  readonly #tls: NonNullable<CAContext['tls']>
-  readonly #connect: (material: TlsMaterial) => C
+export class CurrentConnection<C extends Connection, M = TlsMaterial> implements AsyncDisposable {
+  readonly #material: () => Promise<M>
+  readonly #connect: (material: M) => C
   readonly #closing = new Set<Promise<void>>()
   #isClosed = false
-  #held: Held<C> | undefined
+  #held: Held<C, M> | undefined
 
-  constructor(tls: CAContext['tls'], connect: (material: TlsMaterial) => C) {
-    this.#tls = tls ?? (async () => SYSTEM_ROOTS)
+  /** `material` resolves with the same object while the connection made with it is good. */
+  constructor(material: () => Promise<M>, connect: (material: M) => C) {
+    this.#material = material
     this.#connect = connect
   }
 
-  /** Settles as `call` does, and rejects as `tls()` of the context does. */
+  /** Settles as `call` does, and rejects as `material` does. */
   async use<T>(call: (connection: C) => Promise<T>): Promise<T> {
-    const material = await this.#tls()
+    using lease = await this.lease()
+    return await call(lease.connection)
+  }
+
+  /** Rejects as `material` does, or with the signal's reason. */
+  async lease(signal?: AbortSignal): Promise<Lease<C>> {
+    const material = await (signal ? untilAborted(this.#material(), signal) : this.#material())
     // The caller has aborted it, and nobody would close what it opens.
     if (this.#isClosed) throw new Error('Cannot connect: the connection is closed.')
     const held = this.#current(material)
     held.calls++
-    try {
-      return await call(held.connection)
-    } finally {
-      held.calls--
-      this.#closeIfDone(held)
+    return {
+      connection: held.connection,
+      [Symbol.dispose]: () => {
+        held.calls--
+        this.#closeIfDone(held)
+      },
     }
   }
 
@@ -56,7 +67,7 @@ export class CurrentConnection<C extends Connection> implements AsyncDisposable 
     await Promise.all(this.#closing)
   }
 
-  #current(material: TlsMaterial): Held<C> {
+  #current(material: M): Held<C, M> {
     if (this.#held?.material === material && !this.#held.connection.isWorn) return this.#held
     const held = { connection: this.#connect(material), material, calls: 0, retired: false }
     this.#retire()
@@ -72,9 +83,16 @@ export class CurrentConnection<C extends Connection> implements AsyncDisposable 
     this.#closeIfDone(held)
   }
 
-  #closeIfDone(held: Held<C>): void {
+  #closeIfDone(held: Held<C, M>): void {
     if (!held.retired || held.calls > 0) return
     const closing = Promise.resolve(held.connection.close()).finally(() => this.#closing.delete(closing))
     this.#closing.add(closing)
   }
+}
+
+const SYSTEM_ROOTS: TlsMaterial = {}
+
+/** The material of a connection without files of its own. */
+export async function systemRoots(): Promise<TlsMaterial> {
+  return SYSTEM_ROOTS
 }

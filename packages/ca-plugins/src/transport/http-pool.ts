@@ -12,31 +12,37 @@ export interface HttpRequest {
   readonly body?: object | string
 }
 
+export interface TlsAgentOptions {
+  /** How many connections there are at most; further calls wait for one of them. Default: 64. */
+  readonly maxSockets?: number
+  /** Whether the server's certificate must verify. Default: `true`. */
+  readonly rejectUnauthorized?: boolean
+}
+
 /** As many as a node asks for at once; further calls wait for one of them. */
 const MAX_CONNECTIONS = 64
 /** How long a connection is idle before TCP probes the peer; Node's default is one second. */
 const KEEPALIVE_MS = 20_000
 
-const AGENT_OPTIONS = {
+export const AGENT_OPTIONS = {
   keepAlive: true,
   keepAliveMsecs: KEEPALIVE_MS,
   maxSockets: MAX_CONNECTIONS,
   maxFreeSockets: MAX_CONNECTIONS,
 }
 
-/** `unverified`: whether any server certificate is accepted. */
-export function tlsAgent({ roots, clientCertificate }: TlsMaterial, unverified: boolean): HttpsAgent {
+export function tlsAgent({ roots, clientCertificate }: TlsMaterial, options: TlsAgentOptions = {}): HttpsAgent {
   return new HttpsAgent({
     ...AGENT_OPTIONS,
     minVersion: 'TLSv1.2',
-    rejectUnauthorized: !unverified,
+    ...options,
     ...(roots && { ca: roots }),
     ...(clientCertificate && { cert: clientCertificate.certificate, key: clientCertificate.key }),
   })
 }
 
-export function plainAgent(): HttpAgent {
-  return new HttpAgent(AGENT_OPTIONS)
+export function plainAgent(options: Pick<TlsAgentOptions, 'maxSockets'> = {}): HttpAgent {
+  return new HttpAgent({ ...AGENT_OPTIONS, ...options })
 }
 
 export class HttpPool implements Connection {

@@ -5,8 +5,8 @@ import { caError } from '../answers/ca-error.ts'
 import { jsonObject } from '../answers/json-object.ts'
 import { reasonOf } from '../answers/reason.ts'
 import { scrub } from '../answers/scrub.ts'
-import { MAX_PIECES, readBoundedStream } from './bounded-body.ts'
-import { CurrentConnection } from './current-connection.ts'
+import { MAX_PIECES, readBounded } from './bounded-body.ts'
+import { CurrentConnection, systemRoots } from './current-connection.ts'
 import { isLoopback, userinfoProblem } from './host-port.ts'
 import { HttpPool, type HttpRequest, plainAgent, tlsAgent } from './http-pool.ts'
 
@@ -48,8 +48,8 @@ export class HttpsJson implements AsyncDisposable {
     this.#options = { ...options, address: withSlash(address), maxBytes, unverified }
     const isTls = new URL(address).protocol === 'https:'
     this.#pool = new CurrentConnection(
-      isTls ? tls : undefined,
-      material => new HttpPool(isTls ? tlsAgent(material, unverified) : plainAgent()),
+      (isTls ? tls : undefined) ?? systemRoots,
+      material => new HttpPool(isTls ? tlsAgent(material, { rejectUnauthorized: !unverified }) : plainAgent()),
     )
   }
 
@@ -66,7 +66,7 @@ export class HttpsJson implements AsyncDisposable {
     const answering = this.#pool.use(async pool => {
       try {
         const response = await pool.send(new URL(call.path, address), call, ending)
-        return { response, bytes: await readBoundedStream(response, maxBytes) }
+        return { response, bytes: await readBounded(response, maxBytes) }
       } catch (error) {
         if (!signal.aborted) this.#pool.drop(pool)
         ending.throwIfAborted()

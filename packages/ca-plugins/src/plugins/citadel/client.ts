@@ -17,7 +17,7 @@ import { caError } from '../../answers/ca-error.ts'
 import { type Answer, badAnswer, ChainReader } from '../../answers/certificate-chain.ts'
 import { IstioCertificateResponse, type MetadataValue } from '../../gen/istio/v1/auth/ca.ts'
 import { Closable } from '../../transport/closable.ts'
-import { CurrentConnection } from '../../transport/current-connection.ts'
+import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
 import { GrpcConnection, type GrpcConnectionOptions } from '../../transport/grpc-connection.ts'
 import { isStatus } from '../../transport/grpc-status.ts'
 import {
@@ -46,7 +46,7 @@ export class CitadelClient implements CAClient {
     this.#context = context
     this.#closing = new Closable(`the CA at ${target.address}`)
     this.#connection = new CurrentConnection(
-      target.plaintext ? undefined : context.tls,
+      (target.plaintext ? undefined : context.tls) ?? systemRoots,
       material => new GrpcConnection(connectionOptions(target, config.serverName, material)),
     )
   }

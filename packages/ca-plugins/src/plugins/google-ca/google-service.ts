@@ -1,7 +1,7 @@
 /** Calls to one of Google's CAs: authenticated, over one connection that is made again when its files change. */
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { type CAContext, type CAErrorCode, untilAborted } from '@livery/core'
-import { CurrentConnection } from '../../transport/current-connection.ts'
+import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
 import { GrpcConnection } from '../../transport/grpc-connection.ts'
 import { caErrorOfStatus, isCertificateFailure, isStatus } from '../../transport/grpc-status.ts'
 import type { Authentication, CallCredentials } from './google-authentication.ts'
@@ -41,7 +41,7 @@ export class GoogleService implements AsyncDisposable {
     const { plaintext, host, address } = options.endpoint
     this.#options = options
     this.#connection = new CurrentConnection(
-      plaintext ? undefined : options.tls,
+      (plaintext ? undefined : options.tls) ?? systemRoots,
       material =>
         new GrpcConnection({ uri: `dns:///${address}`, serverName: host, plaintext, material, channel: KEEPALIVE }),
     )

@@ -1,152 +1,151 @@
 /** Calls to the API server: each with the credentials of its moment, over connections that are kept. */
-import type { Configuration, RequestContext, ResponseContext } from '@kubernetes/client-node'
-import { CAError, type CertificateRequest, type Clock, type CredentialSource, untilAborted } from '@livery/core'
+import type { IncomingMessage } from 'node:http'
+import { type CAError, type CertificateRequest, type Clock, type CredentialSource, untilAborted } from '@livery/core'
+import { jsonObject } from '../../answers/json-object.ts'
 import { readTokenFile } from '../../credentials/token-file.ts'
 import { MAX_PIECES, readBounded } from '../../transport/bounded-body.ts'
-import { ApiSession } from './api-session.ts'
-import type { KubernetesLibrary } from './client-library.ts'
-import { apiError, type Doing, NoAnswer, statusOf } from './errors.ts'
-import type { Login, LoginFiles } from './login.ts'
+import { CurrentConnection } from '../../transport/current-connection.ts'
+import type { HttpRequest } from '../../transport/http-pool.ts'
+import type { ApiSession, Login, LoginSource } from './api-login.ts'
+import { type ApiCall, caErrorOfAnswer, NoAnswer, noAnswer, unreadable } from './errors.ts'
 
-/** For whom a call is made. */
+/** On whose behalf a call is made. */
 export type Caller = Pick<CertificateRequest, 'signal' | 'tokenFile'>
+
+export interface ApiRequest extends HttpRequest {
+  readonly path: string
+  /** Statuses other than success that are an answer. Default: none. */
+  readonly expected?: readonly number[]
+}
+
+export interface ApiObject {
+  readonly status: number
+  readonly json: Readonly<Record<string, unknown>>
+}
 
 /** More than the store of the API server takes for one object. */
 const MAX_ANSWER_BYTES = 4_194_304
 
-export interface ApiConnectionParts {
-  readonly library: KubernetesLibrary
-  readonly login: LoginFiles
+export interface ApiConnectionOptions {
+  readonly login: LoginSource
   readonly clock: Clock
   readonly credentials: CredentialSource | undefined
 }
 
 export class ApiConnection implements AsyncDisposable {
-  readonly #parts: ApiConnectionParts
-  readonly #http: InstanceType<KubernetesLibrary['IsomorphicFetchHttpLibrary']>
-  readonly #retired = new Set<ApiSession>()
-  #session: ApiSession | undefined
+  readonly #options: ApiConnectionOptions
+  readonly #sessions: CurrentConnection<ApiSession, Login>
 
-  constructor(parts: ApiConnectionParts) {
-    this.#parts = parts
-    this.#http = new parts.library.IsomorphicFetchHttpLibrary()
+  constructor(options: ApiConnectionOptions) {
+    this.#options = options
+    this.#sessions = new CurrentConnection(
+      () => options.login.read(),
+      login => login.open(),
+    )
   }
 
-  /** `send` with a configuration of the library's; rejects with a `CAError`, or the signal's reason. */
-  async call<T>(doing: Doing, caller: Caller, send: (configuration: Configuration) => Promise<T>): Promise<T> {
+  /** Resolves with the object that was answered. Rejects with a `CAError`, or the signal's reason. */
+  async request(call: ApiCall, caller: Caller, { expected = [], ...request }: ApiRequest): Promise<ApiObject> {
+    using lease = await this.#sessions.lease(caller.signal)
+    const session = lease.connection
+    const { server } = session.login
     const secrets: string[] = []
-    return this.#asCAError(doing, caller, secrets, async session => send(this.#configuration(session, caller, secrets)))
+    const response = await this.#send(session, { call, caller, request, secrets })
+    const { statusCode: status = 0, headers } = response
+    const text = await this.#textOf(response, session, { call, caller, secrets })
+    if ((status < 200 || status >= 300) && !expected.includes(status))
+      throw this.#refused(session, caErrorOfAnswer({ status, headers, text }, call, server, secrets))
+    const json = jsonObject(text)
+    if (json) return { status, json }
+    throw unreadable('it is not a JSON object', call, server)
   }
 
   /**
-   * The body of the answer to a GET as it comes. `undefined` if the connection broke before, or for 410, where what it
-   * was to begin with is gone. Rejects as {@link call} does, also for every other status than 200.
+   * Yields the body of the answer to a GET as it comes. Ends when the server or the network ends it, and at once for 410,
+   * where the version to begin with is gone. Rejects as {@link request} does, also for every other status than 200.
    */
-  async stream(doing: Doing, caller: Caller, path: string): Promise<ReadableStream<Uint8Array> | undefined> {
-    const { RequestContext, HttpMethod, ApiException } = this.#parts.library
+  async *stream(call: ApiCall, caller: Caller, path: string): AsyncGenerator<Uint8Array, void> {
+    using lease = await this.#sessions.lease(caller.signal)
+    const response = await this.#begin(lease.connection, call, caller, path)
+    try {
+      if (response) yield* response
+    } catch {
+      // The caller looks at the object again, and learns then what is wrong with the connection.
+      caller.signal.throwIfAborted()
+    }
+  }
+
+  /** Waits for the open calls, which the caller has aborted. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#sessions[Symbol.asyncDispose]()
+  }
+
+  /** `undefined` if the connection broke before the answer, and for 410. */
+  async #begin(session: ApiSession, call: ApiCall, caller: Caller, path: string): Promise<IncomingMessage | undefined> {
     const secrets: string[] = []
     try {
-      return await this.#asCAError(doing, caller, secrets, async session => {
-        const context = new RequestContext(session.login.cluster.server + path, HttpMethod.GET)
-        await this.#authorize(context, session, caller, secrets)
-        const answer = await this.#send(context, caller)
-        const { httpStatusCode, headers, body } = answer
-        if (httpStatusCode === 200) return body.stream() ?? undefined
-        const text = await this.#bounded(answer).body.text()
-        if (httpStatusCode === 410) return undefined
-        throw new ApiException(httpStatusCode, '', text, headers)
-      })
+      const response = await this.#send(session, { call, caller, request: { path }, secrets })
+      const { statusCode: status = 0, headers } = response
+      if (status === 200) return response
+      const text = await this.#textOf(response, session, { call, caller, secrets })
+      if (status === 410) return undefined
+      throw this.#refused(session, caErrorOfAnswer({ status, headers, text }, call, session.login.server, secrets))
     } catch (error) {
       if (error instanceof NoAnswer) return undefined
       throw error
     }
   }
 
-  /** Open calls reject; their callers know why. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#retire()
-    await Promise.all([...this.#retired].map(session => session.destroy()))
+  /** Programs and providers are asked for credentials again after a 401, and certificates are shown again. */
+  #refused(session: ApiSession, error: CAError): CAError {
+    if (error.code === 'unauthenticated') this.#sessions.drop(session)
+    return error
   }
 
-  async #asCAError<T>(
-    doing: Doing,
-    { signal }: Caller,
-    secrets: readonly string[],
-    send: (session: ApiSession) => Promise<T>,
-  ): Promise<T> {
-    const session = await untilAborted(this.#current(), signal)
+  async #send(
+    session: ApiSession,
+    { call, caller, request, secrets }: OpenCall & { readonly request: ApiRequest },
+  ): Promise<IncomingMessage> {
+    const { signal } = caller
+    const { server } = session.login
+    const token = await untilAborted(this.#token(session, caller), signal)
+    const { pool, headers } = await untilAborted(session.authorize(token), signal)
+    const { authorization } = headers
+    if (authorization !== undefined) secrets.push(authorization.replace(/^\S+ /, ''))
     try {
-      return await untilAborted(send(session), signal)
+      const url = new URL(server + request.path)
+      return await untilAborted(pool.send(url, { ...request, headers: { ...headers } }, signal), signal)
     } catch (error) {
-      if (error instanceof CAError) throw error
       signal.throwIfAborted()
-      // Programs and providers that gave the old credentials are asked anew, and certificates shown anew.
-      if (statusOf(error) === 401 && session === this.#session) this.#retire()
-      throw apiError(error, doing, { server: session.login.cluster.server, secrets })
+      throw noAnswer(error, call, server, secrets)
     }
   }
 
-  async #current(): Promise<ApiSession> {
-    const login: Login = await this.#parts.login.read()
-    if (this.#session?.login === login) return this.#session
-    this.#retire()
-    this.#session = new ApiSession(this.#parts.library, login)
-    return this.#session
-  }
-
-  #retire(): void {
-    const session = this.#session
-    if (!session) return
-    this.#session = undefined
-    this.#retired.add(session)
-    session.close().then(
-      () => this.#retired.delete(session),
-      () => this.#retired.delete(session),
-    )
-  }
-
-  #configuration(session: ApiSession, caller: Caller, secrets: string[]): Configuration {
-    const { ServerConfiguration, createConfiguration, wrapHttpLibrary } = this.#parts.library
-    return createConfiguration({
-      baseServer: new ServerConfiguration(session.login.cluster.server, {}),
-      httpApi: wrapHttpLibrary({ send: async context => this.#bounded(await this.#send(context, caller)) }),
-      authMethods: {
-        default: {
-          getName: () => 'livery',
-          applySecurityAuthentication: context => this.#authorize(context, session, caller, secrets),
-        },
-      },
-    })
-  }
-
-  #send(context: RequestContext, { signal }: Caller): Promise<ResponseContext> {
-    context.setSignal(signal)
-    return this.#http.send(context).toPromise()
-  }
-
-  /** The library would read a body of any length. */
-  #bounded({ httpStatusCode, headers, body }: ResponseContext): ResponseContext {
-    const binary = async () => {
-      const bytes = await readBounded(body.stream(), MAX_ANSWER_BYTES)
-      if (bytes) return bytes
-      throw new RangeError(`it has more than ${MAX_ANSWER_BYTES} bytes or ${MAX_PIECES} pieces`)
+  async #textOf(response: IncomingMessage, { login }: ApiSession, open: OpenCall): Promise<string> {
+    const { signal } = open.caller
+    let bytes: Buffer | undefined
+    try {
+      bytes = await untilAborted(readBounded(response, MAX_ANSWER_BYTES), signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      throw noAnswer(error, open.call, login.server, open.secrets)
     }
-    const text = async () => (await binary()).toString()
-    return new this.#parts.library.ResponseContext(httpStatusCode, headers, { binary, text, stream: () => null })
+    if (bytes) return bytes.toString()
+    throw unreadable(`it has more than ${MAX_ANSWER_BYTES} bytes or ${MAX_PIECES} pieces`, open.call, login.server)
   }
 
-  async #authorize(context: RequestContext, session: ApiSession, caller: Caller, secrets: string[]): Promise<void> {
-    await session.authorize(context, await this.#token(session, caller))
-    // Whoever gave it: a scheme, and what must not come back in a message.
-    for (const [name, value] of Object.entries(context.getHeaders()))
-      if (/^authorization$/i.test(name)) secrets.push(value.replace(/^\S+ /, ''))
-  }
-
-  /** Those configured for Livery go before those of the kubeconfig. */
+  /** Livery's own credentials go before those of the login. */
   async #token({ login }: ApiSession, caller: Caller): Promise<string | undefined> {
-    const { credentials, clock } = this.#parts
+    const { credentials, clock } = this.#options
     if (credentials && credentials.isConfigured?.(caller) !== false) return (await credentials.get(caller)).token
     if (login.tokenFile === undefined) return undefined
     return (await readTokenFile(login.tokenFile, clock, caller.signal)).token
   }
+}
+
+interface OpenCall {
+  readonly call: ApiCall
+  readonly caller: Caller
+  /** Filled with the tokens of the request, which must not come back in a message. */
+  readonly secrets: string[]
 }

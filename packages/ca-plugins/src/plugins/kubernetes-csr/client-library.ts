@@ -1,5 +1,5 @@
 /// <reference path="./ws-types.d.ts" />
-/** The official client library, which is loaded when it is needed. */
+/** The official client library, which is loaded to read a kubeconfig. */
 import type * as KubernetesClient from '@kubernetes/client-node'
 import { optionalPackage } from '../optional-package.ts'
 

@@ -36,7 +36,7 @@ const MIN_SECONDS = 600
 const MAX_SECONDS = 2 ** 31 - 1
 
 /** One call of `issue`. */
-interface Order {
+interface IssueRequest {
   readonly asked: NewSigningRequest
   /** For messages, after the name of the request. */
   readonly whose: string
@@ -44,7 +44,7 @@ interface Order {
   readonly caller: Caller
 }
 
-/** A request at the API server, and since when it waits there. */
+/** A request at the API server, and when it was created there (milliseconds since the epoch). */
 interface Waiting {
   readonly request: SigningRequest
   readonly since: number
@@ -98,20 +98,18 @@ export class KubernetesCsrClient implements CAClient {
     }
   }
 
-  async #chain(order: Order): Promise<readonly string[]> {
+  async #chain(issuing: IssueRequest): Promise<readonly string[]> {
     const { api, clock, random, config, log } = this.#parts
-    const { whose, caller, asked } = order
-    const { request, since } = (await this.#resume(order)) ?? (await this.#submit(order))
+    const { whose, caller, asked } = issuing
+    const { request, since } = (await this.#resume(issuing)) ?? (await this.#submit(issuing))
     try {
       const options = { api, clock, random, whose, approvalTimeoutMs: config.approvalTimeout }
       const certificates = await certificatesOf(options, request, since, caller)
       return this.#chainIn(certificates, `get a certificate ${whose} from ${asked.signerName}`)
     } catch (error) {
-      // Core gives up a call long before somebody who approves by hand has looked, and knows no name of it.
+      // Core gives up the call long before a manual approval, and does not know the request's name.
       if (caller.signal.aborted)
-        log.info(
-          `The request ${request.name} ${whose} goes on waiting to be approved and signed by ${asked.signerName}.`,
-        )
+        log.info(`The request ${request.name} ${whose} still waits to be approved and signed by ${asked.signerName}.`)
       throw error
     }
   }
@@ -126,15 +124,15 @@ export class KubernetesCsrClient implements CAClient {
     }
   }
 
-  /** The request that the ticket tells of, if it is for the same key and signer. */
-  async #resume({ asked, whose, ticket, caller }: Order): Promise<Waiting | undefined> {
+  /** The request that the ticket notes, if it is for the same key and signer. */
+  async #resume({ asked, whose, ticket, caller }: IssueRequest): Promise<Waiting | undefined> {
     const note = parseNote(ticket?.kept)
     if (!note) return undefined
     const request = sameRequest(await this.#parts.api.find(note.name, whose, caller), note, { whose })
     return isFor(request, asked) ? { request, since: note.since } : undefined
   }
 
-  async #submit({ asked, whose, ticket, caller }: Order): Promise<Waiting> {
+  async #submit({ asked, whose, ticket, caller }: IssueRequest): Promise<Waiting> {
     const request = await this.#create(asked, whose, caller)
     const since = this.#parts.clock.now()
     await ticket?.keep(formatNote({ name: request.name, uid: request.uid, since }))
@@ -156,7 +154,7 @@ export class KubernetesCsrClient implements CAClient {
     if (created) return created
     const present = isRepeated ? await api.find(asked.name, whose, caller) : undefined
     if (present && isFor(present, asked)) return present
-    // Somebody else's, or that of a call before this one: no answer to this one.
+    // Another client's, or an earlier call's: it does not answer this one.
     const another = await api.create({ ...asked, name: `${asked.name}-`, generateName: true }, whose, caller)
     if (another) return another
     throw new CAError(

@@ -5,14 +5,15 @@ import { connectionTls } from '../../transport/connection-tls.ts'
 import { ApiConnection } from './api-connection.ts'
 import { KubernetesCsrClient } from './client.ts'
 import { type KubernetesLibrary, loadKubernetesLibrary } from './client-library.ts'
-import { LoginFiles } from './login.ts'
+import { KubeconfigLogin } from './kubeconfig-login.ts'
 import type { KubernetesCsrConfig } from './plugin.ts'
+import { PodLogin } from './pod-login.ts'
 import { SigningRequestApi } from './signing-request-api.ts'
 
 export interface KubernetesCsrSurroundings {
   /** Default: the installed package. */
   readonly loadLibrary?: () => Promise<KubernetesLibrary>
-  /** What the paths of the service account begin with; default: nothing. */
+  /** What precedes the paths of the service account. Default: nothing. */
   readonly podRoot?: string
   /** In [0, 1). Default: `Math.random`. */
   readonly random?: () => number
@@ -20,28 +21,26 @@ export interface KubernetesCsrSurroundings {
 
 /**
  * Opens no connection yet. Throws a `TypeError` outside a pod without `kubeconfig`, and an `Error` with the command that
- * installs it if the client library is missing.
+ * installs it if a kubeconfig is to be read and the client library is missing.
  */
 export async function createKubernetesCsr(
   context: CAContext,
   config: KubernetesCsrConfig,
   { loadLibrary, podRoot, random = Math.random }: KubernetesCsrSurroundings = {},
 ): Promise<CAClient> {
-  if (config.kubeconfig === undefined && process.env['KUBERNETES_SERVICE_HOST'] === undefined)
-    throw new TypeError(
-      'Cannot use the service account of the pod: KUBERNETES_SERVICE_HOST is not set, so this is none. Set kubeconfig to a file.',
-    )
-  const library = await loadKubernetesLibrary(loadLibrary)
   const { clock, credentials, log } = context
-  const login = new LoginFiles({
-    library,
-    log,
-    ...(config.kubeconfig !== undefined && { kubeconfig: config.kubeconfig }),
-    ...(config.context !== undefined && { context: config.context }),
-    ...(podRoot !== undefined && { podRoot }),
-  })
-  const connection = new ApiConnection({ library, login, clock, credentials })
-  const api = new SigningRequestApi(library, connection)
+  const { kubeconfig, context: contextName } = config
+  const login =
+    kubeconfig === undefined
+      ? new PodLogin(podRoot)
+      : new KubeconfigLogin({
+          library: await loadKubernetesLibrary(loadLibrary),
+          log,
+          kubeconfig,
+          ...(contextName !== undefined && { context: contextName }),
+        })
+  const connection = new ApiConnection({ login, clock, credentials })
+  const api = new SigningRequestApi(connection)
   return new KubernetesCsrClient({ config, clock, random, log, connection, api, roots: rootsOf(context, config, api) })
 }
 

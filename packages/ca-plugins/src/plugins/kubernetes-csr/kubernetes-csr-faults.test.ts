@@ -136,7 +136,7 @@ test('a line of a watch without an end is cut at four megabytes', async t => {
   const setup = await setUp(t)
   const { issuing } = await waitingRequest(setup)
   setup.server.tell(...Array.from({ length: 5 }, () => 'x'.repeat(1_048_576)))
-  await assert.rejects(issuing, isCAError('bad-response', /a line of more than 4194304 characters/))
+  await assert.rejects(issuing, isCAError('bad-response', /a line has more than 4194304 characters/))
 })
 
 for (const verb of ['create', 'list', 'watch'] as const)
@@ -183,7 +183,7 @@ test('a request that core gives up is named in the log, whether it is new or fou
     nobody.abort(new Error('nobody waits'))
     await left
     assert.equal(context.lines.length, count)
-    assert.match(context.lines.at(-1)?.message ?? '', new RegExp(`^The request ${name} for ${WEB} goes on waiting`))
+    assert.match(context.lines.at(-1)?.message ?? '', new RegExp(`^The request ${name} for ${WEB} still waits`))
   }
 })
 

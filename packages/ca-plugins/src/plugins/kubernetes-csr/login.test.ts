@@ -88,6 +88,23 @@ test("in a pod it is the pod's service account, whose token is read at each call
   await assert.rejects(userOf(client, cluster), /it is empty/)
 })
 
+test('in a pod the client library is not loaded, for requests and for the trust bundle', async t => {
+  const cluster = await standInCluster(t)
+  cluster.server.fault = () => undefined
+  const { podRoot } = await inPod(t, cluster, 'first-token')
+  const loadLibrary = () => Promise.reject(new Error('it was loaded'))
+  const config = kubernetesCsrConfig({ clusterTrustBundle: await cluster.trustBundle(t) })
+  const client = await createKubernetesCsr(pluginContext(), config, { podRoot, loadLibrary })
+  t.after(() => client[Symbol.asyncDispose]())
+  const ticket = new TestTicket()
+  const issuing = client.issue({ ...(await workloadRequest(WEB)), ticket })
+  const name = await ticket.name()
+  await cluster.signer.approve(name)
+  await cluster.signer.sign(name)
+  assert.equal((await issuing).chain.length, 2)
+  assert.deepEqual(await client.trustBundle?.({ signal: t.signal }), cluster.authority.trustBundle())
+})
+
 test('a token that expires while a request waits is read anew for the next watch', async t => {
   const cluster = await standInCluster(t)
   const usual = cluster.server.fault

@@ -1,9 +1,7 @@
 /** The calls of certificates.k8s.io that this plugin makes. */
-import type { V1CertificateSigningRequest } from '@kubernetes/client-node'
 import { CAError } from '@livery/core'
 import type { ApiConnection, Caller } from './api-connection.ts'
-import type { KubernetesLibrary } from './client-library.ts'
-import { type Doing, statusOf } from './errors.ts'
+import type { ApiCall } from './errors.ts'
 import { readSigningRequest, type SigningRequest } from './signing-request.ts'
 import { readWatchEvents } from './watch-events.ts'
 
@@ -24,57 +22,47 @@ const RESOURCE = 'certificatesigningrequests'
 const PATH = `/apis/certificates.k8s.io/v1/${RESOURCE}`
 
 export class SigningRequestApi {
-  readonly #library: KubernetesLibrary
   readonly #connection: ApiConnection
 
-  constructor(library: KubernetesLibrary, connection: ApiConnection) {
-    this.#library = library
+  constructor(connection: ApiConnection) {
     this.#connection = connection
   }
 
   /** `undefined` if there is one of that name. Rejects with a `CAError`, or the signal's reason. */
   async create(asked: NewSigningRequest, whose: string, caller: Caller): Promise<SigningRequest | undefined> {
-    const doing = { what: `create the request ${asked.name} ${whose}`, verb: 'create', resource: RESOURCE } as const
-    const created = await this.#connection.call(doing, caller, async configuration => {
-      try {
-        return await new this.#library.CertificatesV1Api(configuration).createCertificateSigningRequest({
-          body: bodyOf(asked),
-        })
-      } catch (error) {
-        if (statusOf(error) === 409) return undefined
-        throw error
-      }
+    const call = { what: `create the request ${asked.name} ${whose}`, verb: 'create', resource: RESOURCE } as const
+    const { status, json } = await this.#connection.request(call, caller, {
+      method: 'POST',
+      path: PATH,
+      body: bodyOf(asked),
+      expected: [409],
     })
-    return created && understood(created, doing)
+    return status === 409 ? undefined : understood(json, call)
   }
 
   /** As it is now; `undefined` if there is none of that name. Rejects as {@link create} does. */
   async find(name: string, whose: string, caller: Caller): Promise<SigningRequest | undefined> {
-    const doing = { what: `look for the request ${name} ${whose}`, verb: 'list', resource: RESOURCE } as const
-    const list = await this.#connection.call(doing, caller, configuration =>
-      new this.#library.CertificatesV1Api(configuration).listCertificateSigningRequest({
-        fieldSelector: `metadata.name=${name}`,
-      }),
-    )
-    const [found] = list.items
-    return found && understood(found, doing)
+    const call = { what: `look for the request ${name} ${whose}`, verb: 'list', resource: RESOURCE } as const
+    const query = new URLSearchParams({ fieldSelector: `metadata.name=${name}` })
+    const { json } = await this.#connection.request(call, caller, { path: `${PATH}?${query}` })
+    const found: unknown = Array.isArray(json['items']) ? json['items'][0] : undefined
+    return found === undefined ? undefined : understood(found, call)
   }
 
   /** What happens to `from` from now on. Rejects as {@link create} does if it cannot begin, or the server ends it as an error that lasts. */
   async *watch(from: SigningRequest, whose: string, caller: Caller): AsyncGenerator<Change, void> {
-    const doing = { what: `watch the request ${from.name} ${whose}`, verb: 'watch', resource: RESOURCE } as const
+    const call = { what: `watch the request ${from.name} ${whose}`, verb: 'watch', resource: RESOURCE } as const
     const query = new URLSearchParams({
       watch: 'true',
       fieldSelector: `metadata.name=${from.name}`,
       resourceVersion: from.resourceVersion,
       allowWatchBookmarks: 'true',
     })
-    // The library's own Watch gives up after 30 silent seconds, and tells neither text nor Retry-After of a refusal.
-    const stream = await this.#connection.stream(doing, caller, `${PATH}?${query}`)
-    for await (const { type, object } of readWatchEvents(stream, caller.signal)) {
+    const body = this.#connection.stream(call, caller, `${PATH}?${query}`)
+    for await (const { type, object } of readWatchEvents(body)) {
       if (type === 'DELETED') yield { kind: 'deleted' }
       // What a bookmark says is not needed: whatever ends a watch, the next one begins with a look.
-      else if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', request: understood(object, doing) }
+      else if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', request: understood(object, call) }
       // 410: what it began with is too old; else the server has trouble, and the look will say which.
       else if (type === 'ERROR') return
     }
@@ -82,15 +70,15 @@ export class SigningRequestApi {
 
   /** The PEM of a ClusterTrustBundle. Rejects as {@link create} does. */
   async trustBundle(name: string, caller: Caller): Promise<string> {
-    const doing = { what: `read the ClusterTrustBundle ${name}`, verb: 'get', resource: 'clustertrustbundles' } as const
-    const { spec } = await this.#connection.call(doing, caller, configuration =>
-      new this.#library.CertificatesV1beta1Api(configuration).readClusterTrustBundle({ name }),
-    )
-    return typeof spec?.trustBundle === 'string' ? spec.trustBundle : ''
+    const call = { what: `read the ClusterTrustBundle ${name}`, verb: 'get', resource: 'clustertrustbundles' } as const
+    const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${encodeURIComponent(name)}`
+    const { json } = await this.#connection.request(call, caller, { path })
+    const { trustBundle } = Object(json['spec'])
+    return typeof trustBundle === 'string' ? trustBundle : ''
   }
 }
 
-function bodyOf(asked: NewSigningRequest): V1CertificateSigningRequest {
+function bodyOf(asked: NewSigningRequest): object {
   const { name, generateName = false, request, signerName, usages, expirationSeconds } = asked
   return {
     apiVersion: 'certificates.k8s.io/v1',
@@ -100,7 +88,7 @@ function bodyOf(asked: NewSigningRequest): V1CertificateSigningRequest {
   }
 }
 
-function understood(value: unknown, { what }: Doing): SigningRequest {
+function understood(value: unknown, { what }: ApiCall): SigningRequest {
   const request = readSigningRequest(value)
   if (request) return request
   throw new CAError(

@@ -1,27 +1,20 @@
-/** Who asks which API server: a kubeconfig, or the service account of a pod, as its files have it now. */
+/** The login of a kubeconfig, as it and the files that it names are now. */
 import { dirname } from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
-import { CAError, type PluginLog } from '@livery/core'
+import type { CAError, PluginLog } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason.ts'
 import { ChangingFile } from '../../files/changing-file.ts'
 import { userinfoProblem } from '../../transport/host-port.ts'
+import type { Login, LoginSource } from './api-login.ts'
 import type { KubernetesLibrary } from './client-library.ts'
+import { KubeconfigSession } from './kubeconfig-session.ts'
 
-/** An API server and a user, with what their files hold in place of the files' names. */
-export interface Login {
-  readonly cluster: Cluster
-  readonly user: User
-  /** Read at each request. */
-  readonly tokenFile?: string
-}
-
-export interface LoginOptions {
+export interface KubeconfigLoginOptions {
   readonly library: KubernetesLibrary
-  /** Absent: the pod's service account. */
-  readonly kubeconfig?: string
+  /** Its path. */
+  readonly kubeconfig: string
   readonly context?: string
-  /** What the paths of the service account begin with; default: nothing. */
-  readonly podRoot?: string
   readonly log: Pick<PluginLog, 'warn'>
 }
 
@@ -29,34 +22,27 @@ const FILES = ['caFile', 'certFile', 'keyFile'] as const
 type Contents = Readonly<Record<(typeof FILES)[number], Buffer | undefined>>
 
 interface Parsed {
-  readonly text: Buffer | undefined
+  readonly text: Buffer
   readonly cluster: Cluster
   readonly user: User
 }
 
 const MAX_BYTES = 1_048_576
 
-export class LoginFiles {
-  readonly #options: LoginOptions
-  readonly #kubeconfig: ChangingFile | undefined
+export class KubeconfigLogin implements LoginSource {
+  readonly #options: KubeconfigLoginOptions
+  readonly #kubeconfig: ChangingFile
   readonly #files = new Map<string, ChangingFile>()
   #parsed: Parsed | undefined
   #login: { readonly parsed: Parsed; readonly contents: Contents; readonly login: Login } | undefined
 
-  constructor(options: LoginOptions) {
+  constructor(options: KubeconfigLoginOptions) {
     this.#options = options
-    this.#kubeconfig = options.kubeconfig === undefined ? undefined : new ChangingFile(options.kubeconfig, MAX_BYTES)
+    this.#kubeconfig = new ChangingFile(options.kubeconfig, MAX_BYTES)
   }
 
-  /** For messages. */
-  get description(): string {
-    const { kubeconfig } = this.#options
-    return kubeconfig === undefined ? "the pod's service account" : `the kubeconfig ${kubeconfig}`
-  }
-
-  /** The same object while nothing has changed. Rejects with a `CAError` `unavailable` for files that cannot be used. */
   async read(): Promise<Login> {
-    const parsed = this.#parse(this.#kubeconfig && (await this.#content(this.#kubeconfig)))
+    const parsed = this.#parse(await this.#content(this.#kubeconfig))
     const { cluster, user } = parsed
     const contents = {
       caFile: await this.#file(cluster.caFile),
@@ -65,29 +51,25 @@ export class LoginFiles {
     }
     const last = this.#login
     if (last?.parsed === parsed && FILES.every(name => last.contents[name] === contents[name])) return last.login
-    const login = loginOf(cluster, user, contents)
+    const login = loginOf(this.#options.library, cluster, user, contents)
     this.#login = { parsed, contents, login }
     return login
   }
 
-  #parse(text: Buffer | undefined): Parsed {
-    if (this.#parsed && this.#parsed.text === text) return this.#parsed
+  #parse(text: Buffer): Parsed {
+    if (this.#parsed?.text === text) return this.#parsed
     const [cluster, user] = this.#chosen(this.#load(text))
     if (cluster.skipTLSVerify)
       this.#options.log.warn(
-        `${cluster.server} is not verified (insecure-skip-tls-verify in ${this.description}): tokens go to whoever answers there. Name its certificate-authority instead.`,
+        `${cluster.server} is not verified (insecure-skip-tls-verify in the kubeconfig ${this.#options.kubeconfig}): tokens go to any server there. Name its certificate-authority instead.`,
       )
     this.#parsed = { text, cluster, user }
     return this.#parsed
   }
 
-  #load(text: Buffer | undefined): KubeConfig {
-    const { library, kubeconfig, podRoot = '' } = this.#options
+  #load(text: Buffer): KubeConfig {
+    const { library, kubeconfig } = this.#options
     const config = new library.KubeConfig()
-    if (text === undefined || kubeconfig === undefined) {
-      config.loadFromCluster(podRoot)
-      return config
-    }
     try {
       config.loadFromString(text.toString())
     } catch (error) {
@@ -127,11 +109,13 @@ export class LoginFiles {
   }
 
   #unusable(reason: string): CAError {
-    return new CAError('unavailable', `Cannot use ${this.description}: ${reason}. Correct it; it is read again.`)
+    const action = `use the kubeconfig ${this.#options.kubeconfig}`
+    return caError('unavailable', { action, reason, remedy: 'Correct it; it is read again' })
   }
 }
 
 function loginOf(
+  library: KubernetesLibrary,
   { caFile: _, ...cluster }: Cluster,
   { certFile: _cert, keyFile: _key, authProvider, ...user }: User,
   { caFile, certFile, keyFile }: Contents,
@@ -139,14 +123,22 @@ function loginOf(
   // The library would read it once a minute only, and projected tokens rotate.
   const tokenFile: unknown = authProvider?.config?.tokenFile
   const isTokenFile = typeof tokenFile === 'string'
-  return {
-    cluster: { ...cluster, ...(caFile && { caData: caFile.toString('base64') }) },
-    user: {
-      ...user,
-      ...(certFile && { certData: certFile.toString('base64') }),
-      ...(keyFile && { keyData: keyFile.toString('base64') }),
-      ...(!isTokenFile && authProvider && { authProvider }),
-    },
-    ...(isTokenFile && { tokenFile }),
+  const ownCluster = { ...cluster, ...(caFile && { caData: caFile.toString('base64') }) }
+  const ownUser = {
+    ...user,
+    ...(certFile && { certData: certFile.toString('base64') }),
+    ...(keyFile && { keyData: keyFile.toString('base64') }),
+    ...(!isTokenFile && authProvider && { authProvider }),
   }
+  const configAs = (as: User) => () => {
+    const config = new library.KubeConfig()
+    config.loadFromClusterAndUser(ownCluster, as)
+    return config
+  }
+  const login: Login = {
+    server: cluster.server,
+    ...(isTokenFile && { tokenFile }),
+    open: () => new KubeconfigSession({ login, asUser: configAs(ownUser), asNobody: configAs({ name: 'bearer' }) }),
+  }
+  return login
 }
