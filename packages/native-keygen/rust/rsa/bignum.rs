@@ -11,6 +11,8 @@ use aws_lc_sys::{
 use subtle::{Choice, ConstantTimeEq};
 
 use super::natural::{self, Natural};
+#[cfg(feature = "memcheck")]
+use super::secrecy::{mark, public};
 use crate::key_error::KeyError;
 
 /// The three kinds of object are owned: made by one function, freed (and wiped) by another, and never null between.
@@ -105,9 +107,22 @@ impl Modulus {
     pub fn new(odd: &[u64]) -> Result<Self, KeyError> {
         let modulus = Bignum::from_natural(odd)?;
         let scratch = Scratch::new()?;
+        // aws-lc shows the size of the modulus here, which is public, and memcheck would take every length for a secret after.
+        // SAFETY: the modulus is valid.
+        #[cfg(feature = "memcheck")]
+        unsafe {
+            mark(modulus.as_ptr(), false);
+        }
         // SAFETY: the modulus and the scratch memory are valid; null is an error.
         let montgomery = unsafe { BN_MONT_CTX_new_consttime(modulus.as_ptr(), scratch.0.as_ptr()) };
         let montgomery = NonNull::new(montgomery).ok_or_else(failed("prepare a modulus"))?;
+        // SAFETY: the modulus and the context are valid.
+        #[cfg(feature = "memcheck")]
+        unsafe {
+            mark(modulus.as_ptr(), true);
+            mark(&raw const (*montgomery.as_ptr()).N, true);
+            mark(&raw const (*montgomery.as_ptr()).RR, true);
+        }
         Ok(Self {
             modulus,
             montgomery,
@@ -189,6 +204,11 @@ pub fn greatest_common_divisor(a: &[u64], b: &[u64]) -> Result<Natural, KeyError
         )
     };
     checked(status, "find the greatest common divisor")?;
+    // SAFETY: the number is valid. Its size is as good as public: it divides n - 1.
+    #[cfg(feature = "memcheck")]
+    unsafe {
+        (*divisor.as_ptr()).width = public((*divisor.as_ptr()).width);
+    }
     divisor.to_natural(a.len())
 }
 

@@ -107,11 +107,12 @@ fn least_common_multiple(a: &[u64], b: &[u64]) -> Result<Option<Natural>, KeyErr
 fn inverse_of_exponent(m: &[u64]) -> Natural {
     // Fermat: m^(e - 2) = 1 / m modulo e, by as many products for every m.
     let residue = modulo_exponent(m);
+    let product = |a: u64, b: u64| a.wrapping_mul(b) % EXPONENT;
     let inverse = (0..16).fold((1, residue), |(power, square), _| {
         // e - 2 = 65535, all ones.
-        (power * square % EXPONENT, square * square % EXPONENT)
+        (product(power, square), product(square, square))
     });
-    let k = EXPONENT - inverse.0;
+    let k = EXPONENT.wrapping_sub(inverse.0);
     let dividend = plus(&times(m, &[k]), 1);
     let mut quotient = divided_exactly(&dividend, EXPONENT);
     quotient.truncate(m.len());
@@ -121,9 +122,13 @@ fn inverse_of_exponent(m: &[u64]) -> Natural {
 /// As 2^16 is -1 modulo e = 2^16 + 1: the alternating sum of the digits of 16 bits. (The remainder by a constant is
 /// compiled to a product: no division instruction, whose time would depend on the number.)
 fn modulo_exponent(natural: &[u64]) -> u64 {
-    let sum = natural.iter().fold(0, |sum, word| {
+    let sum = natural.iter().fold(0_u64, |sum, word| {
         let digit = |index: u32| (word >> (16 * index)) & 0xffff;
-        sum + digit(0) + digit(2) + 2 * EXPONENT - digit(1) - digit(3)
+        let even = digit(0).wrapping_add(digit(2));
+        let odd = digit(1).wrapping_add(digit(3));
+        sum.wrapping_add(even)
+            .wrapping_add(2 * EXPONENT)
+            .wrapping_sub(odd)
     });
     sum % EXPONENT
 }

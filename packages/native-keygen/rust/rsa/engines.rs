@@ -1,7 +1,7 @@
 //! Which engines this CPU can run.
 
 use super::engine::Engine;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 use super::ifma::Ifma;
 use super::portable::Portable;
 
@@ -11,9 +11,9 @@ pub fn portable() -> &'static dyn Engine {
 
 /// Absent where the CPU has no AVX-512 IFMA.
 pub fn simd() -> Option<&'static dyn Engine> {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
     let engine = Ifma::detected().map(|engine| engine as &dyn Engine);
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", feature = "emulated-simd")))]
     let engine = None;
     engine
 }

@@ -1,5 +1,7 @@
 //! Eight candidates tested at once in the vector registers of a CPU with AVX-512 IFMA.
+#![cfg_attr(feature = "emulated-simd", allow(unused_unsafe))]
 
+use super::avx512::is_available;
 use super::engine::{Engine, MAX_WIDTH, StrongTest};
 use super::lanes_ifma::{fermat, strong};
 use super::sieve::{Bitmap, Sieve};
@@ -11,12 +13,11 @@ pub struct Ifma(());
 impl Ifma {
     pub fn detected() -> Option<&'static Self> {
         static IFMA: Ifma = Ifma(());
-        let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma");
-        has.then_some(&IFMA)
+        is_available().then_some(&IFMA)
     }
 }
 
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 fn survivors(sieve: &Sieve, start: &[u64]) -> Bitmap {
     sieve.survivors(start)
 }

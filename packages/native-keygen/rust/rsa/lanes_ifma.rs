@@ -8,13 +8,12 @@
 //! All is constant time: no branch and no address depends on a modulus, an exponent or a base. Exponent bits become
 //! lane masks; a power from a table is chosen by reading the whole table. Only how many tests are made is visible.
 
-use core::arch::x86_64::{
+use zeroize::Zeroizing;
+
+use super::avx512::{
     __mmask8, _mm512_add_epi64, _mm512_mask_add_epi64, _mm512_set1_epi64, _mm512_setzero_si512,
     _mm512_testn_epi64_mask,
 };
-
-use zeroize::Zeroizing;
-
 use super::engine::{LOW_BITS, MAX_WIDTH as LANES};
 use super::limbs_ifma::{
     DIGIT_BITS, LIMB_BITS, Lanes, Limbs, bit_mask, carry, difference, digit, doubled, equal, high,
@@ -33,7 +32,10 @@ struct Moduli<const L: usize> {
 
 /// Which of eight w pass Fermat's test for base 2: 2^(w - 1) = 1 modulo w. Each has the same number of words, and its
 /// highest bit is set. L is the number of limbs: at least 16 bits more than w has, and even.
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(
+    not(feature = "emulated-simd"),
+    target_feature(enable = "avx512f,avx512ifma")
+)]
 pub fn fermat<const L: usize>(candidates: [&[u64]; LANES]) -> u8 {
     let moduli = Moduli::<L>::new(candidates);
     // The exponent's highest bit; the lowest is 0, unlike w's.
@@ -46,7 +48,10 @@ pub fn fermat<const L: usize>(candidates: [&[u64]; LANES]) -> u8 {
 }
 
 /// Which of eight w pass the strong test (Miller and Rabin's) for their base, 1 < base < w - 1.
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(
+    not(feature = "emulated-simd"),
+    target_feature(enable = "avx512f,avx512ifma")
+)]
 pub fn strong<const L: usize>(candidates: [&[u64]; LANES], bases: [&[u64]; LANES]) -> u8 {
     let moduli = Moduli::<L>::new(candidates);
     let base = moduli.montgomery_form(&packed(bases));
@@ -70,7 +75,10 @@ pub fn strong<const L: usize>(candidates: [&[u64]; LANES], bases: [&[u64]; LANES
 
 impl<const L: usize> Moduli<L> {
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(
+        not(feature = "emulated-simd"),
+        target_feature(enable = "avx512f,avx512ifma")
+    )]
     fn new(candidates: [&[u64]; LANES]) -> Self {
         let bits = 64 * candidates[0].len();
         assert!(L * LIMB_BITS >= bits + 16 && L.is_multiple_of(2) && bits > LOW_BITS);
@@ -91,7 +99,10 @@ impl<const L: usize> Moduli<L> {
 
     /// x R modulo w: a product with R^2, which is 2^(52 L) in Montgomery form.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(
+        not(feature = "emulated-simd"),
+        target_feature(enable = "avx512f,avx512ifma")
+    )]
     fn montgomery_form(&self, x: &Limbs<L>) -> Zeroizing<Limbs<L>> {
         let exponent = L * LIMB_BITS;
         let mut square_of_r = self.one.clone();
@@ -104,7 +115,10 @@ impl<const L: usize> Moduli<L> {
 
     /// base^(w >> LOW_BITS), digit by digit from the highest.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(
+        not(feature = "emulated-simd"),
+        target_feature(enable = "avx512f,avx512ifma")
+    )]
     fn power_of_high_bits(&self, base: &Limbs<L>) -> Zeroizing<Limbs<L>> {
         let mut table = Zeroizing::new([*self.one; 1 << DIGIT_BITS]);
         for exponent in 1..table.len() {
@@ -123,7 +137,10 @@ impl<const L: usize> Moduli<L> {
 
     /// x^2 / R modulo w, doubled in the lanes of `twice`.
     #[inline(never)]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(
+        not(feature = "emulated-simd"),
+        target_feature(enable = "avx512f,avx512ifma")
+    )]
     fn square(&self, x: &Limbs<L>, twice: __mmask8) -> Limbs<L> {
         let mut columns = [[_mm512_setzero_si512(); L]; 2];
         let columns = columns.as_flattened_mut();
@@ -150,7 +167,10 @@ impl<const L: usize> Moduli<L> {
 
     /// x y / R modulo w.
     #[inline(never)]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(
+        not(feature = "emulated-simd"),
+        target_feature(enable = "avx512f,avx512ifma")
+    )]
     fn product(&self, x: &Limbs<L>, y: &Limbs<L>) -> Limbs<L> {
         let mut columns = [[_mm512_setzero_si512(); L]; 2];
         let columns = columns.as_flattened_mut();
@@ -167,7 +187,10 @@ impl<const L: usize> Moduli<L> {
     /// columns / R modulo w, doubled in the lanes of `twice`; the limbs have 52 bits again. Two rows a pass load and
     /// store half as often as one would.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(
+        not(feature = "emulated-simd"),
+        target_feature(enable = "avx512f,avx512ifma")
+    )]
     fn reduced(&self, columns: &mut [Lanes], twice: __mmask8) -> Limbs<L> {
         let (w, inverse, zero) = (&self.w, *self.inverse, _mm512_setzero_si512());
         for row in (0..L).step_by(2) {
@@ -191,7 +214,10 @@ impl<const L: usize> Moduli<L> {
 
     /// The same below w, for x below 2 w.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(
+        not(feature = "emulated-simd"),
+        target_feature(enable = "avx512f,avx512ifma")
+    )]
     fn canonical(&self, x: &Limbs<L>) -> Limbs<L> {
         let (difference, below) = difference(x, &self.w);
         selected(below, x, &difference)
@@ -200,7 +226,10 @@ impl<const L: usize> Moduli<L> {
 
 /// (first + second 2^52) y, added to the columns but the two lowest, which the caller has done.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(
+    not(feature = "emulated-simd"),
+    target_feature(enable = "avx512f,avx512ifma")
+)]
 fn add_two_rows<const L: usize>(columns: &mut [Lanes], first: Lanes, second: Lanes, y: &Limbs<L>) {
     for column in 2..L {
         let sum = high(low(columns[column], first, y[column]), first, y[column - 1]);
@@ -252,7 +281,10 @@ mod tests {
         })
     }
 
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cfg_attr(
+        not(feature = "emulated-simd"),
+        target_feature(enable = "avx512f,avx512ifma")
+    )]
     fn assert_arithmetic<const L: usize>(random: &mut Seeded, number_of_words: usize) {
         let w = moduli(random, number_of_words);
         let moduli = Moduli::<L>::new(words(&w));
@@ -294,6 +326,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(feature = "emulated-simd", allow(unused_unsafe))]
     fn arithmetic_in_lanes_agrees_with_an_independent_library() {
         if simd().is_none() {
             return eprintln!("skipped: this CPU has no AVX-512 IFMA");

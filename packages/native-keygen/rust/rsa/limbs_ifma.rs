@@ -1,13 +1,12 @@
 //! Eight numbers in the 64-bit lanes of AVX-512 registers, as limbs of 52 bits: the i-th vector has the i-th limb of all
 //! eight. No branch and no address depends on their values.
 
-use core::arch::x86_64::{
+use super::avx512::{
     __m512i, __mmask8, _mm_cvtsi64_si128, _mm512_add_epi64, _mm512_and_si512,
     _mm512_cmpeq_epi64_mask, _mm512_madd52hi_epu64, _mm512_madd52lo_epu64, _mm512_mask_mov_epi64,
     _mm512_set1_epi64, _mm512_setr_epi64, _mm512_setzero_si512, _mm512_srl_epi64,
     _mm512_srli_epi64, _mm512_sub_epi64, _mm512_test_epi64_mask,
 };
-
 use super::engine::MAX_WIDTH as LANES;
 
 pub const LIMB_BITS: usize = 52;
@@ -20,27 +19,33 @@ pub type Limbs<const L: usize> = [Lanes; L];
 
 /// sum + the low 52 bits of a b.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(
+    not(feature = "emulated-simd"),
+    target_feature(enable = "avx512f,avx512ifma")
+)]
 pub fn low(sum: Lanes, a: Lanes, b: Lanes) -> Lanes {
     _mm512_madd52lo_epu64(sum, a, b)
 }
 
 /// sum + the high 52 bits of a b.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(
+    not(feature = "emulated-simd"),
+    target_feature(enable = "avx512f,avx512ifma")
+)]
 pub fn high(sum: Lanes, a: Lanes, b: Lanes) -> Lanes {
     _mm512_madd52hi_epu64(sum, a, b)
 }
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn carry(column: Lanes) -> Lanes {
     _mm512_srli_epi64::<{ LIMB_BITS as u32 }>(column)
 }
 
 /// The limb and what is carried to the next.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn split(column: Lanes) -> (Lanes, Lanes) {
     let limb = _mm512_and_si512(column, _mm512_set1_epi64(LIMB_MASK));
     (limb, carry(column))
@@ -48,7 +53,7 @@ pub fn split(column: Lanes) -> (Lanes, Lanes) {
 
 /// a - b, and the lanes in which b is the larger one.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn difference<const L: usize>(a: &Limbs<L>, b: &Limbs<L>) -> (Limbs<L>, __mmask8) {
     let mut limbs = *a;
     let mut borrow = _mm512_setzero_si512();
@@ -61,7 +66,7 @@ pub fn difference<const L: usize>(a: &Limbs<L>, b: &Limbs<L>) -> (Limbs<L>, __mm
 }
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn doubled<const L: usize>(x: &Limbs<L>) -> Limbs<L> {
     let mut limbs = *x;
     let mut carried = _mm512_setzero_si512();
@@ -72,7 +77,7 @@ pub fn doubled<const L: usize>(x: &Limbs<L>) -> Limbs<L> {
 }
 
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn equal<const L: usize>(a: &Limbs<L>, b: &Limbs<L>) -> __mmask8 {
     let limbs = a.iter().zip(b);
     limbs.fold(0xff, |equal, (&a, &b)| {
@@ -82,7 +87,7 @@ pub fn equal<const L: usize>(a: &Limbs<L>, b: &Limbs<L>) -> __mmask8 {
 
 /// `a` in the lanes of the mask, `b` in the others.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn selected<const L: usize>(mask: __mmask8, a: &Limbs<L>, b: &Limbs<L>) -> Limbs<L> {
     let mut limbs = *b;
     for (limb, &a) in limbs.iter_mut().zip(a) {
@@ -93,7 +98,7 @@ pub fn selected<const L: usize>(mask: __mmask8, a: &Limbs<L>, b: &Limbs<L>) -> L
 
 /// Each lane's own entry.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn looked_up<const L: usize>(table: &[Limbs<L>], index: Lanes) -> Limbs<L> {
     let mut found = table[0];
     for (number, entry) in table.iter().enumerate().skip(1) {
@@ -105,7 +110,7 @@ pub fn looked_up<const L: usize>(table: &[Limbs<L>], index: Lanes) -> Limbs<L> {
 
 /// The lanes whose number has the bit.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn bit_mask<const L: usize>(x: &Limbs<L>, bit: usize) -> __mmask8 {
     let here = _mm512_set1_epi64(1 << (bit % LIMB_BITS));
     _mm512_test_epi64_mask(x[bit / LIMB_BITS], here)
@@ -113,7 +118,7 @@ pub fn bit_mask<const L: usize>(x: &Limbs<L>, bit: usize) -> __mmask8 {
 
 /// The digit of each number at a multiple of DIGIT_BITS, which divides LIMB_BITS.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn digit<const L: usize>(x: &Limbs<L>, bit: usize) -> Lanes {
     let count = _mm_cvtsi64_si128((bit % LIMB_BITS) as i64);
     let shifted = _mm512_srl_epi64(x[bit / LIMB_BITS], count);
@@ -122,7 +127,10 @@ pub fn digit<const L: usize>(x: &Limbs<L>, bit: usize) -> Lanes {
 
 /// -1 / odd modulo 2^52: Newton's iteration, as odd numbers are their own inverses modulo 8.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
+#[cfg_attr(
+    not(feature = "emulated-simd"),
+    target_feature(enable = "avx512f,avx512ifma")
+)]
 pub fn minus_inverse(odd: Lanes) -> Lanes {
     let zero = _mm512_setzero_si512();
     let mut inverse = odd;
@@ -136,7 +144,7 @@ pub fn minus_inverse(odd: Lanes) -> Lanes {
 
 /// From words of 64 bits to limbs of 52.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn packed<const L: usize>(numbers: [&[u64]; LANES]) -> Limbs<L> {
     let mut limbs = [_mm512_setzero_si512(); L];
     for (index, limb) in limbs.iter_mut().enumerate() {

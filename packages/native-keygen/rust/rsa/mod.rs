@@ -1,17 +1,19 @@
 //! RSA keys, made by aws-lc or of two primes that our own search finds; either way aws-lc checks the finished key.
 
+#[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
+mod avx512;
 mod bignum;
 mod conditions;
 mod engine;
 mod engines;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod ifma;
 mod key;
 #[cfg(test)]
 mod known_numbers;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod lanes_ifma;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod limbs_ifma;
 mod method;
 mod miller_rabin;
@@ -92,9 +94,9 @@ pub mod memcheck {
     use super::*;
 
     /// The search for two primes and the parts of their key, with every random number marked as secret.
-    pub fn search(size: RsaSize) -> Result<(), KeyError> {
-        let never = AtomicBool::new(false);
-        random_parts(size, engines::portable(), &never).map(|_| ())
+    pub fn search(size: RsaSize, method: Method) -> Result<(), KeyError> {
+        let engine = method.engine().expect("a search that this CPU can run");
+        random_parts(size, engine, &AtomicBool::new(false)).map(|_| ())
     }
 
     /// Branches on a secret, so that a memcheck that reports nothing is found out.

@@ -22,6 +22,23 @@ pub fn public<T: Copy>(mut value: T) -> T {
     value
 }
 
+/// From now on the words of `number` are secret, or public.
+///
+/// # Safety
+///
+/// The number is valid.
+#[cfg(feature = "memcheck")]
+pub unsafe fn mark(number: *const aws_lc_sys::BIGNUM, is_secret: bool) {
+    let code = if is_secret {
+        MAKE_MEM_UNDEFINED
+    } else {
+        MAKE_MEM_DEFINED
+    };
+    // SAFETY: the caller's promise; nothing is read but where the words are.
+    let (words, width) = unsafe { ((*number).d, (*number).width) };
+    request(code, words.cast(), 8 * width as usize);
+}
+
 /// Client requests of memcheck, <https://valgrind.org/docs/manual/mc-manual.html#mc-manual.clientreqs>.
 #[cfg(feature = "memcheck")]
 const MAKE_MEM_UNDEFINED: usize = 0x4d43_0001;

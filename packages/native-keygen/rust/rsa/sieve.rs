@@ -70,7 +70,7 @@ impl Sieve {
                 mark_multiples(&mut composite, first, prime);
                 if prime == EXPONENT {
                     // start + 2k = 1 is half the prime, rounded up, after start + 2k = 0.
-                    let one = first + prime.div_ceil(2);
+                    let one = first.wrapping_add(prime.div_ceil(2));
                     mark_multiples(&mut composite, one, prime);
                     mark_multiples(&mut composite, one.wrapping_sub(prime), prime);
                 }
