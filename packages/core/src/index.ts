@@ -105,3 +105,4 @@ export type {
 export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './x509/certificate-verifier.ts'
 export type { PathRefusal, PathRule } from './x509/chain-path.ts'
 export { derToPem, pemToDer, splitCertificates } from './x509/pem.ts'
+export { privateKeyToPem } from './x509/private-key-pem.ts'

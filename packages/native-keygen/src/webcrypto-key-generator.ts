@@ -1,10 +1,9 @@
 /** The key generator that stands in where no addon is built: WebCrypto, with CSRs by @peculiar/x509. */
 import { KeyObject, webcrypto } from 'node:crypto'
 import { availableParallelism } from 'node:os'
-import type { GeneratedKey, KeyGenerator, KeyRequest, KeyType } from '@livery/core'
+import { type GeneratedKey, type KeyGenerator, type KeyRequest, type KeyType, privateKeyToPem } from '@livery/core'
 import { unlessAborted } from './abandon.ts'
 import { checkKeyRequest, checkKeyRequests } from './key-request.ts'
-import { privateKeyToPem } from './private-key-pem.ts'
 import { wipe, wipeAll } from './wipe.ts'
 
 /**

@@ -7,12 +7,12 @@ import {
   CAError,
   type CertificateRequest,
   type IssuedCertificate,
+  privateKeyToPem,
   type SpiffeId,
 } from '@livery/core'
 import type { Answer } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import { workloadFailure } from './errors.ts'
-import { privateKeyPem } from './private-key-pem.ts'
 import { WorkloadChannel } from './workload-channel.ts'
 import { type StreamFailure, WorkloadStream } from './workload-stream.ts'
 import { type Bundles, readBundles, readSvidUpdate, type SvidUpdate, wipe } from './workload-update.ts'
@@ -82,7 +82,7 @@ export class SpiffeClient implements CAClient {
       const svid = svids.get(identity)
       if (!svid) throw this.#notAmong(identity, [...svids.keys()])
       const { chain, roots, privateKey } = svid
-      return { chain, roots, privateKey: privateKey.open(privateKeyPem) }
+      return { chain, roots, privateKey: privateKey.open(der => privateKeyToPem(der, 'PRIVATE KEY')) }
     } catch (error) {
       if (!signal.aborted) this.#miss(identity)
       throw error
