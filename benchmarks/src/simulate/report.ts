@@ -68,22 +68,30 @@ const HOUR_S = 3_600
 
 /** Calls by the second; each point is the highest second of its stretch. `fleet` is what was simulated, for the subtitle. */
 export function plotLoad(title: string, fleet: string, rows: readonly Row[]): string {
-  const longest = Math.max(...rows.map(({ measured }) => measured.callsBySecond.length))
-  const [unit, perUnit] = longest > 2 * HOUR_S ? ['hours', HOUR_S] : ['seconds', 1]
+  const [unit, secondsPer] = timeUnit(rows)
+  const series = rows.map(row => loadOf(row, secondsPer(row)))
+  const end = Math.max(...series.flatMap(({ points }) => points.map(([at]) => at)))
   return linePlot({
     title,
     conditions: `Simulated: ${fleet}. Each point is the highest second of its stretch; 0.1 stands for none`,
     x: { name: `${unit} since the start of the measurement` },
     y: { name: 'calls to the CA a second', log: true },
-    series: [...rows.map(row => loadOf(row, perUnit)), ...capacitiesOf(rows, longest / perUnit)],
+    series: [...series, ...capacitiesOf(rows, end)],
   })
 }
 
-function loadOf({ variant, measured }: Row, perUnit: number): PlotSeries {
+/** Worlds whose certificates live for different times are compared by lifetimes. */
+function timeUnit(rows: readonly Row[]): readonly [unit: string, secondsPer: (row: Row) => number] {
+  if (rows.every(({ lifetimeS }) => lifetimeS !== undefined)) return ['lifetimes', ({ lifetimeS = 1 }) => lifetimeS]
+  const longest = Math.max(...rows.map(({ measured }) => measured.callsBySecond.length))
+  return longest > 2 * HOUR_S ? ['hours', () => HOUR_S] : ['seconds', () => 1]
+}
+
+function loadOf({ variant, measured }: Row, secondsPerUnit: number): PlotSeries {
   const points = peaks(measured.callsBySecond, MOST_POINTS)
   return {
     name: variant,
-    points: points.map(({ second, peak }) => [second / perUnit, Math.max(peak, 0.1)] as const),
+    points: points.map(({ second, peak }) => [second / secondsPerUnit, Math.max(peak, 0.1)] as const),
   }
 }
 

@@ -11,6 +11,8 @@ const HOUR_MS = 3_600_000
 export interface Row {
   readonly variant: string
   readonly measured: Measured
+  /** The lifetime of its certificates in seconds, where the worlds of a scenario differ in it alone. */
+  readonly lifetimeS?: number
   /** Seconds from the disturbance until all was well again, where there was one. */
   readonly recoveredAfterS?: number
   /** Further figures, as sentences. */
@@ -86,7 +88,12 @@ export const steady: Scenario = async (settings, progress) => {
     await world.runUntil(0.4 * more.ttlMs)
     world.startMeasuring()
     await world.runUntil(4 * more.ttlMs)
-    rows.push({ variant, measured: world.measure(), notes: spreading(world, more.ttlMs) })
+    rows.push({
+      variant,
+      measured: world.measure(),
+      lifetimeS: more.ttlMs / 1_000,
+      notes: spreading(world, more.ttlMs),
+    })
   }
   return rows
 }
