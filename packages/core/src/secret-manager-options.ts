@@ -1,4 +1,4 @@
-/** What a SecretManager is made of, and the default of everything that can be left out. */
+/** The options of a SecretManager, and the default of each that can be left out. */
 
 import type { CAClient } from './contract/ca-client.ts'
 import type { Events } from './contract/events.ts'
@@ -58,7 +58,7 @@ export interface SecretManagerOptions {
     /** An identity that nobody was subscribed to for so long is idle, milliseconds. Default: 3,600,000. */
     readonly afterMs?: number
     /**
-     * What becomes of an idle identity that is pinned: `renew` keeps its certificate fresh, `drop` wipes the key
+     * For an idle identity that is pinned: `renew` keeps its certificate fresh, `drop` wipes the key
      * until somebody subscribes again. One that came on demand is forgotten in either case. Default: `renew`.
      */
     readonly action?: IdleAction

@@ -166,7 +166,7 @@ test('one refusal of a CA that was restarted costs no certificate, however littl
   assert.equal(bench.count('withdrawn'), 0)
 })
 
-test('the backoff is per identity, doubles to its limit and starts anew after a success', async () => {
+test('the backoff is per identity, doubles to its limit and starts again after a success', async () => {
   await using bench = await Bench.create()
   await bench.add(API)
   bench.ca.answer = unavailable
@@ -567,7 +567,7 @@ test('the path of an identity’s own token reaches the plugin, which reads it a
   assert.equal(bench.ca.requests[0]?.tokenFile, '/tokens/web')
 })
 
-test('certificates that changed on the CA’s side are fetched anew: named ones at once, all of them spread out', async () => {
+test('certificates that changed on the CA’s side are fetched again: named ones at once, all of them spread out', async () => {
   const changes: ((change: CAChange) => void)[] = []
   await using bench = await Bench.create({}, ca => {
     ca.subscribe = listener => {

@@ -17,7 +17,7 @@ import type { Clock } from './time/clock.ts'
 import { untilAborted } from './time/until-aborted.ts'
 import { TrustStore } from './trust/trust-store.ts'
 
-/** What the manager knows of a trust domain, or of the roots that count for one identity only. */
+/** The bundle of a trust domain, or the roots that count for one identity only. */
 export interface BundleEntry {
   readonly trustDomain: string
   readonly identity?: SpiffeId
@@ -26,12 +26,12 @@ export interface BundleEntry {
 }
 
 /**
- * Keeps a certificate for every identity that was added, renews it before it ends, and tells subscribers. What it
- * serves was checked, is within its dates, and stays until its replacement is there.
+ * Keeps a certificate for every identity that was added, renews it before it ends, and notifies subscribers. A
+ * certificate that it serves was checked, is within its dates, and stays until its replacement is there.
  */
 export class SecretManager implements AsyncDisposable {
   readonly trustDomain: string
-  /** What happens to identities and bundles. */
+  /** Reports each change of an identity or a bundle. */
   readonly events: Events<SecretReport>
   readonly #clock: Clock
   readonly #table: IdentityTable
@@ -90,7 +90,7 @@ export class SecretManager implements AsyncDisposable {
       identities: this.#table.held,
       record: report,
     })
-    // By then whoever is configured is held, and who is used on demand has been asked for.
+    // By then configured identities are held, and those in use on demand were requested.
     const clearAt = clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
     this.#clearing = store && clock.at(clearAt, () => store.forgetUntaken())
     this.#trust.start()
@@ -113,7 +113,7 @@ export class SecretManager implements AsyncDisposable {
     this.#table.unpin(identity)
   }
 
-  /** Lets go of an identity: a request in flight is aborted, its key wiped, its subscribers told. */
+  /** Forgets an identity at once: a request in flight is aborted, its key wiped, its subscribers notified. */
   forget(identity: SpiffeId): void {
     this.#table.forget(identity)
   }
@@ -167,12 +167,12 @@ export class SecretManager implements AsyncDisposable {
     return Array.from(this.#table.held.values(), managed => managed.toEntry())
   }
 
-  /** What is known of one identity; `undefined` if it is not held. */
+  /** One identity; `undefined` if it is not held. */
   entry(identity: string): IdentityEntry | undefined {
     return (this.#table.held as ReadonlyMap<string, ManagedIdentity>).get(identity)?.toEntry()
   }
 
-  /** Those of the trust domains, then those of identities that have roots of their own. */
+  /** The bundles of trust domains, then those of identities that have roots of their own. */
   bundles(): readonly BundleEntry[] {
     const own = Array.from(this.#trust.ownBundles(), ([, bundle]) => bundle)
     return [...this.#trust.bundles(), ...own].flatMap(bundle => {

@@ -57,14 +57,14 @@ const MISDEEDS: readonly {
   {
     what: 'answers undefined',
     does: `return undefined`,
-    says: /bad-response: .*breaks its contract: chain is no list of PEM certificates/,
+    says: /bad-response: .*breaks its contract: chain is not a list of PEM certificates/,
     dies: false,
   },
   {
     what: 'answers what cannot be cloned',
     does: `return { chain: [() => {}] }`,
     says: /unavailable: .*could not be cloned/,
-    saysInProcess: /bad-response: .*breaks its contract: chain is no list of PEM certificates/,
+    saysInProcess: /bad-response: .*breaks its contract: chain is not a list of PEM certificates/,
     dies: false,
   },
   {

@@ -1,4 +1,4 @@
-/** The one interface to any certificate authority, and the errors it may answer with. */
+/** The one interface to any certificate authority, and the errors of its answers. */
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 
 /**
@@ -19,15 +19,15 @@ export interface CAClient extends AsyncDisposable {
    */
   issueBatch?(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]>
   /**
-   * The CA's trust anchors now (PEM, one certificate an element), where it can tell them apart from a chain. The list
+   * The CA's trust anchors now (PEM, one certificate per element), where it can tell them apart from a chain. The list
    * is complete: a root that is missing from it is one that the CA has given up.
    */
   trustBundle?(options: { readonly signal: AbortSignal }): Promise<readonly string[]>
-  /** Calls `listener` when something changed on the CA's side by itself: new roots, new files. */
+  /** Calls `listener` when something changed on the CA's side: new roots, new files. */
   subscribe?(listener: (change: CAChange) => void): Disposable
 }
 
-/** What the SecretManager asks a CA for. */
+/** A request of the SecretManager to a CA. */
 export interface CertificateRequest {
   /** The one identity that the certificate must carry, as its only URI SAN. */
   readonly identity: SpiffeId
@@ -35,7 +35,7 @@ export interface CertificateRequest {
   readonly ttlSeconds: number
   /** Path of this identity's own token file; absent: the plugin's. Read at each call, never kept. */
   readonly tokenFile?: string
-  /** Aborted when nobody waits for the answer any more, or at the deadline. */
+  /** Aborted when nobody waits for the answer, or at the deadline. */
   readonly signal: AbortSignal
   /**
    * Makes the key and the CSR on the first call, and gives the same CSR on each later one. A CA that signs awaits it
@@ -48,7 +48,7 @@ export interface CertificateRequest {
 
 /** A note that outlives one call: the next request of the identity has it again, with the same key and so the same CSR. */
 export interface RequestTicket {
-  /** What was kept last, by this process or, with a store, by the one before it. */
+  /** The value that was kept last, by this process or, with a store, by the one before it. */
   readonly kept: string | undefined
   /** Keeps `value` until a certificate is issued; `undefined` drops it: the next request gets a new key. */
   keep(value: string | undefined): Promise<void>
@@ -63,9 +63,9 @@ export interface CertificateSigningRequest {
 
 /** A CA's answer. The SecretManager checks it: plugins need not. */
 export interface IssuedCertificate {
-  /** PEM, one certificate an element, leaf first, without the root. */
+  /** PEM, one certificate per element, leaf first, without the root. */
   readonly chain: readonly string[]
-  /** The roots that came along (PEM, one certificate an element), if any did. */
+  /** The roots that came along (PEM, one certificate per element), if any did. */
   readonly roots?: readonly string[]
   /**
    * For whom `roots` count. `identity`: a source that is not the trust domain's CA, such as a folder of this one
@@ -73,7 +73,7 @@ export interface IssuedCertificate {
    */
   readonly rootsFor?: 'trust-domain' | 'identity'
   /**
-   * PKCS#8, SEC1 or PKCS#1 PEM, only from a source that brings its own key. A copy for each answer: whoever asked owns
+   * PKCS#8, SEC1 or PKCS#1 PEM, only from a source that brings its own key. A copy for each answer: the caller owns
    * its bytes and wipes them, so a plugin that keeps the key hands out another buffer.
    */
   readonly privateKey?: Uint8Array
@@ -82,7 +82,7 @@ export interface IssuedCertificate {
 }
 
 /**
- * What changed on the CA's side: `roots`, the trust anchors; `certificates`, those of these identities, which are fetched
+ * A change on the CA's side: `roots`, the trust anchors; `certificates`, those of these identities, which are fetched
  * at once, or without `identities` of all, which are fetched spread out.
  */
 export type CAChange =
@@ -114,7 +114,7 @@ export class CAError extends Error {
   readonly code: CAErrorCode
   /**
    * Whether asking again unchanged may succeed. Others are asked again too, at the longest backoff: configuration and
-   * tokens get mended.
+   * tokens get fixed.
    */
   readonly retryable: boolean
   /** Milliseconds that the CA asked to wait, where it did. */

@@ -1,4 +1,4 @@
-/** What a CA plugin threw, as the agent may show it. */
+/** Turns anything that a CA plugin threw into an error that can be shown. */
 
 import { scrub } from '../text/scrub.ts'
 import { CAError, type CAErrorCode } from './ca-client.ts'

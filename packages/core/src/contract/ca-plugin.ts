@@ -1,4 +1,4 @@
-/** What a CA plugin is: the contract with third parties, stable under its `apiVersion`. */
+/** The contract of a CA plugin with third parties, stable under its `apiVersion`. */
 
 import type { Clock } from '../time/clock.ts'
 import type { CAClient } from './ca-client.ts'
@@ -10,17 +10,17 @@ import type { ConfigOf, PluginOptions } from './plugin-options.ts'
 /** Raised when a plugin written for the old interface would no longer work. */
 export const CA_PLUGIN_API_VERSION = 1
 
-/** What a CA can do: it switches the groups of the conformance kit, and tells the agent what to expect. */
+/** The abilities of a CA: they switch the groups of the conformance kit, and say what the agent can expect. */
 export interface CACapabilities {
   /**
    * How its roots are learned. `none`: only beside certificates. `poll`: its client has `trustBundle`. `push`: that, and
-   * `subscribe` tells when they change. A client has no `trustBundle` where its configuration names no roots of the trust
+   * `subscribe` reports when they change. A client has no `trustBundle` where its configuration names no roots of the trust
    * domain.
    */
   readonly roots: 'none' | 'poll' | 'push'
   /** The most requests of one `issueBatch`; absent: its client has none. */
   readonly batch?: number
-  /** What becomes of the lifetime asked for. `clamped`: cut to the CA's maximum. `ignored`: the CA has its own. */
+  /** The treatment of the lifetime asked for. `clamped`: cut to the CA's maximum. `ignored`: the CA has its own. */
   readonly ttl: 'honoured' | 'clamped' | 'ignored'
   /** Where the identity in the certificate comes from: the CSR, the caller's credentials, or the CA's configuration. */
   readonly san: 'csr' | 'caller' | 'config'
@@ -64,7 +64,7 @@ export interface ClientCertificate {
   readonly key: Buffer
 }
 
-/** What a TLS connection to the CA is made of, as its files have it now. */
+/** The files of a TLS connection to the CA, as they are now. */
 export interface TlsMaterial {
   /** PEM; absent: those that come with Node.js. */
   readonly roots?: Buffer
@@ -80,7 +80,7 @@ export interface CAMember {
   readonly capabilities: CACapabilities
 }
 
-/** What the agent hands to a plugin. */
+/** The agent's side of a plugin. */
 export interface CAContext {
   readonly clock: Clock
   /** The trust domain of the agent. */
@@ -92,7 +92,7 @@ export interface CAContext {
   /** Absent if none are configured, or the plugin does not need them. */
   readonly credentials?: CredentialSource
   /**
-   * Reads the files when asked; the same object while nothing has changed, so that a connection is made anew only when
+   * Reads the files when asked; the same object while nothing has changed, so that a connection is replaced only when
    * it must be. Rejects with a `CAError` `unavailable` while a root is configured and was never readable.
    */
   readonly tls?: () => Promise<TlsMaterial>
@@ -112,7 +112,7 @@ export interface CAPlugin<Options extends PluginOptions = PluginOptions> {
   readonly options: Options
   readonly needs?: readonly PluginNeed[]
   /**
-   * What no option can tell of its value alone: throws an `OptionError` for values that do not go together. `beside`: which
+   * Checks what no option can check alone: throws an `OptionError` for values that do not go together. `beside`: which
    * keys of the agent are set. Called when the configuration is read, by `check-config` and each reload too: it opens
    * nothing, reads nothing, and answers at once.
    */

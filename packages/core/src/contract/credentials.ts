@@ -15,13 +15,13 @@ export interface CredentialRequest {
 /** A bearer token. Prints, serialises and clones nowhere: keep it in a local variable. */
 export interface Credential {
   readonly token: string
-  /** Milliseconds since the epoch, where the token or its source tells. */
+  /** Milliseconds since the epoch, where the token or its source says so. */
   readonly expiresAt?: number
 }
 
 /** A source of bearer tokens. It holds no token longer than its source allows, and is safe to ask concurrently. */
 export interface CredentialSource {
-  /** What it reads, for messages: `the token in /var/run/secrets/tokens/istio-token`. Never the token. */
+  /** Names its source in messages: `the token in /var/run/secrets/tokens/istio-token`. Never the token. */
   readonly description: string
   /**
    * Whether there is a token to ask for at all; absent: always. Where there is none, the client certificate of the
@@ -39,7 +39,7 @@ export interface CredentialSource {
 /** Raised when a source written for the old interface would no longer work. */
 export const CREDENTIAL_PLUGIN_API_VERSION = 1
 
-/** What the agent hands to a credential plugin. */
+/** The agent's side of a credential plugin. */
 export interface CredentialContext {
   readonly clock: Clock
   readonly log: PluginLog

@@ -1,4 +1,4 @@
-/** The interface of whatever makes private keys and certificate signing requests. */
+/** The interface of a generator of private keys and certificate signing requests. */
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 
 /** Key types by their names in the configuration. */
@@ -28,7 +28,7 @@ export interface GeneratedKey {
 /** The keys of one type that a generator has made ahead. */
 export interface KeyPoolStatus {
   readonly type: KeyType
-  /** Keys that lie ready. */
+  /** Keys that are ready. */
   readonly depth: number
   /** Requests that found a key ready, and those that did not, since the start. */
   readonly hits: number
@@ -39,7 +39,7 @@ export interface KeyPoolStatus {
 
 /** Makes keys off the event loop. The suite of `@livery/native-keygen/suite` proves an implementation. */
 export interface KeyGenerator {
-  /** `native` or `webcrypto`: told in logs and metrics. */
+  /** `native` or `webcrypto`, for logs and metrics. */
   readonly name: string
   /** Rejects with the signal's reason when aborted, with a `TypeError` for a request it does not understand. */
   generate(request: KeyRequest, options?: { readonly signal?: AbortSignal }): Promise<GeneratedKey>
@@ -53,6 +53,6 @@ export interface KeyGenerator {
    * on idle CPU; each call replaces the last one of its type.
    */
   prepare?(type: KeyType, count: number): void
-  /** The pool, one element a type that was prepared or asked for; absent without a pool. */
+  /** The pool, one element per type that was prepared or asked for; absent without a pool. */
   pool?(): readonly KeyPoolStatus[]
 }

@@ -11,12 +11,12 @@ export interface KeyVault {
   unseal(sealed: Uint8Array, target: Uint8Array, offset: number): void
   /**
    * SubjectPublicKeyInfo (DER) of a private key (PEM), read without leaving anything of it in memory; `undefined` where
-   * that cannot be done, or it is no key that it knows.
+   * that cannot be done, or it is not a key that it knows.
    */
   publicKeyOf?(key: Uint8Array): Uint8Array | undefined
 }
 
-/** Where there is no vault that encrypts: the key is kept as it is, once. */
+/** The vault where none encrypts: holds the key as it is, once. */
 export const plainKeyVault: KeyVault = {
   overhead: 0,
   seal: (key, sealed) => sealed.set(key),
@@ -68,7 +68,7 @@ export class SealedKey {
     return this.open(key => new SealedKey(this.#vault, key))
   }
 
-  /** Only the owner calls it, once nobody can use the key any more. */
+  /** Only the owner calls it, once nobody can use the key. */
   wipe(): void {
     this.#sealed?.fill(0)
     this.#sealed = undefined

@@ -14,7 +14,7 @@ export type PluginOption = Described &
   (
     | ({
         readonly type: 'string'
-        /** The values that it may have. */
+        /** The values that are allowed. */
         readonly choices?: readonly string[]
         /** Never shown again: not in `check-config`, `/config_dump` or a message. */
         readonly secret?: true
@@ -61,7 +61,7 @@ type Given<T> = {
   [K in keyof T]: T[K] extends { required: true } | { default: unknown } ? K : never
 }[keyof T]
 
-/** What a plugin with these options gets: plain data, those without a value left out. */
+/** The options as a plugin gets them: plain data, those without a value left out. */
 export type ConfigOf<T extends PluginOptions> = {
   readonly [K in Given<T>]: Value<T[K]>
 } & {

@@ -12,12 +12,12 @@ export const AGENT_OPTION_NAMES: Readonly<Record<PluginKind, readonly string[]>>
   credentials: ['source', 'isolation', 'user'],
 }
 
-/** What is wrong with each field of `plugin`: sentences that begin with the field. Empty if nothing is. */
+/** The problems of each field of `plugin`: sentences that begin with the field. Empty if nothing is. */
 export function pluginFaults(kind: PluginKind, plugin: unknown): readonly string[] {
   return FORMS[kind](plugin, '')
 }
 
-/** What is wrong with the value at a path: sentences that begin with the path. */
+/** The problems of the value at a path: sentences that begin with the path. */
 type Check = (value: unknown, at: string) => readonly string[]
 
 const REMEDY = 'See "Writing a CA plugin"'

@@ -1,4 +1,4 @@
-/** What can happen to a secret, as the manager reports it. */
+/** Events in the life of a secret, as the manager reports them. */
 import type { CAErrorCode } from './ca-client.ts'
 
 /** Texts are for people and carry no key, token or raw peer text. */
@@ -10,7 +10,7 @@ export type SecretEvent =
   | { readonly kind: 'issued'; readonly serialNumber: string; readonly notAfter: number; readonly renewAt: number }
   | {
       readonly kind: 'restored'
-      /** A certificate of the process before, or one that an operator has placed. */
+      /** A certificate of the previous process, or one that an operator has placed. */
       readonly from: 'store' | 'bootstrap'
       readonly serialNumber: string
       readonly notAfter: number

@@ -5,19 +5,19 @@ import type { GeneratedKey } from './key-generator.ts'
 import type { SecretEvent } from './secret-event.ts'
 import type { StoredRoot } from './trust-anchor.ts'
 
-/** What the next request of an identity goes on with. */
+/** A request that the next attempt of an identity continues. */
 export interface PendingRequest {
-  /** What the plugin kept to find its request again. */
+  /** The plugin's note, by which it finds its request again. */
   readonly note: string
-  /** Whoever gets it owns its bytes. */
+  /** The caller owns its bytes. */
   readonly key: GeneratedKey
 }
 
-/** Where pending requests lie: in memory, or in a store that outlives the process. */
+/** Where pending requests are kept: in memory, or in a store that outlives the process. */
 export interface PendingRequests extends Disposable {
   /** A copy of what was kept last. */
   get(identity: SpiffeId): Promise<PendingRequest | undefined>
-  /** Whether something is kept, or was by the process before. */
+  /** Whether something is kept, or was by the previous process. */
   has(identity: SpiffeId): boolean
   /** Stores a copy, which replaces what was there; resolves when it is safe. */
   put(identity: SpiffeId, request: PendingRequest): Promise<void>
@@ -31,7 +31,7 @@ export interface PendingRequests extends Disposable {
 export interface StoredCertificate {
   /** PEM, leaf first, without the root. */
   readonly chain: Uint8Array
-  /** PEM. Whoever reads it owns its bytes; whoever keeps it goes on owning its own. */
+  /** PEM. The reader owns the bytes that it gets; the writer keeps owning its own. */
   readonly privateKey: Uint8Array
   /** When it came from the CA, milliseconds since the epoch: its renewal is planned from there. */
   readonly receivedAt: number
@@ -47,42 +47,42 @@ export interface StoredCertificate {
 /** A pair that an operator has placed for an identity. */
 export interface BootstrapCertificate {
   readonly chain: Uint8Array
-  /** PEM. Whoever gets it owns its bytes. */
+  /** PEM. The caller owns its bytes. */
   readonly privateKey: Uint8Array
-  /** The self-signed certificates that lie with it (PEM, one an element). */
+  /** The self-signed certificates beside it (PEM, one per element). */
   readonly roots: readonly string[]
 }
 
 /**
  * Keeps secrets from one process to the next. What comes out of it is checked as a CA's answer is. It never stands in the
- * way: keeping and forgetting return at once, and what cannot be written is told and tried again.
+ * way: keeping and forgetting return at once, and a write that fails is reported and tried again.
  */
 export interface Store {
   /** Requests that wait for an approval, with their keys. */
   readonly pending: PendingRequests
-  /** The roots of the process before. */
+  /** The roots of the previous process. */
   readonly roots: readonly StoredRoot[]
   /** Whether there may be a certificate for `identity`, which from now on is held. */
   take(identity: SpiffeId): boolean
-  /** What was kept last. Rejects with a {@link StoreError} if that cannot be used. */
+  /** The certificate that was stored last. Rejects with a {@link StoreError} if that cannot be used. */
   read(identity: SpiffeId): Promise<StoredCertificate | undefined>
-  /** What an operator has placed. Rejects with a {@link StoreError} if that cannot be used. */
+  /** The pair that an operator has placed. Rejects with a {@link StoreError} if that cannot be used. */
   bootstrap(identity: SpiffeId): Promise<BootstrapCertificate | undefined>
   /** Stores a copy, which replaces what was there. */
   put(identity: SpiffeId, certificate: StoredCertificate): void
   /** Wipes what is kept of `identity`, a pending request included. */
   forget(identity: SpiffeId): void
   putRoots(roots: readonly StoredRoot[]): void
-  /** Wipes what was there at the start and that nobody has taken. */
+  /** Wipes entries that were there at the start and that nobody has taken. */
   forgetUntaken(): void
-  /** Calls `listener` with what failed by itself: `name` is the identity or the trust domain's ID. */
+  /** Calls `listener` with each failure in the background: `name` is the identity or the trust domain's ID. */
   onFailure(listener: (name: string, failure: StoreFailure) => void): void
 }
 
 /** `not-stored`: something could not be kept or wiped, and is tried again. `not-restored`: what was kept is not used. */
 export type StoreFailure = Extract<SecretEvent, { kind: 'not-stored' | 'not-restored' }>
 
-/** `unusable-directory`: the store cannot be opened. `unusable-entry`: what lies in it is not used. */
+/** `unusable-directory`: the store cannot be opened. `unusable-entry`: an entry in it is not used. */
 export type StoreErrorCode = 'unusable-directory' | 'unusable-entry'
 
 /** Says what cannot be used, why, and what to do; never quotes what a file holds. */

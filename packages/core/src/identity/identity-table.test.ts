@@ -29,7 +29,7 @@ function story(bench: Bench, name: string): SecretEvent['kind'][] {
   return bench.events.filter(event => event.name === name).map(({ event }) => event.kind)
 }
 
-test('a removed identity is served for the grace period, then forgotten, its key wiped and its subscribers told', async () => {
+test('a removed identity is served for the grace period, then forgotten, its key wiped and its subscribers notified', async () => {
   await using bench = await Bench.create()
   const item = await bench.add(WEB)
   const items: (SecretItem | undefined)[] = []

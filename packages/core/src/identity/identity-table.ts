@@ -25,7 +25,7 @@ export interface IdentityTableOptions {
   readonly keeper: IdentityKeeper
 }
 
-/** What is to be done for an identity, which the table only knows of. */
+/** The work for an identity: the table only decides when. */
 export interface IdentityKeeper {
   /** It is new and has no certificate. */
   start(managed: ManagedIdentity): void
@@ -33,7 +33,7 @@ export interface IdentityKeeper {
   hurry(managed: ManagedIdentity): void
   /** It has another token file. */
   tokenChanged(managed: ManagedIdentity): void
-  /** What it serves has changed, and its subscribers know. */
+  /** The certificate that it serves has changed, and its subscribers were notified. */
   served(managed: ManagedIdentity, change: ServedChange): void
   /** Nothing more is done for it. What it has is wiped afterwards. */
   stop(managed: ManagedIdentity, kind: 'idle' | 'forgotten'): void

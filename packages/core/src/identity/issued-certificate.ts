@@ -4,7 +4,7 @@ import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { CertificateSecret } from './secret-item.ts'
 
 /**
- * Where a certificate comes from: a CA that signed or, with the key, a source that `brought` it; the process before; an
+ * Where a certificate comes from: a CA that signed or, with the key, a source that `brought` it; the previous process; an
  * operator, until there is another.
  */
 export type Source = 'signed' | 'brought' | 'store' | 'bootstrap'

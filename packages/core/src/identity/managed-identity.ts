@@ -8,7 +8,7 @@ import type { Clock } from '../time/clock.ts'
 import type { CertificateSecret } from './secret-item.ts'
 import { ServedCertificate, type ServedChange } from './served-certificate.ts'
 
-/** What the manager knows of an identity. */
+/** An identity as the manager reports it. */
 export interface IdentityEntry {
   readonly identity: SpiffeId
   /**
@@ -37,7 +37,7 @@ export type Hold =
   | { readonly kind: 'on-demand' }
   | { readonly kind: 'removed'; readonly timer: Disposable }
 
-/** What is being done for an identity, beside serving what it has. */
+/** The work that goes on for an identity, beside serving its certificate. */
 export type Activity =
   | { readonly kind: 'new' }
   /** `urgency`: of the request, if nothing is found. `isOutdated`: the CA has since reported a newer one. */
@@ -142,7 +142,7 @@ export class ManagedIdentity {
     return true
   }
 
-  /** What the store may have is older than what the CA has. */
+  /** The store may have an older certificate than the CA. */
   markOutdated(): void {
     if (this.#activity.kind === 'restoring') this.#activity = { ...this.#activity, isOutdated: true }
   }
@@ -204,7 +204,7 @@ export class ManagedIdentity {
     return ++this.#failures
   }
 
-  /** What others may see of it. */
+  /** The identity as others see it. */
   toEntry(): IdentityEntry {
     const { current } = this.served
     return {

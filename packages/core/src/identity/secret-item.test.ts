@@ -58,7 +58,7 @@ test('a secret has its key and its chain back as they were, with intermediates o
   }
 })
 
-test('the key that was handed in is wiped, and that of the secret when it is told to', () => {
+test('the key that was handed in is wiped, and that of the secret when asked', () => {
   const handedIn = Buffer.from(KEY)
   const item = secret(LEAF, handedIn)
   assert.ok(handedIn.every(byte => byte === 0))

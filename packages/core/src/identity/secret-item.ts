@@ -1,4 +1,4 @@
-/** What SDS hands out: a key with its certificate chain, or a set of roots. */
+/** A secret as SDS hands it out: a key with its certificate chain, or a set of roots. */
 import { inspect } from 'node:util'
 import type { SealedKey } from '../contract/key-vault.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
@@ -54,7 +54,7 @@ export class CertificateSecret {
     return this.#privateKey
   }
 
-  /** Overwrites the key. Only the SecretManager calls it, once no stream can be handed this item any more. */
+  /** Overwrites the key. Only the SecretManager calls it, once no stream can get this item. */
   wipe(): void {
     this.#privateKey.wipe()
   }

@@ -1,4 +1,4 @@
-/** What is served for one identity, and what waits to take its place: the old one stays until the new one may be used. */
+/** The certificate that one identity serves, and the one that waits to replace it: the old one stays until the new one can be used. */
 import type { Clock } from '../time/clock.ts'
 import type { Issued } from './issued-certificate.ts'
 

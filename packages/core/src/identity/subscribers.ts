@@ -1,4 +1,4 @@
-/** Who listens to which identity, whether it is held or not. */
+/** The listeners of each identity, whether it is held or not. */
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'

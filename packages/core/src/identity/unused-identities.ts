@@ -3,7 +3,7 @@
 import type { Clock } from '../time/clock.ts'
 import type { ManagedIdentity } from './managed-identity.ts'
 
-/** What happens to a pinned identity that nobody uses. */
+/** The treatment of a pinned identity that nobody uses: kept fresh, or dropped until somebody subscribes. */
 export type IdleAction = 'renew' | 'drop'
 
 export interface UnusedIdentitiesOptions {
@@ -49,7 +49,7 @@ export class UnusedIdentities implements Disposable {
     return first
   }
 
-  /** Nothing is idle or evicted any more. */
+  /** From now on nothing is idle or evicted. */
   [Symbol.dispose](): void {
     this.#sweep?.[Symbol.dispose]()
     this.#evictable.clear()

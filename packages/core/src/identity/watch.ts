@@ -3,7 +3,7 @@
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
 
-/** What can be watched: the certificate of an identity, or the bundle of a trust domain. */
+/** A name that can be watched: the certificate of an identity, or the bundle of a trust domain. */
 export type SecretName =
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
   /** `identity`: as seen by this identity, which may have roots of its own. */
@@ -24,7 +24,7 @@ export interface Watch extends Disposable {
   request(): void
 }
 
-/** What a watch reads and asks. */
+/** The part of the manager that a watch uses. */
 export interface Watchable {
   current(name: SecretName): SecretItem | undefined
   request(identity: SpiffeId): void

@@ -68,7 +68,7 @@ test('and so when streams ask for them again and again', async () => {
   })
 })
 
-test('and so when they are forgotten each time and asked for anew', async () => {
+test('and so when they are forgotten each time and requested again', async () => {
   const { bench, state } = await setUp(neverAnswer)
   await using _ = bench
   state.fails = true

@@ -32,7 +32,7 @@ export interface FetchScheduleOptions {
   readonly retry: RetryPolicy
   readonly concurrency: number
   readonly trust: TrustStore
-  /** What the process before has left. */
+  /** Has the certificates of the previous process. */
   readonly store?: Store | undefined
   /** Every identity that is held. */
   readonly identities: ReadonlyMap<SpiffeId, ManagedIdentity>
@@ -86,7 +86,7 @@ export class FetchSchedule implements AsyncDisposable {
     if (managed.activity.kind === 'queued') this.#throttle.push(managed, isWanted ? 'on-demand' : 'first')
   }
 
-  /** What made the CA refuse it may have changed. */
+  /** The reason for the CA's refusal may no longer hold. */
   retryNow(managed: ManagedIdentity): void {
     if (managed.activity.kind === 'waiting' && !managed.served.current) this.#enqueue(managed, 'first')
   }
@@ -99,7 +99,7 @@ export class FetchSchedule implements AsyncDisposable {
     this.#options.issuance.pending.drop(managed.identity)
   }
 
-  /** What the CA tells by itself. */
+  /** The CA reports a change. */
   onCAChange(change: CAChange): void {
     if (change.kind === 'roots') {
       void this.#track(this.#options.trust.refreshAgain())
@@ -150,7 +150,7 @@ export class FetchSchedule implements AsyncDisposable {
   ): void {
     if (urgency === 'on-demand' || urgency === 'first') this.#keyDemand.rose()
     managed.queue(reason)
-    // Those that have failed take turns: one that the CA never answers must not come first each time.
+    // Identities that have failed take turns: one that the CA never answers must not come first each time.
     const deadline = urgency === 'retry' ? undefined : managed.served.current?.secret.notAfter
     this.#throttle.push(managed, urgency, deadline)
   }
@@ -188,7 +188,7 @@ export class FetchSchedule implements AsyncDisposable {
     }
   }
 
-  /** Nobody takes it any more. */
+  /** Nobody waits for it now. */
   #discard({ identity }: ManagedIdentity, issued: Issued | undefined): void {
     issued?.release()
     if (!this.#options.identities.has(identity)) this.#options.trust.forgetOwn(identity)
@@ -203,7 +203,9 @@ export class FetchSchedule implements AsyncDisposable {
     const from = Math.max(secret.notBefore, settled)
     const usableFrom = Math.max(now, secret.notBefore)
     const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.phase)
-    const renewAt = this.#isOutrun(managed, issued, startedAt) ? Math.min(planned, this.#followTime(managed)) : planned
+    const renewAt = this.#isSuperseded(managed, issued, startedAt)
+      ? Math.min(planned, this.#followTime(managed))
+      : planned
 
     managed.succeeded()
     const { serialNumber, notAfter } = secret
@@ -236,7 +238,7 @@ export class FetchSchedule implements AsyncDisposable {
     const planned = renewalTime({ usableFrom, notAfter }, this.#options.rotation, phase)
     managed.served.offer(issued, notBefore)
     const due = planned > now ? planned : overdueTime({ now, notAfter }, managed.phase)
-    const spread = this.#isOutrun(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due
+    const spread = this.#isSuperseded(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due
     const renewAt = isProvisional ? now : spread
     if (source === 'store') managed.resumed(receivedAt)
     this.#options.record(managed.identity, { kind: 'restored', from: source, serialNumber, notAfter, renewAt })
@@ -288,7 +290,7 @@ export class FetchSchedule implements AsyncDisposable {
   }
 
   /** Whether the roots moved on while this certificate was under way. */
-  #isOutrun({ identity }: ManagedIdentity, { root }: Issued, startedAt: number): boolean {
+  #isSuperseded({ identity }: ManagedIdentity, { root }: Issued, startedAt: number): boolean {
     const { trust } = this.#options
     // A file that has roots of one identity says when it has changed.
     if (trust.ownBundle(identity)?.anchor(root.fingerprint)) return false

@@ -27,7 +27,7 @@ import { derToPem, isListOfText } from '../x509/pem.ts'
 const MAX_PRIVATE_KEY_BYTES = 16_384
 
 export interface IssuanceOptions {
-  /** That of the CA, or what gathers requests for its `issueBatch`. */
+  /** `ca.issue`, or a wrapper that batches into `ca.issueBatch`. */
   readonly issueAt: CAClient['issue']
   readonly pending: PendingRequests
   readonly keyGenerator: KeyGenerator
@@ -66,7 +66,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
   const answering = ask(options, request, key, ticket)
   try {
     const answer = await untilAborted(answering, signal)
-    // Whatever it is worth: asked for once more, the same request would have the same answer.
+    // Whatever it is worth: the same request would have the same answer again.
     options.pending.drop(request.identity)
     checkForm(answer, request.identity)
     const privateKey = await key.privateKey(answer)
@@ -114,8 +114,8 @@ function problemOf({
   rootsFor = 'trust-domain',
   privateKey = new Uint8Array(),
 }: Partial<IssuedCertificate>): string | undefined {
-  if (!isListOfText(chain)) return 'chain is no list of PEM certificates'
-  if (!isListOfText(roots)) return 'roots is no list of PEM certificates'
+  if (!isListOfText(chain)) return 'chain is not a list of PEM certificates'
+  if (!isListOfText(roots)) return 'roots is not a list of PEM certificates'
   if (rootsFor !== 'trust-domain' && rootsFor !== 'identity') return 'rootsFor is neither trust-domain nor identity'
   if (!(privateKey instanceof Uint8Array)) return 'privateKey is not a Uint8Array'
   if (privateKey.length <= MAX_PRIVATE_KEY_BYTES) return undefined
@@ -159,7 +159,7 @@ function withRejected(error: unknown, { rejected }: OfferedRoots): unknown {
   })
 }
 
-/** What was verified, as it is served. */
+/** The verified certificate, as it is served. */
 export function toIssued(
   trustStore: TrustStore,
   verified: VerifiedChain,
@@ -204,7 +204,7 @@ interface HeldKey extends Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
   readonly sealed: SealedKey
 }
 
-/** The key and CSR of one request, made when a plugin first asks for the CSR, or those of the try before. */
+/** The key and CSR of one request, made when a plugin first asks for the CSR, or those of the previous attempt. */
 class LazyKey {
   readonly #vault: KeyVault
   readonly #make: () => Promise<HeldKey>
@@ -255,7 +255,7 @@ class LazyKey {
   #wipeGenerated(): void {
     this.#pending?.then(
       ({ sealed }) => sealed.wipe(),
-      () => {}, // whoever awaited the CSR has the error
+      () => {}, // the caller of csr() has the error
     )
   }
 

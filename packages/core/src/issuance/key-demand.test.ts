@@ -62,7 +62,7 @@ test('closing says that no more keys are wanted', async () => {
   assert.deepEqual(prepared, [['ecdsa-p256', 0]])
 })
 
-test('a generator without a pool is told nothing, and no timer runs for it', async () => {
+test('a generator without a pool is asked for nothing, and no timer runs for it', async () => {
   await using bench = await Bench.create()
   // The one is that of the question for the CA's roots.
   assert.equal(bench.clock.deadlines().length, 1)

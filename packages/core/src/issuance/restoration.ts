@@ -1,4 +1,4 @@
-/** What a store has kept of an identity, checked as a CA's answer is before it is served. */
+/** Restores an identity's certificate from a store, checked as a CA's answer is before it is served. */
 
 import { CAError } from '../contract/ca-client.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
@@ -42,7 +42,7 @@ interface Found {
 }
 
 /**
- * What was kept, or else what an operator has placed; `undefined` if neither can be used, with the reason in the ledger.
+ * The stored certificate, or else the pair that an operator has placed; `undefined` if neither can be used, with the reason reported.
  * Never rejects.
  */
 export async function restore(options: RestorationOptions, identity: SpiffeId): Promise<Restored | undefined> {
@@ -103,7 +103,7 @@ async function wipeLate(reading: Promise<Found | undefined>): Promise<void> {
   } catch {} // there is none
 }
 
-/** Asks the CA for nothing: without a list that it has told, ten thousand would each ask again. */
+/** Does not ask the CA: while it has listed no roots, ten thousand identities would each ask again. */
 async function offeredRoots(
   trust: TrustStore,
   identity: SpiffeId,

@@ -73,7 +73,7 @@ test('renewals that fell due while nothing ran are made soon, but not all at onc
   assert.equal(restarts.ca.requests.length, 20)
 })
 
-test('a pair that has expired overnight is not served: the CA is asked, and the reason told', async () => {
+test('a pair that has expired overnight is not served: the CA is asked, and the reason reported', async () => {
   await using restarts = await Restarts.create()
   await restarts.runOnce(WEB)
   await restarts.clock.advance(25 * HOUR)
@@ -214,7 +214,7 @@ test('a source that brings its own keys is asked at once, and until then the old
   assert.ok(run.bench.served(WEB))
 })
 
-test('a change that the CA tells of while the pair is read is followed', async () => {
+test('a change that the CA reports while the pair is read is followed', async () => {
   await using restarts = await Restarts.create()
   await restarts.runOnce(WEB)
   const listeners: ((change: { kind: 'certificates' }) => void)[] = []

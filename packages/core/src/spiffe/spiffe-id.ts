@@ -28,7 +28,7 @@ export function spiffeIdProblem(text: string): string | undefined {
   return undefined
 }
 
-/** Why `text` is no trust domain name, or `undefined` if it is one. */
+/** Why `text` is not a trust domain name, or `undefined` if it is one. */
 export function trustDomainProblem(text: string): string | undefined {
   if (text === '') return 'is empty'
   if (text.length > 255) return 'is longer than 255 bytes'

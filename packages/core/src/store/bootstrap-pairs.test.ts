@@ -81,7 +81,7 @@ test('while the CA is down the pair is served on, and the CA asked again and aga
   assert.deepEqual(await restarts.files(), [], 'it is not taken over into the store')
 })
 
-test('roots that lie with the pair are trusted where the CA tells none', async () => {
+test('roots that lie with the pair are trusted where the CA lists none', async () => {
   await using restarts = await Restarts.create()
   const { path } = await placePair(restarts)
   restarts.ca.answer = down
@@ -94,7 +94,7 @@ test('roots that lie with the pair are trusted where the CA tells none', async (
   assert.equal(run.bench.manager.bundles()[0]?.roots.length, 1)
 })
 
-test('a pair without a root that anybody knows is not served, and the remedy is told', async () => {
+test('a pair without a root that anybody knows is not served, and the remedy is given', async () => {
   await using restarts = await Restarts.create()
   const { path } = await placePair(restarts)
   restarts.ca.answer = down
@@ -121,7 +121,7 @@ test('the pair is used when what the store has expired while the node was off', 
   assert.match(run.bench.last('not-restored').reason, /stored certificate: it has expired/)
 })
 
-test('a pair that has expired is not served, and the reason told', async () => {
+test('a pair that has expired is not served, and the reason reported', async () => {
   await using restarts = await Restarts.create()
   const { path } = await placePair(restarts)
   await restarts.clock.advance(25 * HOUR)

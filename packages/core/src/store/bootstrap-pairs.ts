@@ -8,7 +8,7 @@ import { splitCertificates } from '../x509/pem.ts'
 import { readPrivateFile, reasonOf } from './private-file.ts'
 import { unusable } from './stored-form.ts'
 
-/** Which file is whose is told by the URI name in the certificate; a file is read again when it is used. */
+/** The URI name in its certificate says whose a file is; a file is read again when it is used. */
 export class BootstrapPairs {
   /** Why files were left out. */
   readonly warnings: readonly string[]
@@ -39,7 +39,7 @@ export class BootstrapPairs {
     return this.#files.has(identity)
   }
 
-  /** Rejects with a `StoreError` if the file cannot be used any more. */
+  /** Rejects with a `StoreError` if the file can no longer be used. */
   async read(identity: SpiffeId): Promise<BootstrapCertificate | undefined> {
     const path = this.#files.get(identity)
     return path === undefined ? undefined : await readPair(path)

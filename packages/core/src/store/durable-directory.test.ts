@@ -158,7 +158,7 @@ test('on a full disk the old content stays, and the new comes when there is room
   assert.equal((await read('f')).length, 16 * 1024)
 })
 
-test('on a read-only disk what is there can be read, and what cannot be written is told', {
+test('on a read-only disk what is there can be read, and a failed write is reported', {
   skip: !isRoot && 'only root can mount a disk',
 }, async t => {
   const path = await makeDirectory(t)
@@ -172,7 +172,7 @@ test('on a read-only disk what is there can be read, and what cannot be written 
   await directory[Symbol.asyncDispose]()
 })
 
-test('a disk that hangs leaves other files to be read, and at the end what it still owes is told', {
+test('a disk that hangs leaves other files to be read, and at the end the writes it still owes are reported', {
   skip: noFreezing,
   timeout: 20_000,
 }, async t => {

@@ -23,7 +23,7 @@ const LEFTOVER = /\.[0-9a-f]{12}\.tmp$/
 /** `bytes`: what the file is to hold; absent: it is to go. */
 interface Change {
   readonly name: string
-  /** Whom it concerns, for whoever is told of a failure. */
+  /** The name that it concerns, for reports of failures. */
   readonly about: string
   readonly bytes?: Buffer
   readonly tried: PromiseWithResolvers<void>
@@ -38,7 +38,7 @@ interface Tried {
 /** Files of mode 0600 by name, changed in the background, the newest change of each only. */
 export class DurableDirectory implements AsyncDisposable {
   readonly path: string
-  /** What could not be put in order at the start. */
+  /** Problems that could not be fixed at the start. */
   readonly warnings: readonly string[]
   readonly #clock: Clock
   readonly #disk = new Semaphore(AT_ONCE)
@@ -88,7 +88,7 @@ export class DurableDirectory implements AsyncDisposable {
     return this.#names.has(name)
   }
 
-  /** What is in the file, or `undefined` if there is none. Rejects with a {@link StoreError} if it cannot be used. */
+  /** The contents of the file, or `undefined` if there is none. Rejects with a {@link StoreError} if it cannot be used. */
   read(name: string): Promise<Buffer | undefined> {
     return this.#disk.run(() => readPrivateFile(join(this.path, name), 'ours'))
   }
@@ -104,7 +104,7 @@ export class DurableDirectory implements AsyncDisposable {
 
   /**
    * Replaces the file; takes `bytes` over and wipes them. Resolves when that is safe, when a later change has taken its
-   * place, or when the first try has failed: that is told to `onFailure`, and tried again.
+   * place, or when the first attempt has failed: that is reported to `onFailure`, and tried again.
    */
   write(name: string, about: string, bytes: Buffer): Promise<void> {
     this.#names.add(name)
@@ -117,7 +117,7 @@ export class DurableDirectory implements AsyncDisposable {
     void this.#change({ name, about, tried: Promise.withResolvers() })
   }
 
-  /** Tries what is left once more, and waits a few seconds for it at most. */
+  /** Tries again what is left, and waits a few seconds for it at most. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true
     this.#retry?.[Symbol.dispose]()
@@ -169,7 +169,7 @@ export class DurableDirectory implements AsyncDisposable {
       this.#inWork = []
       for (const each of tried) this.#finish(each)
     }
-    // Not in a later turn: whoever was told that its change is made may have the next one.
+    // Not in a later turn: a caller whose change is made may have the next one.
     this.#working = undefined
     if (this.#failed.size === 0) this.#failures = 0
     else this.#planRetry()
@@ -251,7 +251,7 @@ async function replaceFile(path: string, bytes: Buffer): Promise<void> {
     await writeSafely(temporary, bytes)
     await rename(temporary, path)
   } catch (error) {
-    // What cannot be removed now is at the next start.
+    // A file that cannot be removed now is removed at the next start.
     await rm(temporary, { force: true }).catch(() => {})
     throw error
   }
@@ -259,7 +259,7 @@ async function replaceFile(path: string, bytes: Buffer): Promise<void> {
 
 async function writeSafely(path: string, bytes: Buffer): Promise<void> {
   await using file = await open(path, 'wx', 0o600)
-  // The umask may have taken bits away.
+  // The umask may have cleared bits.
   await file.chmod(0o600)
   await file.writeFile(bytes)
   await file.sync()

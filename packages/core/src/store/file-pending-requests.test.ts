@@ -98,7 +98,7 @@ const damages: readonly (readonly [string, (file: string, other: string) => Prom
   ['that of another identity', async (file, other) => writeFile(file, await readFile(other)), /is of another identity/],
 ]
 for (const [what, damage, reason] of damages)
-  test(`a pending request that is ${what} is begun anew, which is told`, async () => {
+  test(`a pending request that is ${what} starts again, which is reported`, async () => {
     await using restarts = await Restarts.create()
     const { tries } = waitForApproval(restarts)
     await runUntilPending(restarts, WEB, API)
@@ -110,7 +110,7 @@ for (const [what, damage, reason] of damages)
     await using run = await restarts.start()
     run.bench.manager.add(WEB)
     await run.bench.until('ca-error', 1)
-    assert.match(run.bench.last('not-restored').reason, /waits for an approval is begun anew/)
+    assert.match(run.bench.last('not-restored').reason, /waits for an approval starts again/)
     assert.match(run.bench.last('not-restored').reason, reason)
     assert.equal(tries[0]?.kept, undefined)
   })

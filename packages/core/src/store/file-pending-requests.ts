@@ -16,7 +16,7 @@ export interface FilePendingRequestsOptions {
   readonly directory: DurableDirectory
   readonly vault: KeyVault
   readonly nameOf: (identity: SpiffeId) => string
-  /** Called with why a request of the process before cannot be gone on with. */
+  /** Called with the reason why a request of the previous process cannot be continued. */
   readonly onUnusable: (identity: SpiffeId, error: unknown) => void
 }
 

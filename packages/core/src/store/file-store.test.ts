@@ -25,7 +25,7 @@ async function fileOf(restarts: Restarts, identity: SpiffeId): Promise<string> {
   return assert.fail(`nothing is stored of ${identity}`)
 }
 
-test('the directory has mode 0700 and its files 0600, whatever the umask, and no file name tells of an identity', async () => {
+test('the directory has mode 0700 and its files 0600, whatever the umask, and no file name shows an identity', async () => {
   for (const umask of [0, 0o777]) {
     await using restarts = await Restarts.create()
     const before = process.umask(umask)
@@ -75,8 +75,8 @@ const damages: readonly (readonly [string, RegExp, (file: string, other: string)
   ],
   ['that of another identity', /is of another identity/, async (file, other) => rename(other, file)],
   ['a symbolic link', /is a symbolic link/, async (file, other) => rm(file).then(() => symlink(other, file))],
-  ['a directory', /is no regular file/, file => rm(file).then(() => mkdir(file))],
-  ['a pipe', /is no regular file/, makePipe],
+  ['a directory', /is not a regular file/, file => rm(file).then(() => mkdir(file))],
+  ['a pipe', /is not a regular file/, makePipe],
   ['readable by others', /can be read by others \(mode 0640\): its key may be known/, file => chmod(file, 0o640)],
   ['writable by others', /can be written by others \(mode 0620\)/, file => chmod(file, 0o620)],
   ['very large', /is 300000 bytes, more than 262144/, file => writeFile(file, Buffer.alloc(300_000))],

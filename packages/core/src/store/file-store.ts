@@ -32,7 +32,7 @@ export interface FileStoreOptions {
   readonly vault?: KeyVault
 }
 
-/** Of all the roots that a trust domain may have, with the facts beside them. */
+/** For all the roots that a trust domain can have, with the facts beside them. */
 const MAX_ROOTS_FILE_BYTES = 2 * MAX_ROOTS_LENGTH
 
 const CERTIFICATE_LABEL = '-----BEGIN CERTIFICATE-----'
@@ -42,15 +42,15 @@ const OURS = /^[0-9a-f]{64}\.(?:pem|pending\.pem|roots\.pem)$/
 export class FileStore implements Store, AsyncDisposable {
   readonly pending: PendingRequests
   readonly roots: readonly StoredRoot[]
-  /** What is not used and why, a line each. */
+  /** Entries that are not used, and why: one line each. */
   readonly warnings: readonly string[]
   readonly #directory: DurableDirectory
   readonly #bootstrap: BootstrapPairs
   readonly #rootsName: string
   readonly #trustDomainId: string
-  /** Files of the process before that nobody has asked for. */
+  /** Files of the previous process that nobody has taken. */
   readonly #untaken: Set<string>
-  #tell: (name: string, failure: StoreFailure) => void = () => {}
+  #report: (name: string, failure: StoreFailure) => void = () => {}
 
   private constructor(
     trustDomain: string,
@@ -69,21 +69,21 @@ export class FileStore implements Store, AsyncDisposable {
     this.#untaken = new Set([...directory.names()].filter(name => OURS.test(name) && name !== this.#rootsName))
     this.roots = roots.roots
     this.warnings = [...directory.warnings, ...bootstrap.warnings, ...roots.warnings]
-    directory.onFailure = (about, reason) => this.#tell(about, { kind: 'not-stored', reason })
+    directory.onFailure = (about, reason) => this.#report(about, { kind: 'not-stored', reason })
     this.pending = new FilePendingRequests({
       directory,
       vault,
       nameOf: pendingNameOf,
       onUnusable: (identity, error) => {
-        const reason = `the request that waits for an approval is begun anew: ${reasonOf(error)}`
-        this.#tell(identity, { kind: 'not-restored', reason })
+        const reason = `the request that waits for an approval starts again: ${reasonOf(error)}`
+        this.#report(identity, { kind: 'not-restored', reason })
       },
     })
   }
 
   /**
    * Rejects with a {@link StoreError} `unusable-directory` if the directory cannot be made or read, or others can write to
-   * it. What cannot be used in it is left out, and told in `warnings`.
+   * it. Entries that cannot be used are left out, and listed in `warnings`.
    */
   static async open(options: FileStoreOptions): Promise<FileStore> {
     const { directory: path, trustDomain, clock, bootstrap, vault = plainKeyVault } = options
@@ -141,7 +141,7 @@ export class FileStore implements Store, AsyncDisposable {
   }
 
   onFailure(listener: (name: string, failure: StoreFailure) => void): void {
-    this.#tell = listener
+    this.#report = listener
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -164,7 +164,7 @@ test('a note that comes after the request was given up is not kept', async () =>
   assert.equal((await again.promise).ticket?.kept, undefined)
 })
 
-test('an answer that is no good ends the pending request: the next try begins anew', async () => {
+test('an answer that cannot be used ends the pending request: the next attempt starts again', async () => {
   const kept: (string | undefined)[] = []
   await using bench = await Bench.create({}, ca => {
     ca.answer = async (request, sign) => {
@@ -189,7 +189,7 @@ for (const answer of [undefined, null, 'text', {}, { chain: 'PEM' }, { chain: [1
     await bench.until('ca-error', 1)
     const { code, message } = bench.last('ca-error')
     assert.equal(code, 'bad-response')
-    assert.match(message, /breaks its contract: (chain|roots) is no list of PEM/)
+    assert.match(message, /breaks its contract: (chain|roots) is not a list of PEM/)
   })
 
 test('what is kept in memory is a copy, is given out as one, and is wiped when it is replaced, dropped or closed', async () => {

@@ -24,7 +24,7 @@ const OTHERS = 0o077
 export type Trust = 'ours' | 'operators'
 
 /**
- * The whole file, of at most `maxBytes` (default 256 kB), or `undefined` if there is none. Rejects with a {@link StoreError} if it is no regular file, is too
+ * The whole file, of at most `maxBytes` (default 256 kB), or `undefined` if there is none. Rejects with a {@link StoreError} if it is not a regular file, is too
  * large, has another owner, or others can write to it; `ours`: also if it is a link, or others can read it.
  */
 export async function readPrivateFile(path: string, trust: Trust, maxBytes = MAX_BYTES): Promise<Buffer | undefined> {
@@ -91,7 +91,7 @@ export async function wipeFile(path: string): Promise<void> {
   }
 }
 
-/** What the system says, without the path: that of a temporary file is another each time. */
+/** The system's message without the path, as a temporary file has another each time. */
 export function reasonOf(error: unknown): string {
   if (error instanceof Error && 'errno' in error && typeof error.errno === 'number')
     return `${codeOf(error)}, ${getSystemErrorMessage(error.errno)}`
@@ -104,11 +104,11 @@ function checkStatus(
   { trust, maxBytes }: { readonly trust: Trust; readonly maxBytes: number },
 ): void {
   const self = process.geteuid?.()
-  if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw unusableFile(path, 'is no regular file. Remove it')
+  if ((mode & constants.S_IFMT) !== constants.S_IFREG) throw unusableFile(path, 'is not a regular file. Remove it')
   if (size > maxBytes) throw unusableFile(path, `is ${size} bytes, more than ${maxBytes}`)
   if (mode & OTHERS_WRITE)
     throw unusableFile(path, `can be written by others (mode ${formatMode(mode)}): find out who has, then remove it`)
-  // In a sticky folder, as a mounted Secret's is, only the owner tells who wrote it.
+  // In a sticky folder, as a mounted Secret's is, only the owner says who wrote it.
   const isForeign = self !== undefined && uid !== self
   if (trust === 'operators') {
     if (isForeign && uid !== 0)

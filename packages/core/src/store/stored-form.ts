@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 import { StoreError } from '../contract/store.ts'
 import { reasonOf } from './private-file.ts'
 
-/** What a file of the store holds. */
+/** The contents of a file of the store. */
 export type StoredKind = 'certificate' | 'pending' | 'roots'
 
 const FORM = 'livery-store/1'
@@ -15,7 +15,7 @@ const NEWLINE = 0x0a
 /** The facts beside the PEM blocks, none of them secret. */
 export type StoredFacts = Readonly<Record<string, unknown>>
 
-/** The bytes of a file. Whoever gets them wipes them, since `blocks` may hold a key. */
+/** The bytes of a file. The caller wipes them, since `blocks` may hold a key. */
 export function encodeStored(kind: StoredKind, facts: StoredFacts, blocks: readonly Uint8Array[]): Buffer {
   const parts: Uint8Array[] = [Buffer.from(`${JSON.stringify(facts)}\n`)]
   for (const block of blocks) {

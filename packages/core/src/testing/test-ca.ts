@@ -19,7 +19,7 @@ import type { Clock } from '../time/clock.ts'
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const YEAR_MS = 365 * 86_400_000
 
-/** What a certificate says, where it should differ from what was asked for. */
+/** The fields of a certificate that should differ from the request. */
 export interface CertificateOverrides {
   readonly names?: JsonGeneralNames
   /** Milliseconds since the epoch. */
@@ -83,16 +83,16 @@ export class TestCA implements CAClient {
   /** Signs with a new root from now on; the old ones stay listed. */
   async addRoot(): Promise<void> {
     this.#roots.push(await makeIssuer(`CN=root ${this.#roots.length + 1}`, this.#clock.now()))
-    this.#tell({ kind: 'roots' })
+    this.#notify({ kind: 'roots' })
   }
 
   /** Lists and signs with the newest root only. */
   dropOldRoots(): void {
     this.#roots.splice(0, this.#roots.length - 1)
-    this.#tell({ kind: 'roots' })
+    this.#notify({ kind: 'roots' })
   }
 
-  #tell(change: CAChange): void {
+  #notify(change: CAChange): void {
     for (const listener of this.#listeners) listener(change)
   }
 

@@ -14,7 +14,7 @@ export interface ScrubOptions {
   readonly maxLength?: number
 }
 
-/** What looks like a credential, and what stands in its place. Each takes a time linear to the length of the text. */
+/** Patterns of credentials, and what replaces them. Each takes a time linear to the length of the text. */
 const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)/g, '[private key]'],
   [/-----BEGIN [A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*-----|$)/g, '[PEM]'],
@@ -35,7 +35,7 @@ const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
 export function scrub(thrown: unknown, { secrets = [], maxLength = MAX_TEXT }: ScrubOptions = {}): string {
   const shown = secrets.reduce(hideSecret, beginning(errorText(thrown)))
   const line = oneLine(shown)
-  // What stood between the characters of a secret is gone now.
+  // The characters between those of a secret were removed above.
   let text = line === shown ? line : secrets.reduce(hideSecret, line)
   for (const [pattern, placeholder] of CREDENTIALS) text = text.replace(pattern, placeholder)
   text = text.replace(/[A-Za-z0-9+/=_-]{40,}/g, run => (isEncoded(run) ? '[removed]' : run))

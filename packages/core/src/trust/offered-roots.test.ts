@@ -138,7 +138,7 @@ test('of an accepted answer the root that its chain needs is taken first, and no
   assert.ok(!more.some(pem => held.includes(pem)))
   assert.match(
     bench.last('ca-error').message,
-    /Roots were left out: root with serial \w+ has no place beside the 100 that are trusted; .*; and 96 more/,
+    /Roots were left out: root with serial \w+ has no room beside the 100 that are trusted; .*; and 96 more/,
   )
 })
 
@@ -160,7 +160,7 @@ test('roots that come a few at a time have the same bound; those in use stay, an
   manager.add(API)
   const errors = bench.count('ca-error')
   await bench.until('ca-error', errors + 1)
-  assert.match(bench.last('ca-error').message, /there is no place for it/)
+  assert.match(bench.last('ca-error').message, /there is no room for it/)
   assert.equal(manager.current({ kind: 'identity', identity: API }), undefined)
   assert.equal(bench.served(WEB)?.serialNumber, item.serialNumber)
   assert.ok(trusted(bench).includes(ca.roots[0] ?? ''))
@@ -282,7 +282,7 @@ test('roots of 100 trust domains are held, and the agent’s own always has its 
   for (const identity of domains) bench.manager.add(identity)
   await bench.until('issued', 99)
   await bench.until('ca-error', 2)
-  assert.match(bench.last('ca-error').message, /no place for it|roots of 100 trust domains are held already/)
+  assert.match(bench.last('ca-error').message, /no room for it|roots of 100 trust domains are held already/)
   await bench.add(WEB)
   assert.equal(bench.manager.bundles().length, 100)
 })

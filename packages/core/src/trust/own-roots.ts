@@ -52,7 +52,7 @@ const unions = new WeakMap<
   { readonly other: TrustBundleSecret; readonly union: TrustBundleSecret }
 >()
 
-/** What an identity trusts: its own roots, and those of its trust domain. */
+/** The roots that an identity trusts: its own, and those of its trust domain. */
 export function unionOf(own: TrustBundle | undefined, domain: TrustBundle | undefined): TrustBundleSecret | undefined {
   if (!own?.secret || !domain?.secret) return own?.secret ?? domain?.secret
   const known = unions.get(own.secret)

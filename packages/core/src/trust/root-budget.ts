@@ -11,7 +11,7 @@ export class RootBudget {
   readonly #holders = new Map<string, number>()
   #length = 0
 
-  /** Counts one more holder of a root; `false` if it is a new one and there is no room for it. */
+  /** Counts another holder of a root; `false` if it is a new one and there is no room for it. */
   take({ fingerprint, pem }: Root): boolean {
     const holders = this.#holders.get(fingerprint) ?? 0
     if (holders === 0) {

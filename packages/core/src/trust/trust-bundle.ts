@@ -17,7 +17,7 @@ interface Held {
   leavesUntil: number
 }
 
-/** What {@link TrustBundle.learn} did. */
+/** The result of {@link TrustBundle.learn}. */
 export interface Learned {
   readonly added: readonly TrustAnchor[]
   /** Fingerprints of the roots that the CA no longer lists, new since the last time. */
@@ -31,7 +31,7 @@ export interface TrustBundleOptions {
   readonly owner?: SpiffeId
   /** Of the PEM of all, in characters. Default: 1 MB. */
   readonly maxLength?: number
-  /** What it shares with other bundles. */
+  /** The room that it shares with other bundles. */
   readonly budget?: RootBudget
 }
 
@@ -63,7 +63,7 @@ export class TrustBundle {
     this.#budget = budget
   }
 
-  /** What SDS hands out, or `undefined` while no root is known. */
+  /** The bundle as SDS hands it out, or `undefined` while no root is known. */
   get secret(): TrustBundleSecret | undefined {
     return this.#secret
   }
@@ -102,7 +102,7 @@ export class TrustBundle {
         continue
       }
       if (!this.#makeRoom(root, now, isWhole)) {
-        rejected.push(`${nameOf(root.certificate)} has no place beside the ${this.#held.size} that are trusted`)
+        rejected.push(`${nameOf(root.certificate)} has no room beside the ${this.#held.size} that are trusted`)
         continue
       }
       const anchor = { ...root, learnedAt: now, settlesAt }
@@ -117,7 +117,7 @@ export class TrustBundle {
   restore(roots: readonly StoredRoot[], reader: RootReader, now: number): readonly string[] {
     const rejected: string[] = []
     for (const { pem, learnedAt, settlesAt, standing, leavesUntil } of roots.slice(0, MAX_ROOTS)) {
-      const root = pem.length > MAX_ROOTS_LENGTH - this.#length ? 'there is no place for it' : reader.readOne(pem)
+      const root = pem.length > MAX_ROOTS_LENGTH - this.#length ? 'there is no room for it' : reader.readOne(pem)
       if (typeof root === 'string' || root.notAfter <= now) {
         rejected.push(typeof root === 'string' ? root : `${nameOf(root.certificate)} has expired`)
         continue
@@ -139,7 +139,7 @@ export class TrustBundle {
     this.#secret = undefined
   }
 
-  /** What `restore` takes up. */
+  /** The roots as `restore` takes them up. */
   stored(): readonly StoredRoot[] {
     return [...this.#held.values()].map(({ anchor: { pem, learnedAt, settlesAt }, standing, leavesUntil }) => ({
       pem,
@@ -160,9 +160,8 @@ export class TrustBundle {
   }
 
   /**
-   * Drops the roots that nothing needs any more: given up by the CA, or expired, or (where the CA tells no list) with a
-   * newer one in use and every leaf that was seen under them past its end. Never one that is leased, never the last
-   * one. Returns whether any went.
+   * Removes roots that are expired, dropped by the CA, or – if the CA publishes no list – superseded by a newer root once
+   * all leaves under them have expired. Keeps leased roots and the last one. Returns whether any was removed.
    */
   prune(now: number): boolean {
     const newestInUse = Math.max(...[...this.#held.values()].map(held => (held.leases > 0 ? held.anchor.learnedAt : 0)))

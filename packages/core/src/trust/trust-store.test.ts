@@ -190,7 +190,7 @@ test('roots that cannot be had are asked for again though no certificate is want
   assert.equal(roots().length, 1)
 })
 
-test('a CA that changed its root since it told its list is asked again before its answer is refused', async () => {
+test('a CA that changed its root since it listed its roots is asked again before its answer is refused', async () => {
   await using bench = await setUp({}, ca => {
     Object.assign(ca, { subscribe: undefined })
     ca.answer = async (request, sign) => ({ chain: (await sign(request)).chain })
@@ -206,7 +206,7 @@ test('a CA that changed its root since it told its list is asked again before it
   assert.equal(clock.deadlines().length > 0, true)
 })
 
-test('a change that is told while the list is under way leads to one more look after it', async () => {
+test('a change that is reported while the list is under way leads to another look after it', async () => {
   await using bench = await setUp()
   const { ca, clock, until, count, roots } = bench
   await until(() => count('roots-changed') === 1)

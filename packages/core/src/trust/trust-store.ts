@@ -18,7 +18,7 @@ import { OwnRoots, unionOf } from './own-roots.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
 import { type Learned, TrustBundle } from './trust-bundle.ts'
 
-/** How often a CA that cannot tell of changes by itself is asked for its roots. */
+/** How often a CA without `subscribe` is asked for its roots. */
 const POLL_MS = 5 * 60_000
 /** The most trust domains of which roots are held. */
 const MAX_TRUST_DOMAINS = 100
@@ -31,14 +31,14 @@ export interface TrustStoreOptions {
   readonly settleMs: number
   readonly timeoutMs: number
   readonly retry: RetryPolicy
-  /** Has the roots of the trust domain from the process before, and keeps them for the next. */
+  /** Has the roots of the trust domain from the previous process, and gets them for the next. */
   readonly store?: Store | undefined
   readonly record: (name: string, event: SecretEvent) => void
   /** Called when roots came or were given up: leaves should follow. */
   readonly onRootsMoved: (trustDomain: string, learned: Learned) => void
 }
 
-/** What an answer brought along. Nothing of it is trusted before the answer is accepted. */
+/** The roots that came with an answer. None is trusted before the answer is accepted. */
 export interface OfferedRoots extends Pick<ReadRoots, 'roots' | 'rejected' | 'isWhole'> {
   readonly identity: SpiffeId
   readonly isOwn: boolean
@@ -101,7 +101,7 @@ export class TrustStore implements Disposable {
     return this.#own.bundle(identity)
   }
 
-  /** What is trusted in a trust domain, or with `identity` by that identity, which may have roots of its own. */
+  /** The roots that are trusted in a trust domain, or with `identity` by that identity, which may have roots of its own. */
   current(trustDomain: string, identity?: SpiffeId): TrustBundleSecret | undefined {
     return unionOf(identity && this.#own.bundle(identity), this.#bundles.get(trustDomain))
   }
@@ -122,7 +122,7 @@ export class TrustStore implements Disposable {
     return { ...read, identity, isOwn: rootsFor === 'identity' }
   }
 
-  /** What the chain of an answer may end under: the roots that are trusted, and those that came with it. */
+  /** The roots that the chain of an answer can end under: those that are trusted, and those that came with it. */
   anchorsFor({ identity, roots }: OfferedRoots): readonly Root[] {
     const known = this.#bundlesOf(identity).flatMap(bundle => bundle.anchors())
     return [...new Map([...known, ...roots].map(root => [root.fingerprint, root])).values()]
@@ -145,17 +145,17 @@ export class TrustStore implements Disposable {
     }
     throw new CAError(
       'bad-response',
-      `The root of ${identity} is not trusted: there is no place for it beside those that are, or it went away meanwhile. Have the CA give up the roots that it does not need, then restart.`,
+      `The root of ${identity} is not trusted: there is no room for it beside those that are, or it was removed meanwhile. Remove roots that are not needed at the CA, then restart.`,
     )
   }
 
-  /** The identity is not held any more: its own roots go with it. */
+  /** The identity is no longer held: its own roots go with it. */
   forgetOwn(identity: SpiffeId): void {
     const bundle = this.#own.forget(identity)
     if (!bundle) return
     this.#prunes.get(bundle)?.[Symbol.dispose]()
     this.#prunes.delete(bundle)
-    tell(this.#ownListeners.get(identity), this.current(bundle.trustDomain))
+    notify(this.#ownListeners.get(identity), this.current(bundle.trustDomain))
   }
 
   /** Asks the CA for its list now, once for all who ask meanwhile. Never rejects: a failure is recorded and tried again. */
@@ -166,7 +166,7 @@ export class TrustStore implements Disposable {
     return this.#refreshing
   }
 
-  /** As {@link refresh}, once the CA has told of a change: a list that was asked for before may not have it yet. */
+  /** As {@link refresh}, once the CA has reported a change: a list that was asked for before may not have it yet. */
   refreshAgain(): Promise<void> {
     this.#refreshingAgain ??= this.#refreshAgain()
     return this.#refreshingAgain
@@ -232,7 +232,7 @@ export class TrustStore implements Disposable {
       record(`spiffe://${trustDomain}`, {
         kind: 'ca-error',
         code,
-        message: `The CA did not tell its roots: ${message}`,
+        message: `The CA did not list its roots: ${message}`,
       })
       const at = clock.now() + backoff(++this.#failures, this.#options.retry, this.#options.random())
       record(`spiffe://${trustDomain}`, { kind: 'retry-planned', at })
@@ -245,7 +245,7 @@ export class TrustStore implements Disposable {
     const error = () => new CAError('timeout', `no answer within ${timeoutMs} ms`)
     const roots = await withDeadline({ clock, ms: timeoutMs, error, signal: this.#closed.signal }, call)
     if (isListOfText(roots)) return roots
-    throw new CAError('bad-response', 'its plugin gave something else than a list of PEM certificates')
+    throw new CAError('bad-response', 'its plugin answered something other than a list of PEM certificates')
   }
 
   #refreshAt(time: number): void {
@@ -296,7 +296,7 @@ export class TrustStore implements Disposable {
     this.#options.record(name, { kind: 'ca-error', code: 'bad-response', message })
   }
 
-  /** What an identity trusts: its own roots, then those of its trust domain. */
+  /** The bundles that an identity trusts: its own, then that of its trust domain. */
   #bundlesOf(identity: SpiffeId): readonly TrustBundle[] {
     const bundles = [this.#own.bundle(identity), this.#bundles.get(trustDomainOf(identity))]
     return bundles.filter(bundle => bundle !== undefined)
@@ -310,14 +310,14 @@ export class TrustStore implements Disposable {
       version: secret.version,
       roots: bundle.anchors().length,
     })
-    if (owner) tell(this.#ownListeners.get(owner), this.current(trustDomain, owner))
-    else this.#tellTrustDomain(trustDomain, secret)
+    if (owner) notify(this.#ownListeners.get(owner), this.current(trustDomain, owner))
+    else this.#notifyTrustDomain(trustDomain, secret)
   }
 
-  #tellTrustDomain(trustDomain: string, secret: TrustBundleSecret): void {
-    tell(this.#listeners.get(trustDomain), secret)
+  #notifyTrustDomain(trustDomain: string, secret: TrustBundleSecret): void {
+    notify(this.#listeners.get(trustDomain), secret)
     for (const [identity, listeners] of this.#ownListeners)
-      if (trustDomainOf(identity) === trustDomain) tell(listeners, this.current(trustDomain, identity))
+      if (trustDomainOf(identity) === trustDomain) notify(listeners, this.current(trustDomain, identity))
   }
 }
 
@@ -333,7 +333,7 @@ function addListener<K>(all: Listeners<K>, key: K, listener: Listener): Disposab
   }
 }
 
-function tell(listeners: Iterable<Listener> | undefined, secret: TrustBundleSecret | undefined): void {
+function notify(listeners: Iterable<Listener> | undefined, secret: TrustBundleSecret | undefined): void {
   for (const listener of listeners ?? []) listener(secret)
 }
 

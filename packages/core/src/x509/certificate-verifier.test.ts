@@ -101,7 +101,7 @@ test('a CA certificate and one without server and client authentication are no l
   await refuses(/extended key usage lacks/, { usages: [ExtendedKeyUsage.serverAuth] })
 })
 
-test('a chain in the wrong order is told as that, not as a leaf without a name', async () => {
+test('a chain in the wrong order is reported as that, not as a leaf without a name', async () => {
   const issuer = await makeIssuer('CN=issuer', now, ca.newestRoot())
   const { chain } = await ca.sign(request, { issuer })
   const reversed = [issuer.pem, ...chain]

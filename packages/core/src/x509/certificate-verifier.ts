@@ -14,7 +14,7 @@ const MAX_CHAIN_BYTES = 65_536
 /** How far ahead of our clock a CA's notBefore may be; until then the certificate is held. */
 export const MAX_CLOCK_SKEW_MS = 5 * 60_000
 
-/** What a CA's answer has to fit. */
+/** The conditions that a CA's answer has to meet. */
 export interface Expectation {
   readonly identity: SpiffeId
   /** The key that was generated (SubjectPublicKeyInfo DER), or the private key that a key-bringing source gave (PEM). */
@@ -44,7 +44,7 @@ export interface CertificateVerifier {
   verify(chain: readonly string[], expected: Expectation): VerifiedChain
 }
 
-/** What is read of a chain before it is judged; `createCertificateVerifier` judges alike whoever reads. */
+/** The facts read from a chain before it is judged; `createCertificateVerifier` judges alike, whichever reader was used. */
 export interface ChainFacts {
   /** The leaf's URI names; `undefined` if a name of any kind holds characters that could be taken for another name. */
   readonly uris: readonly string[] | undefined
@@ -72,13 +72,13 @@ export interface ChainFacts {
 
 export type ChainPath = Pick<VerifiedChain, 'chainPem' | 'version' | 'rootFingerprint' | 'notBefore' | 'notAfter'>
 
-/** Reads a chain (DER, leaf first, never empty), or tells which element is no certificate. Does not throw. */
+/** Reads a chain (DER, leaf first, never empty), or says which element is not a certificate. Does not throw. */
 export type ReadChain = (
   chain: readonly Buffer[],
   expected: Expectation,
 ) => ChainFacts | { readonly unreadable: number; readonly cause?: unknown }
 
-/** A verifier that judges what `read` tells. */
+/** A verifier that judges the facts from `read`. */
 export function createCertificateVerifier(read: ReadChain): CertificateVerifier {
   return {
     verify(chain, expected) {
@@ -120,7 +120,7 @@ function noPath(refused: PathRefusal | undefined, chainLength: number, anchors: 
   return bad(`${reason} by the rules of RFC 5280: ${issuer} ${BROKEN[rule]}`)
 }
 
-/** What is wrong with an issuer, and what to do. */
+/** The problem of an issuer, and its remedy. */
 const BROKEN: Readonly<Record<PathRule, string>> = {
   extensions:
     'has an extension that is malformed, repeated, unknown and critical, or not supported (constraints on policies, name constraints on other than URI, DNS, IP and mail names): have it issued without',

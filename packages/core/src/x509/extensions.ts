@@ -1,4 +1,4 @@
-/** What the extensions of a certificate say (RFC 5280, section 4.2): node:crypto reports few of them. */
+/** Reads the extensions of a certificate (RFC 5280, section 4.2): node:crypto reports few of them. */
 import {
   BIT_STRING,
   BOOLEAN,
@@ -85,7 +85,7 @@ const KNOWN: ReadonlySet<string> = new Set([
 ])
 
 /**
- * What peers evaluate and this program does not, critical or not, and nothing that an agent meets has: proxy certificates
+ * Extensions that peers evaluate and this program does not, critical or not, and nothing that an agent meets has: proxy certificates
  * (RFC 3820), addresses (RFC 3779), constraints on policies and their mappings.
  */
 const REFUSED: ReadonlySet<string> = new Set([

@@ -1,7 +1,7 @@
 /** Host names, as verifiers of name constraints (RFC 5280, section 4.2.1.10) all read them. */
 
 const HOST = /^(?=.{1,253}$)[\w-]{1,63}(?:\.[\w-]{1,63})*$/
-/** What else an authority can hold, verifiers read differently. */
+/** Verifiers disagree on anything else in an authority. */
 const URI = /^[A-Za-z]+:\/\/([^/]*)(?:\/[\w./~-]*)?$/
 
 /** Labels with dots between them. */

@@ -15,7 +15,7 @@ type Kind = typeof EMAIL | typeof DNS | typeof URI | typeof IP
 
 /** A name or the base of a subtree; text in lower case. */
 type Name =
-  | { readonly kind: typeof URI /** Absent if it cannot be told. */; readonly host: string | undefined }
+  | { readonly kind: typeof URI /** Absent if it cannot be read. */; readonly host: string | undefined }
   | { readonly kind: typeof DNS; readonly host: string }
   | { readonly kind: typeof IP; readonly bytes: Buffer }
   | { readonly kind: typeof EMAIL; readonly isMailbox: boolean }
@@ -33,7 +33,7 @@ export interface Named {
   readonly names: readonly Element[]
 }
 
-/** What names may still be compared in one search. */
+/** The names that one search can still compare. */
 export interface Budget {
   comparisons: number
 }
