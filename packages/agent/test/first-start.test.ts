@@ -13,6 +13,8 @@ import { noCopy, WorkingCopy } from './working-copy.ts'
 const noBuild = noCopy || (hasCargo() ? false : 'there is no cargo here, so nothing is built')
 const onDemand = process.env['LIVERY_SLOW'] ? noBuild : 'it compiles for minutes: LIVERY_SLOW=1 runs it'
 const noSlow = process.env['LIVERY_SLOW'] ? noCopy : 'it installs all dependencies: LIVERY_SLOW=1 runs it'
+/** Copies, installations and compilers, on a busy machine. */
+const TIMEOUT_MS = 900_000
 const LOG = 'addon-build.log'
 
 /** `npm start` in a process group of its own, as a terminal has it, with an admin endpoint that no other agent has. */
@@ -61,7 +63,10 @@ function addons(copy: WorkingCopy): readonly string[] {
   return readdirSync(join(copy.path, 'packages', 'native-keygen')).filter(name => name.endsWith('.node'))
 }
 
-test('npm start answers on WebCrypto while the addon is built, and Ctrl-C ends both', { skip: noBuild }, async t => {
+test('npm start answers on WebCrypto while the addon is built, and Ctrl-C ends both', {
+  skip: noBuild,
+  timeout: TIMEOUT_MS,
+}, async t => {
   using copy = new WorkingCopy()
   await using agent = start(copy)
   await agent.line(/livery setup: building the native addon in the background, for the next start; .* WebCrypto/)
@@ -83,7 +88,7 @@ test('npm start answers on WebCrypto while the addon is built, and Ctrl-C ends b
   )
 })
 
-test('an agent that is killed takes the build of the addon along', { skip: noBuild }, async t => {
+test('an agent that is killed takes the build of the addon along', { skip: noBuild, timeout: TIMEOUT_MS }, async t => {
   using copy = new WorkingCopy()
   await using agent = start(copy)
   await agent.line(/livery .* serves/)
@@ -93,7 +98,7 @@ test('an agent that is killed takes the build of the addon along', { skip: noBui
   await allEnded(copy, t)
 })
 
-test('Ctrl-C ends a build in the foreground', { skip: noBuild }, async t => {
+test('Ctrl-C ends a build in the foreground', { skip: noBuild, timeout: TIMEOUT_MS }, async t => {
   using copy = new WorkingCopy()
   await using build = copy.start('npm', ['run', 'native'], shellEnvironment())
   await build.line(/Compiling/)
@@ -103,7 +108,7 @@ test('Ctrl-C ends a build in the foreground', { skip: noBuild }, async t => {
   assert.deepEqual(addons(copy), [])
 })
 
-test('the second start uses the addon that the first has built', { skip: onDemand, timeout: 900_000 }, async t => {
+test('the second start uses the addon that the first has built', { skip: onDemand, timeout: TIMEOUT_MS }, async t => {
   using copy = new WorkingCopy()
   {
     await using agent = start(copy)
@@ -138,7 +143,7 @@ test('without a registry and with an empty cache the setup gives up and names th
   )
 })
 
-test('with a warm npm cache the setup needs no network', { skip: noSlow }, async t => {
+test('with a warm npm cache the setup needs no network', { skip: noSlow, timeout: TIMEOUT_MS }, async t => {
   using copy = new WorkingCopy({ dependencies: false })
   await using cached = copy.start('npm', ['ci', '--offline', '--no-audit', '--no-fund'], shellEnvironment())
   if ((await cached.code()) !== 0) return t.skip('the npm cache of this machine does not hold the lockfile')

@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto'
 import { globSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Command, shellEnvironment } from './command.ts'
 import { fetchSecrets } from './sds-client.ts'
@@ -30,16 +30,6 @@ const tarballs = join(folder, 'tarballs')
 const modules = join(folder, 'prefix', 'lib', 'node_modules')
 after(() => rmSync(folder, { recursive: true, force: true }))
 
-before(
-  async () => {
-    await succeed(process.execPath, ['scripts/pack.mjs', '--out', tarballs], root)
-    const files = readdirSync(tarballs).map(name => join(tarballs, name))
-    const flags = ['--global', '--prefix', join(folder, 'prefix'), '--prefer-offline', '--no-audit', '--no-fund']
-    await succeed('npm', ['install', ...flags, ...files], folder)
-  },
-  { timeout: 600_000 },
-)
-
 async function succeed(command: string, args: readonly string[], cwd: string): Promise<string> {
   await using running = new Command(command, args, { cwd, env: shellEnvironment() })
   assert.equal(await running.code(), 0, running.output)
@@ -54,6 +44,14 @@ function manifests(): readonly Manifest[] {
 function installed(): readonly string[] {
   return readdirSync(join(modules, '@livery')).map(name => join(modules, '@livery', name))
 }
+
+// The tests below look at what this one leaves.
+test('the packages install into an empty prefix', { timeout: 600_000 }, async () => {
+  await succeed(process.execPath, ['scripts/pack.mjs', '--out', tarballs], root)
+  const files = readdirSync(tarballs).map(name => join(tarballs, name))
+  const flags = ['--global', '--prefix', join(folder, 'prefix'), '--prefer-offline', '--no-audit', '--no-fund']
+  await succeed('npm', ['install', ...flags, ...files], folder)
+})
 
 test('a package has what the registry asks for, and nothing that is not for users', () => {
   const [first] = manifests()
