@@ -11,7 +11,7 @@ import {
   type Watch,
 } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
-import { ledgerKey, type SecretSource } from '../src/protocol/secret-source.ts'
+import { ledgerName, type SecretSource } from '../src/protocol/secret-source.ts'
 
 type Listener = (item: SecretItem | undefined) => void
 
@@ -39,7 +39,7 @@ export class MemorySource implements SecretSource {
   }
 
   knows(name: SecretName): boolean {
-    return this.#items.has(ledgerKey(name))
+    return this.#items.has(ledgerName(name))
   }
 
   *identities(): Iterable<SpiffeId> {
@@ -51,11 +51,11 @@ export class MemorySource implements SecretSource {
   }
 
   current(name: SecretName): SecretItem | undefined {
-    return this.#items.get(ledgerKey(name))
+    return this.#items.get(ledgerName(name))
   }
 
   watch(name: SecretName, listener: Listener): Watch {
-    const key = ledgerKey(name)
+    const key = ledgerName(name)
     const listeners = this.#listeners.get(key) ?? new Set()
     this.#listeners.set(key, listeners)
     listeners.add(listener)

@@ -56,7 +56,7 @@ export async function startServer(
     observe: event => {
       events.push(event)
       if (event.kind === 'stream-report' && 'name' in event.report)
-        reports.set(event.report.key, [...(reports.get(event.report.key) ?? []), event.report])
+        reports.set(event.report.ledgerName, [...(reports.get(event.report.ledgerName) ?? []), event.report])
       for (const watcher of watchers) watcher(event)
     },
   })

@@ -183,7 +183,7 @@ export class Agent implements AsyncDisposable {
         ...(signal && { signal }),
         observe: event => {
           if (event.kind === 'stream-report' && 'name' in event.report)
-            this.#record(event.report.key, toLedgerEvent(event.report, event.peer))
+            this.#record(event.report.ledgerName, toLedgerEvent(event.report, event.peer))
           this.#eventLog.sds(event)
           this.#metrics.sds.observe(event)
         },

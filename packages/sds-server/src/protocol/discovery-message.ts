@@ -1,7 +1,7 @@
 /** Responses to be sent: their resources, version and nonce, shared by the streams that get the same. */
 import { hash } from 'node:crypto'
 import type { SecretItem } from '@livery/core'
-import { ledgerKey } from './secret-source.ts'
+import { ledgerName } from './secret-source.ts'
 import type { NamedSecret } from './subscriptions.ts'
 
 /** The content of a response. */
@@ -27,7 +27,7 @@ export interface DiscoveryMessage extends ResponseContent {
 /** A secret, under the name that was asked for, escaped, and under that of its ledger. */
 export interface SecretReference {
   readonly name: string
-  readonly key: string
+  readonly ledgerName: string
 }
 
 export interface SentSecret extends SecretReference {
@@ -61,7 +61,11 @@ export class MessageComposer {
       version: combinedVersion(resources),
       resources,
       removed,
-      secrets: resources.map(each => ({ name: each.name, key: itemKey(each.item), version: each.item.version })),
+      secrets: resources.map(each => ({
+        name: each.name,
+        ledgerName: ledgerNameOf(each.item),
+        version: each.item.version,
+      })),
       isShared: false,
     }
     if (item && removed.length === 0) this.#newest.set(item, message)
@@ -104,14 +108,14 @@ function hashedVersion(resources: readonly NamedSecret[]): string {
   return version
 }
 
-/** A key that is put together for each response is hashed for each, too. */
-const bundleKeys = new WeakMap<SecretItem, string>()
+/** The names of bundles: a text composed for each response would be hashed for each, too. */
+const bundleNames = new WeakMap<SecretItem, string>()
 
-function itemKey(item: SecretItem): string {
+function ledgerNameOf(item: SecretItem): string {
   if (item.kind === 'certificate') return item.identity
-  const known = bundleKeys.get(item)
+  const known = bundleNames.get(item)
   if (known !== undefined) return known
-  const key = ledgerKey(item)
-  bundleKeys.set(item, key)
-  return key
+  const name = ledgerName(item)
+  bundleNames.set(item, name)
+  return name
 }

@@ -2,7 +2,7 @@
 import type { DiscoveryMessage, MessageComposer, SecretReference, SentSecret } from './discovery-message.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
-import { ledgerKey } from './secret-source.ts'
+import { ledgerName } from './secret-source.ts'
 import type { IdentityBudget, NameBudget, SecretView, Subscriptions } from './subscriptions.ts'
 
 /** An event on a stream, for the ledger, logs and metrics. */
@@ -84,15 +84,16 @@ export class Acknowledgements {
     this.#lastNumber = number
     this.#lastNonce = nonce
     this.#unanswered = [...this.#remembered(secrets.length), { nonce, secrets }]
-    for (const { name, key, version } of secrets) this.#context.report({ kind: 'pushed', name, key, version })
+    for (const { name, ledgerName, version } of secrets)
+      this.#context.report({ kind: 'pushed', name, ledgerName, version })
   }
 
   /** Reports an ACK or NACK; returns whether it answers the last response. */
   acknowledge(nonce: string, error: { readonly message: string } | undefined): boolean {
     const detail = error && scrubPeerText(error.message)
-    for (const { name, key, version } of this.#take(nonce)) {
-      if (detail === undefined) this.#context.report({ kind: 'acked', name, key, version })
-      else this.#context.report({ kind: 'nacked', name, key, version, detail })
+    for (const { name, ledgerName, version } of this.#take(nonce)) {
+      if (detail === undefined) this.#context.report({ kind: 'acked', name, ledgerName, version })
+      else this.#context.report({ kind: 'nacked', name, ledgerName, version, detail })
     }
     if (nonce === this.#lastNonce) return true
     this.#context.report({ kind: 'stale' })
@@ -134,7 +135,10 @@ export function askAndReport(
     return false
   }
   const escaped = escapePeerName(name)
-  const reference = { name: escaped, key: resolution.kind === 'refused' ? escaped : ledgerKey(resolution.secret) }
+  const reference = {
+    name: escaped,
+    ledgerName: resolution.kind === 'refused' ? escaped : ledgerName(resolution.secret),
+  }
   if (isNew) context.report({ kind: 'asked', ...reference })
   if (resolution.kind === 'granted') return true
   context.report({ kind: 'refused', ...reference, reason: resolution.reason })

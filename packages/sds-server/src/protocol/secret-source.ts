@@ -15,6 +15,6 @@ export interface SecretSource {
 }
 
 /** The name under which a secret has its ledger: the SPIFFE ID of the identity or of the trust domain. */
-export function ledgerKey(name: SecretName): string {
+export function ledgerName(name: SecretName): string {
   return name.kind === 'identity' ? name.identity : `spiffe://${name.trustDomain}`
 }
