@@ -58,6 +58,8 @@ export type {
 export { StoreError } from './contract/store.ts'
 export type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
 export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './contract/trust-anchor.ts'
+export { stampOf } from './files/file-stamp.ts'
+export { MAX_SOCKET_PATH_BYTES } from './files/socket-path.ts'
 export {
   checkFile,
   checkFolder,
@@ -88,6 +90,7 @@ export type { FileStoreOptions } from './store/file-store.ts'
 export { FileStore } from './store/file-store.ts'
 export { preparePrivateFolder, readPrivateFile } from './store/private-file.ts'
 export { hideUserinfo, oneLine, type ScrubOptions, scrub } from './text/scrub.ts'
+export { systemErrorCode } from './text/system-error-code.ts'
 export { backoff, type RetryPolicy } from './time/backoff.ts'
 export type { Clock } from './time/clock.ts'
 export { SystemClock } from './time/clock.ts'

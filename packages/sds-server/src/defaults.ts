@@ -2,7 +2,6 @@
 export { DEFAULT_LIMITS } from './budget/socket-limits.ts'
 export { DEFAULT_NAMES } from './protocol/resource-name.ts'
 export { DEFAULT_MODE } from './socket/placed-socket.ts'
-export { MAX_PATH_BYTES } from './socket/socket-path.ts'
 
 export const DEFAULT_OPTIONS = {
   drainMs: 5_000,

@@ -1,8 +1,10 @@
 /** The HTTP side of the admin endpoint: for this machine's own users, not for browsers that were led here. */
+
 import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createListener, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { PeerCredentials, ReadPeerCredentials } from '@livery/core'
+import { systemErrorCode } from '@livery/core'
 import { descriptorOf, SocketFile } from '@livery/sds-server'
 import { formatListenAddress, type ListenAddress, type SocketPath } from '../schema/values.ts'
 import { type Answer, BUSY, text } from './answer.ts'
@@ -231,7 +233,7 @@ function headersOf({ contentType, headers }: Answer): Record<string, string> {
 }
 
 function bindFailure({ routes, address }: AdminServerOptions, cause: unknown): string {
-  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
+  const code = systemErrorCode(cause)
   const where = `Cannot listen on ${formatListenAddress(address)} (${routes}.address)`
   switch (code) {
     case 'EADDRINUSE':

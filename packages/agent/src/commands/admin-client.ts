@@ -1,7 +1,7 @@
 /** Asks the admin endpoint of the agent that runs on this machine. */
 import { type IncomingMessage, request } from 'node:http'
 import { resolve } from 'node:path'
-import { hideUserinfo, scrub } from '@livery/core'
+import { hideUserinfo, scrub, systemErrorCode } from '@livery/core'
 import type { ConfigSources } from '../config/layers.ts'
 import { configFile } from '../config/layers.ts'
 import { loadAdminAddress } from '../config/load.ts'
@@ -86,7 +86,8 @@ async function adminAddress(sources: ConfigSources): Promise<ListenAddress> {
 }
 
 function nobodyListens(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'ECONNREFUSED' || error.code === 'ENOENT')
+  const code = systemErrorCode(error)
+  return code === 'ECONNREFUSED' || code === 'ENOENT'
 }
 
 function describe(error: unknown): string {

@@ -1,7 +1,8 @@
 /** The file of `livery ca --tokens`: who may call. It is read again when it has changed. */
+
 import { type BigIntStats, statSync } from 'node:fs'
 import { checkGrants, type TokenGrant } from '@livery/ca-plugins/istio-ca-server'
-import { isSpiffeId, type SpiffeId } from '@livery/core'
+import { isSpiffeId, type SpiffeId, stampOf } from '@livery/core'
 import * as v from 'valibot'
 import { expandRange } from '../config/identities.ts'
 import { check } from '../schema/check.ts'
@@ -87,7 +88,7 @@ export class TokenGrantsFile {
 
 function versionOf(path: string): string | undefined {
   const found: BigIntStats | undefined = statSync(path, { bigint: true, throwIfNoEntry: false })
-  return found && [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join()
+  return found && stampOf(found)
 }
 
 /** Reads the file; rejects with a {@link ConfigError} that never shows a token. */

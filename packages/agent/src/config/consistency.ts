@@ -1,5 +1,5 @@
 /** What no single value can fail: settings that do not go together, and a configuration that would serve nothing. */
-import { MAX_PATH_BYTES } from '@livery/sds-server/defaults'
+import { MAX_SOCKET_PATH_BYTES } from '@livery/core'
 import type { Problem } from '../schema/config-error.ts'
 import { Fault } from '../schema/fault.ts'
 import type { Location } from '../schema/node.ts'
@@ -51,8 +51,8 @@ function checkSocketPaths(
   }
   for (const { socket, key } of all) {
     const bytes = Buffer.byteLength(socket)
-    const tooLong = `${socket} is ${bytes} bytes long, and the kernel allows ${MAX_PATH_BYTES}`
-    if (bytes > MAX_PATH_BYTES) refuse(key, tooLong, 'Choose a shorter path')
+    const tooLong = `${socket} is ${bytes} bytes long, and the kernel allows ${MAX_SOCKET_PATH_BYTES}`
+    if (bytes > MAX_SOCKET_PATH_BYTES) refuse(key, tooLong, 'Choose a shorter path')
     if (seen.has(socket)) refuse(key, `${socket} is the path of another socket too`, 'Give each its own')
     seen.add(socket)
   }

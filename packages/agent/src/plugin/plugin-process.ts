@@ -1,4 +1,5 @@
 /** One life of a plugin's process: of another user, without rights to files, processes or addons, and not trusted. */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
@@ -6,6 +7,7 @@ import { extname } from 'node:path'
 import { Duplex } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { systemErrorCode } from '@livery/core'
 import { checkChildMessage } from './child-message.ts'
 import { decodeFrame, encodeFrame, MAX_CHILD_FRAME, readFrames } from './frames.ts'
 import { inheritedDescriptors } from './inherited-descriptors.ts'
@@ -163,9 +165,6 @@ function endText(code: number | null, signal: NodeJS.Signals | null): string {
 }
 
 function isClosed(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    'code' in error &&
-    ['ECONNRESET', 'EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes(String(error.code))
-  )
+  const code = systemErrorCode(error)
+  return code === 'ECONNRESET' || code === 'EPIPE' || code === 'ERR_STREAM_PREMATURE_CLOSE'
 }

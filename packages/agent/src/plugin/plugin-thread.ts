@@ -1,6 +1,8 @@
 /** One life of a plugin's thread, from its start until it ends, by itself or because it is stopped. */
+
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { systemErrorCode } from '@livery/core'
 import type { ThreadMethods } from './messages.ts'
 import { Peer } from './peer.ts'
 import type { PluginRun, PluginRunOptions } from './plugin-run.ts'
@@ -39,6 +41,6 @@ export class PluginThread implements PluginRun {
 
 function crashText(error: unknown): string {
   const { message } = toWire(error)
-  const isMemory = error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
+  const isMemory = systemErrorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY'
   return isMemory ? `used more than ${MAX_HEAP} MiB of memory` : `crashed: ${message}`
 }

@@ -1,9 +1,10 @@
 /** Finds a plugin's module from the configuration's folder. Nothing of it runs. */
+
 import { statSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { checkFile, UntrustedPathError } from '@livery/core'
+import { checkFile, systemErrorCode, UntrustedPathError } from '@livery/core'
 import { Fault, faultFrom } from '../schema/fault.ts'
 import type { PluginModule } from './messages.ts'
 import { toWire } from './wire-error.ts'
@@ -33,7 +34,7 @@ export function resolveModule({ specifier, parent }: PluginModule): Resolved {
     }
     return { fault: new Fault(`is not found: there is no file ${file}`, 'Correct the path') }
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND')
+    if (systemErrorCode(error) === 'ERR_MODULE_NOT_FOUND')
       return {
         fault: new Fault(`is not found from ${folder}`, 'Install it there, or name a file such as ./my-ca.mjs'),
       }

@@ -1,7 +1,8 @@
 /** Reads a configuration file (YAML 1.2, and so JSON) into nodes that know their lines. */
+
 import { createHash } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs'
-import { checkFile, UntrustedPathError } from '@livery/core'
+import { checkFile, systemErrorCode, UntrustedPathError } from '@livery/core'
 import { type Alias, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import { ConfigError, type Origin, type Problem } from './config-error.ts'
 import { Fault, faultFrom } from './fault.ts'
@@ -186,7 +187,7 @@ function openConfig(file: string): number {
     // Opening a FIFO would otherwise wait for its writer, and everything else with it.
     return openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch (cause) {
-    const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
+    const missing = systemErrorCode(cause) === 'ENOENT'
     if (missing) throw unreadable(file, 'does not exist', 'Check the path', cause)
     throw unreadable(file, `cannot be opened: ${(cause as Error).message}`, 'Let the agent read it', cause)
   }

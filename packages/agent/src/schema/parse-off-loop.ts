@@ -1,7 +1,9 @@
 /** Parses a long configuration file in a thread with a deadline and a bound of memory: it costs the event loop nothing but the result. */
+
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { systemErrorCode } from '@livery/core'
 import { ConfigError, type Problem } from './config-error.ts'
 import type { ConfigNode } from './node.ts'
 
@@ -45,6 +47,6 @@ export async function parseOffLoop(text: string, file: string, signal?: AbortSig
 }
 
 function memoryFault(error: unknown): string | undefined {
-  const isMemory = error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
+  const isMemory = systemErrorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY'
   return isMemory ? `takes more than ${MAX_HEAP} MiB of memory to parse` : undefined
 }

@@ -1,7 +1,8 @@
 /** Small files that their owners replace while Livery runs: tokens, roots, keys. Nobody else may be able to. */
-import { type BigIntStats, constants } from 'node:fs'
+
+import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
-import { checkFile } from '@livery/core'
+import { checkFile, stampOf } from '@livery/core'
 
 /**
  * Reads a regular file of at most `maxBytes`; rejects with a reason that carries nothing of the content, such as an
@@ -28,7 +29,7 @@ export class ChangingFile {
   /** The same object as before while the content is the same. */
   async read(): Promise<Buffer> {
     // Opening it each time would cost a tenth of what a certificate costs.
-    if (this.#seen && versionOf(await stat(this.path, { bigint: true })) === this.#seen.version) return this.#seen.bytes
+    if (this.#seen && stampOf(await stat(this.path, { bigint: true })) === this.#seen.version) return this.#seen.bytes
     await using file = await openForReading(this.path)
     const { size, version } = await regularFile(this.path, file, this.#maxBytes)
     const bytes = await readAll(file, size)
@@ -51,11 +52,7 @@ async function regularFile(
   if (!found.isFile()) throw new Error('it is not a regular file')
   checkFile(path, found, { owners: 'delegated' })
   if (found.size > maxBytes) throw new Error(`it has ${found.size} bytes, more than ${maxBytes}`)
-  return { size: Number(found.size), version: versionOf(found) }
-}
-
-function versionOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
-  return [dev, ino, size, mtimeNs, ctimeNs].join()
+  return { size: Number(found.size), version: stampOf(found) }
 }
 
 async function readAll(file: FileHandle, size: number): Promise<Buffer> {

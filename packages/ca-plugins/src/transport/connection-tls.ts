@@ -1,7 +1,15 @@
 /** What a TLS connection to a CA is made of, as its files have it now: `tls()` of a plugin's context. */
+
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'
-import { CAError, type ClientCertificate, type PluginLog, splitCertificates, type TlsMaterial } from '@livery/core'
+import {
+  CAError,
+  type ClientCertificate,
+  type PluginLog,
+  splitCertificates,
+  systemErrorCode,
+  type TlsMaterial,
+} from '@livery/core'
 import { reasonOf } from '../answers/reason.ts'
 import { ChangingFile } from '../files/changing-file.ts'
 
@@ -125,7 +133,7 @@ async function readIfThere(file: ChangingFile): Promise<Buffer | undefined> {
   try {
     return await file.read()
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    if (systemErrorCode(error) === 'ENOENT') return undefined
     throw await named(`Cannot read ${file.path}`, Promise.reject(error))
   }
 }

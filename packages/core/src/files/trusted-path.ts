@@ -4,8 +4,10 @@
  * A check that passes stays true: each component is an entry of a folder in which nobody else can replace it, so nothing
  * can change between the check and the use but by those who are trusted.
  */
+
 import { accessSync, chmodSync, constants, lstatSync, mkdirSync, readFileSync, readlinkSync, type Stats } from 'node:fs'
 import { isAbsolute, join, resolve } from 'node:path'
+import { systemErrorCode } from '../text/system-error-code.ts'
 
 export interface PathTrust {
   /**
@@ -207,7 +209,7 @@ function makeDirectory(path: string, mode: number): void {
   try {
     mkdirSync(path, mode)
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return
+    if (systemErrorCode(error) === 'EEXIST') return
     throw error
   }
   // Not left to the umask.
@@ -220,7 +222,7 @@ function isReadOnly(path: string): boolean {
     accessSync(path, constants.W_OK)
     return false
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EROFS'
+    return systemErrorCode(error) === 'EROFS'
   }
 }
 

@@ -1,8 +1,11 @@
 /** Says when to look at files again: watches of their folders as the hint, and a slow poll, since watches are lost. */
+
 import { lstatSync, readlinkSync, type Stats, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
+import { systemErrorCode } from '../text/system-error-code.ts'
 import type { Clock } from '../time/clock.ts'
 import { after } from '../time/deadline.ts'
+import { stampOf } from './file-stamp.ts'
 import { FolderWatches } from './folder-watches.ts'
 
 /** What comes within it is one look: a save is several events, a ConfigMap's swap five. */
@@ -110,7 +113,7 @@ export class WatchedFiles implements Disposable {
     for (const place of set.places) this.#enter(place, set)
     for (const place of left) if (!set.places.has(place)) this.#leave(place, set)
     for (const [folder, places] of Map.groupBy(set.places, dirname))
-      if (this.#watch(folder)) for (const place of places) set.unwatched.set(place, stampOf(place))
+      if (this.#watch(folder)) for (const place of places) set.unwatched.set(place, stampAt(place))
   }
 
   #enter(place: string, set: FileSet): void {
@@ -164,7 +167,7 @@ export class WatchedFiles implements Disposable {
       for (const set of sets) {
         const stamp = set.unwatched.get(place)
         set.unwatched.delete(place)
-        if (stamp !== undefined && stamp !== stampOf(place)) this.#onHint(set)
+        if (stamp !== undefined && stamp !== stampAt(place)) this.#onHint(set)
       }
     }
   }
@@ -172,7 +175,7 @@ export class WatchedFiles implements Disposable {
   /** A folder that is not watched is tried again at the next look. */
   #onError(error: unknown, folder: string | undefined): void {
     if (folder !== undefined) this.#unwatch(folder)
-    const code = codeOf(error)
+    const code = systemErrorCode(error)
     if (this.#reported.has(code)) return
     this.#reported.add(code)
     this.#options.onError(error)
@@ -225,11 +228,11 @@ function statsOf(path: string): Stats | undefined {
   }
 }
 
-/** Differs once another file or link is there, or the same one was written to. */
-function stampOf(path: string): string {
+/** Of the file or link itself. */
+function stampAt(path: string): string {
   try {
     const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
-    return found ? `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}` : 'missing'
+    return found ? stampOf(found) : 'missing'
   } catch {
     return 'missing'
   }
@@ -242,8 +245,4 @@ function inodeOf(directory: string): string | undefined {
   } catch {
     return undefined
   }
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined
 }

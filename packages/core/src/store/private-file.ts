@@ -1,9 +1,11 @@
 /** Files that hold keys: whether nobody else can have changed or read them, and how they are overwritten. */
+
 import { close, constants, fstat, open, read, type Stats } from 'node:fs'
 import { chmod, open as openHandle, stat } from 'node:fs/promises'
 import { getSystemErrorMessage, promisify } from 'node:util'
 import { StoreError } from '../contract/store.ts'
 import { checkFile, makeFolder, UntrustedPathError } from '../files/trusted-path.ts'
+import { systemErrorCode } from '../text/system-error-code.ts'
 
 // A third of the cost of a FileHandle, which counts with ten thousand of them.
 const [openFile, statFile, readBytes, closeFile] = [
@@ -42,8 +44,8 @@ export async function readPrivateFile(path: string, trust: Trust, maxBytes = MAX
   } catch (error) {
     if (error instanceof StoreError) throw error
     if (error instanceof UntrustedPathError) throw unusableFile(path, `is not used: ${error.message}`, error)
-    if (codeOf(error) === 'ENOENT') return undefined
-    if (codeOf(error) === 'ELOOP') throw unusableFile(path, 'is a symbolic link. Remove it')
+    if (systemErrorCode(error) === 'ENOENT') return undefined
+    if (systemErrorCode(error) === 'ELOOP') throw unusableFile(path, 'is a symbolic link. Remove it')
     throw unusableFile(path, `cannot be read: ${reasonOf(error)}`, error)
   } finally {
     if (file !== undefined) await closeFile(file)
@@ -87,14 +89,14 @@ export async function wipeFile(path: string): Promise<void> {
     await file.write(new Uint8Array(Math.min(status.size, MAX_BYTES)))
     await file.datasync()
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT' && codeOf(error) !== 'ELOOP') throw error
+    if (systemErrorCode(error) !== 'ENOENT' && systemErrorCode(error) !== 'ELOOP') throw error
   }
 }
 
 /** The system's message without the path, as a temporary file has another each time. */
 export function reasonOf(error: unknown): string {
   if (error instanceof Error && 'errno' in error && typeof error.errno === 'number')
-    return `${codeOf(error)}, ${getSystemErrorMessage(error.errno)}`
+    return `${systemErrorCode(error)}, ${getSystemErrorMessage(error.errno)}`
   return error instanceof Error ? error.message : String(error)
 }
 
@@ -129,8 +131,4 @@ function unusableFile(path: string, reason: string, cause?: unknown): StoreError
 
 function formatMode(mode: number): string {
   return (mode & 0o7777).toString(8).padStart(4, '0')
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined
 }

@@ -4,8 +4,8 @@ import { type BigIntStats, constants, existsSync, lstatSync, unlinkSync } from '
 import { chmod, chown, type FileHandle, link, lstat, mkdtemp, open, rename, rmdir, unlink } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
 import { basename, dirname, join } from 'node:path'
-import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
-import { MAX_PATH_BYTES } from './socket-path.ts'
+import { MAX_SOCKET_PATH_BYTES, systemErrorCode } from '@livery/core'
+import { SdsServerError } from './sds-server-error.ts'
 
 export interface PlacementOptions {
   readonly path: string
@@ -103,7 +103,7 @@ async function removeDirectory(path: string): Promise<void> {
 
 /** The private name is longer than the path, so where it is too long it is reached through the open directory. */
 async function bind(server: Server, privatePath: string, throughDirectory: string): Promise<void> {
-  const path = Buffer.byteLength(privatePath) <= MAX_PATH_BYTES ? privatePath : throughDirectory
+  const path = Buffer.byteLength(privatePath) <= MAX_SOCKET_PATH_BYTES ? privatePath : throughDirectory
   server.listen({ path, backlog: BACKLOG })
   await once(server, 'listening')
 }

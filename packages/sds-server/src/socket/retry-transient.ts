@@ -1,6 +1,5 @@
 /** Retries failures that can end on their own: used-up limits and full disks, but not a missing permission. */
-import { type Clock, sleep } from '@livery/core'
-import { systemErrorCode } from './sds-server-error.ts'
+import { type Clock, sleep, systemErrorCode } from '@livery/core'
 
 const TRIES = 5
 const FIRST_DELAY_MS = 1_000

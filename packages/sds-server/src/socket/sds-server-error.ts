@@ -28,9 +28,3 @@ export class SdsServerError extends Error {
     this.code = code
   }
 }
-
-/** The `code` of a system error (`ENOENT`), or `undefined` for anything else. */
-export function systemErrorCode(error: unknown): string | undefined {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
-  return typeof error.code === 'string' ? error.code : undefined
-}

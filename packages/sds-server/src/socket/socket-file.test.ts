@@ -7,11 +7,11 @@ import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, stat, symlin
 import { connect, createServer, type Socket } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { shareFolders } from '@livery/core'
+import { shareFolders, systemErrorCode } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { noSecondUser, readPeerCredentials, runPython, startPython } from '../../test/processes.ts'
 import { temporaryDirectory } from '../../test/running-server.ts'
-import { SdsServerError, type SdsServerErrorCode, systemErrorCode } from './sds-server-error.ts'
+import { SdsServerError, type SdsServerErrorCode } from './sds-server-error.ts'
 import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
 
 interface Place {

@@ -5,13 +5,13 @@
 import type { BigIntStats } from 'node:fs'
 import type { Socket } from 'node:net'
 import { dirname } from 'node:path'
-import { after, type Clock, type PeerCredentials, type ReadPeerCredentials } from '@livery/core'
+import { after, type Clock, type PeerCredentials, type ReadPeerCredentials, systemErrorCode } from '@livery/core'
 import { type AcceptWaiting, acceptTogether, failureReporter } from './accept-connections.ts'
 import { closedFolder } from './closed-folder.ts'
 import { describePeer, readListener } from './peer-descriptor.ts'
 import { bindAndPlace, closeListener, isSameFile, type Listener, type PlacementOptions } from './placed-socket.ts'
 import { retryTransient } from './retry-transient.ts'
-import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
+import { SdsServerError } from './sds-server-error.ts'
 import {
   bindFailure,
   checkPathLength,

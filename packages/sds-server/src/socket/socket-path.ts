@@ -3,11 +3,9 @@ import { type BigIntStats, constants } from 'node:fs'
 import { access, lstat, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { basename, dirname, join } from 'node:path'
-import { makeFolder, UntrustedPathError } from '@livery/core'
-import { SdsServerError, systemErrorCode } from './sds-server-error.ts'
+import { MAX_SOCKET_PATH_BYTES, makeFolder, systemErrorCode, UntrustedPathError } from '@livery/core'
+import { SdsServerError } from './sds-server-error.ts'
 
-/** unix(7): `sun_path` has 108 bytes, the last of them zero. Node cuts a longer path silently. */
-export const MAX_PATH_BYTES = 107
 const FOLDER_MODE = 0o750
 /** Others get through the folder to a socket that is given to one of them, and cannot list it. */
 const FOLDER_MODE_OF_GIVEN = 0o751
@@ -18,10 +16,10 @@ export type PathOccupant = 'nothing' | 'stale' | 'live'
 /** Throws an `SdsServerError` (`path-too-long`) for a path that the kernel would not take. */
 export function checkPathLength(path: string): void {
   const bytes = Buffer.byteLength(path)
-  if (bytes <= MAX_PATH_BYTES) return
+  if (bytes <= MAX_SOCKET_PATH_BYTES) return
   throw new SdsServerError(
     'path-too-long',
-    `Cannot listen on ${path}: the path has ${bytes} bytes, and the path of a UNIX socket at most ${MAX_PATH_BYTES}; choose a shorter one`,
+    `Cannot listen on ${path}: the path has ${bytes} bytes, and the path of a UNIX socket at most ${MAX_SOCKET_PATH_BYTES}; choose a shorter one`,
   )
 }
 

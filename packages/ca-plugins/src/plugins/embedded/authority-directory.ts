@@ -2,6 +2,7 @@
  * The embedded CA's state on disk. `authority.json` is the one source of truth, replaced whole, so that keys and
  * certificates cannot part; `root.pem` beside it is the trust bundle, written for others to copy.
  */
+import { systemErrorCode } from '@livery/core'
 import 'reflect-metadata'
 import { createPrivateKey, randomBytes, webcrypto, X509Certificate } from 'node:crypto'
 import { link, open, rename, rm } from 'node:fs/promises'
@@ -71,7 +72,7 @@ export class AuthorityDirectory {
       // Unlike rename, link never replaces a file.
       await this.#write(STATE_FILE, text, link)
     } catch (error) {
-      if (isErrno(error, 'EEXIST')) return (await this.load()) ?? state
+      if (systemErrorCode(error) === 'EEXIST') return (await this.load()) ?? state
       throw new Error(
         `Cannot create a CA in ${this.#path}: ${reasonOf(error)}. Name a directory that this user may write to.`,
         { cause: error },
@@ -231,8 +232,4 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 function curveOf(certificate: X509Certificate): string {
   return certificate.publicKey.asymmetricKeyDetails?.namedCurve === 'secp384r1' ? 'P-384' : 'P-256'
-}
-
-function isErrno(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
 }

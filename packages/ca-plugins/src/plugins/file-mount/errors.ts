@@ -1,5 +1,5 @@
 /** Why a file cannot be used: which one, the reason, what to do. Nothing of its content, and no cause that could quote it. */
-import { CAError, type CAErrorCode, UntrustedPathError } from '@livery/core'
+import { CAError, type CAErrorCode, systemErrorCode, UntrustedPathError } from '@livery/core'
 import { reasonOf } from '../../answers/reason.ts'
 
 export interface FileFaultParts {
@@ -27,7 +27,7 @@ const FIELDS = 'or correct layout, folder and the names of the files'
 
 /** Of what reading `file` was rejected with. `mayPass`: whether a file that is missing may be on its way. */
 export function readFault(file: string, error: unknown, mayPass: boolean): FileFault {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  const code = systemErrorCode(error)
   const fault = (reason: string, remedy: string) => new FileFault({ file, reason, remedy, code: 'unavailable' })
   if (error instanceof UntrustedPathError) {
     const reason = error.message.replace(/\.$/, '')

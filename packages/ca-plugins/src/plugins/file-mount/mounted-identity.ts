@@ -12,7 +12,7 @@ import { reasonOf } from '../../answers/reason.ts'
 import { Announcement } from './announcement.ts'
 import { FileFault } from './errors.ts'
 import type { FaultLog } from './fault-log.ts'
-import { stampOf } from './file-stamp.ts'
+import { stampsOf } from './file-stamp.ts'
 import { type KeyPair, type KeyPairFiles, readKeyPair } from './key-pair.ts'
 import type { MountedRoots } from './mounted-roots.ts'
 
@@ -159,7 +159,7 @@ export class MountedIdentity implements Disposable {
   }
 
   #stamp(): string {
-    return stampOf([this.#parts.files.chain, this.#parts.files.key])
+    return stampsOf([this.#parts.files.chain, this.#parts.files.key])
   }
 
   async #readSight(): Promise<Sight> {

@@ -6,7 +6,7 @@ import { readSmallFile } from '../../files/changing-file.ts'
 import { Announcement } from './announcement.ts'
 import { FileFault, readFault } from './errors.ts'
 import type { FaultLog } from './fault-log.ts'
-import { stampOf } from './file-stamp.ts'
+import { stampsOf } from './file-stamp.ts'
 import { isSelfSigned, MAX_FILE_BYTES } from './key-pair.ts'
 import { pemBlocks } from './pem-blocks.ts'
 
@@ -143,7 +143,7 @@ export class MountedRoots implements Disposable {
     const { faults } = this.#parts
     try {
       const isNews = file.wasMissed || !file.seen
-      if (reason === 'event' || isNews || file.stamp !== stampOf([file.path])) await this.#read(file)
+      if (reason === 'event' || isNews || file.stamp !== stampsOf([file.path])) await this.#read(file)
       faults.gone(file.path)
       if (!this.#files.has(file.path)) return
       this.#gather()
@@ -157,7 +157,7 @@ export class MountedRoots implements Disposable {
   async #read(file: RootsFile): Promise<Roots> {
     const { path } = file
     const read = ++file.reads
-    const stamp = stampOf([path])
+    const stamp = stampsOf([path])
     const bytes = await readSmallFile(path, MAX_FILE_BYTES).catch(error => {
       throw readFault(path, error, true)
     })

@@ -1,9 +1,9 @@
 /** Where a SPIFFE Workload API listens: https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE_Workload_Endpoint.md, section 4. */
+
 import { isIPv4, isIPv6 } from 'node:net'
+import { MAX_SOCKET_PATH_BYTES } from '@livery/core'
 import { isLoopback } from '../../transport/host-port.ts'
 
-/** sun_path of unix(7) holds 108 bytes with the final NUL. */
-const MAX_PATH_BYTES = 107
 const FORMS = 'Write unix:///path/to/socket, or tcp://<IP address>:<port>'
 
 /** Why `text` is no address of a Workload API, as the `problem` of an option; `undefined` if it is one. */
@@ -31,8 +31,8 @@ function unixProblem(text: string): string | undefined {
   if (path === undefined || path.endsWith('/'))
     return `names no absolute path of a socket, without host, query and fragment. ${FORMS}`
   const bytes = Buffer.byteLength(path)
-  if (bytes <= MAX_PATH_BYTES) return undefined
-  return `has a path of ${bytes} bytes, and the kernel allows ${MAX_PATH_BYTES}. Choose a shorter one`
+  if (bytes <= MAX_SOCKET_PATH_BYTES) return undefined
+  return `has a path of ${bytes} bytes, and the kernel allows ${MAX_SOCKET_PATH_BYTES}. Choose a shorter one`
 }
 
 function tcpProblem(text: string): string | undefined {
