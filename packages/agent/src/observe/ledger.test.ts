@@ -49,7 +49,7 @@ test('a CA that fails on and on is one line with its count, and another error a 
   )
 })
 
-test('of names that are not held the 1,000 heard of last are kept, and they push out no held one', () => {
+test('of names that are not held the 1,000 recorded last are kept, and they push out no held one', () => {
   const ledger = new Ledger(name => name === 'held')
   ledger.record('held', { time: 0, event: issued(1) })
   for (let index = 0; index < 2_000; index++) {
@@ -72,7 +72,7 @@ test('a name that is let go of keeps its story for a while, and takes it up agai
   assert.equal(ledger.entries('a').length, 3)
 })
 
-test('a held name that is let go of is one of the strangers from its last event on', () => {
+test('a held name that is let go of is one of the unknown names from its last event on', () => {
   const held = new Set(['a'])
   const ledger = new Ledger(name => held.has(name))
   ledger.record('a', { time: 0, event: issued(1) })

@@ -23,16 +23,16 @@ export interface LedgerEntry {
 type NamedReport = Extract<StreamReport, { readonly name: string }>
 
 const EVENTS_PER_NAME = 32
-/** How far back an entry may lie to be counted up: pushes and ACKs of one version alternate. */
+/** How far back an entry can be to be counted up: pushes and ACKs of one version alternate. */
 const REPEATS_WITHIN = 4
-const MAX_STRANGERS = 1_000
+const MAX_UNKNOWN_NAMES = 1_000
 
 type Ring = { time: number; event: LedgerEvent; count?: number }[]
 
-/** Keeps the last 32 events of each name that is held, and of the 1,000 other names heard of last. */
+/** Keeps the last 32 events of each name that is held, and of the 1,000 other names that were recorded last. */
 export class Ledger {
   readonly #held = new Map<string, Ring>()
-  readonly #strangers = new Map<string, Ring>()
+  readonly #unknownNames = new Map<string, Ring>()
   readonly #isHeld: (name: string) => boolean
 
   /** `isHeld` is asked with each event: a name is no longer held from its last event on. */
@@ -41,10 +41,10 @@ export class Ledger {
   }
 
   record(name: string, { time, event }: LedgerEntry): void {
-    const ring = this.#isHeld(name) ? this.#ringOf(name) : this.#strangerRing(name)
+    const ring = this.#isHeld(name) ? this.#ringOf(name) : this.#unknownRing(name)
     for (let index = ring.length - 1; index >= Math.max(0, ring.length - REPEATS_WITHIN); index--) {
       const entry = ring[index]
-      // What happened before a new certificate is another story, though it reads the same.
+      // Events before a new certificate are another story, though they read the same.
       if (!entry || entry.event.kind === 'issued') break
       if (!repeats(entry.event, event)) continue
       entry.time = time
@@ -55,33 +55,33 @@ export class Ledger {
     if (ring.push({ time, event }) > EVENTS_PER_NAME) ring.shift()
   }
 
-  /** Oldest first; empty for a name never heard of. */
+  /** Oldest first; empty for an unknown name. */
   entries(name: string): readonly LedgerEntry[] {
-    return this.#held.get(name) ?? this.#strangers.get(name) ?? []
+    return this.#held.get(name) ?? this.#unknownNames.get(name) ?? []
   }
 
   #ringOf(name: string): Ring {
     const present = this.#held.get(name)
     if (present) return present
-    const ring = this.#strangers.get(name) ?? []
-    this.#strangers.delete(name)
+    const ring = this.#unknownNames.get(name) ?? []
+    this.#unknownNames.delete(name)
     this.#held.set(name, ring)
     return ring
   }
 
-  #strangerRing(name: string): Ring {
-    const ring = this.#held.get(name) ?? this.#strangers.get(name) ?? []
+  #unknownRing(name: string): Ring {
+    const ring = this.#held.get(name) ?? this.#unknownNames.get(name) ?? []
     this.#held.delete(name)
-    this.#strangers.delete(name)
-    this.#keepStranger(name, ring)
+    this.#unknownNames.delete(name)
+    this.#noteUnknown(name, ring)
     return ring
   }
 
-  #keepStranger(name: string, ring: Ring): void {
-    this.#strangers.set(name, ring)
-    if (this.#strangers.size <= MAX_STRANGERS) return
-    for (const oldest of this.#strangers.keys()) {
-      this.#strangers.delete(oldest)
+  #noteUnknown(name: string, ring: Ring): void {
+    this.#unknownNames.set(name, ring)
+    if (this.#unknownNames.size <= MAX_UNKNOWN_NAMES) return
+    for (const oldest of this.#unknownNames.keys()) {
+      this.#unknownNames.delete(oldest)
       break
     }
   }
