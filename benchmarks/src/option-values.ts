@@ -17,7 +17,7 @@ export function readOptions<Options>(
 
 export function oneOf<Choice extends string>(option: string, text: string, choices: readonly Choice[]): Choice {
   const choice = choices.find(each => each === text)
-  if (choice === undefined) throw refuse(option, text, `is none of ${choices.join(', ')}`, 'Write one of them')
+  if (choice === undefined) throw refuse(option, text, `is not one of ${choices.join(', ')}`, 'Write one of them')
   return choice
 }
 
@@ -25,7 +25,7 @@ export function oneOf<Choice extends string>(option: string, text: string, choic
 export function count(option: string, text: string, most: number): number {
   const value = /^\d+$/.test(text) ? Number(text) : 0
   if (value >= 1 && value <= most) return value
-  throw refuse(option, text, `is no whole number from 1 to ${most}`, 'Write digits only')
+  throw refuse(option, text, `is not a whole number from 1 to ${most}`, 'Write digits only')
 }
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
@@ -35,7 +35,7 @@ export function duration(option: string, text: string): number {
   const [, amount = '', unit = ''] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? []
   const factor = UNITS[unit]
   if (factor !== undefined) return Number(amount) * factor
-  throw refuse(option, text, 'is no duration', 'Write a number and a unit, such as 500ms, 90s, 10m or 24h')
+  throw refuse(option, text, 'is not a duration', 'Write a number and a unit, such as 500ms, 90s, 10m or 24h')
 }
 
 /** As {@link duration}, and no shorter than `leastMs`. */

@@ -1,7 +1,7 @@
 /** A CA that says on command that something changed: each time is one renewal of the identities named, or one root more. */
 import type { CAChange, CAClient, CertificateRequest, IssuedCertificate, SpiffeId } from '@livery/core'
 
-/** Certificates come from `inner`, which it closes with itself; changes and roots from whoever runs the benchmark. */
+/** Certificates come from `inner`, which it closes with itself; changes and roots from the benchmark. */
 export class PromptedClient implements CAClient {
   readonly #inner: CAClient
   readonly #roots: string[]

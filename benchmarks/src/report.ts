@@ -1,4 +1,4 @@
-/** What every suite hands in, and how it is shown: a table with the machine on top, and the same as JSON. */
+/** The figures of every suite, and how they are shown: a table with the machine on top, and the same as JSON. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { arch, availableParallelism, cpus, release, totalmem } from 'node:os'
 

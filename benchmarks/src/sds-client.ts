@@ -1,4 +1,4 @@
-/** The other side of the SDS suite, in a process of its own: opens streams, tells when all have been answered and pushed to. */
+/** The other side of the SDS suite, in a process of its own: opens streams, reports when all have been answered and pushed to. */
 import * as grpc from '@grpc/grpc-js'
 
 export interface ClientOrder {

@@ -23,20 +23,20 @@ async function main(args: readonly string[]): Promise<number> {
   const checks = judge(observed)
   await keep(options, observed, checks)
   for (const { name, holds, found } of checks) {
-    const verdict = holds === undefined ? 'not told' : holds ? 'ok' : 'FAILED'
+    const verdict = holds === undefined ? 'not judged' : holds ? 'ok' : 'FAILED'
     process.stdout.write(`${verdict}: ${name} (${found})\n`)
   }
   return passes(checks) ? 0 : 1
 }
 
 async function keep(options: SoakOptions, { samples, ...observed }: Observed, checks: readonly Check[]): Promise<void> {
-  const { renewals: _, ...told } = observed
+  const { renewals: _, ...rest } = observed
   const { save, ...settings } = options
   const results = {
     machine: describeMachine(new Date()),
     options: settings,
     checks,
-    ...told,
+    ...rest,
     samples: samples.map(rounded),
   }
   const name = options.attack ? 'soak-attack' : 'soak'
@@ -53,7 +53,7 @@ function rounded(sample: Observed['samples'][number]): unknown {
 try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
-  // What could not be started says why in its message; anything else is a fault of the program.
+  // A failed start says why in its message; anything else is a bug of this program.
   if (!(error instanceof Error) || error instanceof TypeError) throw error
   process.stderr.write(`soak: ${error.message}\n`)
   process.exitCode = 1

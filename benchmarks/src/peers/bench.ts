@@ -1,4 +1,4 @@
-/** What every row of the comparison is handed, and what it hands back. */
+/** The input and the result of each row of the comparison. */
 import type { Comparison } from './comparison.ts'
 import type { Program, Programs } from './programs.ts'
 

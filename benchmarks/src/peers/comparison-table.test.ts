@@ -14,7 +14,7 @@ const comparison: Comparison = {
   target: { of: 'ratio', is: 'at most', value: 0.5 },
 }
 
-test('a table tells date, machine, rounds, and of each comparison both sides, ratio, target and verdict', () => {
+test('a table has date, machine, rounds, and for each comparison both sides, ratio, target and verdict', () => {
   const table = toMarkdown(machine, 5, [comparison], [])
   assert.match(table, /^2026-11-21, A CPU, 2 cores, .*; medians of 5$/m)
   assert.match(table, /^\| SDS response \| 25 µs \| Istio agent: 50 µs \| 0\.5× \| ≤ 0\.5× \| yes \|$/m)
@@ -34,7 +34,7 @@ test('what was skipped is listed under the table with its reason', () => {
   assert.match(toMarkdown(machine, 1, [], failed), /^Failed: push: no answer$/m)
 })
 
-test('a table replaces what stands between the markers of a README, and nothing else', () => {
+test('a table replaces the text between the markers of a README, and nothing else', () => {
   const readme = 'before\n<!-- bench:peers -->\nold\n<!-- /bench:peers -->\nafter\n'
   const updated = withTable(readme, 'new\n')
   assert.equal(updated, 'before\n<!-- bench:peers -->\nnew\n<!-- /bench:peers -->\nafter\n')

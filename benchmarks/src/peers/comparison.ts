@@ -16,7 +16,7 @@ export interface Comparison {
   readonly ours: readonly number[]
   /** Absent: none was measured. */
   readonly peer?: { readonly name: string; readonly samples: readonly number[] }
-  /** Absent: it is told beside the others. */
+  /** Absent: the figure is only reported. */
   readonly target?: Target
 }
 

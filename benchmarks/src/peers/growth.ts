@@ -191,7 +191,7 @@ async function measureStreams(bench: Bench, program: string, streams: number): P
   }
 }
 
-/** The one that serves, and the one that can be told to push: of Istio's agent one process is both. */
+/** The server, and the server that pushes on a signal: Istio's agent is both in one process. */
 async function startServers(
   bench: Bench,
   workshop: Workshop,

@@ -110,10 +110,10 @@ function readOptions(): Options | 'help' {
   if (values.help) return 'help'
   const rows = values.only?.flatMap(list => list.split(',')) ?? NAMES
   for (const name of rows)
-    if (!NAMES.includes(name)) throw new Error(`--only ${name} is none of the rows ${NAMES.join(', ')}`)
+    if (!NAMES.includes(name)) throw new Error(`--only ${name} is not one of the rows ${NAMES.join(', ')}`)
   const rounds = Number(values.rounds ?? ROUNDS)
   if (!Number.isInteger(rounds) || rounds < 1)
-    throw new Error(`--rounds ${values.rounds} is no number of rounds; write 1 or more`)
+    throw new Error(`--rounds ${values.rounds} is not a number of rounds; write 1 or more`)
   return { rows, isPart: values.only !== undefined, rounds, save: values.save }
 }
 
@@ -128,7 +128,7 @@ async function measureRows(
   return comparisons
 }
 
-/** A row that fails is told of, and the others are measured: a whole run takes half an hour. */
+/** A row that fails is reported and the others are measured: a whole run takes half an hour. */
 async function measureUnlessSkipped<T>(
   bench: Bench,
   { name, needs, against, obstacle, measure }: Row<T>,
@@ -157,7 +157,7 @@ async function liveryVersion(): Promise<string> {
   return version
 }
 
-/** The peers tell no version: the SHA-256 of each program, in hexadecimal, stands for it. */
+/** The peers report no version: the SHA-256 of each program identifies it, in hexadecimal. */
 async function digests(programs: Programs): Promise<Record<string, string>> {
   const entries = PROGRAMS.map(async name => {
     const found = programs[name]

@@ -1,4 +1,4 @@
-/** What the agent holds in memory: all of it with streams open, and what one more idle identity adds. */
+/** The agent's memory: the total with open streams, and the cost of one more idle identity. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Bench, ifPresent, type Row } from './bench.ts'
 import type { Comparison } from './comparison.ts'
@@ -14,7 +14,7 @@ const HEAP = 'heap bytes'
 const IDENTITIES = 10_000
 const FEWER = 2_000
 const STREAMS = 1_000
-/** Istio's agents are alike: a few of them tell what a thousand hold. The pages of their program are there once. */
+/** Istio's agents are alike: a few of them show what a thousand hold. They share the pages of their program. */
 const ISTIO_AGENTS = 5
 /** Long enough for garbage of the start to be collected. */
 const SETTLE_MS = 15_000

@@ -1,4 +1,4 @@
-/** What Linux tells of processes under /proc: https://man7.org/linux/man-pages/man5/proc.5.html */
+/** Reads what Linux reports about processes under /proc: https://man7.org/linux/man-pages/man5/proc.5.html */
 import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 

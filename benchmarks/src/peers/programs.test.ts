@@ -32,9 +32,9 @@ test('a file that cannot be executed is an error and not a skip', async t => {
   await assert.rejects(findPrograms(folder), /sdsload: it is not executable\. chmod \+x it/)
 })
 
-test('a folder that is relative, or is none, is refused', async t => {
+test('a path that is relative, or not a folder, is refused', async t => {
   const folder = await makeFolder(t, { file: 0o644 })
   await assert.rejects(findPrograms('bin'), /LIVERY_PEERS=bin: it is a relative path/)
-  await assert.rejects(findPrograms(join(folder, 'file')), /it is no directory/)
+  await assert.rejects(findPrograms(join(folder, 'file')), /it is not a directory/)
   await assert.rejects(findPrograms(join(folder, 'missing')), /it is not there/)
 })

@@ -10,7 +10,7 @@ export type Programs = Readonly<Record<Program, { readonly path: string } | { re
 
 /**
  * Looks for every program in `folder`, the value of LIVERY_PEERS. What is not there is `absent` with the reason; a
- * folder that is no absolute path of a directory and a file that cannot be executed are errors.
+ * folder that is not the absolute path of a directory and a file that cannot be executed are errors.
  */
 export async function findPrograms(folder: string | undefined): Promise<Programs> {
   if (folder !== undefined) await checkFolder(folder)
@@ -42,7 +42,7 @@ async function checkFolder(folder: string): Promise<void> {
   const found = await stat(folder).catch(() => undefined)
   if (!found?.isDirectory())
     throw new Error(
-      `Cannot use LIVERY_PEERS=${folder}: it is ${found ? 'no directory' : 'not there'}. Name the folder with ${PROGRAMS.join(', ')}`,
+      `Cannot use LIVERY_PEERS=${folder}: it is ${found ? 'not a directory' : 'not there'}. Name the folder with ${PROGRAMS.join(', ')}`,
     )
 }
 

@@ -1,4 +1,4 @@
-/** The program of the push rows: SecretManager and SDS server over Istio's CA protocol, told by signals what to push. */
+/** The program of the push rows: SecretManager and SDS server over Istio's CA protocol, which push on a signal. */
 import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { citadel } from '@livery/ca-plugins/citadel'

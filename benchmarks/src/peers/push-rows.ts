@@ -1,4 +1,4 @@
-/** What a push costs: a renewed certificate or a new root on many open streams, one connection each. */
+/** The cost of a push: a renewed certificate or a new root on many open streams, one connection each. */
 import { type Bench, ifPresent, type Row } from './bench.ts'
 import type { Comparison } from './comparison.ts'
 import { inRounds, median, type Sample, type Side } from './rounds.ts'
@@ -8,7 +8,7 @@ import { Workshop } from './workshop.ts'
 
 export const CPU = 'CPU µs per push'
 export const LAST = 'ms to the last'
-/** One push is over in a millisecond, and the kernel tells CPU in steps of ten. */
+/** One push is over in a millisecond, and the kernel counts CPU in steps of ten. */
 const pushesTo = (streams: number) => (streams < 10 ? 200 : 8)
 const intervalMs = (streams: number) => (streams < 10 ? 50 : Math.max(500, streams / 2))
 /** The first pushes run code that is not compiled yet. */
@@ -23,7 +23,7 @@ export const pushRows: readonly Row[] = [
   { name: 'rotation', needs: ['neutralca', 'sdsload'], measure: measureRotation },
 ]
 
-/** What is pushed: USR2 the certificate again or anew, USR1 the roots with one more. */
+/** The signals: USR2 pushes the certificate again or renews it, USR1 pushes the roots with one more. */
 export type Prompt = 'USR1' | 'USR2'
 
 /** One secret pushed to every stream several times: the median time to the last, and the CPU of each push. */

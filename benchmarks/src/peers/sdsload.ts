@@ -1,4 +1,4 @@
-/** The SDS load client, the same one for every server: it checks each secret that it gets, and tells what it saw as JSON. */
+/** The SDS load client, the same one for every server: it checks each secret that it gets, and reports what it saw as JSON. */
 import type { Bench } from './bench.ts'
 import { pathOf } from './programs.ts'
 import type { SdsProcess } from './servers.ts'
@@ -54,7 +54,7 @@ export function cpuEach(phase: LoadPhase | undefined): number {
   return phase.server_cpu_us_each ?? 0
 }
 
-/** A figure that the client tells for every server that runs on this machine. */
+/** A figure that the client reports for every server that runs on this machine. */
 export function reported<T>(value: T | undefined, name: string): T {
   if (value === undefined) throw new Error(`sdsload did not report ${name}`)
   return value

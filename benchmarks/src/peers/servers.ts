@@ -39,7 +39,7 @@ export async function startCA({ programs }: Pick<Bench, 'programs'>, workshop: W
   return { server, address, root: join(folder, 'root.pem') }
 }
 
-/** Istio's agent, with one identity; a connection to its socket tells that it serves. */
+/** Istio's agent, with one identity; a connection to its socket shows that it serves. */
 export async function startIstioAgent(
   { programs }: Bench,
   workshop: Workshop,

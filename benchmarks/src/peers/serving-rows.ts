@@ -1,4 +1,4 @@
-/** What an answer costs: clients ask again and again on open streams, and the server's CPU is read from the kernel. */
+/** The cost of an answer: clients ask again and again on open streams, and the server's CPU is read from the kernel. */
 import { type Bench, ifPresent, type Row } from './bench.ts'
 import type { Comparison } from './comparison.ts'
 import { inRounds, type Side } from './rounds.ts'
@@ -8,7 +8,7 @@ import { Workshop } from './workshop.ts'
 
 const CPU = 'CPU µs per response'
 const STREAMS = [16, 128] as const
-/** At 30 µs each, a second and a half of CPU, which the kernel tells in steps of 10 ms. */
+/** At 30 µs each, a second and a half of CPU, which the kernel counts in steps of 10 ms. */
 const RESPONSES = 48_000
 const FEW = 100
 const MANY = 10_000

@@ -32,7 +32,7 @@ test('a child that a server started in a group of its own ends with it', { skip:
   await workshop[Symbol.asyncDispose]()
 })
 
-test('a server that ends before it is ready is told with its stderr', { skip: linux }, async () => {
+test('a server that ends before it is ready is reported with its stderr', { skip: linux }, async () => {
   await using workshop = new Workshop()
   const failing = ['-e', 'console.error("no such socket"); process.exitCode = 3']
   await assert.rejects(
@@ -49,7 +49,7 @@ test('a run gives its output and the CPU time of its process', { skip: linux }, 
   assert.ok(cpuSeconds >= 0.25, `${cpuSeconds} s`)
 })
 
-test('a run that fails is told with its exit code and output', { skip: linux }, async () => {
+test('a run that fails is reported with its exit code and output', { skip: linux }, async () => {
   await using workshop = new Workshop()
   await assert.rejects(workshop.run(node, ['-e', 'console.error("bad"); process.exit(7)']), /exit code 7\): bad/)
   await assert.rejects(workshop.run('/nowhere/program', []), /ENOENT/)

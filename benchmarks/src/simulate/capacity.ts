@@ -1,4 +1,4 @@
-/** What one replica carries: worlds of growing size, until boot, outage or refusals say no. */
+/** The load that one replica carries: worlds of growing size, until boot, outage or refusals say no. */
 import { markdown, short, time, whole } from './report.ts'
 import { bootAll, type ScenarioSettings, throughOutage } from './scenarios.ts'
 import { World, type WorldSettings } from './world.ts'

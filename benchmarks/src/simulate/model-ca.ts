@@ -37,7 +37,7 @@ export interface ModelCAOptions {
   readonly rate: number
   /** Requests that may wait at a replica. */
   readonly queue: number
-  /** What a refusal tells to wait, milliseconds; `undefined`: it tells nothing. */
+  /** How long a refusal asks to wait, milliseconds; `undefined`: it does not say. */
   readonly retryAfterMs: number | undefined
   /** From a node to the CA and back, milliseconds. */
   readonly roundTripMs: number
@@ -48,7 +48,7 @@ export interface ModelCAOptions {
   readonly outage: Outage | undefined
 }
 
-/** notBefore lies so far in the past, as istiod has it. */
+/** How far notBefore is in the past, as istiod sets it. */
 export const BACKDATE_MS = 120_000
 
 export class ModelCA {

@@ -19,12 +19,12 @@ test('help wants no run', () => {
 })
 
 for (const [args, message] of [
-  [['--nodes', '0'], /--nodes "0" is no whole number from 1 to 100000/],
-  [['--nodes', '1e3'], /--nodes "1e3" is no whole number/],
-  [['--ttl', '24'], /--ttl "24" is no duration\. Write a number and a unit/],
+  [['--nodes', '0'], /--nodes "0" is not a whole number from 1 to 100000/],
+  [['--nodes', '1e3'], /--nodes "1e3" is not a whole number/],
+  [['--ttl', '24'], /--ttl "24" is not a duration\. Write a number and a unit/],
   [['--ttl', '1s'], /--ttl "1s" is less than 10000 ms/],
-  [['--scenario', 'boots'], /--scenario "boots" is none of boot, steady/],
-  [['--names', 'all'], /--names "all" is none of own, shared/],
+  [['--scenario', 'boots'], /--scenario "boots" is not one of boot, steady/],
+  [['--names', 'all'], /--names "all" is not one of own, shared/],
   [['--scale', '-1'], /scale/],
   [['--node', '3'], /--node/],
 ] as const) {

@@ -31,7 +31,7 @@ workloads see. Results go to results/simulate.json in .cache/benchmarks, plots t
   --replicas <n>        replicas of the CA (default: 2)
   --rate <n>            signatures a second of a replica (default: 500)
   --queue <n>           requests that may wait at a replica; more are refused (default: 1000)
-  --retry-after <d>     what a refusal tells to wait (default: nothing; boot also tries 1s)
+  --retry-after <d>     how long a refusal asks to wait (default: it does not say; boot also tries 1s)
   --round-trip <d>      from a node to the CA and back (default: 2ms)
   --call-timeout <d>    after which a client gives up a call (default: 10s)
   --boot-within <d>     the nodes start within so long (default: 1s)
@@ -102,5 +102,5 @@ function readScenarios(text: string): readonly ScenarioName[] {
 function scaleOf(text: string): number {
   const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : 0
   if (value >= 0.001 && value <= 100) return value
-  throw refuse('scale', text, 'is no number from 0.001 to 100', 'Write 0.1 for a tenth')
+  throw refuse('scale', text, 'is not a number from 0.001 to 100', 'Write 0.1 for a tenth')
 }

@@ -1,5 +1,5 @@
 /**
- * What stands in for cryptography in a simulation: keys of one byte and certificates that are a few numbers in PEM. The
+ * Replaces cryptography in a simulation: keys of one byte and certificates that are a few numbers in PEM. The
  * judgement of an answer (identity, dates, root) is core's own; only reading and signing are left out.
  */
 import {

@@ -27,7 +27,7 @@ export class PerSecond {
     this.#counts[index] = (this.#counts[index] ?? 0) + 1
   }
 
-  /** Keeps the highest value of the second in which `time` lies. */
+  /** Keeps the highest value of the second that contains `time`. */
   raise(time: number, value: number): void {
     const index = Math.max(0, this.#indexOf(time))
     this.#reserve(index)

@@ -33,7 +33,7 @@ export class Replica {
     return { kind: 'signed', at: this.#busyUntil }
   }
 
-  /** The work that lies before a request that arrives at `now`. */
+  /** The work ahead of a request that arrives at `now`. */
   waitMs(now: number): number {
     return Math.max(0, this.#busyUntil - now)
   }

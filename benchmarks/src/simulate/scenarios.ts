@@ -1,4 +1,4 @@
-/** The scenarios: each makes its worlds, lets them run, and tells what happened. */
+/** The scenarios: each makes its worlds, lets them run, and reports what happened. */
 import { BACKDATE_MS } from './model-ca.ts'
 import { summarise } from './rates.ts'
 import { type Measured, World, type WorldSettings } from './world.ts'
@@ -98,7 +98,7 @@ export const steady: Scenario = async (settings, progress) => {
   return rows
 }
 
-/** How far the highest second lies above the mean, while the first renewals come and afterwards. */
+/** How far the highest second is above the mean, while the first renewals come and afterwards. */
 function spreading({ ca, time: { start } }: World, ttlMs: number): string[] {
   const spans = [
     { name: 'first window', from: 0.4 * ttlMs, until: 0.6 * ttlMs },

@@ -34,7 +34,7 @@ test('a certificate that was withdrawn is gone from then on, though it has not e
   assert.equal(record.finish(60_000).lapsedIdentitySeconds, 10)
 })
 
-test('serving on after the end, with a clock that is behind, is no excuse', () => {
+test('serving on after the end, with a clock that is behind, does not count', () => {
   const record = new ServiceRecord(1, 0)
   record.served(0, 0, 10_000)
   record.withdrawn(0, 70_000)

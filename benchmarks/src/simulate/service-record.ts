@@ -1,4 +1,4 @@
-/** What the workloads had, seen with the true time: from when on, with how much life left, and for how long nothing valid. */
+/** The workloads' certificates, seen with the true time: since when, with how much lifetime left, and for how long nothing valid. */
 
 const NEVER = Number.NaN
 

@@ -19,7 +19,7 @@ export interface WorldSettings {
   readonly rate: number
   /** Requests that may wait at a replica. */
   readonly queue: number
-  /** What a refusal tells to wait; `undefined`: nothing. */
+  /** How long a refusal asks to wait; `undefined`: it does not say. */
   readonly retryAfterMs: number | undefined
   readonly roundTripMs: number
   readonly callTimeoutMs: number
@@ -103,7 +103,7 @@ export class World implements AsyncDisposable {
     this.ca.addRoot(await makeRoot(2))
   }
 
-  /** The load before this moment is left out of what `measure` tells. */
+  /** `measure` does not count the load before this moment. */
   startMeasuring(): void {
     this.#measuredFrom = this.time.now()
     this.ca.latencies.length = 0

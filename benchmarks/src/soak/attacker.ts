@@ -15,7 +15,7 @@ export interface AttackReport {
   readonly attack: string
 }
 
-/** What the agent has to do counts, not what this process takes from it. */
+/** The work of the agent counts, not the CPU that this process takes from it. */
 const LOWER_BY = 10
 
 process.once('disconnect', () => process.exit())

@@ -1,4 +1,4 @@
-/** What a hostile caller of the node tries: each attack goes on until its signal aborts, then closes what it has opened. */
+/** The attacks of a hostile caller on the node: each goes on until its signal aborts, then closes what it has opened. */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
 import { connect as connectSocket, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

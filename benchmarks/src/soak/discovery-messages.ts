@@ -48,7 +48,7 @@ export function nackOf(name: string): Buffer {
   ])
 }
 
-/** Throws an `Error` for bytes that are no DiscoveryResponse with secrets. */
+/** Throws an `Error` for bytes that are not a DiscoveryResponse with secrets. */
 export function readResponse(bytes: Buffer): ReceivedResponse {
   let version = ''
   let nonce = ''

@@ -16,10 +16,10 @@ test('without options it is ten thousand identities for half an hour', () => {
 })
 
 for (const [args, message] of [
-  [['--identities', '20001'], /--identities "20001" is no whole number from 1 to 20000/],
-  [['--minutes', '0.5'], /--minutes "0.5" is no whole number/],
+  [['--identities', '20001'], /--identities "20001" is not a whole number from 1 to 20000/],
+  [['--minutes', '0.5'], /--minutes "0.5" is not a whole number/],
   [['--ttl', '1s'], /--ttl "1s" is less than 5000 ms/],
-  [['--ca', 'istiod'], /--ca "istiod" is none of livery, peer/],
+  [['--ca', 'istiod'], /--ca "istiod" is not one of livery, peer/],
 ] as const) {
   test(`${args.join(' ')} is refused by name`, () => {
     assert.throws(() => parseOptions(args), { name: 'TypeError', message })

@@ -1,4 +1,4 @@
-/** One soak: starts everything, samples every ten seconds, and gathers what the client tells. */
+/** One soak: starts everything, samples every ten seconds, and gathers the reports of the client. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Workshop } from '../peers/workshop.ts'
@@ -72,7 +72,7 @@ class Attacker implements Disposable {
   }
 }
 
-/** What the client has told so far. */
+/** The reports of the client so far. */
 class Gathered implements Disposable {
   allServedAfterS: number | undefined
   readonly samples: Sample[] = []

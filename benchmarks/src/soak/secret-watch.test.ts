@@ -33,7 +33,7 @@ function toPem(der: Uint8Array): string {
   return `-----BEGIN CERTIFICATE REQUEST-----\n${Buffer.from(der).toString('base64')}\n-----END CERTIFICATE REQUEST-----\n`
 }
 
-test('a good certificate and its good successor are no failure', async () => {
+test('a good certificate and its good successor are not a failure', async () => {
   const { clock, watch, issue } = await setUp()
   watch.take(await issue(), identity, clock.now())
   await clock.advance(35_000)
@@ -48,10 +48,10 @@ test('a good certificate and its good successor are no failure', async () => {
     failures: [],
     failureCount: 0,
   })
-  assert.equal(watch.report(0).renewals, 0, 'a report begins anew')
+  assert.equal(watch.report(0).renewals, 0, 'a report begins at zero')
 })
 
-describe('a failure is told:', () => {
+describe('a failure is reported:', () => {
   test('the name of another', async () => {
     const { clock, watch, issue, failures } = await setUp()
     watch.take(await issue(), 'spiffe://cluster.local/ns/soak/sa/sa-1', clock.now())

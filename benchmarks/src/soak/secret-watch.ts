@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import { type CertificateVerifier, type SpiffeId, splitCertificates } from '@livery/core'
 import type { ReceivedSecret } from './discovery-messages.ts'
 
-/** What is told of the time since the last report; times are milliseconds since the epoch. */
+/** The events since the last report; times are milliseconds since the epoch. */
 export interface WatchReport {
   readonly at: number
   /** Secrets in all. */
@@ -15,14 +15,14 @@ export interface WatchReport {
   /** The least time that a certificate had left when its successor came, ms; `undefined` without a renewal. */
   readonly leastLeftMs: number | undefined
   readonly failures: readonly string[]
-  /** Failures in all; no more than some are told in words. */
+  /** Failures in all; only the first few have a text. */
   readonly failureCount: number
 }
 
 interface Held {
   readonly serialNumber: string
   readonly notAfter: number
-  /** Whether it was told that it ended without a successor. */
+  /** Whether its end without a successor was reported. */
   isGapTold: boolean
 }
 

@@ -58,7 +58,7 @@ test('the first lifetime, with its one window, is left out of the spread', () =>
   assert.equal(judgeSpread({ renewals, ttlMs: 10_000 }).holds, true)
 })
 
-test('before two lifetimes have passed the spread cannot be told', () => {
+test('before two lifetimes have passed the spread cannot be judged', () => {
   assert.equal(judgeSpread({ renewals: new Array<number>(15).fill(20), ttlMs: 10_000 }).holds, undefined)
 })
 
@@ -68,7 +68,7 @@ test('memory that grew while warming up is flat', () => {
   assert.match(found, /350 MB, then 350 MB; .* rises by 0\.0 MB an hour/)
 })
 
-test('the growth is told by the hour', () => {
+test('the growth is stated per hour', () => {
   assert.match(judgeMemory(memory(180, index => 300 + index / 6)).found, /rises by 60\.0 MB an hour/)
 })
 

@@ -1,4 +1,4 @@
-/** What a soak comes to: each demand with what was found. */
+/** The verdict of a soak: each demand with what was found. */
 
 /** One line of the log of a soak, every ten seconds. */
 export interface Sample {
@@ -38,7 +38,7 @@ export interface Observed {
 
 export interface Check {
   readonly name: string
-  /** `undefined`: it cannot be told. */
+  /** `undefined`: it cannot be judged. */
   readonly holds: boolean | undefined
   readonly found: string
 }
@@ -92,7 +92,7 @@ export function judgeSpread({ renewals, ttlMs }: Pick<Observed, 'renewals' | 'tt
   }
 }
 
-/** Each attack by itself: a mean over all would hide one that works. */
+/** Each attack on its own: a mean over all would hide one that works. */
 export function judgeAnswers(answers: readonly AnswerSummary[]): Check {
   const found = answers.map(
     ({ attack, count, p50Ms, p99Ms, mostMs }) =>
@@ -133,7 +133,7 @@ function slope(samples: readonly Sample[]): number {
   return covariance / mean(({ second }) => (second - x) ** 2)
 }
 
-/** One failed check fails the soak; one that cannot be told does not. */
+/** One failed check fails the soak; one that cannot be judged does not. */
 export function passes(checks: readonly Check[]): boolean {
   return checks.every(({ holds }) => holds !== false)
 }

@@ -96,7 +96,7 @@ const inTtl: readonly BrokenPlugin[] = [
 
 const inErrors: readonly BrokenPlugin[] = [
   {
-    that: 'tells a quota as an outage',
+    that: 'reports a quota as an outage',
     fails: ['errors'],
     client: refusing(({ code, message: _message, ...rest }) =>
       newError(code === 'rate-limited' ? 'unavailable' : code, rest),
@@ -113,7 +113,7 @@ const inErrors: readonly BrokenPlugin[] = [
     client: refusing(({ code }) => newError(code)),
   },
   {
-    that: 'asks again by itself',
+    that: 'asks again on its own',
     fails: ['errors'],
     client: class extends ReferenceClient {
       protected override async send(csr: CertificateSigningRequest, ttl: number, token: string): Promise<FakeCAAnswer> {

@@ -156,7 +156,7 @@ const inRoots: readonly BrokenPlugin[] = [
     },
   },
   {
-    that: 'tells the newest root only',
+    that: 'lists the newest root only',
     fails: ['roots'],
     client: class extends ReferenceClient {
       override async trustBundle(options: { readonly signal: AbortSignal }): Promise<readonly string[]> {
@@ -176,7 +176,7 @@ const inRoots: readonly BrokenPlugin[] = [
     },
   },
   {
-    that: 'never tells of new roots',
+    that: 'never notifies of new roots',
     fails: ['roots'],
     hangs: true,
     client: class extends ReferenceClient {
@@ -345,7 +345,7 @@ const inHandlesAndClose: readonly BrokenPlugin[] = [
     },
   },
   {
-    that: 'tells its subscribers after close',
+    that: 'notifies its subscribers after close',
     fails: ['close'],
     client: class extends ReferenceClient {
       override subscribe(listener: (change: CAChange) => void): Disposable {

@@ -1,4 +1,4 @@
-/** What a plugin that is broken on purpose is, and ways to break the reference. */
+/** The description of a plugin that is broken on purpose, and ways to break the reference. */
 import {
   type CACapabilities,
   type CAClient,
@@ -22,11 +22,11 @@ export interface BrokenPlugin {
   readonly client: NewClient
   /** Its calls hang where they should not. */
   readonly hangs?: true
-  /** What it claims beside the reference's. */
+  /** Capabilities in place of the reference's. */
   readonly claims?: Partial<CACapabilities>
 }
 
-/** What the reference would answer, changed. */
+/** The reference with a changed answer. */
 export function answering(
   change: (issued: IssuedCertificate, request: CertificateRequest, ca: FakeCA) => IssuedCertificate,
 ): NewClient {
@@ -37,7 +37,7 @@ export function answering(
   }
 }
 
-/** What the reference would tell of a refusal, changed. */
+/** The reference with a changed error for a refusal. */
 export function refusing(change: (answer: Refused) => Error): NewClient {
   return class extends ReferenceClient {
     protected override refusal(answer: Refused): Error {

@@ -1,4 +1,4 @@
-/** The run against a live CA: what it tells of a good client, of a bad one, and when it is given up. */
+/** The run against a live CA: its report on a good client and on a bad one, and how it is aborted. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { CAClient, CertificateRequest, IssuedCertificate, SpiffeId } from '@livery/core'

@@ -26,7 +26,7 @@ export interface ConformanceReport {
 
 export interface RunAgainstOptions {
   readonly capabilities: CACapabilities
-  /** Those that the CA issues to this caller; at least one. */
+  /** Identities that the CA issues to this caller; at least one. */
   readonly identities: readonly SpiffeId[]
   /** Default: the first of `capabilities.keyTypes`. */
   readonly keyType?: KeyType

@@ -97,5 +97,5 @@ test('a switch without a reason, or one that does not exist, is a TypeError that
   const withNothing = { ...reference, test: () => {} }
   assert.throws(() => suite({ ...withNothing, without: { hang: ' ' } }), /TypeError: .*without\.hang is empty/)
   const without: Record<string, string> = { hangs: 'it does' }
-  assert.throws(() => suite({ ...withNothing, without }), /TypeError: .*without\.hangs is no switch/)
+  assert.throws(() => suite({ ...withNothing, without }), /TypeError: .*without\.hangs is not a switch/)
 })

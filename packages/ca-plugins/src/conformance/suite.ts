@@ -19,7 +19,7 @@ export type RegisterTest = (name: string, run: (...context: readonly unknown[]) 
 export interface SuiteOptions {
   readonly test: RegisterTest
   /**
-   * A client of the plugin at `ca`, and whatever stands in between: a server that reads requests, asks `ca.answer()`, and
+   * A client of the plugin at `ca`, and everything in between: a server that reads requests, asks `ca.answer()`, and
    * writes the answer in the CA's protocol. Called once a test, twice where a restart is tried.
    */
   readonly create: (setup: ConformanceSetup) => CAClient | Promise<CAClient>
@@ -87,7 +87,7 @@ function expectShape(plugin: object): void {
   assert.ok(faults.length === 0, faults.join('\n'))
 }
 
-/** What a case leaves open fails the group `handles`. It keeps no other case from ending. */
+/** A resource that a case leaves open fails the group `handles`, and keeps no other case from ending. */
 async function runCase(options: BenchOptions, run: (on: Bench) => Promise<void>): Promise<void> {
   await noteOpened(opened => withBench(options, opened, run))
 }
@@ -121,7 +121,7 @@ function checkWithout(without: Partial<Readonly<Record<string, string>>>): void 
   for (const [name, reason] of Object.entries(without)) {
     if (!known.includes(name))
       throw new TypeError(
-        `Cannot run the conformance kit: without.${name} is no switch. There are ${known.join(', ')}.`,
+        `Cannot run the conformance kit: without.${name} is not a switch. There are ${known.join(', ')}.`,
       )
     if (!reason?.trim())
       throw new TypeError(`Cannot run the conformance kit: without.${name} is empty. Say why it cannot be passed on.`)

@@ -1,4 +1,4 @@
-/** What a closed client does: it refuses, and lies still. */
+/** A closed client refuses every call, and does nothing more. */
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { inspect } from 'node:util'
@@ -48,12 +48,12 @@ export const closingCases: readonly BenchCase[] = [
     needs: ['root-rotation'],
     skip: ({ roots }) => (roots === 'push' ? undefined : 'the client has no subscribe'),
     async run(on) {
-      let told = 0
-      on.client.subscribe?.(() => told++)
+      let calls = 0
+      on.client.subscribe?.(() => calls++)
       await close(on.client, on.patienceMs)
       await on.ca.addRoot()
       for (let turn = 0; turn < 20; turn++) await setImmediate()
-      assert.equal(told, 0, 'a listener was called after close')
+      assert.equal(calls, 0, 'a listener was called after close')
     },
   },
   {

@@ -1,4 +1,4 @@
-/** What every answer has to be. */
+/** The form of every answer. */
 import assert from 'node:assert/strict'
 import type { CACapabilities } from '@livery/core'
 import { type BenchCase, type LiveCase, unlessBringsKey } from '../kit/conformance-case.ts'
@@ -31,7 +31,7 @@ export const contractCases: readonly LiveCase[] = [
   },
   {
     group,
-    name: 'it answers each request anew: no cache',
+    name: 'it answers each request with a new certificate: no cache',
     skip: unlessBringsKey,
     async run(on) {
       const serials = [leafOf(await issueWell(on)).serialNumber, leafOf(await issueWell(on)).serialNumber]

@@ -1,4 +1,4 @@
-/** How refusals and broken connections are told. */
+/** How refusals and broken connections are reported. */
 import assert from 'node:assert/strict'
 import type { BenchCase } from '../kit/conformance-case.ts'
 import { expectCAError, issue, issueBadly } from '../kit/expectations.ts'
@@ -24,7 +24,7 @@ export const errorCases: readonly BenchCase[] = [
   ...REFUSALS.map(
     (code): BenchCase => ({
       group,
-      name: `"${code}" of the CA is told as "${code}", is not retried, and the next call works`,
+      name: `"${code}" of the CA is reported as "${code}", is not retried, and the next call works`,
       needs: [code],
       async run(on) {
         on.ca.fault = { kind: 'refuse', code }

@@ -14,7 +14,7 @@ import { ticketCases } from './tickets.ts'
 import { tokenCases } from './token.ts'
 import { limitedTtlCases, ttlCases } from './ttl.ts'
 
-/** Those that need no switches. The last of them closes the client. */
+/** Cases that need no switches. The last one closes the client. */
 export const LIVE_CASES: readonly LiveCase[] = [
   ...contractCases,
   ...ttlCases,

@@ -1,4 +1,4 @@
-/** What is open in this process: a client leaves nothing behind. */
+/** A client leaves nothing open in this process. */
 import { type BenchOptions, withBench } from '../kit/bench.ts'
 import type { Bench } from '../kit/conformance-case.ts'
 import { issue } from '../kit/expectations.ts'
@@ -28,7 +28,7 @@ export function openResources(): ReadonlyMap<string, number> {
   return counts
 }
 
-/** What is open now and was not `before`. */
+/** The kinds that are open now and were not `before`. */
 export function leftOpen(before: ReadonlyMap<string, number>): readonly string[] {
   return [...openResources()].filter(([kind, count]) => count > (before.get(kind) ?? 0)).map(([kind]) => kind)
 }
@@ -56,7 +56,7 @@ async function useClient(on: Bench): Promise<void> {
   on.client.subscribe?.(() => {})
 }
 
-/** What is open as often as there were clients, from one place. */
+/** Resources that are open as often as there were clients, from one place. */
 function leaks(opened: readonly Opened[]): readonly string[] {
   const groups = Map.groupBy(opened, ({ kind, openedAt }) => `${kind} ${openedAt}`)
   return [...groups.values()]

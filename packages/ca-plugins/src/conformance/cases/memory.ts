@@ -18,7 +18,7 @@ const AT_ONCE = 16
 const IDENTITIES = 50
 /** Of a SPIFFE ID: so long that one kept certificate weighs 4 kB. */
 const PATH_LENGTH = 1_500
-/** What a pool or the last answers may hold on to. */
+/** A pool and the last answers hold on to some. */
 const MAX_SURVIVORS = 48
 /** A chain that is kept weighs over four times as much, the noise of a heap under load a tenth. */
 const MAX_BYTES_A_SIGN = 1_000

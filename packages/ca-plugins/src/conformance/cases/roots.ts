@@ -9,7 +9,7 @@ import { inTime } from '../kit/in-time.ts'
 const group = 'roots'
 
 function unlessListed({ roots }: CACapabilities): string | undefined {
-  return roots === 'none' ? 'the CA does not tell its roots by themselves' : undefined
+  return roots === 'none' ? 'the CA does not list its roots' : undefined
 }
 
 function fingerprints(pems: readonly string[]): readonly string[] {
@@ -17,10 +17,10 @@ function fingerprints(pems: readonly string[]): readonly string[] {
 }
 
 async function expectBundle(on: Bench, when: string): Promise<void> {
-  const told = await trustBundleOf(on)
+  const listed = await trustBundleOf(on)
   const expected = fingerprints(on.ca.trustBundle())
-  assert.deepEqual(fingerprints(told), expected, `${when}: trustBundle() is not the complete list of the CA's roots`)
-  expectPath(on, await issue(on), told)
+  assert.deepEqual(fingerprints(listed), expected, `${when}: trustBundle() is not the complete list of the CA's roots`)
+  expectPath(on, await issue(on), listed)
 }
 
 async function bundle(on: Subject): Promise<readonly string[]> {
@@ -97,7 +97,7 @@ export const rotationCases: readonly BenchCase[] = [
       subscription?.[Symbol.dispose]()
       const before = count
       await on.ca.addRoot()
-      // Whatever would still tell has had its turn once an answer has made the whole way.
+      // A notification that is still on its way arrives before this answer.
       await issue(on)
       assert.equal(count, before, 'the listener was called after its subscription was disposed')
     },

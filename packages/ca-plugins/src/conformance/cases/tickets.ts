@@ -71,7 +71,7 @@ export const ticketCases: readonly BenchCase[] = [
   },
   {
     group,
-    name: 'a pending request is noted on its ticket and taken up again after a restart, not made anew',
+    name: 'a pending request is noted on its ticket and taken up again after a restart, not made again',
     skip: unlessAsynchronous,
     async run(on) {
       const material = await createKeyMaterial(firstOf(on.identities), on.keyType)

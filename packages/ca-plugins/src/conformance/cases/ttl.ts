@@ -1,4 +1,4 @@
-/** What becomes of the lifetime asked for. */
+/** How the plugin and the CA treat the lifetime asked for. */
 import assert from 'node:assert/strict'
 import { type BenchCase, type LiveCase, type Subject, unlessBringsKey } from '../kit/conformance-case.ts'
 import { issue, issueBadly, lifetimeOf } from '../kit/expectations.ts'
@@ -75,7 +75,7 @@ export const limitedTtlCases: readonly BenchCase[] = [
   },
   {
     group,
-    name: 'a wish that the CA refuses is told as "ttl-too-long", and a shorter one works',
+    name: 'a wish that the CA refuses is reported as "ttl-too-long", and a shorter one works',
     needs: ['ttl-too-long'],
     skip: unlessBringsKey,
     async run(on) {

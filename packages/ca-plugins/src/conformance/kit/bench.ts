@@ -9,13 +9,13 @@ import { firstOf } from './kit-request.ts'
 import { MovableClock } from './movable-clock.ts'
 import type { OpenedResources } from './opened-resources.ts'
 
-/** What a case hands to the author's `create`. */
+/** The argument of the author's `create`. */
 export interface ConformanceSetup {
   /** The CA to serve. It outlives the server: a second `create` with it is a restart. */
   readonly ca: FakeCA
   /** For the plugin's `create`, as the agent would hand it over; `tls` is added by the author, who knows his server. */
   readonly context: CAContext
-  /** Those that will be asked for, so that a source that brings its own keys can have them ready (`ca.bring`). */
+  /** The identities that will be asked for, so that a source that brings its own keys can have them ready (`ca.bring`). */
   readonly identities: readonly SpiffeId[]
   /** Runs `close` when the case is over, the last one first. */
   after(close: () => unknown): void
@@ -79,6 +79,8 @@ function identitiesOf(trustDomain: string): readonly SpiffeId[] {
   return Array.from({ length: IDENTITIES }, (_, index) => {
     const identity = `spiffe://${trustDomain}/ns/conformance/sa/sa-${index}`
     if (isSpiffeId(identity)) return identity
-    throw new TypeError(`Cannot run the conformance kit: trustDomain ${JSON.stringify(trustDomain)} is none`)
+    throw new TypeError(
+      `Cannot run the conformance kit: trustDomain ${JSON.stringify(trustDomain)} is not a trust domain`,
+    )
   })
 }

@@ -23,7 +23,7 @@ export const GROUPS = [
 ] as const
 export type ConformanceGroup = (typeof GROUPS)[number]
 
-/** What every case has. */
+/** The parts that every case has. */
 export interface Subject {
   readonly client: CAClient
   readonly capabilities: CACapabilities
@@ -36,7 +36,7 @@ export interface Subject {
   readonly parallel: number
   /** Longer than this nothing may take that has no reason to wait. */
   readonly patienceMs: number
-  /** Roots (PEM) that are known beside those that the client tells. */
+  /** Roots (PEM) that are known beside those that the client lists. */
   readonly roots: () => readonly string[]
 }
 
@@ -64,9 +64,9 @@ interface Case<On> {
 /** Works at any CA. */
 export type LiveCase = Case<Subject>
 
-/** Needs a CA that does as it is told. */
+/** Needs a CA with switches. */
 export interface BenchCase extends Case<Bench> {
-  /** What the harness has to pass on. */
+  /** The switches that the harness has to pass on. */
   readonly needs?: readonly CASwitch[]
   /** Whether it runs only where there is time. */
   readonly slow?: boolean

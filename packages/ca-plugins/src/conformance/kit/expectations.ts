@@ -1,4 +1,4 @@
-/** What a good answer and a good error look like. Each function throws an `AssertionError` that says what is wrong with this one. */
+/** Checks of answers and errors. Each function throws an `AssertionError` that says what is wrong. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { inspect } from 'node:util'
@@ -17,7 +17,7 @@ import { type KitRequest, type KitRequestOptions, kitRequest } from './kit-reque
 
 const PEM = /^-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/=]{1,76}\n)+-----END CERTIFICATE-----\n$/
 
-/** Asks for a certificate. What it is like is left to the group `contract`, so that one fault fails one group. */
+/** Asks for a certificate. Only the group `contract` checks it, so that one fault fails one group. */
 export async function issue(on: Subject, options: KitRequestOptions = {}): Promise<IssuedCertificate> {
   return inTime(on.client.issue(await kitRequest(on, options)), on.patienceMs, 'issue()')
 }
@@ -38,7 +38,7 @@ export async function expectWell(on: Subject, request: KitRequest, issued: Issue
   await verifyAsCore(on, request, issued)
 }
 
-/** What core will say of it. Rejects with a `CAError` where core refuses. */
+/** Verifies it as core does. Rejects with a `CAError` where core refuses. */
 export async function verifyAsCore(
   on: Subject,
   { identity, material }: KitRequest,
@@ -56,11 +56,11 @@ export async function trustBundleOf({ client, patienceMs }: Subject): Promise<re
 
 /** PEM, one certificate an element, newline at the end. */
 export function expectPem(element: unknown, where: string): void {
-  assert.equal(typeof element, 'string', `${where} is no text`)
+  assert.equal(typeof element, 'string', `${where} is not a text`)
   assert.match(String(element), PEM, `${where} is not one PEM certificate with a newline at its end`)
 }
 
-/** Wherever it stands: the order is for the group `contract` to judge. */
+/** At any position: the group `contract` checks the order. */
 export function leafOf({ chain }: IssuedCertificate): X509Certificate {
   const certificates = splitCertificates(chain.join('\n')).map(pem => new X509Certificate(pem))
   const leaf = certificates.find(({ ca }) => !ca)
@@ -82,7 +82,7 @@ export function expectOwn({ capabilities }: Subject, request: KitRequest, issued
 export function expectPath(on: Subject, issued: IssuedCertificate, anchors: readonly string[]): void {
   const leaf = leafOf(issued)
   const identity = leaf.subjectAltName?.replace('URI:', '') ?? ''
-  assert.ok(isSpiffeId(identity), `the leaf is for ${identity}, which is no SPIFFE ID`)
+  assert.ok(isSpiffeId(identity), `the leaf is for ${identity}, which is not a SPIFFE ID`)
   nodeCertificateVerifier.verify([leaf.toString(), ...splitCertificates(issued.chain.join('\n'))], {
     identity,
     key: { publicKeyDer: leaf.publicKey.export({ type: 'spki', format: 'der' }) },
@@ -100,7 +100,7 @@ export function lifetimeOf(issued: IssuedCertificate, now: number): number {
 export function expectCAError(error: unknown, codes: readonly CAErrorCode[], what: string): CAError {
   assert.ok(
     error instanceof CAError,
-    `${what} was rejected with ${inspect(error, { depth: 0 })}, which is no CAError of the @livery/core that the kit uses (if there are two copies, make it a peerDependency)`,
+    `${what} was rejected with ${inspect(error, { depth: 0 })}, which is not a CAError of the @livery/core that the kit uses (if there are two copies, make it a peerDependency)`,
   )
   assert.ok(
     codes.includes(error.code),
@@ -121,7 +121,7 @@ export async function issueBadly(
 }
 
 function expectForm({ chain, roots }: IssuedCertificate): void {
-  assert.ok(Array.isArray(chain) && chain.length > 0, 'the chain is no list of certificates')
+  assert.ok(Array.isArray(chain) && chain.length > 0, 'the chain is not a list of certificates')
   for (const [index, element] of chain.entries()) expectPem(element, `chain[${index}]`)
   for (const [index, element] of (roots ?? []).entries()) expectPem(element, `roots[${index}]`)
   expectNoRoot(chain)

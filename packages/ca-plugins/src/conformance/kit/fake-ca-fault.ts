@@ -1,10 +1,10 @@
-/** What {@link FakeCA} can do wrong, and the names by which a harness says what it cannot pass on. */
+/** The faults of {@link FakeCA}, and the names by which a harness says what it cannot pass on. */
 import type { CAErrorCode, SpiffeId } from '@livery/core'
 
 /** The codes that a CA itself can refuse with; the others arise on the way. */
 export type RefusalCode = Exclude<CAErrorCode, 'timeout' | 'bad-response'>
 
-/** What the CA does with a request. */
+/** How the CA treats a request. */
 export type CAFault =
   /** It signs as it should. */
   | { readonly kind: 'none' }

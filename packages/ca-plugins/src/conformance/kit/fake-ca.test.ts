@@ -29,7 +29,7 @@ test('a CSR as PEM and as DER is signed for the identity that it names', async t
   }
 })
 
-test('a CSR that is none is refused as invalid-csr', async t => {
+test('a text that is not a CSR is refused as invalid-csr', async t => {
   const { ca } = await setUp(t)
   for (const csr of ['', 'no PEM', Buffer.from('no DER')]) {
     const answer = await ca.answer({ csr })

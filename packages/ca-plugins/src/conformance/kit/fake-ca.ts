@@ -1,4 +1,4 @@
-/** A CA for the authors of plugins: it really signs, and does wrong when told to. It speaks no protocol: their stand-in server does. */
+/** A CA for the authors of plugins: it really signs, and misbehaves on request. It speaks no protocol: their stand-in server does. */
 import 'reflect-metadata'
 import { type CAChange, CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
@@ -18,7 +18,7 @@ export interface FakeCARequest {
   readonly token?: string
 }
 
-/** What the stand-in server is to answer with, in the form of its protocol. */
+/** The answer that the stand-in server writes, in the form of its protocol. */
 export type FakeCAAnswer =
   | {
       readonly kind: 'issued'
@@ -61,7 +61,7 @@ const GARBAGE = '<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></htm
 
 /** Signs through an intermediate. Each property is a switch: it holds from the next request on. */
 export class FakeCA implements Disposable {
-  /** What it does with each request, or which of them it does what with. */
+  /** How it treats each request, or a function that decides for each. */
   fault: CAFault | ((request: FakeCARequest & { readonly identity: SpiffeId }) => CAFault) = { kind: 'none' }
   /** The only token that it accepts; `undefined`: whatever comes, or none. */
   token: string | undefined
@@ -162,7 +162,7 @@ export class FakeCA implements Disposable {
     return this.#authority.trustBundle()
   }
 
-  /** Hears of new roots and of those given up, as a plugin that is told by its CA would. */
+  /** Calls `listener` on new roots and on those given up, as a CA that pushes does. */
   subscribe(listener: (change: CAChange) => void): Disposable {
     return this.#authority.subscribe(listener)
   }

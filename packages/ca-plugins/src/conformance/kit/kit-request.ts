@@ -22,7 +22,7 @@ export interface KitRequestOptions {
   readonly csr?: () => Promise<CertificateSigningRequest>
 }
 
-/** Of the first identity, unless told otherwise. */
+/** Of the first identity by default. */
 export async function kitRequest(on: Subject, options: KitRequestOptions = {}): Promise<KitRequest> {
   const identity = options.identity ?? firstOf(on.identities)
   const material = options.material ?? (await createKeyMaterial(identity, options.keyType ?? on.keyType))

@@ -1,4 +1,4 @@
-/** What the code of a case opens: timers, watchers, sockets and programs, each with the line that opened it, and the open files of the process. */
+/** Notes what the code of a case opens: timers, watchers, sockets and programs, each with the line that opened it, and the open files of the process. */
 import { AsyncLocalStorage, createHook } from 'node:async_hooks'
 import { fstatSync, readdirSync, readlinkSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

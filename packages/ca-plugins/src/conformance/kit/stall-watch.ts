@@ -3,13 +3,13 @@ import { url as inspectorUrl } from 'node:inspector'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 
-/** What the thread is started with. */
+/** The thread's `workerData`. */
 export interface StallWatchData {
   /** Shared. At `BEAT` a count that grows while the event loop turns, at `IS_ON` 1 while a case runs. */
   readonly state: Int32Array
 }
 
-/** What the thread is sent before each case. */
+/** Sent to the thread before each case. */
 export interface WatchedCase {
   readonly name: string
   readonly patienceMs: number
