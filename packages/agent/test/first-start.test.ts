@@ -78,8 +78,9 @@ test('npm start answers on WebCrypto while the addon is built, and Ctrl-C ends b
   assert.deepEqual(addons(copy), [])
 
   agent.killGroup('SIGINT')
-  const { code, signal } = await agent.ended
-  assert.ok(code === 0 || code === 130 || signal === 'SIGINT', `${code} ${signal}`)
+  await agent.ended
+  // Whether npm passes the signal on as well, for which the agent does not drain, is a race.
+  assert.match(agent.output, /SIGINT: draining/)
   await allEnded(copy, t)
   assert.deepEqual(addons(copy), [])
   assert.deepEqual(
