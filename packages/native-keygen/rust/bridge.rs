@@ -1,4 +1,4 @@
-//! What JavaScript sees of keys: plain data in, plain data out, no defaults. `src/key-queue.ts` and
+//! The addon's interface for keys: plain data in, plain data out, no defaults. `src/key-queue.ts` and
 //! `src/native-key-generator.ts` are the other side.
 
 use std::mem;
@@ -19,13 +19,13 @@ use crate::outbox::Outbox;
 use crate::pool::{Pool, Source};
 use crate::rsa::Method;
 
-/// Calls a JavaScript function without arguments from any thread, and does not keep the event loop alive unless told to.
+/// Calls a JavaScript function without arguments from any thread, and keeps the event loop alive only on request.
 type Waker = ThreadsafeFunction<(), UnknownReturnValue, (), Status, false, true>;
 
-/// What an environment has to give up when it ends.
+/// The resources that an environment gives up when it ends.
 struct Holdings {
     outbox: Arc<Outbox>,
-    /// Those that are not over: a pool that is stopped is waited for here at the latest.
+    /// The pools that still run: `close` waits for those that are stopping.
     pools: Mutex<Vec<Arc<Pool<PrivateKey>>>>,
     is_closed: AtomicBool,
 }
@@ -131,7 +131,7 @@ impl KeyQueue {
     #[napi(catch_unwind)]
     pub fn keep_alive(&self, env: &Env, is_kept: bool) -> Result<()> {
         let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
-        // Deprecated for those who count references with it. There is no other way to change it later.
+        // Deprecated as a way to count references. There is no other way to change it later.
         #[allow(deprecated)]
         if is_kept {
             waker.refer(env)

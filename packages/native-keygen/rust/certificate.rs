@@ -1,4 +1,4 @@
-//! X.509 certificates (RFC 5280), read strictly: what OpenSSL refuses is refused here too, and so is what is no DER.
+//! X.509 certificates (RFC 5280), read strictly: this reader refuses everything that OpenSSL refuses, and everything that is not DER.
 
 pub mod bridge;
 #[cfg(any(test, fuzzing))]

@@ -15,7 +15,7 @@ const URI: u8 = 0x86;
 /// `attributes [0]` of CertificationRequestInfo.
 const ATTRIBUTES: u8 = 0xa0;
 
-/// What the key's owner signs: the CertificationRequestInfo for `identity` (ASCII) and a SubjectPublicKeyInfo.
+/// The part that the key's owner signs: the CertificationRequestInfo for `identity` (ASCII) and a SubjectPublicKeyInfo.
 pub fn request_info(identity: &str, public_key_der: &[u8]) -> Vec<u8> {
     let names = element(SEQUENCE, &[&element(URI, &[identity.as_bytes()])]);
     let san = element(

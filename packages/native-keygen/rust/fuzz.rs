@@ -1,4 +1,4 @@
-//! What reads a stranger's bytes, one subject each, with what has to hold for any input. `cargo test` replays the kept inputs
+//! The readers of untrusted bytes, one subject each, with the properties that hold for any input. `cargo test` replays the kept inputs
 //! and damages them (`fuzz/tests.rs`); `fuzz/run`, beside this folder, searches for new ones with libFuzzer.
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ fn csr(input: &[u8]) -> String {
     "asked".into()
 }
 
-/// What `element` writes is read as what it was, and what anybody writes is walked to its end.
+/// `element` writes what a reader reads back, and a reader walks any input to its end.
 fn der(input: &[u8]) -> String {
     let half = input.len() / 2;
     let written = element(0x04, &[&input[..half], &input[half..]]);

@@ -250,7 +250,7 @@ impl FromStr for KeyType {
         Self::ALL
             .into_iter()
             .find(|key_type| key_type.name() == name)
-            .ok_or_else(|| KeyError::Input(format!("type {name:?} is no key type")))
+            .ok_or_else(|| KeyError::Input(format!("type {name:?} is not a key type")))
     }
 }
 
@@ -262,7 +262,7 @@ impl FromStr for PrivateKeyFormat {
             "pkcs8" => Ok(Self::Pkcs8),
             "traditional" => Ok(Self::Traditional),
             _ => Err(KeyError::Input(format!(
-                "format {name:?} is no private key format"
+                "format {name:?} is not a private key format"
             ))),
         }
     }

@@ -1,4 +1,4 @@
-//! What is finished for one JavaScript environment, until its event loop fetches it: many keys a wake-up, so that it is
+//! Finished keys for one JavaScript environment, until its event loop fetches it: many keys a wake-up, so that it is
 //! not called for each, and some at a time, so that it is not held up for long.
 
 use std::collections::{HashMap, VecDeque};
@@ -23,7 +23,7 @@ pub struct Outbox {
     state: Mutex<State>,
 }
 
-/// Tells the event loop that there is something; called once until it has fetched all.
+/// Notifies the event loop; called once until it has fetched all.
 type Wake = Box<dyn Fn() + Send>;
 
 #[derive(Default)]

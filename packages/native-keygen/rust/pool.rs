@@ -1,9 +1,9 @@
 //! Keys made ahead, by one thread that uses only what others leave. They have no identity yet: that comes with the CSR
 //! when they are handed out.
 //!
-//! The thread that fills the pool can be kept off its core for long, even while it holds the lock. So whoever makes keys
-//! in the foreground does not wait for the lock: then it is as if no key were ready. Neither does whoever stops the pool:
-//! the thread itself wipes the keys, when it has a core.
+//! The thread that fills the pool can be kept off its core for long, even while it holds the lock. So a thread that
+//! makes keys in the foreground does not wait for the lock: it acts as if no key were ready. Stopping the pool does not wait
+//! either: the thread itself wipes the keys, when it has a core.
 
 mod shelf;
 #[cfg(test)]
@@ -175,7 +175,7 @@ impl<K: Send + 'static> Pool<K> {
             let too_many = match key {
                 Ok(key) => shelf.put(key, Instant::now()),
                 Err(_) => {
-                    // Whoever asks for a key is told why; to try again at once would only burn the budget.
+                    // The next caller gets the error itself; trying again at once would only burn the budget.
                     shelf.stop_filling();
                     None
                 }

@@ -1,4 +1,4 @@
-//! What Node cannot ask the kernel: who is on a UNIX socket, who waits on one, and that keys stay out of core files.
+//! System calls that Node does not have: who is on a UNIX socket, who waits on one, and that keys stay out of core files.
 
 pub mod bridge;
 

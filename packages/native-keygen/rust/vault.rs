@@ -29,7 +29,7 @@ pub enum VaultError {
     Unavailable,
     /// A buffer is shorter or longer than it has to be, or lies over the other one.
     Buffers,
-    /// What is to be opened was not sealed by this vault, or was changed or wiped since.
+    /// The input was not sealed by this vault, or was changed or wiped since.
     NotSealed,
 }
 
@@ -46,7 +46,7 @@ unsafe impl Send for Vault {}
 // SAFETY: as above.
 unsafe impl Sync for Vault {}
 
-/// What lies in the page.
+/// The contents of the page.
 #[repr(C)]
 struct Contents {
     context: EVP_AEAD_CTX,

@@ -1,6 +1,6 @@
 /** Promises that nobody waits for any longer. */
 
-/** What becomes of work that was given up. */
+/** Callbacks for work that was given up. */
 export interface Abandoned<T> {
   /** Called at once on abort: asks the work to stop early. */
   readonly stop?: () => void

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
-/** What `rust/bridge.rs` and the other bridges export. */
+/** The exports of `rust/bridge.rs` and the other bridges. */
 export type Addon = typeof import('./gen/binding.ts')
 
 export type AddonLookup = { readonly addon: Addon } | { readonly addon: undefined; readonly reason: string }

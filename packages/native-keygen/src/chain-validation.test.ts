@@ -55,9 +55,10 @@ interface Accepted extends Verdict {
 
 const caseOf = ({ chain, roots, publicKeyDer }: GeneratedChain) => ({ chain, roots, key: { publicKeyDer } })
 const isAccepted = (verdict: Verdict): verdict is Accepted => typeof verdict.verdict === 'object'
-const told = ({ seed, what, verdict }: Verdict, reason: string) => `seed ${seed} (${what}): ${reason}; here: ${verdict}`
+const described = ({ seed, what, verdict }: Verdict, reason: string) =>
+  `seed ${seed} (${what}): ${reason}; here: ${verdict}`
 
-/** What is pushed, as a peer verifies it. */
+/** The chain that is pushed, as a peer verifies it. */
 const served = ({ roots, verdict }: Accepted, at: number): Question => ({
   chain: splitCertificates(verdict.chainPem).map(pemToDer),
   roots,
@@ -88,7 +89,7 @@ describe('chains that vary every rule of RFC 5280', () => {
   test('both verifiers say the same, word for word', { skip: lookup.addon ? false : lookup.reason }, () => {
     for (const verdict of verdicts) {
       const native = nativeCertificateVerifier && verdictOf(nativeCertificateVerifier, caseOf(verdict))
-      assert.deepEqual(native, verdict.verdict, told(verdict, 'natively otherwise'))
+      assert.deepEqual(native, verdict.verdict, described(verdict, 'natively otherwise'))
     }
   })
 
@@ -96,7 +97,7 @@ describe('chains that vary every rule of RFC 5280', () => {
     const accepted = verdicts.filter(isAccepted)
     for (const time of [start, end]) {
       const answers = await askGo(accepted.map(verdict => served(verdict, time(verdict))))
-      const refused = accepted.flatMap((verdict, index) => (answers[index] ? [told(verdict, answers[index])] : []))
+      const refused = accepted.flatMap((verdict, index) => (answers[index] ? [described(verdict, answers[index])] : []))
       assert.deepEqual(refused, [])
     }
   })
@@ -112,7 +113,7 @@ describe('chains that vary every rule of RFC 5280', () => {
       const reasons = answers.filter(answer => answer !== '')
       const unexpected = reasons.flatMap((reason, index) => {
         const verdict = refused[index]
-        return verdict && !ONLY_ISSUERS.some(known => known.test(reason)) ? [told(verdict, reason)] : []
+        return verdict && !ONLY_ISSUERS.some(known => known.test(reason)) ? [described(verdict, reason)] : []
       })
       assert.deepEqual(unexpected, [])
       // A strict reason hides those behind it.
@@ -138,7 +139,7 @@ describe('chains that vary every rule of RFC 5280', () => {
     const openssl = await askOpenSsl(acceptedByGo.map(ask), '-x509_strict')
     const acceptedByBoth = acceptedByGo.filter((_, index) => openssl[index] === '')
     assert.deepEqual(
-      acceptedByBoth.map(verdict => told(verdict, 'accepted by both')),
+      acceptedByBoth.map(verdict => described(verdict, 'accepted by both')),
       [],
     )
   })

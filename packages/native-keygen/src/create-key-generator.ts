@@ -13,7 +13,7 @@ export interface KeyGeneratorChoice {
   readonly rsaReason?: string
 }
 
-/** What the native generator alone has, `pool` and `rsaKeys`, does not count where WebCrypto stands in. */
+/** `pool` and `rsaKeys` have no effect where WebCrypto stands in: only the native generator has them. */
 export interface KeyGeneratorOptions extends NativeKeyGeneratorOptions {
   /** `webcrypto`: never the addon. Default: `native`, the addon where it loads. */
   readonly prefer?: 'native' | 'webcrypto'

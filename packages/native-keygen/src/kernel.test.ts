@@ -57,13 +57,13 @@ test('a TCP socket has no peer credentials', { skip }, async () => {
   assert.throws(() => read(descriptorOf(server)), { code: 'ENOTCONN', message: /Cannot read the peer/ })
 })
 
-test('what is no socket is refused with the code of the system', { skip }, async () => {
+test('a descriptor that is not a socket is refused with the code of the system', { skip }, async () => {
   await using file = await open('/dev/null')
   assert.throws(() => read(file.fd), { code: 'ENOTSOCK' })
   assert.throws(() => read(-1), { code: 'EBADF' })
 })
 
-test('what is no descriptor is a TypeError, and not descriptor 0', { skip }, () => {
+test('a number that is not a descriptor is a TypeError, and not descriptor 0', { skip }, () => {
   for (const fd of [Number.NaN, 1.5, 2 ** 32, Number.POSITIVE_INFINITY]) assert.throws(() => read(fd), TypeError)
   // @ts-expect-error: wrong on purpose
   assert.throws(() => read('0'), TypeError)
@@ -100,7 +100,7 @@ test('nothing is accepted from what does not listen', { skip }, async () => {
   for (const fd of [file.fd, -1]) assert.deepEqual(acceptWaiting(fd, 9), { descriptors: [] })
 })
 
-test('a want of file descriptors is told with its code, and the connection waits until there is one', {
+test('a want of file descriptors is reported with its code, and the connection waits until there is one', {
   skip,
 }, async context => {
   const folder = await mkdtemp(join(tmpdir(), 'livery-'))

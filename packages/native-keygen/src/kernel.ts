@@ -1,4 +1,4 @@
-/** What Node cannot ask the kernel; `rust/process.rs` can. */
+/** System calls that Node does not have and `rust/process.rs` makes. */
 import type { ReadPeerCredentials } from '@livery/core'
 import { lookup } from './addon.ts'
 
@@ -14,7 +14,7 @@ export const readPeerCredentials: ReadPeerCredentials | undefined =
 export interface AcceptedConnections {
   /** The caller's to close. */
   readonly descriptors: readonly number[]
-  /** What the system ran out of, which libuv does not tell: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. */
+  /** What the system ran out of, which libuv does not report: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. */
   readonly error?: string
 }
 

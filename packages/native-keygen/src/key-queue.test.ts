@@ -16,7 +16,7 @@ const RSA: KeyRequest = { type: 'rsa-4096', identity: WEB }
 const ECDSA: KeyRequest = { type: 'ecdsa-p256', identity: WEB }
 const HERE = fileURLToPath(import.meta.url)
 
-/** What a program has in common: `generator`, with a pool that is being filled. */
+/** The common start of the programs: `generator`, with a pool that is being filled. */
 const PREAMBLE = `
   import { createKeyGenerator } from ${JSON.stringify(new URL('./create-key-generator.ts', import.meta.url).href)}
   const { generator } = createKeyGenerator({ pool: { cpu: 1 } })

@@ -15,7 +15,7 @@ interface Options {
   readonly rsaKeys: RsaKeys
 }
 
-/** Whoever waits for a job. */
+/** The caller that waits for a job. */
 interface Waiting {
   /** Takes the key of the request at `index`; `true` if nothing is missing any more. */
   readonly receive: (index: number, key: GeneratedKey) => boolean

@@ -26,7 +26,7 @@ const all = Object.values(LEAF_EXTENSIONS)
 const withExtension = (...more: readonly Buffer[]) => ({ chain: [leaf(root, { extensions: [...all, ...more] })] })
 const below = (parent: corpus.Issuer): corpus.Case => ({ chain: [leaf(parent)], roots: [parent.der] })
 
-/** What is said of a certificate whose form is wrong: a key is compared as it is written. */
+/** The verdict on a certificate whose form is wrong: a key is compared as it is written. */
 const OF_FORM = /is not a PEM certificate|does not lead|no SPIFFE ID has|for another key/
 
 /** OpenSSL accepts each. */

@@ -4,7 +4,7 @@ import { type Addon, lookup } from './addon.ts'
 
 export interface ChosenKeyVault {
   readonly vault: KeyVault
-  /** What is worse than it could be, why, and what to do. */
+  /** The protection that is missing, why, and what to do. */
   readonly reason?: string
 }
 

@@ -1,4 +1,4 @@
-/** What the suite demands of one generated key. */
+/** The checks that the suite makes of one generated key. */
 import 'reflect-metadata'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -54,7 +54,7 @@ export async function assertCsr(
   assert.deepEqual(san.names.toJSON(), [{ type: 'url', value: identity }])
 }
 
-/** What `openssl req -verify` says of a CSR; `undefined` where there is no openssl. */
+/** The output of `openssl req -verify` on a CSR; `undefined` where there is no openssl. */
 export async function verifyWithOpenSsl(csrDer: Uint8Array): Promise<string | undefined> {
   const openssl = spawn('openssl', ['req', '-inform', 'DER', '-verify', '-noout'])
   openssl.stdin.on('error', () => {}) // EPIPE where it did not start: `once` below reports that.

@@ -159,7 +159,7 @@ function wrongInputTests({ test, create }: KeyGeneratorSuiteOptions): void {
     })
   }
 
-  test('refuses a batch that is no list with a TypeError', async () => {
+  test('refuses a batch that is not a list with a TypeError', async () => {
     // @ts-expect-error: wrong on purpose
     await assert.rejects(create().generateBatch({ length: 1 }), mentions(TypeError, 'requests'))
   })

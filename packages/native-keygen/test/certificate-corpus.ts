@@ -322,7 +322,7 @@ function pathCases(): Record<string, Case> {
     'an expired intermediate': { chain: [leaf(expired), expired.der], refused: NO_PATH },
     'an intermediate that is not valid yet': { chain: [leaf(early), early.der], refused: NO_PATH },
     'an intermediate that is valid in four minutes': { chain: [leaf(soon), soon.der] },
-    'an intermediate that is no CA': { chain: [leaf(noCa), noCa.der], refused: NO_PATH },
+    'an intermediate that is not a CA': { chain: [leaf(noCa), noCa.der], refused: NO_PATH },
     'an intermediate without basic constraints': { chain: [leaf(noConstraints), noConstraints.der], refused: NO_PATH },
     'an intermediate that may not sign': { chain: [leaf(noSigner), noSigner.der], refused: NO_PATH },
     'an intermediate whose key is a point at infinity': { chain: [leaf(middle), pointless.der], refused: NO_PATH },

@@ -9,7 +9,7 @@ const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 
 export interface GeneratedChain {
-  /** What was varied, and where. */
+  /** The variation, and its place. */
   readonly what: string
   /** Leaf first, the others shuffled. */
   readonly chain: readonly Buffer[]
@@ -34,7 +34,7 @@ export function seeded(seed: number): Draw {
 
 type Role = 'leaf' | 'intermediate' | 'root'
 
-/** What a certificate is made of, before it is signed. */
+/** The parts of a certificate before it is signed. */
 interface Plan {
   readonly role: Role
   key: KeyObject
@@ -167,7 +167,7 @@ const CA_NAMES = [
   [],
 ]
 
-/** What can be varied in any certificate. */
+/** The variations of any certificate. */
 const ANYWHERE: Record<string, Variation> = {
   'key usage': put(
     'keyUsage',

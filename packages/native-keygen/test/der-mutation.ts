@@ -3,7 +3,7 @@ import fc from 'fast-check'
 
 interface Element {
   tag: number
-  /** What is inside, where that is DER itself (an OCTET STRING can be so, too). */
+  /** The elements inside, where those are DER (an OCTET STRING can hold DER, too). */
   children: Element[] | undefined
   contents: Buffer
   /** How the length is written. */
@@ -41,7 +41,7 @@ const COMMON_TAGS = [
   0x31, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6,
 ]
 
-/** What strings, numbers and dates break at. */
+/** Values at which strings, numbers and dates break. */
 const TELLING_BYTES = [
   '00',
   '0000',

@@ -1,4 +1,4 @@
-/** What Go's crypto/x509 and OpenSSL say of chains: the other ends of the connections that the chains are for. */
+/** The verdicts of Go's crypto/x509 and OpenSSL on chains: the other ends of the connections that the chains are for. */
 import { execFile, spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

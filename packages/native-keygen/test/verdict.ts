@@ -1,4 +1,4 @@
-/** What a verifier says to an answer of a CA: the facts, or the reason against it. */
+/** A verifier's verdict on an answer of a CA: the facts, or the reason against it. */
 import assert from 'node:assert/strict'
 import { CAError, type CertificateVerifier, derToPem, type VerifiedChain } from '@livery/core'
 import { type Case, expectationOf } from './certificate-corpus.ts'

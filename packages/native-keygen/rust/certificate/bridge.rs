@@ -1,4 +1,4 @@
-//! What JavaScript sees of certificates: the facts about a chain, in one call. The judgement on them is core's;
+//! The addon's interface for certificates: the facts about a chain, in one call. The judgement on them is core's;
 //! `src/native-certificate-verifier.ts` is the other side.
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -19,7 +19,7 @@ pub struct TrustAnchor {
 
 #[napi]
 impl TrustAnchor {
-    /// Throws with the code `InvalidArg` if `der` is no certificate.
+    /// Throws with the code `InvalidArg` if `der` is not a certificate.
     #[napi(constructor, catch_unwind)]
     pub fn new(der: &[u8]) -> Result<Self> {
         let certificate = Certificate::parse(der).ok_or_else(|| {
@@ -94,7 +94,7 @@ pub struct PathRefusal {
     pub at: u32,
 }
 
-/// The facts about a chain, or the index of the first element that is no certificate.
+/// The facts about a chain, or the index of the first element that is not a certificate.
 #[napi(catch_unwind)]
 pub fn read_chain(question: ChainQuestion) -> Result<Either<ChainFacts, u32>> {
     let mut chain = Vec::with_capacity(question.chain.len());

@@ -25,7 +25,7 @@ enum Direction {
     Excluded,
 }
 
-/// What a certificate calls its owner.
+/// The names that a certificate gives its owner.
 pub struct Named<'a> {
     pub subject: &'a DistinguishedName,
     pub alternatives: &'a [GeneralName],
@@ -97,7 +97,7 @@ impl Constraints {
 
 /// A name that constraints apply to; text in lower case.
 enum Name {
-    /// The host, if it can be told.
+    /// The host, if the URI has one that can be recognised.
     Uri(Option<String>),
     Dns(String),
     Ip(Vec<u8>),

@@ -1,4 +1,4 @@
-//! What the extensions of a certificate say (RFC 5280, section 4.2): all of them, or nothing where one cannot be relied on.
+//! The extensions of a certificate (RFC 5280, section 4.2): all of them, or nothing where one cannot be relied on.
 
 use std::collections::HashSet;
 
@@ -100,7 +100,7 @@ impl Profile {
     }
 }
 
-/// `Some(None)` if there is no such extension, `None` if it is not what it should be.
+/// `Some(None)` if there is no such extension, `None` if it is malformed.
 fn decode<'a, T: AssociatedOid + Decode<'a>>(extensions: &'a Extensions) -> Option<Option<T>> {
     extensions
         .iter()

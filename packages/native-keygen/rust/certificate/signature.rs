@@ -19,7 +19,7 @@ use x509_cert::spki::AlgorithmIdentifierOwned;
 use super::Certificate;
 use super::public_key::{Kind, kind_of};
 
-/// What signs `subject` by the key of `issuer`, if it is known and strong. Costs next to nothing.
+/// The algorithm that signs `subject` by the key of `issuer`, if it is known and strong. Costs next to nothing.
 pub fn scheme(
     subject: &Certificate,
     issuer: &Certificate,
@@ -93,7 +93,7 @@ fn fingerprint(subject: &Certificate, issuer: &Certificate) -> Option<[u8; 32]> 
     hash.finish().as_ref().try_into().ok()
 }
 
-/// What checks signatures of this algorithm by a key of this kind. RFC 5480 and 5758 (ECDSA), 4055 (RSA), 8410 (Ed25519).
+/// The verification of signatures of this algorithm by a key of this kind. RFC 5480 and 5758 (ECDSA), 4055 (RSA), 8410 (Ed25519).
 fn verification(
     algorithm: &AlgorithmIdentifierOwned,
     kind: Kind,

@@ -77,7 +77,7 @@ impl<K> Shelf<K> {
         oldest.map(|(_, key)| key)
     }
 
-    /// Those that are too old, for the caller to drop.
+    /// The keys that are too old, for the caller to drop.
     #[must_use]
     pub fn stale(&mut self, now: Instant) -> Vec<K> {
         let is_stale = |(made, _): &(Instant, K)| now.saturating_duration_since(*made) >= MAX_AGE;

@@ -7,7 +7,7 @@ use super::*;
 const RSA: KeyType = KeyType::ALL[2];
 const ECDSA: KeyType = KeyType::ALL[0];
 
-/// A number that is nobody else's, and that tells when it is dropped.
+/// A unique number that counts when it is dropped.
 struct Numbered {
     number: u64,
     dropped: &'static AtomicU64,

@@ -1,4 +1,4 @@
-//! What JavaScript sees of the kernel; `src/kernel.ts` is the other side.
+//! The addon's interface for system calls; `src/kernel.ts` is the other side.
 
 use std::io;
 

@@ -147,7 +147,7 @@ mod tests {
         Parts::of([owned(p), owned(q)]).expect("aws-lc to compute")
     }
 
-    /// Of the size that primes of 1,024 bits have, and odd: what is no prime here takes the conditions no less.
+    /// An odd number of 1,024 bits need not be a prime to be checked by the conditions.
     fn with_difference(difference: &BigUint) -> Option<Parts> {
         let p = words_of(PRIMES[0]);
         parts(&p, &natural(&(big(&p) - difference), p.len()))

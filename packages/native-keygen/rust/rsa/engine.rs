@@ -1,4 +1,4 @@
-//! What tests candidates for primes: the interface of `ifma` and `portable`. All engines give the same answers, in time that
+//! The interface of `ifma` and `portable`, which test candidates for primes. All engines give the same answers, in time that
 //! does not depend on the candidates.
 
 use super::sieve::{Bitmap, Sieve};

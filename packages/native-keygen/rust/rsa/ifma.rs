@@ -22,7 +22,7 @@ fn survivors(sieve: &Sieve, start: &[u64]) -> Bitmap {
     sieve.survivors(start)
 }
 
-/// What fills the lanes that are left is the first test again.
+/// The first test fills the lanes that are left.
 fn all_lanes<T: Copy>(tests: &[T]) -> [T; MAX_WIDTH] {
     std::array::from_fn(|lane| tests[if lane < tests.len() { lane } else { 0 }])
 }

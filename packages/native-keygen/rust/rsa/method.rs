@@ -30,7 +30,7 @@ impl Method {
         self == Self::Library || self.engine().is_some()
     }
 
-    /// What tests the candidates of a search, if there is one and this CPU can run it.
+    /// The engine that tests the candidates of a search, if there is one and this CPU can run it.
     pub(super) fn engine(self) -> Option<&'static dyn Engine> {
         match self {
             Self::Library => None,

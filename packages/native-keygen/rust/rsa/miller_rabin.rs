@@ -43,7 +43,7 @@ pub fn are_primes(
     Ok(are_primes)
 }
 
-/// FIPS 186-5, appendix B.3.1, steps 4.1 and 4.2: uniform among 1 < b < w - 1. What is thrown away is no secret.
+/// FIPS 186-5, appendix B.3.1, steps 4.1 and 4.2: uniform among 1 < b < w - 1. A base that is thrown away is not a secret.
 fn random_base(w: &[u64], random: &mut dyn Random) -> Result<Natural, KeyError> {
     let (two, top) = (from_word(2, w.len()), even_below(w));
     loop {

@@ -88,7 +88,7 @@ fn random_parts(
     }
 }
 
-/// What `constant-time/run` runs under valgrind.
+/// The entry points of `constant-time/run`, which runs them under valgrind.
 #[cfg(feature = "memcheck")]
 pub mod memcheck {
     use super::*;

@@ -1,4 +1,4 @@
-//! Two primes for one key: FIPS 186-5, appendix A.1.3, but for how the next candidate is found. There each is drawn anew;
+//! Two primes for one key: FIPS 186-5, appendix A.1.3, but for how the next candidate is found. There each is drawn at random;
 //! here they are the odd numbers that follow a random start, so that one pass of the sieve serves them all. That makes a
 //! prime likelier the longer the gap before it, which costs less than one bit of its entropy (Brandt and Damgård, see
 //! `miller_rabin`). The two primes have starts of their own, and nothing of a start is used again.

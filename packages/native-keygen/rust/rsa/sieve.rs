@@ -2,7 +2,7 @@
 //!
 //! The start is secret, since one of the numbers will be a prime of the key. So the residues are computed without
 //! division instructions and every mark passes over the whole bitmap: time and addresses are the same for every start.
-//! What the caller does with the answer (how many candidates it tries before a prime comes) shows how far the prime lies
+//! The caller shows by its use of the answer (how many candidates it tries before a prime comes) how far the prime lies
 //! from its start and which of the numbers between have small factors. aws-lc and OpenSSL show as much: it says nothing
 //! of use about the prime, whose start stays unknown.
 

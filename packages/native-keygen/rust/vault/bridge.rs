@@ -1,4 +1,4 @@
-//! What JavaScript sees of the vault; `src/native-key-vault.ts` is the other side.
+//! The addon's interface for the vault; `src/native-key-vault.ts` is the other side.
 
 use napi::bindgen_prelude::{Uint8Array, Uint8ArraySlice};
 use napi::{Error, Result};

@@ -4,7 +4,7 @@ use std::ptr::{self, NonNull};
 
 use zeroize::Zeroize;
 
-/// Who else can read a page, best first.
+/// The processes that can read a page, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// Nobody: memfd_secret(2) takes it out of the kernel's own map, and so out of `/proc/PID/mem` for root, too.

@@ -9,7 +9,7 @@ use super::*;
 /// The name of its job and its number.
 type Piece = (&'static str, usize);
 
-/// A job whose pieces tell when they start, and wait until they may end.
+/// A job whose pieces report their start, and wait for permission to end.
 struct TestJob {
     name: &'static str,
     pieces: usize,

@@ -48,7 +48,7 @@ export declare class KeyQueue {
 
 /** A root, read once. */
 export declare class TrustAnchor {
-  /** Throws with the code `InvalidArg` if `der` is no certificate. */
+  /** Throws with the code `InvalidArg` if `der` is not a certificate. */
   constructor(der: Uint8Array)
 }
 
@@ -164,7 +164,7 @@ export interface PeerCredentials {
  */
 export declare function publicKeyOf(privateKeyPem: Uint8Array): Uint8Array | null
 
-/** The facts about a chain, or the index of the first element that is no certificate. */
+/** The facts about a chain, or the index of the first element that is not a certificate. */
 export declare function readChain(question: ChainQuestion): ChainFacts | number
 
 /** The ways to make RSA keys that this CPU can run. */
