@@ -98,10 +98,16 @@ export async function usageOf({ pid }: Pick<Running, 'pid'>): Promise<{ resident
   return { residentBytes: await residentBytes(pid), cpuSeconds: cpu }
 }
 
-/** What the agent's own metrics say of its heap. */
+/**
+ * The size of the agent's heap by its own metrics; NaN if they could not be read. The agent drops a connection whose room
+ * it needs, as in a flood of dumps, so a scraper tries again at its next interval.
+ */
 export async function heapBytes({ admin }: AgentProcess): Promise<number> {
-  const response = await fetch(`http://${admin}/metrics`)
-  const [, bytes] = /^nodejs_heap_used_bytes (\S+)$/m.exec(await response.text()) ?? []
+  const metrics = await fetch(`http://${admin}/metrics`).then(
+    response => response.text(),
+    () => '',
+  )
+  const [, bytes] = /^nodejs_heap_used_bytes (\S+)$/m.exec(metrics) ?? []
   return Number(bytes)
 }
 
