@@ -14,7 +14,7 @@ export type FiguresOrder =
   | { readonly kind: 'ask'; readonly rounds: number }
 
 export interface FiguresReport {
-  /** `pushed`: every stream has got one more response by itself. */
+  /** `pushed`: every stream has got one more response as a push. */
   readonly kind: 'open' | 'ask' | 'pushed'
 }
 

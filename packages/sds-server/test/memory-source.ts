@@ -74,7 +74,7 @@ export class MemorySource implements SecretSource {
     }
   }
 
-  /** Issues a new certificate and tells the subscribers. */
+  /** Issues a new certificate and notifies the subscribers. */
   async issue(identity: SpiffeId): Promise<CertificateSecret> {
     const generated = await this.#keys.generate({ type: 'ecdsa-p256', identity, format: 'pkcs8' })
     const der = Buffer.from(generated.csrDer)
@@ -99,7 +99,7 @@ export class MemorySource implements SecretSource {
     return item
   }
 
-  /** Lets the secret of a name go, or takes another one, and tells the subscribers. */
+  /** Removes or replaces the secret of a name, and notifies the subscribers. */
   set(key: string, item: SecretItem | undefined): void {
     const before = this.#items.get(key)
     this.#items.set(key, item)
@@ -108,7 +108,7 @@ export class MemorySource implements SecretSource {
     if (before?.kind === 'certificate' && before !== item) before.wipe()
   }
 
-  /** Knows it no more, and tells the subscribers. */
+  /** Forgets it, and notifies the subscribers. */
   forget(identity: SpiffeId): void {
     this.#items.delete(identity)
     for (const listener of this.#listeners.get(identity) ?? []) listener(undefined)

@@ -30,7 +30,7 @@ export function readPeerCredentials(descriptor: number): PeerCredentials {
   return { pid, uid, gid }
 }
 
-/** Runs a Python script, as nobody if told so, and resolves with what it printed. */
+/** Runs a Python script, optionally as nobody, and resolves with its output. */
 export function runPython(
   script: string,
   args: readonly string[],
@@ -49,7 +49,7 @@ export function runPython(
   })
 }
 
-/** Starts a Python script that goes on; resolves once it has printed something. */
+/** Starts a Python script that keeps running; resolves after its first output. */
 export async function startPython(
   script: string,
   args: readonly string[],

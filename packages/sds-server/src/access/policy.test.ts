@@ -21,7 +21,7 @@ function permissionOf(access: SocketAccess): Permission {
   return permission
 }
 
-/** The identities that may be had, by the last part of their names. */
+/** The identities that are allowed, by the last part of their names. */
 function allowed(access: SocketAccess): string[] {
   return permissionOf(access)
     .everything(100)

@@ -70,7 +70,7 @@ function frame(request: Partial<DiscoveryRequest>): Buffer {
 }
 
 const node = { id: 'n', cluster: '' }
-/** 240 kB of names that nobody may have. */
+/** 240 kB of names that nobody is allowed. */
 function refusedNames(stream: number, count = 120, length = 2_000): string[] {
   return Array.from({ length: count }, (_, index) => `${stream}-${index}-`.padEnd(length, 'x'))
 }

@@ -19,7 +19,7 @@ import { TurnQueue } from './turn-queue.ts'
 
 const names = { default: 'default', root: 'ROOTCA' }
 
-/** Takes one message, and the next one when it is told that the peer has read. */
+/** Takes one message, and the next one after `read`. */
 class OneByOne implements StreamTransport {
   readonly sent: DiscoveryResponse[] = []
   readonly statuses: number[] = []

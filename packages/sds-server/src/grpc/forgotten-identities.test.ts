@@ -8,7 +8,7 @@ import { namesOf } from '../../test/sds-client.ts'
 
 const WEB_SECRET = { kind: 'identity', identity: WEB } as const
 
-/** Counts what is added on demand, and has no room while it is told so. */
+/** Counts the identities added on demand, and has no room while a test says so. */
 async function countingSource() {
   const source = await MemorySource.create(WEB)
   const counting = { source, added: 0, hasRoom: true }

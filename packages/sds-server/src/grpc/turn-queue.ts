@@ -1,7 +1,7 @@
 /** Work that a change makes for thousands of streams at once, done in slices: between two of them the event loop turns. */
 import type { Clock } from '@livery/core'
 
-/** Whoever has something to do that can wait for its turn. */
+/** A stream whose work can wait for its turn. */
 export interface TurnTaker {
   /** Must not throw. */
   takeTurn(): void

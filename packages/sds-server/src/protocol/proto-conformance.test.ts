@@ -53,7 +53,7 @@ for (const message of messagesOf(mine)) {
     assert.ok(message.fieldsArray.length > 0)
     for (const field of message.fieldsArray) {
       const other = counterpart.fields[field.name]
-      assert.ok(other, `${field.name} is no official field`)
+      assert.ok(other, `${field.name} is not an official field`)
       assert.deepEqual(describe(field), describe(other), field.name)
     }
   })

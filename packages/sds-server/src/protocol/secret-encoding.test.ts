@@ -134,7 +134,7 @@ test('a secret whose key was wiped cannot be encoded, and a frame of it not be w
   const frame = encoder.encode(message)
   const key = privateKeyOf(item)
   item.wipe()
-  assert.deepEqual(keyIn(frame.message), key, 'a write that has begun goes on')
+  assert.deepEqual(keyIn(frame.message), key, 'a write that has begun continues')
   frame.release()
   assert.throws(() => frame.acquire(), /it was wiped/)
   assert.throws(() => encoder.encode(message), /it was wiped/)

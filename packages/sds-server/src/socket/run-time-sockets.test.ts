@@ -182,7 +182,7 @@ test('a peer that asks a removed socket for more gets none of it', async () => {
   delta.subscribe(API)
   assert.deepEqual(namesOf(await stream.next()), [WEB])
   assert.deepEqual((await delta.next()).removedResources, [API])
-  // Withdrawing it tells the streams, which may ask for it once more.
+  // Withdrawing it notifies the streams, which may ask for it again.
   source.set(WEB, undefined)
   assert.deepEqual((await delta.next()).removedResources, [WEB])
 })

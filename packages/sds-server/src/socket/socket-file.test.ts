@@ -402,9 +402,9 @@ test('a shortage of descriptors is reported with its code and the remedy, once i
   await connectAfter(1, 'ENFILE')
   await connectAfter(10_000, undefined)
   await connectAfter(0, 'ENOMEM')
-  const told = failuresIn(place)
-  assert.deepEqual(told.map(systemErrorCode), ['EMFILE', 'ENFILE', 'ENOMEM'])
-  assert.match(String(told[0]), /sds\.sock: the process has no file descriptor left.*LimitNOFILE=/)
+  const reported = failuresIn(place)
+  assert.deepEqual(reported.map(systemErrorCode), ['EMFILE', 'ENFILE', 'ENOMEM'])
+  assert.match(String(reported[0]), /sds\.sock: the process has no file descriptor left.*LimitNOFILE=/)
 })
 
 test('a failure of one connection is reported, and does not affect those that came with it', async t => {

@@ -79,7 +79,7 @@ interface Stream<Request> extends Disposable {
   take(): DiscoveryMessage | undefined
 }
 
-/** Says what it is told, and keeps what it was answered. */
+/** Sends the requests of a test, and records the responses. */
 abstract class Peer<Request> implements Disposable {
   readonly #stream: Stream<Request>
   readonly #nonces: string[] = []
