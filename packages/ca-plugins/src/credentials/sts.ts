@@ -12,7 +12,7 @@ import {
   type CredentialSource,
   defineCredentialPlugin,
   type PluginOptions,
-  untilAborted,
+  sleep,
 } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
 import { scrub } from '../answers/scrub.ts'
@@ -124,7 +124,7 @@ class TokenExchange implements CredentialSource {
         return await this.#attempt(token, action, signal)
       } catch (error) {
         if (attempt === TRIES || !mayPass(error)) throw error
-        await this.#pause(signal)
+        await sleep(this.#clock, PAUSE_MS, signal)
       }
     }
   }
@@ -150,12 +150,6 @@ class TokenExchange implements CredentialSource {
     })
     if (answer.status === 200) return accessTokenOf(answer, action, askedAt)
     throw caErrorOfAnswer(answer, action, token, this.#clock)
-  }
-
-  async #pause(signal: AbortSignal): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    using _timer = this.#clock.at(this.#clock.now() + PAUSE_MS, resolve)
-    await untilAborted(promise, signal)
   }
 }
 

@@ -1,6 +1,6 @@
 /** JSON over HTTPS to a CA: kept connections, bounds on time and size, no redirects, and errors without secrets. */
 import type { IncomingHttpHeaders } from 'node:http'
-import { type CAContext, type CAError, type Clock, untilAborted } from '@livery/core'
+import { type CAContext, type CAError, type Clock, withDeadline } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
 import { jsonObject } from '../answers/json-object.ts'
 import { reasonOf } from '../answers/reason.ts'
@@ -59,21 +59,20 @@ export class HttpsJson implements AsyncDisposable {
    * after one that broke or gave no answer.
    */
   async request({ action, signal, ...call }: JsonRequest): Promise<JsonAnswer> {
-    const deadline = new AbortController()
     const { address, clock, timeoutMs, maxBytes } = this.#options
-    using _ = clock.at(clock.now() + timeoutMs, () => deadline.abort(timeoutError(action, timeoutMs)))
-    const ending = AbortSignal.any([signal, deadline.signal])
-    const answering = this.#pool.use(async pool => {
-      try {
-        const response = await pool.send(new URL(call.path, address), call, ending)
-        return { response, bytes: await readBounded(response, maxBytes) }
-      } catch (error) {
-        if (!signal.aborted) this.#pool.drop(pool)
-        ending.throwIfAborted()
-        throw this.#connectionError(error, action)
-      }
-    })
-    const { response, bytes } = await untilAborted(answering, ending)
+    const error = () => timeoutError(action, timeoutMs)
+    const { response, bytes } = await withDeadline({ clock, ms: timeoutMs, error, signal }, ending =>
+      this.#pool.use(async pool => {
+        try {
+          const response = await pool.send(new URL(call.path, address), call, ending)
+          return { response, bytes: await readBounded(response, maxBytes) }
+        } catch (error) {
+          if (!signal.aborted) this.#pool.drop(pool)
+          ending.throwIfAborted()
+          throw this.#connectionError(error, action)
+        }
+      }),
+    )
     if (bytes === undefined) throw tooLong(action, maxBytes)
     const text = bytes.toString()
     return { status: response.statusCode ?? 0, headers: response.headers, text, json: jsonObject(text) }

@@ -1,4 +1,5 @@
 /** When a stream that ended is opened again. */
+import { backoff } from '@livery/core'
 
 export const FIRST_DELAY_MS = 1_000
 export const LAST_DELAY_MS = 30_000
@@ -8,5 +9,5 @@ export const LAST_DELAY_MS = 30_000
  * [0, 1), keeps the nodes apart whose streams a server ended all at once.
  */
 export function reopenDelay(ends: number, random: number): number {
-  return Math.min(FIRST_DELAY_MS * 2 ** Math.min(ends, 10), LAST_DELAY_MS) * (0.5 + random)
+  return backoff(ends + 1, { minMs: FIRST_DELAY_MS, maxMs: LAST_DELAY_MS }) * (0.5 + random)
 }

@@ -9,6 +9,7 @@ import {
   type Clock,
   type IssuedCertificate,
   untilAborted,
+  withDeadline,
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason.ts'
 import { Closable } from '../../transport/closable.ts'
@@ -134,16 +135,14 @@ export class FailoverClient implements CAClient {
 
   async #ask(member: CAMember, request: CertificateRequest): Promise<IssuedCertificate> {
     const { clock, timeoutMs } = this.#options
-    const deadline = new AbortController()
-    using timers = new DisposableStack()
-    if (!member.capabilities.asynchronous) {
-      const text = `it gave no answer within ${timeoutMs} ms. Check that it runs, or set a longer timeout.`
-      timers.use(clock.at(clock.now() + timeoutMs, () => deadline.abort(new CAError('timeout', text))))
-    }
-    const signal = AbortSignal.any([request.signal, deadline.signal])
-    const { ticket } = request
-    const asked = { ...request, signal, ...(ticket && { ticket: memberTicket(member.name, ticket) }) }
-    return await untilAborted(member.client.issue(asked), signal)
+    const { ticket, signal } = request
+    const own = { ...request, ...(ticket && { ticket: memberTicket(member.name, ticket) }) }
+    if (member.capabilities.asynchronous) return await untilAborted(member.client.issue(own), signal)
+    const text = `it gave no answer within ${timeoutMs} ms. Check that it runs, or set a longer timeout.`
+    const error = () => new CAError('timeout', text)
+    return await withDeadline({ clock, ms: timeoutMs, error, signal }, ending =>
+      member.client.issue({ ...own, signal: ending }),
+    )
   }
 
   /** The first certificate of a CA may come before its roots are known. */

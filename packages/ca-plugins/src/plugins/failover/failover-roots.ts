@@ -8,7 +8,7 @@ import {
   MAX_ROOT_LENGTH,
   MAX_ROOTS,
   splitCertificates,
-  untilAborted,
+  withDeadline,
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason.ts'
 import { ChangingFile } from '../../files/changing-file.ts'
@@ -66,13 +66,12 @@ export class FailoverRoots implements Disposable {
   /** What a CA with a list tells now. */
   async ask(member: CAMember, signal: AbortSignal): Promise<readonly string[]> {
     const { clock, timeoutMs } = this.#options
-    const deadline = new AbortController()
-    using _timer = clock.at(clock.now() + timeoutMs, () =>
-      deadline.abort(new CAError('timeout', `${member.name} did not tell its roots within ${timeoutMs} ms.`)),
+    const error = () => new CAError('timeout', `${member.name} did not list its roots within ${timeoutMs} ms.`)
+    const roots = await withDeadline(
+      { clock, ms: timeoutMs, error, signal },
+      async ending => (await member.client.trustBundle?.({ signal: ending })) ?? [],
     )
-    const either = AbortSignal.any([signal, deadline.signal])
-    const roots = await untilAborted(Promise.resolve(member.client.trustBundle?.({ signal: either }) ?? []), either)
-    // One more than core takes, by which it sees that the list is not whole.
+    // One more than core accepts, so that core sees that the list is too long.
     const bounded = roots.slice(0, MAX_ROOTS + 1)
     this.#known.set(member, new Set(bounded))
     return bounded

@@ -5,6 +5,7 @@ import {
   type LookReason,
   type Semaphore,
   type SpiffeId,
+  sleep,
   untilAborted,
   type WatchedFiles,
 } from '@livery/core'
@@ -89,7 +90,7 @@ export class MountedIdentity implements Disposable {
       } catch (error) {
         if (!(error instanceof FileFault && error.mayPass)) throw error
       }
-      await pause(clock, pauseMs, signal)
+      await sleep(clock, pauseMs, signal)
     }
     return await this.#give(signal)
   }
@@ -195,10 +196,4 @@ async function setUntilAborted(reading: Promise<MountedSet>, signal: AbortSignal
     )
     throw error
   }
-}
-
-async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  using _timer = clock.at(clock.now() + ms, resolve)
-  await untilAborted(promise, signal)
 }

@@ -1,6 +1,6 @@
 /** The files with roots: all of them together are the trust bundle. */
 import { createHash, X509Certificate } from 'node:crypto'
-import { type Clock, type LookReason, type Semaphore, untilAborted, type WatchedFiles } from '@livery/core'
+import { after, type Clock, type LookReason, type Semaphore, untilAborted, type WatchedFiles } from '@livery/core'
 import { reasonOf } from '../../answers/reason.ts'
 import { readSmallFile } from '../../files/changing-file.ts'
 import { Announcement } from './announcement.ts'
@@ -201,7 +201,7 @@ export class MountedRoots implements Disposable {
   #gather(): void {
     const { clock, onChange } = this.#parts
     if (!onChange) return
-    this.#gathering ??= clock.at(clock.now() + GATHER_MS, () => {
+    this.#gathering ??= after(clock, GATHER_MS, () => {
       this.#gathering = undefined
       const union = this.#union()
       if (union.size > 0 && this.#announcement.tells(versionOf(union), clock.now())) onChange()

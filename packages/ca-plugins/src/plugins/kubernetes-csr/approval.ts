@@ -1,5 +1,5 @@
 /** Waiting for a request's certificate: a look, then a watch, for as long as it takes. */
-import { CAError, type Clock, untilAborted } from '@livery/core'
+import { CAError, type Clock, sleep } from '@livery/core'
 import { scrub } from '../../answers/scrub.ts'
 import { LAST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
 import type { Caller } from './api-connection.ts'
@@ -52,7 +52,7 @@ export async function certificatesOf(
     if (settled(latest, options) === undefined) {
       // Behind some proxies each one ends at once.
       if (clock.now() - begun >= LAST_DELAY_MS) ends = 0
-      await passed(clock, clock.now() + reopenDelay(ends++, random()), until.signal)
+      await sleep(clock, reopenDelay(ends++, random()), until.signal)
       latest = sameRequest(await options.api.find(latest.name, options.whose, until), latest, options)
     }
   }
@@ -116,10 +116,4 @@ function overdueError(
     'timeout',
     `The request ${name} ${whose} ${what} within ${approvalTimeoutMs / 1000} s. ${remedy}; it is looked at again.`,
   )
-}
-
-async function passed(clock: Clock, time: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  using _timer = clock.at(time, resolve)
-  await untilAborted(promise, signal)
 }

@@ -1,6 +1,6 @@
 /** One stream of the Workload API, kept open: what it said last is what holds, as long as it is open. */
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js'
-import { type CAError, type Clock, untilAborted } from '@livery/core'
+import { after, type CAError, type Clock, untilAborted } from '@livery/core'
 import { FIRST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
 
 export interface WorkloadStreamOptions<T> {
@@ -88,7 +88,7 @@ export class WorkloadStream<T> {
   #open(): void {
     const { clock, timeoutMs, open } = this.#options
     const call = open()
-    const timer = clock.at(clock.now() + timeoutMs, () => {
+    const timer = after(clock, timeoutMs, () => {
       const text = `it gave no answer within ${timeoutMs} ms`
       this.#break(call, Object.assign(new Error(text), { name: 'TimeoutError' }))
     })
