@@ -112,7 +112,7 @@ test('bad YAML, a missing file and no configuration at all are exit 78', async (
 
 test('what only a CA plugin can tell of a configuration is exit 78 too', async () => {
   const refusals: readonly [string, RegExp][] = [
-    ['serverName: "https://ca"', /livery\.yaml:1: ca\.serverName: "https:\/\/ca" is no DNS name\. Write it without/],
+    ['serverName: "https://ca"', /livery\.yaml:1: ca\.serverName: "https:\/\/ca" is not a DNS name\. Write it without/],
     [
       'headers: { Authorization: s3cret }',
       /livery\.yaml:1: ca\.headers: Cannot use headers\.Authorization "…": .*Use tokenFile/,

@@ -120,5 +120,5 @@ function identityIn(csr: Uint8Array): SpiffeId {
   const names = extensions.find(extension => extension instanceof SubjectAlternativeNameExtension)
   const identity = names?.names.items[0]?.value ?? ''
   if (isSpiffeId(identity)) return identity
-  throw new Error(`Cannot sign for ${JSON.stringify(identity)}: it is no SPIFFE ID`)
+  throw new Error(`Cannot sign for ${JSON.stringify(identity)}: it is not a SPIFFE ID`)
 }

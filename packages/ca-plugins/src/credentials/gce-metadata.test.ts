@@ -159,6 +159,6 @@ test('its options have a problem with what is no address or no account', () => {
   assert.equal(address.problem(address.default), undefined)
   assert.equal(serviceAccount.problem('ca@project.iam.gserviceaccount.com'), undefined)
   for (const wrong of ['metadata', 'https://metadata', 'http://a/b'])
-    assert.match(address.problem(wrong) ?? '', /^is no address/)
-  assert.match(serviceAccount.problem('../x') ?? '', /^is no service account/)
+    assert.match(address.problem(wrong) ?? '', /^is not an address/)
+  assert.match(serviceAccount.problem('../x') ?? '', /^is not a service account/)
 })

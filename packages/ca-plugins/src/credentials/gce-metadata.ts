@@ -37,13 +37,14 @@ export const gceMetadataOptions = {
     type: 'string',
     default: 'default',
     problem: name =>
-      /^[\w.@-]+$/.test(name) ? undefined : 'is no service account. Write its email address, or default',
+      /^[\w.@-]+$/.test(name) ? undefined : 'is not a service account. Write its email address, or default',
     description: 'whose token, by email address',
   },
   address: {
     type: 'string',
     default: 'http://metadata.google.internal',
-    problem: address => (/^http:\/\/[^/?#@\s]+$/.test(address) ? undefined : 'is no address. Write http://host:port'),
+    problem: address =>
+      /^http:\/\/[^/?#@\s]+$/.test(address) ? undefined : 'is not an address. Write http://host:port',
     description: 'of the metadata server',
   },
 } as const satisfies PluginOptions

@@ -255,5 +255,5 @@ test('its endpoint has to be https, but on this machine', () => {
   for (const good of [endpoint.default, 'http://localhost:1/token', 'http://[::1]:1/'])
     assert.equal(endpoint.problem(good), undefined)
   assert.match(endpoint.problem('http://sts.example/token') ?? '', /^would send the token unencrypted/)
-  assert.match(endpoint.problem('sts') ?? '', /^is no URL/)
+  assert.match(endpoint.problem('sts') ?? '', /^is not a URL/)
 })

@@ -184,7 +184,7 @@ function mayPass(error: unknown): boolean {
 function endpointProblem(endpoint: string): string | undefined {
   const userinfo = userinfoProblem(endpoint)
   if (userinfo !== undefined) return userinfo
-  if (!URL.canParse(endpoint)) return 'is no URL. Write it like https://sts.googleapis.com/v1/token'
+  if (!URL.canParse(endpoint)) return 'is not a URL. Write it like https://sts.googleapis.com/v1/token'
   const { protocol, hostname } = new URL(endpoint)
   if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname.replace(/[[\]]/g, '')))) return undefined
   return 'would send the token unencrypted. Use https'

@@ -1,13 +1,13 @@
-/** Tokens that cost a request, held while they are good: one request in flight each, whoever asks. */
+/** Tokens that cost a request, held while they are valid, with one request in flight per token. */
 import { type Clock, type Credential, type PluginLog, untilAborted } from '@livery/core'
 import { reasonOf } from '../answers/reason.ts'
 
 export interface TokenCacheOptions {
   readonly clock: Clock
   readonly log: Pick<PluginLog, 'warn'>
-  /** A token with less left than this is asked for again; told by its lifetime where that differs from token to token. */
+  /** A token with less left than this is fetched again, milliseconds; a function of the lifetime where that varies. */
   readonly refreshBeforeMs: number | ((lifetimeMs: number) => number)
-  /** But no sooner than this after the last time, while it is still good: a source may have no newer one. */
+  /** The least time between two fetches while the token is still valid: a source may have no newer one. */
   readonly intervalMs: number
 }
 
@@ -83,7 +83,7 @@ export class TokenCache {
     return flight
   }
 
-  /** Nobody waits any more: whoever comes next gets a flight of its own. */
+  /** No caller waits any more: the next caller gets a flight of its own. */
   #end(key: string, flight: Flight): void {
     flight.abort.abort(new Error('Nobody waits for the token any more'))
     if (this.#flights.get(key) === flight) this.#flights.delete(key)

@@ -85,7 +85,7 @@ export function caller(identity: SpiffeId, impersonates: readonly SpiffeId[] | u
   return impersonates ? { identity, impersonates: new Set(impersonates.map(parseSpiffeId)) } : { identity }
 }
 
-/** Callers by the digest of their token, so that the time of a look-up tells nothing about a token. */
+/** Callers by the digest of their token, so that the time of a look-up reveals nothing about a token. */
 class GrantIndex {
   #grants: readonly TokenGrant[] | undefined
   #callers: ReadonlyMap<string, Caller> = new Map()

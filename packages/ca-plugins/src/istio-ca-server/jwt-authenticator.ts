@@ -21,7 +21,7 @@ export interface JwtTokensOptions {
   warn(message: string): void
 }
 
-/** Nothing symmetric: whoever can verify such a token could make one. */
+/** Nothing symmetric: every verifier of such a token could make one. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
 const MAX_JWKS_BYTES = 1_048_576
 const SUBJECT = /^system:serviceaccount:([^:/]+):([^:/]+)$/

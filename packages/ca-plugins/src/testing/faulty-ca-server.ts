@@ -81,7 +81,7 @@ const service = {
 
 const DAY_MS = 86_400_000
 
-/** Signs for whoever asks: the impersonated identity, else that of a `Bearer spiffe://…` token, else the CSR's. */
+/** Signs for every caller: the impersonated identity, else that of a `Bearer spiffe://…` token, else the CSR's. */
 export class FaultyCaServer implements AsyncDisposable {
   readonly authority: CertificateAuthority
   readonly address: string
@@ -223,7 +223,7 @@ function identityOf({ request, headers }: RecordedCall): SpiffeId {
   const names = extensions.find(extension => extension instanceof x509.SubjectAlternativeNameExtension)
   const identity = impersonated ?? token ?? names?.names.items[0]?.value ?? ''
   if (isSpiffeId(identity)) return identity
-  throw new Error(`Cannot sign for ${JSON.stringify(identity)}: it is no SPIFFE ID`)
+  throw new Error(`Cannot sign for ${JSON.stringify(identity)}: it is not a SPIFFE ID`)
 }
 
 function refusal({ code, details = 'refused', retryAfterMs }: Extract<CaBehaviour, { kind: 'refuse' }>) {

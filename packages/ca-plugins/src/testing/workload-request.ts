@@ -59,5 +59,5 @@ function generate(keyType: 'ecdsa-p256' | 'rsa-1024' | 'rsa-2048'): Promise<webc
 
 function asSpiffeId(identity: string): SpiffeId {
   if (isSpiffeId(identity)) return identity
-  throw new TypeError(`Cannot make a request: ${identity} is no SPIFFE ID`)
+  throw new TypeError(`Cannot make a request: ${identity} is not a SPIFFE ID`)
 }

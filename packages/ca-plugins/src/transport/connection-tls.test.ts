@@ -124,7 +124,7 @@ test('a client certificate is taken when both files are there, and changes with 
   const second = await makePair(authority)
   await replaceFile(clientCertificate.keyFile, second.key)
   assert.equal(await tls(), taken)
-  assert.match(warningsOf(context)[1] ?? '', /are no certificate with its key.*The old one is used meanwhile/)
+  assert.match(warningsOf(context)[1] ?? '', /do not belong together.*The old one is used meanwhile/)
   await replaceFile(clientCertificate.certFile, second.certificate)
   assert.equal((await tls()).clientCertificate?.certificate.toString(), second.certificate)
   assert.equal(warningsOf(context).length, 2)

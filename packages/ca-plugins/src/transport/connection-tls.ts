@@ -64,7 +64,7 @@ class MaterialReader {
     return this.#current
   }
 
-  /** Files are replaced one after the other, and mounts come late: what was good goes on meanwhile. */
+  /** Files are replaced one after the other, and mounts come late: the previous value stays in use meanwhile. */
   async #keepingOld<T>(field: string, read: () => Promise<T>, old: T | undefined): Promise<T | undefined> {
     try {
       const value = await read()
@@ -114,7 +114,7 @@ class ClientCertificateFiles {
     this.#key = new ChangingFile(keyFile, MAX_BYTES)
   }
 
-  /** `undefined` while neither file is there; rejects if they are no pair. */
+  /** `undefined` while neither file is there; rejects if they do not belong together. */
   readonly read = async (): Promise<ClientCertificate | undefined> => {
     const [certificate, key] = await Promise.all([readIfThere(this.#certificate), readIfThere(this.#key)])
     if (!certificate && !key) return undefined
@@ -122,7 +122,7 @@ class ClientCertificateFiles {
       throw new Error(`${certificate ? this.#key.path : this.#certificate.path} is missing: put it beside the other.`)
     if (!this.#pair?.certificate.equals(certificate) || !this.#pair.key.equals(key)) {
       if (!isPair(certificate, key))
-        throw new Error(`${this.#certificate.path} and ${this.#key.path} are no certificate with its key: renew both.`)
+        throw new Error(`${this.#certificate.path} and ${this.#key.path} do not belong together: renew both.`)
       this.#pair = { certificate, key }
     }
     return this.#pair

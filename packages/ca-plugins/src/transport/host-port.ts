@@ -15,7 +15,7 @@ export function parseHostPort(field: string, text: string): HostPort {
   throw new TypeError(`Cannot use ${field} ${shown}: it ${userinfoProblem(text) ?? NO_HOST_PORT}.`)
 }
 
-/** Why `text` is no address to call, as the `problem` of an option; `undefined` if it is one. */
+/** Why `text` cannot be called as an address, as the `problem` of an option; `undefined` if it is one. */
 export function hostPortProblem(text: string): string | undefined {
   const parsed = readHostPort(text)
   if (!parsed) return userinfoProblem(text) ?? NO_HOST_PORT

@@ -191,13 +191,13 @@ test('an address is https, or http on loopback, and nothing more', () => {
   for (const good of ['https://ca.example', 'https://ca.example:8443/v/', 'http://127.0.0.1:8200', 'http://[::1]:1'])
     assert.equal(addressProblem(good), undefined)
   for (const [bad, problem] of [
-    ['localhost:8443', /is no URL. Write it like https/],
+    ['localhost:8443', /is not a URL. Write it like https/],
     ['http://ca.example', /unencrypted. Use https/],
     ['https://me:secret@ca.example', /^has an "@". Leave a user name/],
     ['https://:secret@ca.example', /^has an "@"/],
     ['https://me:sec/ret@ca.example', /^has an "@"/],
     ['https://ca.example/?x=1', /Leave the rest out/],
-    ['ca', /is no URL/],
+    ['ca', /is not a URL/],
   ] as const)
     assert.match(addressProblem(bad) ?? '', problem)
 })

@@ -122,7 +122,7 @@ export function addressProblem(address: string): string | undefined {
   const userinfo = userinfoProblem(address)
   if (userinfo !== undefined) return userinfo
   // `localhost:9000` parses too, with the scheme `localhost`.
-  if (!/^\w+:\/\//.test(address) || !URL.canParse(address)) return 'is no URL. Write it like https://ca.example:8443'
+  if (!/^\w+:\/\//.test(address) || !URL.canParse(address)) return 'is not a URL. Write it like https://ca.example:8443'
   const { protocol, hostname, search, hash } = new URL(address)
   if (search !== '' || hash !== '') return 'has more than host, port and path. Leave the rest out'
   if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname.replace(/[[\]]/g, '')))) return undefined

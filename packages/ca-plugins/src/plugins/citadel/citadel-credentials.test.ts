@@ -135,7 +135,7 @@ test('a renewed client certificate is shown on a new connection, and a half-rene
   assert.equal(warningsOf(context).length, 1)
   assert.match(
     warningsOf(context)[0] ?? '',
-    /cert\.pem and .*key\.pem are no certificate with its key.*old one is used meanwhile/,
+    /cert\.pem and .*key\.pem do not belong together.*old one is used meanwhile/,
   )
   await provisionClientCertificate(setup)
   await client.issue(await workloadRequest(WEB))

@@ -247,7 +247,7 @@ const unacceptable: readonly (readonly [keyof CitadelConfig, string, RegExp])[] 
   ['address', 'http://istiod:15012', /^is not of the form/],
   ['address', 'istiod:0', /^has port 0/],
   ['address', 'istiod:70000', /^is not of the form/],
-  ['serverName', 'https://istiod', /^is no DNS name/],
+  ['serverName', 'https://istiod', /^is not a DNS name/],
   ['clusterId', 'two words', /^is empty or has other/],
   ['certSigner', '', /^is empty/],
   ['certSigner', 'a b', /without spaces/],

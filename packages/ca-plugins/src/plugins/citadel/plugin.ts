@@ -12,7 +12,8 @@ export const citadelOptions = {
   },
   serverName: {
     type: 'string',
-    problem: name => (/^[A-Za-z0-9._-]+$/.test(name) ? undefined : 'is no DNS name. Write it without scheme and port'),
+    problem: name =>
+      /^[A-Za-z0-9._-]+$/.test(name) ? undefined : 'is not a DNS name. Write it without scheme and port',
     description: "the name that the CA's certificate must carry, where it is not the host of address",
   },
   clusterId: {
@@ -104,7 +105,7 @@ function textProblem(text: string): string | undefined {
 
 function checkHeader(name: string, value: string): void {
   if (!/^[A-Za-z0-9_.-]+$/.test(name))
-    throw headerProblem(name, 'its name is no header name', 'Use letters, digits, "-"')
+    throw headerProblem(name, 'its name is not a header name', 'Use letters, digits, "-"')
   if (RESERVED_HEADERS.has(name.toLowerCase()) || /^grpc-/i.test(name))
     throw headerProblem(name, 'this header is set by the plugin', 'Use tokenFile or clusterId, or leave it out')
   if (/-bin$/i.test(name)) throw headerProblem(name, 'names in -bin are for binary values', 'Use another name')

@@ -41,7 +41,7 @@ export interface CertificateAuthorityOptions {
   readonly warn?: (message: string) => void
   /** A wish beyond it is refused (`ttl-too-long`), as istiod does; default 7,776,000 (90 days). */
   readonly maxTtlSeconds?: number
-  /** How far notBefore lies in the past, for clients whose clock is behind; default 120, as istiod. */
+  /** How far notBefore is in the past, for clients whose clock is behind; default 120, as istiod. */
   readonly backdateSeconds?: number
   /** Of roots made from now on; default 315,360,000 (10 years). */
   readonly rootTtlSeconds?: number
@@ -217,7 +217,7 @@ export class CertificateAuthority {
     this.#tell({ kind: 'certificates' })
   }
 
-  /** Step three: the root `id` is given up; certificates under it are worthless to whoever has the new bundle. */
+  /** Step three: the root `id` is given up; clients with the new bundle no longer accept certificates under it. */
   async removeRoot(id: string): Promise<void> {
     await this.#change(state => {
       if (findAnchor(state, id) === state.signing)

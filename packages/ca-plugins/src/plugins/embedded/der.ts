@@ -55,7 +55,7 @@ export function firstChild(bytes: Uint8Array): Uint8Array {
   return bytes.subarray(outer.start, end)
 }
 
-/** Where the content of the element at `offset` lies. */
+/** Where the content of the element at `offset` is. */
 function contentRange(bytes: Uint8Array, offset: number): { readonly start: number; readonly end: number } {
   const [, first = 0x80, second = 0, third = 0] = bytes.subarray(offset, offset + 4)
   if (first < 0x80) return { start: offset + 2, end: offset + 2 + first }

@@ -60,7 +60,7 @@ export class CircuitBreaker {
     const { failures, openMs, maxOpenMs } = this.#options
     switch (this.#state.kind) {
       case 'open':
-        // A call from before it opened tells nothing new.
+        // A call that started before it opened says nothing new.
         return
       case 'half-open':
         this.#open(Math.min(this.#state.openMs * 2, maxOpenMs), reason)

@@ -28,7 +28,7 @@ export interface FailoverOptions {
   /** How long at first, and at most, milliseconds. */
   readonly openMs: number
   readonly maxOpenMs: number
-  /** A PEM file with roots that are always told. */
+  /** A PEM file with roots that are always served. */
   readonly rootsFile?: string
   readonly onBreaker: (member: CAMember, change: BreakerChange) => void
   /** Called when another than the first CA has issued. */
@@ -174,7 +174,7 @@ export class FailoverClient implements CAClient {
 /** A plugin may throw anything. */
 function asCAError(error: unknown, member: CAMember): CAError {
   if (error instanceof CAError) return error
-  return new CAError('unavailable', `Its plugin failed: ${reasonOf(error)}. Mend the plugin of ${member.name}.`, {
+  return new CAError('unavailable', `Its plugin failed: ${reasonOf(error)}. Fix the plugin of ${member.name}.`, {
     cause: error,
   })
 }

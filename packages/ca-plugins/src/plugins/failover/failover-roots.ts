@@ -16,22 +16,22 @@ import { ChangingFile } from '../../files/changing-file.ts'
 export interface FailoverRootsOptions {
   readonly members: readonly CAMember[]
   readonly clock: Clock
-  /** A PEM file with roots that are among them whatever the CAs tell. */
+  /** A PEM file with roots that are always among them. */
   readonly file?: string
-  /** How long one CA may take to tell its own, milliseconds. */
+  /** How long one CA may take to list its roots, milliseconds. */
   readonly timeoutMs: number
 }
 
-/** When a CA that did not tell is asked again. */
+/** When a CA that did not answer is asked again. */
 const MISSED_MS = 30_000
-/** When a CA that cannot tell of changes, and the file, are looked at again. */
+/** When the file, and a CA that reports no changes, are read again. */
 const POLL_MS = 5 * 60_000
 const MAX_FILE_BYTES = 1_048_576
 
 export class FailoverRoots implements Disposable {
   readonly #options: FailoverRootsOptions
   readonly #file: ChangingFile | undefined
-  /** By the CA: what it told last; of one that tells no list, all that came with its certificates. */
+  /** Per CA: its last list; for a CA without a list, all roots that came with its certificates. */
   readonly #known: Map<CAMember, ReadonlySet<string>> = new Map()
   readonly #listeners = new Set<(change: CAChange) => void>()
   readonly #subscriptions = new DisposableStack()
@@ -63,13 +63,12 @@ export class FailoverRoots implements Disposable {
     return this.#known.has(member)
   }
 
-  /** What a CA with a list tells now. */
+  /** The list of a CA that has one, as it is now. */
   async ask(member: CAMember, signal: AbortSignal): Promise<readonly string[]> {
     const { clock, timeoutMs } = this.#options
     const error = () => new CAError('timeout', `${member.name} did not list its roots within ${timeoutMs} ms.`)
-    const roots = await withDeadline(
-      { clock, ms: timeoutMs, error, signal },
-      async ending => (await member.client.trustBundle?.({ signal: ending })) ?? [],
+    const roots = await withDeadline({ clock, ms: timeoutMs, error, signal }, ending =>
+      Promise.resolve(member.client.trustBundle?.({ signal: ending }) ?? []),
     )
     // One more than core accepts, so that core sees that the list is too long.
     const bounded = roots.slice(0, MAX_ROOTS + 1)
@@ -77,7 +76,7 @@ export class FailoverRoots implements Disposable {
     return bounded
   }
 
-  /** Takes note of the roots that came with an accepted certificate of a CA that tells no list. */
+  /** Takes note of the roots that came with an accepted certificate of a CA without a list. */
   learn(member: CAMember, roots: readonly string[]): void {
     const known = this.#known.get(member) ?? new Set()
     const news = roots.slice(0, MAX_ROOTS).filter(root => !known.has(root) && root.length <= MAX_ROOT_LENGTH)
@@ -114,7 +113,7 @@ export class FailoverRoots implements Disposable {
     }
   }
 
-  /** Who listens is asked to ask again: for those who listen nobody else does. */
+  /** Listeners are notified to fetch again; core does not poll a client that has `subscribe`. */
   #plan(isMissing: boolean): void {
     const { clock, members } = this.#options
     this.#next?.[Symbol.dispose]()

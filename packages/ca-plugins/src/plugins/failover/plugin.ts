@@ -27,7 +27,7 @@ const failoverOptions = {
   },
   pause: { type: 'duration', default: '30s', min: '1s', max: '1h', description: 'how long it is left alone at first' },
   maxPause: { type: 'duration', default: '5m', min: '1s', max: '24h', description: 'and at most' },
-  roots: { type: 'path', description: 'a PEM file with roots that are served whatever the CAs tell' },
+  roots: { type: 'path', description: 'a PEM file with roots that are always served, beside those of the CAs' },
 } as const
 
 /** Several CAs as one. */

@@ -49,7 +49,7 @@ export function readFault(file: string, error: unknown, mayPass: boolean): FileF
     case 'ELOOP':
       return fault('its symbolic links lead in a circle', 'Replace the links')
     case undefined:
-      // It was opened: it is no regular file, too long, or grows.
+      // It was opened: it is not a regular file, too long, or growing.
       return new FileFault({
         file,
         reason: reasonOf(error),

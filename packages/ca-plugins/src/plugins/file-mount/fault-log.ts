@@ -1,4 +1,4 @@
-/** Tells the operator of files that stay unusable while what was read before is in use. */
+/** Reports files that stay unusable while their previous content is in use. */
 import type { PluginLog } from '@livery/core'
 
 interface Fault {

@@ -1,5 +1,4 @@
-/** What tells, without reading them, whether files may have changed: for polls, which would cost ten times as much. */
-
+/** Detects by inode, size and times whether files may have changed: reading them at each poll would cost ten times as much. */
 import { statSync } from 'node:fs'
 import { stampOf, systemErrorCode } from '@livery/core'
 

@@ -59,7 +59,7 @@ export class MountedIdentity implements Disposable {
   readonly #watches = new DisposableStack()
   readonly #announcement = new Announcement()
   #isDisposed = false
-  /** Reads overlap: one that began before another was given out tells nothing new. */
+  /** Reads overlap: one that started before another was returned has nothing new. */
   #reads = 0
   #lastGiven = 0
   #neededUntil = 0
@@ -142,7 +142,7 @@ export class MountedIdentity implements Disposable {
     const sight = await this.#sight(reason)
     if (this.#isDisposed || read < this.#lastGiven) return
     if (sight.kind === 'fault') {
-      // Until a pair was given out, core asks again and again, and tells why it has none.
+      // Until a pair was returned, core asks again and again, and reports why it has none.
       if (this.#announcement.isKnown) faults.found(files.chain, sight.message)
       return
     }

@@ -24,7 +24,7 @@ export interface MountedRootsParts {
   readonly areChains: boolean
   readonly faults: FaultLog
   readonly warn: (message: string) => void
-  /** Called when the bundle is another one than was given out last. Default: the files are no bundle. */
+  /** Called when the bundle is another one than was given out last. Default: the files are not a bundle. */
   readonly onChange?: () => void
 }
 
@@ -80,7 +80,7 @@ export class MountedRoots implements Disposable {
     return this.#files.get(path)?.seen !== undefined
   }
 
-  /** What tells other roots in `path` from those that were read last; empty before that. */
+  /** Changes with the roots in `path`; empty before they were read. */
   version(path: string): string {
     const seen = this.#files.get(path)?.seen
     return seen ? versionOf(seen.roots) : ''
@@ -100,7 +100,7 @@ export class MountedRoots implements Disposable {
 
   /**
    * The roots in all files, as they are now; those of a file that cannot be read, as they were. Rejects with a
-   * {@link FileFault} if there is none to tell.
+   * {@link FileFault} if there is no root.
    */
   async bundle(signal: AbortSignal): Promise<readonly string[]> {
     const faults: unknown[] = []

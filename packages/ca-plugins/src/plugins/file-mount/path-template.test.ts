@@ -20,9 +20,9 @@ test('each placeholder stands for its part of the identity', () => {
 const REFUSED: Readonly<Record<string, readonly [string, SpiffeId, RegExp]>> = {
   'an identity without a namespace': ['/{namespace}', 'spiffe://cluster.local/web', /no \{namespace\}.*Use \{path\}/],
   'an identity of another form': ['/{serviceAccount}', 'spiffe://cluster.local/ns/a/sa/b/c', /no \{serviceAccount\}/],
-  'a part that is ..': ['/{path}', 'spiffe://cluster.local/ns/../../etc', /it is no SPIFFE ID/],
-  'a part with an encoded slash': ['/{name}', 'spiffe://cluster.local/..%2fshadow', /it is no SPIFFE ID/],
-  'a part with a NUL': ['/{name}', 'spiffe://cluster.local/a\0b', /it is no SPIFFE ID/],
+  'a part that is ..': ['/{path}', 'spiffe://cluster.local/ns/../../etc', /it is not a SPIFFE ID/],
+  'a part with an encoded slash': ['/{name}', 'spiffe://cluster.local/..%2fshadow', /it is not a SPIFFE ID/],
+  'a part with a NUL': ['/{name}', 'spiffe://cluster.local/a\0b', /it is not a SPIFFE ID/],
   'the links of a volume': ['/{name}', 'spiffe://cluster.local/ns/default/sa/..data', /begins with a dot/],
   'a hidden folder on the way': ['/{path}', 'spiffe://cluster.local/.ssh/keys', /begins with a dot/],
   'a trust domain of dots': ['/{trustDomain}', 'spiffe://../web', /begins with a dot/],
@@ -46,7 +46,7 @@ test('an unknown placeholder and a lonely brace are refused with the field and t
   ] as const) {
     assert.throws(() => new PathTemplate('folder', text), {
       name: 'TypeError',
-      message: `Cannot use folder ${JSON.stringify(text)}: ${found} is no placeholder. There are {trustDomain}, {namespace}, {serviceAccount}, {name}, {path}; a path with braces of its own cannot be used.`,
+      message: `Cannot use folder ${JSON.stringify(text)}: ${found} is not a placeholder. The placeholders are {trustDomain}, {namespace}, {serviceAccount}, {name}, {path}; a path with braces of its own cannot be used.`,
     })
   }
 })

@@ -16,7 +16,7 @@ export class PathTemplate {
     const known = PLACEHOLDERS.map(name => `{${name}}`).join(', ')
     throw new OptionError(
       field,
-      `Cannot use ${field} ${JSON.stringify(text)}: ${wrong} is no placeholder. There are ${known}; a path with braces of its own cannot be used.`,
+      `Cannot use ${field} ${JSON.stringify(text)}: ${wrong} is not a placeholder. The placeholders are ${known}; a path with braces of its own cannot be used.`,
     )
   }
 
@@ -48,7 +48,7 @@ function isPlaceholder(name: string): name is Placeholder {
 
 function partsOf(identity: SpiffeId): Readonly<Record<Placeholder, string | undefined>> {
   // It is part of a path now: nothing but what its own check lets through.
-  if (!isSpiffeId(identity)) throw refused(identity, 'it is no SPIFFE ID', 'Correct it')
+  if (!isSpiffeId(identity)) throw refused(identity, 'it is not a SPIFFE ID', 'Correct it')
   const trustDomain = trustDomainOf(identity)
   const path = identity.slice(`spiffe://${trustDomain}/`.length)
   const [, namespace, serviceAccount] = /^ns\/([^/]+)\/sa\/([^/]+)$/.exec(path) ?? []

@@ -10,7 +10,7 @@ const BEGIN = '-----BEGIN '
 const DASHES = '-----'
 const MAX_LABEL = 64
 
-/** The blocks in their order; whatever stands between them is skipped. */
+/** The blocks in order; text between them is skipped. */
 export function pemBlocks(file: Buffer): readonly PemBlock[] {
   const blocks: PemBlock[] = []
   let at = file.indexOf(BEGIN)

@@ -33,7 +33,7 @@ export const fileMountOptions = {
     min: '1s',
     max: '1h',
     default: '30s',
-    description: 'How often files are looked at even if nothing tells of a change',
+    description: 'How often files are checked even if no change is reported',
   },
 } as const satisfies PluginOptions
 
@@ -53,7 +53,7 @@ export interface Mount {
   readonly chain: PathTemplate
   readonly key: PathTemplate
   readonly roots: PathTemplate
-  /** Whoever can write a file that speaks for the trust domain decides whom all of its identities trust. */
+  /** With `trust-domain`, every process that can write such a file decides whom all identities trust. */
   readonly rootsFor: 'identity' | 'trust-domain'
   readonly pollMs: number
 }

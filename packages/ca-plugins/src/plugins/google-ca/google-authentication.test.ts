@@ -115,9 +115,9 @@ test('an exchange that does not end is given up with the request, and with the c
 test('a file that is missing, or no credentials, says so without its content', async t => {
   const { client, credentialsFile, directory } = await setUpFederation(t)
   const wrong: readonly (readonly [string, RegExp])[] = [
-    ['{ "private_key": "hush" ', /is no JSON of type external_account or service_account/],
-    ['null', /is no JSON of type/],
-    ['{ "type": "authorized_user", "refresh_token": "hush" }', /is no JSON of type/],
+    ['{ "private_key": "hush" ', /is not JSON of type external_account or service_account/],
+    ['null', /is not JSON of type/],
+    ['{ "type": "authorized_user", "refresh_token": "hush" }', /is not JSON of type/],
     ['{ "type": "external_account", "hush": true }', /cannot use them/],
     ['{ "type": "service_account", "client_email": "a@b", "private_key": "hush" }', /cannot/],
     [federation('127.0.0.1:9', join(directory, 'absent')), /absent cannot be read \(ENOENT\)|cannot use them/],

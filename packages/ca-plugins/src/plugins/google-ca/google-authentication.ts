@@ -137,7 +137,7 @@ export class LibraryAuthentication implements Authentication {
         return new JWT({ email: String(email), key: String(key), scopes: [SCOPE], transporterOptions })
       }
       default:
-        throw this.#problem('it is no JSON of type external_account or service_account', 'Create a new one')
+        throw this.#problem('it is not JSON of type external_account or service_account', 'Create a new one')
     }
   }
 

@@ -65,7 +65,7 @@ for (const [name, value, good] of values)
     const option = googleCaOptions[name]
     const problem = 'problem' in option ? option.problem(value) : undefined
     if (good) assert.equal(problem, undefined)
-    else assert.match(problem ?? '', /^is no .*\. Write /)
+    else assert.match(problem ?? '', /^is not an? .*\. Write /)
   })
 
 test('a package that is not installed is named with the command that installs it', async () => {

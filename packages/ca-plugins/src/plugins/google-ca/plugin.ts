@@ -41,7 +41,7 @@ export const googleCaOptions = {
     type: 'string',
     description: 'The ID of the one CA of the pool that issues; default: the pool chooses',
     problem: value =>
-      /^[\w-]{1,63}$/.test(value) ? undefined : 'is no ID. Write the last part of certificateAuthorities/…',
+      /^[\w-]{1,63}$/.test(value) ? undefined : 'is not an ID. Write the last part of certificateAuthorities/…',
   },
   subjectMode: {
     type: 'string',
@@ -52,7 +52,7 @@ export const googleCaOptions = {
   endpoint: {
     type: 'string',
     description: 'host:port; default privateca.googleapis.com:443 or meshca.googleapis.com:443',
-    problem: value => (/^\S+:\d{1,5}$/.test(value) ? undefined : 'is no address. Write host:port'),
+    problem: value => (/^\S+:\d{1,5}$/.test(value) ? undefined : 'is not an address. Write host:port'),
   },
   plaintext: { type: 'boolean', default: false, description: 'Without TLS: for a stand-in on loopback only' },
   credentialsFile: {
@@ -64,7 +64,7 @@ export const googleCaOptions = {
     type: 'string',
     description: 'The GKE cluster, for Mesh CA: https://container.googleapis.com/v1/projects/…/locations/…/clusters/…',
     problem: value =>
-      locationOf(value) === undefined ? 'is no GKE cluster. Write …/projects/…/locations/…/clusters/…' : undefined,
+      locationOf(value) === undefined ? 'is not a GKE cluster. Write …/projects/…/locations/…/clusters/…' : undefined,
   },
 } as const satisfies PluginOptions
 
@@ -129,7 +129,7 @@ async function casAuthentication(
   })
 }
 
-/** A server of Google's, or one that stands in for it. */
+/** A server of Google's, or a stand-in. */
 export interface GoogleEndpoint {
   readonly host: string
   readonly port: number
@@ -212,7 +212,7 @@ function checkEndpoint({ service, endpoint, plaintext }: GoogleCaConfig): Google
   if (at.port === 0)
     throw new OptionError(
       'endpoint',
-      `Cannot use endpoint "${endpoint}": port 0 is no port to call. Name the port of the service.`,
+      `Cannot use endpoint "${endpoint}": port 0 cannot be called. Name the port of the service.`,
     )
   const address = formatHostPort(at)
   if (plaintext && !isLoopback(at.host))
@@ -228,7 +228,7 @@ function locationOf(clusterUrl: string): string | undefined {
 }
 
 function resourceProblem(value: string, form: RegExp, collection: string): string | undefined {
-  return form.test(value) ? undefined : `is no resource name. Write projects/…/locations/…/${collection}/…`
+  return form.test(value) ? undefined : `is not a resource name. Write projects/…/locations/…/${collection}/…`
 }
 
 function misplaced(field: string, value: string, service: string): OptionError {

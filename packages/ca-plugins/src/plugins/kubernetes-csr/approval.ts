@@ -88,7 +88,7 @@ function settled({ name, signerName, outcome }: SigningRequest, { whose }: Appro
     case 'denied':
       throw new RequestIsOver(
         'denied',
-        `The request ${name} ${whose} was denied: ${scrub(outcome.reason, []) || 'no reason is given'}. Ask whoever approves requests to ${signerName}; a new one is made later.`,
+        `The request ${name} ${whose} was denied: ${scrub(outcome.reason, []) || 'no reason is given'}. Ask the approver of requests to ${signerName}; a new one is made later.`,
       )
     case 'failed': {
       const reason = scrub(outcome.reason, [])

@@ -110,7 +110,7 @@ function remedyOf(httpStatus: number, code: CAErrorCode, text: string, { verb, r
       return 'Renew the token or the client certificate that Livery logs in with; it is read again'
     case 'denied':
       return /admission|policy/i.test(text)
-        ? 'Ask whoever keeps that policy, or change signerName, usages or ttl to what it allows'
+        ? 'Ask the owner of that policy, or change signerName, usages or ttl to what it allows'
         : `Grant the verb ${verb} on ${resource} in certificates.k8s.io to this user by a ClusterRole`
     case 'invalid-csr':
       return 'Set usages, signerName and keyType to what the API server and its admission allow'

@@ -240,7 +240,7 @@ test('a refusal of admission is told apart from one of RBAC', async t => {
   server.fault = () => ({ kind: 'status', code: 403, message })
   await assert.rejects(
     client.issue(await workloadRequest(WEB)),
-    isCAError('denied', /not this namespace\. Ask whoever keeps that policy/),
+    isCAError('denied', /not this namespace\. Ask the owner of that policy/),
   )
   server.fault = () => ({ kind: 'status', code: 422, message: 'spec.expirationSeconds: Invalid value: at most 3600' })
   await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('ttl-too-long', /Ask for a shorter ttl/))

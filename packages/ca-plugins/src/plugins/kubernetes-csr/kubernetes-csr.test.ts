@@ -109,7 +109,7 @@ function contract(that: Contract): void {
     const issuing = client.issue({ ...(await workloadRequest(WEB)), ticket })
     const denied = assert.rejects(
       issuing,
-      isCAError('denied', /was denied: Test: not in this house\. Ask whoever approves/),
+      isCAError('denied', /was denied: Test: not in this house\. Ask the approver/),
     )
     await cluster.signer.deny(await ticket.name(), 'not in this house')
     await denied

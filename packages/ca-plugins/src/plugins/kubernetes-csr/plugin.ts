@@ -16,7 +16,7 @@ export const kubernetesCsrOptions = {
     problem: value =>
       /^[a-z0-9]([a-z0-9.:-]{0,251}[a-z0-9])?$/.test(value)
         ? undefined
-        : 'is no name of a ClusterTrustBundle. Write one like example.com:workloads:roots',
+        : 'is not a name of a ClusterTrustBundle. Write one like example.com:workloads:roots',
   },
   kubeconfig: { type: 'path', description: "How the API server is reached; default: the pod's service account" },
   context: { type: 'string', description: 'The context of the kubeconfig; default: its current one' },
@@ -29,7 +29,7 @@ export const kubernetesCsrOptions = {
     type: 'duration',
     default: '15m',
     min: '1s',
-    description: 'How long a request is waited for until it is told as overdue',
+    description: 'How long a request may wait before it is reported as overdue',
   },
   namePrefix: {
     type: 'string',
@@ -87,7 +87,7 @@ export function checkConfig(config: KubernetesCsrConfig): void {
 
 function signerNameProblem(value: string): string | undefined {
   if (!/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\/[A-Za-z0-9_.-]+$/.test(value) || value.length > 571)
-    return 'is no signer name. Write a domain and a path, as in example.com/workloads'
+    return 'is not a signer name. Write a domain and a path, as in example.com/workloads'
   // The API has it no longer: https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/
   if (value === 'kubernetes.io/legacy-unknown')
     return 'is a signer that certificates.k8s.io/v1 refuses. Name the one that signs for workloads'

@@ -15,7 +15,7 @@ export interface NewSigningRequest {
   readonly expirationSeconds: number
 }
 
-/** What a watch tells. It ends without a word when the server or the network ends it. */
+/** An event of a watch, which ends without an event when the server or the network ends it. */
 export type Change = { readonly kind: 'changed'; readonly request: SigningRequest } | { readonly kind: 'deleted' }
 
 const RESOURCE = 'certificatesigningrequests'
@@ -93,6 +93,6 @@ function understood(value: unknown, { what }: ApiCall): SigningRequest {
   if (request) return request
   throw new CAError(
     'bad-response',
-    `Cannot ${what}: the answer is no CertificateSigningRequest. Check that this is an API server.`,
+    `Cannot ${what}: its answer is not a CertificateSigningRequest. Check that this is an API server.`,
   )
 }

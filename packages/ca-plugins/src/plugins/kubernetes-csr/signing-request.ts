@@ -1,4 +1,4 @@
-/** A CertificateSigningRequest as the API server tells of it: https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/certificate-signing-request-v1/ */
+/** A CertificateSigningRequest as the API server returns it: https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/certificate-signing-request-v1/ */
 
 export interface SigningRequest {
   readonly name: string

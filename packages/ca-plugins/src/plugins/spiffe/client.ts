@@ -71,7 +71,7 @@ export class SpiffeClient implements CAClient {
       read: bytes => readBundles(bytes, answerOf(address, 'bundles')),
       errorOf: cause => withoutBundles(workloadFailure(address, 'bundles', cause), cause),
       onMessage: bundles => this.#takeBundles(bundles),
-      // The stream of identities is told of, and brings the roots too.
+      // Faults of the stream of identities are logged, and it brings the roots too.
       onBroken: error => this.#context.log.debug(error.message),
     })
   }
@@ -98,7 +98,7 @@ export class SpiffeClient implements CAClient {
     const known = [...this.#allRoots.keys()].join(', ')
     throw new CAError(
       'bad-response',
-      `The Workload API at ${this.#address} tells no roots of the trust domain ${this.#context.trustDomain}, but of: ${known || 'none'}. Set trustDomain to the one that it serves.`,
+      `The Workload API at ${this.#address} lists no roots of the trust domain ${this.#context.trustDomain}, but of: ${known || 'none'}. Set trustDomain to the one that it serves.`,
       { retryable: false },
     )
   }
@@ -121,7 +121,7 @@ export class SpiffeClient implements CAClient {
     if (this.#update) wipe(this.#update)
   }
 
-  /** Of very many the latest are told: the others come when core asks again. */
+  /** Only the latest are kept: core asks again for the others. */
   #miss(identity: SpiffeId): void {
     this.#missed.delete(identity)
     this.#missed.add(identity)
@@ -150,7 +150,7 @@ export class SpiffeClient implements CAClient {
     this.#tellRoots(before)
   }
 
-  /** Both streams tell them, one a moment before the other: old and new are the wrong thing to lack. */
+  /** Both streams bring them, one a moment before the other: the union lacks neither old nor new roots. */
   #rootsOf(trustDomain: string): readonly string[] {
     const prefix = `spiffe://${trustDomain}/`
     const svids = [...(this.#update?.svids ?? [])].find(([identity]) => identity.startsWith(prefix))
@@ -191,7 +191,7 @@ function answerOf(address: string, what: 'identities' | 'bundles'): Answer {
   return { action: `get ${what} from the Workload API at ${address}`, remedy: 'Check the address' }
 }
 
-/** It is no fault where the roots of the identities have to do. */
+/** Not a fault: the roots that come with the identities suffice. */
 function withoutBundles(failure: StreamFailure, cause: ServiceError | Error | undefined): StreamFailure {
   const isAbsent = cause && 'code' in cause && cause.code === status.UNIMPLEMENTED
   return isAbsent ? { ...failure, isFinal: true } : failure

@@ -26,17 +26,17 @@ const MEANINGS: Partial<Readonly<Record<status, Meaning>>> = {
   },
   [status.UNIMPLEMENTED]: {
     code: 'bad-response',
-    remedy: 'What answers there is no Workload API, or lacks the X.509-SVID profile: check the address',
+    remedy: 'The server there is not a Workload API, or lacks the X.509-SVID profile: check the address',
     retryable: false,
   },
-  [status.UNAUTHENTICATED]: { code: 'unauthenticated', remedy: 'It cannot tell who this process is' },
+  [status.UNAUTHENTICATED]: { code: 'unauthenticated', remedy: 'It cannot identify this process' },
   [status.RESOURCE_EXHAUSTED]: { code: 'rate-limited', remedy: 'It is asked again' },
   [status.DEADLINE_EXCEEDED]: { code: 'timeout', remedy: RUNS },
 }
 
 /** `address`: of the Workload API, as it is configured. */
 export function workloadFailure(address: string, what: string, cause: ServiceError | Error | undefined): StreamFailure {
-  // Made by whoever read the answer.
+  // Made where the answer was read.
   if (cause instanceof CAError) return { error: cause, isFinal: false }
   const { code, remedy, isFinal = false, ...options } = meaningOf(cause)
   const text = `Cannot get ${what} from the Workload API at ${address}: ${reasonOf(cause)}. ${remedy}.`

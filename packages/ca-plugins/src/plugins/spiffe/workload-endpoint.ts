@@ -6,7 +6,7 @@ import { isLoopback } from '../../transport/host-port.ts'
 
 const FORMS = 'Write unix:///path/to/socket, or tcp://<IP address>:<port>'
 
-/** Why `text` is no address of a Workload API, as the `problem` of an option; `undefined` if it is one. */
+/** Why `text` cannot be the address of a Workload API, as the `problem` of an option; `undefined` if it is one. */
 export function endpointProblem(text: string): string | undefined {
   if (text.startsWith('unix:')) return unixProblem(text)
   if (text.startsWith('tcp:')) return tcpProblem(text)

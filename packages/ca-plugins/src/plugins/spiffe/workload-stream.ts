@@ -21,7 +21,7 @@ export interface WorkloadStreamOptions<T> {
 
 export interface StreamFailure {
   readonly error: CAError
-  /** Asking again will not help: it waits for its longest time, whoever asks. */
+  /** Asking again will not help: it waits for its longest time, also when a caller asks. */
   readonly isFinal: boolean
 }
 
@@ -78,7 +78,7 @@ export class WorkloadStream<T> {
     if (this.#state.kind === 'idle') this.#open()
   }
 
-  /** Whoever waits hears `error`. */
+  /** Waiting callers reject with `error`. */
   close(error: CAError): void {
     this.#end()
     this.#state = { kind: 'closed', error }
@@ -115,7 +115,7 @@ export class WorkloadStream<T> {
   }
 
   #break(call: ClientReadableStream<Buffer>, cause: ServiceError | Error | undefined): void {
-    // The end of one that was cancelled tells nothing.
+    // The end of a cancelled call has no meaning.
     if (!this.#isCurrent(call)) return
     this.#end()
     const { clock, random, errorOf, onBroken } = this.#options

@@ -13,7 +13,7 @@ export interface FailedCall {
   readonly clock: Clock
 }
 
-/** Somebody has to mend the address first. */
+/** Last until the address is fixed. */
 const LASTING: ReadonlySet<number> = new Set([404, 405, 501])
 
 export function errorOfAnswer(answer: JsonAnswer, call: FailedCall): CAError {

@@ -27,7 +27,7 @@ export function pinnedRoot(options: PinnedRootOptions): NonNullable<CAContext['t
 }
 
 async function fetchRoot({ address, fingerprint, clock, timeoutMs, signal }: PinnedRootOptions): Promise<TlsMaterial> {
-  // Whoever answers: only the one certificate with that hash is taken.
+  // The server is not verified: only the one certificate with that hash is accepted.
   await using client = new HttpsJson({ address, tls: undefined, clock, timeoutMs, unverified: true })
   const action = `get the root with the fingerprint ${fingerprint} from step-ca at ${address}`
   const { status, json } = await client.request({ action, path: `root/${fingerprint}`, signal })

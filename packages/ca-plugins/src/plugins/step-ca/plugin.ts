@@ -32,7 +32,7 @@ export const stepCaOptions = {
     problem: value =>
       /^[0-9a-f]{64}$/i.test(value.replaceAll(':', ''))
         ? undefined
-        : 'is no SHA-256. Write the 64 hexadecimal digits that "step certificate fingerprint" shows',
+        : 'is not a SHA-256. Write the 64 hexadecimal digits that "step certificate fingerprint" shows',
     description: 'the SHA-256 of the root, which is then fetched from the CA, in place of rootCert',
   },
   timeout: { type: 'duration', min: '100ms', max: '10m', default: '10s', description: 'how long one call may take' },

@@ -110,7 +110,7 @@ async function signingKey(path: string, bytes: Buffer, password: Buffer | undefi
     return { key, alg, kid: jwk.kid ?? (await calculateJwkThumbprint(jwk)) }
   } catch {
     // Whatever the library says may quote the key.
-    throw unusable(path, `it is no key for ${alg}`, 'Export the private JWK of the provisioner again')
+    throw unusable(path, `it is not a key for ${alg}`, 'Export the private JWK of the provisioner again')
   }
 }
 
@@ -119,7 +119,7 @@ async function plainKey(path: string, text: string, password: Buffer | undefined
   const isEncrypted = object === undefined ? text.split('.').length === 5 : typeof object['ciphertext'] === 'string'
   const plain = isEncrypted ? jsonObject(await decrypt(path, text, object, password)) : object
   if (plain && typeof plain['kty'] === 'string') return plain
-  throw unusable(path, 'it is no JWK and no encrypted one', 'Export the private JWK of the provisioner')
+  throw unusable(path, 'it is neither a JWK nor an encrypted one', 'Export the private JWK of the provisioner')
 }
 
 async function decrypt(

@@ -98,11 +98,11 @@ test('a key that cannot be used says why and what to do, keeps its secret, and t
   const locked = await encrypted(privateJwk, 'right-password', 'compact')
   const { d = '', ...onlyPublic } = privateJwk
   const cases: readonly (readonly [string, string | undefined, RegExp])[] = [
-    ['', undefined, /is no JWK and no encrypted one.*Export the private JWK/],
-    ['{"keys": []}', undefined, /is no JWK/],
+    ['', undefined, /is neither a JWK nor an encrypted one.*Export the private JWK/],
+    ['{"keys": []}', undefined, /is neither a JWK/],
     [JSON.stringify(onlyPublic), undefined, /no private key/],
     [JSON.stringify({ kty: 'oct', k: d }), undefined, /no private key/],
-    [JSON.stringify({ ...privateJwk, d: 'AAAA' }), undefined, /is no key for ES256/],
+    [JSON.stringify({ ...privateJwk, d: 'AAAA' }), undefined, /is not a key for ES256/],
     [locked, undefined, /is encrypted. Set passwordFile/],
     [locked, passwordFile, /the password does not open it. Correct the password/],
     [JSON.stringify(privateJwk), join(folder, 'none'), /ENOENT.*correct passwordFile/],

@@ -87,7 +87,7 @@ export class VaultClient implements CAClient {
     return issuer === undefined ? `${mount}/sign/${role}` : `${mount}/issuer/${issuer}/sign/${role}`
   }
 
-  /** A lease that was held may have ended on the server's side: then it is logged in anew, once. */
+  /** A lease that was held may have ended on the server's side: then a new login is made, once. */
   async #withToken<T>(
     request: { readonly tokenFile: string | undefined; readonly signal: AbortSignal },
     call: (token: string) => Promise<T>,
@@ -148,7 +148,7 @@ export class VaultClient implements CAClient {
   }
 }
 
-const OPEN_REMEDY = 'Its issuers are readable without a token by default: see what stands between.'
+const OPEN_REMEDY = 'Its issuers are readable without a token by default: check the proxy in between.'
 
 function signingRequest({ identity, ttlSeconds }: CertificateRequest, { pem }: CertificateSigningRequest): object {
   return {

@@ -17,7 +17,7 @@ export interface FailedCall {
 interface Meaning {
   readonly code: CAErrorCode
   readonly remedy: string
-  /** Somebody has to mend the configuration first. */
+  /** Lasts until the configuration is fixed. */
   readonly lasting?: true
 }
 

@@ -66,11 +66,13 @@ export const vault = defineCAPlugin({
 })
 
 function nameProblem(name: string): string | undefined {
-  return /^[\w.-]+$/.test(name) && !/^\.+$/.test(name) ? undefined : 'is no name. Write it without slashes and spaces'
+  return /^[\w.-]+$/.test(name) && !/^\.+$/.test(name)
+    ? undefined
+    : 'is not a name. Write it without slashes and spaces'
 }
 
 function pathProblem(path: string): string | undefined {
   return path.split('/').every(part => nameProblem(part) === undefined)
     ? undefined
-    : 'is no path. Write it like pki or team/pki, without slashes at its ends'
+    : 'is not a path. Write it like pki or team/pki, without slashes at its ends'
 }

@@ -44,7 +44,7 @@ const ENDLESS_MS = 3_600_000
 /** Renewed at two thirds of its life. */
 const REFRESH = { refreshBeforeMs: (lifetimeMs: number) => lifetimeMs / 3, intervalMs: 5_000 }
 
-/** One lease for each token file: kept until close to its end, renewed by itself, and logged in for again when it cannot be. */
+/** One lease for each token file: kept until close to its end, renewed automatically, and replaced by a new login when it cannot be renewed. */
 export class KubernetesLogin implements VaultTokens {
   readonly remedy: string
   readonly #server: VaultServer

@@ -40,7 +40,7 @@ export class VaultServer implements AsyncDisposable {
     const answer = await this.#request(call)
     if (answer.status !== 200) throw this.#error(answer, call)
     if (answer.json) return answer.json
-    throw new CAError('bad-response', `Cannot ${call.action}: its answer is no JSON. Check the address.`)
+    throw new CAError('bad-response', `Cannot ${call.action}: its answer is not JSON. Check the address.`)
   }
 
   /** The same; `undefined` where there is nothing at the path. */

@@ -214,7 +214,7 @@ test('answers that are no certificates are bad responses, for the roots too', as
   fault.behaviour = async () => ({ status: 200, body: { data: { certificate: root, ca_chain: Array(11).fill(root) } } })
   await assert.rejects(issue(), isCAError('bad-response', /more than 10\. Check address, mount and role\.$/))
   fault.behaviour = async () => ({ status: 200, body: '<html>' })
-  await assert.rejects(issue(), isCAError('bad-response', /no JSON/))
+  await assert.rejects(issue(), isCAError('bad-response', /not JSON/))
   fault.behaviour = async () => ({ status: 200, body: { data: { keys: ['a'], certificate: pem } } })
   await assert.rejects(trustBundle(), isCAError('bad-response', /cannot be parsed\. Check address and mount\.$/))
 })
