@@ -58,6 +58,18 @@ for (const delta of [false, true]) {
   })
 }
 
+test('the Envoys of deploy/envoy do mutual TLS with keys of ecdsa-p384', { skip: noEnvoy }, async () => {
+  await using run = await startUnderTraffic({
+    ca: async () => ({ plugin: 'embedded', directory: 'ca' }),
+    settings: { ttl: '6s', keyType: 'ecdsa-p384' },
+  })
+  const answer = await get(run.pair.port, '/')
+  assert.equal(answer.body, 'hello from api\n')
+  assert.equal(answer.headers['x-caller'], WEB)
+  await run.shown(2)
+  await run.stop()
+})
+
 test('the agent is killed and started again under traffic: no request fails, and both Envoys get new certificates', {
   skip: noEnvoy,
 }, async () => {

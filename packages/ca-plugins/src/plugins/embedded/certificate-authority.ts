@@ -265,7 +265,7 @@ export class CertificateAuthority {
     if (ttlSeconds > maxTtlSeconds)
       throw new CAError(
         'ttl-too-long',
-        `Cannot issue a certificate: the requested TTL of ${ttlSeconds} seconds is greater than the ${maxTtlSeconds} that this CA allows. Ask for a shorter lifetime.`,
+        `Cannot issue a certificate: the ttl of ${ttlSeconds} s is longer than the maxTtl of this CA, ${maxTtlSeconds} s. Lower ttl, or raise maxTtl of the CA.`,
       )
     const now = clock.now()
     const end = issuer.certificate.notAfter.getTime()
