@@ -72,7 +72,7 @@ test('wrong usage is exit 2, on standard error, with what was meant', async () =
     [['certs', '--admin', 'nowhere'], /--admin "nowhere" is not an address\. Write host:port/],
     [['ca'], /nobody could call this CA: name the callers with --tokens or --jwks/],
     [['ca', '--jwks', 'x'], /--jwks needs --issuer/],
-    [['ca', '--tokens', 'x', '--listen', '15012'], /--listen "15012" is no address/],
+    [['ca', '--tokens', 'x', '--listen', '15012'], /--listen "15012" is not an address/],
     [['ca', '--tokens', 'x', '--trust-domain', 'A B'], /trust domain "A B" has a character/],
   ]
   for (const [args, message] of cases) {
@@ -91,7 +91,7 @@ test('a configuration that cannot be used is exit 78, with file, line, key, reas
     assert.deepEqual([code, stdout], [78, ''], command)
     assert.equal(
       stderr,
-      'livery: the configuration cannot be used.\n  livery.yaml:4: ttl: 1 is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.\n',
+      'livery: the configuration cannot be used.\n  livery.yaml:4: ttl: 1 is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.\n',
     )
   }
 })

@@ -42,7 +42,7 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .addHelpText('after', AFTER_HELP)
     .configureOutput({ writeOut: text => terminal.out(text), writeErr: text => terminal.err(text) })
     .configureHelp({ showGlobalOptions: true })
-    .showHelpAfterError('(livery --help tells more)')
+    .showHelpAfterError('(see livery --help)')
     .exitOverride()
   const globals = (): GlobalOptions => program.opts<GlobalOptions>()
 
@@ -65,7 +65,7 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
   program
     .command('explain')
     .argument('<name>', 'a SPIFFE ID, spiffe://<trust domain>, or ROOTCA')
-    .description('tell what happened to a secret: asked, issued, pushed, accepted, failed')
+    .description('explain what happened to a secret: asked, issued, pushed, accepted, failed')
     .action(async (name: string) =>
       finish(await explainName(name, sourcesOf(globals(), terminal), globals(), terminal)),
     )

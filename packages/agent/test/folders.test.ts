@@ -149,6 +149,6 @@ test('a configuration that is opened to others while the agent runs is not reloa
   await chmod(file, 0o666)
   await write('a', 'b')
   agent.kill('SIGHUP')
-  await agent.line(/not reloaded, all stays as it was: .*can be written by others/)
+  await agent.line(/not reloaded, the previous configuration stays in force: .*can be written by others/)
   await assert.rejects(stat(join(cwd, 'b.sock')), { code: 'ENOENT' })
 })

@@ -81,7 +81,10 @@ test("what the plugin's check refuses is exit 78, and at a reload changes nothin
   await write('b', BAD)
   const says = 'livery.yaml:1: ca.site: Cannot use site "b": it is closed. Write a.'
   const { msg }: { readonly msg: string } = JSON.parse(await agent.line(/not reloaded/))
-  assert.equal(msg, `not reloaded, all stays as it was: the configuration cannot be used.\n  ${says}`)
+  assert.equal(
+    msg,
+    `not reloaded, the previous configuration stays in force: the configuration cannot be used.\n  ${says}`,
+  )
   const dump = await (await fetch(`http://${admin}/config_dump`)).text()
   assert.doesNotMatch(dump, new RegExp(BAD))
   const { code, stderr } = await livery(['check-config'], { cwd })

@@ -197,7 +197,10 @@ test('a broken file changes nothing: one error line with the text of check-confi
   const refused = await bench.reloaded(1)
   const check = await livery(['check-config'], { cwd: bench.directory })
   assert.equal(check.code, 78)
-  assert.equal(`livery: ${refused.replace('not reloaded, all stays as it was: ', '')}\n`, check.stderr)
+  assert.equal(
+    `livery: ${refused.replace('not reloaded, the previous configuration stays in force: ', '')}\n`,
+    check.stderr,
+  )
   assert.equal(await bench.metric('livery_config_reload_total{result="failure"}'), 1)
   assert.equal(await bench.metric('livery_config_last_reload_success_timestamp_seconds'), succeeded)
   assert.equal(await bench.metric('livery_identities_held{hold="pinned"}'), 2)
@@ -359,7 +362,10 @@ test('a new socket that cannot be opened leaves everything as it was', async () 
     identities: [API, { id: DB, socket: 'run/db.sock' }],
     sockets: [...CONFIG.sockets, { path: 'livery.yaml/x.sock' }],
   })
-  assert.match(await bench.reloaded(), /^not reloaded, all stays as it was: Cannot listen on .*livery\.yaml\/x\.sock/)
+  assert.match(
+    await bench.reloaded(),
+    /^not reloaded, the previous configuration stays in force: Cannot listen on .*livery\.yaml\/x\.sock/,
+  )
   assert.equal(existsSync(bench.file('run/db.sock')), false)
   const [secret] = await fetchSecrets(bench.file('run/web.sock'), ['default'])
   assert.equal(serialOf(secret?.certificateChain), serialOf(stream.secrets[0]?.certificateChain))

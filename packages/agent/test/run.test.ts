@@ -202,7 +202,7 @@ test('two nodes: a CA that comes up late heals an agent that was started before 
     cwd,
   })
   assert.equal((await invalid.ended).code, 78)
-  assert.match(invalid.stderr, /tokens\.yaml:1: \[0\]\.impersonates\[0\]: is no SPIFFE ID/)
+  assert.match(invalid.stderr, /tokens\.yaml:1: \[0\]\.impersonates\[0\]: is not a SPIFFE ID/)
   assert.doesNotMatch(invalid.stderr, /node-token/)
   await writeFile(
     join(cwd, 'tokens.yaml'),

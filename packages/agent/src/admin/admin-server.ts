@@ -219,7 +219,7 @@ function refusalLine(status: string): string {
   return `HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`
 }
 
-const FAILED = text(500, 'The agent could not answer this; its log tells why.\n')
+const FAILED = text(500, 'The agent could not answer this; the reason is in its log.\n')
 
 function headersOf({ contentType, headers }: Answer): Record<string, string> {
   return {

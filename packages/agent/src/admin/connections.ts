@@ -9,7 +9,7 @@ import { after, type Clock, type PeerCredentials } from '@livery/core'
 const MAX_READING = 256
 /** Those whose answer is being made: what waits for that is bounded for each kind of answer, and this is their sum. */
 const MAX_ANSWERING = 1_024
-/** Those whose answer is on its way to them: many may have waited for the same one. */
+/** Connections to which an answer is being sent: many can have waited for the same one. */
 const MAX_CLOSING = 512
 /** Those whose large answer is made, and waits for others to be read. */
 const MAX_WAITING_FOR_ROOM = 64

@@ -128,7 +128,7 @@ function whyMissing(failure: IdentityEntry['lastFailure'], isYoung: boolean): st
 }
 
 const LINES = 100
-/** What a CA says of its failure may be long, and a hundred identities may have it. */
+/** The text of a CA's failure can be long, and a hundred identities can have the same. */
 const LINE_CHARS = 300
 
 /** Plain text for people and probes: the verdict first, then up to 100 lines of each list. */

@@ -43,7 +43,7 @@ export interface AdminSource {
 /** What `/explain` answers. */
 export interface Explanation {
   readonly name: string
-  /** Milliseconds since the epoch, to tell ages. */
+  /** Milliseconds since the epoch, to compute ages from. */
   readonly now: number
   /** As in `/config_dump` of an identity that is held; `2 roots` of a trust bundle. */
   readonly state: string | undefined

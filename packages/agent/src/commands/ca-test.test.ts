@@ -85,8 +85,12 @@ test('what cannot be asked is exit 2, what cannot be loaded exit 78', async () =
   const cases: readonly [readonly string[], number, RegExp][] = [
     [[], 2, /missing required argument 'plugin'/],
     [['citadel'], 2, /there is no identity to ask for: name one with --identity/],
-    [['citadel', '--identity', 'web'], 2, /--identity "web" is no SPIFFE ID: it does not start with "spiffe:\/\/"\./],
-    [['citadel', '--identity', WEB, '--parallel', '0'], 2, /--parallel "0" is no whole number/],
+    [
+      ['citadel', '--identity', 'web'],
+      2,
+      /--identity "web" is not a SPIFFE ID: it does not start with "spiffe:\/\/"\./,
+    ],
+    [['citadel', '--identity', WEB, '--parallel', '0'], 2, /--parallel "0" is not a whole number/],
     [['citadle', '--identity', WEB], 78, /flag <plugin>: ca\.plugin: "citadle" .* Did you mean the built-in citadel\?/],
     [['embedded', '--identity', WEB], 78, /livery\.yaml:1: ca\.address: unknown key/],
     [['citadel', '--config', 'none.yaml'], 78, /none\.yaml: the file does not exist/],

@@ -42,7 +42,7 @@ export async function testCA(
   const parts = { clock, logger: sink.logger, counters: new PluginCounters() }
   const client = await createCAClient(loaded, parts, stack)
   const { capabilities: declared, name } = loaded.config.ca.plugin
-  // Folders of single identities have no list for the trust domain, though the plugin can tell one.
+  // Folders of single identities have no list for the trust domain, though the plugin can have one.
   const capabilities = client.trustBundle ? declared : { ...declared, roots: 'none' as const }
   terminal.err(`livery: asking the CA of ${name} for ${identity.id}\n`)
   const report = await untilInterrupted(signal =>
@@ -66,14 +66,14 @@ const SIGNS: Readonly<Record<ConformanceResult['outcome'], string>> = { passed: 
 function parseParallel(text: string): number {
   const count = Number(text)
   if (Number.isInteger(count) && count >= 1 && count <= 1_000) return count
-  throw new UsageError(`--parallel ${JSON.stringify(text)} is no whole number from 1 to 1000.`)
+  throw new UsageError(`--parallel ${JSON.stringify(text)} is not a whole number from 1 to 1000.`)
 }
 
 function checkIdentity(text: string): asserts text is SpiffeId {
   const problem = spiffeIdProblem(text)
   if (problem !== undefined)
     throw new UsageError(
-      `--identity ${JSON.stringify(text)} is no SPIFFE ID: ${problem.startsWith('its') ? problem : `it ${problem}`}.`,
+      `--identity ${JSON.stringify(text)} is not a SPIFFE ID: ${problem.startsWith('its') ? problem : `it ${problem}`}.`,
     )
 }
 

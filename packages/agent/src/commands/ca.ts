@@ -42,7 +42,7 @@ function checkOptions({ listen, tokens, jwks, issuer }: CAOptions, trustDomain: 
   const problem = trustDomainProblem(trustDomain)
   if (problem !== undefined) throw new UsageError(`trust domain ${JSON.stringify(trustDomain)} ${problem}.`)
   if (!parseHostPort(listen))
-    throw new UsageError(`--listen ${JSON.stringify(hideUserinfo(listen))} is no address. Write host:port.`)
+    throw new UsageError(`--listen ${JSON.stringify(hideUserinfo(listen))} is not an address. Write host:port.`)
   if (tokens === undefined && jwks === undefined) {
     throw new UsageError('nobody could call this CA: name the callers with --tokens or --jwks.')
   }

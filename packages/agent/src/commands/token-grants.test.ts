@@ -67,5 +67,5 @@ test('the identities that tokens may ask for are bounded over all grants', async
   const { write, file } = await makeFile(t, grant(0))
   assert.equal((await (await file()).current())[0]?.impersonates?.length, 60_000)
   await write(JSON.stringify([grant(0), grant(1)]))
-  await assert.rejects(file(), /\[1\]\.impersonates\[0\]: .*is no range/)
+  await assert.rejects(file(), /\[1\]\.impersonates\[0\]: .*is not a range/)
 })

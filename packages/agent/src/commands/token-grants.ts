@@ -20,9 +20,11 @@ function identities(): Schema<readonly SpiffeId[]> {
   let room = MAX_IMPERSONATED
   return text(input => {
     const expanded = input.includes('{') ? expandRange(input, room) : [input]
-    if (expanded instanceof Fault) return new Fault('is no range', faultText(expanded))
+    if (expanded instanceof Fault) return new Fault('is not a range', faultText(expanded))
     room -= expanded.length
-    return expanded.every(isSpiffeId) ? expanded : new Fault('is no SPIFFE ID', 'Write spiffe://<trust domain>/<path>')
+    return expanded.every(isSpiffeId)
+      ? expanded
+      : new Fault('is not a SPIFFE ID', 'Write spiffe://<trust domain>/<path>')
   }, 'Quote it')
 }
 

@@ -1,4 +1,4 @@
-/** What only the plugins can tell of the section `ca`: which of its values do not go together. */
+/** Has the plugins check the section `ca`: only they know which of its values do not go together. */
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions, scrub } from '@livery/core'
 import { toWire } from '../plugin/wire-error.ts'
 import type { Problem } from '../schema/config-error.ts'

@@ -1,4 +1,4 @@
-/** The section `ca`: its plugins are loaded, and what they tell of their options is the form of the section. */
+/** The section `ca`: loads its plugins, whose options are the keys of the section. */
 import type { CAPlugin, CredentialPlugin, PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { ISOLATION_KEYS, readIsolation, USER_SCHEMA } from '../plugin/isolation.ts'
@@ -55,7 +55,7 @@ export async function loadCAForm(at: Location, placeOf: PlaceOf): Promise<CAForm
   if (node === undefined) return refused(at, [MISSING])
   if (!isMap(node)) {
     const value = plain(node)
-    const reason = `${JSON.stringify(value)} is ${kindOf(value)}, no mapping`
+    const reason = `${JSON.stringify(value)} is ${kindOf(value)}, not a mapping`
     return refused(at, [new Fault(reason, 'Write plugin under it')])
   }
   const ca = plainMap(node)
@@ -97,7 +97,7 @@ async function loadCredentials(at: Location, placeOf: PlaceOf): Promise<Credenti
 async function loadMembers(at: Location, placeOf: PlaceOf): Promise<readonly CAForm[] | Refused> {
   const { node } = at
   if (!isList(node) || node.value.length === 0) {
-    const reason = isList(node) ? 'is empty' : `is ${kindOf(node && plain(node))}, no list`
+    const reason = isList(node) ? 'is empty' : `is ${kindOf(node && plain(node))}, not a list`
     const remedy = 'List the CAs, the preferred one first, each with its plugin'
     return refused(at, [new Fault(node ? reason : 'is missing', remedy)])
   }
@@ -141,7 +141,7 @@ function formOf({ ca, plugin, credentials }: LoadedSection, members: readonly CA
   }
 }
 
-/** Also where the source has no such key, or is not even a mapping: it may have been meant for one that has. */
+/** Also where the source has no such key, or is not a mapping: the value was perhaps meant for a source that has one. */
 function withToken(credentials: PluginOption | undefined): PluginOption {
   const options = credentials?.type === 'object' ? credentials.options : {}
   const token = { type: 'string', secret: true, description: '' } as const

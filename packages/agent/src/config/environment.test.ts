@@ -111,10 +111,10 @@ test('an empty variable is an unset one', async () => {
 })
 
 test('a wrong value is told with the name of its variable and as it was written', async () => {
-  await assert.rejects(load({ SECRET_TTL: 'soon' }), /environment SECRET_TTL: ttl: "soon" is no duration/)
+  await assert.rejects(load({ SECRET_TTL: 'soon' }), /environment SECRET_TTL: ttl: "soon" is not a duration/)
   await assert.rejects(
     load({ SECRET_GRACE_PERIOD_RATIO: '2' }),
-    /environment SECRET_GRACE_PERIOD_RATIO: rotation\.ratio: "2" is no number/,
+    /environment SECRET_GRACE_PERIOD_RATIO: rotation\.ratio: "2" is not a number/,
   )
   await assert.rejects(
     load({ WORKLOAD_RSA_KEY_SIZE: '1024' }),

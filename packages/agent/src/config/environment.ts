@@ -50,7 +50,7 @@ const VARIABLES: readonly Variable[] = [
   { names: ['PROV_CERT'], path: ['ca', 'clientCertificate', 'keyFile'], convert: directory => `${directory}/key.pem` },
 ]
 
-/** What Istio's agent does by these, this version does not: they are told about, not obeyed. */
+/** Istio's agent obeys these variables; this version warns that they have no effect. */
 const WITHOUT_EFFECT = ['FILE_MOUNTED_CERTS', 'OUTPUT_CERTS', 'CREDENTIAL_FETCHER_TYPE', 'PILOT_CERT_PROVIDER']
 /** Their values that ask for what happens anyway. */
 const HARMLESS: ReadonlySet<string> = new Set(['', 'false', 'JWT', 'istiod'])
@@ -118,7 +118,7 @@ function remaining(text: string): Tree {
   return typeof ratio === 'number' ? Number((1 - ratio).toPrecision(12)) : ratio
 }
 
-/** Text that is no number stays text, for the schema to refuse. */
+/** Text that is not a number stays text, for the schema to refuse. */
 function number(text: string): Tree {
   return /^\d*\.?\d+$/.test(text) ? Number(text) : text
 }

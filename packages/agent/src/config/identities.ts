@@ -74,7 +74,10 @@ function addAll(
 ): Fault | undefined {
   for (const id of ids) {
     if (!isSpiffeId(id))
-      return new Fault(`${JSON.stringify(id)} is no SPIFFE ID`, 'Write spiffe://<trust domain>/<path> around the brace')
+      return new Fault(
+        `${JSON.stringify(id)} is not a SPIFFE ID`,
+        'Write spiffe://<trust domain>/<path> around the brace',
+      )
     if (trustDomainOf(id) !== trustDomain)
       return new Fault(`${id} is not in the trust domain ${trustDomain} of this agent`, 'Change it, or trustDomain')
     if (identities.has(id)) return new Fault(`${id} is listed twice`, 'Remove one of the entries')

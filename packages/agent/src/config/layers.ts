@@ -71,7 +71,7 @@ async function readFile(
   if (file === undefined) return { root: { value: new Map(), origin: UNWRITTEN }, digest: undefined }
   const { root, digest } = await readDocument(file, signal)
   if (isMap(root)) return { root, digest }
-  const fault = { reason: 'holds no mapping', remedy: 'Write keys such as "trustDomain: cluster.local"' }
+  const fault = { reason: 'is not a mapping', remedy: 'Write keys such as "trustDomain: cluster.local"' }
   throw new ConfigError([new Location(root).problem(fault)])
 }
 

@@ -121,12 +121,12 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
   [
     'one CA without a list',
     'plugin: failover, cas: { plugin: embedded }',
-    ['1 ca.cas: is a mapping, no list. List the CAs, the preferred one first, each with its plugin.'],
+    ['1 ca.cas: is a mapping, not a list. List the CAs, the preferred one first, each with its plugin.'],
   ],
   [
     'what is no mapping',
     'plugin: failover, cas: [citadel]',
-    ['1 ca.cas[0]: "citadel" is a string, no mapping. Write plugin under it.'],
+    ['1 ca.cas[0]: "citadel" is a string, not a mapping. Write plugin under it.'],
   ],
   [
     'a CA without a plugin, and a module that is not there',
@@ -145,9 +145,9 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
     'values of the CAs',
     'plugin: failover, failures: 0, cas: [{ plugin: embedded, maxTtl: 1 }, { plugin: citadel, address: nowhere, rootCert: r }]',
     [
-      '1 ca.cas[0].maxTtl: 1 is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+      '1 ca.cas[0].maxTtl: 1 is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
       '1 ca.cas[1].address: "nowhere" is not of the form "host:port". Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6.',
-      '1 ca.failures: 0 is no number from 1 to 100. Write digits only, without quotes.',
+      '1 ca.failures: 0 is not a number from 1 to 100. Write digits only, without quotes.',
     ],
   ],
   [

@@ -39,7 +39,7 @@ async function refusal(text: string): Promise<string> {
 const REFUSALS: readonly { readonly text: string; readonly replaces?: string; readonly says: string }[] = [
   {
     text: 'ttl: 24',
-    says: 'livery.yaml:4: ttl: 24 is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+    says: 'livery.yaml:4: ttl: 24 is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
   },
   { text: 'ttl: 10ms', says: 'livery.yaml:4: ttl: "10ms" is shorter than 1s. Write 1s or more.' },
   { text: 'drain: 2h', says: 'livery.yaml:4: drain: "2h" is longer than 1h. Write 1h or less.' },
@@ -58,7 +58,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     text: 'rotation: { ratio: "0.5" }',
-    says: 'livery.yaml:4: rotation.ratio: "0.5" is no number from 0.01 to 0.99. It is the part of the lifetime after which to renew: 0.5 is half.',
+    says: 'livery.yaml:4: rotation.ratio: "0.5" is not a number from 0.01 to 0.99. It is the part of the lifetime after which to renew: 0.5 is half.',
   },
   {
     text: 'rotation: { ratio: 0.9, jitter: 0.2 }',
@@ -66,11 +66,11 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     text: 'rotation: 0.5',
-    says: 'livery.yaml:4: rotation: 0.5 is a number, no mapping. Write ratio, jitter, settle under it.',
+    says: 'livery.yaml:4: rotation: 0.5 is a number, not a mapping. Write ratio, jitter, settle under it.',
   },
   {
     text: 'concurrency: 0',
-    says: 'livery.yaml:4: concurrency: 0 is no whole number from 1 to 10000. Write digits only, without quotes.',
+    says: 'livery.yaml:4: concurrency: 0 is not a whole number from 1 to 10000. Write digits only, without quotes.',
   },
   {
     text: 'rsaKeys: openssl',
@@ -86,7 +86,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     text: 'keyPool: { cpu: 25 }',
-    says: 'livery.yaml:4: keyPool.cpu: 25 is no number from 0.01 to 1. It is the part of one core that may make keys ahead: 0.25 is a quarter.',
+    says: 'livery.yaml:4: keyPool.cpu: 25 is not a number from 0.01 to 1. It is the part of one core that may make keys ahead: 0.25 is a quarter.',
   },
   {
     text: 'keyPool: { cores: 1 }',
@@ -94,7 +94,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     text: 'removal: 5m',
-    says: 'livery.yaml:4: removal: "5m" is a string, no mapping. Write grace under it.',
+    says: 'livery.yaml:4: removal: "5m" is a string, not a mapping. Write grace under it.',
   },
   {
     text: 'removal: { grace: 31d }',
@@ -110,7 +110,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     text: 'maxIdentities: "20000"',
-    says: 'livery.yaml:4: maxIdentities: "20000" is no whole number from 1 to 1000000. Write digits only, without quotes.',
+    says: 'livery.yaml:4: maxIdentities: "20000" is not a whole number from 1 to 1000000. Write digits only, without quotes.',
   },
   {
     replaces: '[spiffe://cluster.local/ns/default/sa/web]',
@@ -120,7 +120,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'retry: { min: 10m }', says: 'livery.yaml:4: retry.min: is longer than retry.max. Swap them.' },
   {
     text: 'trustDomain: Cluster.Local',
-    says: 'livery.yaml:4: trustDomain: "Cluster.Local" is no trust domain: it has a character other than lower-case letters, digits, ".", "_" and "-". Write one such as cluster.local.',
+    says: 'livery.yaml:4: trustDomain: "Cluster.Local" is not a trust domain: it has a character other than lower-case letters, digits, ".", "_" and "-". Write one such as cluster.local.',
   },
   {
     text: 'trustDomain: example.org',
@@ -136,11 +136,11 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     text: 'admin: { address: 15100 }',
-    says: 'livery.yaml:4: admin.address: 15100 is a number, no string. Write host:port.',
+    says: 'livery.yaml:4: admin.address: 15100 is a number, not a string. Write host:port.',
   },
   {
     text: 'admin: { address: "localhost:99999" }',
-    says: 'livery.yaml:4: admin.address: "localhost:99999" is no address. Write host:port, such as 127.0.0.1:15100 or "[::1]:15100".',
+    says: 'livery.yaml:4: admin.address: "localhost:99999" is not an address. Write host:port, such as 127.0.0.1:15100 or "[::1]:15100".',
   },
   { text: 'health: {}', says: 'livery.yaml:4: health.address: is missing. Add the key "address".' },
   {
@@ -200,7 +200,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: s3cret',
-    says: 'livery.yaml:1: ca.credentials: is a string, no mapping. Write source, file under it.',
+    says: 'livery.yaml:1: ca.credentials: is a string, not a mapping. Write source, file under it.',
   },
   {
     replaces: 'plugin: embedded',
@@ -220,7 +220,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: embedded, maxTtl: 1',
-    says: 'livery.yaml:1: ca.maxTtl: 1 is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+    says: 'livery.yaml:1: ca.maxTtl: 1 is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
   },
   {
     replaces: 'plugin: embedded',
@@ -240,12 +240,12 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: '{ plugin: embedded }',
     text: 'embedded',
-    says: 'livery.yaml:1: ca: "embedded" is a string, no mapping. Write plugin under it.',
+    says: 'livery.yaml:1: ca: "embedded" is a string, not a mapping. Write plugin under it.',
   },
   {
     replaces: '[spiffe://cluster.local/ns/default/sa/web]',
     text: '[web]',
-    says: 'livery.yaml:2: identities[0]: "web" is no SPIFFE ID: it does not start with "spiffe://". Write spiffe://<trust domain>/ns/<namespace>/sa/<service account>.',
+    says: 'livery.yaml:2: identities[0]: "web" is not a SPIFFE ID: it does not start with "spiffe://". Write spiffe://<trust domain>/ns/<namespace>/sa/<service account>.',
   },
   {
     replaces: '[spiffe://cluster.local/ns/default/sa/web]',
@@ -255,7 +255,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: '[spiffe://cluster.local/ns/default/sa/web]',
     text: 'web',
-    says: 'livery.yaml:2: identities: "web" is a string, no list. Write "- " before each entry, or [ ] around them.',
+    says: 'livery.yaml:2: identities: "web" is a string, not a list. Write "- " before each entry, or [ ] around them.',
   },
   {
     replaces: '[spiffe://cluster.local/ns/default/sa/web]',
@@ -295,7 +295,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'path: run/sds.sock',
     text: 'path: run/sds.sock, mode: "0999"',
-    says: 'livery.yaml:3: sockets[0].mode: "0999" is no file mode. Write it in octal and in quotes: "0660".',
+    says: 'livery.yaml:3: sockets[0].mode: "0999" is not a file mode. Write it in octal and in quotes: "0660".',
   },
   {
     replaces: 'path: run/sds.sock',
@@ -315,7 +315,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'path: run/sds.sock',
     text: 'path: run/sds.sock, callers: [{ uid: root }]',
-    says: 'livery.yaml:3: sockets[0].callers[0].uid: "root" is no whole number from 0 to 4294967294. Write digits only, without quotes.',
+    says: 'livery.yaml:3: sockets[0].callers[0].uid: "root" is not a whole number from 0 to 4294967294. Write digits only, without quotes.',
   },
   {
     replaces: 'path: run/sds.sock',
@@ -355,7 +355,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'path: run/sds.sock',
     text: 'path: run/sds.sock, limits: { streams: 0 }',
-    says: 'livery.yaml:3: sockets[0].limits.streams: 0 is no whole number from 1 to 1000000. Write digits only, without quotes.',
+    says: 'livery.yaml:3: sockets[0].limits.streams: 0 is not a whole number from 1 to 1000000. Write digits only, without quotes.',
   },
   {
     replaces: 'path: run/sds.sock }',

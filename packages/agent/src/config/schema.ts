@@ -175,7 +175,7 @@ const settings = {
 
 const FILES = new Fault('is not supported yet: this version serves no secrets from files', 'Remove the key')
 
-/** The whole file but `ca`, whose form its plugin tells, with every default filled in and every path absolute. */
+/** The whole file but `ca`, whose keys depend on its plugin, with every default filled in and every path absolute. */
 export const settingsSchema = object(settings, key => (key === 'files' ? FILES : undefined))
 
 /** The validated settings: durations in milliseconds, addresses split, paths absolute. */

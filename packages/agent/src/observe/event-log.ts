@@ -95,7 +95,7 @@ export class EventLog {
     if (this.#flood.allow(kind, level)) logger[level]({ event: kind, ...fields }, message)
   }
 
-  /** A CA error is told when it begins or changes; while it lasts, its repetitions are for `debug`. */
+  /** A CA error is a warning when it begins or changes; while it lasts, its repetitions are `debug`. */
   #level(name: string, event: LedgerEvent): Level {
     switch (event.kind) {
       case 'ca-error': {

@@ -8,7 +8,7 @@ export interface IdentitySource {
   bundles(): readonly BundleEntry[]
 }
 
-/** Over this many identities a series for each costs the scraper more than it tells: only summaries then. */
+/** Above this number of identities one series per identity costs the scraper too much: only summaries are exported. */
 const MAX_SERIES = 1_000
 
 type Read = (entry: IdentityEntry) => number | undefined

@@ -47,7 +47,7 @@ test('a ledger reads as a story, oldest first', () => {
     '1m00s ago  next try planned for 1970-01-01T00:00:00.600Z',
     '  59s ago  issued: serial AB, valid until 1970-01-02T00:00:00.000Z, renewal planned for 1970-01-01T12:00:00.000Z',
     '  59s ago  held back until 1970-01-01T00:00:05.000Z: peers get time to learn its new root first',
-    '  59s ago  taken from the store, as the process before has left it: serial AB, valid until 1970-01-02T00:00:00.000Z, renewal planned for 1970-01-01T12:00:00.000Z',
+    '  59s ago  taken from the store, as the previous process left it: serial AB, valid until 1970-01-02T00:00:00.000Z, renewal planned for 1970-01-01T12:00:00.000Z',
     '  59s ago  not taken from the disk, the CA is asked: the stored certificate: it has expired',
     '  59s ago  the store failed, which will be tried again; what is served is not affected: /s/f cannot be kept: ENOSPC',
     '  55s ago  pushed to node "a", version 0123456789ab',

@@ -73,7 +73,7 @@ const REASONS = {
 } as const
 
 const RESTORED = {
-  store: 'taken from the store, as the process before has left it',
+  store: 'taken from the store, as the previous process left it',
   bootstrap: 'the bootstrap pair is served until the CA answers',
 } as const
 

@@ -15,7 +15,7 @@ export function registerProcessMetrics(registry: Registry, source: ProcessSource
   const registers = [registry]
   new Gauge({
     name: 'livery_build_info',
-    help: 'Always 1; the labels tell what runs.',
+    help: 'Always 1; the labels name the version and the key generator.',
     labelNames: ['version', 'node', 'key_generator'],
     registers,
   }).set({ version: source.version, node: process.versions.node, key_generator: source.keyGenerator }, 1)

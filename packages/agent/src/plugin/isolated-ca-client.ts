@@ -211,7 +211,7 @@ class IsolatedCAClient implements CAClient {
     for (const listener of [...this.#listeners]) listener(checked)
   }
 
-  /** What changed while the plugin did not run was not told. */
+  /** Nobody reported what changed while the plugin did not run. */
   #tellOfAll({ bringsKey }: CACapabilities): void {
     this.#tell({ kind: 'roots' })
     if (bringsKey) this.#tell({ kind: 'certificates' })

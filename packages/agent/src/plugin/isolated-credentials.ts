@@ -9,7 +9,7 @@ import {
 import type { PluginModule } from './messages.ts'
 import { PluginSupervisor } from './plugin-supervisor.ts'
 
-/** Rejects with a `TypeError` if the plugin refuses its configuration. Whoever has it disposes it. */
+/** Rejects with a `TypeError` if the plugin refuses its configuration. The caller disposes it. */
 export async function createIsolatedCredentials(
   { module, name }: { readonly module: PluginModule; readonly name: string },
   { clock, log, tokenFile }: CredentialContext,

@@ -65,7 +65,7 @@ const OPTIONS = `options: {
   pin: { type: 'string', required: true, secret: true, description: '' },
   where: { type: 'path', description: '' },
   each: { type: 'objects', description: '', options: {
-    at: { type: 'string', required: true, problem: value => /^\\d+$/.test(value) ? undefined : 'is no number', description: '' },
+    at: { type: 'string', required: true, problem: value => /^\\d+$/.test(value) ? undefined : 'is not a number', description: '' },
   } },
   wait: { type: 'duration', default: '2s', description: '' },
 },`
@@ -122,10 +122,10 @@ const MODULE_REFUSALS: readonly (readonly [
     ],
   ],
   [
-    'what is no file',
+    'what is not a file',
     { plugin: 'node:fs' },
     {},
-    ['ca.plugin: "node:fs" is no file. Name a package, or a path such as ./my-ca.mjs.'],
+    ['ca.plugin: "node:fs" is not a file. Name a package, or a path such as ./my-ca.mjs.'],
   ],
   [
     'throws while it is loaded',
@@ -242,12 +242,12 @@ const VALUE_REFUSALS: readonly (readonly [given: object, says: string])[] = [
   [{}, 'ca.pin: is missing. Add the key "pin".'],
   [{ pin: 's3cret', mode: 'odd' }, 'ca.mode: "odd" is odd. Write a.'],
   [{ pin: 's3cret', fails: 'x' }, 'ca.fails: "x" cannot be checked, since the plugin failed: oops. Fix the plugin.'],
-  [{ pin: 's3cret', each: [{ at: '1' }, { at: 'x' }] }, 'ca.each[1].at: "x" is no number. Correct it.'],
+  [{ pin: 's3cret', each: [{ at: '1' }, { at: 'x' }] }, 'ca.each[1].at: "x" is not a number. Correct it.'],
   [
     { pin: 's3cret', wait: 'long' },
-    'ca.wait: "long" is no duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+    'ca.wait: "long" is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
   ],
-  [{ pin: ['s3cret'] }, 'ca.pin: is a list, no string. Quote it.'],
+  [{ pin: ['s3cret'] }, 'ca.pin: is a list, not a string. Quote it.'],
   [
     { pin: 's3cret', mod: 'a' },
     'ca.mod: unknown key. Did you mean "mode"? Known here: plugin, isolation, user, mode, fails, pin, where, each, wait.',

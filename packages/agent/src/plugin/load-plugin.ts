@@ -47,7 +47,7 @@ const CREDENTIALS: Kind<CredentialPlugin> = {
   loadModule: (module, given, signal) => loadIsolatedCredentials(module, given, undefined, signal),
 }
 
-/** `given` are the keys that stand beside the name, for what only the plugin can tell of their values. */
+/** `given` are the keys that stand beside the name, which only the plugin can check. */
 export function loadCAPlugin(
   name: Tree | undefined,
   place: PluginPlace,
@@ -78,7 +78,7 @@ async function load<Plugin extends object>(
 ): Promise<Plugin | NoPlugin> {
   if (name === undefined) return { faults: [new Fault('is missing', choose)] }
   if (typeof name !== 'string' || name === '')
-    return { faults: [new Fault(`is ${name === '' ? 'empty' : kindOf(name)}, no name of a ${noun}`, choose)] }
+    return { faults: [new Fault(`is ${name === '' ? 'empty' : kindOf(name)}, not the name of a ${noun}`, choose)] }
   const loadBuiltIn = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined
   if (loadBuiltIn) return (await loadBuiltIn()).plugin
   const loaded = await loadModule({ kind, specifier: name, parent: file, ...(user && { user }) }, given, signal)

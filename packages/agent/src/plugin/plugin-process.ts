@@ -116,7 +116,7 @@ async function closed(child: ChildProcess): Promise<[number | null, NodeJS.Signa
 
 /** Inherits nothing: no variable, no descriptor but those of `stdio`, no terminal, no supplementary group. */
 function start(module: PluginRunOptions['module'], { uid, gid }: PluginUser): ChildProcess | Error {
-  // The name of this file tells whether it runs from source or from dist.
+  // The name of this file shows whether it runs from source or from dist.
   const extension = extname(import.meta.url)
   const entry = fileURLToPath(new URL(`./process-main${extension}`, import.meta.url))
   const found = resolveModule(module)

@@ -52,7 +52,7 @@ export class PluginSupervisor implements AsyncDisposable {
   }
 
   /**
-   * Resolves with what the plugin's `create` told, or with `undefined` if it could not be made for now. Rejects with a
+   * Resolves with what the plugin's `create` reported, or with `undefined` if it could not be made for now. Rejects with a
    * `TypeError` if that is because of its configuration.
    */
   async start(): Promise<string | null | undefined> {

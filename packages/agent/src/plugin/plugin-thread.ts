@@ -1,5 +1,4 @@
-/** One life of a plugin's thread, from its start until it ends, by itself or because it is stopped. */
-
+/** One life of a plugin's thread, from its start until it ends, on its own or because it is stopped. */
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { systemErrorCode } from '@livery/core'
@@ -18,7 +17,7 @@ export class PluginThread implements PluginRun {
   readonly #worker: Worker
 
   constructor({ module, methods, log }: PluginRunOptions) {
-    // The name of this file tells whether it runs from source or from dist.
+    // The name of this file shows whether it runs from source or from dist.
     const entry = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
     const resourceLimits = { maxOldGenerationSizeMb: MAX_HEAP }
     this.#worker = new Worker(entry, { workerData: module, resourceLimits, stdout: true, stderr: true })

@@ -25,7 +25,7 @@ export function resolveModule({ specifier, parent }: PluginModule): Resolved {
   try {
     const href = import.meta.resolve(PLACEHOLDER)
     if (!href.startsWith('file:'))
-      return { fault: new Fault('is no file', 'Name a package, or a path such as ./my-ca.mjs') }
+      return { fault: new Fault('is not a file', 'Name a package, or a path such as ./my-ca.mjs') }
     const file = fileURLToPath(href)
     const found = statSync(file, { throwIfNoEntry: false })
     if (found?.isFile()) {

@@ -29,7 +29,7 @@ export const MAX_TEXT = 20_000
 /** Characters of a name, which are compared and not shown. */
 export const MAX_FIELD = 4_096
 
-/** Whatever was thrown. Never throws. A `CAError` is known by its name, since a plugin may have a class of its own. */
+/** The form of any thrown value. Never throws. A `CAError` is recognised by its name, since a plugin may have a class of its own. */
 export function toWire(thrown: unknown): WireError {
   try {
     if (!isError(thrown)) return { name: 'Error', message: `it threw ${describe(thrown)}` }

@@ -50,7 +50,7 @@ export interface AgentOptions {
   readonly load?: (signal: AbortSignal) => Promise<LoadedConfig>
 }
 
-/** A running agent. Disposing it drains: not ready, streams told to end, sockets removed, then all the rest. */
+/** A running agent. Disposing it drains: not ready, streams asked to end, sockets removed, then all the rest. */
 export class Agent implements AsyncDisposable {
   readonly #loaded: LoadedConfig
   readonly #logger: Logger
@@ -197,7 +197,7 @@ export class Agent implements AsyncDisposable {
     this.#tellStart(sockets, admin, health)
   }
 
-  /** Whoever may open a socket may have what it allows: a file mode that lets in everybody is worth a word. */
+  /** A caller that can open a socket gets what it allows: a file mode that lets in everybody deserves a warning. */
   #warnOfOpenSockets(sockets: readonly SocketConfig[]): void {
     for (const { path, mode = 0, callers } of sockets) {
       if (callers || (mode & 0o006) === 0) continue

@@ -1,4 +1,4 @@
-/** Reads the configuration again when it is told to or the file has changed, and puts in force what can change while the agent runs. */
+/** Reads the configuration again on demand and when the file has changed, and applies what can change while the agent runs. */
 import { type Clock, untilAborted, WatchedFiles } from '@livery/core'
 import { changedKeys } from '../config/changes.ts'
 import type { LoadedConfig } from '../config/load.ts'
@@ -74,7 +74,7 @@ export class ConfigReloader implements AsyncDisposable {
     const { load, live, logger, metrics, started } = this.#options
     const { signal } = this.#closing
     if (signal.aborted) return
-    // Before it is loaded: if it changes in between, the next look finds another digest and loads it once more.
+    // Before it is loaded: if it changes in between, the next look finds another digest and loads it again.
     if (started.file !== undefined) this.#digest = contentDigest(started.file)
     try {
       // The plugin that it names may take its time.
@@ -86,7 +86,7 @@ export class ConfigReloader implements AsyncDisposable {
     } catch (error) {
       if (signal.aborted) return
       metrics.count('failure')
-      logger.error(`not reloaded, all stays as it was: ${describe(error)}`)
+      logger.error(`not reloaded, the previous configuration stays in force: ${describe(error)}`)
     }
   }
 
@@ -119,17 +119,17 @@ function describe(error: unknown): string {
 export function describeChanges(changes: LiveChanges): string {
   const parts: string[] = []
   let last = ''
-  const tell = (count: number, noun: string, plural: string, verb: string): void => {
+  const add = (count: number, noun: string, plural: string, verb: string): void => {
     if (count === 0) return
     parts.push(last === noun ? `${count} ${verb}` : `${count} ${count === 1 ? noun : plural} ${verb}`)
     last = noun
   }
-  tell(changes.identitiesAdded, 'identity', 'identities', 'added')
-  tell(changes.identitiesRemoved, 'identity', 'identities', 'removed')
-  tell(changes.socketsOpened, 'socket', 'sockets', 'opened')
-  tell(changes.socketsWaiting, 'socket', 'sockets', 'waiting for another process to leave')
-  tell(changes.socketsClosed, 'socket', 'sockets', 'closed')
-  tell(changes.socketsChanged, 'socket', 'sockets', 'changed')
+  add(changes.identitiesAdded, 'identity', 'identities', 'added')
+  add(changes.identitiesRemoved, 'identity', 'identities', 'removed')
+  add(changes.socketsOpened, 'socket', 'sockets', 'opened')
+  add(changes.socketsWaiting, 'socket', 'sockets', 'waiting for another process to leave')
+  add(changes.socketsClosed, 'socket', 'sockets', 'closed')
+  add(changes.socketsChanged, 'socket', 'sockets', 'changed')
   return parts.length === 0 ? 'identities and sockets are the same' : parts.join(', ')
 }
 

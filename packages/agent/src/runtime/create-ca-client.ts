@@ -1,4 +1,4 @@
-/** Makes the CA client that the configuration tells of: the plugin's, with what the agent sets up for it. */
+/** Creates the CA client of the configuration: the plugin's, with what the agent sets up for it. */
 import type {
   CAClient,
   CAContext,
@@ -140,9 +140,9 @@ function pluginLog(logger: Logger, plugin: string): PluginLog {
 /** The CA for the start line: the plugin, and what it cannot do without. */
 export function describeCA({ plugin, options, members }: CASection): string {
   if (members) return `${plugin.name}: ${members.map(describeCA).join(', ')}`
-  const told = Object.entries(plugin.options).flatMap(([name, option]) => {
-    const shown = option.type === 'string' && option.required && !option.secret
-    return shown ? [String(options[name])] : []
+  const shown = Object.entries(plugin.options).flatMap(([name, option]) => {
+    const isPublic = option.type === 'string' && option.required && !option.secret
+    return isPublic ? [String(options[name])] : []
   })
-  return told.length === 0 ? plugin.name : `${plugin.name} at ${told.join(', ')}`
+  return shown.length === 0 ? plugin.name : `${plugin.name} at ${shown.join(', ')}`
 }

@@ -195,7 +195,7 @@ test('an identity that comes back keeps its socket, though it was forgotten in b
   assert.ok(bench.listening.has('/web'))
 })
 
-test('other rules of a shared socket are put in force, and other keys of it are named until the agent starts anew', async () => {
+test('other rules of a shared socket are put in force, and other keys of it are named until the agent starts again', async () => {
   const bench = new Bench(await configWith({ identities: [WEB], sockets: [{ path: '/sds', callers: [{ uid: 7 }] }] }))
   const allow = ['spiffe://cluster.local/*']
   const wanted = { path: '/sds', allow, mode: '0600' }

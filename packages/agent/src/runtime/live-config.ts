@@ -62,7 +62,7 @@ export class LiveConfig {
 
   /**
    * Makes it so; what is the same in both is not touched. Rejects with an `SdsServerError` if a new socket cannot be
-   * opened or new rules cannot be used, and then all stays as it was. One that should take the path of another is tried
+   * opened or new rules cannot be used, and then the previous configuration stays in force. One that should take the path of another is tried
    * again the next time.
    *
    * New sockets are opened first, which takes time and may fail. All the rest is one turn of the event loop: old rules
@@ -81,7 +81,7 @@ export class LiveConfig {
     const closed = this.sockets().filter(socket => !wanted.has(socket.path) && !isLeaving(socket, identities))
     for (const { path } of [...closed, ...replaced]) this.#stop(path)
     const counts = this.#hold(identities)
-    // Whoever was on a new socket already may have asked in vain.
+    // A caller of a new socket may already have asked in vain.
     if (counts.identitiesAdded > 0) this.#sds?.review()
 
     // Also the own socket of an identity that comes back, if that was forgotten while the new ones were opened.

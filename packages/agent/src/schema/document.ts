@@ -105,7 +105,7 @@ export function parseConfigDocument(text: string, file: string): ConfigNode {
     }
     const value: unknown = isScalar(node) ? node.value : null
     if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return { value, origin }
-    return value === null ? { value, origin } : refuse(path, line, 'is no string, number or boolean', 'Quote it')
+    return value === null ? { value, origin } : refuse(path, line, 'is not a string, number or boolean', 'Quote it')
   }
   // A key that is missing at the top has no line.
   return { ...convert(document.contents, '', 0, 1), origin: { kind: 'file', file } }

@@ -4,7 +4,7 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h:
 const WHOLE = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
 const PART = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
 
-/** Milliseconds, or `undefined` for what is no duration. Go's form is read too, since Istio's variables are in it. */
+/** Milliseconds, or `undefined` for what is not a duration. Go's form is read too, since Istio's variables are in it. */
 export function parseDuration(text: string): number | undefined {
   if (!WHOLE.test(text)) return undefined
   let total = 0

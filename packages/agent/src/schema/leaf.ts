@@ -20,7 +20,9 @@ export function leaf<T>(parse: (input: unknown) => T | Fault): Schema<T> {
 
 /** A string that `parse` understands. */
 export function text<T>(parse: (input: string) => T | Fault, remedy: string): Schema<T> {
-  return leaf(input => (typeof input === 'string' ? parse(input) : new Fault(`is ${kindOf(input)}, no string`, remedy)))
+  return leaf(input =>
+    typeof input === 'string' ? parse(input) : new Fault(`is ${kindOf(input)}, not a string`, remedy),
+  )
 }
 
 /** An object with these keys and no others; `explainUnknown` may know better why another one is refused. */
@@ -33,7 +35,7 @@ export function object<const Entries extends v.ObjectEntries>(
     if (issue.received === 'undefined')
       return faultMessage(new Fault('is missing', `Add the key "${String(issue.path?.at(-1)?.key)}"`))
     const remedy = `Write ${known.slice(0, 3).join(', ')}${known.length > 3 ? ', …' : ''} under it`
-    return faultMessage(new Fault(`is ${kindOf(issue.input)}, no mapping`, remedy))
+    return faultMessage(new Fault(`is ${kindOf(issue.input)}, not a mapping`, remedy))
   })
   // A strict object of the library would report the first unknown key and keep quiet about the others.
   const refuse = (key: string) => v.never(faultMessage(explainUnknown(key) ?? unknownKey(key, known)))
@@ -47,7 +49,7 @@ export function object<const Entries extends v.ObjectEntries>(
 /** A list of `item`. */
 export function list<T>(item: Schema<T>): Schema<T[]> {
   const remedy = 'Write "- " before each entry, or [ ] around them'
-  return v.array(item, issue => faultMessage(new Fault(`is ${kindOf(issue.input)}, no list`, remedy)))
+  return v.array(item, issue => faultMessage(new Fault(`is ${kindOf(issue.input)}, not a list`, remedy)))
 }
 
 /** Names and their `value`; `refuse` says what is wrong with something else. */

@@ -77,16 +77,16 @@ const REFUSALS: readonly [Tree, string][] = [
   [{ name: '' }, 'name: is empty. Write a value, or remove the line.'],
   [{ name: 'x', pin: '123' }, 'pin: "***" is short. Write a longer one.'],
   [{ name: 'x', wait: '1h' }, 'wait: is longer than 1m. Write 1m or less.'],
-  [{ name: 'x', size: 10 }, 'size: is no number from 1 to 9. Write digits only, without quotes.'],
-  [{ name: 'x', level: 'high' }, 'level: is no number. Write digits only, without quotes.'],
-  [{ name: 'x', names: 'a' }, 'names: is a string, no list. Write "- " before each entry, or [ ] around them.'],
+  [{ name: 'x', size: 10 }, 'size: is not a number from 1 to 9. Write digits only, without quotes.'],
+  [{ name: 'x', level: 'high' }, 'level: is not a number. Write digits only, without quotes.'],
+  [{ name: 'x', names: 'a' }, 'names: is a string, not a list. Write "- " before each entry, or [ ] around them.'],
   [
     { name: 'x', labels: ['a'] },
-    'labels: is a list, no mapping of names to values. Write one name and its value per line.',
+    'labels: is a list, not a mapping of names to values. Write one name and its value per line.',
   ],
   [{ name: 'x', inner: { kay: 'x' } }, 'inner.kay: unknown key. Did you mean "key"? Known here: key.'],
   [{ name: 'x', many: [{}] }, 'many.0.at: is missing. Add the key "at".'],
-  [{ name: 'x', many: [{ at: 1 }] }, 'many.0.at: is a number, no string. Write a path.'],
+  [{ name: 'x', many: [{ at: 1 }] }, 'many.0.at: is a number, not a string. Write a path.'],
 ]
 for (const [given, says] of REFUSALS)
   test(`refused: ${JSON.stringify(given)}`, () => {
@@ -120,14 +120,14 @@ test('a secret is hidden at every depth, and so is what stands in its place', ()
     )
     return 'refusals' in faults ? faults.refusals.map(({ path, reason }) => `${path}: ${reason}`).join() : 'accepted'
   }
-  assert.equal(hidden({ labels: 'a b' }), 'labels: is a string, no mapping of names to values')
-  assert.equal(hidden({ labels: { x: ['s3cret'] } }), 'labels.x: is a list, no string')
-  assert.equal(hidden({ one: 's3cret' }), 'one: is a string, no mapping')
-  assert.equal(hidden({ one: { pin: 1 } }), 'one.pin: is a number, no string')
-  assert.equal(hidden({ many: { pin: 's3cret' } }), 'many: is a mapping, no list')
+  assert.equal(hidden({ labels: 'a b' }), 'labels: is a string, not a mapping of names to values')
+  assert.equal(hidden({ labels: { x: ['s3cret'] } }), 'labels.x: is a list, not a string')
+  assert.equal(hidden({ one: 's3cret' }), 'one: is a string, not a mapping')
+  assert.equal(hidden({ one: { pin: 1 } }), 'one.pin: is a number, not a string')
+  assert.equal(hidden({ many: { pin: 's3cret' } }), 'many: is a mapping, not a list')
   assert.equal(
     hidden({ many: ['s3cret', { pin: 2 }] }),
-    'many[0]: is a string, no mapping,many[1].pin: is a number, no string',
+    'many[0]: is a string, not a mapping,many[1].pin: is a number, not a string',
   )
-  assert.equal(hidden({ open: 'shown' }), 'open: "shown" is a string, no mapping')
+  assert.equal(hidden({ open: 'shown' }), 'open: "shown" is a string, not a mapping')
 })

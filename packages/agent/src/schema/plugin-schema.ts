@@ -49,7 +49,7 @@ export function valueSchema(option: PluginOption): Schema<unknown> {
 
 const mapOf = record(
   nonEmpty,
-  input => new Fault(`is ${kindOf(input)}, no mapping of names to values`, 'Write one name and its value per line'),
+  input => new Fault(`is ${kindOf(input)}, not a mapping of names to values`, 'Write one name and its value per line'),
 )
 
 function textOf({ problem, secret }: Extract<PluginOption, { type: 'string' }>): Schema<string> {
@@ -68,7 +68,7 @@ function numberWithin({ min, max }: { readonly min?: number; readonly max?: numb
     const fits = Number.isFinite(input) && Number(input) >= (min ?? -Infinity) && Number(input) <= (max ?? Infinity)
     return typeof input === 'number' && fits
       ? input
-      : new Fault(`is no number${bounds}`, 'Write digits only, without quotes')
+      : new Fault(`is not a number${bounds}`, 'Write digits only, without quotes')
   })
 }
 

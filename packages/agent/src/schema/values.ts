@@ -39,7 +39,7 @@ export function duration(bounds: { readonly min: string; readonly max: string })
   const max = parseDuration(bounds.max) ?? Number.POSITIVE_INFINITY
   return leaf(input => {
     const ms = typeof input === 'string' ? parseDuration(input) : undefined
-    if (ms === undefined) return new Fault('is no duration', remedy)
+    if (ms === undefined) return new Fault('is not a duration', remedy)
     if (ms < min) return new Fault(`is shorter than ${bounds.min}`, `Write ${bounds.min} or more`)
     if (ms > max) return new Fault(`is longer than ${bounds.max}`, `Write ${bounds.max} or less`)
     return ms
@@ -49,14 +49,14 @@ export function duration(bounds: { readonly min: string; readonly max: string })
 export function numberBetween(min: number, max: number, meaning: string): Schema<number> {
   return leaf(input => {
     const fits = typeof input === 'number' && input >= min && input <= max
-    return fits ? input : new Fault(`is no number from ${min} to ${max}`, meaning)
+    return fits ? input : new Fault(`is not a number from ${min} to ${max}`, meaning)
   })
 }
 
 export function wholeNumber(min: number, max: number): Schema<number> {
   return leaf(input => {
     const fits = typeof input === 'number' && Number.isSafeInteger(input) && input >= min && input <= max
-    return fits ? input : new Fault(`is no whole number from ${min} to ${max}`, 'Write digits only, without quotes')
+    return fits ? input : new Fault(`is not a whole number from ${min} to ${max}`, 'Write digits only, without quotes')
   })
 }
 
@@ -92,14 +92,14 @@ export const trustDomain: Schema<string> = text(input => {
   const problem = trustDomainProblem(input)
   return problem === undefined
     ? input
-    : new Fault(`is no trust domain: it ${problem}`, 'Write one such as cluster.local')
+    : new Fault(`is not a trust domain: it ${problem}`, 'Write one such as cluster.local')
 }, 'Write a name such as cluster.local')
 
 export function checkSpiffeId(input: string): SpiffeId | Fault {
   const problem = spiffeIdProblem(input)
   if (problem === undefined) return input as SpiffeId
   return new Fault(
-    `is no SPIFFE ID: ${problem.startsWith('its') ? problem : `it ${problem}`}`,
+    `is not a SPIFFE ID: ${problem.startsWith('its') ? problem : `it ${problem}`}`,
     'Write spiffe://<trust domain>/ns/<namespace>/sa/<service account>',
   )
 }
@@ -120,7 +120,7 @@ export const spiffeIdPattern: Schema<string> = text(input => {
 export const socketMode: Schema<number> = leaf(input => {
   const remedy = 'Write it in octal and in quotes: "0660"'
   if (typeof input !== 'string') return new Fault('is a bare number, which YAML does not read as octal', remedy)
-  if (!/^0?[0-7]{3}$/.test(input)) return new Fault('is no file mode', remedy)
+  if (!/^0?[0-7]{3}$/.test(input)) return new Fault('is not a file mode', remedy)
   return Number.parseInt(input, 8)
 })
 
@@ -128,7 +128,8 @@ export const socketMode: Schema<number> = leaf(input => {
 export function account(database: string): Schema<number> {
   return leaf(input => {
     if (typeof input === 'number' && Number.isSafeInteger(input) && input >= 0) return input
-    if (typeof input !== 'string' || input === '') return new Fault('is no user or group', 'Write a name or a number')
+    if (typeof input !== 'string' || input === '')
+      return new Fault('is not a user or group', 'Write a name or a number')
     const line = (existsSync(database) ? readFileSync(database, 'utf8') : '')
       .split('\n')
       .find(entry => entry.startsWith(`${input}:`))
@@ -140,7 +141,7 @@ export function account(database: string): Schema<number> {
 /** `127.0.0.1:15100`, `localhost:15100`, `[::1]:15100`; port 0 lets the kernel choose. */
 export const hostPort: Schema<HostPort> = text(
   input =>
-    parseHostPort(input) ?? new Fault('is no address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"'),
+    parseHostPort(input) ?? new Fault('is not an address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"'),
   'Write host:port',
 )
 
@@ -148,8 +149,8 @@ export const hostPort: Schema<HostPort> = text(
 export const listenAddress: Schema<ListenAddress> = text(input => {
   const address = parseListenAddress(input)
   if (address) return address
-  if (input.startsWith(UNIX_PREFIX)) return new Fault('is no path of a socket', 'Write unix:/path')
-  return new Fault('is no address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"')
+  if (input.startsWith(UNIX_PREFIX)) return new Fault('is not the path of a socket', 'Write unix:/path')
+  return new Fault('is not an address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"')
 }, 'Write host:port')
 
 export function parseListenAddress(input: string): ListenAddress | undefined {
