@@ -1,5 +1,5 @@
-// Sets the workspace up: dependencies, native addon, and with --envoy the Envoy that the tests use. Does what is missing or stale
-// and nothing else; runs on the machine's own Node (18 or newer), since the pinned one is a dependency. With --serve-first the
+// Sets the workspace up: dependencies, native addon, and with --envoy the Envoy that the tests use. Does only the steps that are
+// due; runs on the machine's own Node (18 or newer), since the pinned one is a dependency. With --serve-first the
 // addon is built in the background, for the process that started this one.
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
@@ -66,7 +66,7 @@ async function provideAddon() {
   const state = addonState()
   if (state === 'current') return
   if (!hasCargo()) {
-    say('no cargo here: keys come from WebCrypto, slower; install Rust (rustup.rs) for the native addon')
+    say('cargo was not found: keys come from WebCrypto, slower; install Rust (rustup.rs) for the native addon')
     return
   }
   const canServeWithout = process.env.LIVERY_KEYGEN !== 'native'

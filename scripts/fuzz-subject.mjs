@@ -1,8 +1,8 @@
-// One subject in a process of its own, so that a crash, a hang or a leak is known to be its own:
+// Runs one subject in its own process, so that a crash, a hang or a leak can only come from it:
 // `fuzz-subject.mjs FILE SEED MILLISECONDS [TRACE]`, where TRACE is a file that always holds the input at work. A subject exports
 //   inputs     a fast-check arbitrary of values that JSON holds, and Uint8Arrays
 //   run        takes one of them; it throws, rejects, or leaves a rejection unhandled if the program does wrong
-//   maxCpuMs   what one input may take of the main thread, milliseconds of CPU; default 50
+//   maxCpuMs   limit for one input on the main thread, milliseconds of CPU; default 50
 //   examples   inputs to begin with (optional)
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 
 const RUNS_PER_BATCH = 400
-/** What may be there at the end that was not there after the first tenth: caches that fill, no more. */
+/** Memory that may be added after the first tenth of the run: caches that fill, no more. */
 const MAX_GROWTH_MB = 24
 
 const [file, seedText, shareText, trace] = process.argv.slice(2)
@@ -64,7 +64,7 @@ async function fuzz(seed, shareMs) {
   if (growth > MAX_GROWTH_MB) fail(`keeps memory: ${growth.toFixed(1)} MB more after ${count} inputs`, undefined)
 }
 
-/** Another program on the machine, or the compiler, may hold an input up once: only one that is slow each time is. */
+/** Another program on the machine, or the compiler, can delay an input once: only an input that is slow each time counts. */
 async function checked(input) {
   let cpu = await cpuOf(input)
   for (let again = 0; cpu > maxCpuMs && again < 3; again++) cpu = Math.min(cpu, await cpuOf(input))
@@ -83,7 +83,7 @@ async function cpuOf(input) {
   for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate)
   const found = stray
   stray = undefined
-  if (found) throw new Error(`nobody handled: ${found.error?.stack ?? found.error}`)
+  if (found) throw new Error(`an unhandled rejection: ${found.error?.stack ?? found.error}`)
   return (user + system) / 1_000
 }
 
@@ -112,7 +112,7 @@ function fail(what, error) {
 }
 
 function encode(input) {
-  // A Buffer is something else already when it comes as `value`.
+  // `value` is already the result of Buffer.toJSON.
   function asText(key, value) {
     return this[key] instanceof Uint8Array ? { $bytes: Buffer.from(this[key]).toString('base64') } : value
   }

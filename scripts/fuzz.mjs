@@ -1,6 +1,6 @@
 // Fuzzes every subject for its share of the time: `npm run fuzz -- --minutes 10 [--only NAME] [--seed N]`. A subject is a file
-// packages/*/test/fuzz/NAME.fuzz.ts (its contract: scripts/fuzz-subject.mjs); what once failed is kept beside it in corpus/NAME and
-// replayed first, `--replay` does that alone. Exit 1 if anything failed; the seed that is printed makes the same inputs again.
+// packages/*/test/fuzz/NAME.fuzz.ts (its contract: scripts/fuzz-subject.mjs); inputs that once failed are kept beside it in corpus/NAME and
+// replayed first; `--replay` only replays. Exit 1 if anything failed; the printed seed makes the same inputs again.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-/** A subject that says nothing for so long after its time is up hangs in one input. */
+/** A subject that reports nothing for this long after its time is up hangs in one input. */
 const HANG_MS = 30_000
 
 const { values: options } = parseArgs({
@@ -26,7 +26,7 @@ const files = globSync(options.subjects, { cwd: root })
   .filter(file => !options.replay || existsSync(corpusOf(file)))
   .sort()
 if (files.length === 0) {
-  console.error(`There is no subject ${options.only ?? options.subjects}: leave --only out to see those there are`)
+  console.error(`No subject is named ${options.only ?? options.subjects}: run without --only to see all subjects`)
   process.exit(2)
 }
 const shareMs = options.replay ? 0 : (Number(options.minutes) * 60_000) / files.length
@@ -67,7 +67,7 @@ async function traced(file, seed) {
   writeFileSync(join(corpusOf(file), `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.json`), text)
 }
 
-/** `last` is what the subject was at when it ended. */
+/** `last` is the input at which the subject ended. */
 async function runSubject(file, seed, milliseconds, ...trace) {
   const flags = ['--conditions=@livery/source', '--expose-gc']
   const args = [join(root, 'scripts', 'fuzz-subject.mjs'), join(root, file), `${seed}`, `${milliseconds}`, ...trace]

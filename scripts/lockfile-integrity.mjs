@@ -1,4 +1,4 @@
-// Refuses a package-lock.json with an entry that `npm ci` would install unchecked. `--fill` asks the registry for what lacks: npm
+// Refuses a package-lock.json with an entry that `npm ci` would install unchecked. `--fill` asks the registry for missing hashes: npm
 // writes the optional packages of other platforms without their hash when it builds the lockfile from a folder.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 /**
  * Optional packages of other platforms that the registry of the authors does not serve, so that their hashes are not known yet.
- * The job `lockfile` of ci.yml asks the public registry for them. Nothing may join: a new version comes with its hashes.
+ * The job `dependencies` of ci.yml asks the public registry for them. Add nothing here: a new version comes with its hashes.
  */
 const HASHES_TO_COME = {
   '@biomejs/cli': '2.6.8',
@@ -21,7 +21,7 @@ const HASHES_TO_COME = {
 const root = fileURLToPath(new URL('..', import.meta.url))
 const path = join(root, 'package-lock.json')
 
-/** Packages in node_modules whose bytes nothing was compared with. */
+/** Packages in node_modules that were installed without a hash. */
 export function unverifiedPackages() {
   return fetchedPackages(read()).filter(([place, { integrity }]) => !integrity && existsSync(join(root, place)))
 }
@@ -30,7 +30,7 @@ function read() {
   return JSON.parse(readFileSync(path, 'utf8'))
 }
 
-/** What is ours is in the repository: the root, its workspaces, and the links to them. */
+/** The packages that npm fetches: not the root, its workspaces, and the links to them. */
 function fetchedPackages(lockfile) {
   return Object.entries(lockfile.packages).filter(([place, entry]) => place.includes('node_modules/') && !entry.link)
 }

@@ -60,7 +60,7 @@ async function addPlatforms(folder) {
   for (const platform of globSync(join(stage, 'npm', '*'))) await addLicences(platform)
 }
 
-/** What is linked into the addon asks for its licence beside it. */
+/** The licences of the crates in the addon must be shipped beside it. */
 async function addLicences(platform) {
   cpSync(join(native, 'LICENSE'), join(platform, 'LICENSE'))
   cpSync(join(native, NOTICES), join(platform, NOTICES))

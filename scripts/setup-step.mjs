@@ -1,4 +1,4 @@
-// What every step of the setup does: report, find out whether it is due, and run a program that Ctrl-C ends.
+// The common parts of the setup's steps: report, find out whether the step is due, run a program that Ctrl-C ends.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ export const root = fileURLToPath(new URL('..', import.meta.url))
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
 
-/** In a process group of its own, so that a signal ends what the program has started, too. Resolves with the exit code; 127 if the program cannot be started. `output`: the file descriptor for stdout and stderr. */
+/** Runs a program in its own process group, so that a signal also ends the programs that it has started. Resolves with the exit code; 127 if the program cannot be started. `output`: the file descriptor for stdout and stderr. */
 export async function runGroup(command, args, { cwd, output }) {
   const child = spawn(command, args, { cwd, stdio: ['ignore', output, output], detached: true })
   const stop = signal => {
@@ -29,7 +29,7 @@ function killGroup(pid, signal) {
   try {
     process.kill(-pid, signal)
   } catch (error) {
-    // It has ended meanwhile.
+    // The group has ended meanwhile.
     if (error.code !== 'ESRCH') throw error
   }
 }
