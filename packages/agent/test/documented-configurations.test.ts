@@ -33,7 +33,7 @@ for (const path of [...PAGES, 'ca-plugins/docs/writing-a-plugin.md'])
     const [, example] = /```yaml\n([\s\S]*?)```/.exec(page(path)) ?? []
     assert.ok(example)
     const file = join(folder, 'livery.yaml')
-    writeFileSync(file, example.replace('./index.js', './my-ca.js'))
+    writeFileSync(file, example.replace('./index.ts', './my-ca.js'))
     await loadConfig({ file, environment: {}, workingDirectory: folder, terminal: false })
   })
 
