@@ -59,7 +59,7 @@ export { StoreError } from './contract/store.ts'
 export type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
 export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './contract/trust-anchor.ts'
 export { stampOf } from './files/file-stamp.ts'
-export { MAX_SOCKET_PATH_BYTES } from './files/socket-path.ts'
+export { MAX_SOCKET_PATH_BYTES } from './files/socket-path-limit.ts'
 export {
   checkFile,
   checkFolder,

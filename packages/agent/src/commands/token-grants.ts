@@ -7,10 +7,10 @@ import * as v from 'valibot'
 import { expandRange } from '../config/identities.ts'
 import { check } from '../schema/check.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
+import { Location, plain } from '../schema/config-tree.ts'
 import { readDocument } from '../schema/document.ts'
 import { Fault, faultText } from '../schema/fault.ts'
-import { list, object, type Schema, text } from '../schema/leaf.ts'
-import { Location, plain } from '../schema/node.ts'
+import { list, object, type Schema, text } from '../schema/schema-parts.ts'
 import { spiffeId } from '../schema/values.ts'
 
 const MAX_IMPERSONATED = 100_000

@@ -2,8 +2,8 @@
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions, scrub } from '@livery/core'
 import { toWire } from '../plugin/wire-error.ts'
 import type { Problem } from '../schema/config-error.ts'
+import type { Location } from '../schema/config-tree.ts'
 import { Fault, faultFrom } from '../schema/fault.ts'
-import type { Location } from '../schema/node.ts'
 import type { CASection } from './ca-section.ts'
 
 /** The first thing that each plugin refuses, those of `members` too. */

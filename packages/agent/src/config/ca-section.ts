@@ -1,14 +1,14 @@
 /** The section `ca`: loads its plugins, whose options are the keys of the section. */
 import type { CAPlugin, CredentialPlugin, PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
-import { ISOLATION_KEYS, readIsolation, USER_SCHEMA } from '../plugin/isolation.ts'
+import { ISOLATION_KEYS, readIsolation, USER_SCHEMA } from '../plugin/isolation-keys.ts'
 import { isModule, loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../plugin/load-plugin.ts'
 import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from '../schema/common-ca-keys.ts'
 import type { Origin, Problem } from '../schema/config-error.ts'
+import { isList, isMap, isTreeObject, type Location, plain, plainMap, type TreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { kindOf, type Schema } from '../schema/leaf.ts'
-import { isList, isMap, isTreeObject, type Location, plain, plainMap, type TreeObject } from '../schema/node.ts'
 import { optionsSchema } from '../schema/plugin-schema.ts'
+import { kindOf, type Schema } from '../schema/schema-parts.ts'
 
 /** What the agent makes a CA client of. */
 export interface CASection {

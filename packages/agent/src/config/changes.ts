@@ -1,6 +1,6 @@
 /** What is different between two configurations. */
 import { isDeepStrictEqual } from 'node:util'
-import { childPath, isTreeObject } from '../schema/node.ts'
+import { childPath, isTreeObject } from '../schema/config-tree.ts'
 
 /** The paths of the keys that differ, as deep as both have mappings: `rotation.ratio`. Never a value. */
 export function changedKeys(before: object, after: object, parent = ''): string[] {

@@ -1,8 +1,8 @@
 /** What no single value can fail: settings that do not go together, and a configuration that would serve nothing. */
 import { MAX_SOCKET_PATH_BYTES } from '@livery/core'
 import type { Problem } from '../schema/config-error.ts'
+import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import type { Location } from '../schema/node.ts'
 import type { ConfiguredIdentity, ExpandedIdentities, NamedSocket } from './identities.ts'
 import type { Settings } from './schema.ts'
 

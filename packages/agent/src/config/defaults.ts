@@ -1,7 +1,7 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
 import { DEFAULT_POOL_CPU, DEFAULT_RSA_KEYS } from '@livery/native-keygen/defaults'
 import { DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_NAMES, DEFAULT_OPTIONS } from '@livery/sds-server/defaults'
-import type { TreeObject } from '../schema/node.ts'
+import type { TreeObject } from '../schema/config-tree.ts'
 
 /** Keys that every configuration has. `log.format` depends on the terminal. */
 export function defaults(options: { readonly terminal: boolean }): TreeObject {

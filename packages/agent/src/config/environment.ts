@@ -1,7 +1,7 @@
 /** The environment variables that Istio's users know, and which keys they set. */
 import { hideUserinfo, type PrivateKeyFormat } from '@livery/core'
 import { ConfigError } from '../schema/config-error.ts'
-import type { Tree } from '../schema/node.ts'
+import type { Tree } from '../schema/config-tree.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { UNWRITTEN } from '../schema/config-error.ts'
+import { Location, nodeOf } from '../schema/config-tree.ts'
 import { Fault, faultText } from '../schema/fault.ts'
-import { Location, nodeOf } from '../schema/node.ts'
 import { expandIdentities, expandRange } from './identities.ts'
 
 test('ranges are bounded in all, those of refused entries too', () => {

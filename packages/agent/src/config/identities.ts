@@ -2,8 +2,8 @@
 
 import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
 import type { Problem } from '../schema/config-error.ts'
+import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import type { Location } from '../schema/node.ts'
 import type { IdentitySetting, OwnSocket } from './schema.ts'
 
 /** One identity that the agent holds. */

@@ -2,7 +2,6 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { ConfigError, formatOrigin, type Origin, UNWRITTEN } from '../schema/config-error.ts'
-import { readDocument } from '../schema/document.ts'
 import {
   type ConfigNode,
   isMap,
@@ -12,7 +11,8 @@ import {
   overlay,
   type Path,
   type Tree,
-} from '../schema/node.ts'
+} from '../schema/config-tree.ts'
+import { readDocument } from '../schema/document.ts'
 import { type Environment, environmentSettings, type Setting, sidecarSettings } from './environment.ts'
 
 /** Where a configuration is looked for. */

@@ -2,7 +2,7 @@
 import { hideUserinfo } from '@livery/core'
 import { Document, isScalar, isSeq, isMap as isYamlMap } from 'yaml'
 import { formatOrigin } from '../schema/config-error.ts'
-import { type ConfigNode, formatPath, isList, isMap, type Path, type Tree } from '../schema/node.ts'
+import { type ConfigNode, formatPath, isList, isMap, type Path, type Tree } from '../schema/config-tree.ts'
 import type { LoadedConfig } from './load.ts'
 
 /** YAML that the agent would read back, but for secrets, which are masked. */

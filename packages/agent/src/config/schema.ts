@@ -2,10 +2,10 @@
 
 import { RSA_KEYS } from '@livery/native-keygen/defaults'
 import * as v from 'valibot'
+import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { faultMessage, leaf, list, object, type Schema, text } from '../schema/leaf.ts'
 import { LOG_LEVELS } from '../schema/log-level.ts'
-import { isTreeObject } from '../schema/node.ts'
+import { faultMessage, leaf, list, object, type Schema, text } from '../schema/schema-parts.ts'
 import {
   account,
   checkSpiffeId,

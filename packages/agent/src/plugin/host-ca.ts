@@ -21,7 +21,7 @@ import { checkCounterName } from '../observe/counter-name.ts'
 import { FloodLimit } from '../observe/flood-limit.ts'
 import type { AgentMethods, BatchAnswer, Start, ThreadMethods, WireRequest, WireTls } from './messages.ts'
 import { ownBytes } from './messages.ts'
-import type { Peer } from './peer.ts'
+import type { Peer } from './two-way-calls.ts'
 import { clip, fromWire, toWire } from './wire-error.ts'
 
 /** More roots than this are not whole for core either. */

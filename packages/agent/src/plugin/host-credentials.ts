@@ -8,7 +8,7 @@ import {
 } from '@livery/core'
 import { logTo } from './host-ca.ts'
 import type { AgentMethods, ThreadMethods } from './messages.ts'
-import type { Peer } from './peer.ts'
+import type { Peer } from './two-way-calls.ts'
 
 export function hostCredentials(
   load: () => Promise<CredentialPlugin>,

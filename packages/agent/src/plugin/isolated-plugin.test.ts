@@ -12,9 +12,9 @@ import { type LoadedConfig, loadConfig } from '../config/load.ts'
 import { configJson, printConfig } from '../config/print.ts'
 import { NEEDED_KEYS } from '../schema/common-ca-keys.ts'
 import { ConfigError } from '../schema/config-error.ts'
+import { Location } from '../schema/config-tree.ts'
 import { faultText } from '../schema/fault.ts'
-import { Location } from '../schema/node.ts'
-import { ISOLATION_KEYS } from './isolation.ts'
+import { ISOLATION_KEYS } from './isolation-keys.ts'
 
 async function makeFolder(t: TestContext): Promise<string> {
   const directory = await makeDirectory()

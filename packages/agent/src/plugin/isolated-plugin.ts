@@ -10,15 +10,15 @@ import {
   scrub,
   withDeadline,
 } from '@livery/core'
+import { isTreeObject, type Tree, type TreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { isTreeObject, type Tree, type TreeObject } from '../schema/node.ts'
 import { createIsolatedCAClient } from './isolated-ca-client.ts'
 import { createIsolatedCredentials } from './isolated-credentials.ts'
 import { FIX_MODULE } from './load-module.ts'
 import type { Manifest, PluginModule, Question, ThreadMethods } from './messages.ts'
-import type { Peer } from './peer.ts'
+import { manifestFaults } from './plugin-manifest.ts'
 import { runPlugin } from './plugin-run.ts'
-import { manifestFaults } from './plugin-shape.ts'
+import type { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
 /** Why a module gives no plugin: texts that follow its name. */

@@ -3,7 +3,7 @@ import { registerHooks } from 'node:module'
 import type { CAPlugin, CredentialPlugin, PluginKind } from '@livery/core/plugin'
 import { Fault } from '../schema/fault.ts'
 import type { PluginModule } from './messages.ts'
-import { shapeFaults } from './plugin-shape.ts'
+import { shapeFaults } from './plugin-manifest.ts'
 import { resolveModule } from './resolve-module.ts'
 import { toWire } from './wire-error.ts'
 

@@ -1,9 +1,9 @@
 /** From what the configuration names to a plugin: one that is built in, or a module. */
 import { type CAPlugin, type CredentialPlugin, hideUserinfo } from '@livery/core'
 import type { PluginKind } from '@livery/core/plugin'
+import type { Tree, TreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { kindOf, nearest } from '../schema/leaf.ts'
-import type { Tree, TreeObject } from '../schema/node.ts'
+import { kindOf, nearest } from '../schema/schema-parts.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from './built-in-plugins.ts'
 import { loadIsolatedCAPlugin, loadIsolatedCredentials } from './isolated-plugin.ts'
 import type { PluginModule, PluginUser } from './messages.ts'

@@ -1,9 +1,9 @@
 /** One life of a plugin outside of the agent's own thread: in a thread, or in a process of another user. */
 import type { PluginLog } from '@livery/core'
 import type { AgentMethods, PluginModule, ThreadMethods } from './messages.ts'
-import type { Peer } from './peer.ts'
 import { PluginProcess } from './plugin-process.ts'
 import { PluginThread } from './plugin-thread.ts'
+import type { Peer } from './two-way-calls.ts'
 
 export interface PluginRunOptions {
   readonly module: PluginModule

@@ -2,8 +2,8 @@
 import { after, backoff, CAError, type Clock, type PluginLog, untilAborted, withDeadline } from '@livery/core'
 import { BoundedLog } from './bounded-log.ts'
 import type { AgentMethods, PluginModule, Start, ThreadMethods } from './messages.ts'
-import type { Peer } from './peer.ts'
 import { type PluginRun, runPlugin } from './plugin-run.ts'
+import type { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
 export interface PluginSupervisorOptions {

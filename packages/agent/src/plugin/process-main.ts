@@ -2,11 +2,11 @@
 import { Socket } from 'node:net'
 import { CAError } from '@livery/core'
 import type { PluginKind } from '@livery/core/plugin'
-import { decodeFrame, encodeFrame, MAX_AGENT_FRAME, MAX_CHILD_FRAME, readFrames } from './frames.ts'
 import { loadFrom } from './load-module.ts'
-import type { Port } from './peer.ts'
+import { decodeFrame, encodeFrame, MAX_AGENT_FRAME, MAX_CHILD_FRAME, readFrames } from './process-frames.ts'
 import type { Resolved } from './resolve-module.ts'
 import { servePlugin } from './serve-plugin.ts'
+import type { Port } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
 const { kind, found }: { readonly kind: PluginKind; readonly found: Resolved } = JSON.parse(process.argv[2] ?? '')

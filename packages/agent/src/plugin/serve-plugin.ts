@@ -7,8 +7,8 @@ import { hostCA } from './host-ca.ts'
 import { hostCredentials } from './host-credentials.ts'
 import type { LoadedModule } from './load-module.ts'
 import type { AgentMethods, Section } from './messages.ts'
-import { Peer, type Port } from './peer.ts'
-import { manifestOf, problemOf } from './plugin-shape.ts'
+import { manifestOf, problemOf } from './plugin-manifest.ts'
+import { Peer, type Port } from './two-way-calls.ts'
 
 /** A plugin that fails to load is reported when the agent asks for it. */
 export function servePlugin(kind: PluginKind, loading: Promise<LoadedModule>, port: Port): void {

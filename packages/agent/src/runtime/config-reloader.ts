@@ -7,8 +7,8 @@ import { securityLogger } from '../observe/event-log.ts'
 import type { Logger } from '../observe/logger.ts'
 import type { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
+import { type ConfigNode, isTreeObject, Location, plain } from '../schema/config-tree.ts'
 import { contentDigest } from '../schema/document.ts'
-import { type ConfigNode, isTreeObject, Location, plain } from '../schema/node.ts'
 import type { LiveChanges, LiveConfig } from './live-config.ts'
 
 export interface ConfigReloaderOptions {

@@ -16,8 +16,8 @@ import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
 import type { PluginCounters } from '../observe/plugin-counters.ts'
 import { ConfigError } from '../schema/config-error.ts'
+import { type ConfigNode, Location } from '../schema/config-tree.ts'
 import { faultFrom } from '../schema/fault.ts'
-import { type ConfigNode, Location } from '../schema/node.ts'
 
 /** What a plugin gets of the agent. */
 export interface PluginParts {

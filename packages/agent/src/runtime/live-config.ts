@@ -5,7 +5,7 @@ import type { AccessConfig, SdsServer, SocketConfig } from '@livery/sds-server'
 import { changedKeys } from '../config/changes.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { Config } from '../config/load.ts'
-import { childPath } from '../schema/node.ts'
+import { childPath } from '../schema/config-tree.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 /** What a new configuration made different. */

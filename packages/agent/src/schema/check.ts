@@ -2,9 +2,9 @@
 import { hideUserinfo } from '@livery/core'
 import * as v from 'valibot'
 import type { Problem } from './config-error.ts'
+import { type ConfigNode, isList, isMap, type Location, type Path, plain } from './config-tree.ts'
 import { Fault } from './fault.ts'
-import { messageFault, type Schema } from './leaf.ts'
-import { type ConfigNode, isList, isMap, type Location, type Path, plain } from './node.ts'
+import { messageFault, type Schema } from './schema-parts.ts'
 
 /** A fault of the value at `path` within what was checked. */
 export interface Refusal {

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { ConfigError } from './config-error.ts'
+import { type ConfigNode, isTreeObject, Location, type Path, plain } from './config-tree.ts'
 import { contentDigest, parseConfigDocument, readDocument } from './document.ts'
-import { type ConfigNode, isTreeObject, Location, type Path, plain } from './node.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-document-'))
 after(() => rmSync(directory, { recursive: true }))

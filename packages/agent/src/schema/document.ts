@@ -5,8 +5,8 @@ import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 
 import { checkFile, systemErrorCode, UntrustedPathError } from '@livery/core'
 import { type Alias, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import { ConfigError, type Origin, type Problem } from './config-error.ts'
+import { type ConfigNode, childPath } from './config-tree.ts'
 import { Fault, faultFrom } from './fault.ts'
-import { type ConfigNode, childPath } from './node.ts'
 import { parseOffLoop } from './parse-off-loop.ts'
 
 /** What a file holds. */

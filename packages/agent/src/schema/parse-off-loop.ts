@@ -5,7 +5,7 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { systemErrorCode } from '@livery/core'
 import { ConfigError, type Problem } from './config-error.ts'
-import type { ConfigNode } from './node.ts'
+import type { ConfigNode } from './config-tree.ts'
 
 /** What the thread is started with. */
 export interface ParseRequest {

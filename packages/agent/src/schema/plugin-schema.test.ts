@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import type { PluginOptions } from '@livery/core'
 import { check, checkNode } from './check.ts'
 import { UNWRITTEN } from './config-error.ts'
+import { Location, nodeOf, plain, type Tree } from './config-tree.ts'
 import { faultText } from './fault.ts'
-import { Location, nodeOf, plain, type Tree } from './node.ts'
 import { changeOptions, fillDefault, markSecret, optionsSchema } from './plugin-schema.ts'
 
 const OPTIONS: PluginOptions = {

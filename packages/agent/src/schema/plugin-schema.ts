@@ -2,9 +2,9 @@
 import type { PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { UNWRITTEN } from './config-error.ts'
+import { type ConfigNode, isList, isMap, nodeOf } from './config-tree.ts'
 import { Fault, faultFrom } from './fault.ts'
-import { kindOf, leaf, list, object, record, type Schema, text } from './leaf.ts'
-import { type ConfigNode, isList, isMap, nodeOf } from './node.ts'
+import { kindOf, leaf, list, object, record, type Schema, text } from './schema-parts.ts'
 import { duration, flag, nonEmpty, oneOf, path } from './values.ts'
 
 /**

@@ -12,7 +12,7 @@ import {
 } from '@livery/core'
 import { parseDuration } from './duration.ts'
 import { Fault } from './fault.ts'
-import { kindOf, leaf, nearest, type Schema, text } from './leaf.ts'
+import { kindOf, leaf, nearest, type Schema, text } from './schema-parts.ts'
 
 /** A TCP address to listen on or to ask. */
 export interface HostPort {

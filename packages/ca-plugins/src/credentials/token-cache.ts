@@ -1,6 +1,6 @@
 /** Tokens that cost a request, held while they are valid, with one request in flight per token. */
 import { type Clock, type Credential, type PluginLog, untilAborted } from '@livery/core'
-import { reasonOf } from '../answers/reason.ts'
+import { reasonOf } from '../answers/reason-of.ts'
 
 export interface TokenCacheOptions {
   readonly clock: Clock

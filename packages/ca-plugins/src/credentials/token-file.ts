@@ -9,7 +9,7 @@ import {
   untilAborted,
 } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
-import { reasonOf } from '../answers/reason.ts'
+import { reasonOf } from '../answers/reason-of.ts'
 import { readSmallFile } from '../files/changing-file.ts'
 import { unexpired } from './token-expiry.ts'
 

@@ -4,7 +4,7 @@
  */
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import { CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core'
-import { reasonOf } from '../answers/reason.ts'
+import { reasonOf } from '../answers/reason-of.ts'
 import type { IstioCertificateRequest, IstioCertificateResponse } from '../gen/istio/v1/auth/ca.ts'
 import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import type { ServerNames } from '../plugins/embedded/server-names.ts'

@@ -9,7 +9,7 @@ import {
 } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
 import { badAnswer, ChainReader } from '../answers/certificate-chain.ts'
-import { reasonOf } from '../answers/reason.ts'
+import { reasonOf } from '../answers/reason-of.ts'
 import { scrub } from '../answers/scrub.ts'
 import { Closable } from '../transport/closable.ts'
 

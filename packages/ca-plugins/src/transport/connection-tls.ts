@@ -10,7 +10,7 @@ import {
   systemErrorCode,
   type TlsMaterial,
 } from '@livery/core'
-import { reasonOf } from '../answers/reason.ts'
+import { reasonOf } from '../answers/reason-of.ts'
 import { ChangingFile } from '../files/changing-file.ts'
 
 export interface ConnectionTlsOptions {

@@ -11,7 +11,7 @@ import { withDeadline } from '../time/deadline.ts'
 import type { OfferedRoots, TrustStore } from '../trust/trust-store.ts'
 import type { CertificateVerifier } from '../x509/certificate-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
-import { toIssued } from './issuance.ts'
+import { toIssued } from './issue-certificate.ts'
 
 /** A disk that hangs must not keep the CA from being asked. */
 const READ_MS = 5_000

@@ -7,7 +7,6 @@ import type { Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { after, type Clock, type PeerCredentials, type ReadPeerCredentials, systemErrorCode } from '@livery/core'
 import { type AcceptWaiting, acceptTogether, failureReporter } from './accept-connections.ts'
-import { closedFolder } from './closed-folder.ts'
 import { describePeer, readListener } from './peer-descriptor.ts'
 import { bindAndPlace, closeListener, isSameFile, type Listener, type PlacementOptions } from './placed-socket.ts'
 import { retryTransient } from './retry-transient.ts'
@@ -20,6 +19,7 @@ import {
   type PathOccupant,
   prepareDirectory,
 } from './socket-path.ts'
+import { closedFolder } from './unreachable-folder.ts'
 
 export interface SocketFileOptions extends PlacementOptions {
   /** Takes the path from a live owner, which continues to serve its connections. Default: false. */

@@ -9,7 +9,7 @@ import { link, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { preparePrivateFolder, readPrivateFile, StoreError, splitCertificates } from '@livery/core'
 import * as x509 from '@peculiar/x509'
-import { reasonOf } from '../../answers/reason.ts'
+import { reasonOf } from '../../answers/reason-of.ts'
 import { type Anchor, type AuthorityState, rootId } from './authority-state.ts'
 import { exportPrivateKey, type Issuer, toIssuer } from './certificate-profiles.ts'
 

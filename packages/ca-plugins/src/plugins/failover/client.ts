@@ -11,7 +11,7 @@ import {
   untilAborted,
   withDeadline,
 } from '@livery/core'
-import { reasonOf } from '../../answers/reason.ts'
+import { reasonOf } from '../../answers/reason-of.ts'
 import { Closable } from '../../transport/closable.ts'
 import { type BreakerChange, CircuitBreaker } from './circuit-breaker.ts'
 import { FailoverRoots } from './failover-roots.ts'

@@ -11,7 +11,7 @@ import {
   trustDomainOf,
   WatchedFiles,
 } from '@livery/core'
-import { reasonOf } from '../../answers/reason.ts'
+import { reasonOf } from '../../answers/reason-of.ts'
 import { Closable } from '../../transport/closable.ts'
 import { FaultLog } from './fault-log.ts'
 import { MountedIdentity } from './mounted-identity.ts'

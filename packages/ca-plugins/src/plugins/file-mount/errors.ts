@@ -1,6 +1,6 @@
 /** Why a file cannot be used: which one, the reason, what to do. Nothing of its content, and no cause that could quote it. */
 import { CAError, type CAErrorCode, systemErrorCode, UntrustedPathError } from '@livery/core'
-import { reasonOf } from '../../answers/reason.ts'
+import { reasonOf } from '../../answers/reason-of.ts'
 
 export interface FileFaultParts {
   readonly file: string

@@ -9,7 +9,7 @@ import {
   untilAborted,
   type WatchedFiles,
 } from '@livery/core'
-import { reasonOf } from '../../answers/reason.ts'
+import { reasonOf } from '../../answers/reason-of.ts'
 import { Announcement } from './announcement.ts'
 import { FileFault } from './errors.ts'
 import type { FaultLog } from './fault-log.ts'

@@ -1,7 +1,7 @@
 /** The files with roots: all of them together are the trust bundle. */
 import { createHash, X509Certificate } from 'node:crypto'
 import { after, type Clock, type LookReason, type Semaphore, untilAborted, type WatchedFiles } from '@livery/core'
-import { reasonOf } from '../../answers/reason.ts'
+import { reasonOf } from '../../answers/reason-of.ts'
 import { readSmallFile } from '../../files/changing-file.ts'
 import { Announcement } from './announcement.ts'
 import { FileFault, readFault } from './errors.ts'

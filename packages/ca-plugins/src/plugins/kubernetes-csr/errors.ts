@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { CAError, type CAErrorCode } from '@livery/core'
 import { caError } from '../../answers/ca-error.ts'
-import { reasonOf } from '../../answers/reason.ts'
+import { reasonOf } from '../../answers/reason-of.ts'
 import { scrub } from '../../answers/scrub.ts'
 
 /** One kind of call, for messages. */

@@ -2,7 +2,7 @@
 import { Agent as HttpsAgent, type RequestOptions } from 'node:https'
 import type { KubeConfig } from '@kubernetes/client-node'
 import { caError } from '../../answers/ca-error.ts'
-import { reasonOf } from '../../answers/reason.ts'
+import { reasonOf } from '../../answers/reason-of.ts'
 import { scrub } from '../../answers/scrub.ts'
 import { AGENT_OPTIONS, HttpPool, plainAgent } from '../../transport/http-pool.ts'
 import { type ApiSession, type AuthorizedPool, type Login, UNLIMITED } from './api-login.ts'

@@ -5,7 +5,7 @@ import { type CryptoKey, calculateJwkThumbprint, type DecryptOptions, importJWK,
 import { compactDecrypt } from 'jose/jwe/compact/decrypt'
 import { flattenedDecrypt } from 'jose/jwe/flattened/decrypt'
 import { jsonObject } from '../../answers/json-object.ts'
-import { reasonOf } from '../../answers/reason.ts'
+import { reasonOf } from '../../answers/reason-of.ts'
 import { ChangingFile } from '../../files/changing-file.ts'
 
 export interface ProvisionerKeyOptions {

@@ -10,10 +10,10 @@ import {
   pluginFaults,
 } from '@livery/core/plugin'
 import { check } from '../schema/check.ts'
+import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault, faultFrom } from '../schema/fault.ts'
-import { kindOf } from '../schema/leaf.ts'
-import { isTreeObject } from '../schema/node.ts'
 import { valueSchema } from '../schema/plugin-schema.ts'
+import { kindOf } from '../schema/schema-parts.ts'
 import type { Manifest, Question } from './messages.ts'
 import { toWire } from './wire-error.ts'
 

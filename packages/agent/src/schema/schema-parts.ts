@@ -1,7 +1,7 @@
 /** The building blocks of the schema: values and objects whose faults say the reason and the remedy. */
 import * as v from 'valibot'
+import { isTreeObject } from './config-tree.ts'
 import { Fault } from './fault.ts'
-import { isTreeObject } from './node.ts'
 
 export type Schema<T> = v.GenericSchema<unknown, T>
 

@@ -6,9 +6,9 @@ import { makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
 import { loadCAForm } from '../config/ca-section.ts'
 import { UNWRITTEN } from '../schema/config-error.ts'
+import { Location, nodeOf, type TreeObject } from '../schema/config-tree.ts'
 import { faultText } from '../schema/fault.ts'
-import { Location, nodeOf, type TreeObject } from '../schema/node.ts'
-import { readIsolation } from './isolation.ts'
+import { readIsolation } from './isolation-keys.ts'
 
 const ROOT = { uid: 0, gid: 0 }
 

@@ -2,7 +2,16 @@
 import { dirname, resolve } from 'node:path'
 import { TLS_KEYS } from '../schema/common-ca-keys.ts'
 import { UNWRITTEN } from '../schema/config-error.ts'
-import { type ConfigNode, changeAt, isList, isMap, nodeOf, overlay, type TreeObject, withKey } from '../schema/node.ts'
+import {
+  type ConfigNode,
+  changeAt,
+  isList,
+  isMap,
+  nodeOf,
+  overlay,
+  type TreeObject,
+  withKey,
+} from '../schema/config-tree.ts'
 import { changeOptions, fillDefault, markSecret, type OptionChange } from '../schema/plugin-schema.ts'
 import { UNIX_PREFIX } from '../schema/values.ts'
 import type { CAForm } from './ca-section.ts'

@@ -1,7 +1,7 @@
 /** Which text says why something failed. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { reasonOf } from './reason.ts'
+import { reasonOf } from './reason-of.ts'
 
 test('a failed fetch has the reason of its cause, at the first address', () => {
   const refused = new AggregateError([
