@@ -363,7 +363,7 @@ test('the roots of a CA without a list are told as they came with its certificat
   assert.deepEqual(await roots(), [old, ...first.roots, ...second.roots])
 })
 
-test('roots that came with an answer are not told before it is accepted, nor more than 100 of one CA', async () => {
+test('roots that came with an answer are not reported before it is accepted, nor more than 100 of one CA', async () => {
   const { first, client, offer, issue, roots } = await bench({
     members: (one, other) => [member('first', withoutList(one)), member('second', other)],
   })
