@@ -1,0 +1,53 @@
+/** Every link from one paper to another leads to a file, and to a heading of it. */
+import assert from 'node:assert/strict'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const papers = globSync(['*.md', '{docs,benchmarks,examples,packages}/**/*.md'], {
+  cwd: root,
+  exclude: path => /node_modules|THIRD-PARTY/.test(path),
+})
+
+test('every link leads to a file and a heading', () => {
+  const links = papers.flatMap(linksOf)
+  assert.ok(links.length > 100)
+  assert.deepEqual(
+    links.filter(({ target, heading }) => !leadsSomewhere(target, heading)),
+    [],
+  )
+})
+
+function linksOf(paper: string) {
+  const links = [...prose(paper).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)]
+  return links.map(([, path = '', heading]) => ({
+    paper,
+    target: path === '' ? paper : join(dirname(paper), path),
+    heading,
+  }))
+}
+
+function leadsSomewhere(target: string, heading: string | undefined): boolean {
+  if (!existsSync(join(root, target))) return false
+  return heading === undefined || headingsOf(target).has(heading)
+}
+
+/** As GitHub names them in a link. */
+function headingsOf(paper: string): Set<string> {
+  const headings = [...prose(paper).matchAll(/^#+ (.*)$/gm)]
+  return new Set(
+    headings.map(([, text = '']) =>
+      text
+        .toLowerCase()
+        .replace(/[^\w\- ]/g, '')
+        .replaceAll(' ', '-'),
+    ),
+  )
+}
+
+/** Without blocks of code, whose comments look like headings. */
+function prose(paper: string): string {
+  return readFileSync(join(root, paper), 'utf8').replace(/^```[\s\S]*?^```/gm, '')
+}
