@@ -11,21 +11,21 @@ export interface PluginSupervisorOptions {
   /** For messages: `The CA plugin acme (./acme.mjs)`. */
   readonly what: string
   readonly start: Start
-  /** Without `log`: its lines go to the other `log`, bounded. */
+  /** Without `log`: the plugin's lines go to `log` below, a bounded number. */
   readonly methods: Partial<Omit<AgentMethods, 'log'>>
   readonly clock: Clock
   readonly log: PluginLog
-  /** Called when the plugin runs again after it did not. */
+  /** Called when the plugin runs again after it had stopped. */
   readonly onRestart: () => void
 }
 
 /** A plugin may load a large library first, on a machine that is busy. */
 const START_MS = 30_000
-/** So often the plugin is asked whether it lives, and so many times in a row it may give no answer. */
+/** How often the plugin is asked for a sign of life, and how many answers in a row may be missing. */
 const BEAT_MS = 2_000
 const MAX_MISSED_BEATS = 5
 const CLOSE_MS = 5_000
-/** The pause before it is started again, doubling up to the longest; after a while of good life from the first on. */
+/** The pause before the plugin is started again. It doubles; once the plugin has run for `GOOD_LIFE_MS`, it begins with the shortest again. */
 const PAUSE = { minMs: 500, maxMs: 60_000 }
 const GOOD_LIFE_MS = 60_000
 

@@ -25,7 +25,7 @@ export interface RestorationOptions {
   readonly record: (name: string, event: SecretEvent) => void
 }
 
-/** A certificate that needs no CA now. `isProvisional`: it should be replaced at the first opportunity. */
+/** A certificate from the disk, served without asking the CA. `isProvisional`: a certificate of the CA should replace it soon. */
 export interface Restored extends Issued {
   readonly source: 'store' | 'bootstrap'
   readonly isProvisional: boolean

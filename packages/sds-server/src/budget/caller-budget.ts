@@ -6,7 +6,7 @@ import type { Rate } from './leaky-bucket.ts'
 import type { Pace, RequestQueue } from './request-queue.ts'
 import type { SharedLimit } from './shared-limit.ts'
 
-/** The limits of each caller over all sockets: a socket admits more of a caller while it holds less than this. */
+/** The limits of each caller, over all sockets together. */
 export interface PerCallerLimits {
   /** Connections at once. Default: 10,000. */
   readonly connections: number
@@ -16,11 +16,12 @@ export interface PerCallerLimits {
   readonly names: number
   /** Identities held on demand because it asked for them. Default: 10,000. */
   readonly identities: number
-  /** New ones of these in a minute, and at once. Default: 1,000. */
+  /** Identities issued on demand for it in a minute; all of them may come at once. Default: 1,000. */
   readonly identitiesPerMinute: number
   /**
-   * Requests, ACKs among them; five seconds' worth at once. Beyond it its streams are read more slowly, fetches and health checks are
-   * refused. A stream, a fetch and a health check count for four when they begin. Default: 10,000.
+   * Requests, including ACKs; a burst may be those of five seconds. A caller above the rate has its streams read more slowly
+   * and its fetches and health checks refused. Each stream, fetch and health check costs four requests more when it begins.
+   * Default: 10,000.
    */
   readonly requestsPerSecond: number
   /** Memory of all that is held for it, as `COSTS` has it. Default: 536,870,912. */
@@ -34,9 +35,9 @@ export interface SocketRoom {
   readonly healthCalls: SharedLimit
 }
 
-/** A whole fleet of 10,000 comes back at once, twice. */
+/** Connections and streams opened. The burst lets a fleet of 10,000 Envoys reconnect twice in a row. */
 const OPENED: Rate = { perSecond: 500, burst: 20_000 }
-/** Streams that their peer ends before the first response, and other misuse: two Envoys of 2,001 streams that die at once cause fewer. */
+/** Misuse, such as streams that their peer ends before the first response. Two Envoys of 2,001 streams that die together cause fewer than the burst. */
 const FAULTS: Rate = { perSecond: 100, burst: 5_000 }
 /** Bytes of HTTP/2 outside of messages: a fleet of 10,000 with two streams each needs 8 MB. */
 const OVERHEAD: Rate = { perSecond: 1_048_576, burst: 33_554_432 }
@@ -70,7 +71,7 @@ export type CallBound = Bound | 'rate'
 
 /**
  * Bytes that are charged for what cannot be weighed: the buffers of grpc-js, node:http2 and nghttp2. Measured, rounded up:
- * README.md, "What is bounded, and how".
+ * the README of this package, "What is bounded, and how".
  */
 export const COSTS = { connection: 32_768, stream: 8_192, name: 1_024 } as const
 
@@ -193,14 +194,14 @@ export class CallerBudget {
     return this.account.faults.add(now, FAULTS, amount) || this.#hold(now)
   }
 
-  /** Counts bytes outside of messages. Returns as `addFaults`. */
+  /** Counts bytes outside of messages. Returns what {@link addFaults} returns. */
   addOverhead(now: number, bytes: number): boolean {
     return this.account.overhead.add(now, OVERHEAD, bytes) || this.#hold(now)
   }
 
   /**
-   * Counts an identity that is issued on demand. One that finds no room is asked for again when `review` is called, which
-   * happens as the rate allows more.
+   * Counts an identity that is issued on demand. The caller asks again for one that found no room when {@link review} is
+   * called, once the rate allows more.
    */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): boolean {
     const { account, limits } = this
