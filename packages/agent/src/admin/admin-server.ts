@@ -240,7 +240,7 @@ function bindFailure({ routes, address }: AdminServerOptions, cause: unknown): s
       return `${where}: another process, perhaps another livery, has this port. Stop it, or change ${routes}.address.`
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return `${where}: this machine has no such address. Use 127.0.0.1 or another of its own.`
+      return `${where}: this machine has no such address. Use 127.0.0.1 or an address of this machine.`
     case 'EACCES':
       return `${where}: ports below 1024 need privileges. Choose a higher port.`
     default:

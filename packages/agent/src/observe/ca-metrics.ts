@@ -19,17 +19,21 @@ export class CaMetrics {
     const registers = [registry]
     this.#requests = new Counter({
       name: 'livery_certificate_requests_total',
-      help: 'Certificates asked of the CA, by what made them due and how it ended.',
+      help: 'Certificates requested from the CA, by reason and result.',
       labelNames: ['reason', 'result'],
       registers,
     })
     this.#errors = new Counter({
       name: 'livery_ca_errors_total',
-      help: 'Errors of the CA, and answers that were refused, by code.',
+      help: 'Errors of the CA and rejected answers, by code.',
       labelNames: ['code'],
       registers,
     })
-    this.#retries = new Counter({ name: 'livery_ca_retries_total', help: 'Tries planned after an error.', registers })
+    this.#retries = new Counter({
+      name: 'livery_ca_retries_total',
+      help: 'Retries scheduled after an error.',
+      registers,
+    })
     this.#withdrawn = new Counter({
       name: 'livery_certificates_withdrawn_total',
       help: 'Certificates no longer served, by reason: expired (no new one came in time), forgotten, idle or evicted.',

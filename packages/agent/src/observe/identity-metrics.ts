@@ -84,7 +84,7 @@ function registerSummaries(registry: Registry, source: IdentitySource): void {
   })
   new Gauge({
     name: 'livery_certificates_earliest_expiration_timestamp_seconds',
-    help: 'When the first of all certificates that are served ends; absent while there are none.',
+    help: 'When the first of the served certificates expires; absent while there are none.',
     labelNames: [],
     registers: [registry],
     collect() {
@@ -98,7 +98,7 @@ function registerSummaries(registry: Registry, source: IdentitySource): void {
 function registerTrustAnchors(registry: Registry, source: IdentitySource): void {
   new Gauge({
     name: 'livery_trust_anchor_expiration_timestamp_seconds',
-    help: 'When a root of a trust bundle ends.',
+    help: 'When a root of a trust bundle expires.',
     labelNames: ['trust_domain', 'fingerprint'],
     registers: [registry],
     collect() {

@@ -12,7 +12,7 @@ export function registerKeyPoolMetrics(registry: Registry, source: KeyPoolSource
   const registers = [registry]
   new Gauge({
     name: 'livery_key_pool_depth',
-    help: 'Keys that were made ahead and lie ready.',
+    help: 'Keys in the pool that are ready.',
     labelNames,
     registers,
     collect() {
@@ -22,7 +22,7 @@ export function registerKeyPoolMetrics(registry: Registry, source: KeyPoolSource
   })
   new Gauge({
     name: 'livery_key_pool_oldest_age_seconds',
-    help: 'Age of the oldest key that lies ready; absent while there is none.',
+    help: 'Age of the oldest ready key; absent while there is none.',
     labelNames,
     registers,
     collect() {
@@ -33,7 +33,7 @@ export function registerKeyPoolMetrics(registry: Registry, source: KeyPoolSource
   })
   new Counter({
     name: 'livery_key_pool_hits_total',
-    help: 'Keys that were ready when they were wanted.',
+    help: 'Keys taken from the pool.',
     labelNames,
     registers,
     collect() {
@@ -43,7 +43,7 @@ export function registerKeyPoolMetrics(registry: Registry, source: KeyPoolSource
   })
   new Counter({
     name: 'livery_key_pool_misses_total',
-    help: 'Keys that had to be made when they were wanted.',
+    help: 'Keys generated on request, because none was ready.',
     labelNames,
     registers,
     collect() {

@@ -85,7 +85,7 @@ const WITHDRAWN = {
 } as const
 
 const HELD = {
-  'not-yet-valid': 'its notBefore lies ahead of this clock',
+  'not-yet-valid': 'its notBefore is ahead of this clock',
   'root-settling': 'peers get time to learn its new root first',
 } as const
 

@@ -55,7 +55,7 @@ function registerEventLoopDelay(registry: Registry): Disposable {
   delay.enable()
   new Gauge({
     name: 'livery_event_loop_delay_seconds',
-    help: 'How late the event loop was since the last scrape: mean, p99 and max.',
+    help: 'Delay of the event loop since the last scrape: mean, p99 and max.',
     labelNames: ['stat'],
     registers: [registry],
     collect() {

@@ -17,7 +17,7 @@ export class ReloadMetrics {
     })
     this.#lastSuccess = new Gauge({
       name: 'livery_config_last_reload_success_timestamp_seconds',
-      help: 'When the configuration that is in force was read.',
+      help: 'When the configuration in force was read.',
       registers: [registry],
     })
     for (const result of ['success', 'failure']) this.#reloads.inc({ result }, 0)

@@ -22,7 +22,7 @@ export class StoreMetrics {
     })
     this.#failures = new Counter({
       name: 'livery_store_failures_total',
-      help: 'Tries to write to the store, or to wipe what is in it, that failed. They are repeated.',
+      help: 'Failed attempts to write to the store or to wipe its content. They are repeated.',
       registers,
     })
     new Gauge({

@@ -59,7 +59,7 @@ test('a batch that the plugin never answers ends with the last of its requests, 
   bad.abort(new Error('too late'))
   await refused
   await bench.line(/aborted .*bad: too late/)
-  await bench.line(/Cannot go on with a request that has ended/)
+  await bench.line(/Cannot continue a request that has ended/)
   for (const { signal } of [good, bad]) assert.deepEqual(getEventListeners(signal, 'abort'), [])
 })
 

@@ -139,7 +139,7 @@ class IsolatedCAClient implements CAClient {
   #requestOf(id: number): CertificateRequest {
     const request = this.#open.get(id)
     if (request) return request
-    throw new Error('Cannot go on with a request that has ended')
+    throw new Error('Cannot continue a request that has ended')
   }
 
   /** The agent reads the file with its own rights, so a plugin cannot choose it. */
