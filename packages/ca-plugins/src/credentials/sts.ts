@@ -158,7 +158,7 @@ function caErrorOfAnswer(answer: JsonAnswer, action: string, token: string, cloc
   const reason = `HTTP ${status} ${scrub(errorText(answer), [token])}`.trim()
   if (status === 429) {
     const retryAfterMs = retryAfterOf(answer, clock)
-    return caError('rate-limited', { action, reason, remedy: 'It is asked again later', retryAfterMs })
+    return caError('rate-limited', { action, reason, remedy: 'Livery retries later', retryAfterMs })
   }
   if (status >= 500) {
     const remedy = 'Check endpoint, and that the service runs'

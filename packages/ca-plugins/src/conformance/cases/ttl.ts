@@ -40,7 +40,7 @@ export const ttlCases: readonly LiveCase[] = [
   },
   {
     group,
-    name: 'a certificate of a CA with a lifetime of its own is valid now',
+    name: 'a certificate of a CA that sets its own lifetime is valid now',
     skip: ({ ttl }) => (ttl === 'ignored' ? undefined : `the CA says that lifetimes are ${ttl}`),
     run: async on => void (await lifetime(on, on.ttlSeconds)),
   },

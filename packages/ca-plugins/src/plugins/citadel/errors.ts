@@ -28,7 +28,7 @@ function remedyFor(code: CAErrorCode, error: ServiceError, credentialsRemedy: st
     case 'ttl-too-long':
       return 'Ask for a shorter ttl'
     case 'rate-limited':
-      return 'It is asked again later'
+      return 'Livery retries later'
     case 'bad-response':
       return 'Check that an Istio CA answers there'
     default:

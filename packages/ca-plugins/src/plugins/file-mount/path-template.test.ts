@@ -46,7 +46,7 @@ test('an unknown placeholder and a lonely brace are refused with the field and t
   ] as const) {
     assert.throws(() => new PathTemplate('folder', text), {
       name: 'TypeError',
-      message: `Cannot use folder ${JSON.stringify(text)}: ${found} is not a placeholder. The placeholders are {trustDomain}, {namespace}, {serviceAccount}, {name}, {path}; a path with braces of its own cannot be used.`,
+      message: `Cannot use folder ${JSON.stringify(text)}: ${found} is not a placeholder. The placeholders are {trustDomain}, {namespace}, {serviceAccount}, {name}, {path}; a path cannot have other braces.`,
     })
   }
 })

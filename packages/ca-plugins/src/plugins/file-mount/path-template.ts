@@ -16,7 +16,7 @@ export class PathTemplate {
     const known = PLACEHOLDERS.map(name => `{${name}}`).join(', ')
     throw new OptionError(
       field,
-      `Cannot use ${field} ${JSON.stringify(text)}: ${wrong} is not a placeholder. The placeholders are ${known}; a path with braces of its own cannot be used.`,
+      `Cannot use ${field} ${JSON.stringify(text)}: ${wrong} is not a placeholder. The placeholders are ${known}; a path cannot have other braces.`,
     )
   }
 

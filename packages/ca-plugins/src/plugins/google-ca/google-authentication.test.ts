@@ -158,7 +158,7 @@ test('an identity with a token file of its own needs configured credentials', as
   const { client } = await setUpFederation(t)
   await assert.rejects(
     client.issue(await workloadRequest(WEB, { tokenFile: '/token' })),
-    isCAError('unauthenticated', /tokenFile of its own\. Set credentials/),
+    isCAError('unauthenticated', /its own tokenFile\. Set credentials/),
   )
 })
 

@@ -69,7 +69,7 @@ export class LibraryAuthentication implements Authentication {
 
   async authenticate(call: { readonly tokenFile?: string; readonly signal: AbortSignal }): Promise<CallCredentials> {
     if (call.tokenFile !== undefined)
-      throw this.#problem('an identity has a tokenFile of its own', 'Set credentials, and tokenFile under ca')
+      throw this.#problem('an identity has its own tokenFile', 'Set credentials, and tokenFile under ca')
     const signal = this.#closing.until(call.signal)
     try {
       return await untilAborted(this.#requestHeaders(), signal)

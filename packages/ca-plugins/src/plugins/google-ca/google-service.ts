@@ -85,7 +85,7 @@ export class GoogleService implements AsyncDisposable {
       case 'ttl-too-long':
         return 'Ask for a shorter ttl, or raise the maximum lifetime of the issuance policy and the template'
       case 'rate-limited':
-        return 'It is asked again later; raise the quota if this lasts'
+        return 'Livery retries later; raise the quota if this lasts'
       case 'bad-response':
         return 'Check the endpoint'
       default:

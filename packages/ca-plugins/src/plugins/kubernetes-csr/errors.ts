@@ -117,7 +117,7 @@ function remedyOf(httpStatus: number, code: CAErrorCode, text: string, { verb, r
     case 'ttl-too-long':
       return 'Ask for a shorter ttl'
     case 'rate-limited':
-      return 'It is asked again later; give Livery a priority level of its own if this lasts'
+      return 'Livery retries later; give it a separate priority level if this lasts'
     case 'timeout':
       return 'It is asked again'
     default:

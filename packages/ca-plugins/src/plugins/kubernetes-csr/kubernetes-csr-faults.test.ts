@@ -211,7 +211,7 @@ const refusals: readonly (readonly [number, CAErrorCode, boolean, RegExp])[] = [
   [404, 'unavailable', false, /serves certificates\.k8s\.io\/v1/],
   [413, 'invalid-csr', false, /keyType/],
   [422, 'invalid-csr', false, /keyType/],
-  [429, 'rate-limited', true, /asked again later/],
+  [429, 'rate-limited', true, /retries later/],
   [500, 'unavailable', true, /asked again/],
   [503, 'unavailable', true, /asked again/],
   [504, 'timeout', true, /asked again/],

@@ -6,7 +6,7 @@ export const kubernetesCsrOptions = {
   signerName: {
     type: 'string',
     required: true,
-    description: 'Who signs: a domain and a path, as in example.com/workloads',
+    description: 'The signer: a domain and a path, as in example.com/workloads',
     problem: signerNameProblem,
   },
   signerRoots: { type: 'path', description: "The signer's roots: a PEM file, read again when it changes" },
@@ -34,7 +34,7 @@ export const kubernetesCsrOptions = {
   namePrefix: {
     type: 'string',
     default: 'livery-',
-    description: 'What the names of the requests begin with',
+    description: 'Prefix of the names of the requests',
     problem: value =>
       /^[a-z0-9]([a-z0-9.-]{0,62})$/.test(value)
         ? undefined

@@ -61,7 +61,7 @@ function remedyOf(code: CAErrorCode, status: number, text: string, { tokenRemedy
         ? 'Ask for a longer ttl, or lower minTLSCertDuration of the provisioner.'
         : 'Let the policy and the template of the provisioner allow this identity.'
     case 'rate-limited':
-      return 'It is asked again later.'
+      return 'Livery retries later.'
     default:
       return LASTING.has(status)
         ? 'Check that the address is that of a step-ca.'

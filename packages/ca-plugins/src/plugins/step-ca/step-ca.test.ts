@@ -132,7 +132,7 @@ const statuses: readonly (readonly [number, string, CAErrorCode, boolean, RegExp
   [404, '', 'unavailable', false, /address is that of a step-ca/],
   [405, '', 'unavailable', false, /address is that of a step-ca/],
   [307, '', 'unavailable', true, /log of the CA/],
-  [429, '', 'rate-limited', true, /asked again/],
+  [429, '', 'rate-limited', true, /retries later/],
   [500, 'The certificate authority encountered an Internal Server Error.', 'unavailable', true, /log of the CA/],
   [501, '', 'unavailable', false, /step-ca/],
   [502, '', 'unavailable', true, /log of the CA/],

@@ -78,7 +78,7 @@ function meaningOf(status: number, text: string, { isLogin, tokenRemedy }: Faile
     case 405:
       return WRONG_PLACE
     case 429:
-      return { code: 'rate-limited', remedy: 'It is asked again later; raise the quota if this lasts.' }
+      return { code: 'rate-limited', remedy: 'Livery retries later; raise the quota if this lasts.' }
     default:
       return { code: 'unavailable', remedy: unavailableRemedy(status, text) }
   }
