@@ -68,7 +68,7 @@ for (const mode of [0o777, 0o775, 0o757, 0o1777, 0o1770, 0o2777, 0o722])
     const refused = refusalOf(() => checkFolder(folder))
     assert.equal(refused.component, folder)
     assert.ok(refused.message.includes(`${folder} (mode ${mode.toString(8).padStart(4, '0')}, owner`), refused.message)
-    assert.match(refused.message, /can be written by others\. (Run: chmod go-w|Use a folder of its own)/)
+    assert.match(refused.message, /can be written by others\. (Run: chmod go-w|Use a separate folder)/)
     assert.equal(refusalOf(() => makeFolder(folder, 0o750)).component, folder)
   })
 

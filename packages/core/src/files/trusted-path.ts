@@ -101,7 +101,7 @@ class Walk {
     const folder = this.#follow(path)
     if (!isDirectory(folder)) throw noDirectory(folder)
     if (!this.#isWritableByOthers(folder)) return
-    const remedy = isSticky(folder) ? 'Use a folder of its own below it' : `Run: chmod go-w ${folder.path}`
+    const remedy = isSticky(folder) ? 'Use a separate folder below it' : `Run: chmod go-w ${folder.path}`
     throw refusal(folder, `can be written by others. ${remedy}${this.#shareHint(folder)}`)
   }
 

@@ -199,7 +199,7 @@ test('a store may be below a shared folder, but not the folder itself', async t 
   assert.equal((await stat(directory)).mode & 0o7777, 0o700)
   await assert.rejects(
     open(restarts.directory),
-    /everybody can write to it \(mode 0777\)\. Use a folder of its own below/,
+    /everybody can write to it \(mode 0777\)\. Use a separate folder below/,
   )
 })
 

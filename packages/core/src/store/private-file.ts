@@ -66,7 +66,7 @@ export async function preparePrivateFolder(path: string): Promise<readonly strin
     if (self === undefined || !(mode & OTHERS)) return []
     // A shared folder, where files of others may already be.
     if (mode & EVERYBODY_WRITES)
-      throw refusal(path, `everybody can write to it (mode ${formatMode(mode)}). Use a folder of its own below it.`)
+      throw refusal(path, `everybody can write to it (mode ${formatMode(mode)}). Use a separate folder below it.`)
     await chmod(path, 0o700)
     return [`${path} had mode ${formatMode(mode)}, so that others could look into it: it has mode 0700 now`]
   } catch (error) {
