@@ -40,7 +40,7 @@ test('a key is kept sealed, and the bytes that it came in are wiped', () => {
   assert.equal(target.toString(), `\0${PEM}\0`)
 })
 
-test('what is opened is wiped when it was used, also by a use that throws', () => {
+test('an opened key is wiped after use, also after a use that throws', () => {
   const { vault, opened } = recording()
   const key = new SealedKey(vault, Buffer.from(PEM))
   assert.equal(

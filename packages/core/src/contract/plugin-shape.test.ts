@@ -69,6 +69,6 @@ for (const [fields, says] of FAULTS)
     assert.match(faults[0] ?? '', says)
   })
 
-test('what is not a mapping is not a plugin', () => {
+test('a value that is not a mapping is not a plugin', () => {
   for (const value of ['text', undefined, null, []]) assert.equal(pluginFaults('ca', value).length, 1)
 })

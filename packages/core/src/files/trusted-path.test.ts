@@ -135,7 +135,7 @@ test('links are followed, and the folders of link and target are both checked', 
   assert.match(refusalOf(() => checkFolder(link('loop', join(base, 'loop')))).message, /more than 40 symbolic links/)
 })
 
-test('what is on the way and not a folder is refused', t => {
+test('a path component that is not a folder is refused', t => {
   const base = makeBase(t)
   writeFileSync(join(base, 'file'), '')
   for (const path of [join(base, 'file'), join(base, 'file', 'deeper')])
@@ -143,7 +143,7 @@ test('what is on the way and not a folder is refused', t => {
       assert.match(refusalOf(look).message, /is not a directory\. Name another path/)
 })
 
-test('what is missing is made with the mode, whatever the umask, and no fault of the system is hidden', t => {
+test('missing folders are created with the mode, whatever the umask, and no system error is hidden', t => {
   const base = makeBase(t)
   for (const umask of [0, 0o777]) {
     const before = process.umask(umask)

@@ -151,7 +151,7 @@ test('a directory that is replaced is seen and watched again', async () => {
   }
 })
 
-test('a directory above that is replaced, which no watch tells, is found within a minute and watched again', async () => {
+test('a replaced parent directory, which no watch reports, is found within a minute and watched again', async () => {
   const above = makeDirectory()
   mkdirSync(join(above, 'below'))
   const file = join(above, 'below/key.pem')
@@ -204,7 +204,7 @@ test('a thousand sets are polled one by one, and the files that they share are w
 const NO_WATCHES = ['-Ur', 'sh', '-c', 'echo 0 > /proc/sys/user/max_inotify_watches && exec "$@"', 'sh']
 const noNamespace = spawnSync('unshare', [...NO_WATCHES, 'true']).status === 0 ? false : 'no user namespaces here'
 
-test('without watches to be had that is told once, and the polls go on', { skip: noNamespace }, () => {
+test('unavailable watches are reported once, and polling continues', { skip: noNamespace }, () => {
   const core = (file: string) => JSON.stringify(fileURLToPath(new URL(file, import.meta.url)))
   const script = `
     import { WatchedFiles } from ${core('./watched-files.ts')}

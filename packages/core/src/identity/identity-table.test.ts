@@ -154,7 +154,7 @@ test('with drop, a request in flight for an idle identity is aborted, and a plan
   assert.ok(bench.ca.requests.find(({ identity }) => identity === API)?.signal.aborted)
 })
 
-test('who is subscribed to is never idle, and the time counts from when the last one left', async () => {
+test('an identity with subscribers is never idle, and its idle time counts from when the last one left', async () => {
   await using bench = await Bench.create({ verifier: believer(), idle: { action: 'drop' } }, answerInstantly)
   bench.manager.add(WEB)
   const first = subscribe(bench, WEB)
@@ -226,7 +226,7 @@ test('where all are pinned or in use, one more on demand is not taken on, and th
   assert.deepEqual(bench.events.slice(-2), [noRoom, noRoom])
 })
 
-test('who was turned away and still waits is let in when there is room, the one that waits longest first', async () => {
+test('a rejected identity that still waits is admitted when there is room, the longest wait first', async () => {
   await using bench = await Bench.create({ maxIdentities: 1 })
   bench.request(workload(0))
   const inUse = subscribe(bench, workload(0))

@@ -45,7 +45,7 @@ test('a secret shows no key, however it is printed, serialised, cloned or thrown
   assert.match(inspect(item), /\[secret\]/)
 })
 
-test('a secret has its key and its chain back as they were, with intermediates of its own, of others, and without', () => {
+test('a secret keeps its key and its chain unchanged, with its own intermediates, with shared ones, and without', () => {
   const chains = [`${LEAF}${INTERMEDIATE}`, LEAF, `${LEAF}${OTHER}${INTERMEDIATE}`, `${LEAF}${INTERMEDIATE}`]
   for (const chain of chains) {
     const item = secret(chain)

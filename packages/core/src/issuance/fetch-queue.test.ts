@@ -22,7 +22,7 @@ function controlled(concurrency: number) {
   return { queue, started, end }
 }
 
-test('what somebody waits for goes before first issues, those before renewals and retries last; first come first served within one', async () => {
+test('a task with a waiter runs before first issues, those before renewals, and retries last; first come, first served within each', async () => {
   const { queue, started, end } = controlled(20)
   queue.pause()
   queue.push('retry', 'retry')
@@ -97,7 +97,7 @@ test('of those with a certificate, the one that loses it first is renewed first'
   assert.deepEqual(started, ['running', 'nobody has it', 'sooner', 'later'])
 })
 
-test('a paused queue starts nothing, keeps all, and goes on', async () => {
+test('a paused queue starts nothing, keeps every task, and continues after the pause', async () => {
   const { queue, started } = controlled(2)
   queue.pause()
   queue.push('a', 'first')
@@ -139,7 +139,7 @@ test('ten thousand that wait are all run, once, the urgent before the others, an
   assert.equal(new Set(started).size, 9_000)
 })
 
-test('what was deleted or raised while the queue stands still does not pile up', () => {
+test('tasks that were deleted or raised while the queue is paused do not pile up', () => {
   const queue = new FetchQueue<object>(
     () => 1,
     () => Promise.resolve(),
@@ -159,7 +159,7 @@ test('what was deleted or raised while the queue stands still does not pile up',
   assert.equal(queue.waiting, 1)
 })
 
-test('who is raised keeps the deadline that it has', async () => {
+test('a raised task keeps its deadline', async () => {
   const { queue, started, end } = controlled(1)
   queue.push('running', 'renewal')
   queue.push('later', 'renewal', 2_000)

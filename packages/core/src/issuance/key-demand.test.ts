@@ -36,7 +36,7 @@ test('a burst is announced within a second, by how many of it are still to be fe
   assert.deepEqual(prepared, [['rsa-2048', 996]])
 })
 
-test('what falls due within five minutes is announced, and nothing while nothing is due', async () => {
+test('renewals due within five minutes are announced, and nothing while nothing is due', async () => {
   const { bench, prepared } = await withPool()
   await using _ = bench
   addSome(bench, 100)

@@ -56,7 +56,7 @@ test('an identity keeps its phase among the renewals', () => {
   assert.notEqual(phaseOf(identity), phaseOf('spiffe://cluster.local/ns/default/sa/api'))
 })
 
-test('what is overdue is spread over a tenth of what is left of it, at most ten minutes, and ends before it', () => {
+test('overdue renewals are spread over a tenth of the remaining lifetime, at most ten minutes, and end before it does', () => {
   assert.equal(overdueTime({ now: 0, notAfter: 10_000 }, 0.5), 500)
   assert.equal(overdueTime({ now: 0, notAfter: 24 * HOUR }, 0.5), 300_000)
   assert.equal(overdueTime({ now: 0, notAfter: 24 * HOUR }, 0), 0)

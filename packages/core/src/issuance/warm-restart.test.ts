@@ -34,7 +34,7 @@ test('after a restart every identity is served from the store, with its roots, w
   assert.equal(run.bench.last('restored').from, 'store')
 })
 
-test('what was restored is renewed at the very time at which it would have been without the restart', async () => {
+test('a restored certificate is renewed at the time at which it would have been without the restart', async () => {
   await using restarts = await Restarts.create()
   const { clock, ca } = restarts
   let planned: number | undefined
@@ -83,7 +83,7 @@ test('a pair that has expired overnight is not served: the CA is asked, and the 
   assert.equal(restarts.ca.requests.length, 2)
 })
 
-test('a pair whose intermediate has ended overnight is not served, though its leaf goes on', async () => {
+test('a pair whose intermediate has ended overnight is not served, though its leaf is still valid', async () => {
   await using restarts = await Restarts.create()
   await restarts.signByEndingIntermediate()
   await restarts.runOnce(WEB)
@@ -172,7 +172,7 @@ test('an identity that is removed is in the store until its grace is over, and t
   assert.deepEqual(await restarts.files(), [])
 })
 
-test('what nobody holds after a restart is wiped after an hour', async () => {
+test('a restored identity that nobody holds is wiped after an hour', async () => {
   await using restarts = await Restarts.create()
   await restarts.runOnce(WEB, API)
   await using run = await restarts.start()

@@ -13,7 +13,7 @@ test('SPIFFE IDs of Istio and others are accepted as they are', () => {
   assert.equal(trustDomainOf(parseSpiffeId('spiffe://cluster.local/ns/a/sa/b')), 'cluster.local')
 })
 
-test('what differs in spelling is refused with the reason, never normalised', () => {
+test('an ID that differs in spelling is refused with the reason, never normalised', () => {
   const refused: readonly [string, RegExp][] = [
     ['', /does not start with "spiffe:/],
     ['SPIFFE://td/a', /does not start with/],

@@ -131,7 +131,7 @@ test('a pair that has expired is not served, and the reason reported', async () 
   assert.equal(run.bench.count('restored'), 0)
 })
 
-test('a pair whose intermediate has ended is not served, though its leaf goes on', async () => {
+test('a pair whose intermediate has ended is not served, though its leaf is still valid', async () => {
   await using restarts = await Restarts.create()
   await restarts.signByEndingIntermediate()
   const { path } = await placePair(restarts)

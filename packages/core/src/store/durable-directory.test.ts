@@ -91,7 +91,7 @@ test('the bytes are wiped when they are written, or superseded, or come too late
   assert.ok([...all, late].every(bytes => bytes.every(byte => byte === 0)))
 })
 
-test('what is removed is overwritten first', async t => {
+test('a removed file is overwritten first', async t => {
   const path = await makeDirectory(t)
   const { directory } = await setUp(path)
   await directory.write('f', 'x', Buffer.from('secret'))
@@ -102,7 +102,7 @@ test('what is removed is overwritten first', async t => {
   assert.deepEqual(await readFile(other), Buffer.alloc(6))
 })
 
-test('what an interrupted write has left is removed at the start, and the old content is whole', async t => {
+test('the remains of an interrupted write are removed at the start, and the old content is whole', async t => {
   const path = await makeDirectory(t)
   await writeFile(join(path, 'f'), 'old')
   await writeFile(join(path, 'f.0123456789ab.tmp'), 'ne')

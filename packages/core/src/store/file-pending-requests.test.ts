@@ -64,7 +64,7 @@ test('a request that waits for an approval is found again after a restart, with 
   assert.deepEqual(await pendingFiles(restarts), [])
 })
 
-test('a renewal that waits for an approval goes on after a restart, while the old certificate is served', async () => {
+test('a renewal that waits for an approval continues after a restart, while the old certificate is served', async () => {
   await using restarts = await Restarts.create()
   const [serial] = await restarts.runOnce(WEB)
   const { tries, approve } = waitForApproval(restarts)

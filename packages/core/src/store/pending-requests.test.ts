@@ -106,7 +106,7 @@ const ends: readonly (readonly [string, (bench: Bench) => Promise<void> | void])
   ],
 ]
 for (const [what, end] of ends)
-  test(`what waits for an identity that is ${what} is given up: it comes back with a new key and no note`, async () => {
+  test(`a pending request of an identity that is ${what} is dropped: the identity returns with a new key and no note`, async () => {
     const { bench, tries } = await setUp(
       () => 'request',
       () => false,
@@ -192,7 +192,7 @@ for (const answer of [undefined, null, 'text', {}, { chain: 'PEM' }, { chain: [1
     assert.match(message, /breaks its contract: (chain|roots) is not a list of PEM/)
   })
 
-test('what is kept in memory is a copy, is given out as one, and is wiped when it is replaced, dropped or closed', async () => {
+test('a pending request in memory is a copy, is returned as a copy, and is wiped when it is replaced, dropped or closed', async () => {
   const bytes = Uint8Array.of(1, 2, 3)
   const key = { privateKeyPem: bytes, csrDer: Uint8Array.of(4), publicKeyDer: Uint8Array.of(5) }
   const pending = new PendingRequestsInMemory(plainKeyVault)

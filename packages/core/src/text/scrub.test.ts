@@ -29,7 +29,7 @@ test('nothing that looks like a credential is left', () => {
   for (const [text, shown] of hidden) assert.equal(scrub(text), shown)
 })
 
-test('what a reader needs is left: identities, paths, hashes and sentences', () => {
+test('identities, paths, hashes and sentences are left unchanged', () => {
   for (const text of [
     'spiffe://cluster.local/ns/default/sa/a-service-account-with-a-very-long-name-0123456789',
     '/etc/livery/a/rather/long/path/to/some/certificate-of-a-ca-2026.pem: the tokenFile is missing',

@@ -67,7 +67,7 @@ test('a root of one identity is in no other bundle, and no certificate of anothe
   )
 })
 
-test('own roots are a whole list: one that is missing goes once no leaf needs it, and all go with the identity', async () => {
+test('own roots are a complete list: a missing root is removed once no leaf needs it, and all are removed with the identity', async () => {
   await using bench = await Bench.create({ removalGraceMs: 0 }, ca => void folders(ca))
   const { ca, clock, manager } = bench
   const roots = folders(ca)
@@ -87,7 +87,7 @@ test('own roots are a whole list: one that is missing goes once no leaf needs it
   assert.deepEqual(manager.bundles(), [])
 })
 
-test('an identity with roots of its own trusts those of its trust domain too, as they change', async () => {
+test('an identity with its own roots also trusts those of its trust domain, as they change', async () => {
   await using bench = await Bench.create()
   const { ca } = bench
   ca.answer = async (request, sign) => ({ ...(await sign(request)), roots: [evil.pem], rootsFor: 'identity' })

@@ -96,7 +96,7 @@ test('a notBefore up to five minutes ahead is accepted, since clocks differ', as
   assert.equal((await verify({ notBefore: now + 5 * MINUTE })).notBefore, now + 5 * MINUTE)
 })
 
-test('a CA certificate and one without server and client authentication are no leaf', async () => {
+test('a CA certificate and one without server and client authentication are not accepted as a leaf', async () => {
   await refuses(/is a CA certificate/, { ca: true })
   await refuses(/extended key usage lacks/, { usages: [ExtendedKeyUsage.serverAuth] })
 })
@@ -176,7 +176,7 @@ test('a leaf that lacks digitalSignature or may certify is refused, and the reas
   await refuses(/has keyCertSign or cRLSign/, { keyUsage: KeyUsageFlags.digitalSignature | KeyUsageFlags.keyCertSign })
 })
 
-test('what is too long or no certificate at all is refused before it costs anything', async () => {
+test('an empty, overlong or malformed chain is refused with the reason', async () => {
   const { chain } = await ca.sign(request)
   const leaf = chain[0] ?? ''
   const cases: readonly [readonly string[], RegExp][] = [
