@@ -93,7 +93,9 @@ describe('chains that vary every rule of RFC 5280', () => {
     }
   })
 
-  test('what is served, Go accepts from its first moment to its last', { skip: missing('go', 'version') }, async () => {
+  test('Go accepts each served chain from its first moment to its last', {
+    skip: missing('go', 'version'),
+  }, async () => {
     const accepted = verdicts.filter(isAccepted)
     for (const time of [start, end]) {
       const answers = await askGo(accepted.map(verdict => served(verdict, time(verdict))))
@@ -102,7 +104,7 @@ describe('chains that vary every rule of RFC 5280', () => {
     }
   })
 
-  test('what is served, OpenSSL accepts by its strict rules', { skip: missing('openssl', 'version') }, async () => {
+  test('OpenSSL accepts each served chain by its strict rules', { skip: missing('openssl', 'version') }, async () => {
     const accepted = verdicts.filter(isAccepted).slice(0, OPENSSL_CHAINS)
     for (const time of [start, end]) {
       const answers = await askOpenSsl(
