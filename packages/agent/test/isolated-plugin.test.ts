@@ -57,7 +57,7 @@ test('a plugin that crashes for one identity leaves the agent up and the others 
   assert.deepEqual(await agent.ended, { code: 0, signal: null })
 })
 
-test("what the plugin's check refuses is exit 78, and at a reload changes nothing", async () => {
+test("a configuration that the plugin's check refuses exits with 78, and changes nothing at a reload", async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path
   const check = `check({ site }) {

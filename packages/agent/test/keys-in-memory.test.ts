@@ -201,7 +201,7 @@ test(
   },
 )
 
-test('keys that a plugin in a thread of its own brings are in memory sealed, and go', sealed, async () => {
+test('keys from a plugin in its own thread are sealed in memory, and are removed', sealed, async () => {
   const { sets, keys } = await bring()
   await using bench = await MemoryBench.start({ ca: { plugin: './acme.mjs' } }, async directory => {
     const { chain = [], roots = [] } = sets[0] ?? {}

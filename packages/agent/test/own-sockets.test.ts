@@ -78,7 +78,7 @@ test('without owner and group an own socket stays 0660 of the agent, which other
   assert.match(await fetchAs(PROXY, PROXY, join(cwd, 'run/web.sock'), 'default'), /refused: .*EACCES/)
 })
 
-test('each identity of a range has a socket of its own under its name, with callers by group', {
+test('each identity of a range has its own socket under its name, with callers by group', {
   skip: skipCallers,
 }, async t => {
   const socket = { path: 'run/{name}/sds.sock', mode: '0666', group: GROUP, callers: [{ gid: GROUP }] }

@@ -52,7 +52,7 @@ test('a plugin that throws and logs what it should not: log, /explain and livery
   }
 })
 
-test('what a plugin says of its configuration is one clean line', async () => {
+test('a message of the plugin about its configuration is one clean line', async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path
   await writePluginModule(cwd, { onCreate: `throw new TypeError("thrown ${EVIL}")` })

@@ -214,7 +214,7 @@ test('a broken file changes nothing: one error line with the text of check-confi
   assert.equal((bench.agent.stderr.match(/"level":"error"/g) ?? []).length, 2)
 })
 
-test('what needs a restart is named in one warning and stays as it is; the log level changes at once', async () => {
+test('settings that need a restart are named in one warning and stay unchanged; the log level changes at once', async () => {
   await using bench = await Bench.start()
   const sockets = [{ ...CONFIG.sockets[0], mode: '0600', limits: { names: 5 } }]
   const changed = { ...CONFIG, ttl: '1h', rotation: { ratio: 0.6 }, log: { level: 'debug' } }

@@ -30,7 +30,7 @@ async function rootOf(socket: string): Promise<string> {
   return secret?.trustedCa ?? ''
 }
 
-test('an agent with the embedded CA serves default and ROOTCA, tells about them, and stops at SIGTERM', async () => {
+test('an agent with the embedded CA serves default and ROOTCA, reports them, and stops at SIGTERM', async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path
   await using agent = await start(cwd)
@@ -341,7 +341,7 @@ test('SIGUSR1 opens no debugger', async () => {
   assert.doesNotMatch(agent.stderr, /[Dd]ebugger/)
 })
 
-test('a socket that every user may open is worth a warning, unless callers are told apart', async () => {
+test('a socket that every user can open causes a warning, unless callers are distinguished', async () => {
   await using directory = await makeDirectory()
   const sockets = [{ ...CONFIG.sockets[0], mode: '0666' }]
   await using agent = await start(directory.path, { ...CONFIG, sockets })

@@ -47,7 +47,7 @@ test('every manifest and lockfile gets the new version, and no other number chan
     execFileSync('cargo', ['metadata', '--locked', '--format-version', '1'], { cwd: copy.path, stdio: 'pipe' })
 })
 
-test('what is not a version is refused', { skip: noCopy }, async () => {
+test('an invalid version is refused', { skip: noCopy }, async () => {
   using copy = new WorkingCopy({ dependencies: false })
   await using move = copy.start('npm', ['run', 'set-version', '--', 'v2'], shellEnvironment())
   assert.equal(await move.code(), 2)

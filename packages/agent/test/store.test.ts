@@ -104,7 +104,7 @@ test('without a store nothing is on disk, and a restart asks the CA', async () =
   assert.deepEqual((await readdir(cwd)).sort(), ['ca', 'livery.yaml', 'run', 'token', 'tokens.yaml'])
 })
 
-test('a damaged file is told with its remedy, and only that identity is asked for again', async () => {
+test('a damaged file is reported with its remedy, and only that identity is requested again', async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path
   const { ca, config } = await startCa(cwd)

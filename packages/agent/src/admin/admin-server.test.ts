@@ -227,7 +227,7 @@ test('readiness fails once every certificate has expired, unless only the socket
   assert.equal((await ask(server, '/healthz/ready?mode=none')).status, 400)
 })
 
-test('explain tells the ledger of an identity and of the bundle, in data and in words', async () => {
+test('explain reports the ledger of an identity and of the bundle, as JSON and as text', async () => {
   await using bench = await Bench.create()
   const server = await bench.listen()
   await bench.hold(WEB)
@@ -397,7 +397,7 @@ test('a fault while answering is reported here and hidden from the client', asyn
   assert.deepEqual(bench.errors.map(String), ['Error: inner detail'])
 })
 
-test('a taken port is told with what to change', async () => {
+test('the error for a port in use names the setting to change', async () => {
   await using bench = await Bench.create()
   const { address } = await bench.listen()
   const again = AdminServer.listen({ routes: 'admin', address, source: bench.source, onError: () => {} })
@@ -409,7 +409,7 @@ test('a taken port is told with what to change', async () => {
 
 const ROUTES = ['/', '/healthz/live', '/healthz/ready', '/metrics', '/config_dump', '/explain?name=ROOTCA', '/logging']
 
-test('what a page of another site makes a browser ask is refused on every route', async () => {
+test('a cross-site request from a browser is refused on every route', async () => {
   await using bench = await Bench.create()
   await bench.hold(WEB)
   for (const routes of ['admin', 'health'] as const) {

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SharedWork } from './shared-work.ts'
 
-test('those who wait share one run, which starts after they came', async () => {
+test('waiting callers share one run, which starts after they arrived', async () => {
   let runs = 0
   const work = new SharedWork(() => ++runs, 10)
   assert.deepEqual(await Promise.all([work.result(), work.result(), work.result()]), [1, 1, 1])
   assert.equal(await work.result(), 2)
 })
 
-test('who comes while a run goes on gets the next one', async () => {
+test('a caller that arrives during a run gets the next run', async () => {
   const gates = [Promise.withResolvers<string>(), Promise.withResolvers<string>()]
   const begun = Promise.withResolvers<void>()
   let runs = 0
@@ -50,7 +50,7 @@ test('a failure reaches everybody who waited, and the next run is a new one', as
   assert.equal(await work.result(), 2)
 })
 
-test('so many may wait, and the next is told so', async () => {
+test('callers over the limit get undefined at once', async () => {
   const work = new SharedWork(() => 'done', 2)
   const waiting = [work.result(), work.result()]
   assert.equal(work.result(), undefined)

@@ -76,7 +76,7 @@ test('a live CA is asked with the connection and credentials of the configuratio
   assert.doesNotMatch(bad.stdout + bad.stderr, /s3cret/)
 })
 
-test('what cannot be asked is exit 2, what cannot be loaded exit 78', async () => {
+test('a wrong argument exits with 2, a configuration that cannot be loaded with 78', async () => {
   await using directory = await makeDirectory()
   await writeFile(
     join(directory.path, 'livery.yaml'),
@@ -102,7 +102,7 @@ test('what cannot be asked is exit 2, what cannot be loaded exit 78', async () =
   }
 })
 
-test('the report tells the reason under each case that failed, and beside each that was skipped', () => {
+test('the report shows the reason under each failed case and beside each skipped one', () => {
   const text = reportText({
     results: [
       { group: 'ttl', name: 'it lives', outcome: 'passed', detail: '', ms: 1234 },

@@ -110,7 +110,7 @@ test('an empty variable is an unset one', async () => {
   assert.deepEqual(environmentSettings({ CA_ADDR: '', SECRET_TTL: '', WORKLOAD_RSA_KEY_SIZE: '' }), [])
 })
 
-test('a wrong value is told with the name of its variable and as it was written', async () => {
+test('the error for a wrong value names its variable and quotes the value', async () => {
   await assert.rejects(load({ SECRET_TTL: 'soon' }), /environment SECRET_TTL: ttl: "soon" is not a duration/)
   await assert.rejects(
     load({ SECRET_GRACE_PERIOD_RATIO: '2' }),
@@ -157,7 +157,7 @@ test('a CA address in the environment makes citadel the plugin only where none i
   assert.equal(named.config.ca.plugin.name, 'citadel')
 })
 
-test("what Istio's agent does by other variables is told to have no effect", async () => {
+test("a warning says that other variables of Istio's agent have no effect", async () => {
   const { warnings } = await load({ OUTPUT_CERTS: '/out', FILE_MOUNTED_CERTS: 'false', CREDENTIAL_FETCHER_TYPE: 'JWT' })
   assert.deepEqual(warnings, ['OUTPUT_CERTS=/out is set, which this version does not support: it has no effect.'])
 })

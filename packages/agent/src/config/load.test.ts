@@ -168,7 +168,7 @@ test('the key pool can be turned off', async () => {
   assert.equal(config.keyPool, 'off')
 })
 
-test('what is not written has the documented defaults', async () => {
+test('omitted keys have the documented defaults', async () => {
   const { config, warnings } = await load(MINIMAL)
   assert.deepEqual(JSON.parse(JSON.stringify({ ...config, ca: caOf(config) })), {
     trustDomain: 'cluster.local',
@@ -233,7 +233,7 @@ test('logs are pretty by default where they go to a terminal', async () => {
   assert.equal(config.log.format, 'pretty')
 })
 
-test('an embedded CA may have a directory, a key type, an intermediate and a longest lifetime', async () => {
+test('an embedded CA accepts a directory, a key type, an intermediate and a maximum lifetime', async () => {
   const { config } = await load(
     MINIMAL.replace(
       '{ plugin: embedded }',

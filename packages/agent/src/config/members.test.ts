@@ -59,7 +59,7 @@ const ACME = `needs: ['tls', 'credentials'], options: {
   headers: { type: 'string', default: 'none', description: '' },
 },`
 
-test('each CA has the keys of its own plugin, built-in or module, with its paths and defaults', async t => {
+test('each CA accepts the keys of its plugin, built-in or module, with its paths and defaults', async t => {
   const { loaded, folder } = await load(t, { yaml: TWO, fields: ACME })
   const { plugin, options, members = [] } = loaded.config.ca
   assert.equal(plugin.name, 'failover')
@@ -92,7 +92,7 @@ test('the capabilities of the list are those that all of its CAs have', async t 
   })
 })
 
-test('secrets of a CA in the list are shown nowhere, and what is no secret is', async t => {
+test('secrets of a CA in the list are shown nowhere, and other values are shown', async t => {
   const { loaded } = await load(t, { yaml: TWO, fields: ACME })
   const shown = printConfig(loaded) + JSON.stringify(configJson(loaded))
   assert.doesNotMatch(shown, /s3cret/)

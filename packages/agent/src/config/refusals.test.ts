@@ -431,7 +431,7 @@ test('a socket path that the kernel would cut is refused with its length', async
   )
 })
 
-test('all faults are told at once, each with its own line', async () => {
+test('all errors are reported together, each with its own line', async () => {
   const text = await refusal(`${MINIMAL}ttl: 1\nretry: { min: x }\nlog: { levle: info }\n`)
   const lines = text.split('\n')
   assert.deepEqual(

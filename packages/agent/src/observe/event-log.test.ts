@@ -53,7 +53,7 @@ test('an outage of the CA is one line for a name when it begins and one when it 
   )
 })
 
-test('another kind of error is told though the first one lasts', () => {
+test('another kind of error is logged while the first one persists', () => {
   using at = bench()
   record(at.log, 'spiffe://a/b', OUTAGE)
   record(at.log, 'spiffe://a/b', { kind: 'ca-error', code: 'denied', message: 'Cannot issue.' })
@@ -143,7 +143,7 @@ test('other lines follow the level', () => {
   assert.equal(at.lines.length, 0)
 })
 
-test('a refused connection is told with who it was and why', () => {
+test('a refused connection is logged with its peer and the reason', () => {
   using at = bench()
   const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
   at.log.sds({ kind: 'connection-refused', connection, reason: 'not-allowed' })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { describeLedger, formatAge } from './ledger-text.ts'
 
-test('ages are told in two units at most', () => {
+test('ages are written in at most two units', () => {
   const cases: readonly [number, string][] = [
     [0, '0ms'],
     [850, '850ms'],

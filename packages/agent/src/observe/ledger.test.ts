@@ -11,7 +11,7 @@ test('the last 32 events of a name are kept, oldest first', () => {
   assert.equal(ledger.entries('a')[0]?.time, 68)
 })
 
-test('what happens to a thousand streams at once is counted, and does not wash away why', () => {
+test('an event of a thousand streams at once is counted, and does not displace its cause', () => {
   const ledger = new Ledger(() => true)
   ledger.record('a', { time: 0, event: { kind: 'ca-error', code: 'unavailable', message: 'down' } })
   ledger.record('a', { time: 1, event: issued(1) })

@@ -86,7 +86,7 @@ test('a reader that is stuck holds up neither the event loop nor the exit: lines
   }
 })
 
-test('a reader that is back is told how many lines were dropped, and what waited is within a bound', async () => {
+test('a reader that is back gets the number of dropped lines, and the queue stays within its bound', async () => {
   const fifo = join(directory, 'slow')
   assert.equal(spawnSync('mkfifo', [fifo]).status, 0)
   const handle = openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK)

@@ -102,7 +102,7 @@ const EVERYTHING: readonly LedgerEvent[] = [
   { kind: 'nacked', by: 'x', version: 'v', detail: 'secret detail' },
 ]
 
-test('the text is valid, with HELP and TYPE for everything, and tells no peer text', async () => {
+test('the text is valid, has HELP and TYPE for every metric, and contains no peer text', async () => {
   await using bench = await Bench.create()
   await bench.hold()
   for (const event of EVERYTHING) bench.metrics.record('a"\\\nb', { time: 0, event })
@@ -132,7 +132,7 @@ test("Istio's dashboards find their names", async () => {
   assert.equal(left, ((bench.secrets.entries()[0]?.secret?.notAfter ?? 0) - bench.clock.now()) / 1000)
 })
 
-test('certificates and roots tell when they end, in seconds since the epoch', async () => {
+test('the expiry of certificates and roots is reported in seconds since the epoch', async () => {
   await using bench = await Bench.create()
   await bench.hold()
   const samples = await bench.samples()
@@ -175,7 +175,7 @@ test('identities are counted by what holds them, and those that were dropped by 
   assert.equal(samples.get('livery_sds_no_room_names_total'), 1)
 })
 
-test('the key pool tells its depth, age, hits and misses by type, and nothing where there is none', async () => {
+test('the key pool reports its depth, age, hits and misses by type, and nothing without a pool', async () => {
   await using bench = await Bench.create()
   assert.ok([...(await bench.samples()).keys()].every(series => !series.startsWith('livery_key_pool')))
   bench.pool = [{ type: 'rsa-2048', depth: 7, hits: 5, misses: 2, oldestAgeMs: 1_500 }]
@@ -232,7 +232,7 @@ test('over a thousand identities only the summaries stay', async () => {
   )
 })
 
-test('what the SDS server tells is counted', async () => {
+test('events of the SDS server are counted', async () => {
   await using bench = await Bench.create()
   const connection = { id: 1, socket: '/run/a.sock', caller: undefined }
   const stream = { id: 1, method: 'StreamSecrets', connection, node: '', names: 1, openedAt: 0 } as const
@@ -267,7 +267,7 @@ test('dropped log lines are counted once each', async () => {
   assert.equal((await bench.samples()).get('livery_log_lines_dropped_total'), 5)
 })
 
-test('what became of the store is counted', async () => {
+test('outcomes of the store are counted', async () => {
   await using bench = await Bench.create()
   const restored = { kind: 'restored', serialNumber: 'AB', notAfter: 1, renewAt: 0 } as const
   const events: readonly LedgerEvent[] = [

@@ -9,7 +9,7 @@ const GOOD: SpiffeId = 'spiffe://cluster.local/good'
 const BAD: SpiffeId = 'spiffe://cluster.local/bad'
 const never = new AbortController().signal
 
-test('what a plugin leaves on a signal is not left on the one of the agent', async t => {
+test('listeners that a plugin leaves on its signal are not left on the signal of the agent', async t => {
   const bench = await setUp(t)
   const client = await bench.open(t, {
     onIssue: `request.signal.addEventListener('abort', () => {}); throw new Error('no')`,

@@ -264,7 +264,7 @@ test('refused: each wrong value for the options of a module', async t => {
     assert.deepEqual(await refusal(folder, { plugin: './acme.mjs', ...given }), [says])
 })
 
-test('a source of credentials may be a module too: it is asked in a thread of its own, and refused as a plugin is', async t => {
+test('a credential source can be a module: it runs in its own thread and is refused as a plugin is', async t => {
   const folder = await makeFolder(t)
   await writeFile(
     join(folder, 'source.mjs'),

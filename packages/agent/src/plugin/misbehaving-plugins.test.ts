@@ -127,7 +127,7 @@ const MISDEEDS: readonly {
 for (const isolation of ISOLATION_KINDS) {
   const { name, skip } = isolation
   for (const { what, does, says, saysInProcess = says, dies } of MISDEEDS)
-    test(`a plugin that ${what} fails that one request, and goes on (${name})`, { skip }, async t => {
+    test(`a plugin that ${what} fails only that request, and continues (${name})`, { skip }, async t => {
       const bench = await setUp(t, isolation)
       const onIssue = `if (request.identity.endsWith('bad') && once('done')) { ${does} }`
       const manager = bench.manage(t, await bench.open(t, { onIssue }))
@@ -323,7 +323,7 @@ for (const isolation of ISOLATION_KINDS) {
     await assert.rejects(opening, { name: 'TypeError', message: 'Cannot use mode: it is odd. Leave it out.' })
     assert.deepEqual([bench.errors(), bench.clock.deadlines()], [[], []])
   })
-  test(`a plugin that gives no client is told so (${name})`, { skip }, async t => {
+  test(`a plugin that returns no client fails with that reason (${name})`, { skip }, async t => {
     const bench = await setUp(t, isolation)
     await bench.open(t, { onCreate: 'return {}' })
     assert.match(bench.errors()[0] ?? '', /could not be started: its create\(\) gave no client with issue/)

@@ -21,7 +21,7 @@ async function loaded(): Promise<LoadedConfig> {
   return await loadConfig({ file, environment: {}, workingDirectory: directory, terminal: false })
 }
 
-test('an agent that closes does not wait for a configuration that is being loaded, and says so to whoever loads it', async () => {
+test('an agent that closes aborts the load of a configuration, and does not count it as a failure', async () => {
   const clock = new FakeClock()
   const started = await loaded()
   await using sink = await createLogger({ level: 'fatal', format: 'json' })

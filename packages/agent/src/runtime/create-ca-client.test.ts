@@ -29,7 +29,7 @@ async function create(t: TestContext, cas: readonly object[], module: PluginModu
   return await createCAClient(loaded, { clock, logger, counters: new PluginCounters() }, stack)
 }
 
-test('a CA of the list that does not answer is followed by one from a module, in a thread of its own', async t => {
+test('a CA of the list that does not answer is followed by one from a module, in its own thread', async t => {
   const client = await create(t, [
     { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'system' },
     { plugin: './acme.mjs' },
@@ -40,7 +40,7 @@ test('a CA of the list that does not answer is followed by one from a module, in
   assert.deepEqual(await client.trustBundle?.({ signal: new AbortController().signal }), roots)
 })
 
-test('what a CA of the list cannot use is told with its place', async t => {
+test('the error for an unusable CA of the list names its path', async t => {
   const made = create(t, [{ plugin: 'embedded' }, { plugin: './acme.mjs' }], { onCreate: `throw new TypeError('no')` })
   await assert.rejects(made, (error: unknown) => {
     assert.ok(error instanceof ConfigError)

@@ -162,7 +162,7 @@ test('a new socket that another process has keeps nothing else out, and is not o
   assert.deepEqual([bench.log.filter(line => /listen|stop/.test(line)), bench.failed], [[], []])
 })
 
-test('a socket that cannot take the place of another is told of, and tried again the next time', async () => {
+test('a socket that cannot replace another is reported, and tried again at the next reload', async () => {
   const bench = new Bench(await configWith({ identities: [{ id: WEB, socket: '/own' }, API] }))
   const wanted = await configWith({ identities: [WEB, { id: API, socket: '/own' }] })
   bench.refused.add('/own')
@@ -228,7 +228,7 @@ test('rules that come with a socket that cannot be opened, or are refused, chang
   }
 })
 
-test('changes are told in one line', () => {
+test('changes are logged in one line', () => {
   const none: LiveChanges = {
     identitiesAdded: 0,
     identitiesRemoved: 0,

@@ -24,7 +24,7 @@ test('garbage is collected once, after a thousand certificates and three seconds
   assert.equal(state.collections, 1)
 })
 
-test('a storm that goes on is waited out', async () => {
+test('collection waits for the end of a continuing storm', async () => {
   const { clock, state, issue } = start()
   for (let each = 0; each < 10; each++) {
     issue(200)

@@ -205,7 +205,7 @@ test('a FIFO is refused, and not waited for', async () => {
   assert.match(contentDigest(fifo), /^[0-9a-f]{64}$/)
 })
 
-test('the digest tells one content from another, and a file that is there from one that is not', async () => {
+test('the digest differs between contents, and between a present and a missing file', async () => {
   const [a, b] = [write('a.yaml', 'x: 1'), write('b.yaml', 'x: 1 ')]
   assert.equal((await readDocument(a)).digest, contentDigest(a))
   assert.equal(contentDigest(write('c.yaml', 'x: 1')), contentDigest(a))
