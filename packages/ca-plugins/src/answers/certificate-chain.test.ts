@@ -32,7 +32,7 @@ function split(...certChain: string[]) {
   return reader.read(certChain, answer)
 }
 
-test('leaf, intermediate and root are told apart', () => {
+test('leaf, intermediate and root are distinguished', () => {
   assert.deepEqual(split(leaf, intermediate, root), { chain: [leaf, intermediate], roots: [root] })
 })
 
@@ -60,7 +60,7 @@ test('carriage returns, text around the blocks and a missing newline at the end 
   assert.deepEqual(split(dressed, root.trimEnd()), { chain: [leaf], roots: [root] })
 })
 
-test('a wrong label, DER, or a cut block is no certificate', () => {
+test('a wrong label, DER, or a truncated block is not a certificate', () => {
   const der = Buffer.from(leaf.replaceAll(/-----.*-----|\s/g, ''), 'base64').toString('latin1')
   for (const element of ['', der, leaf.replaceAll('CERTIFICATE', 'PUBLIC KEY'), leaf.slice(0, 200)])
     assert.throws(() => split(element, root), isCAError('bad-response', /no PEM certificate in element 0/))

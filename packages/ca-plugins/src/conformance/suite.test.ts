@@ -21,7 +21,7 @@ test('the suite runs by a runner with the shape of vitest', async () => {
   for (const { run } of cases.filter(({ name }) => /^(contract|errors|close)/.test(name))) await run({ skip() {} })
 })
 
-test('what the harness cannot pass on is skipped aloud: by name, and by the runner where it can', async () => {
+test('a case that the harness cannot run is skipped aloud: by name, and by the runner where it can', async () => {
   const skipped: string[] = []
   const reasons: unknown[] = []
   const running: Promise<void>[] = []

@@ -41,7 +41,7 @@ test('an identity token is asked for as the metadata server demands, for the aud
   )
 })
 
-test('the audience of the configuration holds where the request has none; without either there is no token', async t => {
+test('the configured audience applies where the request has none; without either there is no token', async t => {
   const { context, config, server, source } = await setUp(t)
   const configured = await gceMetadata.create(context, { ...config, audience: 'configured' })
   await configured.get({ signal })
@@ -50,7 +50,7 @@ test('the audience of the configuration holds where the request has none; withou
   assert.equal(server.requests.length, 1)
 })
 
-test('an access token comes with the lifetime that the server tells', async t => {
+test('an access token has the lifetime that the server reports', async t => {
   const { clock, source } = await setUp(t, 'access')
   assert.deepEqual(await source.get({ signal }), { token: 'access-1', expiresAt: clock.now() + 60 * MINUTE })
 })
@@ -65,7 +65,7 @@ test('a token is renewed once less than 25 minutes of it are left', async t => {
   assert.equal(server.requests.length, 2)
 })
 
-test('64 callers at once make one request, and each audience one of its own', async t => {
+test('64 callers at once make one request, and each audience has its own', async t => {
   const { server, source } = await setUp(t)
   await Promise.all(Array.from({ length: 64 }, () => source.get({ audience: AUDIENCE, signal })))
   assert.equal(server.requests.length, 1)
@@ -154,7 +154,7 @@ test('an aborted request rejects with the reason of its signal while the server 
   assert.deepEqual(clock.deadlines(), [])
 })
 
-test('its options have a problem with what is no address or no account', () => {
+test('an invalid address or account is a problem of its options', () => {
   const { address, serviceAccount } = gceMetadata.options
   assert.equal(address.problem(address.default), undefined)
   assert.equal(serviceAccount.problem('ca@project.iam.gserviceaccount.com'), undefined)

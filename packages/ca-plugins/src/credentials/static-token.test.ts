@@ -33,7 +33,7 @@ test("an identity's own token file goes before it", async t => {
   assert.equal((await source.get({ tokenFile: file, signal })).token, 'token-of-api')
 })
 
-test('its option has a problem with what is no token', () => {
+test('an invalid token is a problem of its option', () => {
   const { token } = staticToken.options
   assert.equal(token.problem('abc.def'), undefined)
   for (const wrong of ['', 'two words', 'line\n']) assert.match(token.problem(wrong) ?? '', /^is empty or has/)

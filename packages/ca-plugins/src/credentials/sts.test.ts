@@ -69,7 +69,7 @@ test('a renewal exchanges the token that the file has by then', async t => {
   assert.equal(new URLSearchParams(server.requests[1]?.body).get('subject_token'), 'subject-2')
 })
 
-test("an identity's own token is exchanged for one of its own", async t => {
+test("each identity's token is exchanged for a separate one", async t => {
   const { server, file, source } = await setUp(t)
   const own = `${file}.api`
   await writeFile(own, 'subject-api')
@@ -115,7 +115,7 @@ test('any source can be exchanged', async t => {
   assert.match(source.description, /gives for a token from a vault$/)
 })
 
-test('a token without expires_in has the expiry of its own, or is not held', async t => {
+test('a token without expires_in expires as its own claim says, or is not cached', async t => {
   const { clock, server, source } = await setUp(t)
   server.answer = stsAnswers(() => ({ access_token: 'opaque' }))
   assert.deepEqual(await source.get({ signal }), { token: 'opaque' })
@@ -132,7 +132,7 @@ test('an expires_in that is none counts for nothing, whatever it is', async t =>
   }
 })
 
-test('an error whose message is no text is shown as it came', async t => {
+test('an error whose message is not text is shown unchanged', async t => {
   const { server, source } = await setUp(t)
   server.answer = () => ({ status: 403, body: '{"error":{"message":{"toString":""}}}' })
   await assert.rejects(source.get({ signal }), isCAError('unauthenticated', /HTTP 403 {"error":{"message":/))
@@ -217,7 +217,7 @@ for (const [what, answer, [code, message]] of refusals)
     assert.equal(server.requests.length, 1)
   })
 
-test('a service that is throttled tells when to come again', async t => {
+test('a throttling service reports when to try again', async t => {
   const { server, source } = await setUp(t)
   server.answer = () => ({ status: 429, headers: { 'retry-after': '7' } })
   await assert.rejects(source.get({ signal }), { code: 'rate-limited', retryAfterMs: 7000 })

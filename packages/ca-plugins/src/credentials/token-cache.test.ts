@@ -28,7 +28,7 @@ test('a token is held until little of it is left', async () => {
   assert.equal(await get(), 'token-2')
 })
 
-test('each key has a token of its own', async () => {
+test('each key has its own token', async () => {
   const { cache, issue } = setUp()
   assert.equal((await cache.get('a', signal, issue)).token, 'token-1')
   assert.equal((await cache.get('b', signal, issue)).token, 'token-2')

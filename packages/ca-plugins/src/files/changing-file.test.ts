@@ -10,7 +10,7 @@ import { ChangingFile, readSmallFile } from './changing-file.ts'
 const GROWING = '/proc/self/status'
 const skip = process.platform === 'linux' ? false : `needs ${GROWING}`
 
-test('a file that grows while it is read is an error of whoever reads it, and no fault that nobody catches', {
+test('a file that grows while it is read is an error for the reader, not an uncaught exception', {
   skip,
 }, async () => {
   for (let round = 0; round < 20; round++) {
@@ -40,7 +40,7 @@ test('a file that others can write to, or replace, is not read, nor is a later c
   assert.equal(String(await file.read()), 'ours')
 })
 
-test('what another user has put into a sticky folder is not read', {
+test('a file that another user has put into a sticky folder is not read', {
   skip: process.geteuid?.() !== 0 && 'only root can give files away',
 }, async t => {
   const folder = await temporaryDirectory(t)

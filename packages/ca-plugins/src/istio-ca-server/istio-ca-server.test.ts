@@ -79,7 +79,7 @@ test('a bad CSR and a lifetime beyond the maximum are INVALID_ARGUMENT with the 
     await assert.rejects(ask(setup, { token, ...options }), { code: status.INVALID_ARGUMENT, details })
 })
 
-test('who wishes no lifetime gets the default', async t => {
+test('a request without a lifetime gets the default', async t => {
   const setup = await setUpCaServer(t, { authenticators, defaultTtlSeconds: 600 })
   const [leaf = ''] = await ask(setup, { token: 'web-token', ttlSeconds: 0 })
   const seconds = (new X509Certificate(leaf).validToDate.getTime() - Date.now()) / 1000
@@ -179,7 +179,7 @@ test('a token that is given to another identity renews neither', async t => {
   await assert.rejects(ask(setup, { client }), refused)
 })
 
-test('what a node was given for a workload does not renew itself, with or without a token of the workload', async t => {
+test('a certificate that a node was given for a workload does not renew itself, with or without a token of the workload', async t => {
   const node = { token: 'of-node', identity: NODE, impersonates: [WEB] }
   const { setup, grant, issue } = await setUpGrants(t, node, WEB_GRANT)
   const client = await issue({ token: 'of-node', impersonate: WEB })
@@ -222,7 +222,7 @@ test('an empty or repeated static token is a TypeError without the token', () =>
   )
 })
 
-test("its TLS certificate is of its own CA, for istiod's name too, and is renewed at half of its life", async t => {
+test("its TLS certificate is from its own CA, also for istiod's name, and is renewed at half of its life", async t => {
   // So that what is issued half a life later is valid on the machine's clock.
   const clock = new FakeClock(Date.now() - 500_000)
   const { server, authority } = await setUpCaServer(t, { clock, serverTtlSeconds: 1000 })

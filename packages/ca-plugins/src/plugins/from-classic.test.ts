@@ -28,7 +28,7 @@ async function setUp(parts: Partial<ClassicCAClient> = {}) {
   return { authority, asked, client: fromClassic(classic, 'the CA of the house') }
 }
 
-test('the CSR is signed for the wished lifetime, and the root is told from the chain', async () => {
+test('the CSR is signed for the requested lifetime, and the root is separated from the chain', async () => {
   const { authority, asked, client } = await setUp()
   const request = await workloadRequest(WEB, { ttlSeconds: 1234.4 })
   const { chain, roots } = await client.issue(request)

@@ -27,7 +27,7 @@ async function makePair(authority: CertificateAuthority) {
   return { certificate: chain.join(''), key: request.privateKeyPem }
 }
 
-test('what the files have comes as one object, which stays the same while they do', async t => {
+test('the content of the files is one object, which stays the same while they do', async t => {
   const { authority, rootCert, clientCertificate, context } = await setUp(t)
   const pair = await makePair(authority)
   await writeFile(clientCertificate.certFile, pair.certificate)

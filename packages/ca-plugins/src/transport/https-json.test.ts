@@ -115,7 +115,7 @@ test('an aborted call rejects with the reason and is taken back', async t => {
   await cancelled
 })
 
-test('an answer over 1 MB is a bad-response, and no JSON is told by its absence', async t => {
+test('an answer over 1 MB is a bad-response, and a body that is not JSON leaves json undefined', async t => {
   let body = 'x'.repeat(1_048_577)
   const server = await serve(t, async () => ({ status: 200, body }))
   const client = open(t, server.address)

@@ -180,7 +180,7 @@ test('a root file rewritten with the same content keeps the connection, another 
   assert.equal(server.connections, 2)
 })
 
-test('a call that is open when the root changes goes on and ends well', async t => {
+test('a call that is open when the root changes continues and succeeds', async t => {
   const { client, server, directory } = await setUpCitadel(t)
   const root = server.authority.trustBundle().join('')
   let answer = () => {}
@@ -236,7 +236,7 @@ test('a root file that is missing or broken is unavailable with its path; once i
   await client.issue(await workloadRequest(WEB))
 })
 
-test('a root file that breaks later is warned of once, and the old root goes on', async t => {
+test('a root file that breaks later causes one warning, and the old root stays in use', async t => {
   const { client, server, directory, context } = await setUpCitadel(t)
   await client.issue(await workloadRequest(WEB))
   writeFileSync(join(directory, 'root.pem'), 'nothing')

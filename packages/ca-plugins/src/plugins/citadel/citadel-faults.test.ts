@@ -46,7 +46,7 @@ test('calls that fail twice in a row are followed by one on a new connection', a
   assert.equal(server.connections, 2)
 })
 
-test('refusals are no reason for a new connection', async t => {
+test('refusals do not cause a new connection', async t => {
   const { client, server } = await setUpCitadel(t)
   for (const code of [status.UNAUTHENTICATED, status.PERMISSION_DENIED, status.RESOURCE_EXHAUSTED]) {
     server.behaviour = { kind: 'refuse', code }

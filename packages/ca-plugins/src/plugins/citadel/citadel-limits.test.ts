@@ -31,7 +31,7 @@ const answers: Record<string, (chain: readonly string[]) => readonly string[]> =
 }
 
 for (const [what, chain] of Object.entries(answers))
-  test(`${what} replaces nothing, is told as what it is, and holds nothing up`, async () => {
+  test(`${what} replaces nothing, is reported with its reason, and delays nothing`, async () => {
     await using server = await FaultyCaServer.start()
     const clock = new SystemClock()
     const rootCert = server.authority.trustBundle().join('')

@@ -28,7 +28,7 @@ for (const options of [
   { keyType: 'ecdsa-p384' },
   { keyType: 'rsa-2048' },
 ] satisfies Partial<CertificateAuthorityOptions>[])
-  test(`a restart has the same root and goes on signing: ${JSON.stringify(options)}`, async t => {
+  test(`a restart keeps the root and continues to sign: ${JSON.stringify(options)}`, async t => {
     const directory = await temporaryDirectory(t)
     const first = await open(directory, options)
     const second = await open(directory, options)

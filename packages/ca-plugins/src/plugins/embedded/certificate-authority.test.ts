@@ -187,7 +187,7 @@ test('a listener that was disposed hears nothing', async () => {
   assert.deepEqual(changes, [])
 })
 
-test('a certificate of this CA tells whose it is, an expired or foreign one tells nothing', async () => {
+test('a certificate of this CA authenticates its identity, an expired or foreign one does not', async () => {
   const clock = clockAt(Date.UTC(2030, 0, 1))
   const authority = await open({ clock, intermediate: true })
   const own = await signed(authority)

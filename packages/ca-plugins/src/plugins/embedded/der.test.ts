@@ -25,7 +25,7 @@ test('only a critical extension says so', () => {
   assert.equal(extension('2.5.29.14', true, Buffer.of(1)).toString('hex'), '300b0603551d0e0101ff040101')
 })
 
-test('what is cut, padded, or of indefinite length is not read', () => {
+test('truncated, padded or indefinite-length DER is not read', () => {
   const whole = element(0x30, element(0x04, Buffer.alloc(200)))
   for (const bytes of [
     Buffer.alloc(0),

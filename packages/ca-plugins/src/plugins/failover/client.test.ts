@@ -222,7 +222,7 @@ test('a plugin that throws something else has failed, and the next CA is asked',
   await assert.rejects(issue(), /first: Its plugin failed: undefined is not a function/)
 })
 
-test('a refusal by a CA that was asked for another is told with the reason', async () => {
+test('a refusal by a standby CA is reported with the reason', async () => {
   const { first, second, issue } = await bench()
   first.answer = failing('unavailable')
   second.answer = failing('denied')
@@ -311,7 +311,7 @@ test('the trust bundle is that of all, and keeps the last known roots of one tha
   await assert.rejects(roots(), { code: 'unavailable' })
 })
 
-test('a CA that does not tell its roots holds up those of the others for its time only, and is asked again soon', async () => {
+test('a CA that does not report its roots delays those of the others for its deadline only, and is asked again soon', async () => {
   const { clock, first, second, client, roots } = await bench()
   const { trustBundle } = second
   second.trustBundle = () => new Promise(() => {})
@@ -327,7 +327,7 @@ test('a CA that does not tell its roots holds up those of the others for its tim
   assert.deepEqual(await roots(), [...first.roots, ...second.roots])
 })
 
-test('changes of every CA are told, until it is closed', async () => {
+test('changes of every CA are reported, until the client is closed', async () => {
   const { first, second, client } = await bench()
   let changes = 0
   using _subscription = client.subscribe(() => changes++)
@@ -347,7 +347,7 @@ test('the first certificate of a CA whose roots are not known yet brings them al
   assert.equal((await issue()).roots, undefined)
 })
 
-test('the roots of a CA without a list are told as they came with its certificates, and kept when it changes them', async () => {
+test('the roots of a CA without a list are reported as they came with its certificates, and kept when it changes them', async () => {
   const { first, second, client, issuerOf, roots } = await bench({
     members: (one, other) => [member('first', withoutList(one)), member('second', other)],
   })
@@ -386,7 +386,7 @@ test('roots that came with an answer are not reported before it is accepted, nor
   assert.deepEqual(await roots(), told)
 })
 
-test('the roots of the file are always told, and a file that cannot be read is named', async t => {
+test('the roots of the file are always reported, and a file that cannot be read is named', async t => {
   const folder = await mkdtemp(join(tmpdir(), 'livery-'))
   t.after(() => rm(folder, { recursive: true }))
   const rootsFile = join(folder, 'roots.pem')

@@ -19,7 +19,7 @@ function refusedWith(message: RegExp): (error: unknown) => boolean {
   return error => error instanceof CAError && message.test(error.message)
 }
 
-test('each of fifty swaps of a mounted volume is told once, for that identity alone, and read whole', async () => {
+test('each of fifty swaps of a mounted volume is reported once, for that identity alone, and read whole', async () => {
   await using bench = await MountBench.create()
   for (const name of ['web', 'api']) {
     publishSet(bench.folderOf(name), 0, await bench.ca.bring(identityOf(name)))
@@ -107,7 +107,7 @@ test('closing ends a call that waits for a pair to be whole', async () => {
   await refused
 })
 
-test('an identity whose folder is not there is refused at once, and told of when it comes', async () => {
+test('an identity whose folder is missing is refused at once, and reported when the folder appears', async () => {
   await using bench = await MountBench.create()
   await assert.rejects(bench.issue('web'), refusedWith(/cert-chain\.pem: it is not there\. Have it written there/))
   mkdirSync(bench.folderOf('web'))
@@ -117,7 +117,7 @@ test('an identity whose folder is not there is refused at once, and told of when
   assert.deepEqual(warningsOf(bench.context), [])
 })
 
-test('a pair without its roots is refused, and told of when they come', async () => {
+test('a pair without its roots is refused, and reported when they appear', async () => {
   await using bench = await MountBench.create()
   const set = await bench.ca.bring(identityOf('web'))
   writeSet(bench.folderOf('web'), set)
@@ -131,7 +131,7 @@ test('a pair without its roots is refused, and told of when they come', async ()
   assert.deepEqual((await bench.issue('web')).roots, set.roots)
 })
 
-test('files that are deleted or unusable are warned of once, at the second look, and told of when they are good', async () => {
+test('deleted or unusable files cause one warning, at the second poll, and a report when they are good again', async () => {
   await using bench = await MountBench.create()
   const folder = bench.folderOf('web')
   writeSet(folder, await bench.ca.bring(identityOf('web')))
@@ -153,7 +153,7 @@ test('files that are deleted or unusable are warned of once, at the second look,
   await bench.until(() => bench.told().includes('web'))
 })
 
-test('new roots are told once for all files, before they are asked for, and the bundle is that of all', async () => {
+test('new roots are reported once for all files, before they are fetched, and the bundle contains all', async () => {
   await using bench = await MountBench.create()
   const names = ['web', 'api', 'db']
   for (const name of names) {
@@ -264,7 +264,7 @@ test('the last fifth of a certificate without a newer one is warned of once', as
   )
 })
 
-test('three hundred folders that change together are each told once', async () => {
+test('three hundred folders that change together are each reported once', async () => {
   await using bench = await MountBench.create('../roots.pem')
   writeFileSync(join(bench.folder, 'roots.pem'), bench.ca.trustBundle().join(''))
   const names = Array.from({ length: 300 }, (_, index) => `sa-${index}`)
@@ -294,7 +294,7 @@ test('an identity of another trust domain is denied: its roots would be trusted 
   assert.deepEqual(await bench.trustBundle(), [])
 })
 
-test('what is read through links to a replaced folder is followed', async () => {
+test('files behind links to a replaced folder are followed', async () => {
   await using bench = await MountBench.create()
   const folder = bench.folderOf('web')
   writeSet(folder, await bench.ca.bring(identityOf('web')))

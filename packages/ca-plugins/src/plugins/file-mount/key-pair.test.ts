@@ -45,7 +45,7 @@ async function faultOf(files: Written, identity = WEB, at = now): Promise<FileFa
   return Object.assign(error, { text })
 }
 
-test('a chain and its key are read, the key in memory of its own', async t => {
+test('a chain and its key are read, the key into separate memory', async t => {
   const pair = await readKeyPair(await folderOf(t, { chain, key }), WEB, { now })
   assert.deepEqual(pair.chain, brought.chain)
   assert.equal(pair.privateKey.toString(), key)
@@ -181,7 +181,7 @@ test('a certificate of another identity and one that has ended are named', async
   assert.deepEqual([another.mayPass, ended.mayPass, ended.code], [false, false, 'bad-response'])
 })
 
-test('what is no regular file of at most 1 MB is not read', async t => {
+test('anything but a regular file of at most 1 MB is not read', async t => {
   for (const [make, reason] of [
     [(path: string) => void execFileSync('mkfifo', [path]), 'it is not a regular file'],
     [(path: string) => mkdirSync(path), 'it is not a regular file'],

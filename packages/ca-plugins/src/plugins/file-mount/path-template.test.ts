@@ -74,7 +74,7 @@ test('the well-known layouts have their folders and names, which can be set one 
   assert.deepEqual(fileMountOptions.layout.choices, ['istio', 'workload-spiffe-credentials', 'gke', 'kubernetes-tls'])
 })
 
-test('a layout without a folder of its own needs one', () => {
+test('the layout kubernetes-tls needs a folder', () => {
   assert.throws(() => mountOf({ layout: 'kubernetes-tls', poll: 30_000 }), {
     name: 'TypeError',
     message: /^Cannot use layout "kubernetes-tls": folder is missing\. Name it, such as /,

@@ -154,7 +154,7 @@ test("credentials for which nothing is configured leave it to Google's library",
   assert.equal(credentials.requests.length, 0)
 })
 
-test('an identity with a token file of its own needs configured credentials', async t => {
+test('an identity with its own token file needs configured credentials', async t => {
   const { client } = await setUpFederation(t)
   await assert.rejects(
     client.issue(await workloadRequest(WEB, { tokenFile: '/token' })),

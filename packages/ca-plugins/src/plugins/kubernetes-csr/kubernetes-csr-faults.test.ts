@@ -37,7 +37,7 @@ async function signIt({ signer }: Awaited<ReturnType<typeof setUp>>, name: strin
   await signer.sign(name)
 }
 
-test('watches that the server ends are begun anew after 1, 2, 4 s, with a look before each', async t => {
+test('watches that the server ends are started again after 1, 2, 4 s, with a read before each', async t => {
   const setup = await setUp(t)
   const { server, clock } = setup
   const { issuing, name } = await waitingRequest(setup)
@@ -72,7 +72,7 @@ test('after a watch that lasted, the next one is begun a second after its end, n
   assert.equal((await issuing).chain.length, 2)
 })
 
-test('what happened between two watches is seen by the look', async t => {
+test('a change between two watches is seen by the read', async t => {
   const setup = await setUp(t)
   const { server, clock } = setup
   const { issuing, name } = await waitingRequest(setup)
@@ -112,7 +112,7 @@ for (const [how, fault] of [
     assert.equal((await issuing).chain.length, 2)
   })
 
-test('bookmarks, events told twice, and events in pieces change nothing', async t => {
+test('bookmarks, duplicate events and fragmented events change nothing', async t => {
   const setup = await setUp(t)
   const { server } = setup
   server.objects.duplicates = true
@@ -234,7 +234,7 @@ for (const [code, expected, retryable, message] of refusals)
     assert.equal(ticket.kept, undefined)
   })
 
-test('a refusal of admission is told apart from one of RBAC', async t => {
+test('a refusal of admission is distinguished from one of RBAC', async t => {
   const { server, client } = await setUp(t)
   const message = 'admission webhook "policy.example.com" denied the request: not this namespace'
   server.fault = () => ({ kind: 'status', code: 403, message })

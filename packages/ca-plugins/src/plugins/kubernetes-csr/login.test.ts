@@ -105,7 +105,7 @@ test('in a pod the client library is not loaded, for requests and for the trust 
   assert.deepEqual(await client.trustBundle?.({ signal: t.signal }), cluster.authority.trustBundle())
 })
 
-test('a token that expires while a request waits is read anew for the next watch', async t => {
+test('a token that expires while a request waits is read again for the next watch', async t => {
   const cluster = await standInCluster(t)
   const usual = cluster.server.fault
   let valid = 'first-token'
@@ -169,7 +169,7 @@ test('a client certificate is shown, and the new one once its files have changed
   }
 })
 
-test('a program of the kubeconfig gives the token, and is asked anew after a 401', async t => {
+test('a program of the kubeconfig supplies the token, and runs again after a 401', async t => {
   const cluster = await standInCluster(t)
   const usual = cluster.server.fault
   const folder = await temporaryDirectory(t)
@@ -196,7 +196,7 @@ test('a program that fails is unauthenticated, with what it says', async t => {
   )
 })
 
-test('a program that once printed what is of no use is asked anew', async t => {
+test('a program that printed unusable output runs again', async t => {
   const cluster = await standInCluster(t)
   const file = join(await temporaryDirectory(t), 'credential')
   const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'cat', args: [file] }

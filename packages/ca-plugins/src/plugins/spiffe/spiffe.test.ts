@@ -72,7 +72,7 @@ test('many requests are served by one connection and one stream of each kind, wi
   for (const { metadata } of server.opened) assert.deepEqual(metadata.get('workload.spiffe.io'), ['true'])
 })
 
-test('who gets a key may wipe it: the next one has it whole', async t => {
+test('a caller can wipe its key: the next caller gets it whole', async t => {
   const { issue } = await bench(t)
   const { privateKey } = await issue()
   privateKey?.fill(0)
@@ -93,7 +93,7 @@ test('a key that is given out was never a string, which nobody could wipe', asyn
   assert.equal(strings.filter(text => text.includes(line)).length, 0)
 })
 
-test('what changed in a push is told: certificates by their identities, then the new one is served', async t => {
+test('the changes of a push are reported: certificates by their identities, then the new one is served', async t => {
   const { ca, server, issue, change } = await bench(t)
   const before = leafOf(await issue())
   const [api] = await svidsOf(ca, [API])
@@ -108,7 +108,7 @@ test('what changed in a push is told: certificates by their identities, then the
   assert.notEqual(leafOf(await issue()).serialNumber, before.serialNumber)
 })
 
-test('a new root is told and listed beside the old one, and goes when the API gives it up', async t => {
+test('a new root is reported and listed beside the old one, and is removed when the API drops it', async t => {
   const { ca, give, issue, roots, change } = await bench(t)
   await issue()
   await roots()
@@ -128,7 +128,7 @@ test('a new root is told and listed beside the old one, and goes when the API gi
   assert.deepEqual(await roots(), ca.trustBundle())
 })
 
-test('an identity that is not given is denied, with those that are; it is told when it comes, and when it goes', async t => {
+test('the denial of an identity lists those that the API gives; its arrival and removal are reported', async t => {
   const { give, issue, change } = await bench(t)
   const other: SpiffeId = 'spiffe://cluster.local/ns/default/sa/other'
   await assert.rejects(issue(other), (error: unknown) => {
@@ -171,7 +171,7 @@ const CODES: readonly (readonly [status, string, boolean])[] = [
   [status.INTERNAL, 'unavailable', true],
 ]
 for (const [code, says, retryable] of CODES)
-  test(`${status[code]} of the API is told as ${says}`, async t => {
+  test(`${status[code]} of the API is reported as ${says}`, async t => {
     const { issue, roots } = await bench(t, { kind: 'refuse', code, details: 'no "eyJhbGciOi.secret"\nfor you' })
     const told = assert.rejects(roots(), { code: says })
     await assert.rejects(issue(), (error: unknown) => {
@@ -191,7 +191,7 @@ test('when no identity is issued the error says so, and what to do', async t => 
   )
 })
 
-test('a refused stream is opened again after 1, 2, 4, … 30 s, and its news told to those who asked in vain', async t => {
+test('a refused stream is opened again after 1, 2, 4, … 30 s, and its news reported for requests that failed', async t => {
   const { clock, server, context, issue, change } = await bench(t, { kind: 'refuse', code: status.UNAVAILABLE })
   await assert.rejects(issue(), { code: 'unavailable' })
   const svidStreams = () => server.opened.filter(({ method }) => method === 'FetchX509SVID').length
@@ -222,7 +222,7 @@ test('nodes whose streams break at once open them again at different times, and 
   assert.equal(svidStreams(), 2)
 })
 
-test('who asks while the stream is broken has it opened soon, and waits for what comes of it', async t => {
+test('a request while the stream is broken has it opened soon, and waits for the outcome', async t => {
   const { clock, server, issue } = await bench(t, { kind: 'refuse', code: status.UNAVAILABLE })
   await assert.rejects(issue(), { code: 'unavailable' })
   for (let attempt = 1; attempt <= 4; attempt++) {
@@ -235,7 +235,7 @@ test('who asks while the stream is broken has it opened soon, and waits for what
   }
 })
 
-test('after INVALID_ARGUMENT it is not asked again at once, whoever asks', async t => {
+test('after INVALID_ARGUMENT it is not asked again at once, whatever the caller', async t => {
   const { clock, server, issue } = await bench(t, { kind: 'refuse', code: status.INVALID_ARGUMENT })
   for (let i = 0; i < 3; i++) {
     await assert.rejects(issue(), /INVALID_ARGUMENT.*no proxy/)
@@ -248,7 +248,7 @@ test('after INVALID_ARGUMENT it is not asked again at once, whoever asks', async
 })
 
 for (const how of ['reset', 'end'] as const)
-  test(`a stream that breaks (${how}) is opened again, and what did not change meanwhile is not told`, async t => {
+  test(`a stream that breaks (${how}) is opened again, and only changes are reported`, async t => {
     const { clock, server, issue, roots, change, give } = await bench(t)
     const before = leafOf(await issue()).serialNumber
     await roots()
@@ -286,14 +286,14 @@ test('without anybody at the socket it is unavailable, and names it', async t =>
   })
 })
 
-test('what is no message of the Workload API is a bad response', async t => {
+test('an invalid message of the Workload API is a bad response', async t => {
   for (const bytes of [Buffer.from('<!DOCTYPE html>'), Buffer.alloc(0)]) {
     const { issue } = await bench(t, { kind: 'bytes', bytes })
     await assert.rejects(issue(), { code: 'bad-response', message: /its answer/ })
   }
 })
 
-test('a server without bundles has those of its identities told', async t => {
+test('for a server without bundles, those of its identities are reported', async t => {
   const { ca, roots } = await bench(t, {
     kind: 'refuse',
     code: status.UNIMPLEMENTED,

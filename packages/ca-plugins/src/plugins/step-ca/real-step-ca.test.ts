@@ -55,7 +55,7 @@ test('a real step-ca passes the cases of the kit that need no faults', { skip },
   assert.ok(passed > 10)
 })
 
-test('what a real step-ca makes by its default template is accepted, with the identity as common name too', {
+test('a certificate by the default template of a real step-ca is accepted, also with the identity as common name', {
   skip,
 }, async t => {
   const keys = { [PROVISIONER]: publicJwk }
@@ -162,7 +162,7 @@ test('the root of a real step-ca is fetched by its fingerprint, and no other', {
   await assert.rejects(wrong.issue(await workloadRequest(WEB)), isCAError('unavailable', /HTTP 404. Check fingerprint/))
 })
 
-test('a real step-ca that freezes is a timeout, and one that starts anew is asked again', { skip }, async t => {
+test('a real step-ca that freezes is a timeout, and one that restarts is asked again', { skip }, async t => {
   await using server = await startStepCaServer({ keys: { [PROVISIONER]: publicJwk } })
   const jwkFile = join(await tempFolder(t), 'key.json')
   await writeFile(jwkFile, JSON.stringify(privateJwk))

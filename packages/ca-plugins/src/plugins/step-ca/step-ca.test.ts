@@ -150,7 +150,7 @@ for (const [status, message, code, retryable, remedy] of statuses)
     assert.equal(server.calls.length, 1)
   })
 
-test('answers that are no certificates are bad responses, for the roots too', async t => {
+test('answers that are not certificates are bad responses, for the roots too', async t => {
   const { client, fault, ca } = await setUp(t)
   const root = ca.trustBundle()[0] ?? ''
   const bad = 'MIIB'

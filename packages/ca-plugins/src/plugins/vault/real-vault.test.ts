@@ -60,7 +60,7 @@ test('a real server passes the cases of the kit that need no faults', { skip }, 
   assert.ok(passed > 10)
 })
 
-test('a real server tells all roots through a rotation, and each leaf is under one of them', { skip }, async t => {
+test('a real server reports all roots through a rotation, and each leaf is under one of them', { skip }, async t => {
   await using server = await startVaultServer()
   const { client, issue } = await open(t, server, await server.signer('workload', '1h'))
   const bundle = async () => (await client.trustBundle?.({ signal: t.signal })) ?? []

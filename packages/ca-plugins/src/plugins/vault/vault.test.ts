@@ -94,7 +94,7 @@ test('a login is kept, renewed at two thirds of its lease, and logged in for aga
   assert.equal(leases.size, 2)
 })
 
-test('a login that ended on the server is made anew in the same call, and only once', async t => {
+test('a login that ended on the server is repeated in the same call, and only once', async t => {
   const { issue, count, leases, fault } = await setUp(t, { config: LOGIN, kubernetes: kubernetesOf(3600) })
   await issue()
   leases.clear()
@@ -201,7 +201,7 @@ for (const [status, errors, code, retryable, remedy] of statuses)
     assert.equal(server.calls.length, 1)
   })
 
-test('answers that are no certificates are bad responses, for the roots too', async t => {
+test('answers that are not certificates are bad responses, for the roots too', async t => {
   const { issue, client, fault, ca } = await setUp(t)
   const root = ca.trustBundle()[0] ?? ''
   const pem = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n'
@@ -219,7 +219,7 @@ test('answers that are no certificates are bad responses, for the roots too', as
   await assert.rejects(trustBundle(), isCAError('bad-response', /cannot be parsed\. Check address and mount\.$/))
 })
 
-test('errors and warnings that are no text are left out', async t => {
+test('errors and warnings that are not text are left out', async t => {
   const { issue, fault } = await setUp(t)
   fault.behaviour = async () => ({ status: 400, body: { errors: [{ toString: 1 }, 'unknown role'] } })
   await assert.rejects(issue(), isCAError('unavailable', /HTTP 400: unknown role\. /))
