@@ -200,8 +200,8 @@ export class CallerBudget {
   }
 
   /**
-   * Counts an identity that is issued on demand. The caller asks again for one that found no room when {@link review} is
-   * called, once the rate allows more.
+   * Counts an identity that is issued on demand. One that finds no room is asked for again when its socket
+   * reviews its names, once the rate allows more.
    */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): boolean {
     const { account, limits } = this
