@@ -1,4 +1,4 @@
-/** What the tests of the SecretManager run on. */
+/** The bench for tests of the SecretManager. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { Events } from '../src/contract/events.ts'
@@ -14,13 +14,13 @@ import type { CertificateVerifier } from '../src/x509/certificate-verifier.ts'
 
 const never = new AbortController().signal
 
-/** What goes on when a process ends. */
+/** The state that outlives a process. */
 export interface World {
   readonly clock: FakeClock
   readonly ca: TestCA
 }
 
-/** A manager over a CA that signs, on a clock that moves when told; its events can be waited for. */
+/** A manager over a CA that signs, on a clock that the test advances; its events can be waited for. */
 export class Bench implements AsyncDisposable {
   readonly clock = new FakeClock()
   readonly keys = new TestKeyGenerator()

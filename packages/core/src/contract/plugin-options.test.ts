@@ -22,7 +22,7 @@ test('a plugin gets its configuration typed by its options', async () => {
       },
     },
     create({ clock }, config) {
-      // What follows is checked by tsc: `npm run typecheck` is the test.
+      // The following is checked by tsc: `npm run typecheck` is the test.
       const address: string = config.address
       const mode: 'fast' | 'safe' = config.mode
       const tokenFile: string | undefined = config.tokenFile

@@ -1,4 +1,4 @@
-/** What is a plugin and what is not, by its fields alone. */
+/** Whether a value is a plugin, by its fields alone. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineCAPlugin } from './ca-plugin.ts'

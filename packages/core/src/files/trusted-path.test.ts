@@ -225,7 +225,7 @@ const cannotBeNobody =
   needsRoot || (spawnSync('setpriv', [...asUser(OTHER), '--version']).status === 0 ? false : 'needs setpriv')
 const MODULE = new URL('./trusted-path.ts', import.meta.url).href
 
-/** What a process of another user hears of the path. */
+/** The result of the check in a process of another user. */
 function makeAs(id: number, path: string): string {
   const script = `import { makeFolder } from ${JSON.stringify(MODULE)}
     try { makeFolder(${JSON.stringify(path)}, 0o750); console.log('taken') } catch (error) { console.log(error.message) }`
@@ -246,7 +246,7 @@ test('an agent that is not root takes folders of root and its own, and no others
   assert.match(makeAs(OTHER, join(base, 'emptyDir', 'run')), /sharedFolders/)
 })
 
-/** uid 1 with group 1 of its own, as Debian and Ubuntu have it. */
+/** uid 1 with its own group 1, as Debian and Ubuntu have it. */
 const hasPrivateGroup =
   /^daemon:[^:]*:1:1:/m.test(readFileSync('/etc/passwd', 'utf8')) &&
   /^daemon:[^:]*:1:$/m.test(readFileSync('/etc/group', 'utf8'))

@@ -19,7 +19,7 @@ function makeDirectory(): string {
   return directory
 }
 
-/** A watch on a clock that moves when told. */
+/** A watch on a clock that the test advances. */
 class Bench implements AsyncDisposable {
   readonly clock = new FakeClock()
   readonly errors: unknown[] = []
@@ -200,7 +200,7 @@ test('a thousand sets are polled one by one, and the files that they share are w
   assert.deepEqual(clock.deadlines(), [])
 })
 
-/** A namespace of its own in which there is no inotify watch to be had. */
+/** A separate namespace in which no inotify watch is available. */
 const NO_WATCHES = ['-Ur', 'sh', '-c', 'echo 0 > /proc/sys/user/max_inotify_watches && exec "$@"', 'sh']
 const noNamespace = spawnSync('unshare', [...NO_WATCHES, 'true']).status === 0 ? false : 'no user namespaces here'
 

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { heapGrowth } from '../../test/heap-growth.ts'
 import { FetchQueue } from './fetch-queue.ts'
 
-/** A queue whose tasks end when told. */
+/** A queue whose tasks end when the test ends them. */
 function controlled(concurrency: number) {
   const started: string[] = []
   const ends = new Map<string, () => void>()

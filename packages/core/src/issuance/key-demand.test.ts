@@ -7,7 +7,7 @@ const SECOND = 1_000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 
-/** Remembers what it was told to prepare for. */
+/** Records the demand that it was asked to prepare for. */
 class PoolingKeyGenerator extends TestKeyGenerator {
   readonly prepared: (readonly [type: string, count: number])[] = []
 

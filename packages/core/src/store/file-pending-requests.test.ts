@@ -14,7 +14,7 @@ interface Try {
   readonly csr: string
 }
 
-/** Has the CA wait for an approval, and tells what it was asked with. */
+/** Has the CA wait for an approval, and returns the requests that it got. */
 function waitForApproval(restarts: Restarts): { readonly tries: Try[]; approve(): void } {
   const tries: Try[] = []
   const note = async ({ ticket, csr }: CertificateRequest) => {

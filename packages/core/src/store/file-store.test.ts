@@ -58,7 +58,7 @@ function withBody(body: string): string {
   return `livery-store/1 certificate ${hash('sha256', body)}\n${body}`
 }
 
-/** What can have become of a file, and what is said of it. */
+/** The possible damage to a file, and the message for it. */
 const damages: readonly (readonly [string, RegExp, (file: string, other: string) => Promise<void>])[] = [
   ['emptied', /is not in the form livery-store\/1/, file => writeFile(file, '')],
   ['cut short', /is cut short or was changed/, async file => writeFile(file, (await readFile(file)).subarray(0, -200))],

@@ -8,13 +8,13 @@ import { PendingRequestsInMemory } from './pending-requests.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 
-/** What each request of a plugin that waits for an approval looked like. */
+/** One request to a plugin that waits for an approval. */
 interface Try {
   readonly kept: string | undefined
   readonly csr: string
 }
 
-/** A bench whose CA keeps the note that `noteOf` tells for each try, and answers once `isApproved`. */
+/** A bench whose CA keeps the note that `noteOf` returns for each attempt, and answers once `isApproved`. */
 async function setUp(noteOf: (attempt: number) => string | undefined, isApproved: (attempt: number) => boolean) {
   const tries: Try[] = []
   const bench = await Bench.create({}, ca => {

@@ -29,7 +29,7 @@ function frozenWrite({ kind, facts, pem }: FrozenFile): string {
   return `livery-store/1 ${kind} ${hash('sha256', body)}\n${body}`
 }
 
-/** What 0.1.0 wants in a file; more is let be, as it does. */
+/** The fields that 0.1.0 requires in a file; it ignores others. */
 const FACTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   certificate: { identity: 'string', receivedAt: 'number', place: 'number', isProvisional: 'boolean' },
   roots: { trustDomain: 'string', roots: 'object' },

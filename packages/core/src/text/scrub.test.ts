@@ -1,4 +1,4 @@
-/** What is left of the texts of plugins and CAs. */
+/** Removal of secrets from the texts of plugins and CAs. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CAError } from '../contract/ca-client.ts'

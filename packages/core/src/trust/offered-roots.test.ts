@@ -17,7 +17,7 @@ const API = 'spiffe://cluster.local/ns/default/sa/api'
 const START = Date.UTC(2026, 0, 1)
 const DAY = 86_400_000
 
-/** A CA that tells roots only beside its certificates, as Istio's does. */
+/** A CA that reports roots only beside its certificates, as Istio's does. */
 const withoutList = (ca: TestCA) => void Object.assign(ca, { trustBundle: undefined, subscribe: undefined })
 
 const withList = (list: CAClient['trustBundle']) => (ca: TestCA) =>
@@ -29,7 +29,7 @@ async function makeRoots(count: number, subject = (index: number) => `CN=other $
   )
 }
 
-/** What is trusted, pushed and shown; they must agree. */
+/** The roots that are trusted, pushed and shown; they must agree. */
 function trusted({ manager }: Bench): readonly string[] {
   const [bundle] = manager.bundles()
   const pems = bundle?.roots.map(({ pem }) => pem) ?? []

@@ -15,7 +15,7 @@ const API = 'spiffe://cluster.local/ns/default/sa/api'
 const START = Date.UTC(2026, 0, 1)
 const evil = await makeIssuer('CN=evil', START)
 
-/** As folders of single identities: each identity has roots of its own, by default the CA's. */
+/** As folders of single identities: each identity has its own roots, by default the CA's. */
 function folders(ca: TestCA, roots: Map<SpiffeId, readonly string[]> = new Map()) {
   Object.assign(ca, { trustBundle: undefined })
   ca.answer = async (request, sign): Promise<IssuedCertificate> => ({

@@ -115,7 +115,7 @@ test('a root that the CA drops while leaves under it are in use stays until they
 })
 
 test('a leaf under a root that nobody knew waits for the settle time; the bundle goes first', async () => {
-  // A CA that tells roots only beside its certificates, as Istio's does.
+  // A CA that reports roots only beside its certificates, as Istio's does.
   await using bench = await setUp({}, ca => Object.assign(ca, { trustBundle: undefined, subscribe: undefined }))
   const { clock, ca, manager, until, events, count, roots, issuerOf } = bench
   const [identity = 'spiffe://x/y'] = identities

@@ -1,4 +1,4 @@
-/** What a CA plugin may answer, throw or never do: always a CAError in the ledger, never a crash, and nothing of it is kept. */
+/** Any answer, error or silence of a CA plugin: always a CAError in the ledger, never a crash, and nothing of it is kept. */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { IssuedCertificate } from '../../src/contract/ca-client.ts'
@@ -59,7 +59,7 @@ export async function run({ issued, bundle }: Input): Promise<void> {
   const { code, message } = bench.last('ca-error')
   assert.match(code, /^[a-z-]+$/)
   assert.ok(message.length < 2_000, `a message of ${message.length} characters`)
-  // Only the CA's own list may have named it.
+  // Only the CA's own list can have named it.
   if (/\$(foreign|twice)/.test(JSON.stringify(bundle))) return
   const trusted = bench.manager.current({ kind: 'bundle', trustDomain: 'cluster.local' })
   const text = trusted?.kind === 'bundle' ? Buffer.from(trusted.trustedCa).toString() : ''

@@ -92,7 +92,7 @@ function edited(file: Buffer, { kind, at, bytes }: Input['edits'][number]): Buff
   }
 }
 
-/** As whoever can write the file would do it. */
+/** As an attacker who can write the file would do it. */
 function withChecksum(file: Buffer): Buffer {
   const end = file.indexOf('\n')
   const body = file.subarray(end + 1)
