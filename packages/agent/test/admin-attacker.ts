@@ -1,5 +1,5 @@
 /**
- * A hostile client of the admin endpoint, in a process of its own: `node admin-attacker.ts TARGET WAY COUNT [PATH]`.
+ * A hostile client of the admin endpoint, in its own process: `node admin-attacker.ts TARGET WAY COUNT [PATH]`.
  * TARGET is host:port or the path of a UNIX socket. It prints `attacking` once its connections are open.
  */
 import { connect, type Socket } from 'node:net'
@@ -17,7 +17,7 @@ function open(): Socket {
   return socket
 }
 
-/** What one client does with its connection; it opens the next one when that one is closed, unless it is idle. */
+/** One client's use of its connection; it opens the next one when that one is closed, unless it is idle. */
 const WAYS: Readonly<Record<string, (socket: Socket) => void>> = {
   /** Asks and reads, as fast as it is answered. */
   hammer: socket => {

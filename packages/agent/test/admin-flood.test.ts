@@ -18,7 +18,7 @@ const CONFIG = {
   admin: { address: '127.0.0.1:0' },
   health: { address: '127.0.0.1:0' },
 }
-/** What kubelet gives a probe, and how many in a row have to fail, unless told otherwise. */
+/** Kubelet's defaults: the timeout of a probe, and the number of failures in a row. */
 const PROBE_MS = 1_000
 const FAILURE_THRESHOLD = 3
 

@@ -50,7 +50,7 @@ test('every file that it names exists', () => {
   )
 })
 
-/** What the check says on standard error: nothing, if the map is right. */
+/** The check's standard error: empty if the map is right. */
 function checkMap(folder: string, ...options: string[]): string {
   const { status, stderr } = spawnSync(process.execPath, ['scripts/folder-map.mjs', ...options, folder], {
     cwd: root,

@@ -26,7 +26,7 @@ export async function makeFolder(): Promise<{ readonly path: string } & AsyncDis
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }
 
-/** Other processes tell nothing when they are ready: looks every 20 ms, and gives up with what it last saw after `ms`. */
+/** Other processes do not report that they are ready: polls every 20 ms, and fails with the last result after `ms`. */
 export async function until<T>(what: string, look: () => Promise<T | undefined>, ms = 20_000): Promise<T> {
   const end = performance.now() + ms
   let last: unknown

@@ -59,7 +59,7 @@ test('two Envoys do mutual TLS while the files of both are replaced, in whole an
     await run.shown(version + 1)
   }
 
-  // A key of somebody else replaces nothing, and who asks is told.
+  // A key of another certificate replaces nothing, and the caller gets the reason.
   await writeFile(join(api, 'key.pem'), (await newSet(ca, WEB))['key.pem'])
   await chmod(join(api, 'key.pem'), 0o600)
   const before = traffic.requests

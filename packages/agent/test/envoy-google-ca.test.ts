@@ -1,4 +1,4 @@
-/** Google's two CAs, as stand-ins that sign, behind the agent and two Envoys: each identity with a token of its own, exchanged (STS). */
+/** Google's two CAs, as stand-ins that sign, behind the agent and two Envoys: each identity with its own token, exchanged (STS). */
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** What each CA plugin shows with real Envoys: both certificates rotate under traffic, and no request fails. */
+/** Each CA plugin with real Envoys: both certificates rotate under traffic, and no request fails. */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { makeFolder, Pair, type Process, startAgent, Traffic, until } from './envoy-bench.ts'
@@ -7,14 +7,14 @@ export const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 export const API = 'spiffe://cluster.local/ns/default/sa/api'
 
 export interface RotationOptions {
-  /** What the plugin needs in the folder of the configuration, and the section `ca` that goes with it. */
+  /** Writes the plugin's files to the folder of the configuration, and returns the section `ca` for them. */
   readonly ca: (folder: string) => Promise<object>
   /** Keys beside `ca`, `identities` and `trustDomain`; default: a `ttl` of 8 seconds. */
   readonly settings?: object
   readonly delta?: boolean
   /** By identity, in the folder of the configuration. */
   readonly tokenFiles?: Readonly<Record<string, string>>
-  /** What happens between the second certificate of each and the third. */
+  /** Runs between the second certificate of each and the third. */
   readonly between?: (agent: Process & { readonly adminPort: number }, folder: string) => Promise<void>
 }
 
@@ -28,7 +28,7 @@ export interface UnderTraffic extends AsyncDisposable {
   readonly apiSerials: ReadonlySet<string>
   /** Resolves once each Envoy has shown so many certificates. */
   shown(count: number): Promise<void>
-  /** Ends the requests: none may have failed. */
+  /** Ends the requests, and asserts that none failed. */
   stop(): Promise<void>
 }
 

@@ -56,7 +56,7 @@ async function packPackages(source: string, destination: string): Promise<readon
   return files.filter(file => file.endsWith('.tgz')).map(file => join(destination, file))
 }
 
-/** What the package has for itself; its neighbour is put beside it, not the workspace's. */
+/** Links the package's own dependencies; its neighbour is put beside it, not the workspace's. */
 async function linkModules(from: string, to: string): Promise<void> {
   await mkdir(join(to, '@livery'), { recursive: true })
   const own = existsSync(from) ? await readdir(from) : []

@@ -1,4 +1,4 @@
-/** Fetches secrets as a user of its own: the socket and the names are its arguments, the names of what came its output. */
+/** Fetches secrets as a separate user: arguments are the socket and the names, output the names of the secrets received. */
 import { fetchSecrets } from './sds-client.ts'
 
 const [socket = '', ...names] = process.argv.slice(2)

@@ -17,7 +17,7 @@ const noSlow = process.env['LIVERY_SLOW'] ? noCopy : 'it installs all dependenci
 const TIMEOUT_MS = 900_000
 const LOG = 'addon-build.log'
 
-/** `npm start` in a process group of its own, as a terminal has it, with an admin endpoint that no other agent has. */
+/** `npm start` in its own process group, as in a terminal, with an admin endpoint that no other agent has. */
 function start(copy: WorkingCopy) {
   const config = join(copy.path, 'livery.yaml')
   writeFileSync(config, readFileSync(config, 'utf8').replace('127.0.0.1:15100', '127.0.0.1:0'))

@@ -97,7 +97,7 @@ test('a folder that another user has made in a shared one is refused', { skip: n
   )
 })
 
-/** What others can do to the file of the configuration, or to the module that it names. */
+/** Changes by other users to the configuration file, or to the module that it names. */
 const openings: readonly (readonly [string, (folder: string, file: string) => Promise<void>, boolean?])[] = [
   ['of mode 0666', (_, file) => chmod(file, 0o666)],
   ['of mode 0602', (_, file) => chmod(file, 0o602)],

@@ -1,4 +1,4 @@
-/** What fuzzing once found does not come back, and the runner sees each kind of fault. */
+/** Faults that fuzzing found stay fixed, and the runner sees each kind of fault. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

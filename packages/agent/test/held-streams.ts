@@ -18,7 +18,7 @@ export interface HeldStream extends AsyncDisposable {
 }
 
 /**
- * Asks for `name` on a connection of its own. Resolves when the first bytes of the answer are here; with a `window` of 0,
+ * Asks for `name` on a new connection. Resolves when the first bytes of the answer are here; with a `window` of 0,
  * when the headers are, behind which the message waits.
  */
 export async function holdStream(

@@ -1,4 +1,4 @@
-/** A CA plugin in a thread or a process of its own, for tests: its module, its client, and everything that it says. */
+/** A CA plugin in its own thread or process, for tests: its module, its client, and everything that it logs. */
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { chmod } from 'node:fs/promises'
@@ -27,7 +27,7 @@ import { type PluginModuleOptions, writePluginModule } from './plugin-module.ts'
 
 const CAPABILITIES = { roots: 'none', ttl: 'honoured', san: 'csr', keyTypes: ['ecdsa-p256'] } as const
 
-/** A client of a plugin in its thread, with everything that it says; the clock moves when told. */
+/** A client of a plugin in its thread, with everything that it logs; the test advances the clock. */
 export class Bench {
   readonly folder: string
   readonly clock: FakeClock
@@ -131,7 +131,7 @@ export async function setUp(t: TestContext, { user }: Pick<IsolationKind, 'user'
   return new Bench(directory.path, { user, url: await serveCA(t) })
 }
 
-/** What a plugin without rights to files has its certificates from; gives its URL. */
+/** Serves certificates to a plugin without rights to files; returns the URL. */
 async function serveCA(t: TestContext): Promise<string> {
   const authority = await CertificateAuthority.open({ clock: new SystemClock(), trustDomain: 'cluster.local' })
   const server = createServer(async (request, response) => {

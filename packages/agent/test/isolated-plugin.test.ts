@@ -1,4 +1,4 @@
-/** `livery run` with a plugin from a module that misbehaves: the process stays up, serves what it has, and tells why. */
+/** `livery run` with a plugin from a module that misbehaves: the process stays up, serves what it has, and reports why. */
 import assert from 'node:assert/strict'
 import { unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -169,7 +169,7 @@ test('messages that twenty readers do not read are two copies, which go with the
   await bench.holds(key, 0, 'when they are gone')
 })
 
-/** What a source brings for WEB and API, from a CA of this process. */
+/** The pairs of a source for WEB and API, from a CA of this process. */
 async function bring(): Promise<{ readonly sets: readonly BroughtCertificate[]; readonly keys: readonly string[] }> {
   using clock = new SystemClock()
   using ca = await FakeCA.create({ clock })

@@ -25,7 +25,7 @@ export interface Ending {
   readonly signal: NodeJS.Signals | null
 }
 
-/** A `livery` command that goes on; killed when disposed. */
+/** A `livery` command that keeps running; killed when disposed. */
 export class LiveryProcess implements AsyncDisposable {
   readonly child: ChildProcess
   readonly ended: Promise<Ending>
@@ -73,7 +73,7 @@ export class LiveryProcess implements AsyncDisposable {
     return promise.finally(() => this.#waiting.delete(look))
   }
 
-  /** Where the admin endpoint listens, as the start line tells. */
+  /** The address of the admin endpoint, from the start line. */
   async admin(): Promise<string> {
     const { admin }: { readonly admin: string } = JSON.parse(await this.line(/"msg":"livery .* serves/))
     return admin

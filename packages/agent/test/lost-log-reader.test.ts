@@ -1,4 +1,4 @@
-/** The agent goes on, and ends at SIGTERM, whatever became of the reader of its log. */
+/** The agent continues, and ends at SIGTERM, whatever happened to the reader of its log. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-/** What would be published: every package is packed, installed into an empty prefix, imported by each of its names, and run. */
+/** The packages as published: every package is packed, installed into an empty prefix, imported by each of its names, and run. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { globSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

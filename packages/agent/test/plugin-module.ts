@@ -1,4 +1,4 @@
-/** Plugin modules for tests, written to a folder: they issue for real, and misbehave as they are told. */
+/** Plugin modules for tests, written to a folder: they issue for real, and misbehave as configured. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { PluginModule, PluginUser } from '../src/plugin/messages.ts'
@@ -12,14 +12,14 @@ export interface PluginModuleOptions {
   readonly onIssue?: string
   /** Members of the client beside `issue` and its disposal. */
   readonly members?: string
-  /** Fields of the plugin, in place of its own or beside them. */
+  /** Fields of the plugin that replace or extend the defaults. */
   readonly fields?: string
   /** Runs it in a process of this user, which signs at `url` and cannot write: `once` prints a line instead. */
   readonly process?: { readonly user: PluginUser; readonly url: string }
 }
 
 /**
- * Writes `name` to `folder`: a CA of its own, kept in `folder`. Its statements may use `context`, `folder`, `CAError` and
+ * Writes `name` to `folder`: its own CA, kept in `folder`. Its statements may use `context`, `folder`, `CAError` and
  * `once(name)`, which is true the first time in the life of the folder.
  */
 export async function writePluginModule(
@@ -67,7 +67,7 @@ export const plugin = {
 }
 `
   await writeFile(join(folder, name), text)
-  // A package: what lies beside a module without one is closed to its process.
+  // Without a package.json, the files beside a module are closed to its process.
   if (own) await writeFile(join(folder, 'package.json'), '{}')
   return { kind: 'ca', specifier: `./${name}`, parent: join(folder, 'livery.yaml'), ...(own && { user: own.user }) }
 }

@@ -1,4 +1,4 @@
-/** What a plugin says reaches the log, the ledger and a terminal as one line without credentials. */
+/** A plugin's text reaches the log, the ledger and a terminal as one line without credentials. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'

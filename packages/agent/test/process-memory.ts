@@ -53,7 +53,7 @@ async function writableRanges(pid: number): Promise<readonly (readonly [number, 
   })
 }
 
-/** What cannot be read (it was unmapped meanwhile, or is closed to everybody) counts as empty. */
+/** Unreadable memory (unmapped meanwhile, or closed to everybody) counts as empty. */
 async function readSome(memory: FileHandle, buffer: Buffer, at: number, length: number): Promise<number> {
   let read = 0
   try {
@@ -66,7 +66,7 @@ async function readSome(memory: FileHandle, buffer: Buffer, at: number, length: 
   return read
 }
 
-/** Those that begin before `limit`: what begins behind it is met again in the next chunk. */
+/** Counts the matches that begin before `limit`; later ones are found in the next chunk. */
 function occurrences(view: Buffer, pattern: Buffer, limit: number): number {
   let count = 0
   for (let at = view.indexOf(pattern); at !== -1 && at < limit; at = view.indexOf(pattern, at + 1)) count++

@@ -24,7 +24,7 @@ const CONFIG = {
 
 const callers = { skip: readPeerCredentials ? false : 'no addon to tell callers apart' }
 
-/** An agent in a directory of its own, with its configuration in `livery.yaml` there. */
+/** An agent in its own directory, with its configuration in `livery.yaml` there. */
 class Bench implements AsyncDisposable {
   readonly directory: string
   readonly agent: LiveryProcess
@@ -55,7 +55,7 @@ class Bench implements AsyncDisposable {
     writeFileSync(this.file('livery.yaml'), typeof config === 'string' ? config : JSON.stringify(config))
   }
 
-  /** What the log says of the reload that is the `count`th. */
+  /** The log line of the `count`th reload. */
   async reloaded(count = 1): Promise<string> {
     const line = (await this.agent.lines(/"msg":"(?:reloaded: |not reloaded, )/, count))[count - 1] ?? ''
     const { msg }: { readonly msg: string } = JSON.parse(line)
@@ -160,7 +160,7 @@ test('a file that is renamed over the old one is seen, as editors save', async (
   }
 })
 
-/** Writes as kubelet does: a directory of its own, then `..data` moved over to it. */
+/** Writes as kubelet does: a new directory, then `..data` moved over to it. */
 async function swap(directory: string, version: number, config: object): Promise<void> {
   const name = `..v${version}`
   await mkdir(join(directory, name))

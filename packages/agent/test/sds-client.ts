@@ -61,7 +61,7 @@ export async function openStream(socket: string, names: readonly string[]): Prom
 }
 
 function connect(socket: string): { readonly grpc: Client } & Disposable {
-  // A connection of its own, as each Envoy has.
+  // Its own connection, as each Envoy has.
   const options = { 'grpc.use_local_subchannel_pool': 1 }
   const grpc = new Client(`unix:${socket}`, credentials.createInsecure(), options)
   return { grpc, [Symbol.dispose]: () => grpc.close() }

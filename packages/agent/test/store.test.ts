@@ -12,7 +12,7 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
 const NODE = 'spiffe://cluster.local/ns/livery/sa/node'
 
-/** A CA in a process of its own, and the configuration of an agent that asks it. */
+/** A CA in its own process, and the configuration of an agent that uses it. */
 async function startCa(
   cwd: string,
   listen = '127.0.0.1:0',
@@ -39,7 +39,7 @@ async function start(cwd: string, config: object): Promise<LiveryProcess> {
   return new LiveryProcess(['run'], { cwd })
 }
 
-/** What the sockets of the two identities hand out: certificate chain and key, and the roots. */
+/** The secrets from the sockets of the two identities: certificate chain and key, and the roots. */
 async function served(cwd: string) {
   const secrets = await Promise.all(
     ['web', 'api'].map(name => fetchSecrets(join(cwd, `run/${name}.sock`), ['default', 'ROOTCA'])),

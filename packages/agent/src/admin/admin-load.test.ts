@@ -67,7 +67,7 @@ class Bench implements AsyncDisposable {
     return socket
   }
 
-  /** Asks on a connection of its own and reads all of the answer. */
+  /** Asks on a new connection and reads the whole answer. */
   async ask(path: string): Promise<string> {
     return await readAll(await this.open(request(path)))
   }

@@ -98,7 +98,7 @@ class Bench implements AsyncDisposable {
   }
 }
 
-/** The wait after an error that asking again does not mend: 150 s ± 20 %. */
+/** The wait after an error that a retry does not fix: 150 s ± 20 %. */
 function isLongestRetry(ms: number): boolean {
   return ms >= 120_000 && ms <= 180_000
 }

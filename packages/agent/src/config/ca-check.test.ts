@@ -1,4 +1,4 @@
-/** What only the plugins can tell of a configuration: each refusal with its line, before anything is made of it. */
+/** Errors of a configuration that only the plugins can find: each with its line, before anything is created. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'

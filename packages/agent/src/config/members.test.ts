@@ -1,4 +1,4 @@
-/** A list of CAs in the section `ca`, each with a plugin and keys of its own. */
+/** A list of CAs in the section `ca`, each with its own plugin and keys. */
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

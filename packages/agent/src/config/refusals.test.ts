@@ -35,7 +35,7 @@ async function refusal(text: string): Promise<string> {
   return assert.fail('it was accepted')
 }
 
-/** What is appended to (or put in place of a part of) the minimal file, and the line that refuses it. */
+/** Text that is appended to the minimal file (or replaces a part of it), and the line that refuses it. */
 const REFUSALS: readonly { readonly text: string; readonly replaces?: string; readonly says: string }[] = [
   {
     text: 'ttl: 24',

@@ -11,7 +11,7 @@ after(() => rmSync(directory, { recursive: true }))
 
 const LOGGER = new URL('./logger.ts', import.meta.url).href
 
-/** Runs `code` with a logger in a process of its own, whose standard error is `stderr`; resolves with its output. */
+/** Runs `code` with a logger in a separate process, whose standard error is `stderr`; resolves with its output. */
 async function run(code: string, stderr: number, format = 'json'): Promise<string> {
   const script = `import { createLogger } from ${JSON.stringify(LOGGER)}
     const sink = await createLogger({ level: 'info', format: ${JSON.stringify(format)} })

@@ -1,4 +1,4 @@
-/** What crosses between the agent and a plugin in a thread of its own. */
+/** Messages between the agent and a plugin in its own thread. */
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-/** What a plugin in a thread or process of its own may do, and what becomes of it: the agent goes on, says why, and heals. */
+/** Misbehaving plugins in their own thread or process: the agent continues, reports the reason, and recovers. */
 import assert from 'node:assert/strict'
 import { unlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ async function failureOf(ca: CAClient, identity: SpiffeId): Promise<string> {
   )
 }
 
-/** What a plugin does when it is first asked for BAD, and what is told of it. `dies`: its thread is started again. */
+/** The misdeed of a plugin at its first request for BAD, and the report of it. `dies`: its thread is started again. */
 const MISDEEDS: readonly {
   readonly what: string
   readonly does: string

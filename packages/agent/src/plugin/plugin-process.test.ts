@@ -1,4 +1,4 @@
-/** What a hostile plugin can do in a process of its own: each right is refused by name, and the agent stays as it is. */
+/** A hostile plugin in its own process: each right is refused by name, and the agent is not affected. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { chmod, mkdir, readdir, readlink, writeFile } from 'node:fs/promises'

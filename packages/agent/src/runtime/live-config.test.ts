@@ -34,7 +34,7 @@ class Bench {
   readonly failed: string[] = []
   /** Rules that were put in force. */
   readonly access: AccessConfig[] = []
-  /** What was done, in order. */
+  /** The actions, in order. */
   readonly log: string[] = []
   /** Called while new sockets are being opened. */
   onListen: () => void = () => {}
