@@ -272,7 +272,7 @@ const inTickets: readonly BrokenPlugin[] = [
   },
 ]
 
-/** Watches a folder, and goes on after it is closed. */
+/** Watches a folder, and continues after it is closed. */
 export class WatchingClient extends ReferenceClient {
   readonly watcher = watch(import.meta.dirname)
 }

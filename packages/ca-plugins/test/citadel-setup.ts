@@ -76,7 +76,7 @@ export async function temporaryDirectory(t: TestContext): Promise<string> {
   return directory
 }
 
-/** By rename, as whoever rotates a file should. */
+/** By rename, as a file should be rotated. */
 export async function replaceFile(path: string, text: string): Promise<void> {
   await writeFile(`${path}.new`, text, { mode: 0o600 })
   await rename(`${path}.new`, path)

@@ -1,4 +1,4 @@
-/** Calls to a CA in a network of its own, whose loopback goes down and up: run by `citadel-network.test.ts` in namespaces. */
+/** Calls to a CA in its own network namespace, whose loopback goes down and up: run by `citadel-network.test.ts` in namespaces. */
 import { execFileSync } from 'node:child_process'
 import { lookup } from 'node:dns/promises'
 import { CAError, SystemClock } from '@livery/core'

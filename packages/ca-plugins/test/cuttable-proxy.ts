@@ -45,7 +45,7 @@ export class CuttableProxy implements AsyncDisposable {
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
 
-  /** What is connected now stays so and hears nothing more, in either direction: a firewall that forgot, a node that died. */
+  /** Present connections stay open but carry nothing more, in either direction: a firewall that forgot, a node that died. */
   stall(): void {
     for (const socket of this.#sockets) socket.unpipe().pause()
   }

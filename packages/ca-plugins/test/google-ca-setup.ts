@@ -29,7 +29,7 @@ export const CLUSTER = 'https://container.googleapis.com/v1/projects/p/locations
 const { CreateCertificateRequest, Certificate, FetchCaCertsResponse } = protos.google.cloud.security.privateca.v1
 const REFLECTED_SPIFFE = 2
 
-/** A token of its own for each identity: what a server that reflects the caller goes by. */
+/** One token per identity, for a server that takes the identity from the caller. */
 export class IdentityTokens implements CredentialSource {
   readonly description = 'the tokens of the test'
   readonly requests: CredentialRequest[] = []
@@ -47,10 +47,10 @@ export interface GoogleSetup {
   readonly clock: FakeClock
   readonly context: RecordingContext
   readonly credentials: IdentityTokens
-  /** Those of the pool; the first one signs. */
+  /** The CAs of the pool; the first one signs. */
   readonly authorities: readonly CertificateAuthority[]
   readonly config: GoogleCaConfig
-  /** What the server does in place of signing. */
+  /** The server's action in place of signing. */
   behaviour: Handler | undefined
 }
 

@@ -43,7 +43,7 @@ export interface Ask {
   readonly client?: { readonly certificate: string; readonly key: string }
   /** Instead of a good CSR. */
   readonly csr?: string
-  /** Default 3600; 0 is no wish. */
+  /** Default 3600; 0 requests no lifetime. */
   readonly ttlSeconds?: number
 }
 

@@ -127,7 +127,7 @@ async function readJson(incoming: IncomingMessage): Promise<Readonly<Record<stri
 export type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>
 export type Issued = Extract<FakeCAAnswer, { kind: 'issued' }>
 
-/** What a server does with an answer of the kit's CA: `issued` and `refused` write its protocol. */
+/** A server's handling of an answer of the kit's CA: `issued` and `refused` write its protocol. */
 export function replyOf(
   answered: FakeCAAnswer,
   write: { issued(answer: Issued): JsonReply; refused(answer: Refused): JsonReply },

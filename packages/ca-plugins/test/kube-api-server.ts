@@ -19,7 +19,7 @@ export interface KubeCall {
   readonly body: string
 }
 
-/** What it does with a call in place of answering. */
+/** Its action on a call in place of an answer. */
 export type KubeFault =
   | {
       readonly kind: 'status'
@@ -43,7 +43,7 @@ const VERBS: Readonly<Record<string, KubeVerb>> = { POST: 'create', GET: 'get', 
 export interface KubeApiServerOptions {
   /** PEM. */
   readonly tls: { readonly cert: string; readonly key: string }
-  /** Those of a server that was there before, as after a restart. */
+  /** The objects of a previous server, as after a restart. */
   readonly objects?: KubeObjects
   readonly port?: number
 }

@@ -35,7 +35,7 @@ export interface KubeCluster {
   trustBundle(t: TestContext): Promise<string>
 }
 
-/** What the page of the plugin tells operators to grant. */
+/** The rights that the page of the plugin asks operators to grant. */
 export async function documentedGrants(): Promise<readonly Grant[]> {
   const page = await readFile(new URL('../docs/kubernetes-csr.md', import.meta.url), 'utf8')
   const manifest = /```yaml\n(apiVersion: rbac[\s\S]*?)```/.exec(page)?.[1] ?? ''
@@ -45,7 +45,7 @@ export async function documentedGrants(): Promise<readonly Grant[]> {
   return (role?.rules ?? []).flatMap(({ resources, verbs }) => resources.map(resource => ({ resource, verbs })))
 }
 
-/** Whoever runs the tests with a cluster-admin's kubeconfig of a cluster that may be littered. */
+/** A cluster-admin's kubeconfig of a disposable cluster, if set. */
 const REAL = process.env['LIVERY_KUBE']
 
 /** For `test(name, { skip }, …)`. */

@@ -50,7 +50,7 @@ const MAX_OBJECTS = 256
 const MAX_EVENTS = 1024
 
 export class KubeObjects {
-  /** Whether each event is told twice. */
+  /** Whether each event is sent twice. */
   duplicates = false
   readonly #objects = new Map<string, StoredObject>()
   #events: Recorded[] = []

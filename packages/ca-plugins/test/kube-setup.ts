@@ -65,7 +65,7 @@ export interface ClientSetup {
   readonly context: RecordingContext
 }
 
-/** A client with a clock of its own, closed after the test. */
+/** A client with its own clock, closed after the test. */
 export async function openClient(
   t: TestContext,
   config: Partial<KubernetesCsrConfig> & Pick<KubernetesCsrConfig, 'kubeconfig'>,

@@ -11,7 +11,7 @@ export interface KubeSignerOptions {
   /** Of somebody who may do all of this. */
   readonly kubeconfig: string
   readonly authority: CertificateAuthority
-  /** Those that {@link KubeSigner.run} looks after. */
+  /** {@link KubeSigner.run} handles the requests for this signer. */
   readonly signerName: string
   /** In place of what is asked for. */
   readonly ttlSeconds?: number

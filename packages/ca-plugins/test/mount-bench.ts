@@ -1,4 +1,4 @@
-/** The client of the `file-mount` plugin over folders of a test, on a clock that moves when told. */
+/** The client of the `file-mount` plugin over folders of a test, on a clock that the test advances. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -60,7 +60,7 @@ export class MountBench implements AsyncDisposable {
     return told ?? Promise.reject(new Error('no file speaks for the trust domain'))
   }
 
-  /** What was told since the last call: `roots`, and the names of identities. */
+  /** The reports since the last call: `roots`, and the names of identities. */
   told(): readonly string[] {
     return this.#changes.splice(0).map(change => (change.kind === 'roots' ? 'roots' : namesOf(change)))
   }
@@ -73,7 +73,7 @@ export class MountBench implements AsyncDisposable {
     }
   }
 
-  /** Resolves once as much was told, in any order. */
+  /** Resolves once these were reported, in any order. */
   async untilTold(...expected: readonly string[]): Promise<void> {
     const told: string[] = []
     await this.until(() => {

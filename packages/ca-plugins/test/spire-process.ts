@@ -112,7 +112,7 @@ export class Spire implements AsyncDisposable {
     return child
   }
 
-  /** Another process tells nothing when it is ready. */
+  /** Another process does not report that it is ready. */
   async #until(what: string, look: () => Promise<unknown>): Promise<void> {
     const last = performance.now() + START_MS
     for (;;) {

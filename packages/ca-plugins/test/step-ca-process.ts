@@ -46,7 +46,7 @@ export interface StepCaServer extends AsyncDisposable {
   readonly address: string
   readonly rootFile: string
   readonly rootPem: string
-  /** What the OIDC provisioner wants as `iss`. */
+  /** The `iss` that the OIDC provisioner requires. */
   readonly issuer: string
   freeze(): void
   thaw(): void
@@ -143,7 +143,7 @@ async function stop(child: ReturnType<typeof spawn>): Promise<void> {
   await exited
 }
 
-/** What an OIDC provisioner asks when it starts. */
+/** Serves the documents that an OIDC provisioner reads when it starts. */
 async function startIssuer(stack: AsyncDisposableStack, key: JWK | undefined): Promise<string> {
   const server = createServer((request, response) => {
     const keys = { keys: key ? [key] : [] }

@@ -43,7 +43,7 @@ const REFUSALS: Refusals = {
   unavailable: [503, 'Service Unavailable'],
 }
 
-/** What the server checks tokens with; its private half is for the plugin. */
+/** The key that the server checks tokens with; its private half is for the plugin. */
 export interface ProvisionerPair {
   readonly privateJwk: JWK
   readonly publicJwk: JWK

@@ -19,7 +19,7 @@ export type TokenAnswer =
 export interface TokenServer {
   readonly address: string
   readonly requests: readonly TokenRequest[]
-  /** What it answers from now on. */
+  /** Its answer from now on. */
   answer: (request: TokenRequest) => TokenAnswer
   /** Resolves with the next request that arrives. */
   nextRequest(): Promise<TokenRequest>

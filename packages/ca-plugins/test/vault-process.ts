@@ -24,7 +24,7 @@ const ROOT_TOKEN = 'root'
 export interface VaultServer extends AsyncDisposable {
   /** With TLS. */
   readonly address: string
-  /** What the server's certificate is verified with. */
+  /** The root that verifies the server's certificate. */
   readonly rootPem: string
   readonly rootToken: string
   /** Calls its API as root, below `/v1/`; resolves with the JSON of the answer, if there is any. */

@@ -15,7 +15,7 @@ export interface GivenSvid {
   readonly roots: readonly string[]
 }
 
-/** What it does with a stream that is opened. */
+/** Its action on a stream that is opened. */
 export type WorkloadBehaviour =
   | { readonly kind: 'push' }
   | { readonly kind: 'refuse'; readonly code: status; readonly details?: string; readonly method?: WorkloadMethod }

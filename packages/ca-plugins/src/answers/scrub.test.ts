@@ -1,4 +1,4 @@
-/** What is left of the texts of others. */
+/** Removal of secrets from foreign texts. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { scrub } from './scrub.ts'

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { temporaryDirectory } from '../../test/citadel-setup.ts'
 import { ChangingFile, readSmallFile } from './changing-file.ts'
 
-// Its size is told as 0, so that it has grown whenever it is read.
+// Its reported size is 0, so it has always grown when it is read.
 const GROWING = '/proc/self/status'
 const skip = process.platform === 'linux' ? false : `needs ${GROWING}`
 

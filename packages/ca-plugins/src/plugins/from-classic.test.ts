@@ -9,7 +9,7 @@ import { type ClassicCAClient, fromClassic } from './from-classic.ts'
 
 const { signal } = new AbortController()
 
-/** A classic client that signs with a CA of its own, through an intermediate; `parts` replaces some of it. */
+/** A classic client that signs with its own CA, through an intermediate; `parts` replaces some of it. */
 async function setUp(parts: Partial<ClassicCAClient> = {}) {
   const authority = await CertificateAuthority.open({
     clock: new SystemClock(),

@@ -1,4 +1,4 @@
-/** What the calls of a client hear when it is closed. */
+/** The errors of a client's calls when it is closed. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isCAError } from '../../test/citadel-setup.ts'

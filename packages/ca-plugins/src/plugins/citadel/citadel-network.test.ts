@@ -1,4 +1,4 @@
-/** What a network does to a connection: it goes silent, a load balancer drains it, one of a name's addresses is dead. */
+/** Network faults of a connection: it goes silent, a load balancer drains it, one of a name's addresses is dead. */
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
 import { lookup } from 'node:dns/promises'

@@ -27,7 +27,7 @@ function member(name: string, client: CAClient, capabilities: Partial<CACapabili
   return { name, client, capabilities: { ...CAPABILITIES, ...capabilities } }
 }
 
-/** A CA that tells its roots only beside certificates. */
+/** A CA that reports its roots only beside certificates. */
 function withoutList(ca: TestCA): CAClient {
   return { issue: request => ca.issue(request), [Symbol.asyncDispose]: () => ca[Symbol.asyncDispose]() }
 }

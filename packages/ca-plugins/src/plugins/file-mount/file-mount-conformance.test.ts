@@ -46,7 +46,7 @@ class Writer {
   }
 }
 
-/** Who asks gets what is there: nobody asks before the writer is done. */
+/** Each call waits until the writer is done, so that it reads the current files. */
 function onceWritten(client: FileMountClient, writer: Writer): CAClient {
   return {
     async issue(request) {

@@ -35,7 +35,7 @@ test('each of fifty swaps of a mounted volume is reported once, for that identit
     assert.deepEqual(issued.chain, next.chain)
     assert.equal(String(issued.privateKey), String(Buffer.from(next.privateKey)))
   }
-  // Nobody was told of what is as it was.
+  // Unchanged files were not reported.
   await bench.clock.advance(2 * POLL_MS)
   await bench.issue('api')
   assert.deepEqual(bench.told(), [])

@@ -106,7 +106,7 @@ const secp256k1 = generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).private
 const half = (text: string) => text.slice(0, text.length / 2)
 const garbled = (text: string) => text.replace(/\n[A-Za-z0-9+/=]{20}/, '\nAAAAAAAAAAAAAAAAAAAA')
 
-/** What is in the files, whether waiting may help, and the message. */
+/** The content of the files, whether a retry can help, and the message. */
 const UNUSABLE: Readonly<Record<string, readonly [Partial<Written>, boolean, RegExp]>> = {
   'neither is there': [{}, false, /^Cannot use CHAIN: it is not there\. Have it written there, or correct layout, /],
   'the chain is not there yet': [{ key }, true, /CHAIN: it is not there/],

@@ -187,7 +187,7 @@ test('on a machine without any credentials it says so', async t => {
   )
 })
 
-/** What Google's library reads, put back after the test. */
+/** The variables that Google's library reads, restored after the test. */
 function setEnvironment(t: TestContext, values: Readonly<Record<string, string>>): void {
   const cleared = { GOOGLE_APPLICATION_CREDENTIALS: undefined, ...values }
   for (const [name, value] of Object.entries(cleared)) {

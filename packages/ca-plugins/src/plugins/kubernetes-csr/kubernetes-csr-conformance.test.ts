@@ -20,7 +20,7 @@ const STATUS: Readonly<Record<Exclude<RefusalCode, 'denied' | 'ttl-too-long'>, n
   'rate-limited': 429,
   unavailable: 503,
 }
-/** What outlives a server, as etcd does. */
+/** The state that outlives a server, as etcd does. */
 const stores = new WeakMap<FakeCA, KubeObjects>()
 
 const CONFIG = {
@@ -72,7 +72,7 @@ class Signer {
     this.#stopped = true
   }
 
-  /** What the API server answers in place of the object; a CA that takes its time is not waited for. */
+  /** The API server's answer in place of the object; a CA that takes its time is not waited for. */
   async admit(object: StoredObject): Promise<KubeFault | undefined> {
     const { request = '', expirationSeconds = 0, username = '' } = object.spec
     const csr = Buffer.from(request, 'base64').toString()

@@ -25,7 +25,7 @@ async function setUp(t: TestContext) {
   return { ...cluster, ...opened, ...manage(t, opened.client, opened.clock) }
 }
 
-/** A SecretManager that holds {@link WEB}, and what it has told. */
+/** A SecretManager that holds {@link WEB}, and its events. */
 function manage(t: TestContext, ca: CAClient, clock: FakeClock) {
   const events: SecretEvent[] = []
   const heard = new EventTarget()

@@ -1,4 +1,4 @@
-/** What goes wrong between the plugin and the API server, at a stand-in that does as it is told. */
+/** Faults between the plugin and the API server, at a stand-in that produces them on request. */
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ async function waitingRequest({ client, server }: Awaited<ReturnType<typeof setU
   const request = await workloadRequest(WEB)
   const ticket = new TestTicket()
   const issuing = client.issue({ ...request, ticket })
-  // Whoever awaits it has its error.
+  // The caller that awaits it gets its error.
   issuing.catch(() => {})
   const name = await ticket.name()
   await server.called(isWatch)

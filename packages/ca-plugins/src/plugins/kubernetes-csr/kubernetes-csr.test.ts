@@ -1,4 +1,4 @@
-/** What the plugin does at any API server: the same tests at the stand-in, and at a real one where LIVERY_KUBE names its kubeconfig. */
+/** The plugin at any API server: the same tests at the stand-in, and at a real one where LIVERY_KUBE names its kubeconfig. */
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'

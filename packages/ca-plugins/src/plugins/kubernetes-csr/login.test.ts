@@ -1,4 +1,4 @@
-/** Who the plugin is at the API server: service accounts of pods, kubeconfigs of all kinds, and tokens of identities. */
+/** The plugin's credentials at the API server: service accounts of pods, kubeconfigs of all kinds, and tokens of identities. */
 import assert from 'node:assert/strict'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** What the plugin refuses before it asks anybody, and the roots that come from a file. */
+/** Options that the plugin refuses before any request, and roots from a file. */
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
