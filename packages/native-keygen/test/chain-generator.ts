@@ -363,7 +363,7 @@ export function generateChain(seed: number): GeneratedChain {
   }
 }
 
-/** One intermediate certified again, by a second root: another path, good or with a fault of its own. */
+/** One intermediate certified again, by a second root: another path, good or with a separate fault. */
 function addSecondWay(plans: readonly Plan[], above: Buffer[], roots: Buffer[], draw: Draw, what: string[]): void {
   const second = goodPlan('root', 9, P256[5] ?? leafKey, false)
   const again = pick(draw, plans.slice(1, -1))
