@@ -88,7 +88,7 @@ test('of what does not exist, the first missing name is the end of the way', () 
   assert.deepEqual(pathsTo(join(directory, 'file/below')), [join(directory, 'file')])
 })
 
-test('links that lead in a circle come to an end', () => {
+test('circular links are followed 40 times at most', () => {
   const directory = makeDirectory()
   symlinkSync('b', join(directory, 'a'))
   symlinkSync('a', join(directory, 'b'))
@@ -164,7 +164,7 @@ test('a replaced parent directory, which no watch reports, is found within a min
   await bench.hint()
 })
 
-test('a file whose directories come later is seen when they do', async () => {
+test('a file whose directories are created later is seen then', async () => {
   const directory = makeDirectory()
   const file = join(directory, 'a/b/key.pem')
   await using bench = new Bench(file)

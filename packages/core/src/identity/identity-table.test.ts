@@ -184,7 +184,7 @@ test('an on-demand identity that nobody uses is forgotten after an hour, whateve
   assert.equal(bench.last('withdrawn').reason, 'idle')
 })
 
-test('an on-demand identity that is then configured stays, and one that left the configuration goes', async () => {
+test('an on-demand identity that is then configured stays, and one that left the configuration is removed', async () => {
   await using bench = await Bench.create()
   bench.request(WEB)
   await bench.until('issued', 1)
@@ -197,7 +197,7 @@ test('an on-demand identity that is then configured stays, and one that left the
   assert.deepEqual(held(bench.manager), [])
 })
 
-test('beyond the ceiling the on-demand identity that was unused for longest goes, never a pinned one or one in use', async () => {
+test('the ceiling evicts the on-demand identity that was unused for longest, never a pinned one or one in use', async () => {
   await using bench = await Bench.create({ maxIdentities: 4 })
   bench.manager.add(workload(0))
   for (let index = 1; index <= 3; index++) {
@@ -255,7 +255,7 @@ test('pinned identities have their place beyond the ceiling, and take that of th
   assert.deepEqual(held(bench.manager), [1, 2, 3].map(workload))
 })
 
-test('a flood of names stays within the ceiling while no answer comes: each one that goes has its request aborted', async () => {
+test('a flood of names stays within the ceiling while no answer arrives: each evicted one has its request aborted', async () => {
   await using bench = await Bench.create({ maxIdentities: 100, concurrency: 32 })
   bench.ca.answer = async request => {
     await request.csr()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CongestionWindow } from './congestion-window.ts'
 
-test('it starts low, and a CA that keeps up gets one more for each answer, up to the bound', () => {
+test('the window starts low, and grows by one for each answer of a responsive CA, up to the bound', () => {
   const window = new CongestionWindow(32)
   assert.equal(window.current, 4)
   for (let answer = 0; answer < 5; answer++) window.answered(0, 10)
@@ -11,7 +11,7 @@ test('it starts low, and a CA that keeps up gets one more for each answer, up to
   assert.equal(window.current, 32)
 })
 
-test('after it was too much once, a CA that keeps up gets one more a round', () => {
+test('after one overload, the window of a responsive CA grows by one per round', () => {
   const window = new CongestionWindow(32)
   for (let answer = 0; answer < 100; answer++) window.answered(0, 10)
   window.overloaded(100, 200)

@@ -33,7 +33,7 @@ test('two renewals are at least a second apart, whatever the lifetime', () => {
   }
 })
 
-test('ten thousand identities fetched in one second come back spread: no second has three times the mean', () => {
+test('the renewals of ten thousand identities fetched in one second are spread: no second has three times the mean', () => {
   const lifetime = 24 * HOUR
   const perBucket = new Map<number, number>()
   for (let index = 0; index < 10_000; index++) {

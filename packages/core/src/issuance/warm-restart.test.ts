@@ -119,7 +119,7 @@ test('a pair under a root that the CA has meanwhile replaced is served, and foll
   assert.equal(Buffer.from(bundle.trustedCa).toString(), ca.roots.join(''))
 })
 
-test('a root that was given up is so after a restart, and goes when the last leaf under it has', async () => {
+test('a root that the CA dropped stays dropped after a restart, and is removed after the last leaf under it', async () => {
   await using restarts = await Restarts.create()
   const { ca } = restarts
   {

@@ -147,7 +147,7 @@ test('a pair whose intermediate has ended is not served, though its leaf is stil
   assert.equal(run.bench.count('restored'), 0)
 })
 
-test('whose a pair is says the certificate: nobody else gets it', async () => {
+test('a pair belongs to the identity in its certificate: no other identity gets it', async () => {
   await using restarts = await Restarts.create()
   const { path } = await placePair(restarts)
   await using run = await restarts.start({}, path)

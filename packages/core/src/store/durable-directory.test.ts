@@ -81,7 +81,7 @@ test('the newest of many changes wins, whatever is under way', async t => {
   assert.deepEqual((await readdir(directory.path)).sort(), ['f0', 'f2'])
 })
 
-test('the bytes are wiped when they are written, or superseded, or come too late', async t => {
+test('the bytes are wiped when they are written, superseded, or too late', async t => {
   const { directory } = await setUp(await makeDirectory(t))
   const all = Array.from({ length: 5 }, () => Buffer.from('secret'))
   for (const bytes of all) void directory.write('f', 'x', bytes)

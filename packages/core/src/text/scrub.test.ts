@@ -41,7 +41,7 @@ test('identities, paths, hashes and sentences are left unchanged', () => {
     assert.equal(scrub(text), text)
 })
 
-test('of an address what stands before its host is hidden, and of other values nothing', () => {
+test('the part of an address before its host is hidden, and other values are unchanged', () => {
   const addresses = [
     ['https://user:hunter2@ca.example:8443/x', 'https://[secret]@ca.example:8443/x'],
     ['https://hunter2@ca.example', 'https://[secret]@ca.example'],

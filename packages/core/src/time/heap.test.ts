@@ -9,7 +9,7 @@ function drain(heap: Heap<number>): number[] {
   return items
 }
 
-test('items come out in order, and of those that were not retained none', () => {
+test('items are returned in order, and only the retained ones', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(100)), fc.nat(3), (items, divisor) => {
       const heap = new Heap<number>((a, b) => a < b)

@@ -264,7 +264,7 @@ test('roots that are read at once take turns with everything else', async () => 
   assert.ok(turns >= 49, `800 roots were read within ${turns} turns of the event loop`)
 })
 
-test('a root of tomorrow is not trusted today, and a listed one is asked for again when its time has come', async () => {
+test('a root that is not valid yet is not trusted, and a listed one is fetched again when it becomes valid', async () => {
   await using bench = await Bench.create({}, ca => {
     ca.trustBundle = async () => [...ca.roots, tomorrow.pem]
   })
@@ -305,7 +305,7 @@ for (const [what, make, expected] of [
     assert.deepEqual(trusted(run.bench).toSorted(), roots.slice(0, expected).toSorted())
   })
 
-test('a plugin hears that its answer was accepted, once it is', async () => {
+test('a plugin is notified that its answer was accepted, once it is', async () => {
   await using bench = await Bench.create()
   const accepted: SpiffeId[] = []
   bench.ca.answer = async (request, sign) => ({

@@ -47,7 +47,7 @@ test('a list without one good root keeps the old bundle', async () => {
   assert.equal(bundle.anchors().length, 1)
 })
 
-test('a root that the CA gave up goes last: not while a leaf under it is in use', async () => {
+test('a root that the CA dropped is removed last: not while a leaf under it is in use', async () => {
   const bundle = new TrustBundle('td', 0)
   const old = (await learn(bundle, [a])).added[0]
   assert.ok(old)
@@ -77,7 +77,7 @@ test('a root only ever seen beside certificates stays until the last leaf seen u
   assert.equal(bundle.anchors().length, 1)
 })
 
-test('only a root that comes to others has to settle', async () => {
+test('only a root that is added to others has to settle', async () => {
   const bundle = new TrustBundle('td', 5_000)
   assert.equal((await learn(bundle, [a])).added[0]?.settlesAt, NOW)
   assert.equal((await learn(bundle, [a, b])).added[0]?.settlesAt, NOW + 5_000)

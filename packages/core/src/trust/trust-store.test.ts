@@ -68,7 +68,7 @@ async function renewUntil(bench: Awaited<ReturnType<typeof setUp>>, issued: numb
   }
 }
 
-test('a new root is pushed as old ∪ new at once, leaves follow spread out after the settle time, the old root goes last', async () => {
+test('a new root is pushed as old ∪ new at once, leaves follow spread out after the settle time, the old root is removed last', async () => {
   await using bench = await setUp()
   const { clock, ca, manager, until, count, roots, issuerOf } = bench
   await addAll(manager)
@@ -145,7 +145,7 @@ test('the same roots again, in another order, push nothing', async () => {
   assert.equal(count('roots-changed'), 2)
 })
 
-test('roots that cannot be had are asked for again, and certificates come once they are there', async () => {
+test('roots that cannot be fetched are requested again, and certificates follow once they are there', async () => {
   await using bench = await setUp({}, ca => {
     const { answer } = ca
     const listed = ca.trustBundle.bind(ca)
