@@ -29,7 +29,7 @@ function page(path: string): string {
 const PAGES = Object.keys(BUILT_IN_CA_PLUGINS).map(name => `ca-plugins/docs/${name}.md`)
 
 for (const path of [...PAGES, 'ca-plugins/docs/writing-a-plugin.md'])
-  test(`${path}: the first configuration is taken as it stands`, async () => {
+  test(`${path}: the first configuration is accepted unchanged`, async () => {
     const [, example] = /```yaml\n([\s\S]*?)```/.exec(page(path)) ?? []
     assert.ok(example)
     const file = join(folder, 'livery.yaml')

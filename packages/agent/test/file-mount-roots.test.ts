@@ -75,7 +75,7 @@ test('a root that is added to the folder of one identity is served to that one o
   )
 })
 
-test('where the configuration says so, the folders speak for the trust domain', async t => {
+test('the folders supply the roots of the trust domain where the configuration says so', async t => {
   const { honest, evil, writeRoots, open } = await setUp(t, { rootsFor: 'trust-domain' })
   const api = await open('api')
   await writeRoots('web', [...honest, ...evil.trustBundle()])

@@ -127,7 +127,7 @@ test('an edit adds and removes identities and their sockets, and the others noti
   assert.equal(await bench.metric('livery_identities_held{hold="removed"}'), 1)
 })
 
-test('a removed identity goes with its socket when the grace period ends, and one that comes back before keeps both', async () => {
+test('a removed identity and its socket end with the grace period, and one that returns before keeps both', async () => {
   await using bench = await Bench.start({ ...CONFIG, removal: { grace: '1h' } })
   using stream = await openStream(bench.file('run/web.sock'), ['default'])
   bench.write({ ...CONFIG, removal: { grace: '1h' }, identities: [API] })
@@ -311,7 +311,7 @@ test('another trust domain is refused as a whole', async () => {
   assert.equal(await bench.metric('livery_identities_held{hold="pinned"}'), 2)
 })
 
-test('shared sockets come and go; streams of those that go are sent away, the others go on', async () => {
+test('shared sockets are added and removed; streams of removed ones are drained, the others continue', async () => {
   await using bench = await Bench.start()
   using stays = await openStream(bench.file('run/web.sock'), ['default'])
   using goes = await openStream(bench.file('run/sds.sock'), [API])
@@ -325,10 +325,10 @@ test('shared sockets come and go; streams of those that go are sent away, the ot
 })
 
 for (const [what, path] of [
-  ['may not have it by the rules that come with it', 'run/sds.sock'],
-  ['is on a socket that goes when it comes', 'run/other.sock'],
+  ['that the new rules do not allow', 'run/sds.sock'],
+  ['on a socket that is removed in the same reload', 'run/other.sock'],
 ] as const) {
-  test(`a new identity is never sent to who ${what}`, async () => {
+  test(`a new identity is never sent to a caller ${what}`, async () => {
     await using bench = await Bench.start()
     using stream = await openStream(bench.file('run/sds.sock'), [WEB, DB])
     assert.equal(stream.answers.length, 1)
@@ -353,7 +353,7 @@ test('a socket path that another identity takes over serves that one', async () 
   assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${DB}`)
 })
 
-test('a new socket that cannot be opened leaves everything as it was', async () => {
+test('a new socket that cannot be opened changes nothing', async () => {
   const config = { ...CONFIG, removal: { grace: '0s' } }
   await using bench = await Bench.start(config)
   using stream = await openStream(bench.file('run/web.sock'), ['default'])

@@ -143,7 +143,7 @@ test('a directory that others can write to keeps the agent from starting, with t
   )
 })
 
-test('check-config shows the store with absolute paths, and refuses what is none of its keys', async () => {
+test('check-config shows the store with absolute paths, and refuses unknown keys in it', async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path
   const config = { ca: { plugin: 'embedded' }, identities: [{ id: WEB, socket: 'web.sock' }] }

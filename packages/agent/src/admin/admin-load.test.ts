@@ -154,7 +154,7 @@ test('of two requests in one segment the first is answered, and the second is no
   assert.equal(bench.looks, 0)
 })
 
-test('a probe is answered while hundreds idle: the oldest of these goes, the newest stay', async () => {
+test('a probe is answered while hundreds idle: the oldest of them is closed, the newest stay', async () => {
   await using bench = await Bench.create(1)
   const idle: Socket[] = []
   for (let client = 0; client < 400; client++) idle.push(await bench.open())

@@ -33,7 +33,7 @@ test('a token that is taken out of the file, or put into it, counts from the nex
   assert.deepEqual(await current(), [web])
 })
 
-test('while the file cannot be used nobody is let in, with one warning that shows no token', async t => {
+test('an unusable file admits nobody and causes one warning, which shows no token', async t => {
   const { path, write, warnings, file } = await makeFile(t, web)
   const { current } = await file()
   for (const text of ['[{ token: hush-web', JSON.stringify([web, web]), JSON.stringify([{ token: 'hush-web' }])]) {

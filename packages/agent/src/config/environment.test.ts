@@ -135,7 +135,7 @@ test('the error for a wrong value names its variable and quotes the value', asyn
   )
 })
 
-test('a token that stands in AUTH_TOKEN itself is refused and not shown', async () => {
+test('a token in AUTH_TOKEN itself is refused and not shown', async () => {
   await assert.rejects(
     load({ AUTH_TOKEN: 'eyJhbGciOi.eyJzdWIi.c2ln' }),
     (error: Error) =>

@@ -101,7 +101,7 @@ test('secrets of a CA in the list are shown nowhere, and other values are shown'
   assert.match(shown, /headers: none/)
 })
 
-test('variables of a CA do not reach into the list, and a warning says so', async t => {
+test('variables of a CA do not apply to the list, and a warning says so', async t => {
   const { loaded } = await load(t, { yaml: TWO, fields: ACME, environment: { CA_ADDR: 'other:15012' } })
   assert.equal(loaded.config.ca.members?.[0]?.options['address'], 'a:15012')
   assert.match(loaded.warnings.join(), /CA_ADDR is set, but ca\.plugin is failover .*no effect/)
@@ -124,7 +124,7 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
     ['1 ca.cas: is a mapping, not a list. List the CAs, the preferred one first, each with its plugin.'],
   ],
   [
-    'what is no mapping',
+    'an entry that is not a mapping',
     'plugin: failover, cas: [citadel]',
     ['1 ca.cas[0]: "citadel" is a string, not a mapping. Write plugin under it.'],
   ],
@@ -163,7 +163,7 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
     ],
   ],
   [
-    'what only the plugins of the list can tell, each with its line',
+    'errors that only the plugins of the list can find, each with its line',
     `plugin: failover,\n  pause: 1h,\n  cas: [{ plugin: citadel,\n  address: "a:15012", rootCert: r, headers: { te: x } },\n  { plugin: step-ca, address: "https://ca",\n  passwordFile: /p }]\n`,
     [
       '2 ca.pause: Cannot use pause 3600000 ms: it is longer than maxPause, 300000 ms. Lower pause or raise maxPause.',

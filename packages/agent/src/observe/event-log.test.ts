@@ -154,7 +154,7 @@ test('a refused connection is logged with its peer and the reason', () => {
   assert.equal(line?.msg, 'connection refused: no rule under callers lets this caller in')
 })
 
-test('connections and streams that come and go are lines for debug', () => {
+test('opened and closed connections and streams are logged at level debug', () => {
   using at = bench('debug')
   const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
   const stream = { id: 2, method: 'StreamSecrets', connection, node: 'n', names: 1, openedAt: 0 } as const

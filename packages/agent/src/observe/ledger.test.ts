@@ -60,7 +60,7 @@ test('of names that are not held the 1,000 recorded last are kept, and they push
   assert.equal(ledger.entries('n1000').length, 1)
 })
 
-test('a name that is let go of keeps its story for a while, and takes it up again', () => {
+test('a released name keeps its history for a while, and continues it', () => {
   let isHeld = true
   const ledger = new Ledger(() => isHeld)
   ledger.record('a', { time: 0, event: issued(1) })
@@ -72,7 +72,7 @@ test('a name that is let go of keeps its story for a while, and takes it up agai
   assert.equal(ledger.entries('a').length, 3)
 })
 
-test('a held name that is let go of is one of the unknown names from its last event on', () => {
+test('a released name counts as an unknown name from its last event on', () => {
   const held = new Set(['a'])
   const ledger = new Ledger(name => held.has(name))
   ledger.record('a', { time: 0, event: issued(1) })

@@ -122,7 +122,7 @@ const MODULE_REFUSALS: readonly (readonly [
     ],
   ],
   [
-    'what is not a file',
+    'is not a file',
     { plugin: 'node:fs' },
     {},
     ['ca.plugin: "node:fs" is not a file. Name a package, or a path such as ./my-ca.mjs.'],

@@ -253,7 +253,7 @@ for (const isolation of ISOLATION_KINDS) {
     })
   })
 
-  test(`a thread that is busy for a while is let be (${name})`, { skip }, async t => {
+  test(`a thread that is busy for a while is not replaced (${name})`, { skip }, async t => {
     const bench = await setUp(t, isolation)
     const busy = `context.log.info('busy'); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300)`
     const manager = bench.manage(t, await bench.open(t, { onIssue: busy }))

@@ -173,7 +173,7 @@ test('a socket that cannot replace another is reported, and tried again at the n
   assert.deepEqual([...bench.listening].toSorted(), ['/own', '/sds'])
 })
 
-test('the own socket of a removed identity stays until that is forgotten, and goes at once when it gets another', async () => {
+test('the own socket of a removed identity stays until the identity is forgotten, and is closed at once when it gets another', async () => {
   const bench = new Bench(await configWith({ identities: [{ id: WEB, socket: '/web' }, API] }))
   await bench.live.apply(await configWith({ identities: [API] }), signal)
   bench.live.onForgotten(API)
@@ -215,7 +215,7 @@ test('other rules of a shared socket are put in force, and other keys of it are 
   ])
 })
 
-test('rules that come with a socket that cannot be opened, or are refused, change nothing', async () => {
+test('refused rules, and rules beside a socket that cannot be opened, change nothing', async () => {
   const bench = new Bench(await configWith({ identities: [WEB] }))
   const allow = ['spiffe://cluster.local/*']
   const wanted = await configWith({ identities: [WEB, API], sockets: [{ path: '/sds', allow }, { path: '/x' }] })

@@ -63,7 +63,7 @@ test('objects have no prototype', () => {
 })
 
 for (const key of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
-  test(`the key ${key} is refused wherever it stands`, () => {
+  test(`the key ${key} is refused wherever it occurs`, () => {
     assert.match(
       messageOf(`a: 1\nca:\n  ${key}: { polluted: true }\n`),
       new RegExp(`livery.yaml:3: ca.${key}: unknown key`),

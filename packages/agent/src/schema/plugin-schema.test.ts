@@ -106,7 +106,7 @@ test('paths are found at every depth', () => {
   })
 })
 
-test('a secret is hidden at every depth, and so is what stands in its place', () => {
+test('a secret is hidden at every depth, and so is any value in its place', () => {
   const options: PluginOptions = {
     labels: { type: 'map', secret: true, description: '' },
     one: { type: 'object', options: { pin: { type: 'string', secret: true, description: '' } }, description: '' },
