@@ -10,7 +10,7 @@ test('secrets, and what looks like one, are replaced wherever they stand', () =>
   assert.equal(scrub('-----BEGIN EC PRIVATE KEY-----\nMHc\n-----END EC PRIVATE KEY-----\nx', []), '[private key] x')
 })
 
-test('a secret that goes over the end of what is shown is not shown in part', () => {
+test('a secret that crosses the end of the shown text is not shown in part', () => {
   assert.doesNotMatch(scrub(`${'x '.repeat(145)}s.secret-token`, ['s.secret-token']), /s\.|token/)
 })
 

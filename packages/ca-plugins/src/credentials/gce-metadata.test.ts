@@ -84,7 +84,7 @@ test('a server that fails at renewal leaves the old token in use until its end',
   await assert.rejects(source.get({ signal }), isCAError('unavailable', /HTTP 503 busy/))
 })
 
-test("an identity's own token file goes before the metadata server", async t => {
+test("an identity's own token file takes precedence over the metadata server", async t => {
   const { server, source } = await setUp(t)
   const file = join(await temporaryDirectory(t), 'token')
   await writeFile(file, 'token-of-api')

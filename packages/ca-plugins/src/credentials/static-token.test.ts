@@ -9,7 +9,7 @@ import { staticToken } from './static-token.ts'
 
 const { signal } = new AbortController()
 
-test('the token is given as it is written, after a warning that it is for tests', async () => {
+test('the token is returned unchanged, after a warning that it is for tests', async () => {
   const context = pluginContext()
   const source = await staticToken.create(context, { token: 'hush' })
   assert.deepEqual(await source.get({ signal }), { token: 'hush' })
@@ -26,7 +26,7 @@ test('once it has expired it is refused', async () => {
   )
 })
 
-test("an identity's own token file goes before it", async t => {
+test("an identity's own token file takes precedence over it", async t => {
   const file = join(await temporaryDirectory(t), 'token')
   await writeFile(file, 'token-of-api')
   const source = await staticToken.create(pluginContext(), { token: 'hush' })

@@ -22,7 +22,7 @@ test('the file is read at each call, without the white space around the token', 
   assert.deepEqual(await source.get({ signal }), { token: 'token-2' })
 })
 
-test('the file is the one of the option, else that of the context; an own file goes before both', async t => {
+test('the option names the file, else the context; an own file takes precedence over both', async t => {
   const directory = await temporaryDirectory(t)
   const files = { common: join(directory, 'common'), option: join(directory, 'option'), own: join(directory, 'own') }
   for (const [name, file] of Object.entries(files)) await writeFile(file, `token-${name}`)

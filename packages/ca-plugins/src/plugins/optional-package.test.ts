@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { optionalPackage } from './optional-package.ts'
 
-test('a package that is there is given as it is', async () => {
+test('an installed package is returned unchanged', async () => {
   assert.equal((await optionalPackage('google-ca', 'node:path', import('node:path'))).sep, '/')
 })
 

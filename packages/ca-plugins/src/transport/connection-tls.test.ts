@@ -95,7 +95,7 @@ test('a root that was never readable is unavailable with its path, until it is t
   assert.deepEqual(warningsOf(context), [])
 })
 
-test('a root that breaks later stays as it was, with one warning for each time that it breaks', async t => {
+test('a root file that breaks later leaves the old root in use, with one warning each time', async t => {
   const { authority, rootCert, context } = await setUp(t)
   const tls = connectionTls({ rootCert, log: context.log })
   const material = await tls()

@@ -86,7 +86,7 @@ test('a server with a certificate for another name is not asked', async t => {
   assert.equal(server.calls.length, 0)
 })
 
-test('an answer that does not come is a timeout by the clock, and later calls have a new connection', async t => {
+test('a missing answer is a timeout by the clock, and later calls have a new connection', async t => {
   const clock = new FakeClock()
   let hang = true
   const server = await serve(t, async () => (hang ? new Promise<never>(() => {}) : ANSWER))
