@@ -6,7 +6,7 @@ export interface Failure {
   readonly action: string
   /** Without secrets: scrub what a peer wrote. */
   readonly reason: string
-  /** What the operator should do; no period at the end. */
+  /** The remedy; no period at the end. */
   readonly remedy: string
   /** Default: by the code. */
   readonly retryable?: boolean | undefined

@@ -12,9 +12,9 @@ const MAX_KNOWN = 64
 export interface Answer {
   /** After "Cannot": `get a certificate for spiffe://… from …`. */
   readonly action: string
-  /** What the operator should do; no period at the end. */
+  /** The remedy; no period at the end. */
   readonly remedy: string
-  /** What holds the certificates. Default: `its answer`. */
+  /** The name of what holds the certificates. Default: `its answer`. */
   readonly source?: string
 }
 

@@ -1,4 +1,4 @@
-/** One HTTP request for a token, on a connection of its own, with the bounds of {@link HttpsJson}. */
+/** One HTTP request for a token, on a separate connection, with the bounds of {@link HttpsJson}. */
 import type { Clock } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
 import type { HttpRequest } from '../transport/http-pool.ts'

@@ -83,7 +83,7 @@ export class TokenCache {
     return flight
   }
 
-  /** No caller waits any more: the next caller gets a flight of its own. */
+  /** No caller waits any more: the next caller starts a new flight. */
   #end(key: string, flight: Flight): void {
     flight.abort.abort(new Error('Nobody waits for the token any more'))
     if (this.#flights.get(key) === flight) this.#flights.delete(key)

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { parseSpiffeId, type SpiffeId } from '@livery/core'
 import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 
-/** What a call brought along. */
+/** The credentials that a call brought along. */
 export interface CallerCredentials {
   /** Of the header `authorization: Bearer …`. */
   readonly bearerToken?: string
@@ -11,12 +11,12 @@ export interface CallerCredentials {
   readonly clientCertificate?: Uint8Array
 }
 
-/** Who calls. */
+/** The caller. */
 export interface Caller {
   readonly identity: SpiffeId
   /** Of a node's agent: the workloads for which it may ask. */
   readonly impersonates?: ReadonlySet<SpiffeId>
-  /** What a certificate that is issued now is bound to; one without cannot renew itself. */
+  /** The grant to which a certificate that is issued now is bound; one without cannot renew itself. */
   readonly grant?: string
 }
 
@@ -33,7 +33,7 @@ export interface TokenGrant {
   readonly impersonates?: readonly SpiffeId[]
 }
 
-/** Who may call now: the same array as before while nothing has changed. Must not reject. */
+/** The callers that are allowed now: the same array as before while nothing has changed. Must not reject. */
 export type CurrentGrants = () => Promise<readonly TokenGrant[]>
 
 /** Callers by the tokens of a list, which is looked at for each call. */

@@ -28,14 +28,14 @@ export interface IstioCaServerOptions {
   readonly serverTtlSeconds?: number
   /** For callers that wish no lifetime; default 86,400 (24 h). */
   readonly defaultTtlSeconds?: number
-  /** How long open calls may go on when the server closes, in milliseconds; default 5000. */
+  /** How long open calls may continue when the server closes, in milliseconds; default 5000. */
   readonly drainMs?: number
   /** Called whenever a count has gone up. */
   observe?(event: IstioCaServerEvent): void
   warn(message: string): void
 }
 
-/** What the server counts, by istiod's names without `citadel_server_`. */
+/** The counters of the server, by istiod's names without `citadel_server_`. */
 export type IstioCaServerEvent =
   | 'csr_count'
   | 'authentication_failure_count'

@@ -17,7 +17,7 @@ export interface JwtTokensOptions {
   readonly trustDomain: string
   /** The identities that are those of node agents, and the workloads for which each may ask. */
   readonly nodes?: ReadonlyMap<SpiffeId, readonly SpiffeId[]>
-  /** Told when the JWKS file cannot be used, once for each state of the file. */
+  /** Called when the JWKS file cannot be used, once for each state of the file. */
   warn(message: string): void
 }
 

@@ -23,7 +23,7 @@ interface IssuedContext {
 const RETRY_MS = 60_000
 
 /**
- * Renews at half of the lifetime, and when the CA's roots or its signing key change; open connections go on with the
+ * Renews at half of the lifetime, and when the CA's roots or its signing key change; open connections keep the
  * old one.
  */
 export class ServerCertificate implements Disposable {

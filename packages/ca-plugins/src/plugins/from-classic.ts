@@ -76,7 +76,7 @@ class ClassicAdapter implements CAClient {
     return roots
   }
 
-  /** What `call` answers, once it is known to be a list of text: its author may have written JavaScript. */
+  /** The answer of `call`, once it is known to be a list of text: its author may have written JavaScript. */
   async #ask(action: string, signal: AbortSignal, call: () => Promise<unknown>): Promise<readonly string[]> {
     let answer: unknown
     try {

@@ -1,6 +1,6 @@
 /** npm packages that one plugin alone needs, loaded by it: they are large, and most agents do without. */
 
-/** What `loading` gives. Rejects with an `Error` that names the package and the command that installs it if it is absent. */
+/** The module that `loading` resolves with. Rejects with an `Error` that names the package and the command that installs it if it is absent. */
 export async function optionalPackage<T>(plugin: string, name: string, loading: Promise<T>): Promise<T> {
   try {
     return await loading

@@ -22,7 +22,7 @@ import { GrpcListener } from './grpc-listener.ts'
 import { refusalMetadata } from './refusal-metadata.ts'
 import { workloadRequest } from './workload-request.ts'
 
-/** What the server does with a call. */
+/** The behaviour of the server in a call. */
 export type CaBehaviour =
   /** Signs; `chain` turns what it would answer (leaf, intermediates, root) into something else, `until` delays it. */
   | {
@@ -64,7 +64,7 @@ export interface FaultyCaServerOptions {
   readonly port?: number
   /** Asks clients by GOAWAY to connect again after so long, as a load balancer does, milliseconds. Default: never. */
   readonly maxConnectionAgeMs?: number
-  /** Default: a CA of its own, of trust domain `cluster.local`. */
+  /** Default: a separate CA, of trust domain `cluster.local`. */
   readonly authority?: CertificateAuthority
 }
 

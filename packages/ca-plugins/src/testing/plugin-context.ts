@@ -1,4 +1,4 @@
-/** What the agent hands to a plugin, for tests: it keeps the lines and counts instead of showing them. */
+/** The context that the agent gives a plugin, for tests: it keeps the lines and counts instead of showing them. */
 import type { CAContext, PluginLog } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 

@@ -1,4 +1,4 @@
-/** What a gRPC server of a test sends with a refusal. */
+/** The metadata that a gRPC server of a test sends with a refusal. */
 import { Metadata } from '@grpc/grpc-js'
 import { RetryInfo, Status } from '../gen/google/rpc/status.ts'
 

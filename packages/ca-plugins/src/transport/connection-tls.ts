@@ -1,4 +1,4 @@
-/** What a TLS connection to a CA is made of, as its files have it now: `tls()` of a plugin's context. */
+/** The material of a TLS connection to a CA, as its files have it now: `tls()` of a plugin's context. */
 
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'

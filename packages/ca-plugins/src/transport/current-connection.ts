@@ -92,7 +92,7 @@ export class CurrentConnection<C extends Connection, M = TlsMaterial> implements
 
 const SYSTEM_ROOTS: TlsMaterial = {}
 
-/** The material of a connection without files of its own. */
+/** The material of a connection that has no files. */
 export async function systemRoots(): Promise<TlsMaterial> {
   return SYSTEM_ROOTS
 }

@@ -39,7 +39,7 @@ export interface UnaryCall {
 /** A chain of ten large certificates, several times over. */
 const MAX_ANSWER_BYTES = 1_048_576
 
-/** A connection of its own for each channel, so that a new channel is a new connection; gRPC itself never retries. */
+/** A separate connection for each channel, so that a new channel is a new connection; gRPC itself never retries. */
 export const CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.max_receive_message_length': MAX_ANSWER_BYTES,
   'grpc.enable_retries': 0,

@@ -10,7 +10,7 @@ export interface FailedCall {
   readonly action: string
   /** Tokens and whatever else must not come back in a message. */
   readonly secrets: readonly string[]
-  /** What the operator should do; no period at the end. */
+  /** The remedy; no period at the end. */
   readonly remedyOf: (code: CAErrorCode) => string
   /** Statuses that last until somebody changes the server or the configuration. */
   readonly lasting: ReadonlySet<status>

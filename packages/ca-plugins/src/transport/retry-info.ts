@@ -1,4 +1,4 @@
-/** What a CA that has no room says of when to come again: https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
+/** Reads when a CA that has no room wants the next attempt: https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
 import type { ServiceError } from '@grpc/grpc-js'
 import { RetryInfo, Status } from '../gen/google/rpc/status.ts'
 

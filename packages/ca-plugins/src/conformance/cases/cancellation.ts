@@ -58,7 +58,7 @@ async function abortInFlight(on: Bench): Promise<void> {
   assert.equal(reason, controller.signal.reason)
 }
 
-/** As {@link abortInFlight}, with a second call that goes on. */
+/** As {@link abortInFlight}, with a second call that continues. */
 async function abortOneOfTwo(on: Bench): Promise<void> {
   const arrived = on.ca.arrived(on.ca.requests + 1)
   on.ca.fault = { kind: 'hang' }

@@ -39,7 +39,7 @@ async function issueUntilDecided(client: CAClient, request: KitRequest): Promise
   }
 }
 
-/** Gives up with the case, so that nothing goes on asking behind its back. */
+/** Gives up with the case, so that nothing keeps asking after it. */
 async function decided(on: Bench, client: CAClient, options: KitRequestOptions): Promise<IssuedCertificate> {
   const controller = new AbortController()
   const request = await kitRequest(on, { ...options, signal: controller.signal })

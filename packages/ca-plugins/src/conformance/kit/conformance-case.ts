@@ -44,7 +44,7 @@ export interface Subject {
 export interface Bench extends Subject {
   readonly ca: FakeCA
   readonly context: KitContext
-  /** What the client, its server and the case have opened. */
+  /** The handles that the client, its server and the case have opened. */
   readonly opened: OpenedResources
   /** Whether there is time for 10,000 requests. */
   readonly slow: boolean

@@ -16,7 +16,7 @@ export async function inTime<T>(promise: Promise<T>, patienceMs: number, what: s
   return await Promise.race([promise, late])
 }
 
-/** `promise`, which may fail unseen: its case goes on, and may fail before it comes back to it. */
+/** `promise`, which may fail unseen: its case continues, and may fail before it comes back to it. */
 export function started<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {})
   return promise

@@ -8,7 +8,7 @@ interface Deadline {
   timer: Disposable
 }
 
-/** Turns of the event loop in which what a deadline started can go on. */
+/** Turns of the event loop in which work that a deadline started can continue. */
 const TURNS = 5
 
 export class MovableClock implements Clock, Disposable {

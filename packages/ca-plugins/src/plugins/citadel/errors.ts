@@ -1,10 +1,10 @@
-/** What the operator should do about a call that Istio's CA refused. */
+/** Remedies for a call that Istio's CA refused. */
 import { type ServiceError, status } from '@grpc/grpc-js'
 import type { CAError, CAErrorCode } from '@livery/core'
 import { caErrorOfStatus, type FailedCall, isCertificateFailure } from '../../transport/grpc-status.ts'
 
 export interface RefusedCall extends Pick<FailedCall, 'action' | 'secrets'> {
-  /** What to do if the CA does not accept how the call was authenticated; no period at the end. */
+  /** The remedy if the CA does not accept how the call was authenticated; no period at the end. */
   readonly credentialsRemedy: string
 }
 

@@ -86,7 +86,7 @@ export function targetOf(config: CitadelConfig): CitadelTarget {
   return { address, host: at.host, uri: `dns:///${address}`, plaintext: at.port === PLAINTEXT_PORT }
 }
 
-/** What an operator should know of a configuration that works. */
+/** Warnings about a configuration that works. */
 export function warningsOf({ address, host, plaintext }: CitadelTarget): readonly string[] {
   if (!plaintext || isLoopback(host)) return []
   return [

@@ -30,7 +30,7 @@ interface StoredState {
 /** A directory (mode 0700) with the state of one {@link AuthorityState}; its files have mode 0600. */
 export class AuthorityDirectory {
   readonly #path: string
-  /** What the state file held when this process last read or wrote it. */
+  /** The content of the state file when this process last read or wrote it. */
   #seen = ''
 
   private constructor(path: string) {

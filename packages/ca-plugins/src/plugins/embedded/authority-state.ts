@@ -1,4 +1,4 @@
-/** What an embedded CA is made of: its roots, and the one that signs. */
+/** The state of an embedded CA: its roots, and the one that signs. */
 import { createHash } from 'node:crypto'
 import type { Issuer } from './certificate-profiles.ts'
 

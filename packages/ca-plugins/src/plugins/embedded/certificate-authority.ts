@@ -37,7 +37,7 @@ export interface CertificateAuthorityOptions {
   readonly intermediate?: boolean
   /** Where it is kept, so that a restart has the same root; default: in memory only. */
   readonly directory?: string
-  /** Told what was changed in `directory` so that nobody else can look into it. */
+  /** Called with what was changed in `directory` so that nobody else can look into it. */
   readonly warn?: (message: string) => void
   /** A wish beyond it is refused (`ttl-too-long`), as istiod does; default 7,776,000 (90 days). */
   readonly maxTtlSeconds?: number
@@ -48,13 +48,13 @@ export interface CertificateAuthorityOptions {
 }
 
 export interface SigningRequest {
-  /** The caller, as it was authenticated: the certificate's SAN. What the CSR says of itself is not looked at. */
+  /** The caller, as it was authenticated: the certificate's SAN. The names in the CSR are ignored. */
   readonly identity: SpiffeId
   /** PKCS#10, DER. */
   readonly csr: Uint8Array
   /** From now on, greater than zero. The certificate ends earlier where its issuer does. */
   readonly ttlSeconds: number
-  /** What let the caller in, such as the digest of a token: see {@link CertificateAuthority.isIssuedUnder}. */
+  /** The grant that let the caller in, such as the digest of a token: see {@link CertificateAuthority.isIssuedUnder}. */
   readonly grant?: string | undefined
 }
 
@@ -207,14 +207,14 @@ export class CertificateAuthority {
   async addRoot(): Promise<string> {
     const anchor = await createAnchor(this.#options)
     await this.#change(state => ({ ...state, anchors: [...state.anchors, anchor] }))
-    this.#tell({ kind: 'roots' })
+    this.#notify({ kind: 'roots' })
     return anchor.id
   }
 
   /** Step two: certificates are signed under the root `id` from now on. Listeners hear that they should be renewed. */
   async switchTo(id: string): Promise<void> {
     await this.#change(state => ({ ...state, signing: findAnchor(state, id) }))
-    this.#tell({ kind: 'certificates' })
+    this.#notify({ kind: 'certificates' })
   }
 
   /** Step three: the root `id` is given up; clients with the new bundle no longer accept certificates under it. */
@@ -226,7 +226,7 @@ export class CertificateAuthority {
         )
       return { ...state, anchors: state.anchors.filter(anchor => anchor.id !== id) }
     })
-    this.#tell({ kind: 'roots' })
+    this.#notify({ kind: 'roots' })
   }
 
   subscribe(listener: (change: CAChange) => void): Disposable {
@@ -254,7 +254,7 @@ export class CertificateAuthority {
     return result
   }
 
-  #tell(change: CAChange): void {
+  #notify(change: CAChange): void {
     for (const listener of [...this.#listeners]) listener(change)
   }
 

@@ -1,5 +1,5 @@
 /**
- * What the certificates of the embedded CA contain: RFC 5280, and
+ * The contents of the certificates of the embedded CA: RFC 5280, and
  * https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md
  */
 import 'reflect-metadata'
@@ -19,7 +19,7 @@ export interface Issuer {
   readonly certificate: x509.X509Certificate
   readonly key: webcrypto.CryptoKey
   readonly authorityKeyIdentifier: x509.Extension
-  /** What is the same in every leaf that it issues, as DER. */
+  /** The part that is the same in every leaf that it issues, as DER. */
   readonly leafParts: {
     readonly signingKey: KeyObject
     readonly signatureAlgorithm: Uint8Array

@@ -1,4 +1,4 @@
-/** What the embedded CA accepts as a CSR: PKCS#10 (RFC 2986), signed by a key that is strong enough. */
+/** The CSRs that the embedded CA accepts: PKCS#10 (RFC 2986), signed by a key that is strong enough. */
 import 'reflect-metadata'
 import { verify } from 'node:crypto'
 import { promisify } from 'node:util'

@@ -1,7 +1,7 @@
 /** Keeps calls away from a CA that fails again and again, and lets one through now and then to see whether it is back. */
 import type { Clock } from '@livery/core'
 
-/** What became of a breaker; `forMs`: how long calls are kept away; `reason`: what the last one ended with. */
+/** A change of a breaker; `forMs`: how long calls are kept away; `reason`: what the last one ended with. */
 export type BreakerChange =
   | { readonly kind: 'open'; readonly forMs: number; readonly reason: string }
   | { readonly kind: 'half-open' }

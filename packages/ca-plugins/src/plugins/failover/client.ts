@@ -99,7 +99,7 @@ export class FailoverClient implements CAClient {
     this.#roots[Symbol.dispose]()
   }
 
-  /** Those whose breakers let a call through; if none does, one that did not ask for rest: somebody has to be asked. */
+  /** The CAs whose breakers let a call through; if none does, one that did not ask for rest: somebody has to be asked. */
   *#askable(): Generator<Guarded> {
     let asked = false
     for (const guarded of this.#guarded) {
@@ -123,7 +123,7 @@ export class FailoverClient implements CAClient {
     }
   }
 
-  /** What the failure says of the CA. */
+  /** The verdict of the failure on the CA. */
   #judge({ member, breaker }: Guarded, error: unknown, { aborted, reason }: AbortSignal): void {
     const { code, retryAfterMs, message } = asCAError(aborted ? reason : error, member)
     const isDeadline = code === 'timeout' && !member.capabilities.asynchronous
@@ -162,10 +162,10 @@ export class FailoverClient implements CAClient {
   #nobody({ identity }: CertificateRequest, failures: readonly Failure[]): CAError {
     const rests = this.#guarded.map(({ breaker }) => breaker.restMs).filter(ms => ms > 0)
     const soonest = Math.min(...rests, ...failures.flatMap(({ error }) => error.retryAfterMs ?? []))
-    const told = FAILS_OVER.map(code => failures.find(({ error }) => error.code === code)?.error).find(Boolean)
+    const reported = FAILS_OVER.map(code => failures.find(({ error }) => error.code === code)?.error).find(Boolean)
     const reasons = failures.length === 0 ? 'Each has asked to be left alone for now.' : reasonsOf(failures)
-    return new CAError(told?.code ?? 'rate-limited', `No CA of the list issues for ${identity}. ${reasons}`, {
-      cause: told,
+    return new CAError(reported?.code ?? 'rate-limited', `No CA of the list issues for ${identity}. ${reasons}`, {
+      cause: reported,
       ...(Number.isFinite(soonest) && { retryAfterMs: soonest }),
     })
   }

@@ -43,18 +43,18 @@ export class FailoverRoots implements Disposable {
   }
 
   /**
-   * A CA that does not answer keeps the roots that it told last. Rejects if none of those that tell theirs does, or the
-   * file cannot be read.
+   * A CA that does not answer keeps the roots that it listed last. Rejects if no CA that lists its roots answers, or if
+   * the file cannot be read.
    */
   async all(signal: AbortSignal): Promise<readonly string[]> {
     const { members } = this.#options
     const fromFile = await this.#readFile()
-    const telling = members.filter(({ client }) => client.trustBundle)
-    const told = await Promise.allSettled(telling.map(member => this.ask(member, signal)))
+    const listing = members.filter(({ client }) => client.trustBundle)
+    const answers = await Promise.allSettled(listing.map(member => this.ask(member, signal)))
     signal.throwIfAborted()
-    const failures = told.filter(one => one.status === 'rejected')
+    const failures = answers.filter(one => one.status === 'rejected')
     this.#plan(failures.length > 0)
-    if (failures[0] && failures.length === telling.length) throw failures[0].reason
+    if (failures[0] && failures.length === listing.length) throw failures[0].reason
     return [...new Set([...members.flatMap(member => [...(this.#known.get(member) ?? [])]), ...fromFile])]
   }
 
@@ -83,7 +83,7 @@ export class FailoverRoots implements Disposable {
     const taken = news.slice(0, Math.max(0, MAX_ROOTS - known.size))
     if (taken.length === 0) return
     this.#known.set(member, new Set([...known, ...taken]))
-    this.#tell({ kind: 'roots' })
+    this.#notify({ kind: 'roots' })
   }
 
   subscribe(listener: (change: CAChange) => void): Disposable {
@@ -120,10 +120,10 @@ export class FailoverRoots implements Disposable {
     const polls = this.#file || members.some(({ client }) => client.trustBundle && !client.subscribe)
     if (this.#listeners.size === 0 || !(isMissing || polls)) return
     const at = clock.now() + (isMissing ? MISSED_MS : POLL_MS)
-    this.#next = clock.at(at, () => this.#tell({ kind: 'roots' }))
+    this.#next = clock.at(at, () => this.#notify({ kind: 'roots' }))
   }
 
-  #tell(change: CAChange): void {
+  #notify(change: CAChange): void {
     for (const listener of this.#listeners) listener(change)
   }
 }

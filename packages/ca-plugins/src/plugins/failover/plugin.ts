@@ -90,8 +90,8 @@ const TTL: readonly CACapabilities['ttl'][] = ['ignored', 'clamped', 'honoured']
 const SAN: readonly CACapabilities['san'][] = ['config', 'caller', 'csr']
 
 /**
- * What can be relied on whichever of them issues. The roots are always told: those of a CA without a list as they came
- * with its certificates.
+ * The capabilities that hold whichever CA issues. The roots are always listed: a CA without a list contributes those
+ * that came with its certificates.
  */
 export function capabilitiesOfAll(members: readonly CACapabilities[]): CACapabilities {
   return {

@@ -1,11 +1,11 @@
-/** Whether a version of something is worth telling: once, and again if nobody has come for it. */
+/** Whether a version of something is worth a notification: once, and again if nobody has fetched it. */
 
-/** Who was told while it was busy does not come. */
+/** A listener that was notified while it was busy does not fetch. */
 const AGAIN_MS = 10_000
 
 export class Announcement {
   #given: string | undefined
-  #told: { readonly version: string; readonly at: number } | undefined
+  #notified: { readonly version: string; readonly at: number } | undefined
 
   /** Whether anything was ever given out. */
   get isKnown(): boolean {
@@ -17,11 +17,11 @@ export class Announcement {
     this.#given = version
   }
 
-  /** Whether to tell of `version` now; if so, it counts as told. */
-  tells(version: string, now: number): boolean {
+  /** Whether to notify of `version` now; if so, it counts as notified. */
+  notifies(version: string, now: number): boolean {
     if (version === this.#given) return false
-    if (version === this.#told?.version && now < this.#told.at + AGAIN_MS) return false
-    this.#told = { version, at: now }
+    if (version === this.#notified?.version && now < this.#notified.at + AGAIN_MS) return false
+    this.#notified = { version, at: now }
     return true
   }
 

@@ -52,7 +52,7 @@ export class FileMountClient implements CAClient {
       areChains: mount.roots.text === mount.chain.text,
       faults: this.#faults,
       warn: message => log.warn(message),
-      ...(mount.rootsFor === 'trust-domain' && { onChange: () => this.#tell({ kind: 'roots' }) }),
+      ...(mount.rootsFor === 'trust-domain' && { onChange: () => this.#notify({ kind: 'roots' }) }),
     })
     if (mount.rootsFor === 'identity') {
       log.info(
@@ -112,7 +112,7 @@ export class FileMountClient implements CAClient {
       reads: this.#reads,
       faults: this.#faults,
       warn: message => log.warn(message),
-      onChange: () => this.#tell({ kind: 'certificates', identities: [identity] }),
+      onChange: () => this.#notify({ kind: 'certificates', identities: [identity] }),
       onUnused: () => this.#stop(identity),
     })
     this.#identities.set(identity, mounted)
@@ -124,7 +124,7 @@ export class FileMountClient implements CAClient {
     this.#identities.delete(identity)
   }
 
-  #tell(change: CAChange): void {
+  #notify(change: CAChange): void {
     for (const listener of this.#listeners) listener(change)
   }
 }

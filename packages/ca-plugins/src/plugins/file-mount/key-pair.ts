@@ -20,7 +20,7 @@ export interface KeyPairFiles {
 export interface KeyPair {
   /** PEM, leaf first, without roots. */
   readonly chain: readonly string[]
-  /** One PEM block, newline at the end; in memory of its own. */
+  /** One PEM block, newline at the end; in separate memory. */
   readonly privateKey: Buffer
   /** SHA-256 of both. */
   readonly version: string
@@ -30,7 +30,7 @@ export interface KeyPair {
 }
 
 /**
- * What the files hold now. Rejects with a {@link FileFault} unless they are a chain, leaf first, that has not ended at
+ * The pair that the files hold now. Rejects with a {@link FileFault} unless they are a chain, leaf first, that has not ended at
  * `now`, for `identity`, and its key. Everything else is for core to judge.
  */
 export async function readKeyPair(

@@ -21,7 +21,7 @@ import type { MountedRoots } from './mounted-roots.ts'
 const PAUSES_MS = [50, 100, 200, 400]
 /** An identity that nobody has asked for so long, and whose certificate has ended, is let go of. */
 const UNUSED_MS = 3_600_000
-/** What is left of a certificate's life when one waits in vain for the next. */
+/** The rest of a certificate's life in which a missing successor is reported. */
 const LAST_FIFTH = 0.2
 
 export interface MountedIdentityParts {
@@ -44,12 +44,12 @@ export interface MountedIdentityParts {
   readonly onUnused: () => void
 }
 
-/** What the files held when they were looked at last. */
+/** The contents of the files at the last look. */
 type Sight =
   | ({ readonly kind: 'pair' } & Pick<KeyPair, 'version' | 'notBefore' | 'notAfter'>)
   | { readonly kind: 'fault'; readonly message: string }
 
-/** A pair with the roots that lie beside it. */
+/** A pair with the roots beside it. */
 export interface MountedSet extends KeyPair {
   readonly roots: readonly string[]
 }
@@ -148,7 +148,8 @@ export class MountedIdentity implements Disposable {
     }
     faults.gone(files.chain)
     this.#warnOfEnd(sight)
-    if (roots.isKnown(rootsFile) && this.#announcement.tells(this.#wholeVersion(sight.version), clock.now())) onChange()
+    if (roots.isKnown(rootsFile) && this.#announcement.notifies(this.#wholeVersion(sight.version), clock.now()))
+      onChange()
   }
 
   async #sight(reason: LookReason): Promise<Sight> {

@@ -31,7 +31,7 @@ export interface MountedRootsParts {
 /** By SHA-256 (hex) of the DER: PEM, one certificate an element. */
 type Roots = ReadonlyMap<string, string>
 
-/** Who needs a file. */
+/** The users of a file. */
 export interface RootsUser {
   /** Called when it can be read after it could not. */
   readonly onReadable?: () => void
@@ -204,7 +204,7 @@ export class MountedRoots implements Disposable {
     this.#gathering ??= after(clock, GATHER_MS, () => {
       this.#gathering = undefined
       const union = this.#union()
-      if (union.size > 0 && this.#announcement.tells(versionOf(union), clock.now())) onChange()
+      if (union.size > 0 && this.#announcement.notifies(versionOf(union), clock.now())) onChange()
     })
   }
 

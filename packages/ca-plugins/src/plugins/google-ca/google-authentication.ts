@@ -6,7 +6,7 @@ import { Closable } from '../../transport/closable.ts'
 import type { GoogleAuthPackage } from './google-packages.ts'
 
 export interface Authentication extends Disposable {
-  /** What the operator should do if the service does not accept the token; no period at the end. */
+  /** The remedy if the service does not accept the token; no period at the end. */
   readonly remedy: string
   /** Rejects with a `CAError`, or with the signal's reason. */
   authenticate(call: { readonly tokenFile?: string; readonly signal: AbortSignal }): Promise<CallCredentials>
@@ -17,7 +17,7 @@ export interface Authentication extends Disposable {
 /** Lives for one call. */
 export interface CallCredentials {
   readonly headers: Readonly<Record<string, string>>
-  /** What must not come back in a message. */
+  /** Secrets that must not appear in a message. */
   readonly secrets: readonly string[]
 }
 

@@ -11,7 +11,7 @@ export interface GoogleServiceOptions {
   readonly endpoint: GoogleEndpoint
   readonly tls: CAContext['tls']
   readonly authentication: Authentication
-  /** What the operator should do about a caller without the right, and about a resource that does not exist. */
+  /** The remedies for a caller without the right, and for a resource that does not exist. */
   readonly remedies: { readonly denied: string; readonly notFound: string }
 }
 

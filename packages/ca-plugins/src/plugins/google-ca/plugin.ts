@@ -70,14 +70,14 @@ export const googleCaOptions = {
 
 export type GoogleCaConfig = ConfigOf<typeof googleCaOptions>
 
-/** What Certificate Authority Service can do: those of the plugin. */
+/** The capabilities of Certificate Authority Service: those of the plugin. */
 export const casCapabilities: CACapabilities = {
   roots: 'poll',
   ttl: 'honoured',
   san: 'caller',
   keyTypes: ['rsa-2048', 'rsa-3072', 'rsa-4096', 'ecdsa-p256', 'ecdsa-p384'],
 }
-/** What Mesh CA can do. */
+/** The capabilities of Mesh CA. */
 export const meshCaCapabilities: CACapabilities = { ...casCapabilities, roots: 'none' }
 
 export const googleCa = defineCAPlugin({

@@ -62,7 +62,7 @@ export class ApiConnection implements AsyncDisposable {
 
   /**
    * Yields the body of the answer to a GET as it comes. Ends when the server or the network ends it, and at once for 410,
-   * where the version to begin with is gone. Rejects as {@link request} does, also for every other status than 200.
+   * where the server no longer has the version to begin with. Rejects as {@link request} does, also for every other status than 200.
    */
   async *stream(call: ApiCall, caller: Caller, path: string): AsyncGenerator<Uint8Array, void> {
     using lease = await this.#sessions.lease(caller.signal)

@@ -1,4 +1,4 @@
-/** Who asks which API server: what a kubeconfig and a pod's service account have in common. */
+/** The caller and the API server: what a kubeconfig and a pod's service account have in common. */
 import type { HttpPool } from '../../transport/http-pool.ts'
 
 export interface LoginSource {
@@ -30,5 +30,5 @@ export interface AuthorizedPool {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Each request that waits for an approval has a watch of its own, so that a limit would block the others. */
+/** Each request that waits for an approval has its own watch, so that a limit would block the others. */
 export const UNLIMITED = { maxSockets: Number.POSITIVE_INFINITY }

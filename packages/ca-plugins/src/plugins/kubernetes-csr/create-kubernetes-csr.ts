@@ -13,7 +13,7 @@ import { SigningRequestApi } from './signing-request-api.ts'
 export interface KubernetesCsrSurroundings {
   /** Default: the installed package. */
   readonly loadLibrary?: () => Promise<KubernetesLibrary>
-  /** What precedes the paths of the service account. Default: nothing. */
+  /** Prefix of the paths of the service account. Default: empty. */
   readonly podRoot?: string
   /** In [0, 1). Default: `Math.random`. */
   readonly random?: () => number

@@ -1,4 +1,4 @@
-/** What went wrong between the plugin and the API server, as a {@link CAError} that says what to do and carries no secret. */
+/** Failures between the plugin and the API server, as a {@link CAError} that says what to do and contains no secret. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { CAError, type CAErrorCode } from '@livery/core'
 import { caError } from '../../answers/ca-error.ts'

@@ -1,4 +1,4 @@
-/** What is noted on a ticket: which request it is, and since when it waits. */
+/** The note on a ticket: which request it is, and since when it waits. */
 
 export interface PendingNote {
   readonly name: string

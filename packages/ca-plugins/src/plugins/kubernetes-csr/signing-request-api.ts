@@ -49,7 +49,7 @@ export class SigningRequestApi {
     return found === undefined ? undefined : understood(found, call)
   }
 
-  /** What happens to `from` from now on. Rejects as {@link create} does if it cannot begin, or the server ends it as an error that lasts. */
+  /** The events of `from` from now on. Rejects as {@link create} does if it cannot begin, or the server ends it as an error that lasts. */
   async *watch(from: SigningRequest, whose: string, caller: Caller): AsyncGenerator<Change, void> {
     const call = { what: `watch the request ${from.name} ${whose}`, verb: 'watch', resource: RESOURCE } as const
     const query = new URLSearchParams({
@@ -61,7 +61,7 @@ export class SigningRequestApi {
     const body = this.#connection.stream(call, caller, `${PATH}?${query}`)
     for await (const { type, object } of readWatchEvents(body)) {
       if (type === 'DELETED') yield { kind: 'deleted' }
-      // What a bookmark says is not needed: whatever ends a watch, the next one begins with a look.
+      // The content of a bookmark is not needed: whatever ends a watch, the next one begins with a look.
       else if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', request: understood(object, call) }
       // 410: what it began with is too old; else the server has trouble, and the look will say which.
       else if (type === 'ERROR') return

@@ -10,7 +10,7 @@ export interface SigningRequest {
   readonly outcome: Outcome
 }
 
-/** What has become of it. */
+/** Its state. */
 export type Outcome =
   | { readonly kind: 'pending' }
   /** Nobody has signed it yet. */

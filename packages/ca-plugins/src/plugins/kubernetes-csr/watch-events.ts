@@ -25,7 +25,7 @@ async function* lines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string, v
     if (rest.length > MAX_LINE) throw badLine(`has more than ${MAX_LINE} characters`)
     yield* parts
   }
-  // What is left was cut off.
+  // The rest was cut off.
 }
 
 function parse(line: string): WatchEvent {

@@ -61,7 +61,7 @@ export class SpiffeClient implements CAClient {
       read: bytes => readSvidUpdate(bytes, answerOf(address, 'identities'), context.vault),
       errorOf: cause => workloadFailure(address, 'identities', cause),
       onMessage: update => this.#take(update),
-      onBroken: (error, retryMs) => this.#tellBroken(error, retryMs),
+      onBroken: (error, retryMs) => this.#reportBroken(error, retryMs),
     })
     this.#bundles = new WorkloadStream({
       clock,
@@ -135,11 +135,11 @@ export class SpiffeClient implements CAClient {
     this.#update = update
     this.#lastFault = ''
     this.#context.log.debug(`The Workload API gives ${update.svids.size} identities`)
-    this.#tellRoots(rootsBefore)
+    this.#notifyRoots(rootsBefore)
     const found = [...this.#missed].filter(identity => update.svids.has(identity))
     for (const identity of found) this.#missed.delete(identity)
     const identities = [...new Set([...changedIdentities(before, update), ...found])]
-    if (identities.length > 0) this.#tell({ kind: 'certificates', identities })
+    if (identities.length > 0) this.#notify({ kind: 'certificates', identities })
     if (before) wipe(before)
   }
 
@@ -147,7 +147,7 @@ export class SpiffeClient implements CAClient {
     const before = this.#rootsOf(this.#context.trustDomain)
     this.#allRoots = bundles
     this.#context.log.debug(`The Workload API gives the bundles of ${[...bundles.keys()].join(', ')}`)
-    this.#tellRoots(before)
+    this.#notifyRoots(before)
   }
 
   /** Both streams bring them, one a moment before the other: the union lacks neither old nor new roots. */
@@ -157,18 +157,18 @@ export class SpiffeClient implements CAClient {
     return [...new Set([...(svids?.[1].roots ?? []), ...(this.#allRoots.get(trustDomain) ?? [])])]
   }
 
-  #tellRoots(before: readonly string[]): void {
+  #notifyRoots(before: readonly string[]): void {
     const now = new Set(this.#rootsOf(this.#context.trustDomain))
     if (before.length === now.size && before.every(root => now.has(root))) return
-    this.#tell({ kind: 'roots' })
+    this.#notify({ kind: 'roots' })
   }
 
-  #tell(change: CAChange): void {
+  #notify(change: CAChange): void {
     for (const listener of this.#listeners) listener(change)
   }
 
   /** The same reason once: it is tried for as long as it takes. */
-  #tellBroken({ message }: CAError, retryMs: number): void {
+  #reportBroken({ message }: CAError, retryMs: number): void {
     if (this.#update) wipe(this.#update)
     const { log } = this.#context
     const line = `${message} It is asked again within ${Math.ceil(retryMs / 1000)} s.`

@@ -25,7 +25,7 @@ export class WorkloadChannel {
     })
   }
 
-  /** Both requests are empty messages, and their answers left as bytes, so that a bad one is told from a broken stream. */
+  /** Both requests are empty messages, and their answers left as bytes, so that a bad one is distinguished from a broken stream. */
   open(method: 'FetchX509SVID' | 'FetchX509Bundles'): ClientReadableStream<Buffer> {
     const metadata = new Metadata()
     // The endpoint refuses calls without it, so that nobody is tricked into making them (section 6.1 of its specification).

@@ -43,7 +43,7 @@ const FINAL_RETRY_MS = 300_000
 export class WorkloadStream<T> {
   readonly #options: WorkloadStreamOptions<T>
   #state: State<T> = { kind: 'idle' }
-  /** What the attempt that is under way, or the next one, ends with. */
+  /** The result of the attempt that is under way, or of the next one. */
   #outcome = Promise.withResolvers<T>()
   /** In a row. */
   #failures = 0

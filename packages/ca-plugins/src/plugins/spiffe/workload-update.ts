@@ -1,4 +1,4 @@
-/** What the Workload API pushes, read: certificates and keys by identity, and roots by trust domain. */
+/** Reads the pushes of the Workload API: certificates and keys by identity, and roots by trust domain. */
 import {
   derToPem,
   isSpiffeId,
@@ -57,7 +57,7 @@ function readSvids(svids: readonly X509SVID[], answer: Answer, vault: KeyVault):
   const read = new Map<SpiffeId, Svid>()
   for (const { spiffeId, x509Svid, x509SvidKey, bundle } of svids) {
     if (!isSpiffeId(spiffeId)) throw badAnswer(answer, 'has an identity that is not a SPIFFE ID')
-    // Several registrations may have the same identity, told apart by a hint: the first is the default.
+    // Several registrations may have the same identity and differ by a hint: the first is the default.
     if (read.has(spiffeId)) {
       x509SvidKey.fill(0)
       continue

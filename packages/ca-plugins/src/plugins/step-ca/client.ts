@@ -22,7 +22,7 @@ const REMEDY = 'Check that the address is that of a step-ca'
 /** Makes the token of one call, or gets it. */
 interface TokenSource {
   get(request: CertificateRequest, csr: CertificateSigningRequest, signal: AbortSignal): Promise<string>
-  /** What to do where the CA does not accept the token. */
+  /** The remedy where the CA does not accept the token. */
   readonly remedy: string
 }
 

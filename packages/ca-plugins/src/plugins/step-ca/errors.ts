@@ -8,7 +8,7 @@ export interface FailedCall {
   readonly action: string
   /** The tokens that must not come back in a message. */
   readonly secrets: readonly string[]
-  /** What to do where the token was not accepted. */
+  /** The remedy where the token was not accepted. */
   readonly tokenRemedy: string
   readonly clock: Clock
 }

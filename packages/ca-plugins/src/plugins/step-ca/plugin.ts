@@ -50,7 +50,7 @@ export const stepCa = defineCAPlugin({
   create: (context, config) => new StepCaClient(context, config, proofOf(config, context.credentials)),
 })
 
-/** What a call proves itself with. */
+/** The proof of identity of a call. */
 export type Proof =
   | { readonly kind: 'key'; readonly provisioner: string; readonly keyFile: string; readonly passwordFile?: string }
   | { readonly kind: 'token'; readonly credentials: CredentialSource }

@@ -19,7 +19,7 @@ export interface VaultTokens {
   get(request: TokenRequest): Promise<VaultToken>
   /** Has the next caller log in. */
   forget(request: TokenRequest, token: string): void
-  /** What to do where the server does not accept the token. */
+  /** The remedy where the server does not accept the token. */
   readonly remedy: string
 }
 
@@ -39,7 +39,7 @@ interface Lease {
   readonly fullMs: number
 }
 
-/** Of a lease that has no end of its own. */
+/** Of a lease that does not end on its own. */
 const ENDLESS_MS = 3_600_000
 /** Renewed at two thirds of its life. */
 const REFRESH = { refreshBeforeMs: (lifetimeMs: number) => lifetimeMs / 3, intervalMs: 5_000 }

@@ -17,7 +17,7 @@ export interface VaultCall {
   readonly isLogin?: boolean
   /** Besides the token, what must not come back in a message. */
   readonly secrets?: readonly string[]
-  /** What to do where the token was not accepted. */
+  /** The remedy where the token was not accepted. */
   readonly tokenRemedy: string
   readonly signal: AbortSignal
 }
