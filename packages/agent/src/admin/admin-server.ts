@@ -25,7 +25,7 @@ export interface AdminServerOptions {
     readonly owner?: number | undefined
     readonly group?: number | undefined
   }
-  /** Who is on a UNIX socket; without it nobody there is known. */
+  /** Identifies the peer of a UNIX socket; without it no caller there is known. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
   readonly source: AdminSource
   /** A fault while answering; the client has got a 500 without details. */
@@ -133,7 +133,7 @@ function credentialsOf(socket: Socket, read: ReadPeerCredentials | undefined): P
 class HttpAnswers {
   readonly #options: AdminServerOptions
   readonly #router: Router
-  /** It never listens: it gets each request as a stream of its own. */
+  /** It never listens: it gets each request as a separate stream. */
   readonly #http: HttpServer
   readonly #lane = new WorkLane()
 
@@ -160,7 +160,7 @@ class HttpAnswers {
       const answer = refusal({ routes, host: address.host }, request) ?? (await this.#dispatch(connection, request))
       await this.#send(connection, request, response, answer)
     } catch (error) {
-      // A client that has left is no fault.
+      // A client that has left is not a fault.
       if (!connection.gone.aborted) onError(error)
       if (response.headersSent || connection.gone.aborted) response.destroy()
       else response.writeHead(500, headersOf(FAILED)).end(FAILED.body)

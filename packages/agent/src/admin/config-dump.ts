@@ -1,4 +1,4 @@
-/** What `/config_dump` shows: ztunnel's field names, so that its tools read it; certificates, never a key. */
+/** The answer of `/config_dump`: ztunnel's field names, so that its tools read it; certificates, never a key. */
 import { X509Certificate } from 'node:crypto'
 import {
   type BundleEntry,
@@ -128,7 +128,7 @@ function rootsText({ roots }: BundleEntry): string {
   return roots.map(({ pem, certificate }) => certificateText(pem, factsOf(certificate))).join(',')
 }
 
-/** A node has as many as its CAs; a chain of its own for each identity is not worth the memory. */
+/** A node has as many as its CAs; a separate chain for each identity is not worth the memory. */
 const MAX_INTERMEDIATES = 64
 
 function factsOf(certificate: X509Certificate): Facts {

@@ -5,13 +5,13 @@
 import type { Socket } from 'node:net'
 import { after, type Clock, type PeerCredentials } from '@livery/core'
 
-/** Those that have not sent the head of their request yet. */
+/** Connections that have not sent the head of their request yet. */
 const MAX_READING = 256
-/** Those whose answer is being made: what waits for that is bounded for each kind of answer, and this is their sum. */
+/** Connections whose answer is being made: each kind of answer bounds what waits for it, and this is their sum. */
 const MAX_ANSWERING = 1_024
 /** Connections to which an answer is being sent: many can have waited for the same one. */
 const MAX_CLOSING = 512
-/** Those whose large answer is made, and waits for others to be read. */
+/** Connections whose large answer is ready, and waits until others have been read. */
 const MAX_WAITING_FOR_ROOM = 64
 /** The sum of the large answers that these have not been seen to take. */
 const MAX_CLOSING_BYTES = 16 * 1024 * 1024
@@ -160,7 +160,7 @@ export class ConnectionPool implements Disposable {
     answering: new Set(),
     closing: new Set(),
   }
-  /** Those with a head that is not answered yet, in the order in which they came. */
+  /** Connections with a head that is not answered yet, in the order in which they came. */
   readonly #asked = new Set<AdminConnection>()
   #closingBytes = 0
   #sweep: Disposable | undefined

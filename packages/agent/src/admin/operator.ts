@@ -1,10 +1,10 @@
-/** Who may hide what the agent does: the owner of the admin socket, or who has the token. */
+/** The callers that are allowed to hide what the agent does: the owner of the admin socket, or who has the token. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import type { PeerCredentials } from '@livery/core'
 
-/** Who asks, as far as the connection and the request say. */
+/** The caller, as far as the connection and the request say. */
 export interface Caller {
   /** On a UNIX socket only. */
   readonly credentials: PeerCredentials | undefined

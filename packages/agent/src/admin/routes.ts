@@ -1,4 +1,4 @@
-/** What the admin endpoint answers. Every answer is made here; `admin-server.ts` carries it over HTTP. */
+/** The routes of the admin endpoint. Every answer is made here; `admin-server.ts` carries it over HTTP. */
 import type { BundleEntry, Clock, IdentityEntry } from '@livery/core'
 import type { WellKnownNames } from '@livery/sds-server'
 import type { LedgerEntry } from '../observe/ledger.ts'
@@ -18,7 +18,7 @@ import {
 } from './readiness.ts'
 import { SharedWork } from './shared-work.ts'
 
-/** What the admin endpoint is about: the running agent, seen from here. */
+/** The running agent, as the admin endpoint sees it. */
 export interface AdminSource {
   readonly version: string
   readonly trustDomain: string
@@ -36,11 +36,11 @@ export interface AdminSource {
   readonly log: { level: string }
   /** Whose bearer may set every log level. Default: only the owner of the UNIX socket may. */
   readonly tokenFile?: string | undefined
-  /** Told of what somebody did, or was refused, whatever the log level is. */
+  /** Reports what somebody did, or was refused, whatever the log level is. */
   security?(event: string, fields: object, message: string): void
 }
 
-/** What `/explain` answers. */
+/** The answer of `/explain`. */
 export interface Explanation {
   readonly name: string
   /** Milliseconds since the epoch, to compute ages from. */
@@ -58,7 +58,7 @@ interface RouteRequest {
   readonly caller: Caller
 }
 
-/** What the routes of one listener answer from. */
+/** The sources from which the routes of one listener answer. */
 interface RouteContext {
   readonly source: AdminSource
   /** Each by its mode: one look at all identities answers everybody who waits for it. */

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { setTimeout as rest } from 'node:timers/promises'
 
-/** Who else may wait for the one that is being answered. */
+/** Callers that wait while another is being answered; more are refused. */
 const MAX_WAITING = 16
 const CHUNK_CHARS = 16_384
 /** Made in one turn of the event loop; then as long is left to others. */

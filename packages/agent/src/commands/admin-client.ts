@@ -12,7 +12,7 @@ const DEFAULT_ADDRESS: ListenAddress = { host: '127.0.0.1', port: 15_100 }
 const TIMEOUT_MS = 10_000
 /** Characters of an answer that is not a result that are shown: the agent's own are one line. */
 const MAX_LINE = 600
-/** That of an agent with 100,000 identities is shorter. */
+/** The answer of an agent with 100,000 identities is shorter. */
 const MAX_ANSWER = 400 * 1024 * 1024
 
 export interface AdminAnswer {
@@ -49,7 +49,7 @@ function get(address: ListenAddress, path: string): Promise<IncomingMessage> {
   return promise
 }
 
-/** Another program may answer there, and go on forever. */
+/** Another program may answer there, and never end. */
 async function bodyOf(response: IncomingMessage): Promise<string> {
   let text = ''
   for await (const part of response.setEncoding('utf8')) {

@@ -94,7 +94,7 @@ function keyTypeFor({ config: { ca, keyType } }: LoadedCA): KeyType {
   return keyTypes.includes(keyType) ? keyType : (keyTypes[0] ?? keyType)
 }
 
-/** The identity has a token of its own: each request names it, as the agent's do. */
+/** The identity has its own token: each request names it, as the agent's do. */
 function withTokenFile(client: CAClient, tokenFile: string | undefined): CAClient {
   if (tokenFile === undefined) return client
   return {

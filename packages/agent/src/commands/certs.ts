@@ -29,7 +29,7 @@ export async function showCertificates(
   return EXIT.ok
 }
 
-/** An identity of the dump, with the reason of its state in a field of its own. */
+/** An identity of the dump, with the reason of its state in a separate field. */
 export interface ListedIdentity extends DumpedIdentity {
   /** Of `Unavailable`. */
   readonly reason?: string

@@ -1,7 +1,7 @@
-/** What every command gets: the outside as far as it may touch it, and the options that all have. */
+/** The input of every command: its view of the outside, and the options that all commands have. */
 import type { Environment } from '../config/environment.ts'
 
-/** What a command may touch of the outside. */
+/** The parts of the outside that a command is allowed to touch. */
 export interface Terminal {
   readonly environment: Environment
   readonly workingDirectory: string

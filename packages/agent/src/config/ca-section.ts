@@ -10,10 +10,10 @@ import { Fault } from '../schema/fault.ts'
 import { optionsSchema } from '../schema/plugin-schema.ts'
 import { kindOf, type Schema } from '../schema/schema-parts.ts'
 
-/** What the agent makes a CA client of. */
+/** The settings of which the agent makes a CA client. */
 export interface CASection {
   readonly plugin: CAPlugin
-  /** What the plugin gets. */
+  /** The settings that the plugin gets. */
   readonly options: Readonly<Record<string, unknown>>
   /** A path, PEM, or `system`. */
   readonly rootCert?: string

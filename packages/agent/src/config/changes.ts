@@ -1,4 +1,4 @@
-/** What is different between two configurations. */
+/** The differences between two configurations. */
 import { isDeepStrictEqual } from 'node:util'
 import { childPath, isTreeObject } from '../schema/config-tree.ts'
 

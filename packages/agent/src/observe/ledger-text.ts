@@ -43,7 +43,7 @@ export function describeEvent(event: LedgerEvent): string {
   }
 }
 
-/** The ledger with ages, oldest first, a line each. */
+/** The ledger with ages, oldest first, one line per event. */
 export function describeLedger(entries: readonly LedgerEntry[], now: number): string[] {
   const ages = entries.map(({ time }) => `${formatAge(now - time)} ago`)
   const width = Math.max(0, ...ages.map(age => age.length))

@@ -2,7 +2,7 @@
 import type { SecretEvent } from '@livery/core'
 import type { StreamReport } from '@livery/sds-server'
 
-/** What can happen to a secret, on its way here and on the streams that have it. */
+/** The events of a secret, on its way here and on the streams that have it. */
 export type LedgerEvent =
   | SecretEvent
   | { readonly kind: 'asked'; readonly by: string }
@@ -87,7 +87,7 @@ export class Ledger {
   }
 }
 
-/** What happened on a stream, as the ledger has it; `peer` says who is at its other end. */
+/** An event of a stream, as the ledger has it; `peer` says who is at its other end. */
 export function toLedgerEvent(report: NamedReport, peer: string): LedgerEvent {
   switch (report.kind) {
     case 'asked':

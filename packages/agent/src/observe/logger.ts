@@ -90,7 +90,7 @@ function openSink(settings: pino.LoggerOptions, format: (line: string) => string
   let reported = 0
   let isClosed = false
   const destination = new sonicBoom.SonicBoom({ fd: standardError(), sync: false, maxLength: MAX_WAITING_BYTES })
-  // Not the destination: pino would flush it after a fatal line, which does not return once its reader is gone.
+  // Not the destination: pino would flush it after a fatal line, which does not return once its reader has left.
   const logger = pino(settings, { write: line => void (isClosed || destination.write(printable(format(line)))) })
   destination.on('drop', () => dropped++)
   destination.on('drain', () => {

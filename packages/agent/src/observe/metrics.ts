@@ -11,7 +11,7 @@ import { ReloadMetrics } from './reload-metrics.ts'
 import { SdsMetrics, type SdsSource } from './sds-metrics.ts'
 import { StoreMetrics, type StoreSource } from './store-metrics.ts'
 
-/** What the metrics are read from at each scrape. */
+/** The sources that the metrics read at each scrape. */
 export type MetricsSource = IdentitySource &
   KeyPoolSource &
   ProcessSource &

@@ -4,7 +4,7 @@ import type { SdsEvent, StreamReport } from '@livery/sds-server'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { LedgerEvent } from './ledger.ts'
 
-/** What the SDS server knows about itself, read at each scrape. */
+/** The state of the SDS server, read at each scrape. */
 export interface SdsSource {
   sockets(): readonly { readonly path: string; readonly connections: number; readonly streams: number }[]
 }

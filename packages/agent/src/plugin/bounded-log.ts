@@ -1,4 +1,4 @@
-/** What the agent takes of a plugin's lines, over all its lives: each costs a scrub, between two answers to callers. */
+/** The share that the agent takes of a plugin's lines, over all its lives: each costs a scrub, between two answers to callers. */
 import type { Clock, PluginLog } from '@livery/core'
 import { FloodLimit } from '../observe/flood-limit.ts'
 import { clip } from './wire-error.ts'

@@ -1,4 +1,4 @@
-/** What the process of a plugin may say to the agent. It is not trusted: nothing else reaches the agent's methods. */
+/** The messages that a plugin's process is allowed to send to the agent. It is not trusted: nothing else reaches the agent's methods. */
 import * as v from 'valibot'
 import type { AgentMethods } from './messages.ts'
 import { CODES, MAX_FIELD, MAX_TEXT } from './wire-error.ts'

@@ -48,7 +48,7 @@ export function hostCA(
         checkClient(client)
         client.subscribe?.(change => {
           const identities = change.kind === 'certificates' && change.identities ? [...change.identities] : undefined
-          agent().tell('change', identities ? { kind: 'certificates', identities } : { kind: change.kind })
+          agent().notify('change', identities ? { kind: 'certificates', identities } : { kind: change.kind })
         })
         made.resolve(client)
         return null
@@ -94,14 +94,14 @@ export function hostCA(
   }
 }
 
-/** What every plugin in a thread has of the agent. */
+/** The part of the agent that every plugin in a thread has. */
 export function logTo(agent: Agent): PluginLog {
   // Here, too: a hundred thousand messages at once would keep the agent from everything else.
   const summarize = (_: string, suppressed: number, level: keyof PluginLog): void =>
-    agent().tell('log', { level, message: `${suppressed} more lines of this level in 10 s` })
+    agent().notify('log', { level, message: `${suppressed} more lines of this level in 10 s` })
   const flood = new FloodLimit(new SystemClock(), summarize, MAX_LINES)
   const line = (level: keyof PluginLog) => (message: string) => {
-    if (flood.allow(level, level)) agent().tell('log', { level, message: clip(message) })
+    if (flood.allow(level, level)) agent().notify('log', { level, message: clip(message) })
   }
   return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
 }
@@ -114,7 +114,7 @@ function contextOf({ trustDomain = '', credentials, hasTls }: Start, agent: Agen
     metrics: {
       counter(name, help) {
         checkCounterName(name)
-        return { add: (count = 1) => agent().tell('count', { name, help, count }) }
+        return { add: (count = 1) => agent().notify('count', { name, help, count }) }
       },
     },
     ...(credentials && { credentials: remoteCredentials(credentials, agent) }),
@@ -183,7 +183,7 @@ function certificateOf(answer: IssuedCertificate): IssuedCertificate {
   }
 }
 
-/** The agent would copy all of it, between two answers to its callers. What is no list of text it refuses itself. */
+/** The agent would copy all of it, between two answers to its callers. The agent itself refuses what is not a list of text. */
 function checkSize(what: string, value: unknown, maxLength: number): void {
   const elements: readonly unknown[] = Array.isArray(value) ? value : [value]
   const length = elements.reduce((sum: number, element) => sum + lengthOf(element), 0)

@@ -1,4 +1,4 @@
-/** The client of a CA plugin that runs in a thread or a process of its own: whatever the plugin does, a call ends, and the agent goes on. */
+/** The client of a CA plugin that runs in a separate thread or process: whatever the plugin does, a call ends, and the agent continues. */
 import {
   type CACapabilities,
   type CAChange,
@@ -43,7 +43,7 @@ class IsolatedCAClient implements CAClient {
   readonly #supervisor: PluginSupervisor
   readonly #open = new Map<number, CertificateRequest>()
   readonly #listeners = new Set<(change: CAChange) => void>()
-  /** What the plugin may quote: the tokens that it was given last. */
+  /** The tokens that the plugin was given last, and so may quote. */
   readonly #tokens = new Set<string>()
   #nextId = 1
 
@@ -61,7 +61,7 @@ class IsolatedCAClient implements CAClient {
       methods: this.#methods(context),
       clock,
       log,
-      onRestart: () => this.#tellOfAll(capabilities),
+      onRestart: () => this.#notifyAll(capabilities),
     })
     if (capabilities.roots !== 'none')
       this.trustBundle = ({ signal }) => this.#hideTokens(this.#supervisor.call('trustBundle', null, signal), signal)
@@ -117,7 +117,7 @@ class IsolatedCAClient implements CAClient {
     for (const [index, { signal }] of requests.entries()) {
       const id = wire[index]?.id ?? 0
       const onAbort = (): void => {
-        this.#supervisor.tell('abortRequest', { id, reason: toWire(signal.reason) })
+        this.#supervisor.notify('abortRequest', { id, reason: toWire(signal.reason) })
         waiting--
         if (waiting === 0) last.abort(signal.reason)
       }
@@ -165,7 +165,7 @@ class IsolatedCAClient implements CAClient {
         return { token, ...(expiresAt !== undefined && { expiresAt }) }
       },
       tls: tellTls(tls ?? (async () => ({}))),
-      change: change => this.#tell(change),
+      change: change => this.#notify(change),
     }
   }
 
@@ -179,7 +179,7 @@ class IsolatedCAClient implements CAClient {
     }
   }
 
-  /** What the plugin threw, with a text that quotes none of its tokens. */
+  /** The error that the plugin threw, with a text that quotes none of its tokens. */
   async #hideTokens<T>(answer: Promise<T>, signal?: AbortSignal): Promise<T> {
     try {
       return await answer
@@ -203,7 +203,7 @@ class IsolatedCAClient implements CAClient {
     return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
   }
 
-  #tell(change: CAChange): void {
+  #notify(change: CAChange): void {
     const checked: CAChange =
       change.kind === 'certificates' && change.identities
         ? { kind: 'certificates', identities: change.identities.filter(isSpiffeId) }
@@ -212,9 +212,9 @@ class IsolatedCAClient implements CAClient {
   }
 
   /** Nobody reported what changed while the plugin did not run. */
-  #tellOfAll({ bringsKey }: CACapabilities): void {
-    this.#tell({ kind: 'roots' })
-    if (bringsKey) this.#tell({ kind: 'certificates' })
+  #notifyAll({ bringsKey }: CACapabilities): void {
+    this.#notify({ kind: 'roots' })
+    if (bringsKey) this.#notify({ kind: 'certificates' })
   }
 }
 

@@ -1,4 +1,4 @@
-/** A source of credentials that runs in a thread or a process of its own. */
+/** A source of credentials that runs in a separate thread or process. */
 import {
   CAError,
   type Credential,

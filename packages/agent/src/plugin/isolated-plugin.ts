@@ -1,4 +1,4 @@
-/** A plugin from a module: a short-lived thread or process reports what it is, and each client runs in one of its own. */
+/** A plugin from a module: a short-lived thread or process reports what it is, and each client runs in its own. */
 import {
   type AgentKey,
   type CAPlugin,

@@ -1,4 +1,4 @@
-/** What the agent and the thread of a plugin say to each other: plain data, since nothing else can be cloned. */
+/** The messages between the agent and the thread of a plugin: plain data, since nothing else can be cloned. */
 import type {
   AgentKey,
   CACapabilities,
@@ -22,7 +22,7 @@ export interface PluginUser {
   readonly gid: number
 }
 
-/** A module that is to be loaded in a thread or a process of its own. */
+/** A module that is to be loaded in a separate thread or process. */
 export interface PluginModule {
   readonly kind: PluginKind
   /** As it is written in the configuration. */
@@ -57,13 +57,13 @@ export interface Question {
   readonly value: string
 }
 
-/** What a plugin is to check. */
+/** The settings that a plugin checks. */
 export interface Section {
   readonly config: unknown
   readonly beside: ReadonlySet<AgentKey>
 }
 
-/** What a client, or a source of credentials, is made of. */
+/** The material of a client, or of a source of credentials. */
 export interface Start {
   readonly config: unknown
   readonly trustDomain?: string
@@ -95,7 +95,7 @@ export interface WireTls {
 
 export type BatchAnswer = { readonly issued: IssuedCertificate } | { readonly error: WireError }
 
-/** What the thread answers. */
+/** The methods that the thread answers. */
 export type ThreadMethods = {
   describe(argument: null): Promise<Described>
   /** `null` where nothing is wrong. */
@@ -113,7 +113,7 @@ export type ThreadMethods = {
   ping(argument: null): void
 }
 
-/** What the agent answers. */
+/** The methods that the agent answers. */
 export type AgentMethods = {
   log(line: { readonly level: keyof PluginLog; readonly message: string }): void
   count(counted: { readonly name: string; readonly help: string; readonly count: number }): void
@@ -124,7 +124,7 @@ export type AgentMethods = {
   change(change: CAChange): void
 }
 
-/** A copy in memory of its own: cloning a slice would take all of the pool that it lies in along, whatever is there. */
+/** A copy in separate memory: cloning a slice would copy all of the pool that holds it, whatever is there. */
 export function ownBytes(bytes: Uint8Array): Uint8Array {
   return Uint8Array.from(bytes)
 }

@@ -17,7 +17,7 @@ import { kindOf } from '../schema/schema-parts.ts'
 import type { Manifest, Question } from './messages.ts'
 import { toWire } from './wire-error.ts'
 
-/** What is wrong with each field, as texts that follow the name of the module; empty if nothing is. */
+/** The faults of each field, as texts that follow the name of the module; empty if nothing is. */
 export function shapeFaults(kind: PluginKind, plugin: unknown): readonly Fault[] {
   if (!isTreeObject(plugin)) return [new Fault(`exports ${kindOf(plugin)} as its plugin`, 'Make it by defineCAPlugin')]
   const faults = pluginFaults(kind, plugin).map(faultFrom)

@@ -77,8 +77,8 @@ export class PluginSupervisor implements AsyncDisposable {
   }
 
   /** To the plugin as it runs now; nothing if it does not. */
-  tell<M extends keyof ThreadMethods>(method: M, argument: Parameters<ThreadMethods[M]>[0]): void {
-    if (this.#state.kind === 'running') this.#state.run.peer.tell(method, argument as never)
+  notify<M extends keyof ThreadMethods>(method: M, argument: Parameters<ThreadMethods[M]>[0]): void {
+    if (this.#state.kind === 'running') this.#state.run.peer.notify(method, argument as never)
   }
 
   /** Lets the plugin close its client, for a while; open calls reject. */
@@ -156,7 +156,7 @@ export class PluginSupervisor implements AsyncDisposable {
     this.#state.beat = after(clock, BEAT_MS, () => this.#beat(run, hasAnswered ? 0 : missed + 1))
   }
 
-  /** Only the current run can fail: the end of one that was stopped is no news. */
+  /** Only the current run can fail: the end of one that was stopped is not news. */
   #fail(run: PluginRun, reason: string): void {
     const before = this.#state
     if ((before.kind !== 'starting' && before.kind !== 'running') || before.run !== run) return

@@ -1,4 +1,4 @@
-/** What a plugin prints: standard output belongs to the results of commands, so it goes to the log, line by line. */
+/** The lines that a plugin prints: standard output belongs to the results of commands, so it goes to the log, line by line. */
 import type { Readable } from 'node:stream'
 import type { PluginLog } from '@livery/core'
 import { MAX_TEXT } from './wire-error.ts'

@@ -1,4 +1,4 @@
-/** What runs in the process of a plugin: it loads the module, and answers the agent for it, while the agent lives. */
+/** The main module of a plugin's process: it loads the module, and answers the agent for it, while the agent lives. */
 import { Socket } from 'node:net'
 import { CAError } from '@livery/core'
 import type { PluginKind } from '@livery/core/plugin'

@@ -1,4 +1,4 @@
-/** What the process of a plugin may read: code, of the agent and of the plugin, and no file beside a plugin without a package. */
+/** The folders that a plugin's process is allowed to read: code, of the agent and of the plugin, and no file beside a plugin without a package. */
 import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

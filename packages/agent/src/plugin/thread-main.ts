@@ -1,4 +1,4 @@
-/** What runs in the thread of a plugin: it loads the module, and answers the agent for it. */
+/** The main module of a plugin's thread: it loads the module, and answers the agent for it. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { loadModule } from './load-module.ts'
 import type { PluginModule } from './messages.ts'

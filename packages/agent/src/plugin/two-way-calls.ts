@@ -8,7 +8,7 @@ export interface Port {
   on(event: 'message', listener: (message: unknown) => void): unknown
 }
 
-/** What one side answers: each method has one argument, and a signal that is aborted when nobody waits any more. */
+/** The methods of one side: each method has one argument, and a signal that is aborted when nobody waits any more. */
 export type Methods = Readonly<Record<string, (argument: never, signal: AbortSignal) => unknown>>
 type Argument<M> = M extends (argument: infer A, ...rest: never) => unknown ? A : never
 type Answer<M> = M extends (...rest: never) => infer R ? Awaited<R> : never
@@ -72,7 +72,7 @@ export class Peer<Theirs extends Methods> {
   }
 
   /** A call whose answer does not matter. */
-  tell<M extends string & keyof Theirs>(method: M, argument: Argument<Theirs[M]>): void {
+  notify<M extends string & keyof Theirs>(method: M, argument: Argument<Theirs[M]>): void {
     if (!this.#end) this.#post({ kind: 'call', method, argument })
   }
 

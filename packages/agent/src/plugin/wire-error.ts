@@ -29,7 +29,7 @@ export const MAX_TEXT = 20_000
 /** Characters of a name, which are compared and not shown. */
 export const MAX_FIELD = 4_096
 
-/** The form of any thrown value. Never throws. A `CAError` is recognised by its name, since a plugin may have a class of its own. */
+/** The form of any thrown value. Never throws. A `CAError` is recognised by its name, since a plugin may define its own class. */
 export function toWire(thrown: unknown): WireError {
   try {
     if (!isError(thrown)) return { name: 'Error', message: `it threw ${describe(thrown)}` }
@@ -70,7 +70,7 @@ export function clip(text: unknown, maxLength = MAX_TEXT): string {
   return String(text).slice(0, maxLength)
 }
 
-/** One of another realm is no instance, and one that Node carried over from a thread no native error. */
+/** An error of another realm is not an instance, and one that Node carried over from a thread is not a native error. */
 function isError(thrown: unknown): thrown is Error {
   return thrown instanceof Error || types.isNativeError(thrown)
 }

@@ -194,7 +194,7 @@ export class Agent implements AsyncDisposable {
     if (load) this.#reloader = this.#parts.use(this.#createReloader(this.#live, load))
     this.#phase = 'serving'
     this.#warnOfOpenSockets(sockets)
-    this.#tellStart(sockets, admin, health)
+    this.#logStart(sockets, admin, health)
   }
 
   /** A caller that can open a socket gets what it allows: a file mode that lets in everybody deserves a warning. */
@@ -207,7 +207,7 @@ export class Agent implements AsyncDisposable {
     }
   }
 
-  #tellStart(sockets: readonly SocketConfig[], admin: AdminServer, health: AdminServer | undefined): void {
+  #logStart(sockets: readonly SocketConfig[], admin: AdminServer, health: AdminServer | undefined): void {
     const { config } = this.#loaded
     for (const socket of sockets.slice(0, SOCKET_LINES)) this.#logger.info(describeSocket(socket))
     if (sockets.length > SOCKET_LINES) this.#logger.info(`and ${sockets.length - SOCKET_LINES} more sockets`)
@@ -301,7 +301,7 @@ export class Agent implements AsyncDisposable {
   #record(name: string, event: LedgerEvent, time = this.#clock.now()): void {
     const entry = { time, event }
     this.#ledger.record(name, entry)
-    // Closing forgets every identity, which is no news then.
+    // Closing forgets every identity, which is not news then.
     if (this.#phase !== 'draining' || event.kind !== 'withdrawn') this.#eventLog.ledger(name, entry)
     this.#metrics.record(name, entry)
   }

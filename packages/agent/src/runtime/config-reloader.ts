@@ -12,7 +12,7 @@ import { contentDigest } from '../schema/document.ts'
 import type { LiveChanges, LiveConfig } from './live-config.ts'
 
 export interface ConfigReloaderOptions {
-  /** What the agent was started with. */
+  /** The configuration with which the agent was started. */
   readonly started: LoadedConfig
   /** Loads it as at the start: the same file, flags and environment. Nobody waits for it once the signal is aborted. */
   readonly load: (signal: AbortSignal) => Promise<LoadedConfig>

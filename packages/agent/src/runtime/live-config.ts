@@ -18,13 +18,13 @@ export interface LiveChanges {
   readonly socketsClosed: number
   /** Those that continue with other rules. */
   readonly socketsChanged: number
-  /** Other changes of shared sockets, which go on as they are, by the path of the key. */
+  /** Other changes of shared sockets, which continue as they are, by the path of the key. */
   readonly needsRestart: readonly string[]
 }
 
 export interface LiveConfigOptions {
   readonly secrets: Pick<SecretManager, 'add' | 'remove'>
-  /** Called with those that were opened, and those that go on with other rules, as they are now. */
+  /** Called with those that were opened, and with those that continue with other rules, as they are now. */
   readonly onServe: (sockets: readonly SocketConfig[]) => void
   /** Called when a socket could not be closed, or not be opened in the place of another. */
   readonly onError: (error: unknown, path: string) => void
@@ -36,7 +36,7 @@ type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'prepareAccess' | 'revie
 export class LiveConfig {
   readonly #options: LiveConfigOptions
   #identities: ReadonlyMap<string, ConfiguredIdentity> = new Map()
-  /** Removed identities that may have a socket of their own. */
+  /** Removed identities that may have their own socket. */
   readonly #leaving = new Set<string>()
   #sds: Sockets | undefined
   /** Those that listen, by path. The own socket of a removed identity is among them until it is forgotten. */
@@ -101,7 +101,7 @@ export class LiveConfig {
       if (socket.identity === name && isLeaving(socket, this.#identities)) this.#stop(socket.path)
   }
 
-  /** What of `wanted` is different from what listens at its path; `changed` as they are to go on. */
+  /** The part of `wanted` that differs from what listens at its path; `changed` as they are to continue. */
   #compare(wanted: ReadonlyMap<string, SocketConfig>, { sockets }: Config) {
     const replaced: SocketConfig[] = []
     const changed: SocketConfig[] = []
@@ -149,7 +149,7 @@ export class LiveConfig {
     return { identitiesAdded: added.length, identitiesRemoved: removed.length }
   }
 
-  /** Not waited for: its streams may go on for the drain time. */
+  /** Not waited for: its streams may continue for the drain time. */
   #stop(path: string): void {
     this.#sockets.delete(path)
     this.#sds?.stopListening(path).catch((error: unknown) => this.#options.onError(error, path))

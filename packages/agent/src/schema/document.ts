@@ -9,7 +9,7 @@ import { type ConfigNode, childPath } from './config-tree.ts'
 import { Fault, faultFrom } from './fault.ts'
 import { parseOffLoop } from './parse-off-loop.ts'
 
-/** What a file holds. */
+/** The content of a file. */
 export interface ConfigDocument {
   readonly root: ConfigNode
   /** SHA-256 of the file's bytes, hex. */

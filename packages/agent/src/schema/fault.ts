@@ -1,4 +1,4 @@
-/** What is wrong with a value, and what to do about it: the same from a schema, a plugin's thread and the file system. */
+/** The fault of a value, and its remedy: the same from a schema, a plugin's thread and the file system. */
 
 /** `is not a duration` and `Write a number with a unit`: the value stands before, and no full stop at the end. */
 export class Fault {

@@ -7,13 +7,13 @@ import { systemErrorCode } from '@livery/core'
 import { ConfigError, type Problem } from './config-error.ts'
 import type { ConfigNode } from './config-tree.ts'
 
-/** What the thread is started with. */
+/** The input of the thread. */
 export interface ParseRequest {
   readonly text: string
   readonly file: string
 }
 
-/** What it answers. */
+/** The answer of the thread. */
 export type ParseResult = { readonly root: ConfigNode } | { readonly problems: readonly Problem[] }
 
 /** The longest file allowed takes a third of it on a slow machine. */

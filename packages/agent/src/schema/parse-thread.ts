@@ -1,4 +1,4 @@
-/** What runs in the thread of `parse-off-loop.ts`: parses one document, posts it, and ends. */
+/** The main module of the thread of `parse-off-loop.ts`: parses one document, posts it, and ends. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { ConfigError } from './config-error.ts'
 import { parseConfigDocument } from './document.ts'
