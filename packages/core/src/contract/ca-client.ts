@@ -15,7 +15,7 @@ export interface CAClient extends AsyncDisposable {
   issue(request: CertificateRequest): Promise<IssuedCertificate>
   /**
    * Many requests in one call, where the CA has one: an answer or an error for each, in their order. Rejects only if the
-   * call failed for all. A request whose signal is aborted is not waited for; the others go on.
+   * call failed for all. A request whose signal is aborted is not waited for; the others continue.
    */
   issueBatch?(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]>
   /**

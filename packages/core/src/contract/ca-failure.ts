@@ -16,7 +16,7 @@ const CODES: ReadonlySet<unknown> = new Set<CAErrorCode>([
 
 /**
  * A new `CAError` with nothing of the thrown one but its checked code, whether and when to ask again, and its scrubbed
- * text. What is not a `CAError` becomes `unavailable`, with `before` in front of its text. Never throws.
+ * text. Anything else than a `CAError` becomes `unavailable`, with `before` in front of its text. Never throws.
  */
 export function asShownCAError(thrown: unknown, before = ''): CAError {
   try {

@@ -32,13 +32,13 @@ export interface CACapabilities {
   readonly asynchronous?: boolean
 }
 
-/** Parts that the agent sets up from keys of its own, and hands over in the context, to plugins that use them. */
+/** Parts that the agent sets up from its own keys, and hands over in the context, to plugins that use them. */
 export type PluginNeed =
   /** `rootCert`, `clientCertificate`: {@link CAContext.tls}. */
   | 'tls'
   /** `tokenFile`, `credentials`: {@link CAContext.credentials}. */
   | 'credentials'
-  /** `cas`, a list of CAs, each with a plugin and keys of its own: {@link CAContext.members}. Of built-in plugins only. */
+  /** `cas`, a list of CAs, each with its own plugin and keys: {@link CAContext.members}. Of built-in plugins only. */
   | 'members'
 
 /** The keys of those that a section may have beside the plugin's own. */
@@ -87,7 +87,7 @@ export interface CAContext {
   readonly trustDomain: string
   readonly log: PluginLog
   readonly metrics: PluginMetrics
-  /** For a plugin that keeps private keys. Absent in a thread of its own. */
+  /** For a plugin that keeps private keys. Absent in a separate thread. */
   readonly vault?: KeyVault
   /** Absent if none are configured, or the plugin does not need them. */
   readonly credentials?: CredentialSource

@@ -63,7 +63,7 @@ export class SealedKey {
     }
   }
 
-  /** The same key with an owner of its own. Throws once the key was wiped. */
+  /** The same key with a separate owner. Throws once the key was wiped. */
   clone(): SealedKey {
     return this.open(key => new SealedKey(this.#vault, key))
   }

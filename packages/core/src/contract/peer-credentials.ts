@@ -1,4 +1,4 @@
-/** Who is on the other end of a UNIX socket. */
+/** The credentials of the peer on a UNIX socket. */
 
 /** The kernel's answer to SO_PEERCRED (unix(7)): the credentials of the peer at the time of its `connect`. */
 export interface PeerCredentials {

@@ -9,7 +9,7 @@ interface Described {
 type Optional<Default> = { readonly required?: false; readonly default?: Default }
 type Required = { readonly required: true }
 
-/** One configuration key. What the plugin gets: text as written, paths absolute, durations as milliseconds. */
+/** One configuration key. The plugin gets text as written, paths absolute, durations as milliseconds. */
 export type PluginOption = Described &
   (
     | ({
@@ -18,7 +18,7 @@ export type PluginOption = Described &
         readonly choices?: readonly string[]
         /** Never shown again: not in `check-config`, `/config_dump` or a message. */
         readonly secret?: true
-        /** Why a value cannot be used, as in "is no address. Write host:port"; `undefined` if it can. */
+        /** Why a value cannot be used, as in "is not an address. Write host:port"; `undefined` if it can. */
         readonly problem?: (value: string) => string | undefined
       } & (Required | Optional<string>))
     /** Relative ones are taken from the folder of the configuration file. */
@@ -31,7 +31,7 @@ export type PluginOption = Described &
     | ({ readonly type: 'list' } & (Required | Optional<readonly string[]>))
     /** Names and their text. */
     | ({ readonly type: 'map'; readonly secret?: true } & (Required | Optional<Readonly<Record<string, string>>>))
-    /** Keys of its own. */
+    /** Its own keys. */
     | ({ readonly type: 'object'; readonly options: PluginOptions } & (Required | { readonly required?: false }))
     /** A list of mappings. */
     | ({ readonly type: 'objects'; readonly options: PluginOptions } & (Required | { readonly required?: false }))

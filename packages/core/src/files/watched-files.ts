@@ -17,7 +17,7 @@ export interface WatchedFilesOptions {
   readonly clock: Clock
   /** How often each set is looked at whatever the watches report, milliseconds. Default: 60,000. */
   readonly pollMs?: number
-  /** Called when a folder cannot be watched, once for each error code; the polls go on. */
+  /** Called when a folder cannot be watched, once for each error code; the polls continue. */
   readonly onError: (error: unknown) => void
 }
 
@@ -30,7 +30,7 @@ interface FileSet {
   readonly look: (reason: LookReason) => void
   /** The paths whose change is a hint: the files, and the symbolic links on the way to them. */
   places: ReadonlySet<string>
-  /** What stood at the places whose folder is not watched yet. */
+  /** The stamps of the places whose folder is not watched yet. */
   readonly unwatched: Map<string, string>
   hint: Disposable | undefined
   poll: Disposable | undefined
@@ -160,7 +160,7 @@ export class WatchedFiles implements Disposable {
     for (const each of names?.values() ?? []) for (const set of each) this.#onHint(set)
   }
 
-  /** What changed between a look and the watch was not seen. */
+  /** A change between a look and the watch was not seen. */
   #onWatched(folder: string): void {
     for (const [name, sets] of this.#interest.get(folder) ?? []) {
       const place = join(folder, name)
@@ -196,7 +196,7 @@ export function pathsTo(file: string): string[] {
   for (let name = rest.shift(); name !== undefined && links.length < MAX_LINKS; name = rest.shift()) {
     const next = join(place, name)
     const found = statsOf(next)
-    // Reading what is no link would throw, which costs more than all the rest.
+    // Reading what is not a link would throw, which costs more than all the rest.
     const target = found?.isSymbolicLink() ? targetOf(next) : undefined
     if (target !== undefined) {
       links.push(next)

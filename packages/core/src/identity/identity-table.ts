@@ -64,7 +64,7 @@ export class IdentityTable implements Disposable {
     return this.#held
   }
 
-  /** Whether somebody subscribed to this very identity: a pattern that matches it is no reason to keep it. */
+  /** Whether somebody subscribed to this very identity: a pattern that matches it is not a reason to keep it. */
   isUsed(identity: SpiffeId): boolean {
     return this.#subscribers.has(identity)
   }

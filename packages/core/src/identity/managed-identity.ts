@@ -37,7 +37,7 @@ export type Hold =
   | { readonly kind: 'on-demand' }
   | { readonly kind: 'removed'; readonly timer: Disposable }
 
-/** The work that goes on for an identity, beside serving its certificate. */
+/** The current work for an identity, beside serving its certificate. */
 export type Activity =
   | { readonly kind: 'new' }
   /** `urgency`: of the request, if nothing is found. `isOutdated`: the CA has since reported a newer one. */

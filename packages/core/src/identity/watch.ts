@@ -6,7 +6,7 @@ import type { SecretItem } from './secret-item.ts'
 /** A name that can be watched: the certificate of an identity, or the bundle of a trust domain. */
 export type SecretName =
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
-  /** `identity`: as seen by this identity, which may have roots of its own. */
+  /** `identity`: as seen by this identity, which may have its own roots. */
   | { readonly kind: 'bundle'; readonly trustDomain: string; readonly identity?: SpiffeId }
 
 /** Disposing it ends the calls of its listener. */

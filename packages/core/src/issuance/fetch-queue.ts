@@ -19,7 +19,7 @@ interface Place {
   readonly order: number
 }
 
-/** So many entries that were overtaken or deleted may lie in the heaps, beside as many as are waiting. */
+/** The heaps may hold so many entries that were overtaken or deleted, beside as many as are waiting. */
 const MAX_STALE = 1_000
 
 /**
@@ -79,7 +79,7 @@ export class FetchQueue<Key> {
     this.#compact()
   }
 
-  /** Starts nothing until `resume`; what runs goes on. */
+  /** Starts nothing until `resume`; what runs continues. */
   pause(): void {
     this.#isPaused = true
   }

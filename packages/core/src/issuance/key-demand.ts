@@ -1,4 +1,4 @@
-/** Tells a key generator with a pool how many keys the next minutes need, so that it has them ready. */
+/** Reports to a key generator with a pool how many keys the next minutes need, so that it has them ready. */
 
 import type { KeyGenerator, KeyType } from '../contract/key-generator.ts'
 import type { Clock } from '../time/clock.ts'

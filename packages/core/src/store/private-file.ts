@@ -80,7 +80,7 @@ function refusal(path: string, reason: string, cause?: unknown): StoreError {
   return new StoreError('unusable-directory', `Cannot keep secrets in ${path}: ${reason}`, { cause })
 }
 
-/** Overwrites what is in the file, if there is one. What a copy-on-write file system or the drive keeps of it stays. */
+/** Overwrites what is in the file, if there is one. Copies that a copy-on-write file system or the drive keeps remain. */
 export async function wipeFile(path: string): Promise<void> {
   try {
     await using file = await openHandle(path, constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)

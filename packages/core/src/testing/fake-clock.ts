@@ -1,4 +1,4 @@
-/** A clock that moves when told, for tests: nothing waits in real time, and a test can wait until code waits. */
+/** A clock for tests that moves on demand: nothing waits in real time, and a test can wait until code waits. */
 import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '../time/clock.ts'
 
@@ -7,7 +7,7 @@ interface Deadline {
   readonly task: () => void
 }
 
-/** Starts at 2026-01-01T00:00:00Z unless told otherwise. */
+/** Starts at 2026-01-01T00:00:00Z by default. */
 export class FakeClock implements Clock {
   #now: number
   readonly #deadlines = new Set<Deadline>()
@@ -33,7 +33,7 @@ export class FakeClock implements Clock {
     return [...this.#deadlines].map(deadline => deadline.time).sort((a, b) => a - b)
   }
 
-  /** Moves time forward, running each task at its own time and letting what it started go on in between. */
+  /** Moves time forward, running each task at its own time and letting what it started continue in between. */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms
     for (let next = this.#earliest(); next && next.time <= end; next = this.#earliest()) {

@@ -1,4 +1,4 @@
-/** A CA for tests that really signs, does wrong when told to, and rotates its root. */
+/** A CA for tests that really signs, misbehaves on demand, and rotates its root. */
 import 'reflect-metadata'
 import { webcrypto } from 'node:crypto'
 import {

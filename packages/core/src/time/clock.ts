@@ -19,7 +19,7 @@ export interface Clock {
  */
 const TICK_MS = 10_000
 
-/** So many disposed deadlines may lie in the heap until their time, beside as many as are live. */
+/** The heap may hold so many disposed deadlines until their time, beside as many as are live. */
 const MAX_DISPOSED = 1_000
 
 /** Of a class, since an identity has three of them: closures would cost it another 300 bytes. */
@@ -95,7 +95,7 @@ export class SystemClock implements Clock, Disposable {
         task()
       }
     } finally {
-      // Disposed deadlines that lie ahead keep no process alive.
+      // Disposed deadlines that are not due yet keep no process alive.
       if (this.#live === 0) this.#stop()
       else this.#arm()
     }

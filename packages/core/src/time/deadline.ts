@@ -26,7 +26,7 @@ export interface Deadline {
 
 /**
  * Settles as `task` does, or rejects as soon as the time is up or the signal is aborted. The signal that `task` gets is
- * aborted with the same reason; a task that ignores it goes on unseen.
+ * aborted with the same reason; a task that ignores it continues unseen.
  */
 export async function withDeadline<T>(
   { clock, ms, error, signal }: Deadline,

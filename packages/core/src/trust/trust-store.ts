@@ -101,7 +101,7 @@ export class TrustStore implements Disposable {
     return this.#own.bundle(identity)
   }
 
-  /** The roots that are trusted in a trust domain, or with `identity` by that identity, which may have roots of its own. */
+  /** The roots that are trusted in a trust domain, or with `identity` by that identity, which may have its own roots. */
   current(trustDomain: string, identity?: SpiffeId): TrustBundleSecret | undefined {
     return unionOf(identity && this.#own.bundle(identity), this.#bundles.get(trustDomain))
   }

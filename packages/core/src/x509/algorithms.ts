@@ -1,7 +1,7 @@
 /** Keys and signatures that every TLS peer takes; SHA-1, SHA-224, MD5 and weak keys are not among them. */
 import { type Element, expectTag, INTEGER, readBits, readInside, readUnsigned } from './der.ts'
 
-/** The curves are told apart by node:crypto; here only the family counts. */
+/** node:crypto distinguishes the curves; here only the family counts. */
 export type KeyKind = 'rsa' | 'ec' | 'ed25519'
 
 /** AlgorithmIdentifiers of keys, hex: with the NULL (RFC 3279), the curve (RFC 5480), nothing (RFC 8410). */

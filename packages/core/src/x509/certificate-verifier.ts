@@ -1,4 +1,4 @@
-/** The check of what a CA answered, done once for every CA: key, identity, dates, chain (design rule: Envoy is no safety net). */
+/** Checks the answer of any CA, in one place: key, identity, dates, chain (design rule: Envoy is not a safety net). */
 import { createHash, createPrivateKey, createPublicKey, type X509Certificate } from 'node:crypto'
 import { CAError } from '../contract/ca-client.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
