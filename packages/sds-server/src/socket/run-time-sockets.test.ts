@@ -5,6 +5,7 @@ import { readdir, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import type { FakeClock } from '@livery/core/testing'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, isListening, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf, SdsClient } from '../../test/sds-client.ts'
@@ -57,6 +58,15 @@ for (const [what, config, code] of [
   })
 }
 
+/** Moves the clock, attempt by attempt, until `event` has come: the kernel decides how many turns an attempt takes. */
+async function advanceUntil(clock: FakeClock, event: Promise<unknown>): Promise<void> {
+  let hasCome = false
+  void event.then(() => {
+    hasCome = true
+  })
+  while (!hasCome) await clock.advance(5_000)
+}
+
 test('a socket on whose path another process listens waits for it, and the others are served', async () => {
   await using running = await startServer()
   const { server, source } = running
@@ -74,12 +84,15 @@ test('a socket on whose path another process listens waits for it, and the other
   using client = new SdsClient(free)
   assert.deepEqual(namesOf(await client.fetch({ resourceNames: ['default'] })), ['default'])
 
+  const probed = once(other, 'connection')
   await source.clock.advance(5_000)
-  await source.clock.waitForDeadline(time => time === source.clock.now() + 5_000)
+  await probed
   other.close()
   await once(other, 'close')
-  await source.clock.advance(5_000)
-  await running.event('socket-acquired', event => event.path === path)
+  await advanceUntil(
+    source.clock,
+    running.event('socket-acquired', event => event.path === path),
+  )
   assert.equal(server.sockets()[1]?.state, 'listening')
   using late = new SdsClient(path)
   assert.deepEqual(namesOf(await late.fetch({ resourceNames: ['default', API] })), ['default'])
@@ -104,8 +117,7 @@ test('a socket that waits is stopped without a trace, and follows new rules whil
   server.prepareAccess([{ path, allow: [API] }])()
   other.close()
   await once(other, 'close')
-  await source.clock.advance(5_000)
-  await running.event('socket-acquired')
+  await advanceUntil(source.clock, running.event('socket-acquired'))
   using client = new SdsClient(path)
   assert.deepEqual(namesOf(await client.fetch({ resourceNames: [WEB, API] })), [API])
 })
