@@ -16,6 +16,7 @@ const NODE_FLAGS = ['--input-type=module', '--eval']
 interface Manifest {
   readonly name: string
   readonly version: string
+  readonly peerDependencies?: Readonly<Record<string, string>>
   readonly exports: Readonly<Record<string, unknown>>
   readonly files: readonly string[]
   readonly keywords: readonly string[]
@@ -50,7 +51,10 @@ test('the packages install into an empty prefix', { timeout: 600_000 }, async ()
   await succeed(process.execPath, ['scripts/pack.mjs', '--out', tarballs], root)
   const files = readdirSync(tarballs).map(name => join(tarballs, name))
   const flags = ['--global', '--prefix', join(folder, 'prefix'), '--prefer-offline', '--no-audit', '--no-fund']
-  await succeed('npm', ['install', ...flags, ...files], folder)
+  // `@livery/core/testing` needs them; its users install them, the agent's do not.
+  const peers = manifests().flatMap(({ peerDependencies = {} }) => Object.entries(peerDependencies))
+  const named = peers.map(([name, range]) => `${name}@${range}`)
+  await succeed('npm', ['install', ...flags, ...files, ...named], folder)
 })
 
 test('a package has what the registry asks for, and nothing that is not for users', () => {
