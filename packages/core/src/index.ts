@@ -58,7 +58,11 @@ export type {
 export { StoreError } from './contract/store.ts'
 export type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
 export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './contract/trust-anchor.ts'
-export { stampOf } from './files/file-stamp.ts'
+export { FaultLog } from './file-secrets/fault-log.ts'
+export { FileFault, type FileFaultParts, readFault } from './file-secrets/file-fault.ts'
+export { isSelfSigned, type KeyPair, type KeyPairFiles, MAX_FILE_BYTES, readKeyPair } from './file-secrets/key-pair.ts'
+export { ChangingFile, readSmallFile } from './files/changing-file.ts'
+export { stampOf, stampsOf } from './files/file-stamp.ts'
 export { MAX_SOCKET_PATH_BYTES } from './files/socket-path-limit.ts'
 export {
   checkFile,
@@ -108,4 +112,5 @@ export type {
 export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './x509/certificate-verifier.ts'
 export type { PathRefusal, PathRule } from './x509/chain-path.ts'
 export { derToPem, pemToDer, splitCertificates } from './x509/pem.ts'
+export { type PemBlock, pemBlocks } from './x509/pem-blocks.ts'
 export { privateKeyToPem } from './x509/private-key-pem.ts'

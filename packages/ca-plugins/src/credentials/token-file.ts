@@ -6,11 +6,11 @@ import {
   type CredentialRequest,
   type CredentialSource,
   defineCredentialPlugin,
+  readSmallFile,
   untilAborted,
 } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
 import { reasonOf } from '../answers/reason-of.ts'
-import { readSmallFile } from '../files/changing-file.ts'
 import { unexpired } from './token-expiry.ts'
 
 export const tokenFile = defineCredentialPlugin({

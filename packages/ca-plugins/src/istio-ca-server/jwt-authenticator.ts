@@ -1,8 +1,7 @@
 /** Callers by Kubernetes service account tokens (JWT, RFC 7519), verified with the keys of a JWKS file (RFC 7517). */
-import { type Clock, isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core'
+import { ChangingFile, type Clock, isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core'
 import { createLocalJWKSet, type JSONWebKeySet, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { reasonOf } from '../answers/reason-of.ts'
-import { ChangingFile } from '../files/changing-file.ts'
 import { type Authenticator, caller } from './authenticators.ts'
 
 export interface JwtTokensOptions {

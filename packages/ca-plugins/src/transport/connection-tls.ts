@@ -4,6 +4,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'
 import {
   CAError,
+  ChangingFile,
   type ClientCertificate,
   type PluginLog,
   splitCertificates,
@@ -11,7 +12,6 @@ import {
   type TlsMaterial,
 } from '@livery/core'
 import { reasonOf } from '../answers/reason-of.ts'
-import { ChangingFile } from '../files/changing-file.ts'
 
 export interface ConnectionTlsOptions {
   /** A file, `system` for the operating system's, or PEM itself; absent: no roots are named. */

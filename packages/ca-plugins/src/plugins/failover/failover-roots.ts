@@ -4,6 +4,7 @@ import {
   type CAChange,
   CAError,
   type CAMember,
+  ChangingFile,
   type Clock,
   MAX_ROOT_LENGTH,
   MAX_ROOTS,
@@ -11,7 +12,6 @@ import {
   withDeadline,
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
-import { ChangingFile } from '../../files/changing-file.ts'
 
 export interface FailoverRootsOptions {
   readonly members: readonly CAMember[]

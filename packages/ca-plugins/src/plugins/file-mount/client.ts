@@ -5,6 +5,7 @@ import {
   type CAContext,
   CAError,
   type CertificateRequest,
+  FaultLog,
   type IssuedCertificate,
   Semaphore,
   type SpiffeId,
@@ -13,7 +14,6 @@ import {
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Closable } from '../../transport/closable.ts'
-import { FaultLog } from './fault-log.ts'
 import { MountedIdentity } from './mounted-identity.ts'
 import { MountedRoots } from './mounted-roots.ts'
 import type { Mount } from './plugin.ts'

@@ -1,20 +1,23 @@
 /** The files of one identity: read when asked for, watched in between. */
+
+import type { FaultLog } from '@livery/core'
 import {
   type Clock,
+  FileFault,
+  type KeyPair,
+  type KeyPairFiles,
   type KeyVault,
   type LookReason,
+  readKeyPair,
   type Semaphore,
   type SpiffeId,
   sleep,
+  stampsOf,
   untilAborted,
   type WatchedFiles,
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Announcement } from './announcement.ts'
-import { FileFault } from './errors.ts'
-import type { FaultLog } from './fault-log.ts'
-import { stampsOf } from './file-stamp.ts'
-import { type KeyPair, type KeyPairFiles, readKeyPair } from './key-pair.ts'
 import type { MountedRoots } from './mounted-roots.ts'
 
 /** How long a pair that is half written is waited for; beyond that, core asks again. */

@@ -1,14 +1,23 @@
 /** The files with roots: all of them together are the trust bundle. */
 import { createHash, X509Certificate } from 'node:crypto'
-import { after, type Clock, type LookReason, type Semaphore, untilAborted, type WatchedFiles } from '@livery/core'
+import type { FaultLog } from '@livery/core'
+import {
+  after,
+  type Clock,
+  FileFault,
+  isSelfSigned,
+  type LookReason,
+  MAX_FILE_BYTES,
+  pemBlocks,
+  readFault,
+  readSmallFile,
+  type Semaphore,
+  stampsOf,
+  untilAborted,
+  type WatchedFiles,
+} from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
-import { readSmallFile } from '../../files/changing-file.ts'
 import { Announcement } from './announcement.ts'
-import { FileFault, readFault } from './errors.ts'
-import type { FaultLog } from './fault-log.ts'
-import { stampsOf } from './file-stamp.ts'
-import { isSelfSigned, MAX_FILE_BYTES } from './key-pair.ts'
-import { pemBlocks } from './pem-blocks.ts'
 
 /** Of roots, a chain and a key: core takes 100 roots, and parsing thousands would hold up the event loop. */
 const MAX_BLOCKS = 120

@@ -1,7 +1,6 @@
 /** How a call proves to Google who calls: a token for each, from the configured credentials or from Google's library. */
-import { CAError, type CredentialSource, untilAborted } from '@livery/core'
+import { CAError, ChangingFile, type CredentialSource, untilAborted } from '@livery/core'
 import type { AuthClient, GoogleAuth } from 'google-auth-library'
-import { ChangingFile } from '../../files/changing-file.ts'
 import { Closable } from '../../transport/closable.ts'
 import type { GoogleAuthPackage } from './google-packages.ts'
 

@@ -1,12 +1,11 @@
 /** The key of a JWK provisioner of step-ca, as `step` keeps it in a file, and the one-time tokens that it signs. */
 import { createHash, randomUUID } from 'node:crypto'
-import { CAError, type CertificateSigningRequest, type Clock, type SpiffeId } from '@livery/core'
+import { CAError, type CertificateSigningRequest, ChangingFile, type Clock, type SpiffeId } from '@livery/core'
 import { type CryptoKey, calculateJwkThumbprint, type DecryptOptions, importJWK, type JWK, SignJWT } from 'jose'
 import { compactDecrypt } from 'jose/jwe/compact/decrypt'
 import { flattenedDecrypt } from 'jose/jwe/flattened/decrypt'
 import { jsonObject } from '../../answers/json-object.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
-import { ChangingFile } from '../../files/changing-file.ts'
 
 export interface ProvisionerKeyOptions {
   /** A private JWK, or one encrypted with a password: a JWE, compact or as JSON. */

@@ -1,9 +1,10 @@
 /** A certificate chain and its key, read from two files (or one) and checked as a pair. */
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, X509Certificate } from 'node:crypto'
-import type { KeyVault, SpiffeId } from '@livery/core'
-import { readSmallFile } from '../../files/changing-file.ts'
-import { FileFault, readFault } from './errors.ts'
-import { pemBlocks } from './pem-blocks.ts'
+import type { KeyVault } from '../contract/key-vault.ts'
+import { readSmallFile } from '../files/changing-file.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import { pemBlocks } from '../x509/pem-blocks.ts'
+import { FileFault, readFault } from './file-fault.ts'
 
 export const MAX_FILE_BYTES = 1_048_576
 /** Core refuses chains of over ten, which is without the roots. */

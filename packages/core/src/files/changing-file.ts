@@ -1,8 +1,9 @@
-/** Small files that their owners replace while Livery runs: tokens, roots, keys. Nobody else may be able to. */
+/** Small files that their owners, and nobody else, replace while Livery runs: tokens, roots, keys. */
 
 import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
-import { checkFile, stampOf } from '@livery/core'
+import { stampOf } from './file-stamp.ts'
+import { checkFile } from './trusted-path.ts'
 
 /**
  * Reads a regular file of at most `maxBytes`; rejects with a reason that carries nothing of the content, such as an

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { chmod, chown, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { temporaryDirectory } from '../../test/citadel-setup.ts'
+import { tempFolder } from '../../test/temp-folder.ts'
 import { ChangingFile, readSmallFile } from './changing-file.ts'
 
 // Its reported size is 0, so it has always grown when it is read.
@@ -20,7 +20,7 @@ test('a file that grows while it is read is an error for the reader, not an unca
 })
 
 test('a file that others can write to, or replace, is not read, nor is a later content of it', async t => {
-  const folder = await temporaryDirectory(t)
+  const folder = await tempFolder(t)
   const path = join(folder, 'token')
   await writeFile(path, 'ours')
   const file = new ChangingFile(path, 100)
@@ -43,7 +43,7 @@ test('a file that others can write to, or replace, is not read, nor is a later c
 test('a file that another user has put into a sticky folder is not read', {
   skip: process.geteuid?.() !== 0 && 'only root can give files away',
 }, async t => {
-  const folder = await temporaryDirectory(t)
+  const folder = await tempFolder(t)
   await chmod(folder, 0o1777)
   const path = join(folder, 'token')
   await writeFile(path, 'planted')

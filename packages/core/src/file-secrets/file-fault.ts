@@ -1,6 +1,8 @@
 /** Why a file cannot be used: which one, the reason, what to do. Nothing of its content, and no cause that could quote it. */
-import { CAError, type CAErrorCode, systemErrorCode, UntrustedPathError } from '@livery/core'
-import { reasonOf } from '../../answers/reason-of.ts'
+import { CAError, type CAErrorCode } from '../contract/ca-client.ts'
+import { UntrustedPathError } from '../files/trusted-path.ts'
+import { errorText } from '../text/error-text.ts'
+import { systemErrorCode } from '../text/system-error-code.ts'
 
 export interface FileFaultParts {
   readonly file: string
@@ -52,7 +54,7 @@ export function readFault(file: string, error: unknown, mayPass: boolean): FileF
       // It was opened: it is not a regular file, too long, or growing.
       return new FileFault({
         file,
-        reason: reasonOf(error),
+        reason: errorText(error),
         remedy: `Put a PEM file there, ${FIELDS}`,
         mayPass: true,
       })

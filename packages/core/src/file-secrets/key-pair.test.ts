@@ -4,21 +4,21 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject, X509Certificate 
 import { chmodSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { nodeCertificateVerifier, type SpiffeId } from '@livery/core'
-import { FakeClock } from '@livery/core/testing'
-import { tempFolder } from '../../../test/temp-folder.ts'
-import { type BroughtCertificate, FakeCA } from '../../conformance/index.ts'
-import { FileFault } from './errors.ts'
+import { PairIssuer } from '../../test/pair-issuer.ts'
+import { tempFolder } from '../../test/temp-folder.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import { FakeClock } from '../testing/fake-clock.ts'
+import { nodeCertificateVerifier } from '../x509/certificate-verifier.ts'
+import { FileFault } from './file-fault.ts'
 import { readKeyPair } from './key-pair.ts'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 const clock = new FakeClock()
 const now = clock.now()
-const ca = await FakeCA.create({ clock })
-const brought = await ca.bring(WEB)
+const ca = await PairIssuer.create(clock)
+const brought = await ca.issue(WEB)
 const chain = brought.chain.join('')
-const [root = ''] = brought.roots
-const key = Buffer.from(brought.privateKey).toString()
+const { root, key } = brought
 
 interface Written {
   readonly chain: string
@@ -92,11 +92,11 @@ test('the version is that of chain and key, whatever stands around them', async 
   const versionOf = async (files: Written) => (await readKeyPair(await folderOf(t, files), WEB, { now })).version
   const version = await versionOf({ chain, key })
   assert.equal(await versionOf({ chain: `# comment\n${crlf(chain)}${root}`, key: crlf(key) }), version)
-  const other = await ca.bring(WEB)
-  assert.notEqual(await versionOf({ chain: other.chain.join(''), key: String(Buffer.from(other.privateKey)) }), version)
+  const other = await ca.issue(WEB)
+  assert.notEqual(await versionOf({ chain: other.chain.join(''), key: other.key }), version)
 })
 
-const other: BroughtCertificate = await ca.bring(WEB)
+const other = await ca.issue(WEB)
 const pkcs8 = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'sesame' } as const
 const encrypted = (as: KeyObject) => as.export(pkcs8).toString()
 const legacy = sameKey.export({ ...pkcs8, type: 'sec1' }).toString()
@@ -122,7 +122,7 @@ const UNUSABLE: Readonly<Record<string, readonly [Partial<Written>, boolean, Reg
   'a garbled certificate': [{ chain: garbled(chain), key }, true, /CHAIN: its certificate 1 cannot be parsed/],
   'a garbled key': [{ chain, key: garbled(key) }, true, /KEY: its key cannot be parsed/],
   'the key of another one': [
-    { chain, key: Buffer.from(other.privateKey).toString() },
+    { chain, key: other.key },
     true,
     /KEY: its key is not that of the first certificate in CHAIN\. Write both of one issuance, the leaf first\./,
   ],
@@ -164,7 +164,7 @@ test('the key of a pair that is refused is wiped', async t => {
   assert.equal(keys(), 1)
   mock.resetCalls()
   await faultOf(files, WEB, now + 3_600_000)
-  await faultOf(await folderOf(t, { chain, key: Buffer.from(other.privateKey).toString() }))
+  await faultOf(await folderOf(t, { chain, key: other.key }))
   await faultOf(await folderOf(t, { chain, key: garbled(key) }))
   assert.equal(keys(), 0)
 })
