@@ -61,6 +61,7 @@ export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './contract/trust-a
 export { FaultLog } from './file-secrets/fault-log.ts'
 export { FileFault, type FileFaultParts, readFault } from './file-secrets/file-fault.ts'
 export { isSelfSigned, type KeyPair, type KeyPairFiles, MAX_FILE_BYTES, readKeyPair } from './file-secrets/key-pair.ts'
+export { type UntilWholeOptions, untilWhole } from './file-secrets/until-whole.ts'
 export { ChangingFile, readSmallFile } from './files/changing-file.ts'
 export { stampOf, stampsOf } from './files/file-stamp.ts'
 export { MAX_SOCKET_PATH_BYTES } from './files/socket-path-limit.ts'

@@ -3,7 +3,6 @@
 import type { FaultLog } from '@livery/core'
 import {
   type Clock,
-  FileFault,
   type KeyPair,
   type KeyPairFiles,
   type KeyVault,
@@ -11,9 +10,9 @@ import {
   readKeyPair,
   type Semaphore,
   type SpiffeId,
-  sleep,
   stampsOf,
   untilAborted,
+  untilWhole,
   type WatchedFiles,
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
@@ -21,7 +20,7 @@ import { Announcement } from './announcement.ts'
 import type { MountedRoots } from './mounted-roots.ts'
 
 /** How long a pair that is half written is waited for; beyond that, core asks again. */
-const PAUSES_MS = [50, 100, 200, 400]
+const WAIT_MS = 750
 /** An identity that nobody has asked for so long, and whose certificate has ended, is let go of. */
 const UNUSED_MS = 3_600_000
 /** The rest of a certificate's life in which a missing successor is reported. */
@@ -87,15 +86,7 @@ export class MountedIdentity implements Disposable {
   async read(signal: AbortSignal): Promise<MountedSet> {
     const { clock } = this.#parts
     this.#neededUntil = Math.max(this.#neededUntil, clock.now() + UNUSED_MS)
-    for (const pauseMs of PAUSES_MS) {
-      try {
-        return await this.#give(signal)
-      } catch (error) {
-        if (!(error instanceof FileFault && error.mayPass)) throw error
-      }
-      await sleep(clock, pauseMs, signal)
-    }
-    return await this.#give(signal)
+    return await untilWhole(() => this.#give(signal), { clock, waitMs: WAIT_MS, signal })
   }
 
   [Symbol.dispose](): void {
