@@ -87,7 +87,7 @@ export class MemorySource implements SecretSource {
     })
     const leaf = new X509Certificate(chain[0] ?? '')
     const item = new CertificateSecret({
-      identity,
+      name: identity,
       version: createHash('sha256').update(leaf.raw).digest('hex'),
       certificateChain: chain.join(''),
       privateKey: new SealedKey(plainKeyVault, generated.privateKeyPem),
@@ -126,7 +126,7 @@ export class MemorySource implements SecretSource {
   ): void {
     const pem = this.#ca.roots.join('') + '#'.repeat(options.padding ?? 0)
     const version = options.version ?? createHash('sha256').update(pem).digest('hex')
-    const item = new TrustBundleSecret({ trustDomain, version, trustedCa: Buffer.from(pem) })
+    const item = new TrustBundleSecret({ name: `spiffe://${trustDomain}`, version, trustedCa: Buffer.from(pem) })
     this.set(`spiffe://${trustDomain}`, item)
   }
 }

@@ -23,7 +23,7 @@ function entry(fields: Partial<IdentityEntry>): IdentityEntry {
 
 function secret(notBefore: number, notAfter: number): CertificateSecret {
   return new CertificateSecret({
-    identity,
+    name: identity,
     version: 'v',
     certificateChain: '',
     privateKey: new SealedKey(plainKeyVault, new Uint8Array()),

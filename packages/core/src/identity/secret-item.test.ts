@@ -12,7 +12,7 @@ const KEY = '-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----\n'
 
 function secret(certificateChain = `${LEAF}${INTERMEDIATE}`, privateKey = Buffer.from(KEY)): CertificateSecret {
   return new CertificateSecret({
-    identity: 'spiffe://cluster.local/ns/default/sa/web',
+    name: 'spiffe://cluster.local/ns/default/sa/web',
     version: 'v1',
     certificateChain,
     privateKey: new SealedKey(plainKeyVault, privateKey),

@@ -1,7 +1,6 @@
 /** A secret as SDS hands it out: a key with its certificate chain, or a set of roots. */
 import { inspect } from 'node:util'
 import type { SealedKey } from '../contract/key-vault.ts'
-import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 
 /** One version of a secret. Two items with the same `version` carry the same certificates. */
 export type SecretItem = CertificateSecret | TrustBundleSecret
@@ -9,7 +8,8 @@ export type SecretItem = CertificateSecret | TrustBundleSecret
 /** An X509-SVID with its private key. Prints, serialises and clones without the key. */
 export class CertificateSecret {
   readonly kind = 'certificate'
-  readonly identity: SpiffeId
+  /** What it is listed under: the SPIFFE ID of its identity. */
+  readonly name: string
   /** SHA-256 (hex) of the chain's DER, never of the key. */
   readonly version: string
   readonly notBefore: number
@@ -23,7 +23,7 @@ export class CertificateSecret {
 
   /** `certificateChain` is PEM, leaf first, without the root. `privateKey` is taken over. */
   constructor(fields: {
-    readonly identity: SpiffeId
+    readonly name: string
     readonly version: string
     readonly certificateChain: string
     readonly privateKey: SealedKey
@@ -31,7 +31,7 @@ export class CertificateSecret {
     readonly notAfter: number
     readonly serialNumber: string
   }) {
-    this.identity = fields.identity
+    this.name = fields.name
     this.version = fields.version
     this.notBefore = fields.notBefore
     this.notAfter = fields.notAfter
@@ -64,7 +64,7 @@ export class CertificateSecret {
   }
 
   [inspect.custom](): string {
-    return `CertificateSecret(${this.identity}, serial ${this.serialNumber}) [secret]`
+    return `CertificateSecret(${this.name}, serial ${this.serialNumber}) [secret]`
   }
 }
 
@@ -93,14 +93,15 @@ function intermediatesOf(pem: string): Uint8Array {
 /** The roots of one trust domain. */
 export class TrustBundleSecret {
   readonly kind = 'bundle'
-  readonly trustDomain: string
+  /** What it is listed under: the SPIFFE ID of its trust domain. */
+  readonly name: string
   /** SHA-256 (hex) of the sorted SHA-256 fingerprints: the order and form of the input do not matter. */
   readonly version: string
   /** PEM, sorted by fingerprint, without duplicates. */
   readonly trustedCa: Uint8Array
 
-  constructor(fields: { readonly trustDomain: string; readonly version: string; readonly trustedCa: Uint8Array }) {
-    this.trustDomain = fields.trustDomain
+  constructor(fields: { readonly name: string; readonly version: string; readonly trustedCa: Uint8Array }) {
+    this.name = fields.name
     this.version = fields.version
     this.trustedCa = fields.trustedCa
   }

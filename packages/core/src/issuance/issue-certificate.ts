@@ -172,7 +172,7 @@ export function toIssued(
 ): Issued {
   const lease = bundle.lease(root.fingerprint, verified.notAfter)
   const secret = new CertificateSecret({
-    identity,
+    name: identity,
     version: verified.version,
     certificateChain: verified.chainPem,
     privateKey,

@@ -236,7 +236,7 @@ export function bundleSecret(trustDomain: string, roots: readonly Root[]): Trust
   const known = secrets.get(key)
   if (known) return known
   const secret = new TrustBundleSecret({
-    trustDomain,
+    name: `spiffe://${trustDomain}`,
     version,
     trustedCa: Buffer.from(sorted.map(({ pem }) => pem).join('')),
   })

@@ -1,7 +1,6 @@
 /** Responses to be sent: their resources, version and nonce, shared by the streams that get the same. */
 import { hash } from 'node:crypto'
 import type { SecretItem } from '@livery/core'
-import { ledgerName } from './secret-source.ts'
 import type { NamedSecret } from './subscriptions.ts'
 
 /** The content of a response. */
@@ -63,7 +62,7 @@ export class MessageComposer {
       removed,
       secrets: resources.map(each => ({
         name: each.name,
-        ledgerName: ledgerNameOf(each.item),
+        ledgerName: each.item.name,
         version: each.item.version,
       })),
       isShared: false,
@@ -106,16 +105,4 @@ function hashedVersion(resources: readonly NamedSecret[]): string {
   if (combined.size >= MAX_COMBINED) combined.clear()
   combined.set(all, version)
   return version
-}
-
-/** The names of bundles: a text composed for each response would be hashed for each, too. */
-const bundleNames = new WeakMap<SecretItem, string>()
-
-function ledgerNameOf(item: SecretItem): string {
-  if (item.kind === 'certificate') return item.identity
-  const known = bundleNames.get(item)
-  if (known !== undefined) return known
-  const name = ledgerName(item)
-  bundleNames.set(item, name)
-  return name
 }

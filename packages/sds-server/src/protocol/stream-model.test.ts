@@ -38,7 +38,7 @@ class ModelView implements SecretView {
     const version = this.versions.get(trustDomain)
     return version === undefined
       ? undefined
-      : new TrustBundleSecret({ trustDomain, version, trustedCa: Buffer.alloc(0) })
+      : new TrustBundleSecret({ name: `spiffe://${trustDomain}`, version, trustedCa: Buffer.alloc(0) })
   }
 
   watch(secret: SecretName, listener: Parameters<SecretView['watch']>[1]): Watch {

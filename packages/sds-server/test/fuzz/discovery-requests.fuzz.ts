@@ -112,7 +112,7 @@ abstract class Peer<Request> implements Disposable {
 
   #check(answer: DiscoveryMessage): void {
     this.#nonces.push(answer.nonce)
-    for (const { item } of answer.resources) if (item.kind !== 'bundle') assert.equal(item.identity, WEB)
+    for (const { item } of answer.resources) if (item.kind !== 'bundle') assert.equal(item.name, WEB)
   }
 
   #nonceOf(nonce: string): string {
