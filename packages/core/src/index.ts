@@ -76,6 +76,7 @@ export {
 } from './files/trusted-path.ts'
 export { type LookReason, WatchedFiles, type WatchedFilesOptions } from './files/watched-files.ts'
 export type { IdentityEntry } from './identity/managed-identity.ts'
+export type { Receipts, SentVersion, StreamReceipts } from './identity/receipts.ts'
 export type { SecretItem } from './identity/secret-item.ts'
 export { CertificateSecret, TrustBundleSecret } from './identity/secret-item.ts'
 export type { IdleAction } from './identity/unused-identities.ts'

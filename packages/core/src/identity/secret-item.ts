@@ -99,10 +99,23 @@ export class TrustBundleSecret {
   readonly version: string
   /** PEM, sorted by fingerprint, without duplicates. */
   readonly trustedCa: Uint8Array
+  readonly #fingerprints: ReadonlySet<string> | undefined
 
-  constructor(fields: { readonly name: string; readonly version: string; readonly trustedCa: Uint8Array }) {
+  /** `fingerprints` are those of the roots, where somebody asks for them: see {@link has}. */
+  constructor(fields: {
+    readonly name: string
+    readonly version: string
+    readonly trustedCa: Uint8Array
+    readonly fingerprints?: ReadonlySet<string>
+  }) {
     this.name = fields.name
     this.version = fields.version
     this.trustedCa = fields.trustedCa
+    this.#fingerprints = fields.fingerprints
+  }
+
+  /** Whether the root with this fingerprint is in it. */
+  has(fingerprint: string): boolean {
+    return this.#fingerprints?.has(fingerprint) ?? false
   }
 }

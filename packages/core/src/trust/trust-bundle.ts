@@ -239,6 +239,7 @@ export function bundleSecret(trustDomain: string, roots: readonly Root[]): Trust
     name: `spiffe://${trustDomain}`,
     version,
     trustedCa: Buffer.from(sorted.map(({ pem }) => pem).join('')),
+    fingerprints: new Set(byFingerprint.keys()),
   })
   const [oldest] = secrets.keys()
   if (oldest !== undefined && secrets.size >= MAX_SECRETS) secrets.delete(oldest)

@@ -1,0 +1,113 @@
+/** What every live stream has of every trust bundle: the version that it accepted, and the one that it rejected since. */
+
+import type { Receipts, SentVersion, StreamReceipts } from '../identity/receipts.ts'
+import type { TrustBundleSecret } from '../identity/secret-item.ts'
+
+/** One stream and one bundle. */
+export interface BundleReceipt {
+  /** The bundle's {@link TrustBundleSecret.name}. */
+  readonly name: string
+  /** Who is at the other end of the stream, for people. */
+  readonly client: () => string
+  /** The last version that it took, which it uses. */
+  readonly accepted: TrustBundleSecret | undefined
+  /** The version that it has rejected since then, and why. */
+  readonly rejected: { readonly bundle: TrustBundleSecret; readonly reason: string } | undefined
+}
+
+/** Called after a receipt changed. */
+export interface ReceiptListener {
+  /** The stream had no version of this bundle before. */
+  onFirstSent(receipt: BundleReceipt, bundle: TrustBundleSecret): void
+  onAnswered(receipt: BundleReceipt): void
+  onClosed(receipt: BundleReceipt): void
+}
+
+interface Receipt extends BundleReceipt {
+  accepted: BundleReceipt['accepted']
+  rejected: BundleReceipt['rejected']
+}
+
+/** Holds one small object for each stream and bundle. A message that is sent or accepted allocates nothing. */
+export class BundleReceipts implements Receipts {
+  readonly #listener: ReceiptListener
+  readonly #byName = new Map<string, Set<Receipt>>()
+
+  constructor(listener: ReceiptListener) {
+    this.#listener = listener
+  }
+
+  /** Of all live streams that were sent this bundle. */
+  of(name: string): Iterable<BundleReceipt> {
+    return this.#byName.get(name) ?? []
+  }
+
+  open(client: () => string): StreamReceipts {
+    return new OpenStream(client, this)
+  }
+
+  /** The stream was sent its first version of this bundle. */
+  add(client: () => string, bundle: TrustBundleSecret): Receipt {
+    const { name } = bundle
+    const receipt: Receipt = { name, client, accepted: undefined, rejected: undefined }
+    const receipts = this.#byName.get(name) ?? new Set()
+    this.#byName.set(name, receipts.add(receipt))
+    this.#listener.onFirstSent(receipt, bundle)
+    return receipt
+  }
+
+  answered(receipt: Receipt): void {
+    this.#listener.onAnswered(receipt)
+  }
+
+  delete(receipt: Receipt): void {
+    const receipts = this.#byName.get(receipt.name)
+    if (!receipts?.delete(receipt)) return
+    if (receipts.size === 0) this.#byName.delete(receipt.name)
+    this.#listener.onClosed(receipt)
+  }
+}
+
+/** Shared by all streams that were sent no bundle; never written to. */
+const NO_RECEIPTS: Receipt[] = []
+
+class OpenStream implements StreamReceipts {
+  readonly #client: () => string
+  readonly #all: BundleReceipts
+  /** One for each bundle: nearly always one. */
+  #own = NO_RECEIPTS
+
+  constructor(client: () => string, all: BundleReceipts) {
+    this.#client = client
+    this.#all = all
+  }
+
+  sent({ bundle }: SentVersion): void {
+    if (bundle && !this.#find(bundle)) this.#own = [...this.#own, this.#all.add(this.#client, bundle)]
+  }
+
+  accepted({ bundle }: SentVersion): void {
+    const receipt = bundle && this.#find(bundle)
+    if (!receipt) return
+    receipt.accepted = bundle
+    receipt.rejected = undefined
+    this.#all.answered(receipt)
+  }
+
+  rejected({ bundle }: SentVersion, reason: string): void {
+    const receipt = bundle && this.#find(bundle)
+    if (!receipt) return
+    receipt.rejected = { bundle, reason }
+    this.#all.answered(receipt)
+  }
+
+  [Symbol.dispose](): void {
+    for (const receipt of this.#own) this.#all.delete(receipt)
+    this.#own = NO_RECEIPTS
+  }
+
+  #find({ name }: TrustBundleSecret): Receipt | undefined {
+    for (const receipt of this.#own) if (receipt.name === name) return receipt
+    return undefined
+  }
+}
