@@ -45,6 +45,7 @@ export { type KeyVault, plainKeyVault, SealedKey } from './contract/key-vault.ts
 export type { PeerCredentials, ReadPeerCredentials } from './contract/peer-credentials.ts'
 export type { ConfigOf, PluginOption, PluginOptions } from './contract/plugin-options.ts'
 export { OptionError } from './contract/plugin-options.ts'
+export type { RootListener, RootSource } from './contract/root-source.ts'
 export type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 export type {
   BootstrapCertificate,

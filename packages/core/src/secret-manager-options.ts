@@ -4,6 +4,7 @@ import type { CAClient } from './contract/ca-client.ts'
 import type { Events } from './contract/events.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from './contract/key-generator.ts'
 import { type KeyVault, plainKeyVault } from './contract/key-vault.ts'
+import type { RootSource } from './contract/root-source.ts'
 import type { SecretReport } from './contract/secret-event.ts'
 import type { Store } from './contract/store.ts'
 import type { IdleAction } from './identity/unused-identities.ts'
@@ -24,6 +25,8 @@ export interface SecretManagerOptions {
   readonly keyGenerator: KeyGenerator
   readonly clock: Clock
   readonly trustDomain: string
+  /** Roots beside those of the CA, of this trust domain and of others. Default: none. */
+  readonly rootSources?: readonly RootSource[]
   /** Keeps certificates, roots and pending requests for the next process. Its creator closes it. Default: nothing is kept. */
   readonly store?: Store
   /** In [0, 1). Default: `Math.random`. */

@@ -1,6 +1,7 @@
 /** The one owner of secrets: who has which certificate, when it is renewed, which roots are trusted. */
 
 import { Events } from './contract/events.ts'
+import type { RootSource } from './contract/root-source.ts'
 import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 import type { PendingRequests, Store } from './contract/store.ts'
 import type { TrustAnchor } from './contract/trust-anchor.ts'
@@ -75,6 +76,7 @@ export class SecretManager implements AsyncDisposable {
       settleMs: rotation.settleMs,
       timeoutMs,
       retry,
+      rootSources: options.rootSources ?? [],
       store,
       record: report,
       onRootsMoved: (trustDomain, learned) => this.#schedule.followRoots(trustDomain, learned),
@@ -120,14 +122,21 @@ export class SecretManager implements AsyncDisposable {
 
   knows(name: SecretName): boolean {
     if (name.kind === 'identity') return this.#table.held.has(name.identity)
-    return name.trustDomain === this.trustDomain || this.#trust.bundle(name.trustDomain) !== undefined
+    return name.trustDomain === this.trustDomain || this.#trust.knows(name.trustDomain)
   }
 
-  /** Whether something is held under a name: the SPIFFE ID of an identity, or of the manager's own trust domain. */
+  /** Whether something is held under a name: the SPIFFE ID of an identity, or of a trust domain. */
   holds(name: string): boolean {
-    return (
-      (this.#table.held as ReadonlyMap<string, ManagedIdentity>).has(name) || name === `spiffe://${this.trustDomain}`
-    )
+    if ((this.#table.held as ReadonlyMap<string, ManagedIdentity>).has(name)) return true
+    return name === `spiffe://${this.trustDomain}` || this.#trust.knows(name.slice('spiffe://'.length))
+  }
+
+  /**
+   * Replaces the roots that the operator lists; a source that is given again stays open. Resolves when the lists that are
+   * known by then are trusted.
+   */
+  useRootSources(sources: readonly RootSource[]): Promise<void> {
+    return this.#trust.useRootSources(sources)
   }
 
   identities(): Iterable<SpiffeId> {

@@ -17,6 +17,8 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   'not-restored': 'warn',
   'not-stored': 'warn',
   'roots-changed': 'info',
+  'roots-rejected': 'warn',
+  'roots-unavailable': 'warn',
   removed: 'info',
   kept: 'info',
   'no-room': 'warn',
@@ -41,6 +43,8 @@ const SECURITY_KINDS: ReadonlySet<string> = new Set([
   'nacked',
   'not-restored',
   'roots-changed',
+  'roots-rejected',
+  'roots-unavailable',
   'log-level-changed',
   'log-level-refused',
 ])

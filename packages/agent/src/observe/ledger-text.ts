@@ -26,6 +26,10 @@ export function describeEvent(event: LedgerEvent): string {
       return `the store failed, which will be tried again; what is served is not affected: ${event.reason}`
     case 'roots-changed':
       return `trust bundle changed: ${event.roots} ${event.roots === 1 ? 'root' : 'roots'}, version ${short(event.version)}`
+    case 'roots-rejected':
+      return `roots of ${event.source} were left out (${event.count}): ${event.reason}`
+    case 'roots-unavailable':
+      return `${event.source} has no usable list of roots, the last one stays in force: ${event.reason}`
     case 'removed':
       return `removed from the configuration: held until ${iso(event.until)}`
     case 'kept':

@@ -111,6 +111,9 @@ function repeats(earlier: LedgerEvent, later: LedgerEvent): boolean {
     case 'not-stored':
     case 'not-restored':
       return earlier.kind === later.kind && earlier.reason === later.reason
+    case 'roots-rejected':
+    case 'roots-unavailable':
+      return earlier.kind === later.kind && earlier.source === later.source && earlier.reason === later.reason
     case 'refused':
       return earlier.kind === 'refused' && earlier.reason === later.reason
     case 'ca-error':

@@ -10,6 +10,7 @@ import { type ProcessSource, registerProcessMetrics } from './process-metrics.ts
 import { ReloadMetrics } from './reload-metrics.ts'
 import { SdsMetrics, type SdsSource } from './sds-metrics.ts'
 import { StoreMetrics, type StoreSource } from './store-metrics.ts'
+import { TrustMetrics } from './trust-metrics.ts'
 
 /** The sources that the metrics read at each scrape. */
 export type MetricsSource = IdentitySource &
@@ -25,11 +26,13 @@ export class Metrics implements Disposable {
   readonly #registry = new Registry()
   readonly #ca: CaMetrics
   readonly #store: StoreMetrics
+  readonly #trust: TrustMetrics
   readonly #process: Disposable
 
   constructor(source: MetricsSource) {
     this.#ca = new CaMetrics(this.#registry)
     this.#store = new StoreMetrics(this.#registry, source)
+    this.#trust = new TrustMetrics(this.#registry)
     this.sds = new SdsMetrics(this.#registry, source)
     this.reloads = new ReloadMetrics(this.#registry, source.clock)
     registerIdentityMetrics(this.#registry, source)
@@ -42,6 +45,7 @@ export class Metrics implements Disposable {
   record(name: string, entry: LedgerEntry): void {
     this.#ca.record(name, entry)
     this.#store.record(entry.event)
+    this.#trust.record(entry.event)
     this.sds.record(entry.event)
   }
 

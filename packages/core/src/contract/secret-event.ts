@@ -19,6 +19,10 @@ export type SecretEvent =
   | { readonly kind: 'not-restored'; readonly reason: string }
   | { readonly kind: 'not-stored'; readonly reason: string }
   | { readonly kind: 'roots-changed'; readonly version: string; readonly roots: number }
+  /** Roots of a configured source were left out, and its others are trusted. */
+  | { readonly kind: 'roots-rejected'; readonly source: string; readonly count: number; readonly reason: string }
+  /** A configured source gave no usable list: the one before it stays. */
+  | { readonly kind: 'roots-unavailable'; readonly source: string; readonly reason: string }
   | { readonly kind: 'removed'; readonly until: number }
   | { readonly kind: 'kept' }
   | { readonly kind: 'no-room'; readonly maxIdentities: number }

@@ -10,17 +10,22 @@ import { nameOf, type RootReader } from './root-reader.ts'
 
 interface Held {
   readonly anchor: TrustAnchor
-  standing: Standing
+  /** Absent where the CA has never named it. */
+  standing: Standing | undefined
+  /** Whether the operator lists it: then nothing but its notAfter removes it. */
+  isConfigured: boolean
   /** Leaves in use or waiting that chain to it. */
   leases: number
   /** The latest notAfter of a leaf seen under it. */
   leavesUntil: number
 }
 
-/** The result of {@link TrustBundle.learn}. */
+/** The result of {@link TrustBundle.learn} and {@link TrustBundle.configure}. */
 export interface Learned {
   readonly added: readonly TrustAnchor[]
-  /** Fingerprints of the roots that the CA no longer lists, new since the last time. */
+  /** Roots that the operator had listed before the CA named them. */
+  readonly adopted: readonly TrustAnchor[]
+  /** Fingerprints of the roots that are no longer listed, new since the last time. */
   readonly givenUp: readonly string[]
   /** Why certificates were left out. */
   readonly rejected: readonly string[]
@@ -77,7 +82,21 @@ export class TrustBundle {
   }
 
   isGivenUp(fingerprint: string): boolean {
-    return this.#held.get(fingerprint)?.standing === 'given-up'
+    const held = this.#held.get(fingerprint)
+    return held?.standing === 'given-up' && !held.isConfigured
+  }
+
+  /** Whether nobody lists any of its roots and no leaf needs one. */
+  get isUnneeded(): boolean {
+    return [...this.#held.values()].every(
+      ({ standing, isConfigured, leases }) => standing === 'given-up' && !isConfigured && leases === 0,
+    )
+  }
+
+  /** When the next root expires, milliseconds since the epoch; `undefined` if none does. */
+  nextExpiry(now: number): number | undefined {
+    const later = [...this.#held.values()].map(({ anchor }) => anchor.notAfter).filter(notAfter => notAfter > now)
+    return later.length === 0 ? undefined : Math.min(...later)
   }
 
   /**
@@ -89,28 +108,41 @@ export class TrustBundle {
     roots: readonly Root[],
     { listed, complete, now }: { readonly listed: boolean; readonly complete: boolean; readonly now: number },
   ): Learned {
-    const settlesAt = this.#held.size === 0 ? now : now + this.#settleMs
+    const settlesAt = this.#settlesAt(now)
     // A list without one good root is a fault at the CA, not a wish to trust nobody.
     const isWhole = complete && roots.length > 0
     const givenUp = isWhole ? this.#giveUpAllBut(new Set(roots.map(root => root.fingerprint))) : []
-    const added: TrustAnchor[] = []
-    const rejected: string[] = []
-    for (const root of roots) {
-      const held = this.#held.get(root.fingerprint)
-      if (held) {
-        if (listed) held.standing = 'listed'
-        continue
+    const standing = listed ? 'listed' : 'inferred'
+    const adopted: TrustAnchor[] = []
+    const news = roots.filter(({ fingerprint }) => {
+      const held = this.#held.get(fingerprint)
+      if (!held) return true
+      if (held.standing === undefined) adopted.push(held.anchor)
+      if (listed || held.standing === undefined) held.standing = standing
+      return false
+    })
+    const added = this.#add(news, { now, settlesAt, isWhole }, { standing, isConfigured: false })
+    return { ...added, adopted, givenUp }
+  }
+
+  /**
+   * Replaces the roots that the operator lists. No list of the CA removes them; those that were listed before stay while
+   * the CA lists them or a leaf needs them.
+   */
+  configure(roots: readonly Root[], now: number): Learned {
+    const settlesAt = this.#settlesAt(now)
+    const configured = new Set(roots.map(({ fingerprint }) => fingerprint))
+    const givenUp: string[] = []
+    for (const [fingerprint, held] of this.#held) {
+      if (held.isConfigured && !configured.has(fingerprint)) {
+        held.standing ??= 'given-up'
+        if (held.standing === 'given-up') givenUp.push(fingerprint)
       }
-      if (!this.#makeRoom(root, now, isWhole)) {
-        rejected.push(`${nameOf(root.certificate)} has no room beside the ${this.#held.size} that are trusted`)
-        continue
-      }
-      const anchor = { ...root, learnedAt: now, settlesAt }
-      this.#hold({ anchor, standing: listed ? 'listed' : 'inferred', leases: 0, leavesUntil: 0 })
-      added.push(anchor)
+      held.isConfigured = configured.has(fingerprint)
     }
-    if (added.length > 0) this.#rebuild()
-    return { added, givenUp, rejected }
+    const news = roots.filter(({ fingerprint }) => !this.#held.has(fingerprint))
+    const added = this.#add(news, { now, settlesAt, isWhole: true }, { standing: undefined, isConfigured: true })
+    return { ...added, adopted: [], givenUp }
   }
 
   /** Takes up the roots of the previous process, as they were. Gives why some were left out. */
@@ -127,7 +159,7 @@ export class TrustBundle {
         learnedAt: Math.min(learnedAt, now),
         settlesAt: Math.min(settlesAt, now + this.#settleMs),
       }
-      this.#hold({ anchor, standing, leases: 0, leavesUntil })
+      this.#hold({ anchor, standing, isConfigured: false, leases: 0, leavesUntil })
     }
     if (this.#held.size > 0) this.#rebuild()
     return rejected
@@ -139,15 +171,11 @@ export class TrustBundle {
     this.#secret = undefined
   }
 
-  /** The roots as `restore` takes them up. */
+  /** The roots as `restore` takes them up, without those that only the operator lists. */
   stored(): readonly StoredRoot[] {
-    return [...this.#held.values()].map(({ anchor: { pem, learnedAt, settlesAt }, standing, leavesUntil }) => ({
-      pem,
-      learnedAt,
-      settlesAt,
-      standing,
-      leavesUntil,
-    }))
+    return [...this.#held.values()].flatMap(({ anchor: { pem, learnedAt, settlesAt }, standing, leavesUntil }) =>
+      standing === undefined ? [] : [{ pem, learnedAt, settlesAt, standing, leavesUntil }],
+    )
   }
 
   /** Keeps a root while a leaf under it, valid until `notAfter`, is in use or waits; dispose it when the leaf goes. */
@@ -161,19 +189,48 @@ export class TrustBundle {
 
   /**
    * Removes roots that are expired, dropped by the CA, or – if the CA publishes no list – superseded by a newer root once
-   * all leaves under them have expired. Keeps leased roots and the last one. Returns whether any was removed.
+   * all leaves under them have expired. Keeps leased roots and those that the operator lists until they expire, and the
+   * last one always. Returns whether any was removed.
    */
   prune(now: number): boolean {
     const newestInUse = Math.max(...[...this.#held.values()].map(held => (held.leases > 0 ? held.anchor.learnedAt : 0)))
     const size = this.#held.size
-    for (const { anchor, standing, leases, leavesUntil } of this.#held.values()) {
-      if (leases > 0 || this.#held.size === 1) continue
+    for (const { anchor, standing, isConfigured, leases, leavesUntil } of this.#held.values()) {
+      if (this.#held.size === 1) break
       const superseded = standing === 'inferred' && leavesUntil <= now && anchor.learnedAt < newestInUse
-      if (standing === 'given-up' || anchor.notAfter <= now || superseded) this.#drop(anchor)
+      const isUnneeded = leases === 0 && !isConfigured && (standing === 'given-up' || superseded)
+      // A leaf under an expired root has expired with it.
+      if (isUnneeded || anchor.notAfter <= now) this.#drop(anchor)
     }
     if (this.#held.size === size) return false
     this.#rebuild()
     return true
+  }
+
+  /** Only a root that comes after others of the CA can meet peers that do not know it. */
+  #settlesAt(now: number): number {
+    const isFirst = [...this.#held.values()].every(({ standing }) => standing === undefined)
+    return isFirst ? now : now + this.#settleMs
+  }
+
+  #add(
+    roots: readonly Root[],
+    { now, settlesAt, isWhole }: { readonly now: number; readonly settlesAt: number; readonly isWhole: boolean },
+    origin: Pick<Held, 'standing' | 'isConfigured'>,
+  ): Pick<Learned, 'added' | 'rejected'> {
+    const added: TrustAnchor[] = []
+    const rejected: string[] = []
+    for (const root of roots) {
+      if (!this.#makeRoom(root, now, isWhole)) {
+        rejected.push(`${nameOf(root.certificate)} has no room beside the ${this.#held.size} that are trusted`)
+        continue
+      }
+      const anchor = { ...root, learnedAt: now, settlesAt }
+      this.#hold({ anchor, ...origin, leases: 0, leavesUntil: 0 })
+      added.push(anchor)
+    }
+    if (added.length > 0) this.#rebuild()
+    return { added, rejected }
   }
 
   /**
@@ -185,9 +242,9 @@ export class TrustBundle {
     if (!fits()) {
       for (const { anchor, leases } of this.#held.values())
         if (leases === 0 && anchor.notAfter <= now) this.#drop(anchor)
-      for (const { anchor, leases, standing } of this.#held.values()) {
+      for (const { anchor, leases, standing, isConfigured } of this.#held.values()) {
         if (fits() || !isOfWholeList) break
-        if (leases === 0 && standing === 'given-up') this.#drop(anchor)
+        if (leases === 0 && standing === 'given-up' && !isConfigured) this.#drop(anchor)
       }
       this.#rebuild()
     }
@@ -210,7 +267,7 @@ export class TrustBundle {
   #giveUpAllBut(listed: ReadonlySet<string>): string[] {
     const givenUp: string[] = []
     for (const [fingerprint, held] of this.#held) {
-      if (listed.has(fingerprint) || held.standing === 'given-up') continue
+      if (listed.has(fingerprint) || held.standing === undefined || held.standing === 'given-up') continue
       held.standing = 'given-up'
       givenUp.push(fingerprint)
     }

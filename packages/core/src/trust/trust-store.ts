@@ -1,10 +1,11 @@
 /**
- * The trust bundles, one per trust domain, fed by the CA's own list and by the roots that come with certificates, and those
- * of single identities.
+ * The trust bundles, one per trust domain, fed by the operator's lists, the CA's own list and the roots that come with
+ * certificates, and those of single identities.
  */
 
 import { type CAClient, CAError, type IssuedCertificate } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
+import type { RootSource } from '../contract/root-source.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
@@ -14,6 +15,7 @@ import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import { after, withDeadline } from '../time/deadline.ts'
 import { isListOfText } from '../x509/pem.ts'
+import { ConfiguredRoots } from './configured-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
 import { type Learned, TrustBundle } from './trust-bundle.ts'
@@ -31,6 +33,8 @@ export interface TrustStoreOptions {
   readonly settleMs: number
   readonly timeoutMs: number
   readonly retry: RetryPolicy
+  /** What the operator lists. */
+  readonly rootSources: readonly RootSource[]
   /** Has the roots of the trust domain from the previous process, and gets them for the next. */
   readonly store?: Store | undefined
   readonly record: (name: string, event: SecretEvent) => void
@@ -60,7 +64,9 @@ export class TrustStore implements Disposable {
   readonly #listeners: Listeners<string> = new Map()
   /** By the identity as which they ask. */
   readonly #ownListeners: Listeners<SpiffeId> = new Map()
+  readonly #configured: ConfiguredRoots
   readonly #prunes = new Map<TrustBundle, Disposable>()
+  readonly #expiries = new Map<TrustBundle, Disposable>()
   readonly #closed = new AbortController()
   #refreshing: Promise<void> | undefined
   #refreshingAgain: Promise<void> | undefined
@@ -71,13 +77,30 @@ export class TrustStore implements Disposable {
   constructor(options: TrustStoreOptions) {
     this.#options = options
     this.#own = new OwnRoots(options.settleMs)
+    this.#configured = new ConfiguredRoots({
+      clock: options.clock,
+      reader: this.#reader,
+      record: options.record,
+      onChange: (trustDomain, roots) => this.#configure(trustDomain, roots),
+    })
   }
 
-  /** Takes up the stored roots, then asks the CA for its list. Call once, before anything else. */
+  /** Takes up the stored roots and those that the operator lists, then asks the CA. Call once, before anything else. */
   start(): void {
-    const { store } = this.#options
+    const { store, rootSources } = this.#options
     if (store) this.#restore(store)
-    this.#firstAsked = this.refresh()
+    this.#firstAsked =
+      rootSources.length === 0 ? this.refresh() : this.#configured.use(rootSources).then(() => this.refresh())
+  }
+
+  /** Replaces what the operator lists. Resolves when the lists known by then are in force. */
+  useRootSources(sources: readonly RootSource[]): Promise<void> {
+    return this.#configured.use(sources)
+  }
+
+  /** Whether the bundle of a trust domain is held, or waited for. */
+  knows(trustDomain: string): boolean {
+    return this.#bundles.has(trustDomain) || this.#configured.has(trustDomain)
   }
 
   /** Resolves when the CA has listed its roots for the first time, or has failed to, or has none. */
@@ -153,8 +176,7 @@ export class TrustStore implements Disposable {
   forgetOwn(identity: SpiffeId): void {
     const bundle = this.#own.forget(identity)
     if (!bundle) return
-    this.#prunes.get(bundle)?.[Symbol.dispose]()
-    this.#prunes.delete(bundle)
+    this.#dropTimers(bundle)
     notify(this.#ownListeners.get(identity), this.current(bundle.trustDomain))
   }
 
@@ -178,9 +200,7 @@ export class TrustStore implements Disposable {
     if (!bundle.secret || this.#prunes.has(bundle) || this.#closed.signal.aborted) return
     const timer = after(clock, settleMs, () => {
       this.#prunes.delete(bundle)
-      if (!bundle.prune(clock.now())) return
-      this.#publish(bundle)
-      this.#putRoots(bundle)
+      this.#prune(bundle)
     })
     this.#prunes.set(bundle, timer)
   }
@@ -188,7 +208,8 @@ export class TrustStore implements Disposable {
   [Symbol.dispose](): void {
     this.#closed.abort(new Error('the trust store is closed'))
     this.#nextRefresh?.[Symbol.dispose]()
-    for (const timer of this.#prunes.values()) timer[Symbol.dispose]()
+    this.#configured[Symbol.dispose]()
+    for (const timer of [...this.#prunes.values(), ...this.#expiries.values()]) timer[Symbol.dispose]()
     this.#listeners.clear()
     this.#ownListeners.clear()
   }
@@ -203,6 +224,33 @@ export class TrustStore implements Disposable {
     if (!bundle.secret) return
     this.#bundles.set(trustDomain, bundle)
     this.#publish(bundle)
+  }
+
+  #prune(bundle: TrustBundle): void {
+    if (!bundle.prune(this.#options.clock.now())) return
+    this.#publish(bundle)
+    this.#putRoots(bundle)
+  }
+
+  /** An expired root goes at its notAfter, whatever else happens. */
+  #planExpiry(bundle: TrustBundle): void {
+    const { clock } = this.#options
+    this.#expiries.get(bundle)?.[Symbol.dispose]()
+    this.#expiries.delete(bundle)
+    const expiry = bundle.nextExpiry(clock.now())
+    if (expiry === undefined || this.#closed.signal.aborted) return
+    const timer = clock.at(expiry, () => {
+      this.#prune(bundle)
+      this.#planExpiry(bundle)
+    })
+    this.#expiries.set(bundle, timer)
+  }
+
+  #dropTimers(bundle: TrustBundle): void {
+    for (const timers of [this.#prunes, this.#expiries]) {
+      timers.get(bundle)?.[Symbol.dispose]()
+      timers.delete(bundle)
+    }
   }
 
   #putRoots(bundle: TrustBundle): void {
@@ -263,15 +311,52 @@ export class TrustStore implements Disposable {
     const learned = bundle?.learn(read.roots, { ...how, now: clock.now() }) ?? NO_PLACE
     this.#recordRejected(`spiffe://${trustDomain}`, [...read.rejected, ...learned.rejected])
     if (!bundle) return
-    if (learned.added.length > 0) {
-      this.#bundles.set(trustDomain, bundle)
-      this.#publish(bundle)
-    }
-    if (learned.added.length > 0 || learned.givenUp.length > 0) {
+    if (learned.added.length > 0) this.#hold(bundle)
+    const added = [...learned.added, ...learned.adopted]
+    if (added.length > 0 || learned.givenUp.length > 0) {
       this.#putRoots(bundle)
-      onRootsMoved(trustDomain, learned)
+      onRootsMoved(trustDomain, { ...learned, added })
       this.schedulePrune(bundle)
     }
+  }
+
+  /** `roots`: all that the operator lists for a trust domain; leaves do not follow them before the CA names one. */
+  #configure(trustDomain: string, roots: readonly Root[] | undefined): void {
+    const { clock, record, onRootsMoved } = this.#options
+    const bundle = this.#bundles.get(trustDomain) ?? this.#newBundle(trustDomain)
+    const learned = bundle?.configure(roots ?? [], clock.now()) ?? NO_PLACE
+    const { length: count } = learned.rejected
+    if (count > 0)
+      record(`spiffe://${trustDomain}`, {
+        kind: 'roots-rejected',
+        source: 'configuration',
+        count,
+        reason: summarize(learned.rejected),
+      })
+    if (!bundle) return
+    if (!roots && bundle.isUnneeded) {
+      this.#forget(bundle)
+      return
+    }
+    if (learned.added.length > 0) this.#hold(bundle)
+    if (learned.givenUp.length > 0) {
+      onRootsMoved(trustDomain, { ...learned, added: [] })
+      this.schedulePrune(bundle)
+    }
+  }
+
+  #hold(bundle: TrustBundle): void {
+    this.#bundles.set(bundle.trustDomain, bundle)
+    this.#publish(bundle)
+  }
+
+  /** Nobody lists roots of the trust domain any longer, which is not the agent's own. */
+  #forget(bundle: TrustBundle): void {
+    const { trustDomain } = bundle
+    if (!this.#bundles.delete(trustDomain)) return
+    this.#dropTimers(bundle)
+    bundle.clear()
+    this.#notifyTrustDomain(trustDomain, undefined)
   }
 
   #newBundle(trustDomain: string): TrustBundle | undefined {
@@ -305,6 +390,7 @@ export class TrustStore implements Disposable {
   #publish(bundle: TrustBundle): void {
     const { secret, trustDomain, owner } = bundle
     if (!secret) return
+    this.#planExpiry(bundle)
     this.#options.record(owner ?? `spiffe://${trustDomain}`, {
       kind: 'roots-changed',
       version: secret.version,
@@ -314,7 +400,7 @@ export class TrustStore implements Disposable {
     else this.#notifyTrustDomain(trustDomain, secret)
   }
 
-  #notifyTrustDomain(trustDomain: string, secret: TrustBundleSecret): void {
+  #notifyTrustDomain(trustDomain: string, secret: TrustBundleSecret | undefined): void {
     notify(this.#listeners.get(trustDomain), secret)
     for (const [identity, listeners] of this.#ownListeners)
       if (trustDomainOf(identity) === trustDomain) notify(listeners, this.current(trustDomain, identity))
@@ -339,6 +425,7 @@ function notify(listeners: Iterable<Listener> | undefined, secret: TrustBundleSe
 
 const NO_PLACE: Learned = {
   added: [],
+  adopted: [],
   givenUp: [],
   rejected: [`roots of ${MAX_TRUST_DOMAINS} trust domains are held already`],
 }
