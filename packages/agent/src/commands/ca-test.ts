@@ -9,6 +9,7 @@ import {
   shareFolders,
   spiffeIdProblem,
 } from '@livery/core'
+import { Registry } from 'prom-client'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { type LoadedCA, loadCA } from '../config/load.ts'
@@ -39,7 +40,7 @@ export async function testCA(
   await using sink = await createLogger({ level: 'warn', format: json || !terminal.terminal ? 'json' : 'pretty' })
   await using stack = new AsyncDisposableStack()
   const clock = stack.use(new SystemClock())
-  const parts = { clock, logger: sink.logger, counters: new PluginCounters() }
+  const parts = { clock, logger: sink.logger, counters: new PluginCounters(new Registry()) }
   const client = await createCAClient(loaded, parts, stack)
   const { capabilities: declared, name } = loaded.config.ca.plugin
   // Folders of single identities have no list for the trust domain, though the plugin can have one.

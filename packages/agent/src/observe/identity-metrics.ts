@@ -1,9 +1,8 @@
-/** Metrics of the certificates and roots that the agent holds, read at each scrape. */
+/** Metrics of the certificates and roots that the agent holds. */
 import type { BundleEntry, Clock, IdentityEntry } from '@livery/core'
-import { Gauge, type Registry } from 'prom-client'
+import type { MetricRow, Sample } from './metric-rows.ts'
 
 export interface IdentitySource {
-  readonly clock: Clock
   entries(): readonly IdentityEntry[]
   bundles(): readonly BundleEntry[]
 }
@@ -11,102 +10,87 @@ export interface IdentitySource {
 /** Above this number of identities one series per identity costs the scraper too much: only summaries are exported. */
 const MAX_SERIES = 1_000
 
-type Read = (entry: IdentityEntry) => number | undefined
-
-export function registerIdentityMetrics(registry: Registry, source: IdentitySource): void {
-  registerSummaries(registry, source)
-  registerTrustAnchors(registry, source)
-  const perIdentity = (name: string, help: string, label: 'identity' | 'resource_name', read: Read): void => {
-    new Gauge({
-      name,
-      help,
-      labelNames: [label],
-      registers: [registry],
-      collect() {
-        this.reset()
-        const entries = source.entries()
-        if (entries.length > MAX_SERIES) return
-        for (const entry of entries) {
-          const value = read(entry)
-          if (value !== undefined) this.set({ [label]: entry.identity }, value)
-        }
-      },
-    })
-  }
-  perIdentity(
-    'livery_certificate_expiration_timestamp_seconds',
-    'When the certificate that is served ends. Only with up to 1,000 identities.',
-    'identity',
-    ({ secret }) => secret && secret.notAfter / 1000,
-  )
-  perIdentity(
-    'istio_agent_cert_expiry_seconds',
-    'Time until the certificate that is served ends. Only with up to 1,000 identities.',
-    'resource_name',
-    ({ secret }) => secret && (secret.notAfter - source.clock.now()) / 1000,
-  )
-  perIdentity(
-    'livery_certificate_last_success_timestamp_seconds',
-    'When the CA last issued. Only with up to 1,000 identities.',
-    'identity',
-    ({ lastSuccessAt }) => lastSuccessAt && lastSuccessAt / 1000,
-  )
-  perIdentity(
-    'livery_certificate_last_failure_timestamp_seconds',
-    'When the CA last failed to issue. Only with up to 1,000 identities.',
-    'identity',
-    ({ lastFailure }) => lastFailure && lastFailure.at / 1000,
-  )
+export function identityMetrics(source: IdentitySource, clock: Clock): readonly MetricRow[] {
+  const perIdentity = (read: (entry: IdentityEntry) => number | undefined) => () =>
+    samplesPerIdentity(source.entries(), read)
+  return [
+    {
+      name: 'livery_identities',
+      help: 'Identities, by state: initializing, available, unavailable, or idle: without a certificate until it is used.',
+      labels: ['state'],
+      read: () => count(source.entries(), ['initializing', 'available', 'unavailable', 'idle'], ({ state }) => state),
+    },
+    {
+      name: 'livery_identities_held',
+      help: 'Identities, by what holds them: pinned (configured), on-demand, or removed a short while ago.',
+      labels: ['hold'],
+      read: () => count(source.entries(), ['pinned', 'on-demand', 'removed'], ({ hold }) => hold),
+    },
+    {
+      name: 'livery_certificates_earliest_expiration_timestamp_seconds',
+      help: 'When the first of the served certificates expires; absent while there are none.',
+      read: () => earliestExpiration(source.entries()),
+    },
+    {
+      name: 'livery_trust_anchor_expiration_timestamp_seconds',
+      help: 'When a root of a trust bundle expires.',
+      labels: ['trust_domain', 'fingerprint'],
+      read: () => source.bundles().flatMap(rootExpirations),
+    },
+    {
+      name: 'livery_certificate_expiration_timestamp_seconds',
+      help: 'When the certificate that is served ends. Only with up to 1,000 identities.',
+      labels: ['identity'],
+      read: perIdentity(({ secret }) => secret && secret.notAfter / 1000),
+    },
+    {
+      name: 'istio_agent_cert_expiry_seconds',
+      help: 'Time until the certificate that is served ends. Only with up to 1,000 identities.',
+      labels: ['resource_name'],
+      read: perIdentity(({ secret }) => secret && (secret.notAfter - clock.now()) / 1000),
+    },
+    {
+      name: 'livery_certificate_last_success_timestamp_seconds',
+      help: 'When the CA last issued. Only with up to 1,000 identities.',
+      labels: ['identity'],
+      read: perIdentity(({ lastSuccessAt }) => lastSuccessAt && lastSuccessAt / 1000),
+    },
+    {
+      name: 'livery_certificate_last_failure_timestamp_seconds',
+      help: 'When the CA last failed to issue. Only with up to 1,000 identities.',
+      labels: ['identity'],
+      read: perIdentity(({ lastFailure }) => lastFailure && lastFailure.at / 1000),
+    },
+  ]
 }
 
-function registerSummaries(registry: Registry, source: IdentitySource): void {
-  new Gauge({
-    name: 'livery_identities',
-    help: 'Identities, by state: initializing, available, unavailable, or idle: without a certificate until it is used.',
-    labelNames: ['state'],
-    registers: [registry],
-    collect() {
-      const counts = { initializing: 0, available: 0, unavailable: 0, idle: 0 }
-      for (const { state } of source.entries()) counts[state]++
-      for (const [state, count] of Object.entries(counts)) this.set({ state }, count)
-    },
-  })
-  new Gauge({
-    name: 'livery_identities_held',
-    help: 'Identities, by what holds them: pinned (configured), on-demand, or removed a short while ago.',
-    labelNames: ['hold'],
-    registers: [registry],
-    collect() {
-      const counts = { pinned: 0, 'on-demand': 0, removed: 0 }
-      for (const { hold } of source.entries()) counts[hold]++
-      for (const [hold, count] of Object.entries(counts)) this.set({ hold }, count)
-    },
-  })
-  new Gauge({
-    name: 'livery_certificates_earliest_expiration_timestamp_seconds',
-    help: 'When the first of the served certificates expires; absent while there are none.',
-    labelNames: [],
-    registers: [registry],
-    collect() {
-      this.remove()
-      const ends = source.entries().flatMap(({ secret }) => (secret ? [secret.notAfter] : []))
-      if (ends.length > 0) this.set(ends.reduce((a, b) => Math.min(a, b)) / 1000)
-    },
+function samplesPerIdentity(
+  entries: readonly IdentityEntry[],
+  read: (entry: IdentityEntry) => number | undefined,
+): readonly Sample[] {
+  if (entries.length > MAX_SERIES) return []
+  return entries.flatMap(entry => {
+    const value = read(entry)
+    return value === undefined ? [] : [[value, entry.identity] satisfies Sample]
   })
 }
 
-function registerTrustAnchors(registry: Registry, source: IdentitySource): void {
-  new Gauge({
-    name: 'livery_trust_anchor_expiration_timestamp_seconds',
-    help: 'When a root of a trust bundle expires.',
-    labelNames: ['trust_domain', 'fingerprint'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      for (const { trustDomain, roots } of source.bundles()) {
-        for (const { fingerprint, notAfter } of roots)
-          this.set({ trust_domain: trustDomain, fingerprint }, notAfter / 1000)
-      }
-    },
-  })
+/** How many entries have each of the values, those that none has included. */
+function count<Value extends string>(
+  entries: readonly IdentityEntry[],
+  values: readonly Value[],
+  read: (entry: IdentityEntry) => Value,
+): readonly Sample[] {
+  const counts = new Map(values.map(value => [value, 0]))
+  for (const entry of entries) counts.set(read(entry), (counts.get(read(entry)) ?? 0) + 1)
+  return Array.from(counts, ([value, count]) => [count, value])
+}
+
+function earliestExpiration(entries: readonly IdentityEntry[]): number | undefined {
+  const ends = entries.flatMap(({ secret }) => (secret ? [secret.notAfter] : []))
+  return ends.length === 0 ? undefined : ends.reduce((a, b) => Math.min(a, b)) / 1000
+}
+
+function rootExpirations({ trustDomain, roots }: BundleEntry): readonly Sample[] {
+  return roots.map(({ fingerprint, notAfter }) => [notAfter / 1000, trustDomain, fingerprint])
 }

@@ -1,54 +1,39 @@
-/** Metrics of the keys that are made ahead, read at each scrape. */
-import type { KeyPoolStatus } from '@livery/core'
-import { Counter, Gauge, type Registry } from 'prom-client'
+/** Metrics of the keys that are made ahead. */
+import type { KeyGenerator, KeyPoolStatus } from '@livery/core'
+import type { MetricRow, Sample } from './metric-rows.ts'
 
-export interface KeyPoolSource {
-  /** One element a key type; empty without a pool. */
-  keyPool(): readonly KeyPoolStatus[]
-}
+const labels = ['type'] as const
 
-export function registerKeyPoolMetrics(registry: Registry, source: KeyPoolSource): void {
-  const labelNames = ['type'] as const
-  const registers = [registry]
-  new Gauge({
-    name: 'livery_key_pool_depth',
-    help: 'Keys in the pool that are ready.',
-    labelNames,
-    registers,
-    collect() {
-      this.reset()
-      for (const { type, depth } of source.keyPool()) this.set({ type }, depth)
+export function keyPoolMetrics(keyGenerator: Pick<KeyGenerator, 'pool'>): readonly MetricRow[] {
+  const perType = (read: (pool: KeyPoolStatus) => number) => () =>
+    (keyGenerator.pool?.() ?? []).map((pool): Sample => [read(pool), pool.type])
+  return [
+    {
+      name: 'livery_key_pool_depth',
+      help: 'Keys in the pool that are ready.',
+      labels,
+      read: perType(({ depth }) => depth),
     },
-  })
-  new Gauge({
-    name: 'livery_key_pool_oldest_age_seconds',
-    help: 'Age of the oldest ready key; absent while there is none.',
-    labelNames,
-    registers,
-    collect() {
-      this.reset()
-      for (const { type, oldestAgeMs } of source.keyPool())
-        if (oldestAgeMs !== undefined) this.set({ type }, oldestAgeMs / 1000)
+    {
+      name: 'livery_key_pool_oldest_age_seconds',
+      help: 'Age of the oldest ready key; absent while there is none.',
+      labels,
+      read: () =>
+        (keyGenerator.pool?.() ?? []).flatMap(({ type, oldestAgeMs }) =>
+          oldestAgeMs === undefined ? [] : [[oldestAgeMs / 1000, type] satisfies Sample],
+        ),
     },
-  })
-  new Counter({
-    name: 'livery_key_pool_hits_total',
-    help: 'Keys taken from the pool.',
-    labelNames,
-    registers,
-    collect() {
-      this.reset()
-      for (const { type, hits } of source.keyPool()) this.inc({ type }, hits)
+    {
+      name: 'livery_key_pool_hits_total',
+      help: 'Keys taken from the pool.',
+      labels,
+      read: perType(({ hits }) => hits),
     },
-  })
-  new Counter({
-    name: 'livery_key_pool_misses_total',
-    help: 'Keys generated on request, because none was ready.',
-    labelNames,
-    registers,
-    collect() {
-      this.reset()
-      for (const { type, misses } of source.keyPool()) this.inc({ type }, misses)
+    {
+      name: 'livery_key_pool_misses_total',
+      help: 'Keys generated on request, because none was ready.',
+      labels,
+      read: perType(({ misses }) => misses),
     },
-  })
+  ]
 }

@@ -3,8 +3,13 @@ import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { CAError, type KeyPoolStatus, parseSpiffeId, SecretManager, type SecretManagerOptions } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { identityMetrics } from './identity-metrics.ts'
+import { keyPoolMetrics } from './key-pool-metrics.ts'
 import type { LedgerEvent } from './ledger.ts'
 import { Metrics } from './metrics.ts'
+import { processMetrics } from './process-metrics.ts'
+import { socketMetrics } from './sds-metrics.ts'
+import { storeMetrics } from './store-metrics.ts'
 
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
 
@@ -15,6 +20,7 @@ class Bench implements AsyncDisposable {
   readonly metrics: Metrics
   dropped = 0
   pool: readonly KeyPoolStatus[] = []
+  sockets = [{ path: '/run/a.sock', connections: 2, streams: 5 }]
 
   private constructor(ca: TestCA, clock: FakeClock, options: Partial<SecretManagerOptions>) {
     this.clock = clock
@@ -28,16 +34,14 @@ class Bench implements AsyncDisposable {
       ...options,
     })
     this.secrets.events.subscribe(report => this.metrics.record(report.name, report))
-    this.metrics = new Metrics({
-      clock,
-      entries: () => this.secrets.entries(),
-      bundles: () => this.secrets.bundles(),
-      sockets: () => [{ path: '/run/a.sock', connections: 2, streams: 5 }],
-      droppedLogLines: () => this.dropped,
-      keyGenerator: 'native',
-      keyPool: () => this.pool,
-      version: '1.2.3',
-    })
+    this.metrics = new Metrics(clock)
+    this.metrics.add([
+      ...processMetrics({ version: '1.2.3', keyGenerator: 'native', droppedLogLines: () => this.dropped }),
+      ...keyPoolMetrics({ pool: () => this.pool }),
+      ...storeMetrics({ unwritten: 4 }),
+      ...identityMetrics(this.secrets, clock),
+      ...socketMetrics({ sockets: () => this.sockets }),
+    ])
   }
 
   static async create(options: Partial<SecretManagerOptions> = {}): Promise<Bench> {
@@ -207,6 +211,17 @@ test('requests are counted by what made them due and how they ended', async () =
   assert.equal(samples.get('livery_certificates_earliest_expiration_timestamp_seconds'), undefined)
 })
 
+test('a socket that drains and the one that took its place are one series', async () => {
+  await using bench = await Bench.create()
+  bench.sockets.push({ path: '/run/a.sock', connections: 1, streams: 3 })
+  const samples = await bench.samples()
+  assert.equal(samples.get('livery_sds_connections{socket="/run/a.sock"}'), 3)
+  assert.equal(samples.get('livery_sds_streams{socket="/run/a.sock"}'), 8)
+  bench.sockets.length = 0
+  const later = await bench.samples()
+  assert.equal(later.get('livery_sds_connections{socket="/run/a.sock"}'), undefined)
+})
+
 test('an identity that is forgotten takes its series along', async () => {
   await using bench = await Bench.create()
   await bench.hold()
@@ -281,4 +296,5 @@ test('outcomes of the store are counted', async () => {
   for (const result of ['store', 'bootstrap', 'refused'])
     assert.match(text, new RegExp(`^livery_store_restored_total\\{result="${result}"\\} 1$`, 'm'))
   assert.match(text, /^livery_store_failures_total 1$/m)
+  assert.match(text, /^livery_store_unwritten 4$/m)
 })

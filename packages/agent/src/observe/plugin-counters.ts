@@ -1,4 +1,4 @@
-/** Counters of CA plugins: made when a plugin asks for them, shown once there is a registry. */
+/** Counters of CA plugins, made when a plugin asks for them. */
 import { type PluginMetrics, scrub } from '@livery/core'
 import { Counter, type Registry } from 'prom-client'
 import { checkCounterName } from './counter-name.ts'
@@ -8,7 +8,11 @@ const MAX_COUNTERS = 100
 
 export class PluginCounters implements PluginMetrics {
   readonly #counters = new Map<string, Counter>()
-  #registry: Registry | undefined
+  readonly #registry: Registry
+
+  constructor(registry: Registry) {
+    this.#registry = registry
+  }
 
   /** Throws a `TypeError` for a name that is not in snake_case, and for one too many; `add` ignores what is not a count. */
   counter(name: string, help: string): { add(count?: number): void } {
@@ -17,18 +21,15 @@ export class PluginCounters implements PluginMetrics {
     return { add: (count = 1) => void (Number.isFinite(count) && count >= 0 && counter.inc(count)) }
   }
 
-  /** Shows those that there are, and those to come. */
-  showIn(registry: Registry): void {
-    this.#registry = registry
-    for (const counter of this.#counters.values()) registry.registerMetric(counter)
-  }
-
   #make(name: string, help: string): Counter {
     if (this.#counters.size >= MAX_COUNTERS)
       throw new TypeError(`Cannot count ${name}: there are ${MAX_COUNTERS} counters of plugins already. Count less.`)
-    const counter = new Counter({ name: `livery_ca_plugin_${name}_total`, help: scrub(help) || name, registers: [] })
+    const counter = new Counter({
+      name: `livery_ca_plugin_${name}_total`,
+      help: scrub(help) || name,
+      registers: [this.#registry],
+    })
     this.#counters.set(name, counter)
-    this.#registry?.registerMetric(counter)
     return counter
   }
 }

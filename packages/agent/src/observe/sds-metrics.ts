@@ -1,13 +1,9 @@
 /** Metrics of the SDS side: what was pushed and how the clients took it. */
 
 import type { SdsEvent, StreamReport } from '@livery/sds-server'
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Counter, type Registry } from 'prom-client'
 import type { LedgerEvent } from './ledger.ts'
-
-/** The state of the SDS server, read at each scrape. */
-export interface SdsSource {
-  sockets(): readonly { readonly path: string; readonly connections: number; readonly streams: number }[]
-}
+import type { MetricRow, Sample } from './metric-rows.ts'
 
 export class SdsMetrics {
   readonly #byEvent: ReadonlyMap<LedgerEvent['kind'], Counter>
@@ -17,7 +13,7 @@ export class SdsMetrics {
   readonly #refusedConnections: Counter<'socket' | 'reason'>
   readonly #refusedStreams: Counter<'reason'>
 
-  constructor(registry: Registry, source: SdsSource) {
+  constructor(registry: Registry) {
     const counter = (name: string, help: string) =>
       new Counter({ name: `livery_sds_${name}_total`, help, registers: [registry] })
     this.#refusedNames = counter(
@@ -50,8 +46,6 @@ export class SdsMetrics {
       labelNames: ['socket', 'reason'],
       registers: [registry],
     })
-    gauge(registry, source, 'connections', 'Open connections.')
-    gauge(registry, source, 'streams', 'Open streams.')
   }
 
   /** Counts one event of the ledger. */
@@ -74,16 +68,34 @@ export class SdsMetrics {
   }
 }
 
-function gauge(registry: Registry, source: SdsSource, what: 'connections' | 'streams', help: string): void {
-  new Gauge({
-    name: `livery_sds_${what}`,
-    help,
-    labelNames: ['socket'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      // A path may have two: one that drains, and the one that took its place.
-      for (const socket of source.sockets()) this.inc({ socket: socket.path }, socket[what])
+/** A socket of the SDS server. */
+interface SocketLoad {
+  readonly path: string
+  readonly connections: number
+  readonly streams: number
+}
+
+export function socketMetrics(server: { sockets(): readonly SocketLoad[] }): readonly MetricRow[] {
+  const perPath = (read: (socket: SocketLoad) => number) => () => sumByPath(server.sockets(), read)
+  return [
+    {
+      name: 'livery_sds_connections',
+      help: 'Open connections.',
+      labels: ['socket'],
+      read: perPath(({ connections }) => connections),
     },
-  })
+    {
+      name: 'livery_sds_streams',
+      help: 'Open streams.',
+      labels: ['socket'],
+      read: perPath(({ streams }) => streams),
+    },
+  ]
+}
+
+/** A path may have two sockets: one that drains, and the one that took its place. */
+function sumByPath(sockets: readonly SocketLoad[], read: (socket: SocketLoad) => number): readonly Sample[] {
+  const sums = new Map<string, number>()
+  for (const socket of sockets) sums.set(socket.path, (sums.get(socket.path) ?? 0) + read(socket))
+  return Array.from(sums, ([path, sum]) => [sum, path])
 }

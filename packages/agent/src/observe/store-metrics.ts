@@ -1,18 +1,14 @@
 /** Metrics of the store on disk, counted from the ledger. */
 
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Counter, type Registry } from 'prom-client'
 import type { LedgerEvent } from './ledger.ts'
-
-export interface StoreSource {
-  /** Changes that are not on disk yet; `undefined` without a store. */
-  readonly unwritten?: () => number | undefined
-}
+import type { MetricRow } from './metric-rows.ts'
 
 export class StoreMetrics {
   readonly #restored: Counter<'result'>
   readonly #failures: Counter
 
-  constructor(registry: Registry, { unwritten }: StoreSource) {
+  constructor(registry: Registry) {
     const registers = [registry]
     this.#restored = new Counter({
       name: 'livery_store_restored_total',
@@ -25,14 +21,6 @@ export class StoreMetrics {
       help: 'Failed attempts to write to the store or to wipe its content. They are repeated.',
       registers,
     })
-    new Gauge({
-      name: 'livery_store_unwritten',
-      help: 'Changes that are not on disk yet, those that failed and are tried again included.',
-      registers,
-      collect() {
-        this.set(unwritten?.() ?? 0)
-      },
-    })
     for (const result of ['store', 'bootstrap', 'refused']) this.#restored.inc({ result }, 0)
   }
 
@@ -41,4 +29,15 @@ export class StoreMetrics {
     else if (event.kind === 'not-restored') this.#restored.inc({ result: 'refused' })
     else if (event.kind === 'not-stored') this.#failures.inc()
   }
+}
+
+/** Without a store the value is 0. */
+export function storeMetrics(store: { readonly unwritten: number } | undefined): readonly MetricRow[] {
+  return [
+    {
+      name: 'livery_store_unwritten',
+      help: 'Changes that are not on disk yet, those that failed and are tried again included.',
+      read: () => store?.unwritten ?? 0,
+    },
+  ]
 }

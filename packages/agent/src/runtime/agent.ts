@@ -27,10 +27,14 @@ import type { Config, LoadedConfig } from '../config/load.ts'
 import { configJson } from '../config/print.ts'
 import { EventLog, isSecurityEvent, securityLogger } from '../observe/event-log.ts'
 import { FloodLimit } from '../observe/flood-limit.ts'
+import { identityMetrics } from '../observe/identity-metrics.ts'
+import { keyPoolMetrics } from '../observe/key-pool-metrics.ts'
 import { Ledger, type LedgerEvent, toLedgerEvent } from '../observe/ledger.ts'
 import type { Logger, LogSink } from '../observe/logger.ts'
 import { Metrics } from '../observe/metrics.ts'
-import { PluginCounters } from '../observe/plugin-counters.ts'
+import { processMetrics } from '../observe/process-metrics.ts'
+import { socketMetrics } from '../observe/sds-metrics.ts'
+import { storeMetrics } from '../observe/store-metrics.ts'
 import { formatListenAddress } from '../schema/values.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
 import { ConfigReloader } from './config-reloader.ts'
@@ -77,7 +81,7 @@ export class Agent implements AsyncDisposable {
       readonly clock: Clock
       readonly keyGenerator: KeyGenerator
       readonly vault: KeyVault
-      readonly counters: PluginCounters
+      readonly metrics: Metrics
       readonly ca: CAClient
       readonly store: FileStore | undefined
     },
@@ -99,26 +103,19 @@ export class Agent implements AsyncDisposable {
     )
     const security = securityLogger(this.#logger)
     this.#eventLog = new EventLog(this.#logger, flood, security)
-    this.#metrics = parts.use(
-      new Metrics({
-        clock: made.clock,
-        entries: () => this.#secrets.entries(),
-        bundles: () => this.#secrets.bundles(),
-        sockets: () => this.#sds?.sockets() ?? [],
-        droppedLogLines: sink.dropped,
-        keyGenerator: made.keyGenerator.name,
-        keyPool: () => made.keyGenerator.pool?.() ?? [],
-        pluginCounters: made.counters,
-        unwritten: () => made.store?.unwritten,
-        version: VERSION,
-      }),
-    )
+    this.#metrics = made.metrics
     this.#storms = collectGarbage && parts.use(new StormCollector({ clock: made.clock, collect: collectGarbage }))
     let secrets: SecretManager | undefined
     // What a store had is reported while the manager is made.
     this.#ledger = new Ledger(name => secrets?.holds(name) ?? true)
     this.#subscribe()
     this.#secrets = secrets = parts.use(this.#createSecretManager(loaded.config, made.ca, made.store))
+    this.#metrics.add(
+      processMetrics({ version: VERSION, keyGenerator: made.keyGenerator.name, droppedLogLines: sink.dropped }),
+    )
+    this.#metrics.add(keyPoolMetrics(made.keyGenerator))
+    this.#metrics.add(storeMetrics(made.store))
+    this.#metrics.add(identityMetrics(secrets, made.clock))
   }
 
   /**
@@ -136,11 +133,11 @@ export class Agent implements AsyncDisposable {
     warnOfUnsetClock(clock, logger)
     const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
     const vault = chooseKeyVault(logger)
-    const counters = new PluginCounters()
-    const ca = await createCAClient(loaded, { clock, logger, counters, vault }, parts)
+    const metrics = parts.use(new Metrics(clock))
+    const ca = await createCAClient(loaded, { clock, logger, counters: metrics.plugins, vault }, parts)
     // Before the SecretManager, which fills it until it is closed.
     const store = await openStore(config, { clock, logger, vault }, parts)
-    const agent = new Agent(loaded, sink, { clock, keyGenerator, vault, counters, ca, store }, parts.move())
+    const agent = new Agent(loaded, sink, { clock, keyGenerator, vault, metrics, ca, store }, parts.move())
     try {
       await agent.#serve(options)
     } catch (error) {
@@ -190,6 +187,7 @@ export class Agent implements AsyncDisposable {
       }),
     )
     this.#sds = sds
+    this.#metrics.add(socketMetrics(sds))
     this.#live.serve(sds)
     if (load) this.#reloader = this.#parts.use(this.#createReloader(this.#live, load))
     this.#phase = 'serving'

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { workloadRequest } from '@livery/ca-plugins/testing'
 import { type CAClient, SystemClock } from '@livery/core'
+import { Registry } from 'prom-client'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
 import { loadCA } from '../config/load.ts'
@@ -26,7 +27,7 @@ async function create(t: TestContext, cas: readonly object[], module: PluginModu
   t.after(() => stack.disposeAsync())
   const clock = stack.use(new SystemClock())
   const { logger } = stack.use(await createLogger({ level: 'silent', format: 'json' }))
-  return await createCAClient(loaded, { clock, logger, counters: new PluginCounters() }, stack)
+  return await createCAClient(loaded, { clock, logger, counters: new PluginCounters(new Registry()) }, stack)
 }
 
 test('a CA of the list that does not answer is followed by one from a module, in its own thread', async t => {

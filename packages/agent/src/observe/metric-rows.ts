@@ -1,0 +1,63 @@
+/** Metrics that are read at each scrape, as tables: one row per metric. */
+import { Counter, Gauge, type Registry } from 'prom-client'
+
+/** A value, then the values of the row's labels in their order. */
+export type Sample = readonly [value: number, ...labels: readonly string[]]
+
+interface RowName {
+  /** A metric whose name ends in `_total` is a counter; every other one is a gauge. */
+  readonly name: string
+  readonly help: string
+}
+
+/** A metric without labels. `read` returns `undefined` while there is no value. */
+interface PlainRow extends RowName {
+  readonly labels?: never
+  readonly read: () => number | undefined
+}
+
+/** A metric with labels. `read` returns every sample; a sample that it leaves out is no longer exported. */
+interface LabelledRow extends RowName {
+  readonly labels: readonly string[]
+  readonly read: () => Iterable<Sample>
+}
+
+export type MetricRow = PlainRow | LabelledRow
+
+export function registerRows(registry: Registry, rows: readonly MetricRow[]): void {
+  for (const row of rows) {
+    const config = { name: row.name, help: row.help, labelNames: row.labels ?? [], registers: [registry] }
+    if (row.name.endsWith('_total')) {
+      const counter: Counter = new Counter({
+        ...config,
+        collect: () => replaceSamples(counter, row, (labels, value) => counter.inc(labels, value)),
+      })
+    } else {
+      const gauge: Gauge = new Gauge({
+        ...config,
+        collect: () => replaceSamples(gauge, row, (labels, value) => gauge.set(labels, value)),
+      })
+    }
+  }
+}
+
+function replaceSamples(
+  metric: Counter | Gauge,
+  row: MetricRow,
+  write: (labels: Record<string, string>, value: number) => void,
+): void {
+  metric.reset()
+  // `reset` leaves a metric without labels at 0.
+  if (!row.labels) metric.remove()
+  for (const [value, ...labels] of samplesOf(row)) write(withNames(row.labels ?? [], labels), value)
+}
+
+function samplesOf(row: MetricRow): Iterable<Sample> {
+  if (row.labels) return row.read()
+  const value = row.read()
+  return value === undefined ? [] : [[value]]
+}
+
+function withNames(names: readonly string[], values: readonly string[]): Record<string, string> {
+  return Object.fromEntries(values.map((value, index) => [names[index], value]))
+}
