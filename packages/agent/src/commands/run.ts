@@ -3,7 +3,7 @@
 import type { ConfigSources } from '../config/layers.ts'
 import { loadConfig } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
-import { Agent } from '../runtime/agent.ts'
+import { type Agent, startAgent } from '../runtime/agent.ts'
 import { serveUntilSignal } from './shutdown.ts'
 import type { GlobalOptions } from './terminal.ts'
 
@@ -22,7 +22,7 @@ export async function runAgent(sources: ConfigSources, { json }: GlobalOptions):
   process.on('SIGHUP', onHangup)
   try {
     return await serveUntilSignal(sink.logger, async signal => {
-      const agent = await Agent.start(loaded, sink, { signal, load })
+      const agent = await startAgent(loaded, sink, { signal, load })
       running.resolve(agent)
       return agent
     })

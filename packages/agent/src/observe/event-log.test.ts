@@ -3,7 +3,6 @@ import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
 import { pino } from 'pino'
 import { EventLog } from './event-log.ts'
-import { FloodLimit } from './flood-limit.ts'
 import type { LedgerEvent } from './ledger.ts'
 
 interface Line {
@@ -16,19 +15,15 @@ interface Line {
 interface Bench extends Disposable {
   readonly log: EventLog
   readonly lines: Line[]
-  /** How many lines of each kind a window of the flood limit kept out. */
-  readonly suppressed: [string, number][]
   readonly clock: FakeClock
 }
 
 function bench(level: string = 'info'): Bench {
   const lines: Line[] = []
-  const suppressed: [string, number][] = []
   const logger = pino({ level, base: null }, { write: (text: string) => lines.push(JSON.parse(text)) })
   const clock = new FakeClock()
-  const flood = new FloodLimit(clock, (kind, count) => suppressed.push([kind, count]))
-  const log = new EventLog(logger, flood)
-  return { log, lines, suppressed, clock, [Symbol.dispose]: () => flood[Symbol.dispose]() }
+  const log = new EventLog(logger, clock)
+  return { log, lines, clock, [Symbol.dispose]: () => log[Symbol.dispose]() }
 }
 
 function record(log: EventLog, name: string, event: LedgerEvent): void {
@@ -133,7 +128,9 @@ test('refused names without a line of their own are in the number of lines that 
     at.log.sds({ kind: 'stream-report', stream, report: { kind: 'stale' }, peer: 'x' })
   }
   await at.clock.advance(10_000)
-  assert.deepEqual([at.lines.length, at.suppressed], [50, [['refused', 150]]])
+  assert.equal(at.lines.length, 51)
+  const summary = at.lines.at(-1)
+  assert.deepEqual([summary?.event, summary?.['suppressed'], summary?.['channel']], ['refused', 150, 'security'])
 })
 
 test('other lines follow the level', () => {

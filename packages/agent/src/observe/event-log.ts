@@ -1,6 +1,7 @@
 /** Writes what happens to secrets and sockets to the log: one line for each change of state. */
+import type { Clock } from '@livery/core'
 import type { SdsEvent, StreamInfo } from '@livery/sds-server'
-import type { FloodLimit, Level } from './flood-limit.ts'
+import { FloodLimit, type Level } from './flood-limit.ts'
 import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 import { describeEvent } from './ledger-text.ts'
 import type { Logger } from './logger.ts'
@@ -59,18 +60,22 @@ export function securityLogger(logger: Logger): Logger {
   return logger.child({ channel: 'security' }, { level: 'info' })
 }
 
-/** Logs ledger entries and events of the SDS server. */
-export class EventLog {
+/** Logs ledger entries and events of the SDS server: 50 lines of a kind in 10 s, then how many more there were. */
+export class EventLog implements Disposable {
   readonly #logger: Logger
   readonly #security: Logger
   readonly #flood: FloodLimit
   /** The code of the error that a name is failing with. */
   readonly #failing = new Map<string, string>()
 
-  constructor(logger: Logger, flood: FloodLimit, security: Logger = securityLogger(logger)) {
+  constructor(logger: Logger, clock: Clock) {
     this.#logger = logger
-    this.#security = security
-    this.#flood = flood
+    this.#security = securityLogger(logger)
+    this.#flood = new FloodLimit(clock, (kind, suppressed, level) => this.#summarize(kind, suppressed, level))
+  }
+
+  [Symbol.dispose](): void {
+    this.#flood[Symbol.dispose]()
   }
 
   ledger(name: string, { event }: LedgerEntry): void {
@@ -92,6 +97,11 @@ export class EventLog {
   /** An event of the admin endpoint. */
   security(event: string, fields: object, message: string): void {
     this.#write(this.#security, { level: 'warn', fields, message }, event)
+  }
+
+  #summarize(kind: string, suppressed: number, level: Level): void {
+    const logger = isSecurityEvent(kind) ? this.#security : this.#logger
+    logger[level]({ event: kind, suppressed }, `${suppressed} more lines of the event ${kind} in 10 s`)
   }
 
   /** At every level: who wants to see more gets more kinds of lines, and not a flood of each. */

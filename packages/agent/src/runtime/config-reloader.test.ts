@@ -9,7 +9,6 @@ import { type LoadedConfig, loadConfig } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
 import { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigReloader } from './config-reloader.ts'
-import { LiveConfig } from './live-config.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-reloader-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -33,7 +32,7 @@ test('an agent that closes aborts the load of a configuration, and does not coun
       loading.resolve(signal)
       return new Promise(() => {})
     },
-    live: new LiveConfig(started.config, { secrets: { add() {}, remove() {} }, onServe() {}, onError: assert.ifError }),
+    live: { apply: () => assert.fail('nothing was loaded') },
     clock,
     logger: sink.logger,
     metrics: new ReloadMetrics(registry, clock),

@@ -16,7 +16,7 @@ export interface ConfigReloaderOptions {
   readonly started: LoadedConfig
   /** Loads it as at the start: the same file, flags and environment. Nobody waits for it once the signal is aborted. */
   readonly load: (signal: AbortSignal) => Promise<LoadedConfig>
-  readonly live: LiveConfig
+  readonly live: Pick<LiveConfig, 'apply'>
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics: ReloadMetrics

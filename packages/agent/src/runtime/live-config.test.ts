@@ -7,7 +7,8 @@ import type { SpiffeId } from '@livery/core'
 import { type AccessConfig, SdsServerError, type SocketConfig } from '@livery/sds-server'
 import { type Config, loadConfig } from '../config/load.ts'
 import { describeChanges } from './config-reloader.ts'
-import { type LiveChanges, LiveConfig } from './live-config.ts'
+import { type LiveChanges, LiveConfig, type LiveConfigOptions, pinIdentities } from './live-config.ts'
+import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-live-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -41,22 +42,29 @@ class Bench {
   readonly live: LiveConfig
 
   constructor(config: Config) {
-    this.live = new LiveConfig(config, {
-      secrets: {
-        add: (identity, options = {}) => {
-          this.log.push(`hold ${identity}`)
-          this.held.set(identity, options.tokenFile)
-        },
-        remove: identity => {
-          this.log.push(`remove ${identity}`)
-          this.held.delete(identity)
-        },
+    const secrets: LiveConfigOptions['secrets'] = {
+      add: (identity, options = {}) => {
+        this.log.push(`hold ${identity}`)
+        this.held.set(identity, options.tokenFile)
       },
+      remove: identity => {
+        this.log.push(`remove ${identity}`)
+        this.held.delete(identity)
+      },
+    }
+    pinIdentities(secrets, config.identities)
+    for (const { path } of sdsSockets(config, shareOnDemand(config))) this.listening.add(path)
+    this.live = new LiveConfig(config, {
+      secrets,
+      sds: this.#sds(),
       onServe: sockets => this.log.push(`serve ${sockets.map(({ path }) => path)}`),
       onError: (_, path) => this.failed.push(path),
     })
-    for (const { path } of this.live.sockets()) this.listening.add(path)
-    this.live.serve({
+    this.log.length = 0
+  }
+
+  #sds(): LiveConfigOptions['sds'] {
+    return {
       listen: socket => this.#listen([socket]),
       listenAll: sockets => this.#listen(sockets),
       prepareAccess: configs => {
@@ -72,8 +80,7 @@ class Bench {
         this.log.push(`stop ${path}`)
         this.listening.delete(path)
       },
-    })
-    this.log.length = 0
+    }
   }
 
   async #listen(sockets: readonly SocketConfig[]): Promise<readonly Error[]> {

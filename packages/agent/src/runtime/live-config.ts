@@ -22,23 +22,32 @@ export interface LiveChanges {
   readonly needsRestart: readonly string[]
 }
 
+type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'prepareAccess' | 'review' | 'stopListening'>
+
 export interface LiveConfigOptions {
+  /** Holds the identities of the configuration. */
   readonly secrets: Pick<SecretManager, 'add' | 'remove'>
+  /** Listens on the sockets of the configuration. */
+  readonly sds: Sockets
   /** Called with those that were opened, and with those that continue with other rules, as they are now. */
   readonly onServe: (sockets: readonly SocketConfig[]) => void
   /** Called when a socket could not be closed, or not be opened in the place of another. */
   readonly onError: (error: unknown, path: string) => void
 }
 
-type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'prepareAccess' | 'review' | 'stopListening'>
+/** Pins each identity, or changes the token file of one that is pinned already. */
+export function pinIdentities(
+  secrets: Pick<SecretManager, 'add'>,
+  identities: Iterable<Pick<ConfiguredIdentity, 'id' | 'tokenFile'>>,
+): void {
+  for (const { id, tokenFile } of identities) secrets.add(id, tokenFile === undefined ? {} : { tokenFile })
+}
 
-/** Holds the configured identities from the start; `serve` has to be called before anything changes. */
 export class LiveConfig {
   readonly #options: LiveConfigOptions
-  #identities: ReadonlyMap<string, ConfiguredIdentity> = new Map()
+  #identities: ReadonlyMap<string, ConfiguredIdentity>
   /** Removed identities that may have their own socket. */
   readonly #leaving = new Set<string>()
-  #sds: Sockets | undefined
   /** Those that listen, by path. The own socket of a removed identity is among them until it is forgotten. */
   readonly #sockets: Map<string, SocketConfig>
   /** As at the start: limits of a socket do not change while it is open. */
@@ -48,16 +57,11 @@ export class LiveConfig {
     this.#options = options
     this.#share = shareOnDemand(config)
     this.#sockets = byPath(sdsSockets(config, this.#share))
-    this.#hold(byId(config))
+    this.#identities = byId(config)
   }
 
   sockets(): SocketConfig[] {
     return [...this.#sockets.values()]
-  }
-
-  /** `sds` listens on `sockets()`. */
-  serve(sds: Sockets): void {
-    this.#sds = sds
   }
 
   /**
@@ -69,26 +73,27 @@ export class LiveConfig {
    * never meet new identities.
    */
   async apply(config: Config, signal: AbortSignal): Promise<LiveChanges> {
+    const { sds, onServe } = this.#options
     const wanted = byPath(sdsSockets(config, this.#share))
     const opened = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
     const { replaced, changed, needsRestart } = this.#compare(wanted, config)
-    const changeAccess = this.#sds?.prepareAccess(changed.map(accessOf))
+    const changeAccess = sds.prepareAccess(changed.map(accessOf))
 
-    let socketsWaiting = (await this.#sds?.listenAll(opened, signal))?.length ?? 0
-    changeAccess?.()
+    let socketsWaiting = (await sds.listenAll(opened, signal)).length
+    changeAccess()
     for (const socket of [...opened, ...changed]) this.#sockets.set(socket.path, socket)
     const identities = byId(config)
     const closed = this.sockets().filter(socket => !wanted.has(socket.path) && !isLeaving(socket, identities))
     for (const { path } of [...closed, ...replaced]) this.#stop(path)
     const counts = this.#hold(identities)
     // A caller of a new socket may already have asked in vain.
-    if (counts.identitiesAdded > 0) this.#sds?.review()
+    if (counts.identitiesAdded > 0) sds.review()
 
     // Also the own socket of an identity that comes back, if that was forgotten while the new ones were opened.
     const late = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
     for (const socket of late) socketsWaiting += await this.#open(socket, signal)
     const followed = late.filter(({ path }) => this.#sockets.has(path))
-    this.#options.onServe([...opened, ...changed, ...followed])
+    onServe([...opened, ...changed, ...followed])
     const socketsOpened = opened.length + followed.length - socketsWaiting
     const socketsClosed = closed.length + replaced.length
     return { ...counts, socketsOpened, socketsWaiting, socketsClosed, socketsChanged: changed.length, needsRestart }
@@ -144,23 +149,22 @@ export class LiveConfig {
       if (socket !== undefined) this.#leaving.add(id)
       secrets.remove(id)
     }
-    for (const { id, tokenFile } of [...added, ...changed])
-      secrets.add(id, tokenFile === undefined ? {} : { tokenFile })
+    pinIdentities(secrets, [...added, ...changed])
     return { identitiesAdded: added.length, identitiesRemoved: removed.length }
   }
 
   /** Not waited for: its streams may continue for the drain time. */
   #stop(path: string): void {
     this.#sockets.delete(path)
-    this.#sds?.stopListening(path).catch((error: unknown) => this.#options.onError(error, path))
+    this.#options.sds.stopListening(path).catch((error: unknown) => this.#options.onError(error, path))
   }
 
   /** Resolves with how many wait for their path: 0 or 1. */
   async #open(socket: SocketConfig, signal: AbortSignal): Promise<number> {
     try {
-      const waiting = await this.#sds?.listen(socket, signal)
+      const waiting = await this.#options.sds.listen(socket, signal)
       this.#sockets.set(socket.path, socket)
-      return waiting?.length ?? 0
+      return waiting.length
     } catch (error) {
       this.#options.onError(error, socket.path)
       return 0

@@ -1,0 +1,43 @@
+/** Creates the SecretManager of the configuration. */
+import {
+  type CAClient,
+  type Clock,
+  type Events,
+  type KeyGenerator,
+  type KeyVault,
+  SecretManager,
+  type SecretReport,
+  type Store,
+} from '@livery/core'
+import { nativeCertificateVerifier } from '@livery/native-keygen'
+import type { Config } from '../config/load.ts'
+
+/** The parts of the agent that the manager works with. */
+export interface SecretManagerParts {
+  readonly ca: CAClient
+  readonly store: Store | undefined
+  readonly keyGenerator: KeyGenerator
+  readonly vault: KeyVault
+  readonly clock: Clock
+  readonly events: Events<SecretReport>
+}
+
+export function createSecretManager(config: Config, { store, ...parts }: SecretManagerParts): SecretManager {
+  const { batch } = config.ca.plugin.capabilities
+  return new SecretManager({
+    ...parts,
+    ...(batch !== undefined && { batch }),
+    ...(store && { store }),
+    ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
+    trustDomain: config.trustDomain,
+    keyType: config.keyType,
+    keyFormat: config.keyFormat,
+    ttlSeconds: config.ttl / 1000,
+    rotation: { ratio: config.rotation.ratio, jitter: config.rotation.jitter, settleMs: config.rotation.settle },
+    retry: { minMs: config.retry.min, maxMs: config.retry.max },
+    concurrency: config.concurrency,
+    removalGraceMs: config.removal.grace,
+    idle: { afterMs: config.idle.after, action: config.idle.action },
+    maxIdentities: config.maxIdentities,
+  })
+}

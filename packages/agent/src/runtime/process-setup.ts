@@ -1,0 +1,32 @@
+/** What the agent needs of its process: no core files, a vault for keys, a clock that is set, garbage collection on demand. */
+import type { Clock, KeyVault } from '@livery/core'
+import { createKeyVault, disableCoreDumps } from '@livery/native-keygen'
+import type { Logger } from '../observe/logger.ts'
+
+export function keepOutOfCoreFiles(logger: Logger): void {
+  try {
+    disableCoreDumps?.()
+  } catch (err) {
+    logger.warn({ err }, 'a core file of this process would hold private keys: the kernel refused to turn them off')
+  }
+}
+
+export function chooseKeyVault(logger: Logger): KeyVault {
+  const { vault, reason } = createKeyVault()
+  if (reason !== undefined) logger.warn(`${reason}.`)
+  return vault
+}
+
+/** A machine without a battery starts in 1970. Core waits: what a CA issues is not valid yet then, and is not served. */
+export function warnOfUnsetClock(clock: Clock, logger: Logger): void {
+  const now = clock.now()
+  if (now < Date.UTC(2025, 0, 1))
+    logger.warn(
+      `the clock says ${new Date(now).toISOString()}: no certificate is valid until it is set, and none is served`,
+    )
+}
+
+const { gc } = globalThis
+/** Absent unless Node runs with `--expose-gc`, as `bin/livery.js` starts it. */
+export const collectGarbage: (() => void) | undefined =
+  gc && (() => void gc({ type: 'major', execution: 'sync', flavor: 'last-resort' }))
