@@ -216,6 +216,7 @@ function createContext({ sockets: _, signal: _signal, ...options }: SdsServerOpt
     delta: deltaEncoder(),
     pushes: new TurnQueue(options.clock),
     messages: new MessageComposer(options.clock.now().toString(36)),
+    receipts: options.source.receipts,
     nextId: () => ++ids,
     observe: options.observe ?? (() => {}),
   }

@@ -1,5 +1,5 @@
 /** The state and settings shared by all calls of one server. */
-import type { Clock } from '@livery/core'
+import type { Clock, Receipts } from '@livery/core'
 import type { SdsEvent } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
 import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
@@ -13,6 +13,7 @@ export interface StreamCallContext {
   /** Streams that have something to push. */
   readonly pushes: TurnQueue
   readonly messages: MessageComposer
+  readonly receipts: Receipts | undefined
   nextId(): number
   observe(event: SdsEvent): void
 }

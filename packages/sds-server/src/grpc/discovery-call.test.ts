@@ -59,6 +59,7 @@ async function openStream() {
     pushes: new TurnQueue(clock),
     nextId: () => 1,
     messages: new MessageComposer('n'),
+    receipts: undefined,
     observe: () => {},
   }
   const permission = new AccessPolicy({ allow: [WEB, API] }, source, names).admit(undefined)

@@ -1,5 +1,6 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
 import { type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
+import type { StreamReceipts } from '@livery/core'
 import type { Connection } from '../access/connection-gate.ts'
 import type { CallerBudget } from '../budget/caller-budget.ts'
 import { NackRate } from '../budget/nack-rate.ts'
@@ -64,6 +65,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   readonly #call: StreamTransport
   readonly #connection: Connection
   readonly #options: DiscoveryCallOptions<Request>
+  readonly receipts: StreamReceipts | undefined
   readonly #stream: DiscoveryStream<Request>
   readonly #info: LiveInfo
   #state: 'new' | 'idle' | 'writing' | 'ended' | 'closed' = 'new'
@@ -94,6 +96,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
       names: 0,
       openedAt: context.clock.now(),
     }
+    this.receipts = context.receipts?.open(() => describePeer(this.#liveInfo()))
     this.#stream = options.createStream(this)
     context.observe({ kind: 'stream-opened', stream: this.info() })
   }
@@ -321,5 +324,6 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     this.#takeHeld()
     this.#options.context.pushes.delete(this)
     this.#stream[Symbol.dispose]()
+    this.receipts?.[Symbol.dispose]()
   }
 }

@@ -1,6 +1,6 @@
 /** Responses to be sent: their resources, version and nonce, shared by the streams that get the same. */
 import { hash } from 'node:crypto'
-import type { SecretItem } from '@livery/core'
+import type { SecretItem, TrustBundleSecret } from '@livery/core'
 import type { NamedSecret } from './subscriptions.ts'
 
 /** The content of a response. */
@@ -31,6 +31,8 @@ export interface SecretReference {
 
 export interface SentSecret extends SecretReference {
   readonly version: string
+  /** Absent of a certificate. */
+  readonly bundle: TrustBundleSecret | undefined
 }
 
 /** Puts the messages of a server together. A thousand streams that get the same secret get the same message. */
@@ -64,6 +66,7 @@ export class MessageComposer {
         name: each.name,
         ledgerName: each.item.name,
         version: each.item.version,
+        bundle: each.item.kind === 'bundle' ? each.item : undefined,
       })),
       isShared: false,
     }

@@ -1,4 +1,5 @@
 /** The shared part of the two forms of the xDS protocol: reports, and the nonces that have no answer yet. */
+import type { StreamReceipts } from '@livery/core'
 import type { DiscoveryMessage, MessageComposer, SecretReference, SentSecret } from './discovery-message.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
@@ -31,6 +32,8 @@ export interface StreamContext {
   /** The most names on one stream. */
   readonly maxNames: number
   readonly messages: MessageComposer
+  /** Hears what the peer was sent and how it answered; absent where nobody asks. */
+  readonly receipts: StreamReceipts | undefined
   /** Called when something became due outside `receive`. */
   wake(): void
   report(report: StreamReport): void
@@ -65,13 +68,13 @@ const NOTHING_UNANSWERED: readonly SentMessage[] = []
 
 /** Which response a request answers. */
 export class Acknowledgements {
-  readonly #context: Pick<StreamContext, 'report'>
+  readonly #context: Pick<StreamContext, 'report' | 'receipts'>
   /** Oldest first; replaced, not changed, as it is nearly always empty. */
   #unanswered = NOTHING_UNANSWERED
   #lastNonce: string | undefined
   #lastNumber = 0
 
-  constructor(context: Pick<StreamContext, 'report'>) {
+  constructor(context: Pick<StreamContext, 'report' | 'receipts'>) {
     this.#context = context
   }
 
@@ -84,20 +87,31 @@ export class Acknowledgements {
     this.#lastNumber = number
     this.#lastNonce = nonce
     this.#unanswered = [...this.#remembered(secrets.length), { nonce, secrets }]
-    for (const { name, ledgerName, version } of secrets)
+    for (const secret of secrets) {
+      const { name, ledgerName, version } = secret
       this.#context.report({ kind: 'pushed', name, ledgerName, version })
+      this.#context.receipts?.sent(secret)
+    }
   }
 
   /** Reports an ACK or NACK; returns whether it answers the last response. */
   acknowledge(nonce: string, error: { readonly message: string } | undefined): boolean {
     const detail = error && scrubPeerText(error.message)
-    for (const { name, ledgerName, version } of this.#take(nonce)) {
-      if (detail === undefined) this.#context.report({ kind: 'acked', name, ledgerName, version })
-      else this.#context.report({ kind: 'nacked', name, ledgerName, version, detail })
-    }
+    for (const secret of this.#take(nonce)) this.#report(secret, detail)
     if (nonce === this.#lastNonce) return true
     this.#context.report({ kind: 'stale' })
     return false
+  }
+
+  #report(secret: SentSecret, detail: string | undefined): void {
+    const { name, ledgerName, version } = secret
+    if (detail === undefined) {
+      this.#context.report({ kind: 'acked', name, ledgerName, version })
+      this.#context.receipts?.accepted(secret)
+    } else {
+      this.#context.report({ kind: 'nacked', name, ledgerName, version, detail })
+      this.#context.receipts?.rejected(secret, detail)
+    }
   }
 
   /** The messages to remember beside one more response; an empty response counts, too. */

@@ -1,9 +1,11 @@
 /** Where the server takes its secrets from: the few methods of core's SecretManager that it needs. */
-import type { SecretItem, SecretName, SpiffeId, Watch } from '@livery/core'
+import type { Receipts, SecretItem, SecretName, SpiffeId, Watch } from '@livery/core'
 
 /** Implemented by core's SecretManager. Nothing here waits: a watch reports what is not there yet. */
 export interface SecretSource {
   readonly trustDomain: string
+  /** Hears what each live stream was sent and how its peer answered. Default: nobody asks. */
+  readonly receipts?: Receipts
   /** An identity that was added, or a bundle that is held. */
   knows(name: SecretName): boolean
   identities(): Iterable<SpiffeId>

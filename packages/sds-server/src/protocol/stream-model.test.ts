@@ -76,6 +76,7 @@ class ModelPeer {
       budget: testBudget(),
       maxNames: 10,
       messages: new MessageComposer('n'),
+      receipts: undefined,
       wake: () => {},
       report: () => {},
     }
