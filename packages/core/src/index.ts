@@ -84,7 +84,7 @@ export type { IdleAction } from './identity/unused-identities.ts'
 export type { SecretName, Watch } from './identity/watch.ts'
 export type { BundleEntry } from './secret-manager.ts'
 export { SecretManager } from './secret-manager.ts'
-export type { SecretManagerOptions } from './secret-manager-options.ts'
+export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'
 export type { SpiffeId } from './spiffe/spiffe-id.ts'
 export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainProblem } from './spiffe/spiffe-id.ts'
 export {

@@ -76,6 +76,20 @@ export interface SecretManagerOptions {
   readonly events?: Events<SecretReport>
 }
 
+/** The defaults of the options that have one value, in the units of the options. */
+export const DEFAULT_OPTIONS = {
+  keyType: 'ecdsa-p256',
+  keyFormat: 'pkcs8',
+  ttlSeconds: 86_400,
+  rotation: { ratio: 0.5, jitter: 0.1, settleMs: 10_000 },
+  retry: { minMs: 500, maxMs: 150_000 },
+  timeoutMs: 30_000,
+  concurrency: 64,
+  removalGraceMs: 300_000,
+  idle: { afterMs: 3_600_000, action: 'renew' },
+  maxIdentities: 20_000,
+} as const satisfies Partial<SecretManagerOptions>
+
 /** The options with every default filled in. */
 export interface SecretManagerSettings {
   readonly issuance: IssuanceOptions
@@ -99,18 +113,18 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
       verifier: options.verifier ?? nodeCertificateVerifier,
       vault,
       clock: options.clock,
-      keyType: options.keyType ?? 'ecdsa-p256',
-      keyFormat: options.keyFormat ?? 'pkcs8',
-      ttlSeconds: options.ttlSeconds ?? 86_400,
-      timeoutMs: options.timeoutMs ?? 30_000,
+      keyType: options.keyType ?? DEFAULT_OPTIONS.keyType,
+      keyFormat: options.keyFormat ?? DEFAULT_OPTIONS.keyFormat,
+      ttlSeconds: options.ttlSeconds ?? DEFAULT_OPTIONS.ttlSeconds,
+      timeoutMs: options.timeoutMs ?? DEFAULT_OPTIONS.timeoutMs,
     },
     random: options.random ?? Math.random,
-    rotation: { ratio: 0.5, jitter: 0.1, settleMs: 10_000, ...options.rotation },
-    retry: { minMs: 500, maxMs: 150_000, ...options.retry },
-    concurrency: options.concurrency ?? 64,
-    removalGraceMs: options.removalGraceMs ?? 300_000,
-    idle: { afterMs: 3_600_000, action: 'renew', ...options.idle },
-    maxIdentities: options.maxIdentities ?? 20_000,
+    rotation: { ...DEFAULT_OPTIONS.rotation, ...options.rotation },
+    retry: { ...DEFAULT_OPTIONS.retry, ...options.retry },
+    concurrency: options.concurrency ?? DEFAULT_OPTIONS.concurrency,
+    removalGraceMs: options.removalGraceMs ?? DEFAULT_OPTIONS.removalGraceMs,
+    idle: { ...DEFAULT_OPTIONS.idle, ...options.idle },
+    maxIdentities: options.maxIdentities ?? DEFAULT_OPTIONS.maxIdentities,
   }
 }
 

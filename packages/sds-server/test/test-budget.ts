@@ -3,19 +3,10 @@ import { FakeClock } from '@livery/core/testing'
 import { CallerAccount, CallerAccounts } from '../src/budget/caller-account.ts'
 import { CallerBudget, type PerCallerLimits } from '../src/budget/caller-budget.ts'
 import { SharedLimit } from '../src/budget/shared-limit.ts'
-
-const LIMITS: PerCallerLimits = {
-  connections: 10_000,
-  streams: 20_000,
-  names: 50_000,
-  requestsPerSecond: 10_000,
-  bytes: 536_870_912,
-  identities: 10_000,
-  identitiesPerMinute: 1_000,
-}
+import { DEFAULT_LIMITS } from '../src/budget/socket-limits.ts'
 
 export function testAccounts(): CallerAccounts {
-  return new CallerAccounts({ connections: 20_000, streams: 40_000, bytes: 2 ** 30 })
+  return new CallerAccounts({ ...DEFAULT_LIMITS, bytes: 2 ** 30 })
 }
 
 export function testBudget(
@@ -24,12 +15,12 @@ export function testBudget(
   account = new CallerAccount('uid 1'),
 ): CallerBudget {
   const socket = {
-    connections: new SharedLimit(20_000),
-    streams: new SharedLimit(40_000),
+    connections: new SharedLimit(DEFAULT_LIMITS.connections),
+    streams: new SharedLimit(DEFAULT_LIMITS.streams),
     healthCalls: new SharedLimit(2_000),
   }
   return new CallerBudget(account, {
-    limits: { ...LIMITS, ...limits },
+    limits: { ...DEFAULT_LIMITS.perCaller, ...limits },
     socket,
     accounts,
     clock: new FakeClock(),

@@ -1,37 +1,40 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
+import { DEFAULT_OPTIONS as MANAGER } from '@livery/core'
 import { DEFAULT_POOL_CPU, DEFAULT_RSA_KEYS } from '@livery/native-keygen/defaults'
-import { DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_NAMES, DEFAULT_OPTIONS } from '@livery/sds-server/defaults'
+import { DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_NAMES, DEFAULT_OPTIONS as SERVER } from '@livery/sds-server/defaults'
 import type { TreeObject } from '../schema/config-tree.ts'
+import { formatDuration } from '../schema/duration.ts'
 
 /** Keys that every configuration has. `log.format` depends on the terminal. */
 export function defaults(options: { readonly terminal: boolean }): TreeObject {
+  const { ratio, jitter, settleMs } = MANAGER.rotation
   return {
     trustDomain: 'cluster.local',
-    keyType: 'ecdsa-p256',
-    ttl: '24h',
-    rotation: { ratio: 0.5, jitter: 0.1, settle: '10s' },
-    retry: { min: '500ms', max: '150s' },
-    concurrency: 64,
+    keyType: MANAGER.keyType,
+    ttl: formatDuration(MANAGER.ttlSeconds * 1000),
+    rotation: { ratio, jitter, settle: formatDuration(settleMs) },
+    retry: { min: formatDuration(MANAGER.retry.minMs), max: formatDuration(MANAGER.retry.maxMs) },
+    concurrency: MANAGER.concurrency,
     keyPool: { cpu: DEFAULT_POOL_CPU },
     rsaKeys: DEFAULT_RSA_KEYS,
     identities: [],
-    removal: { grace: '5m' },
-    idle: { after: '1h', action: 'renew' },
-    maxIdentities: 20_000,
+    removal: { grace: formatDuration(MANAGER.removalGraceMs) },
+    idle: { after: formatDuration(MANAGER.idle.afterMs), action: MANAGER.idle.action },
+    maxIdentities: MANAGER.maxIdentities,
     sharedFolders: [],
     sockets: [],
     names: { ...DEFAULT_NAMES },
     admin: { address: '127.0.0.1:15100' },
     sds: {
-      takeover: DEFAULT_OPTIONS.takeover,
-      requestTimeout: seconds(DEFAULT_OPTIONS.requestTimeoutMs),
-      fetchWait: seconds(DEFAULT_OPTIONS.fetchWaitMs),
-      nacksPerMinute: DEFAULT_OPTIONS.nacksPerMinute,
-      connectionIdle: seconds(DEFAULT_OPTIONS.connectionIdleMs),
-      keepalive: seconds(DEFAULT_OPTIONS.keepaliveMs),
-      keepaliveTimeout: seconds(DEFAULT_OPTIONS.keepaliveTimeoutMs),
+      takeover: SERVER.takeover,
+      requestTimeout: formatDuration(SERVER.requestTimeoutMs),
+      fetchWait: formatDuration(SERVER.fetchWaitMs),
+      nacksPerMinute: SERVER.nacksPerMinute,
+      connectionIdle: formatDuration(SERVER.connectionIdleMs),
+      keepalive: formatDuration(SERVER.keepaliveMs),
+      keepaliveTimeout: formatDuration(SERVER.keepaliveTimeoutMs),
     },
-    drain: seconds(DEFAULT_OPTIONS.drainMs),
+    drain: formatDuration(SERVER.drainMs),
     log: { level: 'info', format: options.terminal ? 'pretty' : 'json' },
   }
 }
@@ -48,7 +51,3 @@ export const OWN_SOCKET_DEFAULTS: TreeObject = {
 
 /** The defaults of every entry of `sockets`. */
 export const SOCKET_DEFAULTS: TreeObject = { ...OWN_SOCKET_DEFAULTS, allow: [], onDemand: false }
-
-function seconds(ms: number): string {
-  return `${ms / 1000}s`
-}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseDuration } from './duration.ts'
+import { formatDuration, parseDuration } from './duration.ts'
 
 test('durations are read in the units that people write', () => {
   assert.equal(parseDuration('500ms'), 500)
@@ -20,5 +20,12 @@ test("Go's form with several units and fractions is read, since Istio's variable
 test('an invalid duration is refused', () => {
   for (const text of ['', '24', '-5s', '5 s', '5sec', 's', '1e3s', '١s', '5s\n', 'Infinitys', `${'9'.repeat(400)}s`]) {
     assert.equal(parseDuration(text), undefined, JSON.stringify(text))
+  }
+})
+
+test('a duration is written in its largest whole unit up to hours, and read back', () => {
+  for (const text of ['0ms', '1ms', '500ms', '1500ms', '10s', '150s', '5m', '1h', '24h', '36h']) {
+    const ms = parseDuration(text) ?? Number.NaN
+    assert.equal(formatDuration(ms), text)
   }
 })

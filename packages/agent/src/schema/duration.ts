@@ -11,3 +11,9 @@ export function parseDuration(text: string): number | undefined {
   for (const [, amount = '', unit = ''] of text.matchAll(PART)) total += Number(amount) * (UNITS[unit] ?? Number.NaN)
   return Number.isFinite(total) ? total : undefined
 }
+
+/** As short as the configuration writes it: `150s`, `5m`, `24h`. Days are written as hours. */
+export function formatDuration(ms: number): string {
+  const unit = ['h', 'm', 's'].find(name => ms > 0 && ms % (UNITS[name] ?? Number.NaN) === 0) ?? 'ms'
+  return `${ms / (UNITS[unit] ?? 1)}${unit}`
+}
