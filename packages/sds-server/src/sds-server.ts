@@ -1,6 +1,7 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
 import type { Clock, ReadPeerCredentials } from '@livery/core'
 import { CallerAccounts, defaultProcessBytes } from './budget/caller-account.ts'
+import { ClosingQueue } from './budget/paced-closing.ts'
 import { DEFAULT_LIMITS, DEFAULT_NAMES, DEFAULT_OPTIONS } from './defaults.ts'
 import type { SdsEvent, StreamInfo } from './events/sds-event.ts'
 import { TurnQueue } from './grpc/turn-queue.ts'
@@ -212,6 +213,7 @@ function createContext({ sockets: _, signal: _signal, ...options }: SdsServerOpt
     readPeerCredentials: options.readPeerCredentials,
     acceptWaiting: options.acceptWaiting,
     accounts: new CallerAccounts({ ...DEFAULT_LIMITS, bytes: options.maxCallerBytes ?? defaultProcessBytes() }),
+    closings: new ClosingQueue(),
     sotw: sotwEncoder(),
     delta: deltaEncoder(),
     pushes: new TurnQueue(options.clock),

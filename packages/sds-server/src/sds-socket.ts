@@ -96,6 +96,7 @@ export class SdsSocket {
       limits: limits.perCaller,
       room: this.#room,
       accounts: context.accounts,
+      closings: context.closings,
       readPeerCredentials: context.readPeerCredentials,
       nextId: context.nextId,
       observe: context.observe,

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { Clock, PeerCredentials, ReadPeerCredentials } from '@livery/core'
 import { type CallerAccount, type CallerAccounts, callerKey } from '../budget/caller-account.ts'
 import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from '../budget/caller-budget.ts'
+import { type ClosingQueue, PacedClosing } from '../budget/paced-closing.ts'
 import type { ConnectionInfo, RefusedConnection, SdsEvent } from '../events/sds-event.ts'
 import type { SecretView } from '../protocol/subscriptions.ts'
 import { descriptorOf } from '../socket/peer-descriptor.ts'
@@ -18,10 +19,14 @@ export interface Connection {
   readonly budget: CallerBudget
   /** Bytes of messages that were read from it. */
   messageBytes: number
+  /** Closes its streams in slices before itself. */
+  readonly closing: PacedClosing
   /** Bytes read since the last call that were not in messages. */
   takeOverhead(): number
-  /** Closes it at once; bytes that were not sent yet are lost. */
+  /** Closes it soon, after its streams; bytes that were not sent yet are lost. */
   close(): void
+  /** Closes it now, so that nothing more is sent: its caller lost a permission. */
+  cut(): void
 }
 
 export interface ConnectionGateOptions {
@@ -33,6 +38,7 @@ export interface ConnectionGateOptions {
   readonly limits: PerCallerLimits
   readonly room: SocketRoom
   readonly accounts: CallerAccounts
+  readonly closings: ClosingQueue
   readonly readPeerCredentials: ReadPeerCredentials | undefined
   nextId(): number
   observe(event: SdsEvent): void
@@ -73,7 +79,7 @@ export class ConnectionGate {
     const budget = this.#budgetOf(caller)
     const decision = this.#decide(caller, budget)
     if (typeof decision !== 'string') {
-      this.#register(new AdmittedConnection(info, decision, budget, socket))
+      this.#register(new AdmittedConnection(info, decision, budget, socket, this.#options.closings))
       return
     }
     socket.destroy()
@@ -96,7 +102,7 @@ export class ConnectionGate {
     for (const connection of this.#connections.values()) {
       const permission = policy.admit(connection.info.caller)
       if (permission) connection.permission = permission
-      else connection.close()
+      else connection.cut()
     }
   }
 
@@ -175,15 +181,23 @@ class AdmittedConnection implements Connection {
   readonly info: ConnectionInfo
   readonly socket: Socket
   readonly budget: CallerBudget
+  readonly closing: PacedClosing
   permission: SecretView
   messageBytes = 0
   #overhead = 0
 
-  constructor(info: ConnectionInfo, permission: Permission, budget: CallerBudget, socket: Socket) {
+  constructor(
+    info: ConnectionInfo,
+    permission: Permission,
+    budget: CallerBudget,
+    socket: Socket,
+    closings: ClosingQueue,
+  ) {
     this.info = info
     this.permission = permission
     this.budget = budget
     this.socket = socket
+    this.closing = new PacedClosing(socket, closings)
   }
 
   takeOverhead(): number {
@@ -195,6 +209,11 @@ class AdmittedConnection implements Connection {
 
   close(): void {
     this.socket.destroy()
+  }
+
+  cut(): void {
+    this.socket.destroy()
+    this.closing.endNow()
   }
 }
 

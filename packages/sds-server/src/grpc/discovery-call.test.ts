@@ -1,5 +1,6 @@
 /** When a stream reads, answers and pushes, over a transport that takes its messages one by one. */
 import assert from 'node:assert/strict'
+import { Socket } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MemorySource } from '../../test/memory-source.ts'
@@ -7,6 +8,7 @@ import { API, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 import { testBudget } from '../../test/test-budget.ts'
 import { AccessPolicy } from '../access/policy.ts'
+import { ClosingQueue, PacedClosing } from '../budget/paced-closing.ts'
 import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { MessageComposer } from '../protocol/discovery-message.ts'
 import { decodeDiscoveryRequest } from '../protocol/request-codec.ts'
@@ -70,7 +72,9 @@ async function openStream() {
     budget: testBudget(),
     messageBytes: 0,
     takeOverhead: () => 0,
+    closing: new PacedClosing(new Socket(), new ClosingQueue()),
     close() {},
+    cut() {},
   }
   const transport = new OneByOne()
   const stream = new DiscoveryCall(transport, connection, {

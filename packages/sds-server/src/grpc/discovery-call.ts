@@ -186,7 +186,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     if (this.#isOver()) return
     try {
       if (this.#stream.review()) this.wake()
-      else this.#connection.close()
+      else this.#connection.cut()
     } catch (error) {
       this.refuse(error)
     }

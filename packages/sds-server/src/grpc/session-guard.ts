@@ -39,7 +39,7 @@ export class SessionGuard implements Disposable {
 
   /** Call it before the server gets its first connection. */
   watch(http2: Http2Server): void {
-    http2.on('session', session => this.#watchSession(session))
+    http2.on('session', session => this.#watchSession(session, http2))
   }
 
   [Symbol.dispose](): void {
@@ -47,9 +47,10 @@ export class SessionGuard implements Disposable {
     this.#sweep = undefined
   }
 
-  #watchSession(session: ServerHttp2Session): void {
+  #watchSession(session: ServerHttp2Session, http2: Http2Server): void {
     const connection = session.socket ? this.#options.connectionOf(session.socket) : undefined
     if (!connection) return
+    connection.closing.watch(session)
     const { deadlines, clock } = this.#options
     const late: Late = { onLate: () => this.#fault(connection, 1, true) }
     deadlines.add(late)
@@ -62,20 +63,32 @@ export class SessionGuard implements Disposable {
       onControl()
     })
     session.on('ping', onControl)
-    // Runs before the listener of grpc-js.
-    session.prependListener('stream', (stream, headers) => this.#onStream(connection, stream, headers))
+    // Node's own listener gives each stream to grpc-js, which throws where it must answer one that is closed already.
+    session.removeAllListeners('stream')
+    session.on('stream', (stream, headers, ...rest) => {
+      if (this.#isFit(connection, stream, headers)) http2.emit('stream', stream, headers, ...rest)
+    })
     session.on('error', () => this.#fault(connection, SESSION_ERROR_FAULTS, true))
     session.on('close', () => deadlines.delete(late))
     this.#arm()
   }
 
-  #onStream(connection: Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+  /** Whether grpc-js is to answer the stream; a path that it does not know is a fault as well. */
+  #isFit(connection: Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): boolean {
     const { ':authority': authority = '', ':scheme': scheme = '', ':path': path = '' } = headers
-    const isFit = authority.length <= MAX_AUTHORITY && scheme.length <= MAX_SCHEME
-    // A stream that was reset already has no session, which its call needs to find its connection.
-    if (isFit && !stream.destroyed && this.#options.paths.has(path)) return
-    if (!isFit) stream.close(NGHTTP2_PROTOCOL_ERROR)
-    this.#fault(connection, 1, false)
+    const { closing } = connection
+    if (stream.destroyed || stream.closed) {
+      this.#fault(connection, 1, false)
+      return false
+    }
+    const isTooLong = authority.length > MAX_AUTHORITY || scheme.length > MAX_SCHEME
+    if (isTooLong || !this.#options.paths.has(path)) this.#fault(connection, 1, false)
+    if (isTooLong || closing.hasBegun) {
+      stream.on('error', ignore).close(NGHTTP2_PROTOCOL_ERROR)
+      return false
+    }
+    closing.add(stream)
+    return true
   }
 
   /** Counts bytes outside of messages: headers, control frames, padding, ignored frames. */
@@ -126,3 +139,5 @@ export function http2ServerOf(server: Server): Http2Server {
 function unknownGrpc(what: string): Error {
   return new Error(`Cannot bound what a peer sends: this grpc-js keeps its HTTP/2 ${what} elsewhere`)
 }
+
+function ignore(): void {}
