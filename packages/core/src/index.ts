@@ -55,6 +55,7 @@ export type {
   StoredCertificate,
   StoreErrorCode,
   StoreFailure,
+  StoreFailureReport,
 } from './contract/store.ts'
 export { StoreError } from './contract/store.ts'
 export type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'

@@ -60,7 +60,7 @@ export class SecretManager implements AsyncDisposable {
     this.#clock = clock
     this.#pending = pending
     this.#store = store
-    store?.onFailure(report)
+    store?.failures.subscribe(({ name, failure }) => report(name, failure))
     this.#table = new IdentityTable({
       ...retention,
       clock,

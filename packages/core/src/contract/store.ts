@@ -1,6 +1,7 @@
 /** The contract of what outlives the process: certificates with their keys, roots, requests that wait for an approval. */
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Events } from './events.ts'
 import type { GeneratedKey } from './key-generator.ts'
 import type { SecretEvent } from './secret-event.ts'
 import type { StoredRoot } from './trust-anchor.ts'
@@ -75,8 +76,14 @@ export interface Store {
   putRoots(roots: readonly StoredRoot[]): void
   /** Wipes entries that were there at the start and that nobody has taken. */
   forgetUntaken(): void
-  /** Calls `listener` with each failure in the background: `name` is the identity or the trust domain's ID. */
-  onFailure(listener: (name: string, failure: StoreFailure) => void): void
+  /** Reports each failure in the background. */
+  readonly failures: Events<StoreFailureReport>
+}
+
+/** `name` is the identity or the trust domain's ID. */
+export interface StoreFailureReport {
+  readonly name: string
+  readonly failure: StoreFailure
 }
 
 /** `not-stored`: something could not be kept or wiped, and is tried again. `not-restored`: what was kept is not used. */

@@ -1,13 +1,14 @@
 /** The store on disk: a directory of mode 0700 with one file of mode 0600 for each identity, and one for the roots. */
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
+import { Events } from '../contract/events.ts'
 import { type KeyVault, plainKeyVault } from '../contract/key-vault.ts'
 import type {
   BootstrapCertificate,
   PendingRequests,
   Store,
   StoredCertificate,
-  StoreFailure,
+  StoreFailureReport,
 } from '../contract/store.ts'
 import type { StoredRoot } from '../contract/trust-anchor.ts'
 import { MAX_ROOTS, MAX_ROOTS_LENGTH } from '../contract/trust-anchor.ts'
@@ -40,6 +41,7 @@ const OURS = /^[0-9a-f]{64}\.(?:pem|pending\.pem|roots\.pem)$/
 
 /** Writes in the background; disposing it writes what is left. */
 export class FileStore implements Store, AsyncDisposable {
+  readonly failures = new Events<StoreFailureReport>()
   readonly pending: PendingRequests
   readonly roots: readonly StoredRoot[]
   /** Entries that are not used, and why: one line each. */
@@ -50,7 +52,6 @@ export class FileStore implements Store, AsyncDisposable {
   readonly #trustDomainId: string
   /** Files of the previous process that nobody has taken. */
   readonly #untaken: Set<string>
-  #report: (name: string, failure: StoreFailure) => void = () => {}
 
   private constructor(
     trustDomain: string,
@@ -69,14 +70,14 @@ export class FileStore implements Store, AsyncDisposable {
     this.#untaken = new Set([...directory.names()].filter(name => OURS.test(name) && name !== this.#rootsName))
     this.roots = roots.roots
     this.warnings = [...directory.warnings, ...bootstrap.warnings, ...roots.warnings]
-    directory.onFailure = (about, reason) => this.#report(about, { kind: 'not-stored', reason })
+    directory.onFailure = (name, reason) => this.failures.emit({ name, failure: { kind: 'not-stored', reason } })
     this.pending = new FilePendingRequests({
       directory,
       vault,
       nameOf: pendingNameOf,
       onUnusable: (identity, error) => {
         const reason = `the request that waits for an approval starts again: ${reasonOf(error)}`
-        this.#report(identity, { kind: 'not-restored', reason })
+        this.failures.emit({ name: identity, failure: { kind: 'not-restored', reason } })
       },
     })
   }
@@ -138,10 +139,6 @@ export class FileStore implements Store, AsyncDisposable {
   forgetUntaken(): void {
     for (const name of this.#untaken) this.#directory.remove(name, this.#trustDomainId)
     this.#untaken.clear()
-  }
-
-  onFailure(listener: (name: string, failure: StoreFailure) => void): void {
-    this.#report = listener
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
