@@ -6,9 +6,9 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
-import { type SpiffeId, SystemClock } from '@livery/core'
+import { Events, type SpiffeId, SystemClock } from '@livery/core'
 import { acceptWaiting } from '@livery/native-keygen'
-import { createSdsServer, type SecretSource } from '@livery/sds-server'
+import { createSdsServer, type SdsEvent, type SecretSource } from '@livery/sds-server'
 import { makeDirectory } from './livery-process.ts'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
@@ -29,15 +29,17 @@ test('connections that wait together take a few turns of the event loop, and eac
   const path = join(directory.path, 'sds.sock')
   let opened = 0
   let turns = 0
+  const events = new Events<SdsEvent>()
+  events.subscribe(event => {
+    if (event.kind === 'connection-opened') opened++
+  })
   await using _server = await createSdsServer({
     sockets: [{ path, identity: WEB }],
     source: SOURCE,
     clock: new SystemClock(),
     acceptWaiting,
     drainMs: 0,
-    observe: event => {
-      if (event.kind === 'connection-opened') opened++
-    },
+    events,
   })
   // A UNIX socket is connected once it waits to be accepted, so all of them wait before the loop turns again.
   const clients = Array.from({ length: CLIENTS }, () => connect(path))
@@ -53,18 +55,20 @@ test('connections that wait together take a few turns of the event loop, and eac
 })
 
 const NO_DESCRIPTORS = `
-  import { SystemClock } from '@livery/core'
+  import { Events, SystemClock } from '@livery/core'
   import { acceptWaiting } from '@livery/native-keygen'
   import { createSdsServer } from '@livery/sds-server'
   const source = { trustDomain: 'cluster.local', knows: () => false, identities: () => [], add() {}, current() {}, record() {} }
+  const events = new Events()
+  events.subscribe(({ kind, error }) => {
+    if (kind === 'accept-failed') console.log(error.code + ': ' + error.message)
+  })
   await createSdsServer({
     sockets: [{ path: process.argv[1], identity: 'spiffe://cluster.local/ns/default/sa/web' }],
     source,
     clock: new SystemClock(),
     acceptWaiting,
-    observe: ({ kind, error }) => {
-      if (kind === 'accept-failed') console.log(error.code + ': ' + error.message)
-    },
+    events,
   })
   console.log('ready')`
 

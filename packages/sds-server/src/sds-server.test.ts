@@ -6,7 +6,7 @@ import { chmod, readdir, rm, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { SecretManager } from '@livery/core'
+import { Events, SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { MemorySource } from '../test/memory-source.ts'
 import { noPython, noSecondUser, readPeerCredentials, runPython } from '../test/processes.ts'
@@ -92,8 +92,9 @@ test("core's SecretManager is a source: an identity is issued on demand, renewed
   const sockets = [{ path, allow: ['spiffe://cluster.local/**'], onDemand: true }]
   const kinds = new Set<string>()
   manager.events.subscribe(({ event }) => void kinds.add(event.kind))
-  const observe = (event: SdsEvent) => void (event.kind === 'stream-report' && kinds.add(event.report.kind))
-  await using server = await createSdsServer({ sockets, source: manager, clock, drainMs: 0, observe })
+  const events = new Events<SdsEvent>()
+  events.subscribe(event => void (event.kind === 'stream-report' && kinds.add(event.report.kind)))
+  await using server = await createSdsServer({ sockets, source: manager, clock, drainMs: 0, events })
   using client = new SdsClient(path)
   const stream = client.sotw()
   stream.ask(WEB, 'ROOTCA')

@@ -1,5 +1,5 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
-import type { Clock, ReadPeerCredentials } from '@livery/core'
+import { type Clock, Events, type ReadPeerCredentials } from '@livery/core'
 import { CallerAccounts, defaultProcessBytes } from './budget/caller-account.ts'
 import { ClosingQueue } from './budget/paced-closing.ts'
 import { DEFAULT_LIMITS, DEFAULT_NAMES, DEFAULT_OPTIONS } from './defaults.ts'
@@ -48,12 +48,14 @@ export interface SdsServerOptions {
   readonly keepaliveTimeoutMs?: number
   /** Gives up binding, which is tried for up to 15 s. */
   readonly signal?: AbortSignal
-  /** Called with every event, synchronously: it must be quick and must not throw. */
-  readonly observe?: (event: SdsEvent) => void
+  /** Subscribe before the server is made to receive the events of its start. Default: new ones. */
+  readonly events?: Events<SdsEvent>
 }
 
 /** A server whose sockets listen. Closing it drains it. */
 export class SdsServer implements AsyncDisposable {
+  /** Reports each event of its sockets, connections and streams. */
+  readonly events: Events<SdsEvent>
   readonly #context: SdsContext
   readonly #drainMs: number
   readonly #sockets = new Map<string, SdsSocket>()
@@ -65,6 +67,7 @@ export class SdsServer implements AsyncDisposable {
 
   constructor(context: SdsContext, drainMs: number) {
     this.#context = context
+    this.events = context.events
     this.#drainMs = drainMs
   }
 
@@ -163,7 +166,7 @@ export class SdsServer implements AsyncDisposable {
     const shortage = descriptorShortage(readDescriptorLimit(), this.#sockets.size, connections)
     if (!shortage || connections <= this.#outOfReach) return
     this.#outOfReach = connections
-    this.#context.observe({ kind: 'few-descriptors', ...shortage })
+    this.#context.events.emit({ kind: 'few-descriptors', ...shortage })
   }
 
   #all(): SdsSocket[] {
@@ -220,6 +223,6 @@ function createContext({ sockets: _, signal: _signal, ...options }: SdsServerOpt
     messages: new MessageComposer(options.clock.now().toString(36)),
     receipts: options.source.receipts,
     nextId: () => ++ids,
-    observe: options.observe ?? (() => {}),
+    events: options.events ?? new Events(),
   }
 }

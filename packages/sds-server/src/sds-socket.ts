@@ -99,7 +99,7 @@ export class SdsSocket {
       closings: context.closings,
       readPeerCredentials: context.readPeerCredentials,
       nextId: context.nextId,
-      observe: context.observe,
+      events: context.events,
       admit: socket => this.#injector.injectConnection(socket),
       onEmpty: () => this.#onEmpty(),
       onIdentityRefused: () => this.#reviewLater(),
@@ -137,7 +137,7 @@ export class SdsSocket {
     } catch (error) {
       if (!isTaken(error)) throw error
       this.#wait(error)
-      this.#context.observe({ kind: 'socket-waiting', path: this.#config.path, error })
+      this.#context.events.emit({ kind: 'socket-waiting', path: this.#config.path, error })
     }
   }
 
@@ -157,7 +157,7 @@ export class SdsSocket {
       signal: stop,
       readPeerCredentials,
       onConnection: socket => this.#gate.accept(socket),
-      onEvent: this.#context.observe,
+      onEvent: event => this.#context.events.emit(event),
     })
     this.#file = await this.#opening
     stop.throwIfAborted()
@@ -175,12 +175,12 @@ export class SdsSocket {
     try {
       await this.#open(undefined)
       this.#waiting = undefined
-      this.#context.observe({ kind: 'socket-acquired', path })
+      this.#context.events.emit({ kind: 'socket-acquired', path })
     } catch (thrown) {
       if (this.#closing.signal.aborted) return
       const error = thrown instanceof Error ? thrown : new Error(String(thrown))
       this.#wait(error)
-      if (error.message !== before) this.#context.observe({ kind: 'socket-waiting', path, error })
+      if (error.message !== before) this.#context.events.emit({ kind: 'socket-waiting', path, error })
     }
   }
 

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { SpiffeId } from '@livery/core'
+import { Events, type SpiffeId } from '@livery/core'
 import type { SdsEvent } from '../src/events/sds-event.ts'
 import type { StreamReport } from '../src/protocol/discovery-protocol.ts'
 import { createSdsServer, type SdsServer, type SdsServerOptions } from '../src/sds-server.ts'
@@ -46,19 +46,19 @@ export async function startServer(
   const allow = socket.identity ? {} : { allow: ['spiffe://cluster.local/ns/default/sa/*'] }
   const events: SdsEvent[] = []
   const reports = new Map<string, NamedReport[]>()
-  const watchers = new Set<(event: SdsEvent) => void>()
+  const emitter = new Events<SdsEvent>()
+  emitter.subscribe(event => {
+    events.push(event)
+    if (event.kind === 'stream-report' && 'name' in event.report)
+      reports.set(event.report.ledgerName, [...(reports.get(event.report.ledgerName) ?? []), event.report])
+  })
   const server = await createSdsServer({
     clock: source.clock,
     drainMs: 0,
     ...options,
     source,
     sockets: [{ path, ...allow, ...socket }],
-    observe: event => {
-      events.push(event)
-      if (event.kind === 'stream-report' && 'name' in event.report)
-        reports.set(event.report.ledgerName, [...(reports.get(event.report.ledgerName) ?? []), event.report])
-      for (const watcher of watchers) watcher(event)
-    },
+    events: emitter,
   })
   const clients: SdsClient[] = []
   return {
@@ -78,12 +78,11 @@ export async function startServer(
       const past = events.find(isWanted)
       if (past) return Promise.resolve(past)
       return new Promise(resolve => {
-        const watcher = (event: SdsEvent) => {
+        const subscription = emitter.subscribe(event => {
           if (!isWanted(event)) return
-          watchers.delete(watcher)
+          subscription[Symbol.dispose]()
           resolve(event)
-        }
-        watchers.add(watcher)
+        })
       })
     },
     async [Symbol.asyncDispose]() {

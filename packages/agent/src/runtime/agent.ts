@@ -1,7 +1,7 @@
 /** The agent: makes every part in the order in which the parts need each other, and disposes them in reverse. */
 import { Events, type SecretManager, type SecretReport, SystemClock, shareFolders } from '@livery/core'
 import { acceptWaiting, readPeerCredentials } from '@livery/native-keygen'
-import { createSdsServer } from '@livery/sds-server'
+import { createSdsServer, type SdsEvent } from '@livery/sds-server'
 import type { LoadedConfig } from '../config/load.ts'
 import { EventLog } from '../observe/event-log.ts'
 import { identityMetrics } from '../observe/identity-metrics.ts'
@@ -120,6 +120,8 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   const addresses = await openAdminEndpoints(loaded, holding)
   pinIdentities(secrets, config.identities)
   const sockets = sdsSockets(config, shareOnDemand(config))
+  const events = new Events<SdsEvent>()
+  events.subscribe(event => recorder.sds(event))
   const sds = lifecycle.parts.use(
     await createSdsServer({
       sockets,
@@ -129,7 +131,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
       ...(acceptWaiting && { acceptWaiting }),
       ...serverOptions(config),
       ...(signal && { signal }),
-      observe: event => recorder.sds(event),
+      events,
     }),
   )
   metrics.add(socketMetrics(sds))

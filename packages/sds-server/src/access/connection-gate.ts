@@ -1,6 +1,6 @@
 /** Admits connections to a socket: reads the caller, looks for room, and decides on its permission. */
 import type { Socket } from 'node:net'
-import type { Clock, PeerCredentials, ReadPeerCredentials } from '@livery/core'
+import type { Clock, Events, PeerCredentials, ReadPeerCredentials } from '@livery/core'
 import { type CallerAccount, type CallerAccounts, callerKey } from '../budget/caller-account.ts'
 import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from '../budget/caller-budget.ts'
 import { type ClosingQueue, PacedClosing } from '../budget/paced-closing.ts'
@@ -41,7 +41,7 @@ export interface ConnectionGateOptions {
   readonly closings: ClosingQueue
   readonly readPeerCredentials: ReadPeerCredentials | undefined
   nextId(): number
-  observe(event: SdsEvent): void
+  readonly events: Events<SdsEvent>
   /** Called when an identity on demand found no room in the budget of its caller. */
   onIdentityRefused(): void
   /** Takes over a connection that was let in. */
@@ -83,7 +83,7 @@ export class ConnectionGate {
       return
     }
     socket.destroy()
-    this.#options.observe({ kind: 'connection-refused', connection: info, reason: decision })
+    this.#options.events.emit({ kind: 'connection-refused', connection: info, reason: decision })
   }
 
   /** The connection of a new call, by what `call.getPeer()` says; `undefined` once it takes none. */
@@ -131,7 +131,7 @@ export class ConnectionGate {
   }
 
   #budgetOf(caller: PeerCredentials | undefined): CallerBudget {
-    const { path, limits, room, accounts, clock, onIdentityRefused, observe } = this.#options
+    const { path, limits, room, accounts, clock, onIdentityRefused, events } = this.#options
     const account = accounts.of(callerKey(caller, path))
     const present = this.#budgets.get(account)
     if (present) return present
@@ -141,7 +141,7 @@ export class ConnectionGate {
       accounts,
       clock,
       onIdentityRefused,
-      onSlowed: streams => observe({ kind: 'caller-slowed', socket: path, caller: account.key, streams }),
+      onSlowed: streams => events.emit({ kind: 'caller-slowed', socket: path, caller: account.key, streams }),
       onIdle: () => void this.#budgets.delete(account),
     })
     this.#budgets.set(account, budget)
@@ -149,7 +149,7 @@ export class ConnectionGate {
   }
 
   #register(connection: AdmittedConnection): void {
-    const { observe, onEmpty, admit } = this.#options
+    const { events, onEmpty, admit } = this.#options
     const { info, socket } = connection
     const peer = `connection ${info.id}`
     // The only thing grpc-js gives a call's handler of its connection is the remote address, which a UNIX socket does not have.
@@ -158,10 +158,10 @@ export class ConnectionGate {
     socket.on('close', () => {
       this.#connections.delete(peer)
       connection.budget.closeConnection()
-      observe({ kind: 'connection-closed', connection: info })
+      events.emit({ kind: 'connection-closed', connection: info })
       if (this.#connections.size === 0) onEmpty()
     })
-    observe({ kind: 'connection-opened', connection: info })
+    events.emit({ kind: 'connection-opened', connection: info })
     admit(socket)
   }
 

@@ -1,5 +1,5 @@
 /** The state and settings shared by all calls of one server. */
-import type { Clock, Receipts } from '@livery/core'
+import type { Clock, Events, Receipts } from '@livery/core'
 import type { SdsEvent } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
 import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
@@ -15,7 +15,7 @@ export interface StreamCallContext {
   readonly messages: MessageComposer
   readonly receipts: Receipts | undefined
   nextId(): number
-  observe(event: SdsEvent): void
+  readonly events: Events<SdsEvent>
 }
 
 /** The part that the methods of SDS need. */

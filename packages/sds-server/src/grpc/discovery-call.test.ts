@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { Socket } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Events } from '@livery/core'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
@@ -62,7 +63,7 @@ async function openStream() {
     nextId: () => 1,
     messages: new MessageComposer('n'),
     receipts: undefined,
-    observe: () => {},
+    events: new Events(),
   }
   const permission = new AccessPolicy({ allow: [WEB, API] }, source, names).admit(undefined)
   assert.ok(permission)

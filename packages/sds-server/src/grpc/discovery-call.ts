@@ -98,7 +98,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     }
     this.receipts = context.receipts?.open(() => describePeer(this.#liveInfo()))
     this.#stream = options.createStream(this)
-    context.observe({ kind: 'stream-opened', stream: this.info() })
+    context.events.emit({ kind: 'stream-opened', stream: this.info() })
   }
 
   get view(): SecretView {
@@ -171,7 +171,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     const stream = this.info()
     this.#stop()
     this.#state = 'closed'
-    this.#options.context.observe({
+    this.#options.context.events.emit({
       kind: 'stream-closed',
       stream,
       status: this.#status.code,
@@ -196,7 +196,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   refuse(error: unknown): void {
     if (this.#isOver()) return
     if (!(error instanceof StreamRefusal))
-      this.#options.context.observe({ kind: 'stream-failed', stream: this.info(), error })
+      this.#options.context.events.emit({ kind: 'stream-failed', stream: this.info(), error })
     const { code, details } = toStatusError(error)
     this.#status = { code, details }
     this.#stop()

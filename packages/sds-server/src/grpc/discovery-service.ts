@@ -240,7 +240,7 @@ export class DiscoveryService {
     // It is answered once, by the rules of that moment.
     const open: OpenStream = { info: () => info, review() {}, refuse: reason => cancellation.abort(reason) }
     this.#open.add(open)
-    context.observe({ kind: 'stream-opened', stream: info })
+    context.events.emit({ kind: 'stream-opened', stream: info })
     let ended = { code: 0, details: '' }
     try {
       const { sotw: encoder, clock, fetchWaitMs: waitMs } = context
@@ -258,12 +258,12 @@ export class DiscoveryService {
       return await fetchSecrets(request, options)
     } catch (error) {
       ended = toStatusError(error)
-      if (!(error instanceof StreamRefusal)) context.observe({ kind: 'stream-failed', stream: info, error })
+      if (!(error instanceof StreamRefusal)) context.events.emit({ kind: 'stream-failed', stream: info, error })
       throw error
     } finally {
       connection.budget.release(bytes)
       this.#open.delete(open)
-      context.observe({ kind: 'stream-closed', stream: info, status: ended.code, details: ended.details })
+      context.events.emit({ kind: 'stream-closed', stream: info, status: ended.code, details: ended.details })
     }
   }
 
@@ -276,13 +276,13 @@ export class DiscoveryService {
     }
     const what = method === 'Health' ? 'health checks' : 'streams'
     if (method !== 'Health')
-      this.#options.context.observe({ kind: 'stream-refused', connection: connection.info, method, bound })
+      this.#options.context.events.emit({ kind: 'stream-refused', connection: connection.info, method, bound })
     this.#fault(connection)
     refuseCall(call, noRoom(what, bound, connection.budget, this.#options.room))
   }
 
   #report(report: StreamReport, stream: StreamInfo, peer: string): void {
-    this.#options.context.observe({ kind: 'stream-report', stream, report, peer })
+    this.#options.context.events.emit({ kind: 'stream-report', stream, report, peer })
   }
 }
 
