@@ -90,6 +90,7 @@ export class SecretManager implements AsyncDisposable {
       trust: this.#trust,
       store,
       identities: this.#table.held,
+      isUsed: identity => this.#table.isUsed(identity),
       record: report,
     })
     // By then configured identities are held, and those in use on demand were requested.
@@ -173,12 +174,12 @@ export class SecretManager implements AsyncDisposable {
 
   /** Every identity, in the order in which they came. */
   entries(): readonly IdentityEntry[] {
-    return Array.from(this.#table.held.values(), managed => managed.toEntry())
+    return Array.from(this.#table.held.values(), managed => managed.toEntry(this.#schedule.nextProbeAt))
   }
 
   /** One identity; `undefined` if it is not held. */
   entry(identity: string): IdentityEntry | undefined {
-    return (this.#table.held as ReadonlyMap<string, ManagedIdentity>).get(identity)?.toEntry()
+    return (this.#table.held as ReadonlyMap<string, ManagedIdentity>).get(identity)?.toEntry(this.#schedule.nextProbeAt)
   }
 
   /** The bundles of trust domains, then those of identities that have roots of their own. */

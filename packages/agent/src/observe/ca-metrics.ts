@@ -11,6 +11,7 @@ export class CaMetrics {
   readonly #requests: Counter<'reason' | 'result'>
   readonly #errors: Counter<'code'>
   readonly #retries: Counter
+  readonly #down: Gauge
   readonly #withdrawn: Counter<'reason'>
   readonly #duration: Histogram<'result'>
   readonly #istio: IstioMetrics
@@ -32,6 +33,11 @@ export class CaMetrics {
     this.#retries = new Counter({
       name: 'livery_ca_retries_total',
       help: 'Retries scheduled after an error.',
+      registers,
+    })
+    this.#down = new Gauge({
+      name: 'livery_ca_down',
+      help: '1 while the CA as a whole does not answer and one request at a time probes it, else 0.',
       registers,
     })
     this.#withdrawn = new Counter({
@@ -67,6 +73,12 @@ export class CaMetrics {
       case 'retry-planned':
         this.#retries.inc()
         this.#istio.retries.inc(CSR)
+        break
+      case 'ca-down':
+        this.#down.set(1)
+        break
+      case 'ca-back':
+        this.#down.set(0)
         break
       case 'withdrawn':
         this.#withdrawn.inc({ reason: event.reason })

@@ -12,6 +12,8 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   'csr-sent': 'debug',
   'ca-error': 'warn',
   'retry-planned': 'debug',
+  'ca-down': 'warn',
+  'ca-back': 'info',
   held: 'info',
   issued: 'info',
   restored: 'info',

@@ -14,6 +14,10 @@ export function describeEvent(event: LedgerEvent): string {
       return `the CA did not issue (${event.code}): ${event.message}`
     case 'retry-planned':
       return `next try planned for ${iso(event.at)}`
+    case 'ca-down':
+      return 'the CA does not answer: until it does, one request at a time probes it'
+    case 'ca-back':
+      return `the CA answers again, after an outage since ${iso(event.downSince)}`
     case 'held':
       return `held back until ${iso(event.until)}: ${HELD[event.reason]}`
     case 'issued':

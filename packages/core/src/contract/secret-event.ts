@@ -6,6 +6,9 @@ export type SecretEvent =
   | { readonly kind: 'csr-sent'; readonly reason: 'first' | 'renewal' | 'on-demand' | 'new-root' }
   | { readonly kind: 'ca-error'; readonly code: CAErrorCode; readonly message: string }
   | { readonly kind: 'retry-planned'; readonly at: number }
+  /** The CA as a whole is down. Of the trust domain, as `ca-back`. */
+  | { readonly kind: 'ca-down' }
+  | { readonly kind: 'ca-back'; readonly downSince: number }
   | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-settling' }
   | { readonly kind: 'issued'; readonly serialNumber: string; readonly notAfter: number; readonly renewAt: number }
   | {

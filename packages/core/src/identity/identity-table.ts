@@ -29,7 +29,7 @@ export interface IdentityTableOptions {
 export interface IdentityKeeper {
   /** It is new and has no certificate. */
   start(managed: ManagedIdentity): void
-  /** Somebody waits for it, and it has no certificate. */
+  /** Somebody waits for it, and it has no certificate or fails to renew the one that it has. */
   hurry(managed: ManagedIdentity): void
   /** It has another token file. */
   tokenChanged(managed: ManagedIdentity): void
@@ -141,7 +141,7 @@ export class IdentityTable implements Disposable {
   }
 
   #hurry(managed: ManagedIdentity): void {
-    if (!managed.served.current) this.#options.keeper.hurry(managed)
+    if (!managed.served.current || managed.isFailing) this.#options.keeper.hurry(managed)
   }
 
   /** Call when it is new, held for another reason, subscribed to, or no longer so. */

@@ -44,7 +44,7 @@ export type Activity =
   | { readonly kind: 'restoring'; readonly urgency: RestoreUrgency; readonly isOutdated: boolean }
   | { readonly kind: 'waiting'; readonly due: number; readonly timer: Disposable }
   | { readonly kind: 'queued'; readonly reason: Reason }
-  | { readonly kind: 'fetching'; readonly controller: AbortController }
+  | { readonly kind: 'fetching'; readonly controller: AbortController; readonly since: number }
   | { readonly kind: 'idle' }
   | { readonly kind: 'forgotten' }
 
@@ -75,6 +75,7 @@ export class ManagedIdentity {
   #lastFailure: IdentityEntry['lastFailure']
   #isFailing = false
   #hasFailedAlone = false
+  #isAlone = false
 
   constructor(identity: SpiffeId, { clock, phase, hold, tokenFile, onServed }: ManagedIdentityOptions) {
     this.identity = identity
@@ -110,6 +111,11 @@ export class ManagedIdentity {
   /** Whether it has failed, since its last success, where others need not have. */
   get hasFailedAlone(): boolean {
     return this.#hasFailedAlone
+  }
+
+  /** Whether it failed, since its last success, before and after the CA answered others. */
+  get isAlone(): boolean {
+    return this.#isAlone
   }
 
   /** `false` if it is the one in use already. */
@@ -159,7 +165,7 @@ export class ManagedIdentity {
   /** A request is sent; aborting the controller gives it up. */
   startFetching(): AbortController {
     const controller = new AbortController()
-    this.#become({ kind: 'fetching', controller })
+    this.#become({ kind: 'fetching', controller, since: this.#clock.now() })
     return controller
   }
 
@@ -186,6 +192,7 @@ export class ManagedIdentity {
     this.#lastSuccessAt = this.#clock.now()
     this.#isFailing = false
     this.#hasFailedAlone = false
+    this.#isAlone = false
   }
 
   /** A previous process had succeeded at `receivedAt`. */
@@ -199,13 +206,24 @@ export class ManagedIdentity {
     this.#hasFailedAlone ||= isItsOwn(code)
   }
 
+  /** The CA has answered others between two of its failures. */
+  failsAlone(): void {
+    this.#isAlone = true
+    this.#hasFailedAlone = true
+  }
+
+  /** They were those of a CA that was down: its next backoff is short. */
+  forgetFailures(): void {
+    this.#failures = 0
+  }
+
   /** How many failures in a row count against it, with this one. */
   countFailure(): number {
     return ++this.#failures
   }
 
-  /** The identity as others see it. */
-  toEntry(): IdentityEntry {
+  /** The identity as others see it; `nextProbeAt`: when a queue that waits for a CA that is down moves on. */
+  toEntry(nextProbeAt: number | undefined): IdentityEntry {
     const { current } = this.served
     return {
       identity: this.identity,
@@ -214,10 +232,15 @@ export class ManagedIdentity {
       secret: current?.secret,
       root: current?.root,
       addedAt: this.addedAt,
-      renewAt: this.#activity.kind === 'waiting' ? this.#activity.due : undefined,
+      renewAt: this.#renewAt(nextProbeAt),
       lastSuccessAt: this.#lastSuccessAt,
       lastFailure: this.#lastFailure,
     }
+  }
+
+  #renewAt(nextProbeAt: number | undefined): number | undefined {
+    if (this.#activity.kind === 'waiting') return this.#activity.due
+    return this.#activity.kind === 'queued' ? nextProbeAt : undefined
   }
 
   #state(): IdentityEntry['state'] {

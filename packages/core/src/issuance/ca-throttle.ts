@@ -3,6 +3,7 @@
 import type { CAError } from '../contract/ca-client.ts'
 import type { Urgency } from '../identity/managed-identity.ts'
 import type { Clock } from '../time/clock.ts'
+import { CACircuit, type FailedProbe } from './ca-circuit.ts'
 import { CongestionWindow } from './congestion-window.ts'
 import { FetchQueue } from './fetch-queue.ts'
 
@@ -17,6 +18,17 @@ export interface CAThrottleOptions {
   readonly concurrency: number
   /** The longest wait that the CA can ask for, milliseconds. */
   readonly maxWaitMs: number
+  /** See {@link FailedProbe.leastLeftMs}. */
+  readonly leastLeftMs: () => number
+  /** Called when the CA as a whole is down: until it is back, one request at a time probes it. */
+  readonly onDown: () => void
+  /** Called when it answers again, with the time of the first failure. */
+  readonly onBack: (downSince: number) => void
+}
+
+/** The failures that say that there is no CA: every other one is an answer. */
+export function isAbsence({ code }: Pick<CAError, 'code'>): boolean {
+  return code === 'unavailable' || code === 'timeout'
 }
 
 /** Sends one request per key, as many at once as the CA takes. */
@@ -24,6 +36,8 @@ export class CAThrottle<Key> implements Disposable {
   readonly #options: CAThrottleOptions
   readonly #window: CongestionWindow
   readonly #queue: FetchQueue<Key>
+  readonly #circuit = new CACircuit()
+  #nextProbe: Disposable | undefined
   /** The CA has asked for a rest, or needs one. */
   #pause = {
     since: Number.NEGATIVE_INFINITY,
@@ -36,9 +50,25 @@ export class CAThrottle<Key> implements Disposable {
   /** `send` must not reject. */
   constructor(options: CAThrottleOptions, send: (key: Key) => Promise<void>) {
     this.#options = options
-    const window = new CongestionWindow(options.concurrency)
-    this.#window = window
-    this.#queue = new FetchQueue(() => window.current, send)
+    this.#window = new CongestionWindow(options.concurrency)
+    this.#queue = new FetchQueue(
+      () => this.#limit(),
+      key => {
+        this.#circuit.started(options.clock.now())
+        this.#armProbe()
+        return send(key)
+      },
+    )
+  }
+
+  /** While the CA is down: when it is probed next, milliseconds since the epoch. */
+  get nextProbeAt(): number | undefined {
+    return this.#circuit.nextProbeAt
+  }
+
+  /** When the CA last answered, milliseconds since the epoch. */
+  get lastAnswerAt(): number {
+    return this.#circuit.lastAnswerAt
   }
 
   /** When the CA is asked again, milliseconds since the epoch; in the past unless it is left alone now. */
@@ -55,24 +85,35 @@ export class CAThrottle<Key> implements Disposable {
     this.#queue.delete(key)
   }
 
+  /** Somebody waits: a CA that is down is probed soon. */
+  hurry(): void {
+    if (this.#queue.running > 0 || this.#circuit.nextProbeAt === undefined) return
+    this.#circuit.hurry(this.#options.clock.now())
+    this.#armProbe()
+  }
+
   /** A request that was sent at `startedAt` had its certificate. */
   succeeded(startedAt: number): void {
-    this.#window.answered(startedAt, this.#options.clock.now())
+    const now = this.#options.clock.now()
+    this.#answered(now)
+    this.#window.answered(startedAt, now)
     this.#refusals = 0
   }
 
-  /** A request that was sent at `startedAt` failed: what that says of the CA itself counts for all. */
-  failed(failure: CAError, startedAt: number): void {
-    const { code } = failure
+  /**
+   * A request of `key` that was sent at `startedAt` failed: what that says of the CA itself counts for all. `isAlone`:
+   * the CA answers others meanwhile.
+   */
+  failed(key: Key, failure: CAError, { startedAt, isAlone }: { startedAt: number; isAlone: boolean }): void {
     const now = this.#options.clock.now()
-    if (code === 'rate-limited' || code === 'timeout' || code === 'unavailable') this.#window.overloaded(startedAt, now)
+    if (isAbsence(failure)) {
+      this.#window.overloaded(startedAt, now)
+      this.#absent(failure, { of: key, isAlone, startedAt, now })
+      return
+    }
+    this.#answered(now)
+    if (failure.code === 'rate-limited') this.#refusedForRoom(failure, startedAt, now)
     else this.#window.refused(startedAt, now)
-    // Requests that were sent before the pause say nothing new.
-    if (code !== 'rate-limited' || startedAt <= this.#pause.since) return
-    const wait =
-      this.requestedWait(failure) ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(this.#refusals++, 30), MAX_PAUSE_MS)
-    // Nodes that were refused together must not come back together.
-    this.#pauseUntil(now + wait * (1 + this.#options.random()))
   }
 
   /** How long the CA asks to wait, within reason: it must not keep a node quiet until its certificates have ended. */
@@ -83,6 +124,50 @@ export class CAThrottle<Key> implements Disposable {
   /** Every key has to be deleted before. */
   [Symbol.dispose](): void {
     this.#pause.timer?.[Symbol.dispose]()
+    this.#nextProbe?.[Symbol.dispose]()
+  }
+
+  #limit(): number {
+    const { clock, concurrency } = this.#options
+    const { nextProbeAt } = this.#circuit
+    const wanted = nextProbeAt === undefined ? this.#window.current : this.#queue.running + 1
+    return nextProbeAt !== undefined && clock.now() < nextProbeAt ? 0 : Math.min(wanted, concurrency)
+  }
+
+  #absent(failure: CAError, request: Pick<FailedProbe, 'of' | 'isAlone' | 'startedAt' | 'now'>): void {
+    const { random, leastLeftMs, onDown } = this.#options
+    const requestedWaitMs = this.requestedWait(failure) ?? 0
+    const opens = this.#circuit.failed({ ...request, leastLeftMs: leastLeftMs(), requestedWaitMs, random: random() })
+    this.#armProbe()
+    if (opens) onDown()
+  }
+
+  #answered(now: number): void {
+    const downSince = this.#circuit.answered(now)
+    if (downSince === undefined) return
+    this.#nextProbe?.[Symbol.dispose]()
+    this.#window.restart()
+    this.#options.onBack(downSince)
+  }
+
+  #armProbe(): void {
+    const { clock } = this.#options
+    const { nextProbeAt } = this.#circuit
+    if (nextProbeAt === undefined) return
+    this.#nextProbe?.[Symbol.dispose]()
+    this.#nextProbe = clock.at(nextProbeAt, () => {
+      if (clock.now() >= this.#pause.until) this.#queue.resume()
+    })
+  }
+
+  #refusedForRoom(failure: CAError, startedAt: number, now: number): void {
+    this.#window.overloaded(startedAt, now)
+    // Requests that were sent before the pause say nothing new.
+    if (startedAt <= this.#pause.since) return
+    const wait =
+      this.requestedWait(failure) ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(this.#refusals++, 30), MAX_PAUSE_MS)
+    // Nodes that were refused together must not come back together.
+    this.#pauseUntil(now + wait * (1 + this.#options.random()))
   }
 
   #pauseUntil(until: number): void {

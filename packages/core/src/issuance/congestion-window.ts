@@ -55,6 +55,12 @@ export class CongestionWindow {
     this.#size = Math.max(this.#size / 2, 1)
   }
 
+  /** The CA was down and is back: as at the start, since it may come back to many nodes in one second. */
+  restart(): void {
+    this.#isStarting = true
+    this.#size = Math.min(START, this.#max)
+  }
+
   #isSlow(latency: number): boolean {
     return latency > Math.max(SLOW * this.#quickestMs, SLOW_FLOOR_MS)
   }

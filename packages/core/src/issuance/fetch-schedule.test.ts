@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { answerInstantly, Bench, believer } from '../../test/manager-bench.ts'
 import { CAError } from '../contract/ca-client.ts'
+import type { SecretManagerOptions } from '../secret-manager-options.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import { sleep } from '../time/deadline.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 
@@ -150,31 +152,123 @@ for (const isStreamed of [true, false])
     )
   })
 
-/** Two hundred identities that are in their longest backoff, since the CA was away for half an hour. */
-async function setUpOutage() {
-  const bench = await Bench.create({ verifier: believer(), random: () => 0.5 }, answerInstantly)
+/** Two hundred identities without a certificate, since the CA was away for a minute and a half. */
+async function setUpOutage(options: Partial<SecretManagerOptions> = {}) {
+  const bench = await Bench.create({ verifier: believer(), random: () => 0.5, ...options }, answerInstantly)
   const { answer } = bench.ca
   bench.ca.answer = () => Promise.reject(new CAError('unavailable', 'away'))
   const waiting = names('waiting', 200)
   for (const identity of waiting) bench.manager.add(identity)
-  await bench.clock.advance(1_800_000)
-  bench.ca.answer = answer
-  return { bench, waiting }
+  await bench.until('retry-planned', 4)
+  await bench.clock.advance(90_000)
+  return { bench, waiting, answer }
 }
 
-test('after an outage one success wakes all that failed in it, spread over ten seconds', async () => {
+test('while the CA is down, one request at a time probes it, about once a second, each time for another identity', async () => {
   const { bench, waiting } = await setUpOutage()
   await using _ = bench
-  bench.manager.add(WEB)
-  await bench.until('issued', 1)
-  const perSecond: number[] = []
-  for (let second = 0, before = 1; second < 11; second++) {
-    await bench.clock.advance(1_000)
-    perSecond.push(bench.count('issued') - before)
-    before = bench.count('issued')
+  assert.ok(bench.ca.requests.length <= 95, `asked ${bench.ca.requests.length} times in 90 s`)
+  const tried = new Set(bench.ca.requests.map(({ identity }) => identity)).size
+  assert.ok(tried >= bench.ca.requests.length - 5, `${bench.ca.requests.length} probes for ${tried} identities`)
+  const [first] = bench.manager.entries()
+  const until = (first?.renewAt ?? 0) - bench.clock.now()
+  assert.ok(until > 0 && until <= 1_000, `the next try is shown in ${until} ms`)
+  await bench.clock.advance(600_000)
+  const before = bench.ca.requests.length
+  await bench.clock.advance(3_600_000)
+  const asked = bench.ca.requests.length - before
+  assert.ok(asked < 1_300, `asked ${asked} times in an hour`)
+  const tries = waiting.map(name => bench.ca.requests.filter(({ identity }) => identity === name).length)
+  assert.ok(
+    Math.max(...tries) - Math.min(...tries) <= 3,
+    `tries of each: ${Math.min(...tries)} to ${Math.max(...tries)}`,
+  )
+})
+
+test('when it is back all identities have a certificate within two seconds, streamed ones first, as many at once as it takes', async () => {
+  const { bench, waiting, answer } = await setUpOutage({ concurrency: 16 })
+  await using _ = bench
+  const streamed = waiting.slice(100, 150)
+  const watches = streamed.map(identity => bench.manager.watch({ kind: 'identity', identity }, () => {}))
+  let inFlight = 0
+  let most = 0
+  bench.ca.requests.length = 0
+  bench.ca.answer = async (request, sign) => {
+    most = Math.max(most, ++inFlight)
+    await sleep(bench.clock, 20)
+    inFlight--
+    return await answer(request, sign)
   }
-  assert.equal(bench.count('issued'), 1 + waiting.length)
-  assert.ok(Math.max(...perSecond) <= 40, `issued in each second: ${perSecond}`)
+  await bench.clock.advance(2_000)
+  assert.equal(bench.count('issued'), waiting.length)
+  assert.equal(most, 16)
+  const order = bench.ca.requests.map(({ identity }) => identity)
+  const last = Math.max(...streamed.map(identity => order.indexOf(identity)))
+  assert.ok(last <= streamed.length, `the last streamed one was number ${last}`)
+  assert.equal(new Set(order).size, order.length, 'nobody was asked for twice')
+  for (const watch of watches) watch[Symbol.dispose]()
+})
+
+test('identities that still have their certificates are renewed over a tenth of what is left, at most ten seconds, streamed ones in the first half', async () => {
+  await using bench = await Bench.create({ verifier: believer(LIFETIME), random: () => 0.5 }, answerInstantly)
+  const { answer } = bench.ca
+  const all = names('all', 100)
+  for (const identity of all) bench.manager.add(identity)
+  await bench.until('issued', all.length)
+  const streamed = all.slice(0, 50)
+  const watches = streamed.map(identity => bench.manager.watch({ kind: 'identity', identity }, () => {}))
+  bench.ca.answer = () => Promise.reject(new CAError('unavailable', 'away'))
+  await bench.clock.advance(450_000)
+  bench.ca.answer = answer
+  const isBack = () => bench.events.some(({ event }) => event.kind === 'ca-back')
+  for (let second = 0; second < 5 && !isBack(); second++) await bench.clock.advance(1_000)
+  assert.ok(isBack())
+  const counts = () => {
+    const renewed = all.filter(identity => (bench.served(identity)?.notBefore ?? 0) > bench.clock.now() - 20_000)
+    return { streamed: renewed.filter(one => streamed.includes(one)).length, all: renewed.length }
+  }
+  await bench.clock.advance(5_000)
+  assert.deepEqual(counts().streamed, streamed.length)
+  assert.ok(counts().all < 75, `${counts().all} after five seconds`)
+  await bench.clock.advance(5_000)
+  assert.deepEqual(counts().all, all.length)
+  assert.equal(bench.count('withdrawn'), 0)
+  for (const watch of watches) watch[Symbol.dispose]()
+})
+
+test('an outage is reported once, and its end with its beginning', async () => {
+  const { bench, answer } = await setUpOutage()
+  await using _ = bench
+  bench.ca.answer = answer
+  await bench.clock.advance(2_000)
+  const outage = bench.events.filter(({ event }) => event.kind === 'ca-down' || event.kind === 'ca-back')
+  assert.deepEqual(
+    outage.map(({ name, event }) => [name, event.kind]),
+    [
+      ['spiffe://cluster.local', 'ca-down'],
+      ['spiffe://cluster.local', 'ca-back'],
+    ],
+  )
+  const lasted = bench.clock.now() - bench.last('ca-back').downSince
+  assert.ok(lasted >= 90_000, `${lasted} ms`)
+})
+
+test('probes that hang do not hold up the next: a CA that comes back on another connection is found within seconds', async () => {
+  const { bench, waiting, answer } = await setUpOutage()
+  await using _ = bench
+  bench.ca.answer = () => new Promise(() => {})
+  await bench.clock.advance(60_000)
+  bench.ca.answer = answer
+  await bench.clock.advance(5_000)
+  assert.equal(bench.count('issued'), waiting.length)
+})
+
+test('a CA that refuses is not down: each of its refusals is an answer', async () => {
+  const { bench } = await setUpOutage()
+  await using _ = bench
+  bench.ca.answer = () => Promise.reject(new CAError('denied', 'not this one'))
+  await bench.clock.advance(2_000)
+  assert.equal(bench.manager.entries().filter(({ lastFailure }) => lastFailure?.code === 'denied').length, 200)
 })
 
 test('one that fails alone keeps its backoff while others succeed all the time', async () => {
@@ -193,21 +287,32 @@ test('one that fails alone keeps its backoff while others succeed all the time',
   assert.ok(asked <= 9 + 1_800 / 150, `asked ${asked} times in half an hour`)
 })
 
-test('a request of a stream hurries an identity that has no certificate, once in ten seconds at most', async () => {
-  const { bench, waiting } = await setUpOutage()
+test('a stream that asks has a CA that is down probed soon', async () => {
+  const { bench, waiting, answer } = await setUpOutage()
   await using _ = bench
-  const [first = WEB, other = WEB] = waiting
+  await bench.clock.advance(3_600_000)
+  bench.ca.answer = answer
+  const [first = WEB] = waiting
+  await bench.clock.advance(500)
   using watch = bench.manager.watch({ kind: 'identity', identity: first }, () => {})
   watch.request()
   await bench.clock.advance(0)
   assert.ok(bench.served(first), 'a CA that is back is asked at once')
-
-  bench.ca.answer = () => Promise.reject(new CAError('denied', 'not this one'))
-  const before = bench.ca.requests.filter(({ identity }) => identity === other).length
-  for (let second = 0; second < 60; second++) {
-    bench.request(other)
-    await bench.clock.advance(1_000)
-  }
-  const asked = bench.ca.requests.filter(({ identity }) => identity === other).length - before
-  assert.ok(asked >= 6 && asked <= 7, `asked ${asked} times in a minute`)
 })
+
+for (const hasOne of [true, false])
+  test(`a request of a stream hurries an identity that has ${hasOne ? 'a certificate that it fails to renew' : 'no certificate'}, once in ten seconds at most`, async () => {
+    await using bench = await Bench.create({ verifier: believer(3_600_000), random: () => 0.5 }, answerInstantly)
+    if (hasOne) await bench.add(WEB)
+    bench.ca.answer = () => Promise.reject(new CAError('denied', 'not this one'))
+    if (hasOne) await bench.toNextDue(WEB)
+    else bench.manager.add(WEB)
+    await bench.until('retry-planned', 1)
+    const before = bench.ca.requests.length
+    for (let second = 0; second < 60; second++) {
+      bench.request(WEB)
+      await bench.clock.advance(1_000)
+    }
+    const asked = bench.ca.requests.length - before
+    assert.ok(asked >= 5 && asked <= 7, `asked ${asked} times in a minute`)
+  })

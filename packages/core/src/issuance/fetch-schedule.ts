@@ -1,6 +1,6 @@
 /** When the certificate of each identity is asked for, and what becomes of the answer. */
 
-import type { CAChange, CAError } from '../contract/ca-client.ts'
+import { type CAChange, CAError } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
@@ -11,17 +11,22 @@ import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import type { Learned } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
-import { CAThrottle } from './ca-throttle.ts'
+import { HANGING_MS } from './ca-circuit.ts'
+import { CAThrottle, isAbsence } from './ca-throttle.ts'
 import { type IssuanceOptions, issue } from './issue-certificate.ts'
 import { KeyDemand } from './key-demand.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
-import { followTime, MIN_RENEWAL_INTERVAL_MS, overdueTime, renewalPhase, renewalTime, retryTime } from './rotation.ts'
+import {
+  followTime,
+  MIN_RENEWAL_INTERVAL_MS,
+  overdueTime,
+  renewalPhase,
+  renewalTime,
+  retryTime,
+  wakeTime,
+} from './rotation.ts'
 
-/** Without a success for so long, the CA was away: identities that failed meanwhile may wait out long backoffs. */
-const OUTAGE_MS = 30_000
-/** Over so long they are spread when it is back. */
-const WAKE_SPREAD_MS = 10_000
 /** A failed request is tried again so soon while somebody waits, however often they ask. */
 const HURRIED_RETRY_MS = 10_000
 
@@ -36,6 +41,8 @@ export interface FetchScheduleOptions {
   readonly store?: Store | undefined
   /** Every identity that is held. */
   readonly identities: ReadonlyMap<SpiffeId, ManagedIdentity>
+  /** Whether somebody streams it. */
+  readonly isUsed: (identity: SpiffeId) => boolean
   readonly record: (name: string, event: SecretEvent) => void
 }
 
@@ -47,17 +54,23 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #restoring: RestoreQueue | undefined
   readonly #keyDemand: KeyDemand
   readonly #inFlight = new Set<Promise<void>>()
-  /** Of any identity; at first when the schedule began. */
-  #lastSuccessAt: number
 
   constructor(options: FetchScheduleOptions) {
     const { clock, keyGenerator, keyType } = options.issuance
     this.#options = options
     this.#clock = clock
-    this.#lastSuccessAt = clock.now()
     const { random, concurrency, retry } = options
-    this.#throttle = new CAThrottle({ clock, random, concurrency, maxWaitMs: retry.maxMs }, managed =>
-      this.#track(this.#fetch(managed)),
+    this.#throttle = new CAThrottle(
+      {
+        clock,
+        random,
+        concurrency,
+        maxWaitMs: retry.maxMs,
+        leastLeftMs: () => this.#leastLeft(),
+        onDown: () => this.#reportOutage({ kind: 'ca-down' }),
+        onBack: downSince => this.#onCABack(downSince),
+      },
+      managed => this.#track(this.#fetch(managed)),
     )
     const { issuance, trust, store, record } = options
     this.#restoring =
@@ -71,14 +84,22 @@ export class FetchSchedule implements AsyncDisposable {
     if (!this.#restoring?.start(managed, urgency)) this.#enqueue(managed, urgency)
   }
 
-  /** Somebody waits for it, and it has no certificate. */
+  /** When the CA, which is down, is probed next, milliseconds since the epoch; `undefined` while it is not. */
+  get nextProbeAt(): number | undefined {
+    return this.#throttle.nextProbeAt
+  }
+
+  /** Somebody waits for it, and it has no certificate or fails to renew the one that it has. */
   hurry(managed: ManagedIdentity): void {
-    const { lastFailure } = managed
-    if (managed.activity.kind === 'queued') this.#throttle.push(managed, 'on-demand')
-    else if (managed.activity.kind === 'idle') this.#enqueue(managed, 'on-demand')
-    else if (managed.isFailing && lastFailure)
-      this.#bringForward(managed, Math.max(this.#clock.now(), lastFailure.at + HURRIED_RETRY_MS), 'on-demand')
-    else this.#restoring?.hurry(managed)
+    const { lastFailure, activity, served } = managed
+    if (activity.kind === 'queued') {
+      this.#throttle.push(managed, served.current ? 'renewal' : 'on-demand')
+      this.#throttle.hurry()
+    } else if (activity.kind === 'idle') this.#enqueue(managed, 'on-demand')
+    else if (managed.isFailing && lastFailure) {
+      const reason = served.current ? 'renewal' : 'on-demand'
+      this.#bringForward(managed, Math.max(this.#clock.now(), lastFailure.at + HURRIED_RETRY_MS), reason)
+    } else this.#restoring?.hurry(managed)
   }
 
   /** Its certificate has ended: a request that is still queued is as urgent as if there had never been one. */
@@ -176,14 +197,15 @@ export class FetchSchedule implements AsyncDisposable {
         controller,
       })
       this.#throttle.succeeded(startedAt)
-      this.#wakeAfterOutage()
       // Only the request that is still the current one may change anything: forgetting wins over a late answer.
       if (managed.isFetching(controller)) this.#accept(managed, issued, startedAt)
       else this.#discard(managed, issued)
     } catch (error) {
       if (!managed.isFetching(controller)) return
       const failure = asShownCAError(error)
-      if (!this.#waitsForApproval(managed, controller)) this.#throttle.failed(failure, startedAt)
+      if (managed.isFailing && (managed.lastFailure?.at ?? 0) <= this.#throttle.lastAnswerAt) managed.failsAlone()
+      const { isAlone } = managed
+      if (!this.#waitsForApproval(managed)) this.#throttle.failed(managed, failure, { startedAt, isAlone })
       this.#fail(managed, failure)
     }
   }
@@ -245,19 +267,30 @@ export class FetchSchedule implements AsyncDisposable {
     this.#wait(managed, renewAt, 'renewal')
   }
 
-  /** Given up at the deadline while somebody takes their time to approve it: that says nothing of the CA. */
-  #waitsForApproval({ identity }: ManagedIdentity, { signal }: AbortController): boolean {
-    return signal.aborted && this.#options.issuance.pending.has(identity)
+  /** While somebody takes their time to approve it: that says nothing of the CA. */
+  #waitsForApproval({ identity }: ManagedIdentity): boolean {
+    return this.#options.issuance.pending.has(identity)
   }
 
   #fail(managed: ManagedIdentity, failure: CAError): void {
-    const { retry, record } = this.#options
+    const { record } = this.#options
     const now = this.#clock.now()
+    const { nextProbeAt } = this.#throttle
+    if (nextProbeAt !== undefined && isAbsence(failure)) {
+      this.#failInOutage(managed, failure, nextProbeAt)
+      return
+    }
     const delay = failure.code === 'rate-limited' ? this.#throttle.pausedUntil - now : this.#backoff(managed, failure)
-    const due = retryTime({ now, notAfter: managed.served.current?.secret.notAfter }, delay, retry.minMs)
     const { code, message } = failure
     managed.failed(failure)
     record(managed.identity, { kind: 'ca-error', code, message })
+    this.#retryAfter(managed, delay)
+  }
+
+  #retryAfter(managed: ManagedIdentity, delay: number): void {
+    const { retry, record } = this.#options
+    const notAfter = managed.served.current?.secret.notAfter
+    const due = retryTime({ now: this.#clock.now(), notAfter }, delay, retry.minMs)
     record(managed.identity, { kind: 'retry-planned', at: due })
     this.#wait(managed, due, managed.served.current ? 'renewal' : 'first')
   }
@@ -265,21 +298,76 @@ export class FetchSchedule implements AsyncDisposable {
   /** A CA without room says nothing of this identity: with the others it comes back when the pause ends. */
   #backoff(managed: ManagedIdentity, failure: CAError): number {
     const { retry, random } = this.#options
-    const failures = failure.retryable ? managed.countFailure() : Number.MAX_SAFE_INTEGER
-    return Math.max(backoff(failures, retry, random()), this.#throttle.requestedWait(failure) ?? 0)
+    const own = failure.retryable ? this.#ownBackoff(managed) : backoff(Number.MAX_SAFE_INTEGER, retry, random())
+    return Math.max(own, this.#throttle.requestedWait(failure) ?? 0)
   }
 
-  /** The first success after an outage: without it each identity that failed meanwhile would wait out its own backoff. */
-  #wakeAfterOutage(): void {
-    const since = this.#lastSuccessAt
+  #ownBackoff(managed: ManagedIdentity): number {
+    return backoff(managed.countFailure(), this.#options.retry, this.#options.random())
+  }
+
+  /** It waits with the others for the CA, behind those that have not probed it yet: one that always fails must not come first each time. */
+  #failInOutage(managed: ManagedIdentity, failure: CAError, nextProbeAt: number): void {
+    const { code, message } = failure
+    managed.failed(failure)
+    this.#options.record(managed.identity, { kind: 'ca-error', code, message })
+    this.#options.record(managed.identity, { kind: 'retry-planned', at: nextProbeAt })
+    this.#enqueue(managed, managed.served.current ? 'renewal' : 'first', 'retry')
+  }
+
+  /** The least time that an identity which waits for the CA has left of its certificate; 0 for one without. */
+  #leastLeft(): number {
+    let least = Number.POSITIVE_INFINITY
+    for (const { activity, isFailing, served } of this.#options.identities.values())
+      if (isFailing || activity.kind === 'queued')
+        least = Math.min(least, served.current?.secret.notAfter ?? Number.NEGATIVE_INFINITY)
+    return Math.max(least - this.#clock.now(), 0)
+  }
+
+  /** Without it each identity that failed meanwhile would wait out its own backoff. */
+  #onCABack(downSince: number): void {
+    this.#reportOutage({ kind: 'ca-back', downSince })
+    const all = [...this.#options.identities.values()]
+    const waiting = all.filter(managed => isHeldUp(managed, downSince))
+    // All of them leave the queue before the first one is in it again: those in front start at once.
+    for (const managed of waiting) this.#throttle.delete(managed)
+    const isUsed = ({ identity }: ManagedIdentity) => this.#options.isUsed(identity)
+    for (const managed of waiting.filter(isUsed)) this.#wake(managed, true)
+    for (const managed of waiting.filter(managed => !isUsed(managed))) this.#wake(managed, false)
+    for (const managed of all) this.#giveUpIfHanging(managed)
+    void this.#track(this.#options.trust.refresh())
+  }
+
+  /** Without a certificate at once, as fast as the CA takes them; with one while it lasts; one that fails alone after its backoff. */
+  #wake(managed: ManagedIdentity, isUsed: boolean): void {
+    const { activity, phase, served } = managed
     const now = this.#clock.now()
-    this.#lastSuccessAt = now
-    if (now - since < OUTAGE_MS) return
-    for (const managed of this.#options.identities.values()) {
-      if (!managed.isFailing || (managed.lastFailure?.at ?? 0) < since) continue
-      const reason = managed.served.current ? 'renewal' : 'first'
-      this.#bringForward(managed, now + managed.phase * WAKE_SPREAD_MS, reason)
+    const reason = isUsed ? 'on-demand' : 'first'
+    if (managed.isAlone) {
+      if (activity.kind === 'queued') this.#retryAfter(managed, this.#ownBackoff(managed))
+      return
     }
+    managed.forgetFailures()
+    if (!served.current) {
+      this.#enqueue(managed, reason, managed.hasFailedAlone ? 'retry' : reason)
+      return
+    }
+    const woken = wakeTime({ now, notAfter: served.current.secret.notAfter }, phase, isUsed)
+    this.#wait(managed, activity.kind === 'waiting' ? Math.min(activity.due, woken) : woken, 'renewal')
+  }
+
+  /** Its connection may be dead: the CA answers others. */
+  #giveUpIfHanging(managed: ManagedIdentity): void {
+    const { activity, identity } = managed
+    if (activity.kind !== 'fetching' || this.#waitsForApproval(managed)) return
+    if (this.#clock.now() - activity.since < HANGING_MS) return
+    activity.controller.abort(
+      new CAError('timeout', `The CA did not answer for ${identity}, and answered others meanwhile`),
+    )
+  }
+
+  #reportOutage(event: Extract<SecretEvent, { kind: 'ca-down' | 'ca-back' }>): void {
+    this.#options.record(`spiffe://${this.#options.trust.trustDomain}`, event)
   }
 
   /** Brings a planned request forward; one that is due earlier anyway stays so. */
@@ -311,4 +399,11 @@ export class FetchSchedule implements AsyncDisposable {
     }
     return count
   }
+}
+
+/** Whether it waits for the CA: in the queue, or for the end of its backoff. A renewal that just fell due is in its place in the queue. */
+function isHeldUp({ activity, isFailing, lastFailure, served }: ManagedIdentity, downSince: number): boolean {
+  if (activity.kind === 'queued') return isFailing || served.current === undefined
+  if (activity.kind !== 'waiting' || !isFailing || lastFailure === undefined) return false
+  return lastFailure.at >= downSince && isAbsence(lastFailure)
 }

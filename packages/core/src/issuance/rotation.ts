@@ -5,8 +5,8 @@ import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 /** Two renewals of one identity are at least this far apart, whatever lifetime a CA gives: no hot loop. */
 export const MIN_RENEWAL_INTERVAL_MS = 1_000
 
-/** The share of what is left of a certificate after which a renewal that failed is tried again at the latest. */
-const LATEST_RETRY = 0.8
+/** The share of what is left of a certificate after which a renewal that failed is tried again at the latest: each time a shorter wait. */
+const LATEST_RETRY = 0.5
 
 /** How much of the phase of a renewal is drawn again each time; the rest is the identity's own, which is stable. */
 const DRAWN_SHARE = 0.1
@@ -41,7 +41,7 @@ export function renewalTime(
 }
 
 /**
- * When a failed request is tried again: after `delay`, and while there is a certificate, after 80 % of what is left of it
+ * When a failed request is tried again: after `delay`, and while there is a certificate, after half of what is left of it
  * at the latest, so that one long backoff does not cost it; but no sooner than after `minMs`.
  */
 export function retryTime(
@@ -64,6 +64,18 @@ export function overdueTime(
   phase: number,
 ): number {
   return now + phase * Math.min((notAfter - now) * 0.1, 600_000)
+}
+
+/**
+ * When an identity that failed in an outage of the CA and still has its certificate is renewed: spread out, over a part
+ * of what is left, at most ten seconds; those that are streamed in the first half.
+ */
+export function wakeTime(
+  { now, notAfter }: { readonly now: number; readonly notAfter: number },
+  phase: number,
+  isUsed: boolean,
+): number {
+  return now + ((isUsed ? phase : 1 + phase) / 2) * Math.min((notAfter - now) * 0.1, 10_000)
 }
 
 /** When a leaf follows roots that moved: after they settled, spread out over a part of what is left of it, at most ten minutes. */

@@ -108,6 +108,11 @@ export class TrustStore implements Disposable {
     return this.#firstAsked
   }
 
+  /** The agent's own. */
+  get trustDomain(): string {
+    return this.#options.trustDomain
+  }
+
   bundle(trustDomain: string): TrustBundle | undefined {
     return this.#bundles.get(trustDomain)
   }
