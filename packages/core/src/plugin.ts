@@ -9,7 +9,7 @@ export type {
   IssuedCertificate,
   RequestTicket,
 } from './contract/ca-client.ts'
-export { CAError } from './contract/ca-client.ts'
+export { CA_ERROR_CODES, CAError } from './contract/ca-client.ts'
 export type {
   AgentKey,
   CACapabilities,

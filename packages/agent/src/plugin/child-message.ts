@@ -1,7 +1,8 @@
 /** The messages that a plugin's process is allowed to send to the agent. It is not trusted: nothing else reaches the agent's methods. */
+import { CA_ERROR_CODES } from '@livery/core'
 import * as v from 'valibot'
 import type { AgentMethods } from './messages.ts'
-import { CODES, MAX_FIELD, MAX_TEXT } from './wire-error.ts'
+import { MAX_FIELD, MAX_TEXT } from './wire-error.ts'
 
 const id = v.pipe(v.number(), v.safeInteger(), v.minValue(1))
 /** A line for the log, or of an error. */
@@ -16,7 +17,7 @@ const field = v.pipe(v.string(), v.maxLength(MAX_FIELD))
 const wireError = v.object({
   name: field,
   message: longText,
-  code: v.optional(v.picklist(CODES)),
+  code: v.optional(v.picklist(CA_ERROR_CODES)),
   retryable: v.optional(v.boolean()),
   retryAfterMs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0))),
   option: v.optional(field),

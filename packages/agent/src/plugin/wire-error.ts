@@ -1,6 +1,6 @@
 /** Errors as they cross between threads: structured cloning would lose their class and code. */
 import { types } from 'node:util'
-import { CAError, type CAErrorCode, OptionError } from '@livery/core'
+import { CA_ERROR_CODES, CAError, type CAErrorCode, OptionError } from '@livery/core'
 
 export interface WireError {
   readonly name: string
@@ -11,18 +11,6 @@ export interface WireError {
   /** Of an `OptionError`. */
   readonly option?: string
 }
-
-const CODE_SET: Readonly<Record<CAErrorCode, true>> = {
-  unauthenticated: true,
-  denied: true,
-  'invalid-csr': true,
-  'ttl-too-long': true,
-  'rate-limited': true,
-  unavailable: true,
-  timeout: true,
-  'bad-response': true,
-}
-export const CODES = Object.keys(CODE_SET) as readonly CAErrorCode[]
 
 /** Characters of a text that cross: more than a scrub looks at, which ends between two words. */
 export const MAX_TEXT = 20_000
@@ -40,7 +28,7 @@ export function toWire(thrown: unknown): WireError {
       message: clip(message),
       ...(typeof option === 'string' && { option: clip(option, MAX_FIELD) }),
     }
-    if (name !== 'CAError' || code === undefined || !Object.hasOwn(CODE_SET, code)) return plain
+    if (name !== 'CAError' || code === undefined || !CA_ERROR_CODES.includes(code)) return plain
     return {
       ...plain,
       code,
@@ -56,7 +44,7 @@ export function toWire(thrown: unknown): WireError {
 export function fromWire(wire: WireError): Error {
   const { name, message: given, code, option, retryable, retryAfterMs }: Partial<WireError> = wire ?? {}
   const message = typeof given === 'string' ? given : 'it gave an error without a message'
-  if (code !== undefined && CODES.includes(code))
+  if (code !== undefined && CA_ERROR_CODES.includes(code))
     return new CAError(code, message, {
       ...(typeof retryable === 'boolean' && { retryable }),
       ...(typeof retryAfterMs === 'number' && Number.isFinite(retryAfterMs) && { retryAfterMs }),

@@ -89,16 +89,19 @@ export type CAChange =
   | { readonly kind: 'roots' }
   | { readonly kind: 'certificates'; readonly identities?: readonly SpiffeId[] }
 
+export const CA_ERROR_CODES = [
+  'unauthenticated',
+  'denied',
+  'invalid-csr',
+  'ttl-too-long',
+  'rate-limited',
+  'unavailable',
+  'timeout',
+  'bad-response',
+] as const
+
 /** Stable codes of {@link CAError}: they will not change between major versions, messages will. */
-export type CAErrorCode =
-  | 'unauthenticated'
-  | 'denied'
-  | 'invalid-csr'
-  | 'ttl-too-long'
-  | 'rate-limited'
-  | 'unavailable'
-  | 'timeout'
-  | 'bad-response'
+export type CAErrorCode = (typeof CA_ERROR_CODES)[number]
 
 const RETRYABLE: ReadonlySet<CAErrorCode> = new Set([
   'unauthenticated', // tokens rotate on disk, and are read at each call

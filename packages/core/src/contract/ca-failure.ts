@@ -1,18 +1,9 @@
 /** Turns anything that a CA plugin threw into an error that can be shown. */
 
 import { scrub } from '../text/scrub.ts'
-import { CAError, type CAErrorCode } from './ca-client.ts'
+import { CA_ERROR_CODES, CAError } from './ca-client.ts'
 
-const CODES: ReadonlySet<unknown> = new Set<CAErrorCode>([
-  'unauthenticated',
-  'denied',
-  'invalid-csr',
-  'ttl-too-long',
-  'rate-limited',
-  'unavailable',
-  'timeout',
-  'bad-response',
-])
+const CODES: ReadonlySet<unknown> = new Set(CA_ERROR_CODES)
 
 /**
  * A new `CAError` with nothing of the thrown one but its checked code, whether and when to ask again, and its scrubbed

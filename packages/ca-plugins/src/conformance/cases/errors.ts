@@ -2,26 +2,18 @@
 import assert from 'node:assert/strict'
 import type { BenchCase } from '../kit/conformance-case.ts'
 import { expectCAError, issue, issueBadly } from '../kit/expectations.ts'
-import type { RefusalCode } from '../kit/fake-ca-fault.ts'
+import { REFUSAL_CODES } from '../kit/fake-ca-fault.ts'
 import { rejection, started } from '../kit/in-time.ts'
 import { kitRequest } from '../kit/kit-request.ts'
 
 const group = 'errors'
 
-const REFUSALS: readonly RefusalCode[] = [
-  'unauthenticated',
-  'denied',
-  'invalid-csr',
-  'ttl-too-long',
-  'rate-limited',
-  'unavailable',
-]
 const RETRY_AFTER_MS = 7_000
 /** Longer than any plugin waits. */
 const LONG_MS = 24 * 3_600_000
 
 export const errorCases: readonly BenchCase[] = [
-  ...REFUSALS.map(
+  ...REFUSAL_CODES.map(
     (code): BenchCase => ({
       group,
       name: `"${code}" of the CA is reported as "${code}", is not retried, and the next call works`,

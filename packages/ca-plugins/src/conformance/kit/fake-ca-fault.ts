@@ -1,8 +1,9 @@
 /** The faults of {@link FakeCA}, and the names by which a harness says what it cannot pass on. */
-import type { CAErrorCode, SpiffeId } from '@livery/core'
+import { CA_ERROR_CODES, type SpiffeId } from '@livery/core'
 
 /** The codes that a CA itself can refuse with; the others arise on the way. */
-export type RefusalCode = Exclude<CAErrorCode, 'timeout' | 'bad-response'>
+export const REFUSAL_CODES = CA_ERROR_CODES.filter(code => code !== 'timeout' && code !== 'bad-response')
+export type RefusalCode = (typeof REFUSAL_CODES)[number]
 
 /** How the CA treats a request. */
 export type CAFault =
@@ -38,12 +39,7 @@ export type CAFault =
 
 /** Refusals, faults, and other powers of the CA that groups of the kit need a harness to pass on. */
 export const CA_SWITCHES = [
-  'unauthenticated',
-  'denied',
-  'invalid-csr',
-  'ttl-too-long',
-  'rate-limited',
-  'unavailable',
+  ...REFUSAL_CODES,
   'retry-after',
   'delay',
   'hang',
