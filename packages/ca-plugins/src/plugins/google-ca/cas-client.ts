@@ -1,12 +1,5 @@
 /** A {@link CAClient} for Certificate Authority Service: https://cloud.google.com/certificate-authority-service/docs */
-import {
-  type CAClient,
-  type CAContext,
-  type CertificateRequest,
-  type CertificateSigningRequest,
-  type IssuedCertificate,
-  untilAborted,
-} from '@livery/core'
+import type { CAClient, CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core'
 import { type Answer, badAnswer, ChainReader, rootsOfChains } from '../../answers/certificate-chain.ts'
 import { Certificate, SubjectRequestMode } from '../../gen/google/cloud/security/privateca/v1/resources.ts'
 import {
@@ -14,17 +7,9 @@ import {
   FetchCaCertsRequest,
   FetchCaCertsResponse,
 } from '../../gen/google/cloud/security/privateca/v1/service.ts'
-import { Closable } from '../../transport/closable.ts'
-import type { Authentication } from './google-authentication.ts'
-import { GoogleService } from './google-service.ts'
+import { type GoogleClientParts, GoogleService } from './google-service.ts'
 import type { CasTarget } from './plugin.ts'
 import { requestId } from './request-id.ts'
-
-export interface CasParts {
-  readonly target: CasTarget
-  readonly tls: CAContext['tls']
-  readonly authentication: Authentication
-}
 
 const SERVICE = '/google.cloud.security.privateca.v1.CertificateAuthorityService'
 
@@ -32,16 +17,14 @@ export class CasClient implements CAClient {
   readonly #target: CasTarget
   readonly #service: GoogleService
   readonly #chains = new ChainReader()
-  readonly #closing: Closable
 
-  constructor({ target, tls, authentication }: CasParts) {
+  constructor({ target, ...parts }: GoogleClientParts<CasTarget>) {
     const role = target.subjectMode === 'csr' ? 'certificateRequester' : 'workloadCertificateRequester'
     this.#target = target
-    this.#closing = new Closable(target.pool)
     this.#service = new GoogleService({
+      ...parts,
+      ca: target.pool,
       endpoint: target.endpoint,
-      tls,
-      authentication,
       remedies: {
         denied: `Grant the caller roles/privateca.${role} and roles/privateca.poolReader on the pool`,
         notFound: 'Check pool, issuingCa and certificateTemplate',
@@ -52,15 +35,13 @@ export class CasClient implements CAClient {
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const { pool, endpoint } = this.#target
     const action = `get a certificate for ${request.identity} from ${pool} at ${endpoint.address}`
-    const signal = this.#closing.until(request.signal)
-    const csr = await untilAborted(request.csr(), signal)
     const bytes = await this.#service.call({
       action,
       path: `${SERVICE}/CreateCertificate`,
-      request: CreateCertificateRequest.encode(this.#request(request, csr)).finish(),
+      encode: async () => CreateCertificateRequest.encode(this.#request(request, await request.csr())).finish(),
       routing: `parent=${encodeURIComponent(pool)}`,
       tokenFile: request.tokenFile,
-      signal,
+      signal: request.signal,
     })
     const answer = { action, remedy: 'Check the endpoint' }
     const { pemCertificate, pemCertificateChain } = decode(() => Certificate.decode(bytes), answer)
@@ -75,9 +56,9 @@ export class CasClient implements CAClient {
     const bytes = await this.#service.call({
       action,
       path: `${SERVICE}/FetchCaCerts`,
-      request: FetchCaCertsRequest.encode({ caPool: pool }).finish(),
+      encode: async () => FetchCaCertsRequest.encode({ caPool: pool }).finish(),
       routing: `ca_pool=${encodeURIComponent(pool)}`,
-      signal: this.#closing.until(options.signal),
+      signal: options.signal,
     })
     const answer = { action, remedy: 'Check the endpoint' }
     const { caCerts } = decode(() => FetchCaCertsResponse.decode(bytes), answer)
@@ -89,7 +70,6 @@ export class CasClient implements CAClient {
 
   /** Open calls reject. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.close()
     await this.#service[Symbol.asyncDispose]()
   }
 

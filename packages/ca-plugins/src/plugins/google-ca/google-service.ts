@@ -1,16 +1,24 @@
 /** Calls to one of Google's CAs: authenticated, over one connection that is made again when its files change. */
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { type CAContext, type CAErrorCode, untilAborted } from '@livery/core'
+import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
 import { GrpcConnection } from '../../transport/grpc-connection.ts'
 import { caErrorOfStatus, isCertificateFailure, isStatus } from '../../transport/grpc-status.ts'
 import type { Authentication, CallCredentials } from './google-authentication.ts'
 import type { GoogleEndpoint } from './plugin.ts'
 
-export interface GoogleServiceOptions {
-  readonly endpoint: GoogleEndpoint
+/** What a client of one of the CAs is made of. */
+export interface GoogleClientParts<Target> {
+  readonly target: Target
   readonly tls: CAContext['tls']
   readonly authentication: Authentication
+}
+
+export interface GoogleServiceOptions extends Omit<GoogleClientParts<never>, 'target'> {
+  /** For errors: `Mesh CA at …`. */
+  readonly ca: string
+  readonly endpoint: GoogleEndpoint
   /** The remedies for a caller without the right, and for a resource that does not exist. */
   readonly remedies: { readonly denied: string; readonly notFound: string }
 }
@@ -20,7 +28,8 @@ export interface GoogleCall {
   readonly action: string
   /** `/package.Service/Method`. */
   readonly path: string
-  readonly request: Uint8Array
+  /** Resolves with the bytes of the request. */
+  readonly encode: () => Promise<Uint8Array>
   /** By which Google finds the region of the call: `parent=projects%2F…`. */
   readonly routing?: string | undefined
   readonly tokenFile?: string | undefined
@@ -36,10 +45,12 @@ const LASTING: ReadonlySet<status> = new Set([status.NOT_FOUND, status.FAILED_PR
 export class GoogleService implements AsyncDisposable {
   readonly #options: GoogleServiceOptions
   readonly #connection: CurrentConnection<GrpcConnection>
+  readonly #closing: Closable
 
   constructor(options: GoogleServiceOptions) {
     const { plaintext, host, address } = options.endpoint
     this.#options = options
+    this.#closing = new Closable(options.ca)
     this.#connection = new CurrentConnection(
       (plaintext ? undefined : options.tls) ?? systemRoots,
       material =>
@@ -48,8 +59,10 @@ export class GoogleService implements AsyncDisposable {
   }
 
   /** Resolves with the answer's bytes. Rejects with a `CAError`, or with the signal's reason. */
-  async call({ action, path, request, routing, tokenFile, signal }: GoogleCall): Promise<Buffer> {
+  async call({ action, path, encode, routing, tokenFile, ...call }: GoogleCall): Promise<Buffer> {
     const { authentication } = this.#options
+    const signal = this.#closing.until(call.signal)
+    const request = await untilAborted(encode(), signal)
     const credentials = await authentication.authenticate({ signal, ...(tokenFile !== undefined && { tokenFile }) })
     const metadata = metadataOf(credentials, routing)
     try {
@@ -67,8 +80,9 @@ export class GoogleService implements AsyncDisposable {
     }
   }
 
-  /** Waits for the open calls, which the caller has aborted. */
+  /** Open calls reject. */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.close()
     this.#options.authentication[Symbol.dispose]()
     await this.#connection[Symbol.asyncDispose]()
   }

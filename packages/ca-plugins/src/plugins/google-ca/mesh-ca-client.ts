@@ -1,25 +1,10 @@
 /** A {@link CAClient} for Mesh CA, Google's CA for Istio before Certificate Authority Service, spoken to as Istio 1.9 did. */
-import {
-  type CAClient,
-  type CAContext,
-  type CertificateRequest,
-  type CertificateSigningRequest,
-  type IssuedCertificate,
-  untilAborted,
-} from '@livery/core'
+import type { CAClient, CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core'
 import { type Answer, badAnswer, ChainReader } from '../../answers/certificate-chain.ts'
 import { MeshCertificateRequest, MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
-import { Closable } from '../../transport/closable.ts'
-import type { Authentication } from './google-authentication.ts'
-import { GoogleService } from './google-service.ts'
+import { type GoogleClientParts, GoogleService } from './google-service.ts'
 import type { MeshCaTarget } from './plugin.ts'
 import { requestId } from './request-id.ts'
-
-export interface MeshCaParts {
-  readonly target: MeshCaTarget
-  readonly tls: CAContext['tls']
-  readonly authentication: Authentication
-}
 
 const CREATE_CERTIFICATE = '/google.security.meshca.v1.MeshCertificateService/CreateCertificate'
 
@@ -28,15 +13,13 @@ export class MeshCaClient implements CAClient {
   readonly #target: MeshCaTarget
   readonly #service: GoogleService
   readonly #chains = new ChainReader()
-  readonly #closing: Closable
 
-  constructor({ target, tls, authentication }: MeshCaParts) {
+  constructor({ target, ...parts }: GoogleClientParts<MeshCaTarget>) {
     this.#target = target
-    this.#closing = new Closable(`Mesh CA at ${target.endpoint.address}`)
     this.#service = new GoogleService({
+      ...parts,
+      ca: `Mesh CA at ${target.endpoint.address}`,
       endpoint: target.endpoint,
-      tls,
-      authentication,
       remedies: {
         denied: "Let the caller use Mesh CA: it must be a member of the project's workload identity pool",
         notFound: 'Check clusterUrl, and that the project has Mesh CA',
@@ -47,22 +30,19 @@ export class MeshCaClient implements CAClient {
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const { endpoint, location } = this.#target
     const action = `get a certificate for ${request.identity} from Mesh CA at ${endpoint.address}`
-    const signal = this.#closing.until(request.signal)
-    const csr = await untilAborted(request.csr(), signal)
     const bytes = await this.#service.call({
       action,
       path: CREATE_CERTIFICATE,
-      request: MeshCertificateRequest.encode(messageOf(request, csr)).finish(),
+      encode: async () => MeshCertificateRequest.encode(messageOf(request, await request.csr())).finish(),
       routing: location === undefined ? undefined : `location=locations/${location}`,
       tokenFile: request.tokenFile,
-      signal,
+      signal: request.signal,
     })
     return this.#issued(bytes, { action, remedy: 'Check the endpoint' })
   }
 
   /** Open calls reject. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.close()
     await this.#service[Symbol.asyncDispose]()
   }
 
