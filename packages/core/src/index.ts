@@ -60,10 +60,19 @@ export type {
 export { StoreError } from './contract/store.ts'
 export type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
 export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './contract/trust-anchor.ts'
-export { FaultLog } from './file-secrets/fault-log.ts'
 export { FileFault, type FileFaultParts, readFault } from './file-secrets/file-fault.ts'
+export type { FileSecretEntry } from './file-secrets/file-secret.ts'
+export {
+  type FilePattern,
+  foldersOf,
+  formatFileName,
+  isFileName,
+  matchesFilePattern,
+  parseFileName,
+  parseFilePattern,
+} from './file-secrets/file-secret-name.ts'
+export { FileSecrets, type FileSecretsOptions } from './file-secrets/file-secrets.ts'
 export { isSelfSigned, type KeyPair, type KeyPairFiles, MAX_FILE_BYTES, readKeyPair } from './file-secrets/key-pair.ts'
-export { type UntilWholeOptions, untilWhole } from './file-secrets/until-whole.ts'
 export { ChangingFile, readSmallFile } from './files/changing-file.ts'
 export { stampOf, stampsOf } from './files/file-stamp.ts'
 export { MAX_SOCKET_PATH_BYTES } from './files/socket-path-limit.ts'
@@ -82,7 +91,7 @@ export type { Receipts, SentVersion, StreamReceipts } from './identity/receipts.
 export type { SecretItem } from './identity/secret-item.ts'
 export { CertificateSecret, TrustBundleSecret } from './identity/secret-item.ts'
 export type { IdleAction } from './identity/unused-identities.ts'
-export type { SecretName, Watch } from './identity/watch.ts'
+export type { FileSecretName, SecretName, Watch } from './identity/watch.ts'
 export type { BundleEntry } from './secret-manager.ts'
 export { SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'

@@ -7,6 +7,7 @@ import { type KeyVault, plainKeyVault } from './contract/key-vault.ts'
 import type { RootSource } from './contract/root-source.ts'
 import type { SecretReport } from './contract/secret-event.ts'
 import type { Store } from './contract/store.ts'
+import type { FileSecrets } from './file-secrets/file-secrets.ts'
 import type { IdleAction } from './identity/unused-identities.ts'
 import { gatherIntoBatches } from './issuance/batching-client.ts'
 import type { IssuanceOptions } from './issuance/issue-certificate.ts'
@@ -29,6 +30,8 @@ export interface SecretManagerOptions {
   readonly rootSources?: readonly RootSource[]
   /** Keeps certificates, roots and pending requests for the next process. Its creator closes it. Default: nothing is kept. */
   readonly store?: Store
+  /** The secrets in files that may be named. Its creator closes it. Default: none may be. */
+  readonly files?: FileSecrets
   /** In [0, 1). Default: `Math.random`. */
   readonly random?: () => number
   /** Default: on node:crypto. */

@@ -5,6 +5,8 @@ import type { RootSource } from './contract/root-source.ts'
 import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 import type { PendingRequests, Store } from './contract/store.ts'
 import type { TrustAnchor } from './contract/trust-anchor.ts'
+import { formatFileName } from './file-secrets/file-secret-name.ts'
+import type { FileSecrets } from './file-secrets/file-secrets.ts'
 import { type IdentityKeeper, IdentityTable } from './identity/identity-table.ts'
 import type { IdentityEntry, ManagedIdentity } from './identity/managed-identity.ts'
 import type { SecretItem, TrustBundleSecret } from './identity/secret-item.ts'
@@ -34,6 +36,8 @@ export class SecretManager implements AsyncDisposable {
   readonly trustDomain: string
   /** Reports each change of an identity or a bundle. */
   readonly events: Events<SecretReport>
+  /** The secrets that are asked for by the names of files. */
+  readonly files: FileSecrets | undefined
   readonly #clock: Clock
   readonly #table: IdentityTable
   readonly #trust: TrustStore
@@ -57,6 +61,7 @@ export class SecretManager implements AsyncDisposable {
     this.events = options.events ?? new Events()
     // Nodes that hold the same identities, each started at its own time, renew them at different ones.
     const phaseOffset = random()
+    this.files = options.files
     this.#clock = clock
     this.#pending = pending
     this.#store = store
@@ -123,12 +128,14 @@ export class SecretManager implements AsyncDisposable {
 
   knows(name: SecretName): boolean {
     if (name.kind === 'identity') return this.#table.held.has(name.identity)
+    if (name.kind !== 'bundle') return this.files?.holds(formatFileName(name)) ?? false
     return name.trustDomain === this.trustDomain || this.#trust.knows(name.trustDomain)
   }
 
-  /** Whether something is held under a name: the SPIFFE ID of an identity, or of a trust domain. */
+  /** Whether something is held under a name: the SPIFFE ID of an identity or of a trust domain, or files. */
   holds(name: string): boolean {
     if ((this.#table.held as ReadonlyMap<string, ManagedIdentity>).has(name)) return true
+    if (this.files?.holds(name)) return true
     return name === `spiffe://${this.trustDomain}` || this.#trust.knows(name.slice('spiffe://'.length))
   }
 
@@ -147,7 +154,8 @@ export class SecretManager implements AsyncDisposable {
   /** The newest version that may be used now, or `undefined` while there is none. */
   current(name: SecretName): SecretItem | undefined {
     if (name.kind === 'bundle') return this.#trust.current(name.trustDomain, name.identity)
-    return this.#table.held.get(name.identity)?.served.current?.secret
+    if (name.kind === 'identity') return this.#table.held.get(name.identity)?.served.current?.secret
+    return this.files?.current(name)
   }
 
   /**
@@ -208,7 +216,8 @@ export class SecretManager implements AsyncDisposable {
 
   #subscribe(name: SecretName, listener: Listener): Disposable {
     if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, name.identity, listener)
-    return this.#table.subscribe(name.identity, listener)
+    if (name.kind === 'identity') return this.#table.subscribe(name.identity, listener)
+    return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
   }
 
   #keeper(): IdentityKeeper {

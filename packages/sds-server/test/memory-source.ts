@@ -1,7 +1,10 @@
 /** A SecretSource that holds real certificates in memory, issued by core's test CA when a test says so. */
+import assert from 'node:assert/strict'
 import { createHash, X509Certificate } from 'node:crypto'
 import {
   CertificateSecret,
+  type FileSecretName,
+  type FileSecrets,
   plainKeyVault,
   SealedKey,
   type SecretItem,
@@ -19,6 +22,8 @@ type Listener = (item: SecretItem | undefined) => void
 export class MemorySource implements SecretSource {
   readonly trustDomain = 'cluster.local'
   readonly clock = new FakeClock()
+  /** The real ones, where a test sets them. */
+  files: FileSecrets | undefined
   /** Subscriptions that were not disposed. */
   subscribers = 0
   readonly #ca: TestCA
@@ -51,10 +56,12 @@ export class MemorySource implements SecretSource {
   }
 
   current(name: SecretName): SecretItem | undefined {
+    if (name.kind === 'file-pair' || name.kind === 'file-roots') return this.files?.current(name)
     return this.#items.get(ledgerName(name))
   }
 
   watch(name: SecretName, listener: Listener): Watch {
+    if (name.kind === 'file-pair' || name.kind === 'file-roots') return this.#watchFiles(name, listener)
     const key = ledgerName(name)
     const listeners = this.#listeners.get(key) ?? new Set()
     this.#listeners.set(key, listeners)
@@ -71,6 +78,19 @@ export class MemorySource implements SecretSource {
       [Symbol.dispose]: () => {
         if (listeners.delete(listener)) this.subscribers--
       },
+    }
+  }
+
+  #watchFiles(name: FileSecretName, listener: Listener): Watch {
+    const files = this.files
+    assert.ok(files)
+    const subscription = files.subscribe(name, listener)
+    return {
+      get current() {
+        return files.current(name)
+      },
+      request() {},
+      [Symbol.dispose]: () => subscription[Symbol.dispose](),
     }
   }
 

@@ -40,6 +40,12 @@ export function describeEvent(event: LedgerEvent): string {
       return 'in the configuration again: kept'
     case 'no-room':
       return `not taken on: maxIdentities (${event.maxIdentities}) are held, and each is configured or in use`
+    case 'read-from-files':
+      return `read from its files: ${fileContent(event)}`
+    case 'files-unusable':
+      return `${event.reason}${event.isServed ? ' What was read before stays in use.' : ''}`
+    case 'ending':
+      return `the certificate in the files ends at ${iso(event.notAfter)}, and no newer one was written`
     case 'withdrawn':
       return `withdrawn: ${WITHDRAWN[event.reason]}`
     case 'pushed':
@@ -103,4 +109,16 @@ function iso(time: number): string {
 
 function short(version: string): string {
   return version.slice(0, 12)
+}
+
+function fileContent({
+  version,
+  serialNumber,
+  notAfter,
+  skipped = 0,
+}: Extract<LedgerEvent, { kind: 'read-from-files' }>): string {
+  const parts = serialNumber === undefined ? [] : [`serial ${serialNumber}`]
+  if (notAfter !== undefined) parts.push(`valid until ${iso(notAfter)}`)
+  if (skipped > 0) parts.push(`${skipped} certificates cannot be parsed and are left out`)
+  return [...parts, `version ${short(version)}`].join(', ')
 }

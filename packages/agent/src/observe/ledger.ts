@@ -114,6 +114,8 @@ function repeats(earlier: LedgerEvent, later: LedgerEvent): boolean {
     case 'roots-rejected':
     case 'roots-unavailable':
       return earlier.kind === later.kind && earlier.source === later.source && earlier.reason === later.reason
+    case 'files-unusable':
+      return earlier.kind === 'files-unusable' && earlier.reason === later.reason
     case 'refused':
       return earlier.kind === 'refused' && earlier.reason === later.reason
     case 'ca-error':

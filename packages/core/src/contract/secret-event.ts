@@ -29,10 +29,22 @@ export type SecretEvent =
   | { readonly kind: 'removed'; readonly until: number }
   | { readonly kind: 'kept' }
   | { readonly kind: 'no-room'; readonly maxIdentities: number }
+  | {
+      readonly kind: 'read-from-files'
+      readonly version: string
+      /** Absent for roots. */
+      readonly serialNumber?: string
+      readonly notAfter?: number
+      /** Certificates that cannot be parsed, and were left out. */
+      readonly skipped?: number
+    }
+  | { readonly kind: 'files-unusable'; readonly reason: string; readonly isServed: boolean }
+  /** The last fifth of the life of a certificate in files has begun, and no newer one was written. */
+  | { readonly kind: 'ending'; readonly notAfter: number }
   | { readonly kind: 'withdrawn'; readonly reason: 'expired' | 'forgotten' | 'idle' | 'evicted' }
 
 export interface SecretReport {
-  /** `spiffe://…` of the identity or of the trust domain. */
+  /** `spiffe://…` of the identity or of the trust domain, or the name of files. */
   readonly name: string
   /** Milliseconds since the epoch. */
   readonly time: number

@@ -25,10 +25,11 @@ export class FileFault extends CAError {
   }
 }
 
-const FIELDS = 'or correct layout, folder and the names of the files'
+const FIELDS = 'or correct the path that names it'
 
 /** Of what reading `file` was rejected with. `mayPass`: whether a file that is missing may be on its way. */
 export function readFault(file: string, error: unknown, mayPass: boolean): FileFault {
+  if (error instanceof FileFault) return error
   const code = systemErrorCode(error)
   const fault = (reason: string, remedy: string) => new FileFault({ file, reason, remedy, code: 'unavailable' })
   if (error instanceof UntrustedPathError) {

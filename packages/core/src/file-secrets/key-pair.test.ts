@@ -4,10 +4,10 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject, X509Certificate 
 import { chmodSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { PairIssuer } from '../../test/pair-issuer.ts'
 import { tempFolder } from '../../test/temp-folder.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
+import { PairIssuer } from '../testing/pair-issuer.ts'
 import { nodeCertificateVerifier } from '../x509/certificate-verifier.ts'
 import { FileFault } from './file-fault.ts'
 import { readKeyPair } from './key-pair.ts'
@@ -35,7 +35,7 @@ async function folderOf(t: TestContext, files: { readonly chain?: string; readon
 
 /** The message, with the folder left out; nothing of the key may be in it. */
 async function faultOf(files: Written, identity = WEB, at = now): Promise<FileFault & { readonly text: string }> {
-  const error = await readKeyPair(files, identity, { now: at }).then(
+  const error = await readKeyPair(files, { identity, now: at }).then(
     () => assert.fail('it was read'),
     (reason: unknown) => reason,
   )
@@ -46,7 +46,7 @@ async function faultOf(files: Written, identity = WEB, at = now): Promise<FileFa
 }
 
 test('a chain and its key are read, the key into separate memory', async t => {
-  const pair = await readKeyPair(await folderOf(t, { chain, key }), WEB, { now })
+  const pair = await readKeyPair(await folderOf(t, { chain, key }), { identity: WEB, now })
   assert.deepEqual(pair.chain, brought.chain)
   assert.equal(pair.privateKey.toString(), key)
   assert.equal(pair.privateKey.buffer.byteLength, pair.privateKey.length)
@@ -73,7 +73,7 @@ const READABLE: Readonly<Record<string, Written>> = {
 }
 for (const [what, files] of Object.entries(READABLE)) {
   test(`it is read, and core can use it: ${what}`, async t => {
-    const pair = await readKeyPair(await folderOf(t, files), WEB, { now })
+    const pair = await readKeyPair(await folderOf(t, files), { identity: WEB, now })
     assert.deepEqual(pair.chain, brought.chain)
     assert.match(
       pair.privateKey.toString(),
@@ -89,7 +89,8 @@ for (const [what, files] of Object.entries(READABLE)) {
 }
 
 test('the version is that of chain and key, whatever stands around them', async t => {
-  const versionOf = async (files: Written) => (await readKeyPair(await folderOf(t, files), WEB, { now })).version
+  const versionOf = async (files: Written) =>
+    (await readKeyPair(await folderOf(t, files), { identity: WEB, now })).version
   const version = await versionOf({ chain, key })
   assert.equal(await versionOf({ chain: `# comment\n${crlf(chain)}${root}`, key: crlf(key) }), version)
   const other = await ca.issue(WEB)
@@ -108,7 +109,7 @@ const garbled = (text: string) => text.replace(/\n[A-Za-z0-9+/=]{20}/, '\nAAAAAA
 
 /** The content of the files, whether a retry can help, and the message. */
 const UNUSABLE: Readonly<Record<string, readonly [Partial<Written>, boolean, RegExp]>> = {
-  'neither is there': [{}, false, /^Cannot use CHAIN: it is not there\. Have it written there, or correct layout, /],
+  'neither is there': [{}, false, /^Cannot use CHAIN: it is not there\. Have it written there, or correct the path /],
   'the chain is not there yet': [{ key }, true, /CHAIN: it is not there/],
   'the key is not there yet': [{ chain }, true, /KEY: it is not there/],
   'an empty chain': [{ chain: '', key }, true, /CHAIN: it is empty\. Write the whole chain as PEM, the leaf first\./],
@@ -160,7 +161,7 @@ test('the key of a pair that is refused is wiped', async t => {
   const { mock } = t.mock.method(Buffer, 'alloc')
   const keys = () => mock.calls.filter(({ result }) => result?.includes('PRIVATE KEY')).length
   const files = await folderOf(t, { chain, key })
-  await readKeyPair(files, WEB, { now })
+  await readKeyPair(files, { identity: WEB, now })
   assert.equal(keys(), 1)
   mock.resetCalls()
   await faultOf(files, WEB, now + 3_600_000)

@@ -25,34 +25,44 @@ export interface KeyPair {
   readonly privateKey: Buffer
   /** SHA-256 of both. */
   readonly version: string
+  /** SHA-256 (hex) of the chain's DER. */
+  readonly chainVersion: string
+  /** Of the leaf: lower-case hex. */
+  readonly serialNumber: string
   /** Milliseconds since the epoch. */
   readonly notBefore: number
   readonly notAfter: number
 }
 
+export interface KeyPairOptions {
+  /** Whom the leaf has to be for. Default: anybody. */
+  readonly identity?: SpiffeId
+  /** When the leaf must not have ended yet, milliseconds since the epoch. Default: it may have. */
+  readonly now?: number
+  readonly vault?: KeyVault | undefined
+  /** Reads one file. Default: {@link readSmallFile}. */
+  readonly read?: (file: string) => Promise<Buffer>
+}
+
 /**
- * The pair that the files hold now. Rejects with a {@link FileFault} unless they are a chain, leaf first, that has not ended at
- * `now`, for `identity`, and its key. Everything else is for core to judge.
+ * The pair that the files hold now. Rejects with a {@link FileFault} unless they are a chain, leaf first, as the options
+ * have it, and its key. Everything else is for the caller to judge.
  */
 export async function readKeyPair(
   files: KeyPairFiles,
-  identity: SpiffeId,
-  { now, vault }: { readonly now: number; readonly vault?: KeyVault | undefined },
+  { identity, now, vault, read = file => readSmallFile(file, MAX_FILE_BYTES) }: KeyPairOptions,
 ): Promise<KeyPair> {
-  const [chain, key] = await Promise.allSettled([
-    readSmallFile(files.chain, MAX_FILE_BYTES),
-    readSmallFile(files.key, MAX_FILE_BYTES),
-  ])
+  const [chain, key] = await Promise.allSettled([read(files.chain), read(files.key)])
   try {
     if (chain.status === 'rejected') throw readFault(files.chain, chain.reason, key.status === 'fulfilled')
     if (key.status === 'rejected') throw readFault(files.key, key.reason, true)
     const certificates = parseCertificates(files.chain, chain.value)
     const [leaf, ...issuers] = certificates
-    checkIdentity(files.chain, leaf, identity)
+    if (identity !== undefined) checkIdentity(files.chain, leaf, identity)
     const privateKey = keyBlock(files.key, key.value)
     try {
       checkKey(files, leaf, parseKey(files.key, privateKey, vault))
-      checkEnd(files.chain, leaf, now)
+      if (now !== undefined) checkEnd(files.chain, leaf, now)
     } catch (error) {
       privateKey.fill(0)
       throw error
@@ -62,6 +72,8 @@ export async function readKeyPair(
       chain: sent.map(certificate => certificate.toString()),
       privateKey,
       version: versionOf(sent, privateKey),
+      chainVersion: versionOf(sent),
+      serialNumber: leaf.serialNumber.toLowerCase(),
       notBefore: leaf.validFromDate.getTime(),
       notAfter: leaf.validToDate.getTime(),
     }
@@ -175,8 +187,9 @@ function checkEnd(file: string, leaf: X509Certificate, now: number): void {
   })
 }
 
-function versionOf(chain: readonly X509Certificate[], privateKey: Buffer): string {
+function versionOf(chain: readonly X509Certificate[], privateKey?: Buffer): string {
   const version = createHash('sha256')
   for (const { raw } of chain) version.update(raw)
-  return version.update(privateKey).digest('hex')
+  if (privateKey) version.update(privateKey)
+  return version.digest('hex')
 }

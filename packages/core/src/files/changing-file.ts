@@ -7,11 +7,17 @@ import { checkFile } from './trusted-path.ts'
 
 /**
  * Reads a regular file of at most `maxBytes`; rejects with a reason that carries nothing of the content, such as an
- * `UntrustedPathError` if anybody but its owner, root and this user can have written it.
+ * `UntrustedPathError` if anybody but its owner, root and this user can have written it. `check` is given the file before
+ * anything is read of it.
  */
-export async function readSmallFile(path: string, maxBytes: number): Promise<Buffer> {
+export async function readSmallFile(
+  path: string,
+  maxBytes: number,
+  check?: (file: FileHandle) => Promise<void>,
+): Promise<Buffer> {
   await using file = await openForReading(path)
   const { size } = await regularFile(path, file, maxBytes)
+  await check?.(file)
   // Awaited before the file is closed: a rejection meanwhile would be nobody's.
   return await readAll(file, size)
 }

@@ -5,10 +5,10 @@ import type { SealedKey } from '../contract/key-vault.ts'
 /** One version of a secret. Two items with the same `version` carry the same certificates. */
 export type SecretItem = CertificateSecret | TrustBundleSecret
 
-/** An X509-SVID with its private key. Prints, serialises and clones without the key. */
+/** A certificate, mostly an X509-SVID, with its private key. Prints, serialises and clones without the key. */
 export class CertificateSecret {
   readonly kind = 'certificate'
-  /** What it is listed under: the SPIFFE ID of its identity. */
+  /** What it is listed under: the SPIFFE ID of its identity, or the name of its files. */
   readonly name: string
   /** SHA-256 (hex) of the chain's DER, never of the key. */
   readonly version: string
@@ -90,10 +90,10 @@ function intermediatesOf(pem: string): Uint8Array {
   return bytes
 }
 
-/** The roots of one trust domain. */
+/** The roots of one trust domain, or in one file. */
 export class TrustBundleSecret {
   readonly kind = 'bundle'
-  /** What it is listed under: the SPIFFE ID of its trust domain. */
+  /** What it is listed under: the SPIFFE ID of its trust domain, or the name of its file. */
   readonly name: string
   /** SHA-256 (hex) of the sorted SHA-256 fingerprints: the order and form of the input do not matter. */
   readonly version: string

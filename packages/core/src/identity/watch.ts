@@ -3,11 +3,18 @@
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
 
-/** A name that can be watched: the certificate of an identity, or the bundle of a trust domain. */
+/** A name that can be watched: the certificate of an identity, the bundle of a trust domain, or a secret in files. */
 export type SecretName =
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
   /** `identity`: as seen by this identity, which may have its own roots. */
   | { readonly kind: 'bundle'; readonly trustDomain: string; readonly identity?: SpiffeId }
+  | FileSecretName
+
+/** A secret that others write to files. The paths are absolute. */
+export type FileSecretName =
+  | { readonly kind: 'file-pair'; readonly chain: string; readonly key: string }
+  /** `file`: or `system`, the roots of the operating system. */
+  | { readonly kind: 'file-roots'; readonly file: string }
 
 /** Disposing it ends the calls of its listener. */
 export interface Watch extends Disposable {
@@ -19,7 +26,7 @@ export interface Watch extends Disposable {
   /**
    * Somebody waits: an identity without a certificate becomes urgent. One that is not held is issued on demand and held
    * for as long as it is used and there is room; where there is none, the ledger says so and it is issued once there is.
-   * Does nothing for a bundle.
+   * Does nothing for a bundle or files.
    */
   request(): void
 }

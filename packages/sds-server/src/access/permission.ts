@@ -1,10 +1,12 @@
 /** Which names one caller is allowed on a socket, and what each of them means to it. */
 import {
+  type FileSecretName,
+  formatFileName,
+  matchesFilePattern,
   matchesSpiffePattern,
   type SecretItem,
   type SecretName,
   type SpiffeId,
-  type SpiffePattern,
   trustDomainOf,
   type Watch,
 } from '@livery/core'
@@ -12,7 +14,8 @@ import { checkCount } from '../protocol/request-check.ts'
 import { parseResourceName, type WellKnownNames } from '../protocol/resource-name.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { IdentityBudget, Resolution, SecretView } from '../protocol/subscriptions.ts'
+import type { HoldBudget, Resolution, SecretView } from '../protocol/subscriptions.ts'
+import type { AllowRules } from './allow-rules.ts'
 
 /** The common part of all permissions on one socket. */
 export interface GrantContext {
@@ -24,16 +27,16 @@ export interface GrantContext {
 /** The names that one caller is allowed. */
 export class Permission implements SecretView {
   readonly #context: GrantContext
-  readonly #layers: readonly (readonly SpiffePattern[])[]
+  readonly #layers: readonly AllowRules[]
 
-  /** An identity is allowed if a pattern of every layer matches it. */
-  constructor(context: GrantContext, layers: readonly (readonly SpiffePattern[])[]) {
+  /** An identity, or files, are allowed if a pattern of every layer matches. */
+  constructor(context: GrantContext, layers: readonly AllowRules[]) {
     this.#context = context
     this.#layers = layers
   }
 
-  /** Decides on a name; an identity that is not held yet takes from `budget` where the socket has `onDemand`. */
-  resolve(name: string, budget: IdentityBudget): Resolution {
+  /** Decides on a name; files, and an identity that is issued on demand, take from `budget`. */
+  resolve(name: string, budget: HoldBudget): Resolution {
     const parsed = parseResourceName(name, this.#context.names)
     switch (parsed.kind) {
       case 'own-identity':
@@ -44,6 +47,8 @@ export class Permission implements SecretView {
         return this.#identity(parsed.identity, budget)
       case 'bundle':
         return this.#bundle(parsed.trustDomain)
+      case 'files':
+        return this.#files(parsed.secret, budget)
       case 'unknown':
         return { kind: 'refused', reason: parsed.reason }
     }
@@ -59,6 +64,8 @@ export class Permission implements SecretView {
   }
 
   mayHave(secret: SecretName): boolean {
+    if (secret.kind === 'identity') return this.#allows(secret.identity)
+    if (secret.kind !== 'bundle') return this.#allowsFiles(secret)
     return secret.identity === undefined || this.#allows(secret.identity)
   }
 
@@ -67,10 +74,30 @@ export class Permission implements SecretView {
   }
 
   #allows(identity: SpiffeId): boolean {
-    return this.#layers.every(patterns => patterns.some(pattern => matchesSpiffePattern(pattern, identity)))
+    return this.#layers.every(({ identities }) => identities.some(pattern => matchesSpiffePattern(pattern, identity)))
   }
 
-  #identity(identity: SpiffeId, budget: IdentityBudget): Resolution {
+  /** The roots of the system are known to everybody on it. */
+  #allowsFiles(name: FileSecretName): boolean {
+    if (name.kind === 'file-roots' && name.file === 'system') return true
+    return this.#layers.every(({ files }) => files.some(pattern => matchesFilePattern(pattern, name)))
+  }
+
+  #files(secret: FileSecretName, budget: HoldBudget): Resolution {
+    const { files } = this.#context.source
+    if (!files) return { kind: 'refused', reason: 'this agent serves no secrets from files' }
+    if (!this.#allowsFiles(secret))
+      return { kind: 'refused', reason: 'this caller is not allowed these files: see allow and callers of this socket' }
+    const name = formatFileName(secret)
+    if (!files.holds(name) && !files.hasRoom)
+      return { kind: 'refused', reason: 'this agent watches as many names of files as it can' }
+    if (!budget.takeFiles(name, each => files.holds(each)))
+      return { kind: 'refused', reason: 'too many names of files for this caller: see limits.perCaller.files' }
+    const problem = files.problem(secret)
+    return problem === undefined ? { kind: 'granted', secret } : { kind: 'unknown', secret, reason: problem }
+  }
+
+  #identity(identity: SpiffeId, budget: HoldBudget): Resolution {
     if (!this.#allows(identity)) {
       return { kind: 'refused', reason: 'this caller is not allowed it: see allow and callers of this socket' }
     }
@@ -113,7 +140,7 @@ export class Permission implements SecretView {
 
   #named(): Set<SpiffeId> {
     const named = new Set<SpiffeId>()
-    for (const pattern of this.#layers.flat()) {
+    for (const pattern of this.#layers.flatMap(({ identities }) => identities)) {
       if (pattern.kind === 'literal' && this.#allows(pattern.identity)) named.add(pattern.identity)
     }
     return named
@@ -121,10 +148,10 @@ export class Permission implements SecretView {
 
   /** A layer that only names identities allows no others, however many there are. */
   #isNamed(): boolean {
-    return this.#layers.some(patterns => patterns.every(pattern => pattern.kind === 'literal'))
+    return this.#layers.some(({ identities }) => identities.every(pattern => pattern.kind === 'literal'))
   }
 
-  #ownIdentity(budget: IdentityBudget): Resolution {
+  #ownIdentity(budget: HoldBudget): Resolution {
     const { source, names } = this.#context
     const allowed = this.#named()
     for (const identity of this.#isNamed() ? [] : source.identities()) {
@@ -162,7 +189,7 @@ export class LastPermission implements SecretView {
   }
 
   mayHave(secret: SecretName): boolean {
-    return this.#before.mayHave(secret) && (secret.kind === 'bundle' || this.#known.has(secret.identity))
+    return this.#before.mayHave(secret) && (secret.kind !== 'identity' || this.#known.has(secret.identity))
   }
 
   watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch {

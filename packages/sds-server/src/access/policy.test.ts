@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { FileSecrets, plainKeyVault } from '@livery/core'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, OTHER, WEB } from '../../test/running-server.ts'
 import { testBudget } from '../../test/test-budget.ts'
@@ -164,6 +165,37 @@ test('with callers, only those are let in for whom a rule holds', () => {
   assert.equal(policyOf({ callers: [] }).admit(caller), undefined)
   assert.equal(policyOf({ callers: [{ uid: 1001 }] }).admit(undefined), undefined)
   assert.throws(() => policyOf({ callers: [{}] }), { code: 'invalid-config' })
+})
+
+test('a caller gets the files that one of its rules and the socket allow, and no others', async () => {
+  const own = await MemorySource.create()
+  own.files = new FileSecrets({
+    clock: own.clock,
+    vault: plainKeyVault,
+    folders: ['/etc/a', '/etc/b'],
+    expired: 'withhold',
+    onWatchError: error => assert.fail(String(error)),
+    report: () => {},
+  })
+  const [a, b] = ['file-cert:/etc/a/cert.pem~/etc/a/key.pem', 'file-cert:/etc/b/cert.pem~/etc/b/key.pem']
+  const mixed = 'file-cert:/etc/a/cert.pem~/etc/b/key.pem'
+  const [onlyA, both] = ['file-cert:/etc/a/*', 'file-cert:/etc/**']
+  const allowedOf = (access: SocketAccess) => {
+    const permission = new AccessPolicy(access, own, names).admit(caller)
+    return [a, b, mixed].filter(name => permission?.resolve(name, testBudget()).kind !== 'refused')
+  }
+  const uid = 1001
+  assert.deepEqual(allowedOf({ allow: ['spiffe://cluster.local/**'] }), [])
+  assert.deepEqual(allowedOf({ allow: [onlyA] }), [a])
+  assert.deepEqual(allowedOf({ allow: [onlyA, 'file-cert:/etc/b/*'] }), [a, b])
+  assert.deepEqual(allowedOf({ allow: [both] }), [a, b, mixed])
+  assert.deepEqual(allowedOf({ allow: [both], callers: [{ uid, allow: [onlyA] }] }), [a])
+  assert.deepEqual(allowedOf({ allow: [onlyA], callers: [{ uid, allow: [both] }] }), [a])
+  assert.deepEqual(allowedOf({ allow: [both], callers: [{ uid, allow: [WEB] }] }), [])
+  assert.deepEqual(allowedOf({ callers: [{ uid, allow: [b] }] }), [b])
+  assert.deepEqual(allowedOf({ identity: WEB }), [])
+  assert.deepEqual(allowedOf({ identity: WEB, allow: [onlyA] }), [a])
+  own.files[Symbol.dispose]()
 })
 
 test('a caller gets what one of its rules and the socket allow', () => {

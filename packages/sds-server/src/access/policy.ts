@@ -1,15 +1,9 @@
 /** The access rules of one socket: path patterns for every caller, and rules for callers by SO_PEERCRED. */
-import {
-  isSpiffeId,
-  type PeerCredentials,
-  parseSpiffePattern,
-  type SpiffeId,
-  type SpiffePattern,
-  spiffePatternProblem,
-} from '@livery/core'
+import type { PeerCredentials, SpiffeId } from '@livery/core'
 import type { WellKnownNames } from '../protocol/resource-name.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import { SdsServerError } from '../socket/sds-server-error.ts'
+import { type AllowRules, anyOf, isEmpty, parseAllow } from './allow-rules.ts'
 import { type GrantContext, Permission } from './permission.ts'
 
 /** Admits a caller that matches every given field. */
@@ -21,11 +15,15 @@ export interface CallerRule {
   readonly allow?: readonly string[] | undefined
 }
 
-/** The identities that a socket serves. Every caller that is let in is allowed every trust bundle. */
+/** What a socket serves. Every caller that is let in is allowed every trust bundle, and the roots of the system. */
 export interface SocketAccess {
   /** Makes it the socket of one identity: callers are allowed that identity, and `default` means it. */
   readonly identity?: SpiffeId
-  /** SPIFFE IDs in which `*` stands for one path segment and `**` at the end for the rest. Default: none. */
+  /**
+   * SPIFFE IDs in which `*` stands for one path segment and `**` at the end for the rest, and names of files, such as
+   * `file-cert:/etc/certs/*`: a caller gets the keys in files that it may name. On the socket of one identity only files
+   * can be named. Default: none.
+   */
   readonly allow?: readonly string[]
   /** If given, other callers are refused. A caller is allowed what both its rule and the socket allow. */
   readonly callers?: readonly CallerRule[] | undefined
@@ -37,25 +35,26 @@ export interface SocketAccess {
 export class AccessPolicy {
   /** Whether the rules differ by caller, so that its credentials must be read. */
   readonly needsCredentials: boolean
-  readonly #socket: readonly SpiffePattern[]
-  readonly #callers: readonly { readonly rule: CallerRule; readonly allow: readonly SpiffePattern[] | undefined }[]
+  readonly #socket: AllowRules
+  readonly #callers: readonly { readonly rule: CallerRule; readonly allow: AllowRules | undefined }[]
   readonly #grants: GrantContext
   /** The permission of every caller, where there are no rules for callers. */
   readonly #everybody: Permission
 
   /** Throws an `SdsServerError` (`invalid-config`) that names the pattern or rule that cannot work. */
   constructor(access: SocketAccess, source: SecretSource, names: WellKnownNames) {
-    if (access.identity && access.allow?.length) {
+    const allow = parseAllow(access.allow ?? [])
+    if (access.identity && allow.identities.length > 0) {
       throw new SdsServerError(
         'invalid-config',
-        `Cannot use allow on the socket of one identity (${access.identity}): leave out identity or allow`,
+        `Cannot allow other identities on the socket of one identity (${access.identity}): leave out identity or these entries of allow`,
       )
     }
     this.#grants = { source, names, onDemand: access.onDemand ?? false }
-    this.#socket = (access.identity ? [access.identity] : (access.allow ?? [])).map(parsePattern)
+    this.#socket = access.identity ? anyOf([parseAllow([access.identity]), allow]) : allow
     this.#callers = (access.callers ?? []).map(rule => ({
       rule: checkRule(rule),
-      allow: rule.allow?.map(parsePattern),
+      allow: rule.allow && parseAllow(rule.allow),
     }))
     this.#everybody = new Permission(this.#grants, [this.#socket])
     this.needsCredentials = access.callers !== undefined
@@ -66,27 +65,19 @@ export class AccessPolicy {
     if (!this.needsCredentials) return this.#everybody
     const rules = this.#callers.filter(({ rule }) => caller && isCaller(rule, caller))
     if (rules.length === 0) return undefined
-    const own = rules.flatMap(({ allow }) => allow ?? this.#socket)
-    return new Permission(this.#grants, this.#socket.length > 0 ? [own, this.#socket] : [own])
+    const own = anyOf(rules.map(({ allow }) => allow ?? this.#socket))
+    return new Permission(this.#grants, isEmpty(this.#socket) ? [own] : [own, this.#socket])
   }
 
   /** The identities known now that anybody is allowed here, and possibly others. */
   known(): ReadonlySet<SpiffeId> {
     const { source } = this.#grants
-    const named = this.#socket.flatMap(pattern => (pattern.kind === 'literal' ? [pattern.identity] : []))
+    const { identities } = this.#socket
+    const named = identities.flatMap(pattern => (pattern.kind === 'literal' ? [pattern.identity] : []))
     // A socket of one identity does not need to look at the thousands of others.
-    if (named.length === 0 || named.length < this.#socket.length) return new Set(source.identities())
+    if (named.length === 0 || named.length < identities.length) return new Set(source.identities())
     return new Set(named.filter(identity => source.knows({ kind: 'identity', identity })))
   }
-}
-
-function parsePattern(text: string): SpiffePattern {
-  const problem = isSpiffeId(text) ? undefined : spiffePatternProblem(text)
-  if (problem === undefined) return parseSpiffePattern(text)
-  throw new SdsServerError(
-    'invalid-config',
-    `Cannot use ${JSON.stringify(text)} in allow: it ${problem}. Write a SPIFFE ID or a pattern such as "spiffe://cluster.local/ns/*/sa/*"`,
-  )
 }
 
 function checkRule(rule: CallerRule): CallerRule {

@@ -30,6 +30,8 @@ export class CallerAccount {
   readonly requests = new RequestQueue()
   /** Identities issued on its demand; some can be forgotten by now. */
   readonly identities = new Set<SpiffeId>()
+  /** Names of files watched on its demand; some can be watched no longer by now. */
+  readonly files = new Set<string>()
   /** Until then its new connections are closed; each time for longer, up to a minute. */
   heldUntil = 0
   holdMs = 0

@@ -16,6 +16,8 @@ export interface PerCallerLimits {
   readonly names: number
   /** Identities held on demand because it asked for them. Default: 10,000. */
   readonly identities: number
+  /** Names of files watched because it asked for them. Default: 1,000. */
+  readonly files: number
   /** Identities issued on demand for it in a minute; all of them may come at once. Default: 1,000. */
   readonly identitiesPerMinute: number
   /**
@@ -217,6 +219,14 @@ export class CallerBudget {
     }
     identities.add(identity)
     return true
+  }
+
+  /** Counts a name of files that is watched. */
+  takeFiles(name: string, isHeld: (name: string) => boolean): boolean {
+    const { files } = this.account
+    if (files.has(name)) return true
+    if (files.size >= this.limits.files) for (const each of files) if (!isHeld(each)) files.delete(each)
+    return files.size < this.limits.files && files.add(name).size > 0
   }
 
   /** Whether one more refused name is reported with its name. */

@@ -30,6 +30,7 @@ export const DEFAULT_LIMITS: SocketLimits = {
     requestsPerSecond: 10_000,
     bytes: 536_870_912,
     identities: 10_000,
+    files: 1_000,
     identitiesPerMinute: 1_000,
   },
 }

@@ -4,7 +4,7 @@ import type { DiscoveryMessage, MessageComposer, SecretReference, SentSecret } f
 import { escapePeerName } from './escape-peer-name.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import { ledgerName } from './secret-source.ts'
-import type { IdentityBudget, NameBudget, SecretView, Subscriptions } from './subscriptions.ts'
+import type { HoldBudget, NameBudget, SecretView, Subscriptions } from './subscriptions.ts'
 
 /** An event on a stream, for the ledger, logs and metrics. */
 export type StreamReport =
@@ -28,7 +28,7 @@ export interface RefusalRate {
 export interface StreamContext {
   /** The permission of the caller; it can change between calls. */
   readonly view: SecretView
-  readonly budget: NameBudget & IdentityBudget & RefusalRate
+  readonly budget: NameBudget & HoldBudget & RefusalRate
   /** The most names on one stream. */
   readonly maxNames: number
   readonly messages: MessageComposer

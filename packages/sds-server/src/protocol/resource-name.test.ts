@@ -10,7 +10,19 @@ test('resource names mean what Envoy, Istio and SPIRE configurations mean by the
   assert.deepEqual(parse('spiffe://cluster.local'), { kind: 'bundle', trustDomain: 'cluster.local' })
   const identity = 'spiffe://cluster.local/ns/default/sa/web'
   assert.deepEqual(parse(identity), { kind: 'identity', identity })
-  for (const text of ['Default', 'rootca', '', 'spiffe://', 'spiffe://td/', 'kubernetes://x', 'file-root:system']) {
+  assert.deepEqual(parse('file-root:system'), { kind: 'files', secret: { kind: 'file-roots', file: 'system' } })
+  const pair = { kind: 'file-pair', chain: '/etc/certs/cert-chain.pem', key: '/etc/certs/key.pem' }
+  assert.deepEqual(parse('file-cert:/etc/certs/cert-chain.pem~/etc/certs/key.pem'), { kind: 'files', secret: pair })
+  for (const text of [
+    'Default',
+    'rootca',
+    '',
+    'spiffe://',
+    'spiffe://td/',
+    'kubernetes://x',
+    'file-root:',
+    'file-cert:/a',
+  ]) {
     assert.equal(parse(text).kind, 'unknown', text)
   }
   assert.deepEqual(parseResourceName('mine', { default: 'mine', root: 'roots' }), { kind: 'own-identity' })

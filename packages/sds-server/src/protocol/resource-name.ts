@@ -1,5 +1,12 @@
 /** Parses SDS resource names: the grammar that Envoy, Istio and SPIRE configurations use. */
-import { isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core'
+import {
+  type FileSecretName,
+  isFileName,
+  isSpiffeId,
+  parseFileName,
+  type SpiffeId,
+  trustDomainProblem,
+} from '@livery/core'
 
 /** A parsed SDS resource name. */
 export type ResourceName =
@@ -11,6 +18,8 @@ export type ResourceName =
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
   /** `spiffe://<trust domain>` */
   | { readonly kind: 'bundle'; readonly trustDomain: string }
+  /** `file-cert:<chain>~<key>`, `file-root:<file>`, `file-root:system` */
+  | { readonly kind: 'files'; readonly secret: FileSecretName }
   /** Anything else, with the reason. */
   | { readonly kind: 'unknown'; readonly reason: string }
 
@@ -32,11 +41,12 @@ export function parseResourceName(text: string, names: WellKnownNames): Resource
     if (trustDomainProblem(trustDomain) === undefined) return { kind: 'bundle', trustDomain }
     return { kind: 'unknown', reason: 'it is neither a SPIFFE ID nor a trust domain' }
   }
-  if (text.startsWith('file-cert:') || text.startsWith('file-root:')) {
-    return { kind: 'unknown', reason: 'this agent serves no secrets from files' }
+  if (isFileName(text)) {
+    const secret = parseFileName(text)
+    return typeof secret === 'string' ? { kind: 'unknown', reason: `it ${secret}` } : { kind: 'files', secret }
   }
   return {
     kind: 'unknown',
-    reason: `it is none of "${names.default}", "${names.root}", a SPIFFE ID, "spiffe://<trust domain>"`,
+    reason: `it is none of "${names.default}", "${names.root}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:…", "file-root:…"`,
   }
 }

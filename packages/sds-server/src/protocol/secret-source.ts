@@ -1,11 +1,21 @@
 /** Where the server takes its secrets from: the few methods of core's SecretManager that it needs. */
-import type { Receipts, SecretItem, SecretName, SpiffeId, Watch } from '@livery/core'
+import {
+  type FileSecretName,
+  formatFileName,
+  type Receipts,
+  type SecretItem,
+  type SecretName,
+  type SpiffeId,
+  type Watch,
+} from '@livery/core'
 
 /** Implemented by core's SecretManager. Nothing here waits: a watch reports what is not there yet. */
 export interface SecretSource {
   readonly trustDomain: string
   /** Hears what each live stream was sent and how its peer answered. Default: nobody asks. */
   readonly receipts?: Receipts
+  /** The secrets in files, where the agent serves such. */
+  readonly files?: FileSource | undefined
   /** An identity that was added, or a bundle that is held. */
   knows(name: SecretName): boolean
   identities(): Iterable<SpiffeId>
@@ -16,7 +26,24 @@ export interface SecretSource {
   watch(name: SecretName, listener: (item: SecretItem | undefined) => void): Watch
 }
 
-/** The name under which a secret has its ledger: the SPIFFE ID of the identity or of the trust domain. */
+/** The secrets in files: a name is watched while somebody has it. */
+export interface FileSource {
+  /** Whether one more name can be watched. */
+  readonly hasRoom: boolean
+  /** Whether a name, as `formatFileName` has it, is watched. */
+  holds(name: string): boolean
+  /** Why the files cannot be read now, as far as a quick look can tell. */
+  problem(name: FileSecretName): string | undefined
+}
+
+/** The name under which a secret has its ledger: the SPIFFE ID of the identity or of the trust domain, or the name of the files. */
 export function ledgerName(name: SecretName): string {
-  return name.kind === 'identity' ? name.identity : `spiffe://${name.trustDomain}`
+  switch (name.kind) {
+    case 'identity':
+      return name.identity
+    case 'bundle':
+      return `spiffe://${name.trustDomain}`
+    default:
+      return formatFileName(name)
+  }
 }

@@ -8,6 +8,7 @@ import { DeltaStream } from './delta-stream.ts'
 import { type DiscoveryMessage, MessageComposer } from './discovery-message.ts'
 import type { StreamContext } from './discovery-protocol.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
+import { ledgerName } from './secret-source.ts'
 import { SotwStream } from './sotw-stream.ts'
 import type { Resolution, SecretView } from './subscriptions.ts'
 
@@ -34,7 +35,7 @@ class ModelView implements SecretView {
   }
 
   #current(secret: SecretName) {
-    const trustDomain = secret.kind === 'bundle' ? secret.trustDomain : secret.identity
+    const trustDomain = ledgerName(secret).slice('spiffe://'.length)
     const version = this.versions.get(trustDomain)
     return version === undefined
       ? undefined
@@ -42,7 +43,7 @@ class ModelView implements SecretView {
   }
 
   watch(secret: SecretName, listener: Parameters<SecretView['watch']>[1]): Watch {
-    const name = secret.kind === 'bundle' ? secret.trustDomain : secret.identity
+    const name = ledgerName(secret).slice('spiffe://'.length)
     const current = () => this.#current(secret)
     const call = () => listener(current())
     const listeners = this.#listeners.get(name) ?? new Set()

@@ -11,8 +11,8 @@ export type Resolution =
 
 /** The secrets that one caller is allowed. */
 export interface SecretView {
-  /** Decides on a name; an identity that would be issued on demand is granted if `budget` has room. */
-  resolve(name: string, budget: IdentityBudget): Resolution
+  /** Decides on a name; files, and an identity that would be issued on demand, are granted if `budget` has room. */
+  resolve(name: string, budget: HoldBudget): Resolution
   /** All names that the caller is allowed, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[]
   /** Whether the caller is still allowed a secret that it was granted. */
@@ -45,17 +45,19 @@ export interface NameBudget {
   removeName(length: number): void
 }
 
-/** Counts the identities that are issued because a caller asked for them. */
-export interface IdentityBudget {
-  /** Whether there is room for one more; `isHeld` reports whether an earlier one is still held. */
+/** Counts what is held because a caller asked for it; `isHeld` reports whether an earlier one is still held. */
+export interface HoldBudget {
+  /** Whether one more identity may be issued. */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): boolean
+  /** Whether the files of one more name may be watched. */
+  takeFiles(name: string, isHeld: (name: string) => boolean): boolean
 }
 
 /** The dependencies of subscriptions. */
 export interface SubscriptionContext {
   /** The permission of the caller; it can change between calls. */
   readonly view: SecretView
-  readonly budget: NameBudget & IdentityBudget
+  readonly budget: NameBudget & HoldBudget
   /** Called when the source made something due; never during a call of the subscriptions. */
   wake(): void
 }

@@ -1,11 +1,11 @@
 /** The client of the `file-mount` plugin: what the files hold now, and word of what changed in them. */
+
 import {
   type CAChange,
   type CAClient,
   type CAContext,
   CAError,
   type CertificateRequest,
-  FaultLog,
   type IssuedCertificate,
   Semaphore,
   type SpiffeId,
@@ -14,6 +14,7 @@ import {
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Closable } from '../../transport/closable.ts'
+import { FaultLog } from './fault-log.ts'
 import { MountedIdentity } from './mounted-identity.ts'
 import { MountedRoots } from './mounted-roots.ts'
 import type { Mount } from './plugin.ts'

@@ -1,6 +1,5 @@
 /** The files of one identity: read when asked for, watched in between. */
 
-import type { FaultLog } from '@livery/core'
 import {
   type Clock,
   type KeyPair,
@@ -12,12 +11,13 @@ import {
   type SpiffeId,
   stampsOf,
   untilAborted,
-  untilWhole,
   type WatchedFiles,
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Announcement } from './announcement.ts'
+import type { FaultLog } from './fault-log.ts'
 import type { MountedRoots } from './mounted-roots.ts'
+import { untilWhole } from './until-whole.ts'
 
 /** How long a pair that is half written is waited for; beyond that, core asks again. */
 const WAIT_MS = 750
@@ -125,7 +125,7 @@ export class MountedIdentity implements Disposable {
 
   #readPair(): Promise<KeyPair> {
     const { files, identity, clock, vault } = this.#parts
-    return readKeyPair(files, identity, { now: clock.now(), vault })
+    return readKeyPair(files, { identity, now: clock.now(), vault })
   }
 
   async #look(reason: LookReason): Promise<void> {

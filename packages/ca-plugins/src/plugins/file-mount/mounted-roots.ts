@@ -1,6 +1,6 @@
 /** The files with roots: all of them together are the trust bundle. */
+
 import { createHash, X509Certificate } from 'node:crypto'
-import type { FaultLog } from '@livery/core'
 import {
   after,
   type Clock,
@@ -18,6 +18,7 @@ import {
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Announcement } from './announcement.ts'
+import type { FaultLog } from './fault-log.ts'
 
 /** Of roots, a chain and a key: core takes 100 roots, and parsing thousands would hold up the event loop. */
 const MAX_BLOCKS = 120

@@ -1,9 +1,9 @@
 /** Issues key pairs as files bring them: the chain with an intermediate, its key, and the root. */
-import type { SpiffeId } from '../src/spiffe/spiffe-id.ts'
-import { makeIssuer, TestCA, type TestIssuer } from '../src/testing/test-ca.ts'
-import { TestKeyGenerator } from '../src/testing/test-key-generator.ts'
-import type { Clock } from '../src/time/clock.ts'
-import { derToPem } from '../src/x509/pem.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Clock } from '../time/clock.ts'
+import { derToPem } from '../x509/pem.ts'
+import { makeIssuer, TestCA, type TestIssuer } from './test-ca.ts'
+import { TestKeyGenerator } from './test-key-generator.ts'
 
 export interface IssuedPair {
   /** PEM: the leaf, then the intermediate. */

@@ -1,7 +1,5 @@
 /** Waits, within a bound, for files that somebody is writing at this moment. */
-import type { Clock } from '../time/clock.ts'
-import { sleep } from '../time/deadline.ts'
-import { FileFault } from './file-fault.ts'
+import { type Clock, FileFault, sleep } from '@livery/core'
 
 const FIRST_PAUSE_MS = 50
 

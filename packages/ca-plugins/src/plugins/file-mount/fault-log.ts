@@ -1,5 +1,5 @@
 /** Reports files that stay unusable while their previous content is in use. */
-import type { PluginLog } from '../contract/ca-plugin.ts'
+import type { PluginLog } from '@livery/core'
 
 interface Fault {
   readonly message: string

@@ -1,0 +1,97 @@
+/** Names of secrets in files as Istio writes them, `file-cert:CHAIN~KEY` and `file-root:FILE`, and patterns of such names. */
+import { dirname } from 'node:path'
+import type { FileSecretName } from '../identity/watch.ts'
+
+const PAIR = 'file-cert:'
+const ROOTS = 'file-root:'
+const SEPARATOR = '~'
+/** Stands for a path: the roots of the operating system. */
+export const SYSTEM_ROOTS = 'system'
+
+/** Which names a caller is allowed. Both files of a pair have to match. */
+export interface FilePattern {
+  readonly kind: FileSecretName['kind']
+  readonly chain: PathPattern
+  /** That of the key; the same as `chain` where one pattern is given. */
+  readonly key: PathPattern
+}
+
+/** A path, or a folder with what is in it (`files`: directly). */
+interface PathPattern {
+  readonly path: string
+  readonly below: 'nothing' | 'files' | 'everything'
+}
+
+/** Whether `text` is meant as the name of files, right or wrong. */
+export function isFileName(text: string): boolean {
+  return text.startsWith(PAIR) || text.startsWith(ROOTS)
+}
+
+/** Reads a name; a text is the reason why it is not one, after "it …". */
+export function parseFileName(text: string): FileSecretName | string {
+  if (text.startsWith(ROOTS)) {
+    const file = text.slice(ROOTS.length)
+    return (file === SYSTEM_ROOTS ? undefined : pathProblem(file)) ?? { kind: 'file-roots', file }
+  }
+  const [chain = '', key, ...others] = text.slice(PAIR.length).split(SEPARATOR)
+  if (!text.startsWith(PAIR) || key === undefined || others.length > 0) return 'is not file-cert:CHAIN~KEY'
+  return pathProblem(chain) ?? pathProblem(key) ?? { kind: 'file-pair', chain, key }
+}
+
+export function formatFileName(name: FileSecretName): string {
+  return name.kind === 'file-pair' ? `${PAIR}${name.chain}${SEPARATOR}${name.key}` : `${ROOTS}${name.file}`
+}
+
+/** The paths of a name, without that of the system's roots. */
+export function pathsOf(name: FileSecretName): readonly string[] {
+  if (name.kind === 'file-pair') return [name.chain, name.key]
+  return name.file === SYSTEM_ROOTS ? [] : [name.file]
+}
+
+/** Reads a pattern: a name, or one with a folder and `/*` (the files in it) or `/**` (all below). As {@link parseFileName}. */
+export function parseFilePattern(text: string): FilePattern | string {
+  if (!isFileName(text)) return 'starts with neither "file-cert:" nor "file-root:"'
+  const isPair = text.startsWith(PAIR)
+  const paths = text.slice(isPair ? PAIR.length : ROOTS.length).split(SEPARATOR)
+  const [chain = '', key = chain] = paths
+  if (paths.length > (isPair ? 2 : 1)) return `has ${paths.length} paths`
+  const patterns = { chain: pathPattern(chain), key: pathPattern(key) }
+  const problem = pathProblem(patterns.chain.path) ?? pathProblem(patterns.key.path)
+  if (problem !== undefined) return problem
+  if (isPair && paths.length === 1 && patterns.chain.below === 'nothing') return 'names no key'
+  return { kind: isPair ? 'file-pair' : 'file-roots', ...patterns }
+}
+
+/** Whether `name` is one of those that `pattern` stands for. */
+export function matchesFilePattern(pattern: FilePattern, name: FileSecretName): boolean {
+  if (name.kind === 'file-roots') return pattern.kind === name.kind && matchesPath(pattern.chain, name.file)
+  return pattern.kind === name.kind && matchesPath(pattern.chain, name.chain) && matchesPath(pattern.key, name.key)
+}
+
+/** The folders in which the files of a pattern are. */
+export function foldersOf({ chain, key }: FilePattern): readonly string[] {
+  return [chain, key].map(({ path, below }) => (below === 'nothing' ? dirname(path) : path))
+}
+
+const BELOW = { '/*': 'files', '/**': 'everything' } as const
+
+function pathPattern(text: string): PathPattern {
+  for (const [end, below] of Object.entries(BELOW))
+    if (text.endsWith(end)) return { path: text.slice(0, -end.length), below }
+  return { path: text, below: 'nothing' }
+}
+
+function matchesPath({ path, below }: PathPattern, file: string): boolean {
+  if (below === 'nothing') return file === path
+  return file.startsWith(`${path}/`) && (below === 'everything' || dirname(file) === path)
+}
+
+/** Only a path in its shortest form is one name for one file. */
+function pathProblem(path: string): string | undefined {
+  if (!path.startsWith('/')) return 'has a path that is not absolute'
+  const segments = path.slice(1).split('/')
+  if (segments.includes('..') || segments.includes('.')) return 'has a path with . or .. in it'
+  if (segments.includes('')) return 'has a path with an empty part'
+  if (/\p{Cc}/u.test(path)) return 'has a path with a control character'
+  return path.includes('*') ? 'has * where only /* or /** at the end of a folder can be' : undefined
+}

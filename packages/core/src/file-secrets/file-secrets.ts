@@ -1,0 +1,147 @@
+/** The secrets that streams ask for by the names of files: each is read once, however many streams have it. */
+import type { KeyVault } from '../contract/key-vault.ts'
+import { SealedKey } from '../contract/key-vault.ts'
+import type { SecretEvent } from '../contract/secret-event.ts'
+import { readSmallFile } from '../files/changing-file.ts'
+import { WatchedFiles } from '../files/watched-files.ts'
+import { CertificateSecret, type SecretItem, TrustBundleSecret } from '../identity/secret-item.ts'
+import type { Listener } from '../identity/subscribers.ts'
+import type { FileSecretName } from '../identity/watch.ts'
+import type { Clock } from '../time/clock.ts'
+import { Semaphore } from '../time/semaphore.ts'
+import { AllowedFolders } from './allowed-folders.ts'
+import { FileSecret, type FileSecretEntry, type LoadedSecret } from './file-secret.ts'
+import { formatFileName, pathsOf, SYSTEM_ROOTS } from './file-secret-name.ts'
+import { MAX_FILE_BYTES, readKeyPair } from './key-pair.ts'
+import { readRootsFile, SYSTEM_ROOT_FILES, systemRootsFile } from './roots-file.ts'
+
+/** How many files are read at once. */
+const READS_AT_ONCE = 16
+/** Names that are watched at once, for all callers together: each costs about 20 kB. */
+const MAX_NAMES = 4_000
+
+export interface FileSecretsOptions {
+  readonly clock: Clock
+  readonly vault: KeyVault
+  /** The folders in which files may be named, absolute; wherever links lead, files are below one of these. */
+  readonly folders: readonly string[]
+  /** What becomes of a certificate that has ended: `withhold` withdraws it, `serve` serves it with a warning. */
+  readonly expired: 'serve' | 'withhold'
+  /** How often files are looked at, whatever is reported of them, milliseconds. Default: 60,000. */
+  readonly pollMs?: number
+  /** The file of `file-root:system` is the first of these that exists. Default: where operating systems have it. */
+  readonly systemRoots?: readonly string[]
+  /** Called when files cannot be watched, once for each error code; they are polled then. */
+  readonly onWatchError: (error: unknown) => void
+  /** Called with each event of a name. */
+  readonly report: (name: string, event: SecretEvent) => void
+}
+
+/** Watches a name while somebody is subscribed to it. */
+export class FileSecrets implements Disposable {
+  readonly #options: FileSecretsOptions
+  readonly #folders: AllowedFolders
+  readonly #watched: WatchedFiles
+  readonly #reads = new Semaphore(READS_AT_ONCE)
+  readonly #secrets = new Map<string, FileSecret>()
+
+  constructor(options: FileSecretsOptions) {
+    const { clock, folders, pollMs, onWatchError } = options
+    this.#options = options
+    this.#folders = new AllowedFolders(folders)
+    this.#watched = new WatchedFiles({ clock, onError: onWatchError, ...(pollMs !== undefined && { pollMs }) })
+  }
+
+  /** Whether there is room for a name that is not watched yet. */
+  get hasRoom(): boolean {
+    return this.#secrets.size < MAX_NAMES
+  }
+
+  /** Whether somebody is subscribed to the name, as `formatFileName` has it. */
+  holds(name: string): boolean {
+    return this.#secrets.has(name)
+  }
+
+  /** Why the files cannot be read at this moment, as far as a look at their paths can tell. */
+  problem(name: FileSecretName): string | undefined {
+    if (this.current(name)) return undefined
+    for (const path of pathsOf(name)) {
+      const problem = this.#folders.problem(path)
+      if (problem !== undefined) return problem
+    }
+    const isMissing = name.kind === 'file-roots' && name.file === SYSTEM_ROOTS && this.#systemRoots() === undefined
+    return isMissing ? 'this system has its roots in none of the usual files' : undefined
+  }
+
+  current(name: FileSecretName): SecretItem | undefined {
+    return this.#secrets.get(formatFileName(name))?.current
+  }
+
+  /** Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. */
+  subscribe(name: FileSecretName, listener: Listener): Disposable {
+    const text = formatFileName(name)
+    const secret = this.#secrets.get(text) ?? this.#open(text, name)
+    return secret.subscribe(listener, () => {
+      secret[Symbol.dispose]()
+      if (this.#secrets.get(text) === secret) this.#secrets.delete(text)
+    })
+  }
+
+  entries(): readonly FileSecretEntry[] {
+    return Array.from(this.#secrets, ([name, secret]) => secret.entry(name))
+  }
+
+  [Symbol.dispose](): void {
+    for (const secret of this.#secrets.values()) secret[Symbol.dispose]()
+    this.#secrets.clear()
+    this.#watched[Symbol.dispose]()
+  }
+
+  #open(text: string, name: FileSecretName): FileSecret {
+    const { clock, expired, report } = this.#options
+    const system = name.kind === 'file-roots' && name.file === SYSTEM_ROOTS ? this.#systemRoots() : undefined
+    const secret = new FileSecret({
+      files: system === undefined ? pathsOf(name) : [system],
+      clock,
+      watched: this.#watched,
+      reads: this.#reads,
+      withholdsExpired: expired === 'withhold',
+      load: () => this.#load(text, name, system),
+      report: event => report(text, event),
+    })
+    this.#secrets.set(text, secret)
+    return secret
+  }
+
+  #systemRoots(): string | undefined {
+    return systemRootsFile(this.#options.systemRoots ?? SYSTEM_ROOT_FILES)
+  }
+
+  async #load(text: string, name: FileSecretName, system: string | undefined): Promise<LoadedSecret> {
+    if (name.kind === 'file-pair') return await this.#loadPair(text, name)
+    const { pem, version, skipped } = await readRootsFile(system ?? name.file, file =>
+      system === undefined ? this.#folders.read(file) : readSmallFile(file, MAX_FILE_BYTES),
+    )
+    return { item: new TrustBundleSecret({ name: text, version, trustedCa: pem }), skipped }
+  }
+
+  async #loadPair(text: string, files: Extract<FileSecretName, { kind: 'file-pair' }>): Promise<LoadedSecret> {
+    const { clock, vault, expired } = this.#options
+    const pair = await readKeyPair(files, {
+      ...(expired === 'withhold' && { now: clock.now() }),
+      vault,
+      read: file => this.#folders.read(file),
+    })
+    const { notBefore, notAfter, serialNumber } = pair
+    const item = new CertificateSecret({
+      name: text,
+      version: pair.chainVersion,
+      certificateChain: pair.chain.join(''),
+      privateKey: new SealedKey(vault, pair.privateKey),
+      notBefore,
+      notAfter,
+      serialNumber,
+    })
+    return { item, life: { notBefore, notAfter }, skipped: 0 }
+  }
+}

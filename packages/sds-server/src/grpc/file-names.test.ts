@@ -1,0 +1,162 @@
+/** Names of files on a stream: who gets them, and why not, each name for itself. */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { FileStream, startFileServer, textOf } from '../../test/file-server.ts'
+import { WEB } from '../../test/running-server.ts'
+import { namesOf, SdsClient, secretsOf } from '../../test/sds-client.ts'
+
+test('a pair and its roots are served by the names of their files', async t => {
+  const { server, folder, issue } = await startFileServer(t)
+  const pair = await issue()
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'cert.pem'), pair.chain.join('') + pair.root)
+  writeFileSync(join(folder, 'key.pem'), pair.key)
+  writeFileSync(join(folder, 'ca.pem'), pair.root)
+  await new FileStream(server, `file-cert:${folder}/cert.pem~${folder}/key.pem`).expect(pair)
+  const { type } = await new FileStream(server, `file-root:${folder}/ca.pem`).next()
+  assert.ok(type?.$case === 'validationContext')
+  assert.equal(textOf(type.value.trustedCa).trim(), pair.root.trim())
+})
+
+test('the roots of the system are for every caller, and no other file is without allow', async t => {
+  const systemRoots = '/nowhere/ca.pem'
+  const { server, folder, issuer } = await startFileServer(t, { systemRoots: [systemRoots] }, { allow: [] })
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'ca.pem'), issuer.root)
+  const stream = server.connect().sotw()
+  const [missing, other] = ['file-root:system', `file-root:${folder}/ca.pem`]
+  stream.ask(missing, other)
+  assert.deepEqual(namesOf(await stream.next()), [])
+  const reasons = [missing, other].map(name => server.reports.get(name)?.find(({ kind }) => kind === 'refused'))
+  assert.match(JSON.stringify(reasons[0]), /this system has its roots in none of the usual files/)
+  assert.match(JSON.stringify(reasons[1]), /this caller is not allowed these files: see allow/)
+})
+
+test('the socket of one identity serves the files that its allow names', async t => {
+  const base = await startFileServer(t)
+  const { folder, issue } = base
+  const pair = await issue()
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'both.pem'), pair.key + pair.chain.join(''))
+  const path = `${base.server.path}.web`
+  await base.server.server.listen({ path, identity: WEB, allow: [`file-cert:${folder}/*`] })
+  const name = `file-cert:${folder}/both.pem~${folder}/both.pem`
+  using client = new SdsClient(path)
+  const stream = client.sotw()
+  stream.ask(name)
+  assert.deepEqual(namesOf(await stream.next()), [name])
+})
+
+/** What is in the place of the chain, and the reason for which it is not served. */
+const UNUSABLE: readonly (readonly [string, (path: string) => void, RegExp])[] = [
+  ['nothing', () => {}, /it is not there\. Have it written there/],
+  ['a folder', path => mkdirSync(path), /it is not a regular file/],
+  ['a FIFO', path => void execFileSync('mkfifo', [path]), /it is not a regular file/],
+  ['a file of 100 MB', writeMuch, /it has 100000000 bytes, more than 10/],
+  ['a circle of links', path => symlinkSync(path, path), /its symbolic links lead in a circle/],
+  ['a link to a device', path => symlinkSync('/dev/zero', path), /it leads to \/dev\/zero, which is in no folder of/],
+  ['a link to a file elsewhere', linkElsewhere, /it leads to \S+\/elsewhere\/cert\.pem, which is in no folder of/],
+  [
+    'a file in a linked folder elsewhere',
+    linkFolder,
+    /it leads to \S+\/elsewhere\/cert\.pem, which is in no folder of/,
+  ],
+]
+
+function writeMuch(path: string): void {
+  writeFileSync(path, '')
+  truncateSync(path, 100_000_000)
+}
+
+function linkElsewhere(path: string): void {
+  const elsewhere = join(dirname(path), '../elsewhere')
+  mkdirSync(elsewhere)
+  writeFileSync(join(elsewhere, 'cert.pem'), '')
+  symlinkSync('../elsewhere/cert.pem', path)
+}
+
+function linkFolder(path: string): void {
+  linkElsewhere(`${path}.other`)
+  symlinkSync('../elsewhere', join(dirname(path), 'below'))
+  symlinkSync('below/cert.pem', path)
+}
+
+for (const [what, make, reason] of UNUSABLE)
+  test(`${what} is refused for that name alone, and served once it is a certificate`, async t => {
+    const { server, folder, issue } = await startFileServer(t)
+    const pair = await issue()
+    const [chain, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
+    mkdirSync(folder)
+    writeFileSync(key, '')
+    make(chain)
+    const name = `file-cert:${chain}~${key}`
+    const stream = server.connect().sotw()
+    stream.ask(name, WEB)
+    const response = await stream.next()
+    stream.ack(response, name, WEB)
+    assert.deepEqual(namesOf(response), [WEB])
+    const refused = server.reports.get(name)?.find(report => report.kind === 'refused')
+    assert.match(refused?.kind === 'refused' ? refused.reason : '', reason)
+    rmSync(folder, { recursive: true })
+    mkdirSync(folder)
+    writeFileSync(key, pair.key)
+    writeFileSync(chain, pair.chain.join(''))
+    const later = await stream.next()
+    assert.equal(textOf(certificateOf(later, name)), pair.chain.join(''))
+  })
+
+test('a file that others can write to is refused, and served once they cannot', async t => {
+  const { server, folder, issue } = await startFileServer(t)
+  const pair = await issue()
+  const both = join(folder, 'both.pem')
+  mkdirSync(folder)
+  writeFileSync(both, pair.key + pair.chain.join(''))
+  chmodSync(both, 0o666)
+  const name = `file-cert:${both}~${both}`
+  const stream = server.connect().sotw()
+  stream.ask(name)
+  assert.deepEqual(namesOf(await stream.next()), [])
+  assert.match(
+    JSON.stringify(server.reports.get(name)),
+    /both\.pem \(mode 0666, owner \d+:\d+\) can be written by others/,
+  )
+  chmodSync(both, 0o644)
+  assert.equal(textOf(certificateOf(await stream.next(), name)), pair.chain.join(''))
+})
+
+test('a name with .. in it, and a file in a folder that is not listed, are refused by name', async t => {
+  const { server, folder } = await startFileServer(t, {}, { allow: ['file-root:/etc/**'] })
+  mkdirSync(folder)
+  const stream = server.connect().sotw()
+  const up = `file-root:${folder}/../ca.pem`
+  stream.ask(up, 'file-root:/etc/passwd')
+  assert.deepEqual(namesOf(await stream.next()), [])
+  const reasonOf = (name: string) => JSON.stringify(server.reports.get(name)?.find(({ kind }) => kind === 'refused'))
+  assert.match(reasonOf(up), /it has a path with \. or \.\. in it/)
+  assert.match(reasonOf('file-root:/etc/passwd'), /it is in no folder of files\.allow/)
+})
+
+test('names of files beyond the limit of a caller are refused, until others are let go of', async t => {
+  const { server, folder } = await startFileServer(t, {}, { limits: { perCaller: { files: 2 } } })
+  const stream = server.connect().sotw()
+  const names = [1, 2, 3].map(index => `file-root:${folder}/${index}.pem`)
+  stream.ask(...names)
+  await stream.next()
+  const refusals = () => JSON.stringify(server.reports.get(names[2] ?? ''))
+  assert.match(refusals(), /see limits\.perCaller\.files/)
+  const [first = '', , third = ''] = names
+  stream.ask(first)
+  await stream.next()
+  stream.ask(first, third)
+  await stream.next()
+  assert.match(refusals(), /it is not there/)
+})
+
+function certificateOf(response: Parameters<typeof secretsOf>[0], name: string) {
+  const { type } = secretsOf(response).get(name) ?? {}
+  assert.ok(type?.$case === 'tlsCertificate')
+  return type.value.certificateChain
+}

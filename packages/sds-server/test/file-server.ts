@@ -1,0 +1,118 @@
+/** A server of secrets in files: real files in a folder of its own, real certificates, and a stream that gets them. */
+import assert from 'node:assert/strict'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import {
+  type Clock,
+  FileSecrets,
+  type FileSecretsOptions,
+  plainKeyVault,
+  type SecretEvent,
+  SystemClock,
+} from '@livery/core'
+import { type IssuedPair, PairIssuer } from '@livery/core/testing'
+import type { Secret } from '../src/gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
+import type { SocketConfig } from '../src/sds-socket.ts'
+import { MemorySource } from './memory-source.ts'
+import { type RunningServer, startServer, WEB } from './running-server.ts'
+import { type SotwClientStream, secretsOf } from './sds-client.ts'
+
+export interface FileServer {
+  readonly server: RunningServer
+  /** The only folder in which files may be named. */
+  readonly folder: string
+  readonly files: FileSecrets
+  /** What was reported of the files, oldest first. */
+  readonly events: SecretEvent[]
+  readonly issuer: PairIssuer
+  issue(): Promise<IssuedPair>
+}
+
+/** The real clock, unless `clock` is given: what happens to files is an event of the kernel. */
+export async function startFileServer(
+  t: TestContext,
+  options: Partial<FileSecretsOptions> = {},
+  socket: Partial<SocketConfig> = {},
+): Promise<FileServer> {
+  const clock = options.clock ?? closedAfter(t, new SystemClock())
+  const base = realpathSync(mkdtempSync(join(tmpdir(), 'livery-files-')))
+  t.after(() => rmSync(base, { recursive: true }))
+  const folder = join(base, 'certs')
+  const events: SecretEvent[] = []
+  const files = new FileSecrets({
+    clock,
+    vault: plainKeyVault,
+    folders: [folder],
+    expired: 'withhold',
+    onWatchError: error => assert.fail(String(error)),
+    report: (_, event) => events.push(event),
+    ...options,
+  })
+  const source = await MemorySource.create(WEB)
+  source.files = files
+  const server = await startServer(
+    { allow: [WEB, `file-cert:${folder}/**`, `file-root:${folder}/**`], ...socket },
+    { source },
+  )
+  t.after(() => server[Symbol.asyncDispose]())
+  t.after(() => files[Symbol.dispose]())
+  const issuer = await PairIssuer.create(clock)
+  return { server, folder, files, events, issuer, issue: () => issuer.issue(WEB) }
+}
+
+function closedAfter<T extends Clock & Disposable>(t: TestContext, clock: T): T {
+  t.after(() => clock[Symbol.dispose]())
+  return clock
+}
+
+/** A stream that has asked for one name, and accepts whatever arrives. */
+export class FileStream {
+  readonly #stream: SotwClientStream
+  readonly #name: string
+
+  constructor(server: RunningServer, name: string) {
+    this.#name = name
+    this.#stream = server.connect().sotw()
+    this.#stream.ask(name)
+  }
+
+  /** The secret of the next response, whole: a key of the leaf, where it has one. */
+  async next(): Promise<Secret> {
+    const response = await this.#stream.next()
+    this.#stream.ack(response, this.#name)
+    const secret = secretsOf(response).get(this.#name)
+    assert.ok(secret, 'the response has no secret')
+    if (secret.type?.$case === 'tlsCertificate') checkPair(secret.type.value)
+    return secret
+  }
+
+  /** The very next response has exactly this pair: none was pushed in between. */
+  async expect({ chain }: IssuedPair): Promise<void> {
+    assert.equal(await this.chain(), chain.join(''))
+  }
+
+  /** The chain in the next response. */
+  async chain(): Promise<string> {
+    const { type } = await this.next()
+    assert.ok(type?.$case === 'tlsCertificate')
+    return textOf(type.value.certificateChain)
+  }
+
+  end(): void {
+    this.#stream.end()
+  }
+}
+
+type TlsCertificate = Extract<Secret['type'], { $case: 'tlsCertificate' }>['value']
+
+function checkPair({ certificateChain, privateKey }: TlsCertificate): void {
+  const leaf = new X509Certificate(textOf(certificateChain))
+  assert.ok(leaf.checkPrivateKey(createPrivateKey(textOf(privateKey))), 'a key that is not that of the leaf')
+}
+
+export function textOf(source: { readonly inlineBytes?: Uint8Array | undefined } | undefined): string {
+  return Buffer.from(source?.inlineBytes ?? []).toString()
+}
