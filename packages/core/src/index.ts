@@ -114,6 +114,7 @@ export { SystemClock } from './time/clock.ts'
 export { after, type Deadline, sleep, withDeadline } from './time/deadline.ts'
 export { Semaphore } from './time/semaphore.ts'
 export { untilAborted } from './time/until-aborted.ts'
+export { defaultSettleMs, hearingTime, type SettleFacts } from './trust/settle-time.ts'
 export type {
   CertificateVerifier,
   ChainFacts,

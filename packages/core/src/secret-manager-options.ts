@@ -1,6 +1,7 @@
 /** The options of a SecretManager, and the default of each that can be left out. */
 
 import type { CAClient } from './contract/ca-client.ts'
+import type { CACapabilities } from './contract/ca-plugin.ts'
 import type { Events } from './contract/events.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from './contract/key-generator.ts'
 import { type KeyVault, plainKeyVault } from './contract/key-vault.ts'
@@ -11,9 +12,11 @@ import type { FileSecrets } from './file-secrets/file-secrets.ts'
 import type { IdleAction } from './identity/unused-identities.ts'
 import { gatherIntoBatches } from './issuance/batching-client.ts'
 import type { IssuanceOptions } from './issuance/issue-certificate.ts'
+import type { RotationPolicy } from './issuance/rotation.ts'
 import { PendingRequestsInMemory } from './store/pending-requests.ts'
 import type { RetryPolicy } from './time/backoff.ts'
 import type { Clock } from './time/clock.ts'
+import { defaultSettleMs } from './trust/settle-time.ts'
 import { type CertificateVerifier, nodeCertificateVerifier } from './x509/certificate-verifier.ts'
 
 export interface SecretManagerOptions {
@@ -49,9 +52,14 @@ export interface SecretManagerOptions {
     readonly ratio?: number
     /** Half-width of the renewal window, as a fraction of the lifetime. Default: 0.1. */
     readonly jitter?: number
-    /** How long a new root is only trusted before leaves under it are served, milliseconds. Default: 10,000. */
+    /**
+     * How long a new root is only trusted before leaves under it are served, milliseconds. Default: by how the CA's roots
+     * become known, see {@link defaultSettleMs}.
+     */
     readonly settleMs?: number
   }
+  /** How often a CA without `subscribe` is asked for its roots, milliseconds. Default: 300,000. */
+  readonly rootsPollMs?: number
   /** Per identity, doubling ±20 %, reset on success. Defaults: 500 and 150,000 ms. */
   readonly retry?: { readonly minMs?: number; readonly maxMs?: number }
   /** Deadline of one call to the CA, milliseconds. Default: 30,000. */
@@ -84,7 +92,8 @@ export const DEFAULT_OPTIONS = {
   keyType: 'ecdsa-p256',
   keyFormat: 'pkcs8',
   ttlSeconds: 86_400,
-  rotation: { ratio: 0.5, jitter: 0.1, settleMs: 10_000 },
+  rotation: { ratio: 0.5, jitter: 0.1 },
+  rootsPollMs: 300_000,
   retry: { minMs: 500, maxMs: 150_000 },
   timeoutMs: 30_000,
   concurrency: 64,
@@ -98,6 +107,7 @@ export interface SecretManagerSettings {
   readonly issuance: IssuanceOptions
   readonly random: () => number
   readonly rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
+  readonly rootsPollMs: number
   readonly retry: RetryPolicy
   readonly concurrency: number
   readonly removalGraceMs: number
@@ -107,7 +117,12 @@ export interface SecretManagerSettings {
 
 /** Reads the options, once. */
 export function withDefaults(options: SecretManagerOptions): SecretManagerSettings {
-  const { vault = plainKeyVault } = options
+  const { vault = plainKeyVault, ttlSeconds, rootsPollMs } = { ...DEFAULT_OPTIONS, ...options }
+  const rotation: SecretManagerOptions['rotation'] & RotationPolicy = {
+    ...DEFAULT_OPTIONS.rotation,
+    ...options.rotation,
+  }
+  const settle = { ...rotation, roots: learnedBy(options.ca), pollMs: rootsPollMs, lifetimeMs: ttlSeconds * 1_000 }
   return {
     issuance: {
       issueAt: issueAt(options),
@@ -118,11 +133,12 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
       clock: options.clock,
       keyType: options.keyType ?? DEFAULT_OPTIONS.keyType,
       keyFormat: options.keyFormat ?? DEFAULT_OPTIONS.keyFormat,
-      ttlSeconds: options.ttlSeconds ?? DEFAULT_OPTIONS.ttlSeconds,
+      ttlSeconds,
       timeoutMs: options.timeoutMs ?? DEFAULT_OPTIONS.timeoutMs,
     },
     random: options.random ?? Math.random,
-    rotation: { ...DEFAULT_OPTIONS.rotation, ...options.rotation },
+    rotation: { ...rotation, settleMs: rotation.settleMs ?? defaultSettleMs(settle) },
+    rootsPollMs,
     retry: { ...DEFAULT_OPTIONS.retry, ...options.retry },
     concurrency: options.concurrency ?? DEFAULT_OPTIONS.concurrency,
     removalGraceMs: options.removalGraceMs ?? DEFAULT_OPTIONS.removalGraceMs,
@@ -134,4 +150,10 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
 function issueAt({ ca, batch = 1 }: SecretManagerOptions): CAClient['issue'] {
   const issueBatch = batch > 1 ? ca.issueBatch?.bind(ca) : undefined
   return issueBatch ? gatherIntoBatches(issueBatch, batch) : request => ca.issue(request)
+}
+
+/** How this process hears of the CA's roots. */
+function learnedBy({ trustBundle, subscribe }: CAClient): CACapabilities['roots'] {
+  if (!trustBundle) return 'none'
+  return subscribe ? 'push' : 'poll'
 }

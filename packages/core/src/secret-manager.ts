@@ -53,7 +53,7 @@ export class SecretManager implements AsyncDisposable {
   readonly #caChanges: Disposable | undefined
 
   constructor(options: SecretManagerOptions) {
-    const { issuance, random, rotation, retry, concurrency, ...retention } = withDefaults(options)
+    const { issuance, random, rotation, rootsPollMs, retry, concurrency, ...retention } = withDefaults(options)
     const { clock, timeoutMs, pending } = issuance
     const { ca, store } = options
     const report = (name: string, event: SecretEvent) => this.#report(name, event)
@@ -79,6 +79,7 @@ export class SecretManager implements AsyncDisposable {
       random,
       trustDomain: options.trustDomain,
       settleMs: rotation.settleMs,
+      pollMs: rootsPollMs,
       timeoutMs,
       retry,
       rootSources: options.rootSources ?? [],

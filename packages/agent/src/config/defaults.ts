@@ -7,12 +7,12 @@ import { formatDuration } from '../schema/duration.ts'
 
 /** Keys that every configuration has. `log.format` depends on the terminal. */
 export function defaults(options: { readonly terminal: boolean }): TreeObject {
-  const { ratio, jitter, settleMs } = MANAGER.rotation
+  const { ratio, jitter } = MANAGER.rotation
   return {
     trustDomain: 'cluster.local',
     keyType: MANAGER.keyType,
     ttl: formatDuration(MANAGER.ttlSeconds * 1000),
-    rotation: { ratio, jitter, settle: formatDuration(settleMs) },
+    rotation: { ratio, jitter },
     retry: { min: formatDuration(MANAGER.retry.minMs), max: formatDuration(MANAGER.retry.maxMs) },
     concurrency: MANAGER.concurrency,
     keyPool: { cpu: DEFAULT_POOL_CPU },

@@ -133,7 +133,7 @@ const settings = {
   rotation: object({
     ratio: numberBetween(0.01, 0.99, 'It is the part of the lifetime after which to renew: 0.5 is half'),
     jitter: numberBetween(0, 0.5, 'It is the part of the lifetime by which renewals are spread: 0.1 is ±10 %'),
-    settle: duration({ min: '0s', max: '24h' }),
+    settle: v.optional(duration({ min: '0s', max: '24h' })),
   }),
   retry: object({
     min: duration({ min: '10ms', max: '1h' }),

@@ -24,6 +24,7 @@ export interface SecretManagerParts {
 
 export function createSecretManager(config: Config, { store, ...parts }: SecretManagerParts): SecretManager {
   const { batch } = config.ca.plugin.capabilities
+  const { ratio, jitter, settle } = config.rotation
   return new SecretManager({
     ...parts,
     ...(batch !== undefined && { batch }),
@@ -33,7 +34,7 @@ export function createSecretManager(config: Config, { store, ...parts }: SecretM
     keyType: config.keyType,
     keyFormat: config.keyFormat,
     ttlSeconds: config.ttl / 1000,
-    rotation: { ratio: config.rotation.ratio, jitter: config.rotation.jitter, settleMs: config.rotation.settle },
+    rotation: { ratio, jitter, ...(settle !== undefined && { settleMs: settle }) },
     retry: { minMs: config.retry.min, maxMs: config.retry.max },
     concurrency: config.concurrency,
     removalGraceMs: config.removal.grace,

@@ -19,6 +19,7 @@ import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
 import {
   followTime,
+  latestChange,
   MIN_RENEWAL_INTERVAL_MS,
   overdueTime,
   renewalPhase,
@@ -219,9 +220,9 @@ export class FetchSchedule implements AsyncDisposable {
   #accept(managed: ManagedIdentity, issued: Issued, startedAt: number): void {
     const now = this.#clock.now()
     const { secret, root } = issued
-    const inUse = managed.served.current?.secret
+    const inUse = managed.served.current
     // Old before new only while the old one lives; without one, a root that not every peer knows yet is the lesser evil.
-    const settled = inUse ? Math.min(root.settlesAt, inUse.notAfter) : now
+    const settled = inUse ? Math.min(root.settlesAt, latestChange({ ...inUse, notAfter: inUse.secret.notAfter }, now)) : now
     const from = Math.max(secret.notBefore, settled)
     const usableFrom = Math.max(now, secret.notBefore)
     const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.phase)

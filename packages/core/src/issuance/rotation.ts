@@ -8,6 +8,9 @@ export const MIN_RENEWAL_INTERVAL_MS = 1_000
 /** The share of what is left of a certificate after which a renewal that failed is tried again at the latest: each time a shorter wait. */
 const LATEST_RETRY = 0.5
 
+/** The share of its lifetime after which a certificate that has a replacement is replaced at the latest. */
+const LATEST_CHANGE = 0.9
+
 /** How much of the phase of a renewal is drawn again each time; the rest is the identity's own, which is stable. */
 const DRAWN_SHARE = 0.1
 
@@ -51,6 +54,18 @@ export function retryTime(
 ): number {
   const latest = notAfter === undefined ? delay : Math.max((notAfter - now) * LATEST_RETRY, minMs)
   return now + Math.min(delay, latest)
+}
+
+/**
+ * Until when the replacement of a certificate may wait for its root to settle: peers whose clocks are ahead must not meet
+ * an expired one. A second replacement does not postpone it; one that came late waits for nine tenths of what is left.
+ */
+export function latestChange(
+  { receivedAt, notAfter }: { readonly receivedAt: number; readonly notAfter: number },
+  now: number,
+): number {
+  const latest = receivedAt + (notAfter - receivedAt) * LATEST_CHANGE
+  return now < latest ? latest : now + Math.max(notAfter - now, 0) * LATEST_CHANGE
 }
 
 /** A stable number in [0, 1) for an identity: where its renewals are among those of a node. */

@@ -68,7 +68,7 @@ test('a root of one identity is in no other bundle, and no certificate of anothe
 })
 
 test('own roots are a complete list: a missing root is removed once no leaf needs it, and all are removed with the identity', async () => {
-  await using bench = await Bench.create({ removalGraceMs: 0 }, ca => void folders(ca))
+  await using bench = await Bench.create({ removalGraceMs: 0, rotation: { settleMs: 10_000 } }, ca => void folders(ca))
   const { ca, clock, manager } = bench
   const roots = folders(ca)
   roots.set(WEB, [...ca.roots, evil.pem])

@@ -20,8 +20,6 @@ import { OwnRoots, unionOf } from './own-roots.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
 import { type Learned, TrustBundle } from './trust-bundle.ts'
 
-/** How often a CA without `subscribe` is asked for its roots. */
-const POLL_MS = 5 * 60_000
 /** The most trust domains of which roots are held. */
 const MAX_TRUST_DOMAINS = 100
 
@@ -31,6 +29,8 @@ export interface TrustStoreOptions {
   readonly random: () => number
   readonly trustDomain: string
   readonly settleMs: number
+  /** How often a CA without `subscribe` is asked for its roots. */
+  readonly pollMs: number
   readonly timeoutMs: number
   readonly retry: RetryPolicy
   /** What the operator lists. */
@@ -269,7 +269,7 @@ export class TrustStore implements Disposable {
   }
 
   async #refresh(): Promise<void> {
-    const { ca, clock, trustDomain, record } = this.#options
+    const { ca, clock, trustDomain, pollMs, record } = this.#options
     if (!ca.trustBundle || this.#closed.signal.aborted) return
     try {
       const roots = await this.#ask(signal => ca.trustBundle?.({ signal }) ?? Promise.resolve([]))
@@ -277,8 +277,8 @@ export class TrustStore implements Disposable {
       if (this.#closed.signal.aborted) return
       this.#learn(trustDomain, read, { listed: true, complete: read.isWhole })
       this.#failures = 0
-      if (!ca.subscribe) this.#refreshAt(clock.now() + POLL_MS)
-      else if (read.validFrom !== undefined) this.#refreshAt(Math.max(read.validFrom, clock.now() + POLL_MS))
+      if (!ca.subscribe) this.#refreshAt(clock.now() + pollMs)
+      else if (read.validFrom !== undefined) this.#refreshAt(Math.max(read.validFrom, clock.now() + pollMs))
     } catch (error) {
       if (this.#closed.signal.aborted) return
       const { code, message } = asShownCAError(error)

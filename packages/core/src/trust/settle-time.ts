@@ -1,0 +1,31 @@
+/** How long a new root settles by default: until every node has heard of it, in the way in which nodes hear of it. */
+
+import type { CACapabilities } from '../contract/ca-plugin.ts'
+
+/** News that the CA pushes reach all nodes, and their proxies, within so long. */
+const PUSH_MS = 10_000
+const MAX_SETTLE_MS = 86_400_000
+
+export interface SettleFacts {
+  /** How the nodes hear of the CA's roots. */
+  readonly roots: CACapabilities['roots']
+  readonly pollMs: number
+  /** Of the certificates. */
+  readonly lifetimeMs: number
+  /** When they are renewed, as fractions of their lifetime: see `rotation`. */
+  readonly ratio: number
+  readonly jitter: number
+}
+
+/** Within so long after the CA's change every node knows a new root, if its calls succeed, milliseconds. */
+export function hearingTime({ roots, pollMs, lifetimeMs, ratio, jitter }: SettleFacts): number {
+  if (roots === 'push') return 0
+  // A node with one identity hears of it when that is renewed.
+  return roots === 'poll' ? pollMs : (ratio + jitter) * lifetimeMs
+}
+
+/** The default settle time, milliseconds, a day at most: with it one poll may fail. */
+export function defaultSettleMs(facts: SettleFacts): number {
+  const hearing = hearingTime(facts)
+  return Math.min(PUSH_MS + (facts.roots === 'poll' ? 2 * hearing : hearing), MAX_SETTLE_MS)
+}
