@@ -68,7 +68,7 @@ async function tryOut(
   progress: (simulatedMs: number) => void,
 ): Promise<Trial> {
   const { ttlMs, outageMs } = settings
-  const wanted: Omit<WorldSettings, 'outage'> = { ...settings, replicas: 1, skewMs: 0, rootsAnnounced: false }
+  const wanted: Omit<WorldSettings, 'outage'> = { ...settings, replicas: 1, skewMs: 0, roots: 'none' }
   await using booted = await World.create({ ...wanted, outage: undefined }, progress)
   await bootAll(booted)
   const boot = booted.measure()

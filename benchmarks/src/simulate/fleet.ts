@@ -13,6 +13,8 @@ export interface FleetOptions {
   /** Of each node. */
   readonly identities: number
   readonly ttlSeconds: number
+  /** How long a new root settles, milliseconds; `undefined`: core's default. */
+  readonly settleMs?: number | undefined
   /** `own`: every identity is on one node only. `shared`: all nodes have the same ones, as with DaemonSets. */
   readonly names: 'own' | 'shared'
   /** The nodes start within so long, milliseconds. */
@@ -59,7 +61,7 @@ export class Fleet implements AsyncDisposable {
   }
 
   #boot(node: number, skewMs: number): void {
-    const { time, ca, identities, ttlSeconds, seed } = this.#options
+    const { time, ca, identities, ttlSeconds, settleMs, seed } = this.#options
     const numbers = new Map<string, number>()
     const manager = new SecretManager({
       ca: ca.connect(),
@@ -69,6 +71,7 @@ export class Fleet implements AsyncDisposable {
       trustDomain: TRUST_DOMAIN,
       random: seededRandom(seed + 1 + node),
       ttlSeconds,
+      rotation: settleMs === undefined ? {} : { settleMs },
     })
     manager.events.subscribe(report => this.#observe(node, numbers.get(report.name), report))
     this.#managers.push(manager)

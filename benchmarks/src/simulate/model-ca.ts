@@ -3,6 +3,7 @@
  * A client stays on one replica, as a gRPC connection does.
  */
 import {
+  type CACapabilities,
   type CAChange,
   type CAClient,
   CAError,
@@ -43,8 +44,8 @@ export interface ModelCAOptions {
   readonly roundTripMs: number
   /** A client gives up after so long, milliseconds (as the plugin `citadel` does after 10 s). */
   readonly timeoutMs: number
-  /** `announced`: clients hear of new roots at once and can ask for the list; else roots come with certificates, as Istio's. */
-  readonly rootsAnnounced: boolean
+  /** `push`: clients hear of new roots at once. `poll`: they can ask for the list. `none`: roots come with certificates, as Istio's. */
+  readonly roots: CACapabilities['roots']
   readonly outage: Outage | undefined
 }
 
@@ -100,10 +101,12 @@ export class ModelCA {
       issue: request => this.#issue(replica, request),
       async [Symbol.asyncDispose]() {},
     }
-    if (!this.#options.rootsAnnounced) return client
+    const { roots } = this.#options
+    if (roots === 'none') return client
+    const listing: CAClient = { ...client, trustBundle: ({ signal }) => untilAborted(this.#listRoots(), signal) }
+    if (roots === 'poll') return listing
     return {
-      ...client,
-      trustBundle: ({ signal }) => untilAborted(this.#listRoots(), signal),
+      ...listing,
       subscribe: listener => {
         this.#listeners.add(listener)
         return { [Symbol.dispose]: () => void this.#listeners.delete(listener) }

@@ -16,7 +16,7 @@ const small: WorldSettings = {
   bootWithinMs: 1_000,
   skewMs: 0,
   names: 'own',
-  rootsAnnounced: false,
+  roots: 'none',
   outage: undefined,
   seed: 1,
 }

@@ -1,5 +1,6 @@
 /** One simulated world: time, CA and fleet, and what is read off them in the end. */
 import { createHash, X509Certificate } from 'node:crypto'
+import type { CACapabilities } from '@livery/core'
 import { makeIssuer } from '@livery/core/testing'
 import { Fleet } from './fleet.ts'
 import { ModelCA, type ModelRoot, type Outage } from './model-ca.ts'
@@ -26,7 +27,9 @@ export interface WorldSettings {
   readonly bootWithinMs: number
   readonly skewMs: number
   readonly names: 'own' | 'shared'
-  readonly rootsAnnounced: boolean
+  readonly roots: CACapabilities['roots']
+  /** How long a new root settles; `undefined`: core's default. */
+  readonly settleMs?: number | undefined
   /** From the start of the world. */
   readonly outage: { readonly afterMs: number; readonly forMs: number; readonly manner: Outage['manner'] } | undefined
   readonly seed: number

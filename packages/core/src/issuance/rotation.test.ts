@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { overdueTime, phaseOf, renewalPhase, renewalTime } from './rotation.ts'
+import { latestChange, overdueTime, phaseOf, renewalPhase, renewalTime } from './rotation.ts'
 
 const policy = { ratio: 0.5, jitter: 0.1 }
 const HOUR = 3_600_000
@@ -60,4 +60,12 @@ test('overdue renewals are spread over a tenth of the remaining lifetime, at mos
   assert.equal(overdueTime({ now: 0, notAfter: 10_000 }, 0.5), 500)
   assert.equal(overdueTime({ now: 0, notAfter: 24 * HOUR }, 0.5), 300_000)
   assert.equal(overdueTime({ now: 0, notAfter: 24 * HOUR }, 0), 0)
+})
+
+test('a replacement waits until a tenth of the lifetime is left, and one that came late for most of what is left', () => {
+  const inUse = { receivedAt: 1_000, notAfter: 11_000 }
+  assert.equal(latestChange(inUse, 5_000), 10_000)
+  assert.equal(latestChange(inUse, 9_000), 10_000)
+  assert.equal(latestChange(inUse, 10_500), 10_900)
+  assert.equal(latestChange(inUse, 12_000), 12_000)
 })

@@ -43,7 +43,7 @@ test('a leaf under a new root of a polled list waits for two polls, if its prede
   assert.equal(await heldFor(polled, { rootsPollMs: HOUR }), 2 * HOUR + 10_000)
 })
 
-test('a leaf under a root that came with a certificate waits for a renewal of everybody, but not into the last fifth of its predecessor', async () => {
+test('a leaf under a root that came with a certificate waits for a renewal of everybody, but not into the last tenth of the lifetime before', async () => {
   assert.equal(await heldFor(unlisted, { rotation: { ratio: 0.25, jitter: 0 } }), 6 * HOUR + 10_000)
   const left = 0.5 * 24 * HOUR
   const held = await heldFor(unlisted, { rotation: { ratio: 0.5, jitter: 0 } })

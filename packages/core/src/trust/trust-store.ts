@@ -20,6 +20,8 @@ import { OwnRoots, unionOf } from './own-roots.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
 import { type Learned, TrustBundle } from './trust-bundle.ts'
 
+/** A poll comes earlier by up to this share of the interval. */
+const POLL_JITTER = 0.1
 /** The most trust domains of which roots are held. */
 const MAX_TRUST_DOMAINS = 100
 
@@ -277,7 +279,8 @@ export class TrustStore implements Disposable {
       if (this.#closed.signal.aborted) return
       this.#learn(trustDomain, read, { listed: true, complete: read.isWhole })
       this.#failures = 0
-      if (!ca.subscribe) this.#refreshAt(clock.now() + pollMs)
+      // Nodes that started together do not ask together.
+      if (!ca.subscribe) this.#refreshAt(clock.now() + pollMs * (1 - POLL_JITTER * this.#options.random()))
       else if (read.validFrom !== undefined) this.#refreshAt(Math.max(read.validFrom, clock.now() + pollMs))
     } catch (error) {
       if (this.#closed.signal.aborted) return
