@@ -222,7 +222,9 @@ export class FetchSchedule implements AsyncDisposable {
     const { secret, root } = issued
     const inUse = managed.served.current
     // Old before new only while the old one lives; without one, a root that not every peer knows yet is the lesser evil.
-    const settled = inUse ? Math.min(root.settlesAt, latestChange({ ...inUse, notAfter: inUse.secret.notAfter }, now)) : now
+    const settled = inUse
+      ? Math.min(root.settlesAt, latestChange({ ...inUse, notAfter: inUse.secret.notAfter }, now))
+      : now
     const from = Math.max(secret.notBefore, settled)
     const usableFrom = Math.max(now, secret.notBefore)
     const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.phase)
