@@ -1,6 +1,7 @@
 /** The command line: which command with which options, and the exit code. */
 import { Command, CommanderError, Option } from 'commander'
 import type { CAOptions } from './commands/ca.ts'
+import type { CARootAction } from './commands/ca-root.ts'
 import type { CATestOptions } from './commands/ca-test.ts'
 import { showCertificates } from './commands/certs.ts'
 import { checkConfig } from './commands/check-config.ts'
@@ -77,13 +78,50 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     const { testCA } = await import('./commands/ca-test.ts')
     finish(await testCA(options, { ...sourcesOf(globals(), terminal), plugin }, globals(), terminal))
   })
+  addCARoot(ca, async (action, dir, id) => {
+    const { changeCARoots } = await import('./commands/ca-root.ts')
+    finish(await changeCARoots(action, id, dir, globals(), terminal))
+  })
   return program
+}
+
+function addCARoot(ca: Command, action: (action: CARootAction, dir: string, id?: string) => Promise<void>): void {
+  const root = ca
+    .command('root')
+    .description('list the roots of a running "livery ca", or rotate them: add, switch, remove')
+    // Those of `ca` are of the server, but for its folder.
+    .configureHelp({
+      showGlobalOptions: true,
+      visibleGlobalOptions: () => [...ca.options.filter(({ long }) => long === '--dir'), ...(ca.parent?.options ?? [])],
+    })
+  const dir = (): string => ca.opts<CAOptions>().dir
+  root
+    .command('list', { isDefault: true })
+    .description('list the roots')
+    .action(() => action('list', dir()))
+  root
+    .command('add')
+    .description('add a root that clients can learn to trust; no certificate is under it yet')
+    .action(() => action('add', dir()))
+  root
+    .command('switch')
+    .argument('<fingerprint>', 'of the root; its first digits are enough')
+    .description('sign under this root from now on')
+    .action((id: string) => action('switch', dir(), id))
+  root
+    .command('remove')
+    .argument('<fingerprint>', 'of the root; its first digits are enough')
+    .description('remove a root that no longer signs')
+    .action((id: string) => action('remove', dir(), id))
 }
 
 function addCATest(ca: Command, action: (plugin: string, options: CATestOptions) => Promise<void>): void {
   ca.command('test')
     // Not those of `ca`, which are of the server.
-    .configureHelp({ visibleGlobalOptions: test => [...(test.parent?.parent?.options ?? [])] })
+    .configureHelp({
+      showGlobalOptions: true,
+      visibleGlobalOptions: test => [...(test.parent?.parent?.options ?? [])],
+    })
     .argument('<plugin>', 'a built-in name, or a module: ./my-ca.mjs, @acme/ca')
     .summary('prove a CA plugin at its live CA')
     .description(

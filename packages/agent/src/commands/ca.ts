@@ -12,6 +12,7 @@ import {
 import { type Clock, hideUserinfo, SystemClock, trustDomainProblem } from '@livery/core'
 import { createLogger, type Logger } from '../observe/logger.ts'
 import { parseHostPort } from '../schema/values.ts'
+import { CARootSocket } from './ca-root-socket.ts'
 import { UsageError } from './exit-code.ts'
 import { serveUntilSignal } from './shutdown.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
@@ -71,6 +72,8 @@ async function startCA(
       warn,
     }),
   )
+  const rootSocket = await listenForRoots(directory, authority, { clock, logger })
+  if (rootSocket) parts.use(rootSocket)
   const rootCert = join(directory, 'root.pem')
   logger.warn(
     `This CA ${authority.isNew ? 'has made a new root, and ' : ''}keeps its key in ${directory}: it is for trying things out, not for production.`,
@@ -80,6 +83,21 @@ async function startCA(
     `CA of ${trustDomain} on ${server.address}; its root is in ${rootCert}`,
   )
   return parts.move()
+}
+
+/** The CA serves without it, too: the folder of a second process, or a long path. */
+async function listenForRoots(
+  directory: string,
+  authority: CertificateAuthority,
+  context: { readonly clock: Clock; readonly logger: Logger },
+): Promise<CARootSocket | undefined> {
+  try {
+    return await CARootSocket.listen(directory, authority, context)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    context.logger.warn(`"livery ca root" cannot reach this CA. ${reason}`)
+    return undefined
+  }
 }
 
 /** Nothing is known of a JWT when its certificate is renewed, so that takes a JWT again. */
