@@ -265,7 +265,7 @@ const inTickets: readonly BrokenPlugin[] = [
     hangs: true,
     client: class extends ReferenceClient {
       protected override ask({ ticket, ...request }: CertificateRequest, signal: AbortSignal) {
-        const fresh = ticket && { kept: undefined, keep: (value: string | undefined) => ticket.keep(value) }
+        const fresh = ticket && { stored: undefined, store: (value: string | undefined) => ticket.store(value) }
         return super.ask(fresh ? { ...request, ticket: fresh } : request, signal)
       }
     },

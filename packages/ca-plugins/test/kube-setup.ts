@@ -44,18 +44,18 @@ export function kubeconfig(server: string, roots: string, user: KubeconfigUser):
 
 /** A ticket as core has it, whose note can be awaited. */
 export class TestTicket implements RequestTicket {
-  kept: string | undefined
+  stored: string | undefined
   readonly #waiting = new Set<() => void>()
 
-  async keep(value: string | undefined): Promise<void> {
-    this.kept = value
+  async store(value: string | undefined): Promise<void> {
+    this.stored = value
     for (const wake of this.#waiting) wake()
   }
 
   /** The name of the request that is noted, now or later. */
   async name(): Promise<string> {
-    while (this.kept === undefined) await new Promise<void>(resolve => this.#waiting.add(resolve))
-    return String(JSON.parse(this.kept).name)
+    while (this.stored === undefined) await new Promise<void>(resolve => this.#waiting.add(resolve))
+    return String(JSON.parse(this.stored).name)
   }
 }
 

@@ -67,8 +67,8 @@ export class ReferenceClient implements CAClient {
   }
 
   protected async ask(request: CertificateRequest, signal: AbortSignal): Promise<IssuedCertificate> {
-    const { kept } = request.ticket ?? {}
-    const answer = kept === undefined ? await this.submit(request, signal) : await this.ca.collect(kept)
+    const { stored } = request.ticket ?? {}
+    const answer = stored === undefined ? await this.submit(request, signal) : await this.ca.collect(stored)
     return this.toIssued(answer.kind === 'pending' ? await this.wait(answer.id, request, signal) : answer, request)
   }
 
@@ -93,7 +93,7 @@ export class ReferenceClient implements CAClient {
   }
 
   protected async wait(id: string, { ticket }: CertificateRequest, signal: AbortSignal): Promise<FakeCAAnswer> {
-    await ticket?.keep(id)
+    await ticket?.store(id)
     while (true) {
       const answer = await this.ca.collect(id)
       if (answer.kind !== 'pending') return answer
@@ -108,7 +108,7 @@ export class ReferenceClient implements CAClient {
 
   protected async toIssued(answer: FakeCAAnswer, { ticket }: CertificateRequest): Promise<IssuedCertificate> {
     if (answer.kind === 'refused') {
-      await ticket?.keep(undefined)
+      await ticket?.store(undefined)
       throw this.refusal(answer)
     }
     if (answer.kind === 'reset') throw new CAError('unavailable', 'The connection to the CA broke. It is asked again.')

@@ -27,7 +27,7 @@ const ARGUMENTS = {
   log: v.object({ level: v.picklist(['debug', 'info', 'warn', 'error']), message: longText }),
   count: v.object({ name: field, help: field, count: v.pipe(v.number(), v.finite(), v.minValue(0)) }),
   csr: id,
-  keep: v.object({ id, note: v.optional(field) }),
+  store: v.object({ id, note: v.optional(field) }),
   credential: v.object({ audience: v.optional(field), tokenFile: v.optional(field) }),
   tls: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
   change: v.variant('kind', [
@@ -44,7 +44,7 @@ const message = v.variant('kind', [
     call('log'),
     call('count'),
     call('csr'),
-    call('keep'),
+    call('store'),
     call('credential'),
     call('tls'),
     call('change'),

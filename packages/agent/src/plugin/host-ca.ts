@@ -164,7 +164,7 @@ function requestOf({ id, ticket, ...request }: WireRequest, signal: AbortSignal,
       csr ??= agent().call('csr', id)
       return csr
     },
-    ...(ticket && { ticket: { kept: ticket.kept, keep: note => agent().call('keep', { id, note }) } }),
+    ...(ticket && { ticket: { stored: ticket.stored, store: note => agent().call('store', { id, note }) } }),
   }
 }
 

@@ -121,8 +121,8 @@ test('the note of a request that waits is kept by the agent, with the key', asyn
   const bench = await setUp(t)
   const onIssue = `
     const { pem } = await request.csr()
-    if (request.ticket.kept === undefined) { await request.ticket.keep('note ' + pem.length + pem); throw new CAError('unavailable', 'pending') }
-    if (request.ticket.kept !== 'note ' + pem.length + pem) throw new CAError('denied', 'another CSR')`
+    if (request.ticket.stored === undefined) { await request.ticket.store('note ' + pem.length + pem); throw new CAError('unavailable', 'pending') }
+    if (request.ticket.stored !== 'note ' + pem.length + pem) throw new CAError('denied', 'another CSR')`
   const manager = bench.manage(t, await bench.open(t, { onIssue }))
   manager.add(GOOD)
   assert.equal((await bench.event(GOOD, 'ca-error')).message, 'pending')

@@ -96,13 +96,13 @@ class IsolatedCAClient implements CAClient {
     const { identity, ttlSeconds, tokenFile, ticket } = request
     const id = this.#nextId++
     this.#open.set(id, request)
-    const { kept } = ticket ?? {}
+    const { stored } = ticket ?? {}
     return {
       id,
       identity,
       ttlSeconds,
       ...(tokenFile !== undefined && { tokenFile }),
-      ...(ticket && { ticket: kept === undefined ? {} : { kept } }),
+      ...(ticket && { ticket: stored === undefined ? {} : { stored } }),
     }
   }
 
@@ -156,7 +156,7 @@ class IsolatedCAClient implements CAClient {
         const { der, pem } = await this.#requestOf(id).csr()
         return { der: ownBytes(der), pem }
       },
-      keep: async ({ id, note }) => await this.#requestOf(id).ticket?.keep(note),
+      store: async ({ id, note }) => await this.#requestOf(id).ticket?.store(note),
       credential: async (request, signal) => {
         if (!credentials) throw new CAError('unauthenticated', 'There are no credentials. Set credentials under ca.')
         this.#checkTokenFile(request.tokenFile)

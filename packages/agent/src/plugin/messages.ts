@@ -80,7 +80,7 @@ export interface WireRequest {
   readonly identity: SpiffeId
   readonly ttlSeconds: number
   readonly tokenFile?: string
-  readonly ticket?: { readonly kept?: string }
+  readonly ticket?: { readonly stored?: string }
 }
 
 export interface WireTls {
@@ -118,7 +118,7 @@ export type AgentMethods = {
   log(line: { readonly level: keyof PluginLog; readonly message: string }): void
   count(counted: { readonly name: string; readonly help: string; readonly count: number }): void
   csr(id: number): Promise<CertificateSigningRequest>
-  keep(kept: { readonly id: number; readonly note: string | undefined }): Promise<void>
+  store(ticket: { readonly id: number; readonly note: string | undefined }): Promise<void>
   credential(request: Omit<CredentialRequest, 'signal'>, signal: AbortSignal): Promise<Credential>
   tls(known: number): Promise<WireTls>
   change(change: CAChange): void

@@ -48,10 +48,10 @@ export interface CertificateRequest {
 
 /** A note that outlives one call: the next request of the identity has it again, with the same key and so the same CSR. */
 export interface RequestTicket {
-  /** The value that was kept last, by this process or, with a store, by the one before it. */
-  readonly kept: string | undefined
-  /** Keeps `value` until a certificate is issued; `undefined` drops it: the next request gets a new key. */
-  keep(value: string | undefined): Promise<void>
+  /** The value that was stored last, by this process or, with a store, by the previous one. */
+  readonly stored: string | undefined
+  /** Stores `value` until a certificate is issued; `undefined` drops it: the next request gets a new key. */
+  store(value: string | undefined): Promise<void>
 }
 
 /** A PKCS#10 request (RFC 2986), signed by the key it asks for. */

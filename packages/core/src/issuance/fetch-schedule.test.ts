@@ -110,7 +110,7 @@ test('requests that nobody approves keep no other from its renewal', async () =>
   await using _ = bench
   const { answer } = bench.ca
   bench.ca.answer = async (request, sign) => {
-    if (state.fails && isHung(request.identity)) await request.ticket?.keep('waits for an approval')
+    if (state.fails && isHung(request.identity)) await request.ticket?.store('waits for an approval')
     return await answer(request, sign)
   }
   state.fails = true

@@ -274,7 +274,7 @@ async function wipeBrought(answering: Promise<IssuedCertificate>): Promise<void>
 
 /** The note of one request, which keeps its key with it; not once the request has ended or is given up. */
 class Ticket implements RequestTicket, Disposable {
-  kept: string | undefined
+  stored: string | undefined
   readonly #pending: PendingRequests
   readonly #request: IssuanceRequest
   readonly #key: LazyKey
@@ -284,15 +284,15 @@ class Ticket implements RequestTicket, Disposable {
     this.#pending = pending
     this.#request = request
     this.#key = key
-    this.kept = before?.note
+    this.stored = before?.note
   }
 
-  async keep(note: string | undefined): Promise<void> {
+  async store(note: string | undefined): Promise<void> {
     const { identity } = this.#request
     if (this.#isOver()) return
     const key = note === undefined ? undefined : await this.#key.generated()
     if (this.#isOver()) return
-    this.kept = note
+    this.stored = note
     if (note === undefined || key === undefined) this.#pending.drop(identity)
     else await putPending(this.#pending, identity, note, key)
   }

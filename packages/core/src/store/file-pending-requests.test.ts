@@ -18,11 +18,11 @@ interface Try {
 function waitForApproval(restarts: Restarts): { readonly tries: Try[]; approve(): void } {
   const tries: Try[] = []
   const note = async ({ ticket, csr }: CertificateRequest) => {
-    tries.push({ kept: ticket?.kept, csr: (await csr()).pem })
+    tries.push({ kept: ticket?.stored, csr: (await csr()).pem })
     return ticket
   }
   restarts.ca.answer = async request => {
-    await (await note(request))?.keep(`request of ${request.identity}`)
+    await (await note(request))?.store(`request of ${request.identity}`)
     throw new CAError('unavailable', 'not approved yet')
   }
   const approve = () => {

@@ -19,10 +19,10 @@ async function setUp(noteOf: (attempt: number) => string | undefined, isApproved
   const tries: Try[] = []
   const bench = await Bench.create({}, ca => {
     ca.answer = async (request, sign) => {
-      tries.push({ kept: request.ticket?.kept, csr: (await request.csr()).pem })
+      tries.push({ kept: request.ticket?.stored, csr: (await request.csr()).pem })
       const attempt = tries.length
       if (isApproved(attempt)) return await sign(request)
-      await request.ticket?.keep(noteOf(attempt))
+      await request.ticket?.store(noteOf(attempt))
       throw new CAError('unavailable', 'not approved yet')
     }
   })
@@ -85,8 +85,8 @@ test('a note that is kept while the CSR was never asked for keeps a key all the 
   const kept: (string | undefined)[] = []
   await using bench = await Bench.create({}, ca => {
     ca.answer = async ({ ticket }) => {
-      kept.push(ticket?.kept)
-      await ticket?.keep('early')
+      kept.push(ticket?.stored)
+      await ticket?.store('early')
       throw new CAError('unavailable', 'later')
     }
   })
@@ -128,7 +128,7 @@ test('requests that are given up while they wait for an approval leave the CA as
   const allKept = Promise.withResolvers<void>()
   let kept = 0
   bench.ca.answer = async ({ ticket }) => {
-    await ticket?.keep('request')
+    await ticket?.store('request')
     if (++kept === 4) allKept.resolve()
     return new Promise(() => {})
   }
@@ -145,7 +145,7 @@ test('a note that comes after the request was given up is not kept', async () =>
   const asked = Promise.withResolvers<CertificateRequest>()
   await using bench = await Bench.create({}, ca => {
     ca.answer = request => {
-      request.signal.addEventListener('abort', () => void request.ticket?.keep('late'))
+      request.signal.addEventListener('abort', () => void request.ticket?.store('late'))
       asked.resolve(request)
       return new Promise(() => {})
     }
@@ -159,17 +159,17 @@ test('a note that comes after the request was given up is not kept', async () =>
   }
   bench.manager.forget(WEB)
   assert.ok(signal.aborted)
-  await ticket?.keep('later still')
+  await ticket?.store('later still')
   bench.manager.add(WEB)
-  assert.equal((await again.promise).ticket?.kept, undefined)
+  assert.equal((await again.promise).ticket?.stored, undefined)
 })
 
 test('an answer that cannot be used ends the pending request: the next attempt starts again', async () => {
   const kept: (string | undefined)[] = []
   await using bench = await Bench.create({}, ca => {
     ca.answer = async (request, sign) => {
-      kept.push(request.ticket?.kept)
-      await request.ticket?.keep('request')
+      kept.push(request.ticket?.stored)
+      await request.ticket?.store('request')
       const wrong: SpiffeId = 'spiffe://cluster.local/other'
       return await sign(request, { names: [{ type: 'url', value: wrong }] })
     }

@@ -45,18 +45,18 @@ export async function kitRequest(on: Subject, options: KitRequestOptions = {}): 
 
 /** A ticket whose note can be read. */
 export class KitTicket implements RequestTicket {
-  kept: string | undefined
+  stored: string | undefined
   readonly #listeners: (() => void)[] = []
 
-  async keep(value: string | undefined): Promise<void> {
-    this.kept = value
+  async store(value: string | undefined): Promise<void> {
+    this.stored = value
     for (const wake of this.#listeners.splice(0)) wake()
   }
 
   /** Resolves once a note is kept. */
   async noted(): Promise<string> {
-    while (this.kept === undefined) await new Promise<void>(resolve => this.#listeners.push(resolve))
-    return this.kept
+    while (this.stored === undefined) await new Promise<void>(resolve => this.#listeners.push(resolve))
+    return this.stored
   }
 }
 

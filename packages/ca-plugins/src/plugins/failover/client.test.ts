@@ -239,8 +239,8 @@ test('each CA finds its own note in the ticket of a request, and drops none but 
   const noting =
     (note: string | undefined): TestCA['answer'] =>
     async request => {
-      notes.push(request.ticket?.kept)
-      await request.ticket?.keep(note)
+      notes.push(request.ticket?.stored)
+      await request.ticket?.store(note)
       throw new CAError('unavailable', 'pending')
     }
   first.answer = noting('csr-1')
@@ -250,7 +250,7 @@ test('each CA finds its own note in the ticket of a request, and drops none but 
   assert.deepEqual(notes, [undefined, undefined, 'csr-1', undefined])
   first.answer = noting(undefined)
   await assert.rejects(issue({ ticket }))
-  assert.equal(ticket.kept, undefined)
+  assert.equal(ticket.stored, undefined)
 })
 
 test('while one request is on trial, the others go to the next CA', async () => {

@@ -4,14 +4,14 @@ import type { RequestTicket } from '@livery/core'
 /** As the CA with this name sees it. A later CA's note takes the place of an earlier one's. */
 export function memberTicket(member: string, ticket: RequestTicket): RequestTicket {
   const mark = `${member}\n`
-  const own = (): string | undefined => (ticket.kept?.startsWith(mark) ? ticket.kept.slice(mark.length) : undefined)
+  const own = (): string | undefined => (ticket.stored?.startsWith(mark) ? ticket.stored.slice(mark.length) : undefined)
   return {
-    get kept() {
+    get stored() {
       return own()
     },
-    keep: async value => {
-      if (value !== undefined) await ticket.keep(mark + value)
-      else if (own() !== undefined) await ticket.keep(undefined)
+    store: async value => {
+      if (value !== undefined) await ticket.store(mark + value)
+      else if (own() !== undefined) await ticket.store(undefined)
     },
   }
 }

@@ -66,7 +66,7 @@ export class KubernetesCsrClient implements CAClient {
     try {
       return { chain: await this.#chain({ asked, caller, ticket, whose: `for ${identity}` }) }
     } catch (error) {
-      if (error instanceof RequestIsOver) await ticket?.keep(undefined)
+      if (error instanceof RequestIsOver) await ticket?.store(undefined)
       throw error
     }
   }
@@ -126,7 +126,7 @@ export class KubernetesCsrClient implements CAClient {
 
   /** The request that the ticket notes, if it is for the same key and signer. */
   async #resume({ asked, whose, ticket, caller }: IssueRequest): Promise<Waiting | undefined> {
-    const note = parseNote(ticket?.kept)
+    const note = parseNote(ticket?.stored)
     if (!note) return undefined
     const request = sameRequest(await this.#parts.api.find(note.name, whose, caller), note, { whose })
     return isFor(request, asked) ? { request, since: note.since } : undefined
@@ -135,7 +135,7 @@ export class KubernetesCsrClient implements CAClient {
   async #submit({ asked, whose, ticket, caller }: IssueRequest): Promise<Waiting> {
     const request = await this.#create(asked, whose, caller)
     const since = this.#parts.clock.now()
-    await ticket?.keep(formatNote({ name: request.name, uid: request.uid, since }))
+    await ticket?.store(formatNote({ name: request.name, uid: request.uid, since }))
     return { request, since }
   }
 

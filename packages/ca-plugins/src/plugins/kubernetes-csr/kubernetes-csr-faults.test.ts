@@ -169,7 +169,7 @@ test('a certificate that is none is a bad-response, and its ticket dropped', asy
   const certificate = Buffer.from('no PEM').toString('base64')
   setup.server.objects.update('certificatesigningrequests', name, { status: { certificate } })
   await assert.rejects(issuing, isCAError('bad-response', /has no PEM certificate in element 0\. Check the signer\.$/))
-  assert.equal(ticket.kept, undefined)
+  assert.equal(ticket.stored, undefined)
 })
 
 test('a request that core gives up is named in the log, whether it is new or found again', async t => {
@@ -231,7 +231,7 @@ for (const [code, expected, retryable, message] of refusals)
       return isCAError(expected, message)(error)
     })
     assert.equal(server.calls.length, 1)
-    assert.equal(ticket.kept, undefined)
+    assert.equal(ticket.stored, undefined)
   })
 
 test('a refusal of admission is distinguished from one of RBAC', async t => {
@@ -256,7 +256,7 @@ test('Retry-After comes along, from a creation, a look and a watch, and the tick
   for (const verb of ['create', 'watch', 'list'] as const) {
     server.fault = call => (call.verb === verb ? busy : usual(call))
     await assert.rejects(client.issue({ ...request, ticket }), limited, verb)
-    assert.equal(ticket.kept === undefined, verb === 'create')
+    assert.equal(ticket.stored === undefined, verb === 'create')
   }
 })
 
@@ -337,7 +337,7 @@ for (const verb of ['create', 'list', 'watch'] as const)
     const usual = server.fault
     const request = await workloadRequest(WEB)
     const ticket = new TestTicket()
-    if (verb === 'list') ticket.kept = JSON.stringify({ name: 'livery-test-1', uid: '1', since: clock.now() })
+    if (verb === 'list') ticket.stored = JSON.stringify({ name: 'livery-test-1', uid: '1', since: clock.now() })
     server.fault = call => (call.verb === verb ? { kind: 'hang' } : usual(call))
     const nobody = new AbortController()
     const issuing = assert.rejects(client.issue({ ...request, ticket, signal: nobody.signal }), /nobody waits/)

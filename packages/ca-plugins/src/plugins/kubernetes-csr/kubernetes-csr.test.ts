@@ -78,7 +78,7 @@ function contract(that: Contract): void {
     const name = await ticket.name()
     await first.client[Symbol.asyncDispose]()
     await stopped
-    assert.ok(ticket.kept)
+    assert.ok(ticket.stored)
     const second = await openClient(t, cluster)
     const issuing = second.client.issue({ ...request, ticket })
     await signer.approve(name)
@@ -113,7 +113,7 @@ function contract(that: Contract): void {
     )
     await cluster.signer.deny(await ticket.name(), 'not in this house')
     await denied
-    assert.equal(ticket.kept, undefined)
+    assert.equal(ticket.stored, undefined)
   })
 
   that('a request that the signer fails is invalid-csr, or ttl-too-long by its words', async (t, cluster) => {
@@ -132,7 +132,7 @@ function contract(that: Contract): void {
       await cluster.signer.approve(name)
       await cluster.signer.fail(name, message)
       await failed
-      assert.equal(ticket.kept, undefined)
+      assert.equal(ticket.stored, undefined)
     }
   })
 
@@ -143,7 +143,7 @@ function contract(that: Contract): void {
     const deleted = assert.rejects(issuing, isCAError('unavailable', /was deleted before it was signed/))
     await cluster.signer.delete(await ticket.name())
     await deleted
-    assert.equal(ticket.kept, undefined)
+    assert.equal(ticket.stored, undefined)
   })
 
   that('a request that was replaced by another of its name is not taken', async (t, cluster) => {
@@ -156,7 +156,7 @@ function contract(that: Contract): void {
       client.issue({ ...request, ticket }),
       isCAError('bad-response', /was deleted, and another one made by that name/),
     )
-    assert.equal(ticket.kept, undefined)
+    assert.equal(ticket.stored, undefined)
   })
 
   that('a name that is taken by the request of somebody else is left alone', async (t, cluster) => {
@@ -256,7 +256,7 @@ function contract(that: Contract): void {
       const ticket = new TestTicket()
       if (verb === 'list') {
         const allowed = await openClient(t, cluster)
-        ticket.kept = (await leavePending(allowed.client, request)).ticket.kept
+        ticket.stored = (await leavePending(allowed.client, request)).ticket.stored
       }
       await assert.rejects(client.issue({ ...request, ticket }), denied)
     })
