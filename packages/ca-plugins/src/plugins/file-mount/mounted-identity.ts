@@ -14,7 +14,7 @@ import {
   type WatchedFiles,
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
-import { Announcement } from './announcement.ts'
+import { ChangeNotice } from './change-notice.ts'
 import type { FaultLog } from './fault-log.ts'
 import type { MountedRoots } from './mounted-roots.ts'
 import { untilWhole } from './until-whole.ts'
@@ -47,7 +47,7 @@ export interface MountedIdentityParts {
 }
 
 /** The contents of the files at the last look. */
-type Sight =
+type PairState =
   | ({ readonly kind: 'pair' } & Pick<KeyPair, 'version' | 'notBefore' | 'notAfter'>)
   | { readonly kind: 'fault'; readonly message: string }
 
@@ -59,13 +59,13 @@ export interface MountedSet extends KeyPair {
 export class MountedIdentity implements Disposable {
   readonly #parts: MountedIdentityParts
   readonly #watches = new DisposableStack()
-  readonly #announcement = new Announcement()
+  readonly #notice = new ChangeNotice()
   #isDisposed = false
   /** Reads overlap: one that started before another was returned has nothing new. */
   #reads = 0
   #lastGiven = 0
   #neededUntil = 0
-  #seen: { readonly stamp: string; readonly sight: Sight } | undefined
+  #seen: { readonly stamp: string; readonly state: PairState } | undefined
   #warnedOf: string | undefined
 
   constructor(parts: MountedIdentityParts) {
@@ -100,9 +100,9 @@ export class MountedIdentity implements Disposable {
     const stamp = this.#stamp()
     const set = await setUntilAborted(this.#readSet(), signal)
     const { version, notBefore, notAfter } = set
-    this.#seen = { stamp, sight: { kind: 'pair', version, notBefore, notAfter } }
+    this.#seen = { stamp, state: { kind: 'pair', version, notBefore, notAfter } }
     this.#lastGiven = Math.max(this.#lastGiven, read)
-    this.#announcement.gave(this.#wholeVersion(version))
+    this.#notice.returned(this.#wholeVersion(version))
     this.#neededUntil = Math.max(this.#neededUntil, notAfter)
     return set
   }
@@ -133,32 +133,31 @@ export class MountedIdentity implements Disposable {
     if (this.#isDisposed) return
     if (clock.now() >= this.#neededUntil) return onUnused()
     const read = ++this.#reads
-    const sight = await this.#sight(reason)
+    const state = await this.#currentState(reason)
     if (this.#isDisposed || read < this.#lastGiven) return
-    if (sight.kind === 'fault') {
+    if (state.kind === 'fault') {
       // Until a pair was returned, core asks again and again, and reports why it has none.
-      if (this.#announcement.isKnown) faults.found(files.chain, sight.message)
+      if (this.#notice.isKnown) faults.found(files.chain, state.message)
       return
     }
     faults.gone(files.chain)
-    this.#warnOfEnd(sight)
-    if (roots.isKnown(rootsFile) && this.#announcement.notifies(this.#wholeVersion(sight.version), clock.now()))
-      onChange()
+    this.#warnOfEnd(state)
+    if (roots.isKnown(rootsFile) && this.#notice.isDue(this.#wholeVersion(state.version), clock.now())) onChange()
   }
 
-  async #sight(reason: LookReason): Promise<Sight> {
+  async #currentState(reason: LookReason): Promise<PairState> {
     const stamp = this.#stamp()
-    if (reason === 'poll' && this.#seen?.stamp === stamp) return this.#seen.sight
-    const sight = await this.#readSight()
-    this.#seen = { stamp, sight }
-    return sight
+    if (reason === 'poll' && this.#seen?.stamp === stamp) return this.#seen.state
+    const state = await this.#readState()
+    this.#seen = { stamp, state }
+    return state
   }
 
   #stamp(): string {
     return stampsOf([this.#parts.files.chain, this.#parts.files.key])
   }
 
-  async #readSight(): Promise<Sight> {
+  async #readState(): Promise<PairState> {
     try {
       const { privateKey, version, notBefore, notAfter } = await this.#readPair()
       privateKey.fill(0)
@@ -168,10 +167,10 @@ export class MountedIdentity implements Disposable {
     }
   }
 
-  #warnOfEnd({ version, notBefore, notAfter }: Extract<Sight, { kind: 'pair' }>): void {
+  #warnOfEnd({ version, notBefore, notAfter }: Extract<PairState, { kind: 'pair' }>): void {
     const { clock, files, warn } = this.#parts
     const left = notAfter - clock.now()
-    if (left > LAST_FIFTH * (notAfter - notBefore) || !this.#announcement.isGiven(this.#wholeVersion(version))) return
+    if (left > LAST_FIFTH * (notAfter - notBefore) || !this.#notice.isCurrent(this.#wholeVersion(version))) return
     if (this.#warnedOf === version) return
     this.#warnedOf = version
     warn(

@@ -17,7 +17,7 @@ import {
   type WatchedFiles,
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
-import { Announcement } from './announcement.ts'
+import { ChangeNotice } from './change-notice.ts'
 import type { FaultLog } from './fault-log.ts'
 
 /** Of roots, a chain and a key: core takes 100 roots, and parsing thousands would hold up the event loop. */
@@ -65,7 +65,7 @@ interface RootsFile {
 export class MountedRoots implements Disposable {
   readonly #parts: MountedRootsParts
   readonly #files = new Map<string, RootsFile>()
-  readonly #announcement = new Announcement()
+  readonly #notice = new ChangeNotice()
   #gathering: Disposable | undefined
 
   constructor(parts: MountedRootsParts) {
@@ -118,7 +118,7 @@ export class MountedRoots implements Disposable {
     await untilAborted(Promise.all(Array.from(this.#files.values(), read)), signal)
     const union = this.#union()
     if (union.size === 0 && faults.length > 0) throw faults[0]
-    this.#announcement.gave(versionOf(union))
+    this.#notice.returned(versionOf(union))
     return [...union.values()]
   }
 
@@ -214,7 +214,7 @@ export class MountedRoots implements Disposable {
     this.#gathering ??= after(clock, GATHER_MS, () => {
       this.#gathering = undefined
       const union = this.#union()
-      if (union.size > 0 && this.#announcement.notifies(versionOf(union), clock.now())) onChange()
+      if (union.size > 0 && this.#notice.isDue(versionOf(union), clock.now())) onChange()
     })
   }
 

@@ -3,30 +3,30 @@
 /** A listener that was notified while it was busy does not fetch. */
 const AGAIN_MS = 10_000
 
-export class Announcement {
-  #given: string | undefined
+export class ChangeNotice {
+  #returned: string | undefined
   #notified: { readonly version: string; readonly at: number } | undefined
 
-  /** Whether anything was ever given out. */
+  /** Whether anything was ever returned. */
   get isKnown(): boolean {
-    return this.#given !== undefined
+    return this.#returned !== undefined
   }
 
-  /** The version was given out. */
-  gave(version: string): void {
-    this.#given = version
+  /** Call when a version was returned to the caller. */
+  returned(version: string): void {
+    this.#returned = version
   }
 
   /** Whether to notify of `version` now; if so, it counts as notified. */
-  notifies(version: string, now: number): boolean {
-    if (version === this.#given) return false
+  isDue(version: string, now: number): boolean {
+    if (version === this.#returned) return false
     if (version === this.#notified?.version && now < this.#notified.at + AGAIN_MS) return false
     this.#notified = { version, at: now }
     return true
   }
 
-  /** Whether `version` is what was given out last. */
-  isGiven(version: string): boolean {
-    return version === this.#given
+  /** Whether `version` was returned last. */
+  isCurrent(version: string): boolean {
+    return version === this.#returned
   }
 }
