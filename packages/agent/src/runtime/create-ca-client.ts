@@ -43,11 +43,11 @@ export async function createCAClient(
   stack: AsyncDisposableStack,
 ): Promise<CAClient> {
   const { ca, trustDomain } = config
-  return await new Maker(trustDomain, parts, stack).client(ca, new Location(root, ['ca']))
+  return await new CAClientFactory(trustDomain, parts, stack).client(ca, new Location(root, ['ca']))
 }
 
 /** Makes the client of a section, and those of the sections in it. */
-class Maker {
+class CAClientFactory {
   readonly #trustDomain: string
   readonly #parts: PluginParts
   readonly #stack: AsyncDisposableStack
