@@ -31,7 +31,7 @@ export interface CASection {
 }
 
 /** The plugins of the section, and by them its keys. */
-export interface CAForm {
+export interface SectionShape {
   readonly plugin: CAPlugin
   readonly credentials?: CredentialPlugin
   /** All keys, those that the agent uses for its part too. */
@@ -39,7 +39,7 @@ export interface CAForm {
   /** `keys` as they are looked through for secrets. */
   readonly secretKeys: PluginOptions
   /** None if the plugin needs none. */
-  readonly members: readonly CAForm[]
+  readonly members: readonly SectionShape[]
 }
 
 interface Refused {
@@ -50,7 +50,7 @@ interface Refused {
 type PlaceOf = (origin: Origin) => PluginPlace
 
 /** Loads what the section at `at` names: `ca`, or one of its CAs. */
-export async function loadCAForm(at: Location, placeOf: PlaceOf): Promise<CAForm | Refused> {
+export async function loadSectionShape(at: Location, placeOf: PlaceOf): Promise<SectionShape | Refused> {
   const { node } = at
   if (node === undefined) return refused(at, [MISSING])
   if (!isMap(node)) {
@@ -67,14 +67,14 @@ export async function loadCAForm(at: Location, placeOf: PlaceOf): Promise<CAForm
   const needs = new Set(plugin.needs)
   const credentials = needs.has('credentials') ? await loadCredentials(at.child('credentials'), placeOf) : undefined
   if (credentials && 'problems' in credentials) return credentials
-  const form = { ca, plugin, ...(credentials && { credentials }) }
-  if (!needs.has('members')) return formOf(form, [])
+  const section = { ca, plugin, ...(credentials && { credentials }) }
+  if (!needs.has('members')) return shapeOf(section, [])
   if (at.path.length > 1) {
     const reason = `${plugin.name} is a list of CAs itself, and cannot be in one`
     return refused(named, [new Fault(reason, 'List its CAs here')])
   }
   const members = await loadMembers(at.child('cas'), placeOf)
-  return 'problems' in members ? members : formOf(form, members)
+  return 'problems' in members ? members : shapeOf(section, members)
 }
 
 const MISSING = new Fault(
@@ -94,16 +94,16 @@ async function loadCredentials(at: Location, placeOf: PlaceOf): Promise<Credenti
   return 'faults' in credentials ? refused(named, credentials.faults) : credentials
 }
 
-async function loadMembers(at: Location, placeOf: PlaceOf): Promise<readonly CAForm[] | Refused> {
+async function loadMembers(at: Location, placeOf: PlaceOf): Promise<readonly SectionShape[] | Refused> {
   const { node } = at
   if (!isList(node) || node.value.length === 0) {
     const reason = isList(node) ? 'is empty' : `is ${kindOf(node && plain(node))}, not a list`
     const remedy = 'List the CAs, the preferred one first, each with its plugin'
     return refused(at, [new Fault(node ? reason : 'is missing', remedy)])
   }
-  const loaded = await Promise.all(node.value.map((_, index) => loadCAForm(at.child(index), placeOf)))
-  const problems = loaded.flatMap(form => ('problems' in form ? form.problems : []))
-  return problems.length > 0 ? { problems } : loaded.flatMap(form => ('problems' in form ? [] : form))
+  const loaded = await Promise.all(node.value.map((_, index) => loadSectionShape(at.child(index), placeOf)))
+  const problems = loaded.flatMap(shape => ('problems' in shape ? shape.problems : []))
+  return problems.length > 0 ? { problems } : loaded.flatMap(shape => ('problems' in shape ? [] : shape))
 }
 
 function refused(at: Location, faults: readonly Fault[]): Refused {
@@ -116,7 +116,7 @@ interface LoadedSection {
   readonly credentials?: CredentialPlugin
 }
 
-function formOf({ ca, plugin, credentials }: LoadedSection, members: readonly CAForm[]): CAForm {
+function shapeOf({ ca, plugin, credentials }: LoadedSection, members: readonly SectionShape[]): SectionShape {
   const { plugin: name, credentials: given } = ca
   const source = isTreeObject(given) ? given['source'] : undefined
   const keys: PluginOptions = {
@@ -148,15 +148,15 @@ function withToken(credentials: PluginOption | undefined): PluginOption {
   return { type: 'object', description: '', options: { ...options, token } }
 }
 
-/** Reads the section by its form. */
-export function caSchema({ plugin, credentials, keys, members }: CAForm): Schema<CASection> {
+/** Reads the section by its shape. */
+export function caSchema({ plugin, credentials, keys, members }: SectionShape): Schema<CASection> {
   const explain = (key: string): Fault | undefined => {
     if (key in ISOLATION_KEYS)
       return new Fault('unknown key', `The built-in plugin ${plugin.name} runs in the agent. Remove it`)
     const need = NEEDS.find(each => NEEDED_KEYS[each].includes(key))
     return need && new Fault('unknown key', `The plugin ${plugin.name} ${USES_NO[need]}. Remove it`)
   }
-  // As many as there are: the forms were made of them.
+  // As many as there are: the shapes were made of them.
   const others = {
     ...('isolation' in keys && USER_SCHEMA),
     ...(keys['credentials']?.type === 'object' && {

@@ -14,7 +14,7 @@ import {
 } from '../schema/config-tree.ts'
 import { changeOptions, fillDefault, markSecret, type OptionChange } from '../schema/plugin-schema.ts'
 import { UNIX_PREFIX } from '../schema/values.ts'
-import type { CAForm } from './ca-section.ts'
+import type { SectionShape } from './ca-section.ts'
 import { defaults, OWN_SOCKET_DEFAULTS, SOCKET_DEFAULTS } from './defaults.ts'
 import type { ConfigSources } from './layers.ts'
 
@@ -45,16 +45,16 @@ function mapping(lower: TreeObject): (node: ConfigNode) => ConfigNode {
 }
 
 /** The section `ca` by the keys of its plugins, with its secrets marked. */
-export function completeSection(form: CAForm, section: ConfigNode, workingDirectory: string): ConfigNode {
+export function completeSection(shape: SectionShape, section: ConfigNode, workingDirectory: string): ConfigNode {
   const makeAbsolute: OptionChange = (option, value) => {
     if (!value || option.type !== 'path' || (option === TLS_KEYS.rootCert && isNoFile(value))) return value
     return absolute(value, workingDirectory)
   }
-  const filled = changeOptions(form.keys, section, fillDefault)
-  const marked = changeOptions(form.secretKeys, changeOptions(form.keys, filled, makeAbsolute), markSecret)
+  const filled = changeOptions(shape.keys, section, fillDefault)
+  const marked = changeOptions(shape.secretKeys, changeOptions(shape.keys, filled, makeAbsolute), markSecret)
   const cas = isMap(marked) ? marked.value.get('cas') : undefined
-  if (!isMap(marked) || !isList(cas) || form.members.length === 0) return marked
-  const members = form.members.map((member, index) => {
+  if (!isMap(marked) || !isList(cas) || shape.members.length === 0) return marked
+  const members = shape.members.map((member, index) => {
     return completeSection(member, cas.value[index] ?? { value: null, origin: cas.origin }, workingDirectory)
   })
   return withKey(marked, 'cas', { ...cas, value: members })

@@ -6,7 +6,7 @@ import { ConfigError, type Origin, type Problem } from '../schema/config-error.t
 import { type ConfigNode, isMap, Location, withKey } from '../schema/config-tree.ts'
 import { formatHostPort, type ListenAddress } from '../schema/values.ts'
 import { checkCASection } from './ca-check.ts'
-import { type CASection, caSchema, loadCAForm } from './ca-section.ts'
+import { type CASection, caSchema, loadSectionShape } from './ca-section.ts'
 import { checkTogether } from './consistency.ts'
 import { type EnvironmentSwitches, environmentSwitches, environmentWarnings } from './environment.ts'
 import { completeSection, completeSettings } from './fill-defaults.ts'
@@ -105,13 +105,13 @@ interface ReadCA {
 
 async function readCA(given: ConfigNode, sources: ConfigSources): Promise<ReadCA> {
   const written = new Location(given, ['ca'])
-  const form = await loadCAForm(written, origin => placeOf(origin, sources))
-  if ('problems' in form) return { root: given, ca: undefined, problems: form.problems }
+  const shape = await loadSectionShape(written, origin => placeOf(origin, sources))
+  if ('problems' in shape) return { root: given, ca: undefined, problems: shape.problems }
   const { node } = written
   const root =
-    node && isMap(given) ? withKey(given, 'ca', completeSection(form, node, sources.workingDirectory)) : given
+    node && isMap(given) ? withKey(given, 'ca', completeSection(shape, node, sources.workingDirectory)) : given
   const at = new Location(root, ['ca'])
-  const checked = checkNode(caSchema(form), at)
+  const checked = checkNode(caSchema(shape), at)
   if ('refusals' in checked) return { root, ca: undefined, problems: checked.refusals }
   return { root, ca: checked.output, problems: await checkCASection(checked.output, at) }
 }

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { ISOLATION_KINDS } from '../../test/isolation-kinds.ts'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
-import { loadCAForm } from '../config/ca-section.ts'
+import { loadSectionShape } from '../config/ca-section.ts'
 import { UNWRITTEN } from '../schema/config-error.ts'
 import { Location, nodeOf, type TreeObject } from '../schema/config-tree.ts'
 import { faultText } from '../schema/fault.ts'
@@ -61,7 +61,7 @@ test('a section with both keys is read for modules, for members of failover and 
     },
   }
   for (const [at, section] of Object.entries(sections)) {
-    const form = await loadCAForm(locate(section), placeOf)
-    assert.deepEqual('problems' in form && form.problems.map(({ path }) => path), [at])
+    const shape = await loadSectionShape(locate(section), placeOf)
+    assert.deepEqual('problems' in shape && shape.problems.map(({ path }) => path), [at])
   }
 })
