@@ -110,8 +110,8 @@ const ACME = `needs: ['tls', 'credentials'],
 
 test('a module is asked in its thread, with what it gets and which keys of the agent stand beside', async t => {
   const folder = await makeFolder(t)
-  const says = `throw new TypeError(JSON.stringify([config, [...beside]]))`
-  await writePluginModule(folder, { fields: `${ACME} check(config, beside) { ${says} },` })
+  const says = `throw new TypeError(JSON.stringify([config, [...siblings]]))`
+  await writePluginModule(folder, { fields: `${ACME} check(config, siblings) { ${says} },` })
   const [all, none] = [
     await refusals(
       folder,

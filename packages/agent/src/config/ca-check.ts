@@ -24,9 +24,9 @@ export async function checkCASection(section: CASection, at: Location): Promise<
 const AGENT_KEYS = ['rootCert', 'clientCertificate', 'tokenFile'] as const
 
 function keysBeside(section: CASection): ReadonlySet<AgentKey> {
-  const beside = new Set<AgentKey>(AGENT_KEYS.filter(key => section[key] !== undefined))
-  if (section.credentials?.isGiven) beside.add('credentials')
-  return beside
+  const siblings = new Set<AgentKey>(AGENT_KEYS.filter(key => section[key] !== undefined))
+  if (section.credentials?.isGiven) siblings.add('credentials')
+  return siblings
 }
 
 /** That of a module answers later, from its thread. */

@@ -106,9 +106,9 @@ function shownFaults(faults: readonly Fault[]): Faults {
 /** The plugin's own, in a thread or process again: what it is asked about is known only once its options are. */
 function checkOf(module: PluginModule, { checks }: Manifest, clock: Clock, signal: AbortSignal | undefined) {
   if (!checks) return {}
-  const check = (config: unknown, beside: ReadonlySet<AgentKey> = new Set()): Promise<void> =>
+  const check = (config: unknown, siblings: ReadonlySet<AgentKey> = new Set()): Promise<void> =>
     withRun({ module, clock, signal, late: 'it gave no answer' }, (peer, stop) =>
-      peer.call('check', { config, beside }, stop),
+      peer.call('check', { config, siblings }, stop),
     )
   return { check }
 }

@@ -60,7 +60,7 @@ export interface Question {
 /** The settings that a plugin checks. */
 export interface Section {
   readonly config: unknown
-  readonly beside: ReadonlySet<AgentKey>
+  readonly siblings: ReadonlySet<AgentKey>
 }
 
 /** The material of a client, or of a source of credentials. */

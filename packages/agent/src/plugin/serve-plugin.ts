@@ -27,9 +27,9 @@ export function servePlugin(kind: PluginKind, loading: Promise<LoadedModule>, po
       const { options } = await plugin()
       return questions.map(question => problemOf(options, question))
     },
-    async check({ config, beside }: Section) {
+    async check({ config, siblings }: Section) {
       // A list where it came as JSON.
-      await (await plugin()).check?.(config as ConfigOf<PluginOptions>, new Set(beside))
+      await (await plugin()).check?.(config as ConfigOf<PluginOptions>, new Set(siblings))
     },
     ping() {},
     ...(kind === 'ca'

@@ -112,11 +112,11 @@ export interface CAPlugin<Options extends PluginOptions = PluginOptions> {
   readonly options: Options
   readonly needs?: readonly PluginNeed[]
   /**
-   * Checks what no option can check alone: throws an `OptionError` for values that do not go together. `beside`: which
+   * Checks what no option can check alone: throws an `OptionError` for values that do not go together. `siblings`: which
    * keys of the agent are set. Called when the configuration is read, by `check-config` and each reload too: it opens
    * nothing, reads nothing, and answers at once.
    */
-  check?(config: ConfigOf<Options>, beside: ReadonlySet<AgentKey>): void
+  check?(config: ConfigOf<Options>, siblings: ReadonlySet<AgentKey>): void
   /**
    * A client for `config`, which `check` has let through. It may open connections later, and must not fail because the CA
    * is down. Throws a `TypeError` for what cannot be used where the agent runs; its message names the field and the remedy.

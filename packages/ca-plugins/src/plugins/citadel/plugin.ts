@@ -71,9 +71,9 @@ const PLAINTEXT_PORT = 15010
 /** Set by the plugin or by gRPC itself. */
 const RESERVED_HEADERS = new Set(['authorization', 'clusterid', 'content-type', 'te', 'host', 'user-agent'])
 
-export function checkConfig(config: CitadelConfig, beside: ReadonlySet<AgentKey>): void {
+export function checkConfig(config: CitadelConfig, siblings: ReadonlySet<AgentKey>): void {
   for (const [name, value] of Object.entries(config.headers ?? {})) checkHeader(name, value)
-  if (!targetOf(config).plaintext && !beside.has('rootCert'))
+  if (!targetOf(config).plaintext && !siblings.has('rootCert'))
     throw new OptionError(
       'rootCert',
       'Cannot use citadel without rootCert. Name the file with the root of the CA, or "system" for a CA with a public certificate.',

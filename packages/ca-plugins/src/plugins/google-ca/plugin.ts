@@ -157,10 +157,10 @@ export interface MeshCaTarget {
 const CAS_ONLY = ['pool', 'certificateTemplate', 'issuingCa', 'credentialsFile'] as const
 const DEFAULT_ENDPOINTS = { cas: 'privateca.googleapis.com:443', 'mesh-ca': 'meshca.googleapis.com:443' } as const
 
-export function checkConfig(config: GoogleCaConfig, beside: ReadonlySet<AgentKey>): void {
+export function checkConfig(config: GoogleCaConfig, siblings: ReadonlySet<AgentKey>): void {
   targetOf(config)
   const { credentialsFile } = config
-  if (credentialsFile !== undefined && (beside.has('tokenFile') || beside.has('credentials')))
+  if (credentialsFile !== undefined && (siblings.has('tokenFile') || siblings.has('credentials')))
     throw new OptionError(
       'credentialsFile',
       `Cannot use credentialsFile "${credentialsFile}": credentials are configured as well. Leave one of them out.`,

@@ -55,9 +55,9 @@ export type Proof =
   | { readonly kind: 'key'; readonly provisioner: string; readonly keyFile: string; readonly passwordFile?: string }
   | { readonly kind: 'token'; readonly credentials: CredentialSource }
 
-export function checkConfig(config: StepCaConfig, beside: ReadonlySet<AgentKey>): void {
+export function checkConfig(config: StepCaConfig, siblings: ReadonlySet<AgentKey>): void {
   const { fingerprint, provisioner, jwkFile, passwordFile } = config
-  if (fingerprint !== undefined && (beside.has('rootCert') || beside.has('clientCertificate')))
+  if (fingerprint !== undefined && (siblings.has('rootCert') || siblings.has('clientCertificate')))
     throw new OptionError(
       'fingerprint',
       `Cannot use fingerprint "${fingerprint}": rootCert or clientCertificate is set as well. Leave fingerprint or those out.`,
