@@ -71,7 +71,7 @@ export {
   parseFileName,
   parseFilePattern,
 } from './file-secrets/file-secret-name.ts'
-export { FileSecrets, type FileSecretsOptions } from './file-secrets/file-secrets.ts'
+export { FILE_DEFAULTS, FileSecrets, type FileSecretsOptions } from './file-secrets/file-secrets.ts'
 export { isSelfSigned, type KeyPair, type KeyPairFiles, MAX_FILE_BYTES, readKeyPair } from './file-secrets/key-pair.ts'
 export { ChangingFile, readSmallFile } from './files/changing-file.ts'
 export { stampOf, stampsOf } from './files/file-stamp.ts'

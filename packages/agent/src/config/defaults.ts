@@ -1,9 +1,12 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
-import { DEFAULT_OPTIONS as MANAGER } from '@livery/core'
+import { FILE_DEFAULTS, DEFAULT_OPTIONS as MANAGER } from '@livery/core'
 import { DEFAULT_POOL_CPU, DEFAULT_RSA_KEYS } from '@livery/native-keygen/defaults'
 import { DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_NAMES, DEFAULT_OPTIONS as SERVER } from '@livery/sds-server/defaults'
 import type { TreeObject } from '../schema/config-tree.ts'
 import { formatDuration } from '../schema/duration.ts'
+
+/** Where Istio and GKE mount the certificates of a workload. */
+const WELL_KNOWN_FOLDERS = ['/etc/certs', '/var/run/secrets/workload-spiffe-credentials']
 
 /** Keys that every configuration has. `log.format` depends on the terminal. */
 export function defaults(options: { readonly terminal: boolean }): TreeObject {
@@ -23,6 +26,11 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     maxIdentities: MANAGER.maxIdentities,
     sharedFolders: [],
     sockets: [],
+    files: {
+      wellKnown: [...WELL_KNOWN_FOLDERS],
+      expired: FILE_DEFAULTS.expired,
+      poll: formatDuration(FILE_DEFAULTS.pollMs),
+    },
     names: { ...DEFAULT_NAMES },
     admin: { address: '127.0.0.1:15100' },
     sds: {

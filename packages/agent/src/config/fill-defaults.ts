@@ -21,6 +21,8 @@ import type { ConfigSources } from './layers.ts'
 /** `*` is each entry of a list. Those of `ca` are known to its plugin. */
 const PATHS = [
   ['admin', 'tokenFile'],
+  ['files', 'allow', '*'],
+  ['files', 'wellKnown', '*'],
   ['identities', '*', 'socket'],
   ['identities', '*', 'socket', 'path'],
   ['identities', '*', 'tokenFile'],

@@ -46,7 +46,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
   {
     text: 'keyTyp: rsa-2048',
-    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, names, sds, admin, health, drain, log.',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, files, names, sds, admin, health, drain, log.',
   },
   {
     text: 'keyType: rsa-1024',
@@ -131,8 +131,12 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
     says: 'livery.yaml:4: names.root: is the same as names.default. Choose another.',
   },
   {
-    text: 'files: { allow: [/etc/certs] }',
-    says: 'livery.yaml:4: files: {"allow":["/etc/certs"]} is not supported yet: this version serves no secrets from files. Remove the key.',
+    text: 'files: { allow: /etc/certs }',
+    says: 'livery.yaml:4: files.allow: "/etc/certs" is a string, not a list. Write "- " before each entry, or [ ] around them.',
+  },
+  {
+    text: 'files: { expired: drop }',
+    says: 'livery.yaml:4: files.expired: "drop" is none of withhold, serve. Write one of these.',
   },
   {
     text: 'admin: { address: 15100 }',
@@ -329,8 +333,13 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     replaces: '[spiffe://cluster.local/ns/default/sa/web]',
-    text: '[{ id: spiffe://cluster.local/a, socket: { path: s, allow: [] } }]',
-    says: 'livery.yaml:2: identities[0].socket.allow: unknown key. Remove it. Known here: path, mode, owner, group, limits, callers.',
+    text: '[{ id: spiffe://cluster.local/a, socket: { path: s, allow: [spiffe://cluster.local/b] } }]',
+    says: 'livery.yaml:2: identities[0].socket.allow[0]: "spiffe://cluster.local/b" starts with neither "file-cert:" nor "file-root:". Write such as file-cert:/etc/certs/*, file-cert:/a/cert.pem~/a/key.pem or file-root:/a/ca.pem.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ id: spiffe://cluster.local/a, socket: { path: s, allow: ["file-cert:/etc/../certs/*"] } }]',
+    says: 'livery.yaml:2: identities[0].socket.allow[0]: "file-cert:/etc/../certs/*" has a path with . or .. in it. Write such as file-cert:/etc/certs/*, file-cert:/a/cert.pem~/a/key.pem or file-root:/a/ca.pem.',
   },
   {
     replaces: '[spiffe://cluster.local/ns/default/sa/web]',

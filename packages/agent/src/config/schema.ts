@@ -8,8 +8,10 @@ import { LOG_LEVELS } from '../schema/log-level.ts'
 import { faultMessage, leaf, list, object, type Schema, text } from '../schema/schema-parts.ts'
 import {
   account,
+  allowEntry,
   checkSpiffeId,
   duration,
+  filePattern,
   flag,
   hostPort,
   keyType,
@@ -20,7 +22,6 @@ import {
   path,
   socketMode,
   spiffeId,
-  spiffeIdPattern,
   trustDomain,
   wholeNumber,
 } from '../schema/values.ts'
@@ -44,10 +45,11 @@ const identityRange = text(input => {
 
 /** SO_PEERCRED has the uid and the primary group of the process that connected. */
 const credentials = { uid: v.optional(wholeNumber(0, MAX_ID)), gid: v.optional(wholeNumber(0, MAX_ID)) }
-const namesSomebody = v.check<{ readonly uid?: number | undefined; readonly gid?: number | undefined }, string>(
-  ({ uid, gid }) => uid !== undefined || gid !== undefined,
-  faultMessage(new Fault('has neither uid nor gid, so it would let in everybody', 'Add one of them')),
-)
+const namesSomebody = <T extends { readonly uid?: number | undefined; readonly gid?: number | undefined }>() =>
+  v.check<T, string>(
+    ({ uid, gid }) => uid !== undefined || gid !== undefined,
+    faultMessage(new Fault('has neither uid nor gid, so it would let in everybody', 'Add one of them')),
+  )
 
 const limits = object({
   connections: wholeNumber(1, 1_000_000),
@@ -61,6 +63,7 @@ const limits = object({
     requestsPerSecond: wholeNumber(1, 10_000_000),
     bytes: wholeNumber(1_048_576, 64 * 1024 ** 3),
     identities: v.optional(wholeNumber(1, 1_000_000)),
+    files: wholeNumber(1, 4_000),
     identitiesPerMinute: wholeNumber(1, 1_000_000),
   }),
 })
@@ -76,7 +79,8 @@ const socketFile = {
 
 const ownSocketMapping = object({
   ...socketFile,
-  callers: v.optional(list(v.pipe(object(credentials), namesSomebody))),
+  allow: v.optional(list(filePattern)),
+  callers: v.optional(list(v.pipe(object(credentials), namesSomebody()))),
 })
 
 /** An identity's own socket. A bare path has the defaults of the server. */
@@ -104,11 +108,11 @@ const identity = v.lazy(input => {
   return object({ id: spiffeId, ...ofIdentity })
 }) as Schema<IdentitySetting>
 
-const caller = v.pipe(object({ ...credentials, allow: v.optional(list(spiffeIdPattern)) }), namesSomebody)
+const caller = v.pipe(object({ ...credentials, allow: v.optional(list(allowEntry)) }), namesSomebody())
 
 const socket = object({
   ...socketFile,
-  allow: list(spiffeIdPattern),
+  allow: list(allowEntry),
   callers: v.optional(list(caller)),
   onDemand: flag,
 })
@@ -150,6 +154,12 @@ const settings = {
   store: v.optional(object({ directory: path, bootstrap: v.optional(path) })),
   sharedFolders: list(path),
   sockets: list(socket),
+  files: object({
+    allow: v.optional(list(path)),
+    wellKnown: list(path),
+    expired: oneOf(['withhold', 'serve']),
+    poll: duration({ min: '1s', max: '1h' }),
+  }),
   names: object({ default: nonEmpty, root: nonEmpty }),
   sds: object({
     takeover: flag,
@@ -173,10 +183,8 @@ const settings = {
   log: object({ level: oneOf(LOG_LEVELS), format: oneOf(['json', 'pretty']) }),
 }
 
-const FILES = new Fault('is not supported yet: this version serves no secrets from files', 'Remove the key')
-
 /** The whole file but `ca`, whose keys depend on its plugin, with every default filled in and every path absolute. */
-export const settingsSchema = object(settings, key => (key === 'files' ? FILES : undefined))
+export const settingsSchema = object(settings)
 
 /** The validated settings: durations in milliseconds, addresses split, paths absolute. */
 export type Settings = v.InferOutput<typeof settingsSchema>

@@ -4,6 +4,7 @@ import { acceptWaiting, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsEvent } from '@livery/sds-server'
 import type { LoadedConfig } from '../config/load.ts'
 import { EventLog } from '../observe/event-log.ts'
+import { fileMetrics } from '../observe/file-metrics.ts'
 import { identityMetrics } from '../observe/identity-metrics.ts'
 import { keyPoolMetrics } from '../observe/key-pool-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
@@ -20,6 +21,7 @@ import { createSecretManager } from './create-secret-manager.ts'
 import { EventRecorder } from './event-recorder.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { LiveConfig, pinIdentities } from './live-config.ts'
+import { openFileSecrets } from './open-file-secrets.ts'
 import { openStore } from './open-store.ts'
 import { chooseKeyVault, collectGarbage, keepOutOfCoreFiles, warnOfUnsetClock } from './process-setup.ts'
 import { sdsSockets, serverOptions, shareOnDemand } from './sds-sockets.ts'
@@ -108,15 +110,17 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
     const storms = lifecycle.parts.use(new StormCollector({ clock, collect: collectGarbage }))
     events.subscribe(({ event }) => void (event.kind === 'issued' && storms.onIssued()))
   }
-  secrets = lifecycle.parts.use(createSecretManager(config, { ...basis, events }))
+  const files = lifecycle.parts.use(openFileSecrets(config, { ...basis, events }))
+  secrets = lifecycle.parts.use(createSecretManager(config, { ...basis, events, files }))
   metrics.add(identityMetrics(secrets, clock))
-  return { ...basis, secrets, ledger, recorder }
+  metrics.add(fileMetrics(files, clock))
+  return { ...basis, files, secrets, ledger, recorder }
 }
 
 /** The parts that others reach: the admin endpoint, then the sockets, then what changes both at run time. */
 async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: AgentOptions): Promise<void> {
   const { config } = loaded
-  const { lifecycle, clock, logger, metrics, secrets, recorder, keyGenerator } = holding
+  const { lifecycle, clock, logger, metrics, files, secrets, recorder, keyGenerator } = holding
   const addresses = await openAdminEndpoints(loaded, holding)
   pinIdentities(secrets, config.identities)
   const sockets = sdsSockets(config, shareOnDemand(config))
@@ -137,6 +141,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   metrics.add(socketMetrics(sds))
   const live = new LiveConfig(config, {
     secrets,
+    files,
     sds,
     onServe: opened => warnOfOpenSockets(opened, logger),
     onError: (err, path) => logger.error({ err }, `socket ${path} did not follow the configuration`),

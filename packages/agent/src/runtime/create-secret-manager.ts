@@ -3,6 +3,7 @@ import {
   type CAClient,
   type Clock,
   type Events,
+  type FileSecrets,
   type KeyGenerator,
   type KeyVault,
   SecretManager,
@@ -16,6 +17,7 @@ import type { Config } from '../config/load.ts'
 export interface SecretManagerParts {
   readonly ca: CAClient
   readonly store: Store | undefined
+  readonly files: FileSecrets
   readonly keyGenerator: KeyGenerator
   readonly vault: KeyVault
   readonly clock: Clock

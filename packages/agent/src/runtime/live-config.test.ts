@@ -56,6 +56,7 @@ class Bench {
     for (const { path } of sdsSockets(config, shareOnDemand(config))) this.listening.add(path)
     this.live = new LiveConfig(config, {
       secrets,
+      files: { useFolders: () => {} },
       sds: this.#sds(),
       onServe: sockets => this.log.push(`serve ${sockets.map(({ path }) => path)}`),
       onError: (_, path) => this.failed.push(path),

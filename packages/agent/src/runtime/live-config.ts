@@ -1,11 +1,12 @@
 /** The part of the configuration that changes while the agent runs: its identities and its sockets, as they are now. */
 import { isDeepStrictEqual } from 'node:util'
-import type { SecretManager } from '@livery/core'
+import type { FileSecrets, SecretManager } from '@livery/core'
 import type { AccessConfig, SdsServer, SocketConfig } from '@livery/sds-server'
 import { changedKeys } from '../config/changes.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { Config } from '../config/load.ts'
 import { childPath } from '../schema/config-tree.ts'
+import { allowedFolders } from './open-file-secrets.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 /** What a new configuration made different. */
@@ -27,6 +28,8 @@ type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'prepareAccess' | 'revie
 export interface LiveConfigOptions {
   /** Holds the identities of the configuration. */
   readonly secrets: Pick<SecretManager, 'add' | 'remove'>
+  /** Serves what callers name by its files. */
+  readonly files: Pick<FileSecrets, 'useFolders'>
   /** Listens on the sockets of the configuration. */
   readonly sds: Sockets
   /** Called with those that were opened, and with those that continue with other rules, as they are now. */
@@ -73,13 +76,14 @@ export class LiveConfig {
    * never meet new identities.
    */
   async apply(config: Config, signal: AbortSignal): Promise<LiveChanges> {
-    const { sds, onServe } = this.#options
+    const { sds, files, onServe } = this.#options
     const wanted = byPath(sdsSockets(config, this.#share))
     const opened = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
     const { replaced, changed, needsRestart } = this.#compare(wanted, config)
     const changeAccess = sds.prepareAccess(changed.map(accessOf))
 
     let socketsWaiting = (await sds.listenAll(opened, signal)).length
+    files.useFolders(allowedFolders(config))
     changeAccess()
     for (const socket of [...opened, ...changed]) this.#sockets.set(socket.path, socket)
     const identities = byId(config)

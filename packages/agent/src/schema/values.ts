@@ -2,9 +2,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import {
+  isFileName,
   isSpiffeId,
   KEY_TYPES,
   type KeyType,
+  parseFilePattern,
   type SpiffeId,
   spiffeIdProblem,
   spiffePatternProblem,
@@ -106,15 +108,32 @@ export function checkSpiffeId(input: string): SpiffeId | Fault {
 
 export const spiffeId: Schema<SpiffeId> = text(checkSpiffeId, 'Write a SPIFFE ID')
 
-/** Which SPIFFE IDs a socket or caller is allowed: `*` is a part of a path segment, `**` the rest of the path. */
-export const spiffeIdPattern: Schema<string> = text(input => {
+function checkFilePattern(input: string): string | Fault {
+  const pattern = parseFilePattern(input)
+  if (typeof pattern !== 'string') return input
+  return new Fault(
+    pattern,
+    'Write such as file-cert:/etc/certs/*, file-cert:/a/cert.pem~/a/key.pem or file-root:/a/ca.pem',
+  )
+}
+
+function checkSpiffePattern(input: string): string | Fault {
   const problem = isSpiffeId(input) ? undefined : spiffePatternProblem(input)
   if (problem === undefined) return input
   return new Fault(
     problem,
     'Write such as spiffe://cluster.local/ns/*/sa/web-* (* is part of a path segment, ** the rest)',
   )
-}, 'Quote it')
+}
+
+/** Names of files that callers are allowed: `file-cert:/etc/certs/*`. */
+export const filePattern: Schema<string> = text(checkFilePattern, 'Quote it')
+
+/** What a socket or caller is allowed. Of SPIFFE IDs `*` is a part of a path segment, `**` the rest of the path. */
+export const allowEntry: Schema<string> = text(
+  input => (isFileName(input) ? checkFilePattern(input) : checkSpiffePattern(input)),
+  'Quote it',
+)
 
 /** A file mode, quoted: YAML 1.1 and 1.2 read a bare 0660 as two different numbers. */
 export const socketMode: Schema<number> = leaf(input => {

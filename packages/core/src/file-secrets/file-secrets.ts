@@ -20,14 +20,17 @@ const READS_AT_ONCE = 16
 /** Names that are watched at once, for all callers together: each costs about 20 kB. */
 const MAX_NAMES = 4_000
 
+/** The defaults of the options, for who shows them. */
+export const FILE_DEFAULTS = { expired: 'withhold', pollMs: 60_000 } as const
+
 export interface FileSecretsOptions {
   readonly clock: Clock
   readonly vault: KeyVault
   /** The folders in which files may be named, absolute; wherever links lead, files are below one of these. */
   readonly folders: readonly string[]
-  /** What becomes of a certificate that has ended: `withhold` withdraws it, `serve` serves it with a warning. */
-  readonly expired: 'serve' | 'withhold'
-  /** How often files are looked at, whatever is reported of them, milliseconds. Default: 60,000. */
+  /** What becomes of a certificate that has ended: `withhold` (default) withdraws it, `serve` serves it with a warning. */
+  readonly expired?: 'serve' | 'withhold'
+  /** How often files are looked at, whatever the watches report, milliseconds. Default: 60,000. */
   readonly pollMs?: number
   /** The file of `file-root:system` is the first of these that exists. Default: where operating systems have it. */
   readonly systemRoots?: readonly string[]
@@ -39,17 +42,22 @@ export interface FileSecretsOptions {
 
 /** Watches a name while somebody is subscribed to it. */
 export class FileSecrets implements Disposable {
-  readonly #options: FileSecretsOptions
-  readonly #folders: AllowedFolders
+  readonly #options: FileSecretsOptions & Required<Pick<FileSecretsOptions, 'expired' | 'pollMs'>>
+  #folders: AllowedFolders
   readonly #watched: WatchedFiles
   readonly #reads = new Semaphore(READS_AT_ONCE)
   readonly #secrets = new Map<string, FileSecret>()
 
   constructor(options: FileSecretsOptions) {
-    const { clock, folders, pollMs, onWatchError } = options
-    this.#options = options
+    this.#options = { ...FILE_DEFAULTS, ...options }
+    const { clock, folders, pollMs, onWatchError } = this.#options
     this.#folders = new AllowedFolders(folders)
-    this.#watched = new WatchedFiles({ clock, onError: onWatchError, ...(pollMs !== undefined && { pollMs }) })
+    this.#watched = new WatchedFiles({ clock, onError: onWatchError, pollMs })
+  }
+
+  /** Files may be named in these folders from now on. What was read before stays. */
+  useFolders(folders: readonly string[]): void {
+    this.#folders = new AllowedFolders(folders)
   }
 
   /** Whether there is room for a name that is not watched yet. */

@@ -24,7 +24,7 @@ export interface SocketAccess {
    * `file-cert:/etc/certs/*`: a caller gets the keys in files that it may name. On the socket of one identity only files
    * can be named. Default: none.
    */
-  readonly allow?: readonly string[]
+  readonly allow?: readonly string[] | undefined
   /** If given, other callers are refused. A caller is allowed what both its rule and the socket allow. */
   readonly callers?: readonly CallerRule[] | undefined
   /** Whether an allowed identity that is not held is issued when a caller asks for it. Default: false. */

@@ -1,0 +1,105 @@
+/** The whole agent with secrets that streams name by their files: configuration, rules, reload, metrics, log. */
+import assert from 'node:assert/strict'
+import { mkdirSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { SystemClock } from '@livery/core'
+import { type IssuedPair, PairIssuer } from '@livery/core/testing'
+import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { openStream } from './sds-client.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+using clock = new SystemClock()
+const issuer = await PairIssuer.create(clock)
+
+interface Started {
+  readonly cwd: string
+  readonly agent: LiveryProcess
+  readonly admin: string
+  write(config: object): void
+}
+
+async function start(t: TestContext, config: (cwd: string) => object): Promise<Started> {
+  const directory = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  const cwd = realpathSync(directory.path)
+  const write = (changed: object) =>
+    writeFileSync(
+      join(cwd, 'livery.yaml'),
+      JSON.stringify({ ca: { plugin: 'embedded' }, admin: { address: '127.0.0.1:0' }, drain: '100ms', ...changed }),
+    )
+  write(config(cwd))
+  const agent = new LiveryProcess(['run'], { cwd })
+  t.after(() => agent[Symbol.asyncDispose]())
+  return { cwd, agent, admin: await agent.admin(), write }
+}
+
+function writePair(folder: string, { chain, key }: IssuedPair): string {
+  mkdirSync(folder, { recursive: true })
+  for (const [name, text] of Object.entries({ 'key.pem': key, 'cert.pem': chain.join('') })) {
+    writeFileSync(join(folder, `${name}.new`), text)
+    renameSync(join(folder, `${name}.new`), join(folder, name))
+  }
+  return `file-cert:${folder}/cert.pem~${folder}/key.pem`
+}
+
+test('a pair in files is served on the socket whose allow names it, rotated, and shown in metrics and log', async t => {
+  const { cwd, agent, admin } = await start(t, cwd => ({
+    identities: [{ id: WEB, socket: { path: 'run/web.sock', allow: [`file-cert:${cwd}/gateway/*`] } }],
+    sockets: [{ path: 'run/sds.sock', allow: [WEB] }],
+  }))
+  const pair = await issuer.issue(WEB)
+  const name = writePair(join(cwd, 'gateway'), pair)
+  using stream = await openStream(join(cwd, 'run/web.sock'), [name])
+  assert.equal(stream.secrets[0]?.certificateChain, pair.chain.join(''))
+  assert.equal(stream.secrets[0].privateKey, pair.key)
+  const next = await issuer.issue(WEB)
+  writePair(join(cwd, 'gateway'), next)
+  await stream.answered(2)
+  assert.equal(stream.answers[1]?.[0]?.certificateChain, next.chain.join(''))
+  const metrics = await (await fetch(`http://${admin}/metrics`)).text()
+  const remaining = Number(metrics.match(/^livery_file_secret_remaining_seconds\{.*\} (\S+)$/m)?.[1])
+  assert.ok(remaining > 3_500 && remaining <= 3_600, `${remaining} s remain`)
+  assert.match(metrics, /^livery_file_secrets\{state="usable"\} 1$/m)
+  await agent.line(
+    /"event":"read-from-files","resource":"file-cert:.*read from its files: serial [0-9a-f]+, valid until /,
+  )
+
+  using other = await openStream(join(cwd, 'run/sds.sock'), [name])
+  assert.deepEqual(other.secrets, [])
+  await agent.line(/"event":"refused",.*this caller is not allowed these files: see allow and callers of this socket/)
+})
+
+test('a folder that a reload allows is served at once, and a name that it no longer allows ends the connection', async t => {
+  const config = (...allow: readonly string[]) => ({
+    identities: [WEB],
+    sockets: [{ path: 'sds.sock', allow: [WEB, ...allow] }],
+  })
+  const { cwd, write } = await start(t, () => config())
+  const pair = await issuer.issue(WEB)
+  const name = writePair(join(cwd, 'gateway'), pair)
+  using stream = await openStream(join(cwd, 'sds.sock'), [name])
+  assert.deepEqual(stream.secrets, [])
+  write(config(name))
+  await stream.answered(2)
+  assert.equal(stream.answers[1]?.[0]?.certificateChain, pair.chain.join(''))
+  write(config())
+  assert.notEqual(await stream.ended, 0)
+})
+
+test('a file outside of files.allow is refused, though a socket allows it', async t => {
+  const { cwd, agent } = await start(t, cwd => ({
+    identities: [WEB],
+    sockets: [{ path: 'sds.sock', allow: [`file-cert:${cwd}/**`] }],
+    files: { allow: ['allowed'] },
+  }))
+  const pair = await issuer.issue(WEB)
+  const [inside, outside] = ['allowed', 'gateway'].map(folder => writePair(join(cwd, folder), pair))
+  using stream = await openStream(join(cwd, 'sds.sock'), [inside ?? '', outside ?? ''])
+  if (stream.answers[0]?.length === 0) await stream.answered(2)
+  assert.deepEqual(
+    stream.answers.flat().map(secret => secret.name),
+    [inside],
+  )
+  await agent.line(/"event":"refused",.*gateway\/cert\.pem: it is in no folder of files\.allow\. Add the folder/)
+})
