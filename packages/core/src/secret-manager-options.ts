@@ -105,6 +105,7 @@ export const DEFAULT_OPTIONS = {
 /** The options with every default filled in. */
 export interface SecretManagerSettings {
   readonly issuance: IssuanceOptions
+  readonly ttlSeconds: number
   readonly random: () => number
   readonly rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
   readonly rootsPollMs: number
@@ -133,9 +134,9 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
       clock: options.clock,
       keyType: options.keyType ?? DEFAULT_OPTIONS.keyType,
       keyFormat: options.keyFormat ?? DEFAULT_OPTIONS.keyFormat,
-      ttlSeconds,
       timeoutMs: options.timeoutMs ?? DEFAULT_OPTIONS.timeoutMs,
     },
+    ttlSeconds,
     random: options.random ?? Math.random,
     rotation: { ...rotation, settleMs: rotation.settleMs ?? defaultSettleMs(settle) },
     rootsPollMs,

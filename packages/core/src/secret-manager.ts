@@ -53,7 +53,8 @@ export class SecretManager implements AsyncDisposable {
   readonly #caChanges: Disposable | undefined
 
   constructor(options: SecretManagerOptions) {
-    const { issuance, random, rotation, rootsPollMs, retry, concurrency, ...retention } = withDefaults(options)
+    const { issuance, ttlSeconds, random, rotation, rootsPollMs, retry, concurrency, ...retention } =
+      withDefaults(options)
     const { clock, timeoutMs, pending } = issuance
     const { ca, store } = options
     const report = (name: string, event: SecretEvent) => this.#report(name, event)
@@ -89,6 +90,7 @@ export class SecretManager implements AsyncDisposable {
     })
     this.#schedule = new FetchSchedule({
       issuance,
+      ttlSeconds,
       random,
       rotation,
       retry,
@@ -125,6 +127,21 @@ export class SecretManager implements AsyncDisposable {
   /** Forgets an identity at once: a request in flight is aborted, its key wiped, its subscribers notified. */
   forget(identity: SpiffeId): void {
     this.#table.forget(identity)
+  }
+
+  /**
+   * Renews the certificate of an identity now: at most one request at a time, and none within a second of the last
+   * certificate. `false` if it is not held.
+   */
+  renew(identity: SpiffeId): boolean {
+    const managed = this.#table.held.get(identity)
+    if (managed) this.#schedule.renewNow(managed)
+    return managed !== undefined
+  }
+
+  /** The cause of failures may be gone: what failed is tried again soon, and a CA that is down probed. */
+  retryFailing(): void {
+    this.#schedule.retryFailing()
   }
 
   knows(name: SecretName): boolean {

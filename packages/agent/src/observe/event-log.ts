@@ -14,6 +14,7 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   'retry-planned': 'debug',
   'ca-down': 'warn',
   'ca-back': 'info',
+  'ttl-lowered': 'warn',
   held: 'info',
   issued: 'info',
   restored: 'info',

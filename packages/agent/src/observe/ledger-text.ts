@@ -18,6 +18,8 @@ export function describeEvent(event: LedgerEvent): string {
       return 'the CA does not answer: until it does, one request at a time probes it'
     case 'ca-back':
       return `the CA answers again, after an outage since ${iso(event.downSince)}`
+    case 'ttl-lowered':
+      return `the CA refused a lifetime of ${event.fromSeconds} s as too long: ${event.toSeconds} s are asked for from now on. Set ttl to what the CA gives.`
     case 'held':
       return `held back until ${iso(event.until)}: ${HELD[event.reason]}`
     case 'issued':

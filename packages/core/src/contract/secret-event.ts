@@ -9,6 +9,8 @@ export type SecretEvent =
   /** The CA as a whole is down. Of the trust domain, as `ca-back`. */
   | { readonly kind: 'ca-down' }
   | { readonly kind: 'ca-back'; readonly downSince: number }
+  /** Of the trust domain: the CA refused the longer lifetime for an identity. Each one is reported once. */
+  | { readonly kind: 'ttl-lowered'; readonly fromSeconds: number; readonly toSeconds: number }
   | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-settling' }
   | { readonly kind: 'issued'; readonly serialNumber: string; readonly notAfter: number; readonly renewAt: number }
   | {

@@ -99,6 +99,10 @@ export class ManagedIdentity {
     return this.#activity
   }
 
+  get lastSuccessAt(): number | undefined {
+    return this.#lastSuccessAt
+  }
+
   get lastFailure(): IdentityEntry['lastFailure'] {
     return this.#lastFailure
   }

@@ -27,12 +27,15 @@ import {
   retryTime,
   wakeTime,
 } from './rotation.ts'
+import { TtlWishes } from './ttl-wishes.ts'
 
 /** A failed request is tried again so soon while somebody waits, however often they ask. */
 const HURRIED_RETRY_MS = 10_000
 
 export interface FetchScheduleOptions {
   readonly issuance: IssuanceOptions
+  /** The lifetime to ask for. */
+  readonly ttlSeconds: number
   readonly random: () => number
   readonly rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
   readonly retry: RetryPolicy
@@ -54,12 +57,16 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #throttle: CAThrottle<ManagedIdentity>
   readonly #restoring: RestoreQueue | undefined
   readonly #keyDemand: KeyDemand
+  readonly #ttl: TtlWishes
+  /** Each is reported once, not by each identity. */
+  #lowestTtlReported = Number.POSITIVE_INFINITY
   readonly #inFlight = new Set<Promise<void>>()
 
   constructor(options: FetchScheduleOptions) {
     const { clock, keyGenerator, keyType } = options.issuance
     this.#options = options
     this.#clock = clock
+    this.#ttl = new TtlWishes(options.ttlSeconds)
     const { random, concurrency, retry } = options
     this.#throttle = new CAThrottle(
       {
@@ -110,7 +117,31 @@ export class FetchSchedule implements AsyncDisposable {
 
   /** The reason for the CA's refusal may no longer hold. */
   retryNow(managed: ManagedIdentity): void {
-    if (managed.activity.kind === 'waiting' && !managed.served.current) this.#enqueue(managed, 'first')
+    if (managed.activity.kind !== 'waiting') return
+    if (!managed.served.current) this.#enqueue(managed, 'first')
+    else if (managed.isFailing) this.#enqueue(managed, 'renewal')
+  }
+
+  /** An operator wishes it. */
+  renewNow(managed: ManagedIdentity): void {
+    const { activity, lastSuccessAt = 0 } = managed
+    const due = lastSuccessAt + MIN_RENEWAL_INTERVAL_MS
+    if (activity.kind === 'waiting' && due > this.#clock.now()) this.#bringForward(managed, due, 'renewal')
+    else if (activity.kind === 'waiting' || activity.kind === 'idle')
+      this.#enqueue(managed, managed.served.current ? 'renewal' : 'on-demand', 'on-demand')
+    else if (activity.kind === 'queued') this.#throttle.push(managed, 'on-demand')
+    this.#throttle.hurry()
+  }
+
+  /** The cause may be gone: something changed for all identities, or for those of a trust domain. */
+  retryFailing(trustDomain?: string): void {
+    for (const managed of this.#options.identities.values()) {
+      const { isFailing, lastFailure, identity } = managed
+      if (!isFailing || !lastFailure || (trustDomain !== undefined && trustDomainOf(identity) !== trustDomain)) continue
+      const due = Math.max(this.#wakeTime(managed), lastFailure.at + this.#options.retry.minMs)
+      this.#bringForward(managed, due, managed.served.current ? 'renewal' : 'first')
+    }
+    this.#throttle.hurry()
   }
 
   /** Plans nothing more for it; a request in flight is aborted, one that waits for an approval given up. */
@@ -118,6 +149,7 @@ export class FetchSchedule implements AsyncDisposable {
     managed.stop(kind)
     this.#throttle.delete(managed)
     this.#restoring?.delete(managed)
+    this.#ttl.forget(managed.identity)
     this.#options.issuance.pending.drop(managed.identity)
   }
 
@@ -139,8 +171,9 @@ export class FetchSchedule implements AsyncDisposable {
     }
   }
 
-  /** Leaves follow their roots, spread out, after the settle time. */
+  /** Leaves follow their roots, spread out, after the settle time; what the CA refused, or its answer failed, may pass now. */
   followRoots(trustDomain: string, { added, givenUp }: Learned): void {
+    if (added.length > 0) this.retryFailing(trustDomain)
     const newRoots = new Set(added.map(anchor => anchor.fingerprint))
     for (const managed of this.#options.identities.values()) {
       const root = managed.served.current?.root
@@ -192,12 +225,14 @@ export class FetchSchedule implements AsyncDisposable {
     try {
       const issued = await issue(this.#options.issuance, {
         identity,
+        ttlSeconds: this.#ttl.of(identity),
         ...(tokenFile === undefined ? {} : { tokenFile }),
         phase: renewalPhase(managed.phase, this.#options.random()),
         trustStore: this.#options.trust,
         controller,
       })
       this.#throttle.succeeded(startedAt)
+      this.#ttl.accepted(identity)
       // Only the request that is still the current one may change anything: forgetting wins over a late answer.
       if (managed.isFetching(controller)) this.#accept(managed, issued, startedAt)
       else this.#discard(managed, issued)
@@ -301,8 +336,22 @@ export class FetchSchedule implements AsyncDisposable {
   /** A CA without room says nothing of this identity: with the others it comes back when the pause ends. */
   #backoff(managed: ManagedIdentity, failure: CAError): number {
     const { retry, random } = this.#options
-    const own = failure.retryable ? this.#ownBackoff(managed) : backoff(Number.MAX_SAFE_INTEGER, retry, random())
+    const mayPass = failure.retryable || (failure.code === 'ttl-too-long' && this.#lowerTtl(managed))
+    const own = mayPass ? this.#ownBackoff(managed) : backoff(Number.MAX_SAFE_INTEGER, retry, random())
     return Math.max(own, this.#throttle.requestedWait(failure) ?? 0)
+  }
+
+  /** `false` where the CA refuses even the shortest lifetime. */
+  #lowerTtl({ identity }: ManagedIdentity): boolean {
+    const { record, trust } = this.#options
+    const fromSeconds = this.#ttl.of(identity)
+    const toSeconds = this.#ttl.lower(identity)
+    if (toSeconds === undefined) return false
+    if (toSeconds < this.#lowestTtlReported) {
+      this.#lowestTtlReported = toSeconds
+      record(`spiffe://${trust.trustDomain}`, { kind: 'ttl-lowered', fromSeconds, toSeconds })
+    }
+    return true
   }
 
   #ownBackoff(managed: ManagedIdentity): number {
@@ -343,8 +392,7 @@ export class FetchSchedule implements AsyncDisposable {
 
   /** Without a certificate at once, as fast as the CA takes them; with one while it lasts; one that fails alone after its backoff. */
   #wake(managed: ManagedIdentity, isUsed: boolean): void {
-    const { activity, phase, served } = managed
-    const now = this.#clock.now()
+    const { activity, served } = managed
     const reason = isUsed ? 'on-demand' : 'first'
     if (managed.isAlone) {
       if (activity.kind === 'queued') this.#retryAfter(managed, this.#ownBackoff(managed))
@@ -355,8 +403,14 @@ export class FetchSchedule implements AsyncDisposable {
       this.#enqueue(managed, reason, managed.hasFailedAlone ? 'retry' : reason)
       return
     }
-    const woken = wakeTime({ now, notAfter: served.current.secret.notAfter }, phase, isUsed)
+    const woken = this.#wakeTime(managed)
     this.#wait(managed, activity.kind === 'waiting' ? Math.min(activity.due, woken) : woken, 'renewal')
+  }
+
+  #wakeTime({ phase, served, identity }: ManagedIdentity): number {
+    const now = this.#clock.now()
+    const notAfter = served.current?.secret.notAfter ?? now
+    return wakeTime({ now, notAfter }, phase, this.#options.isUsed(identity))
   }
 
   /** Its connection may be dead: the CA answers others. */

@@ -36,12 +36,13 @@ export interface IssuanceOptions {
   readonly clock: Clock
   readonly keyType: KeyType
   readonly keyFormat: PrivateKeyFormat
-  readonly ttlSeconds: number
   readonly timeoutMs: number
 }
 
 export interface IssuanceRequest {
   readonly identity: SpiffeId
+  /** The lifetime to ask for. */
+  readonly ttlSeconds: number
   readonly tokenFile?: string
   /** See {@link Issued.phase}. */
   readonly phase: number
@@ -89,8 +90,8 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
 }
 
 async function ask(
-  { issueAt, ttlSeconds }: IssuanceOptions,
-  { identity, tokenFile, controller: { signal } }: IssuanceRequest,
+  { issueAt }: IssuanceOptions,
+  { identity, ttlSeconds, tokenFile, controller: { signal } }: IssuanceRequest,
   key: LazyKey,
   ticket: Ticket,
 ): Promise<IssuedCertificate> {

@@ -1,0 +1,40 @@
+/** The lifetime that each identity's certificate is asked for: halved where the CA refuses it as too long, and remembered. */
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+
+/** No CA gives less; below it a node would do nothing but renew. Seconds. */
+const FLOOR_SECONDS = 300
+
+export class TtlWishes {
+  readonly #ttlSeconds: number
+  readonly #lowered = new Map<SpiffeId, number>()
+  /** The last lowered one that the CA took: the next identity that is refused tries it first. */
+  #accepted: number | undefined
+
+  /** `ttlSeconds`: as it is configured. */
+  constructor(ttlSeconds: number) {
+    this.#ttlSeconds = ttlSeconds
+  }
+
+  /** Seconds. */
+  of(identity: SpiffeId): number {
+    return this.#lowered.get(identity) ?? this.#ttlSeconds
+  }
+
+  /** The CA refused the lifetime. Returns the one to ask for next; `undefined` where there is none above the floor. */
+  lower(identity: SpiffeId): number | undefined {
+    const asked = this.of(identity)
+    const half = Math.max(Math.floor(asked / 2), FLOOR_SECONDS)
+    const next = this.#accepted !== undefined && this.#accepted < asked ? this.#accepted : half
+    if (next >= asked) return undefined
+    this.#lowered.set(identity, next)
+    return next
+  }
+
+  accepted(identity: SpiffeId): void {
+    this.#accepted = this.#lowered.get(identity) ?? this.#accepted
+  }
+
+  forget(identity: SpiffeId): void {
+    this.#lowered.delete(identity)
+  }
+}
