@@ -141,8 +141,8 @@ test('check-config prints the outcome on standard output and warnings on standar
   assert.deepEqual([config.ttl, origins['ttl'], origins['drain']], ['1h', 'environment SECRET_TTL', 'default'])
 })
 
-test('certs and explain say where nobody answered', async () => {
-  for (const args of [['certs'], ['explain', 'x']]) {
+test('certs, explain and renew say where nobody answered', async () => {
+  for (const args of [['certs'], ['explain', 'x'], ['renew', 'x']]) {
     const { code, stdout, stderr } = await inProcess([...args, '--admin', '127.0.0.1:1'])
     assert.deepEqual([code, stdout], [1, ''])
     assert.match(

@@ -7,6 +7,7 @@ import { showCertificates } from './commands/certs.ts'
 import { checkConfig } from './commands/check-config.ts'
 import { EXIT, exitCodeOf } from './commands/exit-code.ts'
 import { explainName } from './commands/explain.ts'
+import { renewCertificate } from './commands/renew.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import type { ConfigSources } from './config/layers.ts'
 import { VERSION } from './runtime/version.ts'
@@ -70,6 +71,11 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .action(async (name: string) =>
       finish(await explainName(name, sourcesOf(globals(), terminal), globals(), terminal)),
     )
+  program
+    .command('renew')
+    .argument('<name>', 'a SPIFFE ID')
+    .description('renew the certificate of an identity now, whatever is planned for it')
+    .action(async (name: string) => finish(await renewCertificate(name, sourcesOf(globals(), terminal), terminal)))
   const ca = addCA(program, async options => {
     const { serveCA } = await import('./commands/ca.ts')
     finish(await serveCA(options, globals(), terminal))

@@ -47,6 +47,7 @@ class Bench implements AsyncDisposable {
       },
       bundles: () => [],
       explain: () => [],
+      renew: () => false,
       metrics: { contentType: 'text/plain', text: () => Promise.resolve(metrics) },
       log: { level: 'info' },
     }

@@ -66,6 +66,7 @@ class Bench implements AsyncDisposable {
       entry: identity => this.secrets.entry(identity),
       bundles: () => this.secrets.bundles(),
       explain: name => ledger.entries(name),
+      renew: name => this.secrets.renew(parseSpiffeId(name)),
       metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
       log: this.log,
     }
@@ -298,6 +299,35 @@ test('a level that hides warnings needs the token, from a file that only the ope
   await writeFile(tokenFile, 'short')
   assert.equal(await put('error', 'short'), 403)
   for (const open of ['warn', 'debug', 'trace', 'info']) assert.equal(await put(open), 200, open)
+})
+
+test('an identity is renewed by hand with the token only, and an unknown name is refused', async () => {
+  await using bench = await Bench.create()
+  await using directory = await makeDirectory()
+  const told: string[] = []
+  bench.source.security = event => told.push(event)
+  const server = await bench.listen()
+  await bench.hold(WEB)
+  const before = bench.ca.requests.length
+  await bench.clock.advance(2_000)
+  const put = (name: string, token?: string) => {
+    const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
+    return ask(server, `/renew?name=${encodeURIComponent(name)}`, { method: 'PUT', headers })
+  }
+  const refused = await put(WEB)
+  assert.equal(refused.status, 403)
+  assert.match(
+    refused.body,
+    /^A renewal costs the CA a request, and the request is not the operator's: .*admin\.tokenFile/,
+  )
+  bench.source.tokenFile = join(directory.path, 'admin.token')
+  await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
+  assert.equal((await put(WEB, 'another-token-of-nobody')).status, 403)
+  assert.equal(bench.ca.requests.length, before)
+  assert.equal((await put(API, 'a-token-of-the-operator')).status, 404)
+  assert.equal((await put(WEB, 'a-token-of-the-operator')).status, 202)
+  assert.equal(bench.ca.requests.length, before + 1)
+  assert.deepEqual(told, ['renewal-refused', 'renewal-refused', 'renewal-requested'])
 })
 
 test('only the methods of a route are taken', async () => {

@@ -32,6 +32,8 @@ export interface AdminSource {
   entry(identity: string): IdentityEntry | undefined
   bundles(): readonly BundleEntry[]
   explain(name: string): readonly LedgerEntry[]
+  /** Renews the certificate of an identity now; `false` if it is not held. */
+  renew(identity: string): boolean
   readonly metrics: { readonly contentType: string; text(): Promise<string> }
   readonly log: { level: string }
   /** Whose bearer may set every log level. Default: only the owner of the UNIX socket may. */
@@ -88,6 +90,10 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
     ...HEALTH_ROUTES,
     ['/config_dump', { about: 'identities, certificates, configuration', methods: { GET: configDump } }],
     ['/explain', { about: 'what happened to a name (?name=spiffe://…)', methods: { GET: explain } }],
+    [
+      '/renew',
+      { about: 'renews a certificate now (PUT ?name=spiffe://…, the operator only)', methods: { PUT: renew } },
+    ],
     [
       '/logging',
       { about: 'the log level (PUT ?level=debug changes it)', methods: { GET: logLevel, PUT: setLogLevel } },
@@ -199,6 +205,25 @@ function unknownName({ names, trustDomain }: AdminSource, name: string): string 
   return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured. livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`
 }
 
+/** Each costs the CA a request, so that it is not for everybody who gets here. */
+async function renew({ source }: RouteContext, query: URLSearchParams, caller: Caller): Promise<Answer> {
+  const { tokenFile } = source
+  const name = query.get('name') ?? ''
+  const authority = await authorityOf(caller, tokenFile)
+  if ('refusal' in authority) {
+    const { refusal } = authority
+    source.security?.('renewal-refused', { uid: caller.credentials?.uid }, `a renewal by hand was refused: ${refusal}`)
+    return text(403, notTheOperator('A renewal costs the CA a request', refusal), { 'www-authenticate': 'Bearer' })
+  }
+  if (!source.renew(name)) return text(404, unknownName(source, name))
+  source.security?.(
+    'renewal-requested',
+    { name, by: authority.by },
+    `${name} is renewed now, as ${authority.by} wishes`,
+  )
+  return text(202, `${name} is renewed now. livery explain ${name} shows what becomes of it.\n`)
+}
+
 function logLevel({ source }: RouteContext): Answer {
   return text(200, `${source.log.level}\n`)
 }
@@ -224,7 +249,9 @@ async function setLogLevel({ source }: RouteContext, query: URLSearchParams, cal
       { level, from: log.level, uid: caller.credentials?.uid },
       `not set to ${level}: ${refusal}`,
     )
-    return text(403, refusedLevel(level, refusal), { 'www-authenticate': 'Bearer' })
+    return text(403, notTheOperator(`The level ${level} would hide warnings`, refusal), {
+      'www-authenticate': 'Bearer',
+    })
   }
   const by = 'by' in authority ? authority.by : 'a caller that nobody knows'
   source.security?.('log-level-changed', { level, from: log.level, by }, `the log level is ${level} now, set by ${by}`)
@@ -232,6 +259,7 @@ async function setLogLevel({ source }: RouteContext, query: URLSearchParams, cal
   return text(200, `${level}\n`)
 }
 
-function refusedLevel(level: LogLevel, refusal: string): string {
-  return `The level ${level} would hide warnings, and the request is not the operator's: ${refusal}. Ask through the UNIX socket of admin.address as the agent's user or root, or send the token of admin.tokenFile as "Authorization: Bearer …".\n`
+/** `cause`: why not everybody may. */
+function notTheOperator(cause: string, refusal: string): string {
+  return `${cause}, and the request is not the operator's: ${refusal}. Ask through the UNIX socket of admin.address as the agent's user or root, or send the token of admin.tokenFile as "Authorization: Bearer …".\n`
 }

@@ -2,9 +2,10 @@
 import { type IncomingMessage, request } from 'node:http'
 import { resolve } from 'node:path'
 import { hideUserinfo, scrub, systemErrorCode } from '@livery/core'
+import { readToken } from '../admin/operator.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { configFile } from '../config/layers.ts'
-import { loadAdminAddress } from '../config/load.ts'
+import { loadAdmin } from '../config/load.ts'
 import { formatListenAddress, type ListenAddress, parseListenAddress } from '../schema/values.ts'
 import { UsageError } from './exit-code.ts'
 
@@ -22,9 +23,28 @@ export interface AdminAnswer {
 
 /** Rejects with an `Error` that says where nobody answered, or with a `ConfigError` of the file that names the address. */
 export async function askAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
-  const address = await adminAddress(sources)
+  const { address } = await adminOf(sources)
+  return await call({ address, method: 'GET', path })
+}
+
+/** As {@link askAdmin}, for a request that changes something: with the token of `admin.tokenFile`, where the caller can read it. */
+export async function changeByAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
+  const { address, tokenFile } = await adminOf(sources)
+  const token = tokenFile === undefined ? undefined : await readToken(tokenFile)
+  const headers = token && 'text' in token ? { authorization: `Bearer ${token.text}` } : {}
+  return await call({ address, method: 'PUT', path, headers })
+}
+
+interface AdminCall {
+  readonly address: ListenAddress
+  readonly method: 'GET' | 'PUT'
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+async function call({ address, ...request }: AdminCall): Promise<AdminAnswer> {
   try {
-    const response = await get(address, path)
+    const response = await send({ address, ...request })
     const { 'content-type': type = '' } = response.headers
     if (type.startsWith('text/html')) {
       response.destroy()
@@ -40,11 +60,11 @@ export async function askAdmin(path: string, sources: ConfigSources): Promise<Ad
   }
 }
 
-function get(address: ListenAddress, path: string): Promise<IncomingMessage> {
+function send({ address, method, path, headers = {} }: AdminCall): Promise<IncomingMessage> {
   const { promise, resolve: answered, reject } = Promise.withResolvers<IncomingMessage>()
   const signal = AbortSignal.timeout(TIMEOUT_MS)
   const target = 'path' in address ? { socketPath: address.path, host: 'localhost' } : address
-  const call = request({ ...target, path, agent: false, signal }, answered)
+  const call = request({ ...target, method, path, headers, agent: false, signal }, answered)
   call.on('error', error => reject(signal.aborted ? signal.reason : error)).end()
   return promise
 }
@@ -70,19 +90,28 @@ export function printableJson(value: unknown): string {
   return JSON.stringify(value, undefined, 2).replace(/[^\n\x20-\x7e]/g, escaped)
 }
 
+interface Admin {
+  readonly address: ListenAddress
+  /** Only with an address from the configuration: a token is not for another program. */
+  readonly tokenFile?: string | undefined
+}
+
 /** `--admin`, else that of the configuration, else the default. */
-async function adminAddress(sources: ConfigSources): Promise<ListenAddress> {
-  if (sources.admin !== undefined) {
-    const given = parseListenAddress(sources.admin)
-    if (given && 'path' in given) return { path: resolve(sources.workingDirectory, given.path) }
-    if (given) return given
-    throw new UsageError(
-      `--admin ${JSON.stringify(hideUserinfo(sources.admin))} is not an address. Write host:port, such as 127.0.0.1:15100.`,
-    )
-  }
-  if (configFile(sources) === undefined) return DEFAULT_ADDRESS
-  const address = await loadAdminAddress(sources)
-  return address.host === '0.0.0.0' || address.host === '::' ? { ...address, host: '127.0.0.1' } : address
+async function adminOf(sources: ConfigSources): Promise<Admin> {
+  if (sources.admin !== undefined) return { address: givenAddress(sources.admin, sources) }
+  if (configFile(sources) === undefined) return { address: DEFAULT_ADDRESS }
+  const { address, tokenFile } = await loadAdmin(sources)
+  const isAny = address.host === '0.0.0.0' || address.host === '::'
+  return { address: isAny ? { ...address, host: '127.0.0.1' } : address, tokenFile }
+}
+
+function givenAddress(text: string, { workingDirectory }: ConfigSources): ListenAddress {
+  const given = parseListenAddress(text)
+  if (given && 'path' in given) return { path: resolve(workingDirectory, given.path) }
+  if (given) return given
+  throw new UsageError(
+    `--admin ${JSON.stringify(hideUserinfo(text))} is not an address. Write host:port, such as 127.0.0.1:15100.`,
+  )
 }
 
 function nobodyListens(error: unknown): boolean {

@@ -4,7 +4,7 @@ import type { PluginPlace } from '../plugin/load-plugin.ts'
 import { checkNode } from '../schema/check.ts'
 import { ConfigError, type Origin, type Problem } from '../schema/config-error.ts'
 import { type ConfigNode, isMap, Location, withKey } from '../schema/config-tree.ts'
-import { formatHostPort, type ListenAddress } from '../schema/values.ts'
+import { formatHostPort } from '../schema/values.ts'
 import { checkCASection } from './ca-check.ts'
 import { type CASection, caSchema, loadSectionShape } from './ca-section.ts'
 import { checkTogether } from './consistency.ts'
@@ -71,11 +71,11 @@ export async function loadCA(sources: ConfigSources): Promise<LoadedCA> {
   return { config: { ca, trustDomain, keyType, identities, sharedFolders }, root, warnings: layers.warnings }
 }
 
-/** The address of the admin endpoint, without a look at what the plugin makes of `ca`; rejects with a {@link ConfigError}. */
-export async function loadAdminAddress(sources: ConfigSources): Promise<ListenAddress> {
+/** The section `admin`, without a look at what the plugin makes of `ca`; rejects with a {@link ConfigError}. */
+export async function loadAdmin(sources: ConfigSources): Promise<Settings['admin']> {
   const { settings, problems } = await readSettings(sources)
   if (!settings) throw new ConfigError(problems)
-  return settings.admin.address
+  return settings.admin
 }
 
 interface ReadSettings {

@@ -54,6 +54,8 @@ const SECURITY_KINDS: ReadonlySet<string> = new Set([
   'roots-unavailable',
   'log-level-changed',
   'log-level-refused',
+  'renewal-requested',
+  'renewal-refused',
 ])
 
 /** Whether a kind of event is written at every log level. A CA's answer that was refused is one by its code. */

@@ -1,5 +1,5 @@
 /** Opens the admin endpoint and the health endpoint, and gives them the running agent to answer from. */
-import type { Clock, SecretManager } from '@livery/core'
+import { type Clock, isSpiffeId, type SecretManager } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { AdminServer } from '../admin/admin-server.ts'
 import type { AdminSource } from '../admin/routes.ts'
@@ -59,6 +59,7 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     entry: identity => secrets.entry(identity),
     bundles: () => secrets.bundles(),
     explain: name => ledger.entries(name),
+    renew: name => isSpiffeId(name) && secrets.renew(name),
     metrics,
     log: logger,
     tokenFile: config.admin.tokenFile,

@@ -151,7 +151,17 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   })
   const reloader =
     load &&
-    lifecycle.parts.use(new ConfigReloader({ started: loaded, load, live, clock, logger, metrics: metrics.reloads }))
+    lifecycle.parts.use(
+      new ConfigReloader({
+        started: loaded,
+        load,
+        live,
+        clock,
+        logger,
+        metrics: metrics.reloads,
+        onReloaded: () => secrets.retryFailing(),
+      }),
+    )
   lifecycle.serve({ sds, reloader })
   warnOfOpenSockets(sockets, logger)
   logStart(config, addresses, { sockets, keyGenerator: keyGenerator.name }, logger)

@@ -36,6 +36,7 @@ test('an agent that closes aborts the load of a configuration, and does not coun
     clock,
     logger: sink.logger,
     metrics: new ReloadMetrics(registry, clock),
+    onReloaded: () => assert.fail('nothing is in force'),
   })
   const reloading = reloader.reload()
   const signal = await loading.promise
@@ -45,4 +46,31 @@ test('an agent that closes aborts the load of a configuration, and does not coun
   assert.equal(signal.aborted, true)
   // It was not refused.
   assert.match(await registry.metrics(), /livery_config_reload_total\{result="failure"\} 0/)
+})
+
+test('a reload of the same configuration says that it is in force, so that what failed is tried again', async () => {
+  const clock = new FakeClock()
+  const started = await loaded()
+  await using sink = await createLogger({ level: 'fatal', format: 'json' })
+  const same = {
+    identitiesAdded: 0,
+    identitiesRemoved: 0,
+    socketsOpened: 0,
+    socketsWaiting: 0,
+    socketsClosed: 0,
+    socketsChanged: 0,
+    needsRestart: [],
+  }
+  let reloads = 0
+  await using reloader = new ConfigReloader({
+    started: { ...started, file: undefined },
+    load: () => Promise.resolve(started),
+    live: { apply: () => Promise.resolve(same) },
+    clock,
+    logger: sink.logger,
+    metrics: new ReloadMetrics(new Registry(), clock),
+    onReloaded: () => reloads++,
+  })
+  await reloader.reload()
+  assert.equal(reloads, 1)
 })

@@ -20,6 +20,8 @@ export interface ConfigReloaderOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics: ReloadMetrics
+  /** Called when a configuration is in force, the same one too. */
+  readonly onReloaded: () => void
 }
 
 /** Watches the file, if there is one, until it is disposed. */
@@ -71,7 +73,7 @@ export class ConfigReloader implements AsyncDisposable {
   }
 
   async #reload(): Promise<void> {
-    const { load, live, logger, metrics, started } = this.#options
+    const { load, live, logger, metrics, started, onReloaded } = this.#options
     const { signal } = this.#closing
     if (signal.aborted) return
     // Before it is loaded: if it changes in between, the next look finds another digest and loads it again.
@@ -82,6 +84,7 @@ export class ConfigReloader implements AsyncDisposable {
       refuseOtherTrustDomain(started, loaded)
       const changes = await live.apply(loaded.config, signal)
       this.#takeOver(loaded, changes)
+      onReloaded()
       metrics.count('success')
     } catch (error) {
       if (signal.aborted) return

@@ -32,6 +32,7 @@ const source: AdminSource = {
   entry: identity => secrets.entry(identity),
   bundles: () => secrets.bundles(),
   explain: name => ledger.entries(name),
+  renew: name => name === WEB && secrets.renew(WEB),
   metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
   log: { level: 'info' },
 }
@@ -52,6 +53,7 @@ const PATHS = [
   '/metrics',
   '/healthz/live',
   '/healthz/ready?strict',
+  '/renew?name=spiffe://cluster.local/ns/default/sa/web',
   '/logging?level=debug',
   '/logging?level=%',
   '/explain?name=ROOTCA',
