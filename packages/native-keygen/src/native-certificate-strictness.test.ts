@@ -5,8 +5,9 @@ import { test } from 'node:test'
 import { rootCertificates } from 'node:tls'
 import { derToPem, nodeCertificateVerifier } from '@livery/core'
 import fc from 'fast-check'
-import * as corpus from '../test/certificate-corpus.ts'
 import * as forge from '../test/certificate-forge.ts'
+import { type Case, expectationOf } from '../test/corpus/case.ts'
+import * as corpus from '../test/corpus/certificates.ts'
 import { mutate, mutations } from '../test/der-mutation.ts'
 import { verdictOf } from '../test/verdict.ts'
 import { lookup } from './addon.ts'
@@ -19,12 +20,12 @@ const { root, middle, leaf, makeIssuer, leafTbs, LEAF_EXTENSIONS } = corpus
 
 interface Refused {
   readonly why: string
-  readonly answer: () => corpus.Case
+  readonly answer: () => Case
 }
 
 const all = Object.values(LEAF_EXTENSIONS)
 const withExtension = (...more: readonly Buffer[]) => ({ chain: [leaf(root, { extensions: [...all, ...more] })] })
-const below = (parent: corpus.Issuer): corpus.Case => ({ chain: [leaf(parent)], roots: [parent.der] })
+const below = (parent: corpus.Issuer): Case => ({ chain: [leaf(parent)], roots: [parent.der] })
 
 /** The verdict on a certificate whose form is wrong: a key is compared as it is written. */
 const OF_FORM = /is not a PEM certificate|does not lead|no SPIFFE ID has|for another key/
@@ -263,7 +264,7 @@ for (const [what, bomb] of Object.entries(BOMBS)) {
 }
 
 /** Up to ten certificates and a hundred roots that all have the same name: every way has to be tried, or given up. */
-const CROWDS: Record<string, () => corpus.Case> = {
+const CROWDS: Record<string, () => Case> = {
   'a hundred roots of one name with P-384 keys': () => {
     const roots = Array.from({ length: 100 }, () => crowded('P-384'))
     const stranger = crowded('P-384')
@@ -300,7 +301,7 @@ for (const [what, crowd] of Object.entries(CROWDS)) {
     test(`${what}: refused ${who} within 50 ms of CPU time`, () => {
       const answer = crowd()
       const chain = answer.chain.map(der => derToPem(der, 'CERTIFICATE'))
-      const expected = corpus.expectationOf(answer)
+      const expected = expectationOf(answer)
       const times = [1, 2, 3].map(() => {
         const start = process.cpuUsage()
         assert.throws(() => verifier.verify(chain, expected), /does not lead .* is one of too many that share a name/)

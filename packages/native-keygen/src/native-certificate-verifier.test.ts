@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { nodeCertificateVerifier } from '@livery/core'
-import { corpus } from '../test/certificate-corpus.ts'
+import { corpus } from '../test/corpus/corpus.ts'
 import { verdictOf } from '../test/verdict.ts'
 import { lookup } from './addon.ts'
 import { nativeCertificateVerifier } from './native-certificate-verifier.ts'

@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto'
 import { CAError, derToPem, nodeCertificateVerifier } from '@livery/core'
 import fc from 'fast-check'
 import { nativeCertificateVerifier } from '../../src/native-certificate-verifier.ts'
-import * as corpus from '../certificate-corpus.ts'
+import * as corpus from '../corpus/certificates.ts'
 import { mutate, mutations } from '../der-mutation.ts'
 
 const verifier = nativeCertificateVerifier ?? nodeCertificateVerifier

@@ -1,0 +1,31 @@
+/** A case of the corpus: a chain, and the refusal that every verifier has to give. */
+import { X509Certificate } from 'node:crypto'
+import type { Expectation } from '@livery/core'
+import * as forge from '../certificate-forge.ts'
+import { CA_EXTENSIONS, identity, leaf, leafKey, makeIssuer, now, type Overrides, root } from './certificates.ts'
+
+export interface Case {
+  readonly chain: readonly Buffer[]
+  readonly roots?: readonly Buffer[]
+  readonly key?: Expectation['key']
+  /** The reason of the refusal; absent: both accept. */
+  readonly refused?: RegExp
+}
+
+export function expectationOf({ roots = [root.der], key }: Pick<Case, 'roots' | 'key'>): Expectation {
+  return {
+    identity,
+    key: key ?? { publicKeyDer: forge.spki(leafKey) },
+    anchors: roots.map(der => new X509Certificate(der)),
+    now,
+  }
+}
+
+/** The refusal of a chain without a path to a known root. */
+export const NO_PATH = /does not lead to any of the \d known roots/
+
+/** A leaf below an intermediate with these extensions more, and what is wrong with that. */
+export function belowMiddle(extensions: readonly Buffer[], refused?: RegExp, parts: Overrides = {}): Case {
+  const issuer = makeIssuer('middle', { parent: root, extensions: [...CA_EXTENSIONS, ...extensions] })
+  return { chain: [leaf(issuer, parts), issuer.der], ...(refused && { refused }) }
+}

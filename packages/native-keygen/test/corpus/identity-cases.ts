@@ -1,0 +1,50 @@
+/** Leaves whose names are, or are not, the one identity that was asked for. */
+import * as forge from '../certificate-forge.ts'
+import type { Case } from './case.ts'
+import { identity, LEAF_EXTENSIONS, leaf, root, withNames } from './certificates.ts'
+
+const { der, sequence } = forge
+
+const other = forge.uri('spiffe://cluster.local/ns/default/sa/other')
+const SAN_CHARACTERS = /hold characters that no SPIFFE ID has/
+
+export function identityCases(): Record<string, Case> {
+  const chain = (...names: readonly Buffer[]) => [leaf(root, withNames(...names))]
+  const own = forge.uri(identity)
+  const only = (...extensions: readonly Buffer[]) => [leaf(root, { extensions })]
+  return {
+    'another identity': { chain: chain(other), refused: /carries URI:.*other instead of/ },
+    'two URI names': { chain: chain(own, other), refused: /carries 2 URI names/ },
+    'the identity twice': { chain: chain(own, own), refused: /carries 2 URI names/ },
+    'no URI name': { chain: chain(forge.dns('web.default.svc')), refused: /carries 0 URI names/ },
+    'no name at all': { chain: chain(), refused: /carries 0 URI names/ },
+    'no subject alternative name': { chain: only(LEAF_EXTENSIONS.keyUsage), refused: /carries 0 URI names/ },
+    'an identity that goes on': { chain: chain(forge.uri(`${identity}/x`)), refused: /instead of the identity/ },
+    'an identity in capitals': { chain: chain(forge.uri(identity.toUpperCase())), refused: /instead of the identity/ },
+    'an identity with a port': {
+      chain: chain(forge.uri(identity.replace('local', 'local:80'))),
+      refused: /instead of the identity/,
+    },
+    'an identity that ends in NUL': { chain: chain(forge.uri(`${identity}\0`)), refused: SAN_CHARACTERS },
+    'an identity, then a line': { chain: chain(forge.uri(`${identity}\n`)), refused: SAN_CHARACTERS },
+    'a URI name that is empty': { chain: chain(forge.uri('')), refused: /carries URI: instead of/ },
+    'a DNS name beside it': { chain: chain(forge.dns('web.default.svc'), own) },
+    'a mail address beside it': { chain: chain(der(0x81, 'web@example.com'), own) },
+    'an IP address beside it': { chain: chain(der(0x87, Buffer.of(10, 0, 0, 1)), own) },
+    'a registered ID beside it': { chain: chain(der(0x88, Buffer.of(0x2a, 0x03)), own) },
+    'a user principal name beside it': {
+      chain: chain(der(0xa0, forge.oid('1.3.6.1.4.1.311.20.2.3'), der(0xa0, der(0x0c, 'web@example.com'))), own),
+    },
+    'a DNS name that reads as two names': { chain: chain(forge.dns(`x, URI:${identity}`)), refused: SAN_CHARACTERS },
+    'the same beside the real one': { chain: chain(own, forge.dns('x, URI:spiffe://a/b')), refused: SAN_CHARACTERS },
+    'a DNS name that quotes': { chain: chain(own, forge.dns('x"y')), refused: SAN_CHARACTERS },
+    'a principal name that reads as two names': {
+      chain: chain(der(0xa0, forge.oid('1.3.6.1.4.1.311.20.2.3'), der(0xa0, der(0x0c, `x, URI:${identity}`))), own),
+      refused: SAN_CHARACTERS,
+    },
+    'a directory name of two parts beside it': {
+      chain: chain(own, der(0xa4, sequence(...['a', 'b'].map(text => forge.name(text).subarray(2))))),
+      refused: SAN_CHARACTERS,
+    },
+  }
+}
