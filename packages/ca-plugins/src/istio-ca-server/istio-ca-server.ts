@@ -4,6 +4,7 @@
  */
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import { CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core'
+import { caError } from '../answers/ca-error.ts'
 import { reasonOf } from '../answers/reason-of.ts'
 import type { IstioCertificateRequest, IstioCertificateResponse } from '../gen/istio/v1/auth/ca.ts'
 import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
@@ -230,7 +231,10 @@ function derOf(csr: string): Uint8Array {
   try {
     return pemToDer(csr)
   } catch (error) {
-    throw new CAError('invalid-csr', 'Cannot sign the certificate request: it is not PEM. Send a new one.', {
+    throw caError('invalid-csr', {
+      action: 'sign the certificate request',
+      reason: 'it is not PEM',
+      remedy: 'Send a new one',
       cause: error,
     })
   }

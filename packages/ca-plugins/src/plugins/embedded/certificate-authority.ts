@@ -10,6 +10,7 @@ import {
   trustDomainOf,
   trustDomainProblem,
 } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { AuthorityDirectory } from './authority-directory.ts'
 import { type Anchor, type AuthorityState, rootId } from './authority-state.ts'
 import { boundSerial, isBoundTo } from './bound-serial.ts'
@@ -146,10 +147,11 @@ export class CertificateAuthority {
   /** Rejects with a {@link CAError}: `denied`, `ttl-too-long`, `invalid-csr`, or `unavailable` once its root has expired. */
   async sign({ identity, csr, ttlSeconds, grant }: SigningRequest): Promise<SignedCertificate> {
     if (trustDomainOf(identity) !== this.trustDomain)
-      throw new CAError(
-        'denied',
-        `Cannot issue for ${identity}: this CA is that of trust domain ${this.trustDomain}. Ask for an identity of it.`,
-      )
+      throw caError('denied', {
+        action: `issue for ${identity}`,
+        reason: `this CA is that of trust domain ${this.trustDomain}`,
+        remedy: 'Ask for an identity of it',
+      })
     const { signing } = this.#state
     const issuer = issuerOf(signing)
     const validity = this.#validity(issuer, ttlSeconds)
@@ -262,24 +264,28 @@ export class CertificateAuthority {
     if (!(ttlSeconds > 0))
       throw new TypeError(`Cannot issue a certificate for ${ttlSeconds} seconds: ttlSeconds must be greater than 0`)
     const { maxTtlSeconds, backdateSeconds, clock } = this.#options
+    const action = 'issue a certificate'
     if (ttlSeconds > maxTtlSeconds)
-      throw new CAError(
-        'ttl-too-long',
-        `Cannot issue a certificate: the ttl of ${ttlSeconds} s is longer than the maxTtl of this CA, ${maxTtlSeconds} s. Lower ttl, or raise maxTtl of the CA.`,
-      )
+      throw caError('ttl-too-long', {
+        action,
+        reason: `the ttl of ${ttlSeconds} s is longer than the maxTtl of this CA, ${maxTtlSeconds} s`,
+        remedy: 'Lower ttl, or raise maxTtl of the CA',
+      })
     const now = clock.now()
     const end = issuer.certificate.notAfter.getTime()
     if (now >= end)
-      throw new CAError(
-        'unavailable',
-        `Cannot issue a certificate: the CA's own has expired at ${new Date(end).toISOString()}. Add a root and switch to it.`,
-        { retryable: false },
-      )
+      throw caError('unavailable', {
+        action,
+        reason: `the CA's own has expired at ${new Date(end).toISOString()}`,
+        remedy: 'Add a root and switch to it',
+        retryable: false,
+      })
     if (now < EARLIEST)
-      throw new CAError(
-        'unavailable',
-        `Cannot issue a certificate: the clock says ${new Date(now).toISOString()}. Set the clock.`,
-      )
+      throw caError('unavailable', {
+        action,
+        reason: `the clock says ${new Date(now).toISOString()}`,
+        remedy: 'Set the clock',
+      })
     return { notBefore: now - backdateSeconds * 1000, notAfter: Math.min(now + ttlSeconds * 1000, end) }
   }
 }

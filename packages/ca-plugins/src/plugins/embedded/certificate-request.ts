@@ -2,8 +2,9 @@
 import 'reflect-metadata'
 import { verify } from 'node:crypto'
 import { promisify } from 'node:util'
-import { CAError } from '@livery/core'
+import type { CAError } from '@livery/core'
 import * as x509 from '@peculiar/x509'
+import { caError } from '../../answers/ca-error.ts'
 import { firstChild } from './der.ts'
 
 /** A request with a 4096-bit key and a URI of 2,048 bytes has under 4 kB. */
@@ -54,5 +55,5 @@ function keyProblem(algorithm: Algorithm & { modulusLength?: number; namedCurve?
 }
 
 function invalid(reason: string, cause?: unknown): CAError {
-  return new CAError('invalid-csr', `Cannot sign the certificate request: ${reason}. Send a new one.`, { cause })
+  return caError('invalid-csr', { action: 'sign the certificate request', reason, remedy: 'Send a new one', cause })
 }

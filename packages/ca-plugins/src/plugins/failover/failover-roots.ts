@@ -11,6 +11,7 @@ import {
   splitCertificates,
   withDeadline,
 } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
 
 export interface FailoverRootsOptions {
@@ -107,7 +108,10 @@ export class FailoverRoots implements Disposable {
     try {
       return splitCertificates((await this.#file.read()).toString())
     } catch (error) {
-      throw new CAError('unavailable', `Cannot read roots ${this.#file.path}: ${reasonOf(error)}. Correct the path.`, {
+      throw caError('unavailable', {
+        action: `read roots ${this.#file.path}`,
+        reason: reasonOf(error),
+        remedy: 'Correct the path',
         cause: error,
       })
     }

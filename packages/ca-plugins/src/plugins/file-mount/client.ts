@@ -4,7 +4,6 @@ import {
   type CAChange,
   type CAClient,
   type CAContext,
-  CAError,
   type CertificateRequest,
   type IssuedCertificate,
   Semaphore,
@@ -12,6 +11,7 @@ import {
   trustDomainOf,
   WatchedFiles,
 } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Closable } from '../../transport/closable.ts'
 import { FaultLog } from './fault-log.ts'
@@ -96,10 +96,11 @@ export class FileMountClient implements CAClient {
     const { clock, log, trustDomain } = this.#context
     // Its roots would become those of this trust domain.
     if (trustDomainOf(identity) !== trustDomain)
-      throw new CAError(
-        'denied',
-        `Cannot read files for ${identity.slice(0, 300)}: it is not in the trust domain ${trustDomain}. Correct it, or trustDomain.`,
-      )
+      throw caError('denied', {
+        action: `read files for ${identity.slice(0, 300)}`,
+        reason: `it is not in the trust domain ${trustDomain}`,
+        remedy: 'Correct it, or trustDomain',
+      })
     const { chain, key, roots, rootsFor } = this.#mount
     const mounted = new MountedIdentity({
       identity,

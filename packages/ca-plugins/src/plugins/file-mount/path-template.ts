@@ -1,5 +1,6 @@
 /** Paths with placeholders for parts of an identity: `/var/run/identities/{namespace}/{serviceAccount}`. */
-import { CAError, isSpiffeId, OptionError, type SpiffeId, trustDomainOf } from '@livery/core'
+import { type CAError, isSpiffeId, OptionError, type SpiffeId, trustDomainOf } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 
 const PLACEHOLDERS = ['trustDomain', 'namespace', 'serviceAccount', 'name', 'path'] as const
 type Placeholder = (typeof PLACEHOLDERS)[number]
@@ -56,5 +57,5 @@ function partsOf(identity: SpiffeId): Readonly<Record<Placeholder, string | unde
 }
 
 function refused(identity: string, reason: string, remedy: string): CAError {
-  return new CAError('denied', `Cannot name the files of ${identity.slice(0, 300)}: ${reason}. ${remedy}.`)
+  return caError('denied', { action: `name the files of ${identity.slice(0, 300)}`, reason, remedy })
 }

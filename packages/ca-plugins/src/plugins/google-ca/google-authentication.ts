@@ -1,6 +1,7 @@
 /** How a call proves to Google who calls: a token for each, from the configured credentials or from Google's library. */
 import { CAError, ChangingFile, type CredentialSource, untilAborted } from '@livery/core'
 import type { AuthClient, GoogleAuth } from 'google-auth-library'
+import { caError } from '../../answers/ca-error.ts'
 import { Closable } from '../../transport/closable.ts'
 import type { GoogleAuthPackage } from './google-packages.ts'
 
@@ -166,7 +167,7 @@ export class LibraryAuthentication implements Authentication {
   #problem(reason: string, remedy: string, code: 'unauthenticated' | 'unavailable' = 'unauthenticated'): CAError {
     const { credentialsFile } = this.#options
     const which = credentialsFile ? `the credentials in ${credentialsFile}` : "Google's default credentials"
-    return new CAError(code, `Cannot use ${which}: ${reason}. ${remedy}.`)
+    return caError(code, { action: `use ${which}`, reason, remedy })
   }
 }
 

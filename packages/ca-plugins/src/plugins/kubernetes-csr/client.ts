@@ -9,6 +9,7 @@ import {
   type PluginLog,
   untilAborted,
 } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { ChainReader } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import type { ApiConnection, Caller } from './api-connection.ts'
@@ -157,10 +158,11 @@ export class KubernetesCsrClient implements CAClient {
     // Another client's, or an earlier call's: it does not answer this one.
     const another = await api.create({ ...asked, name: `${asked.name}-`, generateName: true }, whose, caller)
     if (another) return another
-    throw new CAError(
-      'unavailable',
-      `Cannot create the request ${asked.name} ${whose}: its name is taken. It is asked again.`,
-    )
+    throw caError('unavailable', {
+      action: `create the request ${asked.name} ${whose}`,
+      reason: 'its name is taken',
+      remedy: 'It is asked again',
+    })
   }
 }
 

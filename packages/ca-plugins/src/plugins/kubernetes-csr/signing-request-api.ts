@@ -1,5 +1,5 @@
 /** The calls of certificates.k8s.io that this plugin makes. */
-import { CAError } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import type { ApiConnection, Caller } from './api-connection.ts'
 import type { ApiCall } from './errors.ts'
 import { readSigningRequest, type SigningRequest } from './signing-request.ts'
@@ -91,8 +91,9 @@ function bodyOf(asked: NewSigningRequest): object {
 function understood(value: unknown, { what }: ApiCall): SigningRequest {
   const request = readSigningRequest(value)
   if (request) return request
-  throw new CAError(
-    'bad-response',
-    `Cannot ${what}: its answer is not a CertificateSigningRequest. Check that this is an API server.`,
-  )
+  throw caError('bad-response', {
+    action: what,
+    reason: 'its answer is not a CertificateSigningRequest',
+    remedy: 'Check that this is an API server',
+  })
 }

@@ -96,13 +96,13 @@ function tokenSource(proof: Proof, address: string, clock: Clock): TokenSource {
     const key = new ProvisionerKey({ ...proof, audience: new URL('1.0/sign', withSlash(address)).href, clock })
     return {
       get: ({ identity }, csr) => key.sign(identity, csr),
-      remedy: `Check that the CA has the provisioner ${JSON.stringify(proof.provisioner)} with the key in jwkFile, that the host of address is in its dnsNames, and that both clocks are right.`,
+      remedy: `Check that the CA has the provisioner ${JSON.stringify(proof.provisioner)} with the key in jwkFile, that the host of address is in its dnsNames, and that both clocks are right`,
     }
   }
   const { credentials } = proof
   return {
     get: async ({ tokenFile }, _csr, signal) =>
       (await credentials.get({ ...(tokenFile !== undefined && { tokenFile }), signal })).token,
-    remedy: `Check that a provisioner of the CA accepts ${credentials.description}: its issuer, client ID or audience, expiry, and that it was not used before.`,
+    remedy: `Check that a provisioner of the CA accepts ${credentials.description}: its issuer, client ID or audience, expiry, and that it was not used before`,
   }
 }

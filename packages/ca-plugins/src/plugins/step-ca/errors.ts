@@ -1,5 +1,6 @@
 /** A refusal of step-ca as a {@link CAError} that says what to do, and carries no secret. */
-import { CAError, type CAErrorCode, type Clock } from '@livery/core'
+import type { CAError, CAErrorCode, Clock } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { scrub } from '../../answers/scrub.ts'
 import { type JsonAnswer, retryAfterOf } from '../../transport/https-json.ts'
 
@@ -21,14 +22,13 @@ export function errorOfAnswer(answer: JsonAnswer, call: FailedCall): CAError {
   const text = typeof json?.['message'] === 'string' ? scrub(json['message'], call.secrets) : ''
   const code = codeOf(status, text)
   const retryAfterMs = retryAfterOf(answer, call.clock)
-  return new CAError(
-    code,
-    `Cannot ${call.action}: HTTP ${status}${text && `: ${text}`}. ${remedyOf(code, status, text, call)}`,
-    {
-      ...(code === 'unavailable' && LASTING.has(status) && { retryable: false }),
-      ...(retryAfterMs !== undefined && { retryAfterMs }),
-    },
-  )
+  return caError(code, {
+    action: call.action,
+    reason: `HTTP ${status}${text && `: ${text}`}`,
+    remedy: remedyOf(code, status, text, call),
+    retryAfterMs,
+    ...(code === 'unavailable' && LASTING.has(status) && { retryable: false }),
+  })
 }
 
 /** The CA has its reasons in words only: https://github.com/smallstep/certificates/tree/master/authority/provisioner */
@@ -53,18 +53,18 @@ function remedyOf(code: CAErrorCode, status: number, text: string, { tokenRemedy
     case 'unauthenticated':
       return tokenRemedy
     case 'invalid-csr':
-      return 'Use a key type that the CA accepts.'
+      return 'Use a key type that the CA accepts'
     case 'ttl-too-long':
-      return 'Ask for a shorter ttl, or raise maxTLSCertDuration of the provisioner.'
+      return 'Ask for a shorter ttl, or raise maxTLSCertDuration of the provisioner'
     case 'denied':
       return /less than the authorized minimum/i.test(text)
-        ? 'Ask for a longer ttl, or lower minTLSCertDuration of the provisioner.'
-        : 'Let the policy and the template of the provisioner allow this identity.'
+        ? 'Ask for a longer ttl, or lower minTLSCertDuration of the provisioner'
+        : 'Let the policy and the template of the provisioner allow this identity'
     case 'rate-limited':
-      return 'Livery retries later.'
+      return 'Livery retries later'
     default:
       return LASTING.has(status)
-        ? 'Check that the address is that of a step-ca.'
-        : 'See the log of the CA; it is asked again.'
+        ? 'Check that the address is that of a step-ca'
+        : 'See the log of the CA; it is asked again'
   }
 }

@@ -1,6 +1,7 @@
 /** The root of a step-ca, known by its hash only, as `step ca bootstrap` fetches it. */
 import { createHash } from 'node:crypto'
-import { type CAContext, CAError, type Clock, derToPem, pemToDer, type TlsMaterial } from '@livery/core'
+import { type CAContext, type Clock, derToPem, pemToDer, type TlsMaterial } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { HttpsJson } from '../../transport/https-json.ts'
 
 export interface PinnedRootOptions {
@@ -34,10 +35,8 @@ async function fetchRoot({ address, fingerprint, clock, timeoutMs, signal }: Pin
   const answer = json?.['ca']
   const roots = typeof answer === 'string' ? certificateWithHash(answer, fingerprint) : undefined
   if (roots) return { roots }
-  throw new CAError(
-    'unavailable',
-    `Cannot ${action}: ${typeof answer === 'string' ? 'it answered with another certificate' : `HTTP ${status}`}. Check fingerprint and address.`,
-  )
+  const reason = typeof answer === 'string' ? 'it answered with another certificate' : `HTTP ${status}`
+  throw caError('unavailable', { action, reason, remedy: 'Check fingerprint and address' })
 }
 
 /**

@@ -1,9 +1,10 @@
 /** The key of a JWK provisioner of step-ca, as `step` keeps it in a file, and the one-time tokens that it signs. */
 import { createHash, randomUUID } from 'node:crypto'
-import { CAError, type CertificateSigningRequest, ChangingFile, type Clock, type SpiffeId } from '@livery/core'
+import { type CAError, type CertificateSigningRequest, ChangingFile, type Clock, type SpiffeId } from '@livery/core'
 import { type CryptoKey, calculateJwkThumbprint, type DecryptOptions, importJWK, type JWK, SignJWT } from 'jose'
 import { compactDecrypt } from 'jose/jwe/compact/decrypt'
 import { flattenedDecrypt } from 'jose/jwe/flattened/decrypt'
+import { caError } from '../../answers/ca-error.ts'
 import { jsonObject } from '../../answers/json-object.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
 
@@ -154,5 +155,5 @@ function flattened(object: Readonly<Record<string, unknown>>) {
 }
 
 function unusable(path: string, reason: string, remedy: string): CAError {
-  return new CAError('unauthenticated', `Cannot use the provisioner's key in ${path}: ${reason}. ${remedy}.`)
+  return caError('unauthenticated', { action: `use the provisioner's key in ${path}`, reason, remedy })
 }

@@ -1,5 +1,6 @@
 /** A refusal of Vault or OpenBao as a {@link CAError} that says what to do, and carries no secret. */
-import { CAError, type CAErrorCode, type Clock } from '@livery/core'
+import type { CAError, CAErrorCode, Clock } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { scrub } from '../../answers/scrub.ts'
 import { type JsonAnswer, retryAfterOf } from '../../transport/https-json.ts'
 
@@ -23,7 +24,7 @@ interface Meaning {
 
 const WRONG_PLACE: Meaning = {
   code: 'unavailable',
-  remedy: 'Check address, mount, role and namespace.',
+  remedy: 'Check address, mount, role and namespace',
   lasting: true,
 }
 /** The server has its reasons in words only: https://developer.hashicorp.com/vault/api-docs#error-response */
@@ -31,15 +32,15 @@ const REFUSED_REQUESTS: readonly (readonly [RegExp, Meaning])[] = [
   [/unknown role|unsupported path/i, WRONG_PLACE],
   [
     /\bTTL\b|notAfter/i,
-    { code: 'ttl-too-long', remedy: 'Ask for a shorter ttl: the issuer ends before, or the role does not allow it.' },
+    { code: 'ttl-too-long', remedy: 'Ask for a shorter ttl: the issuer ends before, or the role does not allow it' },
   ],
   [
     /common_name|require_cn/i,
-    { code: 'denied', remedy: 'Set require_cn=false on the role: SVIDs have no common name.' },
+    { code: 'denied', remedy: 'Set require_cn=false on the role: SVIDs have no common name' },
   ],
   [
     /alternative name|not allowed|not valid for this role/i,
-    { code: 'denied', remedy: 'Let allowed_uri_sans of the role have this identity, as in spiffe://cluster.local/*.' },
+    { code: 'denied', remedy: 'Let allowed_uri_sans of the role have this identity, as in spiffe://cluster.local/*' },
   ],
 ]
 
@@ -47,9 +48,12 @@ export function errorOfAnswer(answer: JsonAnswer, call: FailedCall): CAError {
   const text = scrub(errorsOf(answer), call.secrets)
   const { code, remedy, lasting } = meaningOf(answer.status, text, call)
   const retryAfterMs = retryAfterOf(answer, call.clock)
-  return new CAError(code, `Cannot ${call.action}: HTTP ${answer.status}${text && `: ${text}`}. ${remedy}`, {
+  return caError(code, {
+    action: call.action,
+    reason: `HTTP ${answer.status}${text && `: ${text}`}`,
+    remedy,
+    retryAfterMs,
     ...(lasting && { retryable: false }),
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
   })
 }
 
@@ -67,18 +71,18 @@ function meaningOf(status: number, text: string, { isLogin, tokenRemedy }: Faile
       return (
         REFUSED_REQUESTS.find(([words]) => words.test(text))?.[1] ?? {
           code: 'invalid-csr',
-          remedy: 'Use a key type that the role allows (key_type, key_bits).',
+          remedy: 'Use a key type that the role allows (key_type, key_bits)',
         }
       )
     case 403:
       return isAboutToken(text)
         ? { code: 'unauthenticated', remedy: tokenRemedy }
-        : { code: 'denied', remedy: 'Give the token a policy with "update" on the path of the role.' }
+        : { code: 'denied', remedy: 'Give the token a policy with "update" on the path of the role' }
     case 404:
     case 405:
       return WRONG_PLACE
     case 429:
-      return { code: 'rate-limited', remedy: 'Livery retries later; raise the quota if this lasts.' }
+      return { code: 'rate-limited', remedy: 'Livery retries later; raise the quota if this lasts' }
     default:
       return { code: 'unavailable', remedy: unavailableRemedy(status, text) }
   }
@@ -90,7 +94,7 @@ function isAboutToken(text: string): boolean {
 }
 
 function unavailableRemedy(status: number, text: string): string {
-  if (status >= 300 && status < 400) return 'This node sends elsewhere: set address to the active one.'
-  if (/sealed/i.test(text)) return 'Unseal the server; it is asked again.'
-  return 'See the log of the server; it is asked again.'
+  if (status >= 300 && status < 400) return 'This node sends elsewhere: set address to the active one'
+  if (/sealed/i.test(text)) return 'Unseal the server; it is asked again'
+  return 'See the log of the server; it is asked again'
 }

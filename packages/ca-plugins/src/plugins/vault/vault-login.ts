@@ -1,5 +1,6 @@
 /** The tokens that calls to Vault carry: those of the credentials, or leases that a Kubernetes login gives. */
 import { type CAContext, CAError, type Clock, type Credential, type CredentialSource } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { TokenCache } from '../../credentials/token-cache.ts'
 import type { VaultConfig } from './plugin.ts'
 import { fieldsOf, type VaultServer } from './vault-server.ts'
@@ -28,7 +29,7 @@ export function givenTokens(credentials: CredentialSource): VaultTokens {
   return {
     get: async request => ({ token: (await ask(credentials, request)).token, isHeld: false }),
     forget() {},
-    remedy: `Check that ${credentials.description} is one of this server and namespace, and has not expired or been revoked.`,
+    remedy: `Check that ${credentials.description} is one of this server and namespace, and has not expired or been revoked`,
   }
 }
 
@@ -70,7 +71,7 @@ export class KubernetesLogin implements VaultTokens {
     this.#role = role
     this.#mount = mount
     this.#cache = new TokenCache({ clock, log, ...REFRESH })
-    this.remedy = `Check that role "${role}" of auth/${mount} is bound to the service account, namespace and audience of ${credentials.description}, and that the server can review tokens.`
+    this.remedy = `Check that role "${role}" of auth/${mount} is bound to the service account, namespace and audience of ${credentials.description}, and that the server can review tokens`
   }
 
   async get(request: TokenRequest): Promise<VaultToken> {
@@ -133,7 +134,7 @@ export class KubernetesLogin implements VaultTokens {
     })
     const lease = leaseOf(fieldsOf(answer, 'auth'))
     if (lease) return this.#keep(lease, lease.fullMs, request, askedAt)
-    throw new CAError('bad-response', `Cannot ${action}: its answer has no client_token. Check the address.`)
+    throw caError('bad-response', { action, reason: 'its answer has no client_token', remedy: 'Check the address' })
   }
 
   #keep(lease: Lease, lifetimeMs: number, request: TokenRequest, askedAt: number): Credential {

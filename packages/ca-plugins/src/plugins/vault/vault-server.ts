@@ -1,5 +1,6 @@
 /** The HTTP API of one Vault or OpenBao server: https://developer.hashicorp.com/vault/api-docs */
-import { type CAContext, CAError, type Clock } from '@livery/core'
+import type { CAContext, CAError, Clock } from '@livery/core'
+import { caError } from '../../answers/ca-error.ts'
 import { HttpsJson, type JsonAnswer } from '../../transport/https-json.ts'
 import { errorOfAnswer } from './errors.ts'
 import type { VaultConfig } from './plugin.ts'
@@ -40,7 +41,11 @@ export class VaultServer implements AsyncDisposable {
     const answer = await this.#request(call)
     if (answer.status !== 200) throw this.#error(answer, call)
     if (answer.json) return answer.json
-    throw new CAError('bad-response', `Cannot ${call.action}: its answer is not JSON. Check the address.`)
+    throw caError('bad-response', {
+      action: call.action,
+      reason: 'its answer is not JSON',
+      remedy: 'Check the address',
+    })
   }
 
   /** The same; `undefined` where there is nothing at the path. */
