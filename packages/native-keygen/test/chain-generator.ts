@@ -1,7 +1,7 @@
 /** Chains of certificates with some rule of RFC 5280 varied in some place: seeded, so that a chain can be made again. */
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
-import { ecKey, identity, LEAF_EXTENSIONS, leafKey, now, rsaKey, validity } from './corpus/certificates.ts'
 import * as forge from './certificate-forge.ts'
+import { ecKey, identity, LEAF_EXTENSIONS, leafKey, now, rsaKey, validity } from './corpus/certificates.ts'
 
 const { der, sequence, extension } = forge
 const MINUTE = 60_000
