@@ -145,7 +145,8 @@ test('deleted or unusable files cause one warning, at the second poll, and a rep
       .map(line => line.replace(folder, 'FOLDER').replace(/ Have.*files\./, ''))
       .sort(),
     ['cert-chain.pem', 'root-cert.pem'].map(
-      name => `Cannot use FOLDER/${name}: it is not there. What was read before stays in use.`,
+      name =>
+        `Cannot use FOLDER/${name}: it is not there. Have it written there, or correct the path that names it. What was read before stays in use.`,
     ),
   )
   assert.deepEqual(bench.told(), [])
