@@ -1,5 +1,5 @@
 /** What no single value can fail: settings that do not go together, and a configuration that would serve nothing. */
-import { MAX_SOCKET_PATH_BYTES } from '@livery/core'
+import { MAX_SOCKET_PATH_BYTES, trustDomainProblem } from '@livery/core'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
@@ -17,6 +17,7 @@ export function checkTogether(
     ...checkSocketPaths(settings, sockets, at),
     ...checkServed(settings, sockets, at),
     ...checkPairs(settings, at),
+    ...checkFederated(settings, at),
   ]
 }
 
@@ -75,6 +76,24 @@ function checkServed(
     ...(hasSocket ? [] : [at.child('sockets').problem(noSocket)]),
     ...(hasIdentity ? [] : [at.child('identities').problem(noIdentity)]),
   ]
+}
+
+/** Core holds the bundles of so many trust domains, its own among them. */
+const MAX_FEDERATED = 99
+
+function checkFederated({ trustDomain, trust: { federated } }: Settings, at: Location): readonly Problem[] {
+  const names = Object.keys(federated)
+  const problems = names.flatMap(name => {
+    const problem = trustDomainProblem(name)
+    const key = at.child('trust', 'federated', name)
+    if (problem !== undefined)
+      return [key.problem(new Fault(`is not a trust domain: it ${problem}`, 'Write a name such as other.example'))]
+    const own = new Fault('is the trust domain of this agent', 'List its roots under trust.anchors')
+    return name === trustDomain ? [key.problem(own)] : []
+  })
+  if (names.length <= MAX_FEDERATED) return problems
+  const reason = `it names ${names.length} trust domains, more than ${MAX_FEDERATED}`
+  return [...problems, at.child('trust', 'federated').problem(new Fault(reason, 'Remove some'))]
 }
 
 function checkPairs({ retry, rotation, names, admin }: Settings, at: Location): readonly Problem[] {

@@ -16,6 +16,7 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     keyType: MANAGER.keyType,
     ttl: formatDuration(MANAGER.ttlSeconds * 1000),
     rotation: { ratio, jitter },
+    trust: { poll: formatDuration(MANAGER.rootsPollMs), anchors: [], federated: {} },
     retry: { min: formatDuration(MANAGER.retry.minMs), max: formatDuration(MANAGER.retry.maxMs) },
     concurrency: MANAGER.concurrency,
     keyPool: { cpu: DEFAULT_POOL_CPU },

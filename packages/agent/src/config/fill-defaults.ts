@@ -13,7 +13,7 @@ import {
   withKey,
 } from '../schema/config-tree.ts'
 import { changeOptions, fillDefault, markSecret, type OptionChange } from '../schema/plugin-schema.ts'
-import { UNIX_PREFIX } from '../schema/values.ts'
+import { isPem, UNIX_PREFIX } from '../schema/values.ts'
 import type { SectionShape } from './ca-section.ts'
 import { defaults, OWN_SOCKET_DEFAULTS, SOCKET_DEFAULTS } from './defaults.ts'
 import type { ConfigSources } from './layers.ts'
@@ -30,6 +30,9 @@ const PATHS = [
   ['sockets', '*', 'path'],
   ['store', 'bootstrap'],
   ['store', 'directory'],
+  ['trust', 'anchors', '*'],
+  ['trust', 'federated', '*', 'file'],
+  ['trust', 'federated', '*', 'rootCert'],
 ]
 
 /** All keys but those of the section `ca`. */
@@ -65,7 +68,7 @@ export function completeSection(shape: SectionShape, section: ConfigNode, workin
 /** Paths of the file start at the file, those of flags and variables at the working directory. */
 function absolute(node: ConfigNode, workingDirectory: string): ConfigNode {
   const { value, origin } = node
-  if (typeof value !== 'string' || value === '') return node
+  if (typeof value !== 'string' || value === '' || isPem(value)) return node
   return { ...node, value: resolve(origin.kind === 'file' ? dirname(origin.file) : workingDirectory, value) }
 }
 
@@ -77,5 +80,5 @@ function absoluteAddress(node: ConfigNode, workingDirectory: string): ConfigNode
 }
 
 function isNoFile({ value }: ConfigNode): boolean {
-  return value === 'system' || (typeof value === 'string' && value.startsWith('-----BEGIN '))
+  return value === 'system'
 }

@@ -175,6 +175,7 @@ test('omitted keys have the documented defaults', async () => {
     keyType: 'ecdsa-p256',
     ttl: 86_400_000,
     rotation: { ratio: 0.5, jitter: 0.1 },
+    trust: { poll: 300_000, anchors: [], federated: {} },
     retry: { min: 500, max: 150_000 },
     concurrency: 64,
     keyPool: { cpu: 0.25 },

@@ -13,6 +13,7 @@ import { completeSection, completeSettings } from './fill-defaults.ts'
 import { type ConfiguredIdentity, expandIdentities } from './identities.ts'
 import { type ConfigSources, type Layers, readLayers } from './layers.ts'
 import { type Settings, settingsSchema } from './schema.ts'
+import { settleWarnings } from './settle.ts'
 
 /** The configuration that the agent runs with. Everything is checked and every path is absolute. */
 export interface Config extends Omit<Settings, 'identities' | 'ca'>, EnvironmentSwitches {
@@ -49,7 +50,12 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
     file,
     digest,
     root,
-    warnings: [...warnings, ...environmentWarnings(sources.environment), ...exposures(settings)],
+    warnings: [
+      ...warnings,
+      ...environmentWarnings(sources.environment),
+      ...exposures(settings),
+      ...settleWarnings(settings, ca),
+    ],
   }
 }
 

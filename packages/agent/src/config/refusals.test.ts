@@ -46,7 +46,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
   {
     text: 'keyTyp: rsa-2048',
-    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, files, names, sds, admin, health, drain, log.',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, files, names, sds, admin, health, drain, log.',
   },
   {
     text: 'keyType: rsa-1024',
@@ -67,6 +67,35 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     text: 'rotation: 0.5',
     says: 'livery.yaml:4: rotation: 0.5 is a number, not a mapping. Write ratio, jitter, settle under it.',
+  },
+  {
+    text: 'trust: { anchors: roots.pem }',
+    says: 'livery.yaml:4: trust.anchors: "roots.pem" is a string, not a list. Write "- " before each entry, or [ ] around them.',
+  },
+  {
+    text: 'trust: { anchors: ["-----BEGIN CERTIFICATE-----"] }',
+    says: 'livery.yaml:4: trust.anchors[0]: "-----BEGIN CERTIFICATE-----" has no certificate. Write the roots as PEM: -----BEGIN CERTIFICATE-----.',
+  },
+  { text: 'trust: { poll: 1s }', says: 'livery.yaml:4: trust.poll: "1s" is shorter than 10s. Write 10s or more.' },
+  {
+    text: 'trust: { federated: { other.example: {} } }',
+    says: 'livery.yaml:4: trust.federated["other.example"].url: is missing. Add the key "url".',
+  },
+  {
+    text: 'trust: { federated: { other.example: { url: "http://other.example/bundle" } } }',
+    says: 'livery.yaml:4: trust.federated["other.example"].url: "http://other.example/bundle" is not an https URL. Write it like https://other.example/bundle.',
+  },
+  {
+    text: 'trust: { federated: { other.example: { file: a.pem, url: "https://other.example" } } }',
+    says: 'livery.yaml:4: trust.federated["other.example"].url: unknown key. Remove it. Known here: file.',
+  },
+  {
+    text: 'trust: { federated: { Other: { file: a.pem } } }',
+    says: 'x',
+  },
+  {
+    text: 'trust: { federated: { cluster.local: { file: a.pem } } }',
+    says: 'x',
   },
   {
     text: 'concurrency: 0',

@@ -1,11 +1,12 @@
 /** The keys of the configuration file: names, forms and bounds. A new knob is one line here and one in `defaults.ts`. */
 
+import { splitCertificates } from '@livery/core'
 import { RSA_KEYS } from '@livery/native-keygen/defaults'
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import { LOG_LEVELS } from '../schema/log-level.ts'
-import { faultMessage, leaf, list, object, type Schema, text } from '../schema/schema-parts.ts'
+import { faultMessage, kindOf, leaf, list, object, record, type Schema, text } from '../schema/schema-parts.ts'
 import {
   account,
   allowEntry,
@@ -14,6 +15,7 @@ import {
   filePattern,
   flag,
   hostPort,
+  isPem,
   keyType,
   listenAddress,
   nonEmpty,
@@ -130,6 +132,31 @@ const keyPool = v.lazy(input =>
 
 const listener = object({ address: hostPort })
 
+/** PEM itself, or the path of a file. */
+const anchor = text(input => {
+  if (!isPem(input)) return input === '' ? new Fault('is empty', 'Write a path or PEM') : input
+  if (splitCertificates(input).length > 0) return input
+  return new Fault('has no certificate', 'Write the roots as PEM: -----BEGIN CERTIFICATE-----')
+}, 'Write a path, or PEM')
+
+const httpsUrl = text(input => {
+  const url = URL.canParse(input) ? new URL(input) : undefined
+  const remedy = 'Write it like https://other.example/bundle'
+  if (url?.protocol !== 'https:') return new Fault('is not an https URL', remedy)
+  return url.hash === '' ? input : new Fault('has a fragment', remedy)
+}, 'Write a URL')
+
+/** Where the roots of another trust domain come from. `rootCert` verifies the server of `url`. */
+export type Federated =
+  | { readonly file: string; readonly url?: undefined }
+  | { readonly url: string; readonly rootCert?: string | undefined }
+
+const federated = v.lazy(input =>
+  isTreeObject(input) && 'file' in input
+    ? object({ file: path })
+    : object({ url: httpsUrl, rootCert: v.optional(anchor) }),
+) as Schema<Federated>
+
 const settings = {
   trustDomain,
   keyType,
@@ -138,6 +165,14 @@ const settings = {
     ratio: numberBetween(0.01, 0.99, 'It is the part of the lifetime after which to renew: 0.5 is half'),
     jitter: numberBetween(0, 0.5, 'It is the part of the lifetime by which renewals are spread: 0.1 is ±10 %'),
     settle: v.optional(duration({ min: '0s', max: '24h' })),
+  }),
+  trust: object({
+    poll: duration({ min: '10s', max: '24h' }),
+    anchors: list(anchor),
+    federated: record(
+      federated,
+      input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { other.example: { file } }'),
+    ),
   }),
   retry: object({
     min: duration({ min: '10ms', max: '1h' }),

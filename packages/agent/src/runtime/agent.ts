@@ -13,6 +13,7 @@ import { Metrics } from '../observe/metrics.ts'
 import { processMetrics } from '../observe/process-metrics.ts'
 import { socketMetrics } from '../observe/sds-metrics.ts'
 import { storeMetrics } from '../observe/store-metrics.ts'
+import { RootSources } from '../trust/root-sources.ts'
 import { openAdminEndpoints } from './admin-endpoints.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
 import { ConfigReloader } from './config-reloader.ts'
@@ -88,13 +89,19 @@ async function openBasis(loaded: LoadedConfig, { logger, dropped }: LogSink, lif
   const metrics = parts.use(new Metrics(clock))
   const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
   const vault = chooseKeyVault(logger)
-  const ca = await createCAClient(loaded, { clock, logger, counters: metrics.plugins, vault }, parts)
+  const ca = await createCAClient(
+    loaded,
+    { clock, logger, counters: metrics.plugins, vault, rootsPollMs: config.trust.poll },
+    parts,
+  )
   // Before the SecretManager, which fills it until it is closed.
   const store = parts.use(await openStore(config, { clock, logger, vault }))
+  const rootSources = parts.use(new RootSources({ clock, logger }))
+  const roots = await rootSources.of(config)
   metrics.add(processMetrics({ version: VERSION, keyGenerator: keyGenerator.name, droppedLogLines: dropped }))
   metrics.add(keyPoolMetrics(keyGenerator))
   metrics.add(storeMetrics(store))
-  return { lifecycle, clock, logger, log, metrics, keyGenerator, vault, ca, store }
+  return { lifecycle, clock, logger, log, metrics, keyGenerator, vault, ca, store, rootSources, roots }
 }
 
 /** The parts that hold secrets and record what happens to them. No identity is held yet. */
@@ -120,7 +127,7 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
 /** The parts that others reach: the admin endpoint, then the sockets, then what changes both at run time. */
 async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: AgentOptions): Promise<void> {
   const { config } = loaded
-  const { lifecycle, clock, logger, metrics, files, secrets, recorder, keyGenerator } = holding
+  const { lifecycle, clock, logger, metrics, files, secrets, recorder, keyGenerator, rootSources } = holding
   const addresses = await openAdminEndpoints(loaded, holding)
   pinIdentities(secrets, config.identities)
   const sockets = sdsSockets(config, shareOnDemand(config))
@@ -143,6 +150,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
     secrets,
     files,
     sds,
+    useRoots: async next => secrets.useRootSources(await rootSources.of(next)),
     onServe: opened => warnOfOpenSockets(opened, logger),
     onError: (err, path) => logger.error({ err }, `socket ${path} did not follow the configuration`),
   })

@@ -139,9 +139,10 @@ export function describeChanges(changes: LiveChanges): string {
 /** Without what changes while the agent runs. */
 function fixed(root: ConfigNode): object {
   const tree = plain(root)
-  const { identities: _, sockets: _sockets, log, ...rest } = isTreeObject(tree) ? tree : {}
+  const { identities: _, sockets: _sockets, log, trust, ...rest } = isTreeObject(tree) ? tree : {}
   const { level: _level, ...fixedLog } = isTreeObject(log) ? log : {}
-  return { ...rest, log: fixedLog }
+  const { anchors: _anchors, federated: _federated, ...fixedTrust } = isTreeObject(trust) ? trust : {}
+  return { ...rest, log: fixedLog, trust: fixedTrust }
 }
 
 /** All that the agent holds and serves is of its trust domain. */

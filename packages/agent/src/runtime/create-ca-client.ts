@@ -25,6 +25,8 @@ export interface PluginParts {
   readonly logger: Logger
   readonly counters: PluginCounters
   readonly vault?: KeyVault
+  /** How often the members of a list are asked for their roots. */
+  readonly rootsPollMs?: number
 }
 
 /** The part of a configuration that it takes. */
@@ -70,7 +72,7 @@ class CAClientFactory {
   }
 
   async #context(ca: CASection, at: Location): Promise<CAContext> {
-    const { clock, logger, counters, vault } = this.#parts
+    const { clock, logger, counters, vault, rootsPollMs } = this.#parts
     const log = pluginLog(logger, ca.plugin.name)
     const tls = await connectionOf(ca, log)
     const credentials = await credentialsOf(ca, this.#parts, this.#stack)
@@ -84,6 +86,7 @@ class CAClientFactory {
       ...(tls && { tls }),
       ...(credentials && { credentials }),
       ...(members && { members }),
+      ...(members && rootsPollMs !== undefined && { rootsPollMs }),
     }
   }
 

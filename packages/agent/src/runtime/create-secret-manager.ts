@@ -6,27 +6,32 @@ import {
   type FileSecrets,
   type KeyGenerator,
   type KeyVault,
+  type RootSource,
   SecretManager,
   type SecretReport,
   type Store,
 } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
+import { configuredSettle } from '../config/settle.ts'
 
 /** The parts of the agent that the manager works with. */
 export interface SecretManagerParts {
   readonly ca: CAClient
   readonly store: Store | undefined
   readonly files: FileSecrets
+  /** Of what the operator lists. */
+  readonly roots: readonly RootSource[]
   readonly keyGenerator: KeyGenerator
   readonly vault: KeyVault
   readonly clock: Clock
   readonly events: Events<SecretReport>
 }
 
-export function createSecretManager(config: Config, { store, ...parts }: SecretManagerParts): SecretManager {
+export function createSecretManager(config: Config, { store, roots, ...parts }: SecretManagerParts): SecretManager {
   const { batch } = config.ca.plugin.capabilities
-  const { ratio, jitter, settle } = config.rotation
+  const { ratio, jitter } = config.rotation
+  const settleMs = configuredSettle(config, config.ca)
   return new SecretManager({
     ...parts,
     ...(batch !== undefined && { batch }),
@@ -36,7 +41,9 @@ export function createSecretManager(config: Config, { store, ...parts }: SecretM
     keyType: config.keyType,
     keyFormat: config.keyFormat,
     ttlSeconds: config.ttl / 1000,
-    rotation: { ratio, jitter, ...(settle !== undefined && { settleMs: settle }) },
+    rotation: { ratio, jitter, ...(settleMs !== undefined && { settleMs }) },
+    rootSources: roots,
+    rootsPollMs: config.trust.poll,
     retry: { minMs: config.retry.min, maxMs: config.retry.max },
     concurrency: config.concurrency,
     removalGraceMs: config.removal.grace,

@@ -58,6 +58,7 @@ class Bench {
       secrets,
       files: { useFolders: () => {} },
       sds: this.#sds(),
+      useRoots: async () => {},
       onServe: sockets => this.log.push(`serve ${sockets.map(({ path }) => path)}`),
       onError: (_, path) => this.failed.push(path),
     })

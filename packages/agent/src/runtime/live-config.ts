@@ -32,6 +32,8 @@ export interface LiveConfigOptions {
   readonly files: Pick<FileSecrets, 'useFolders'>
   /** Listens on the sockets of the configuration. */
   readonly sds: Sockets
+  /** Puts the roots in force that the operator lists. Never rejects. */
+  readonly useRoots: (config: Config) => Promise<void>
   /** Called with those that were opened, and with those that continue with other rules, as they are now. */
   readonly onServe: (sockets: readonly SocketConfig[]) => void
   /** Called when a socket could not be closed, or not be opened in the place of another. */
@@ -76,7 +78,7 @@ export class LiveConfig {
    * never meet new identities.
    */
   async apply(config: Config, signal: AbortSignal): Promise<LiveChanges> {
-    const { sds, files, onServe } = this.#options
+    const { files, sds, onServe, useRoots } = this.#options
     const wanted = byPath(sdsSockets(config, this.#share))
     const opened = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
     const { replaced, changed, needsRestart } = this.#compare(wanted, config)
@@ -93,6 +95,7 @@ export class LiveConfig {
     // A caller of a new socket may already have asked in vain.
     if (counts.identitiesAdded > 0) sds.review()
 
+    await useRoots(config)
     // Also the own socket of an identity that comes back, if that was forgotten while the new ones were opened.
     const late = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
     for (const socket of late) socketsWaiting += await this.#open(socket, signal)

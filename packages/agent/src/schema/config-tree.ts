@@ -74,11 +74,13 @@ export function overlay(lower: ConfigNode, upper: ConfigNode): ConfigNode {
   return { value: merged, origin: upper.origin.kind === 'default' ? lower.origin : upper.origin }
 }
 
-/** `node` with what `change` makes of each value at `path`, in which `*` is every element of a list. */
+/** `node` with what `change` makes of each value at `path`, in which `*` is every element of a list or mapping. */
 export function changeAt(node: ConfigNode, path: Path, change: (node: ConfigNode) => ConfigNode): ConfigNode {
   const [key, ...rest] = path
   if (key === undefined) return change(node)
-  if (key === '*') return isList(node) ? { ...node, value: node.value.map(item => changeAt(item, rest, change)) } : node
+  if (key === '*' && isList(node)) return { ...node, value: node.value.map(item => changeAt(item, rest, change)) }
+  if (key === '*' && isMap(node))
+    return { ...node, value: new Map([...node.value].map(([name, item]) => [name, changeAt(item, rest, change)])) }
   const child = isMap(node) ? node.value.get(String(key)) : undefined
   return child && isMap(node) ? withKey(node, String(key), changeAt(child, rest, change)) : node
 }

@@ -90,6 +90,11 @@ export const path: Schema<string> = text(input => {
   return input.includes('\0') ? new Fault('has a NUL character', 'Write a plain path') : input
 }, 'Write a path')
 
+/** Whether a value that may be a path is PEM itself. */
+export function isPem(input: string): boolean {
+  return input.trimStart().startsWith('-----BEGIN ')
+}
+
 export const trustDomain: Schema<string> = text(input => {
   const problem = trustDomainProblem(input)
   return problem === undefined

@@ -98,6 +98,8 @@ export interface CAContext {
   readonly tls?: () => Promise<TlsMaterial>
   /** In the order of the configuration, at least one; absent if the plugin does not need them. */
   readonly members?: readonly CAMember[]
+  /** How often members that do not report their roots are asked for them, milliseconds. Default: five minutes. */
+  readonly rootsPollMs?: number
 }
 
 /** A certificate authority that the agent can load. */

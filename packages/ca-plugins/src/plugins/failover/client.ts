@@ -30,6 +30,8 @@ export interface FailoverOptions {
   readonly maxOpenMs: number
   /** A PEM file with roots that are always served. */
   readonly rootsFile?: string
+  /** When the file, and a CA that reports no changes, are read again, milliseconds. Default: five minutes. */
+  readonly rootsPollMs?: number
   readonly onBreaker: (member: CAMember, change: BreakerChange) => void
   /** Called when another than the first CA has issued. */
   readonly onTakenOver: (member: CAMember) => void
@@ -59,13 +61,19 @@ export class FailoverClient implements CAClient {
   readonly #closing = new Closable('the CAs of the list')
 
   constructor(options: FailoverOptions) {
-    const { members, rootsFile, clock, timeoutMs } = options
+    const { members, rootsFile: file, rootsPollMs: pollMs, clock, timeoutMs } = options
     this.#options = options
     this.#guarded = members.map(member => ({
       member,
       breaker: new CircuitBreaker({ ...options, onChange: change => options.onBreaker(member, change) }),
     }))
-    this.#roots = new FailoverRoots({ members, clock, timeoutMs, ...(rootsFile !== undefined && { file: rootsFile }) })
+    this.#roots = new FailoverRoots({
+      members,
+      clock,
+      timeoutMs,
+      ...(file !== undefined && { file }),
+      ...(pollMs !== undefined && { pollMs }),
+    })
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {

@@ -19,13 +19,14 @@ export interface FailoverRootsOptions {
   readonly clock: Clock
   /** A PEM file with roots that are always among them. */
   readonly file?: string
+  /** When the file, and a CA that reports no changes, are read again, milliseconds. Default: five minutes. */
+  readonly pollMs?: number
   /** How long one CA may take to list its roots, milliseconds. */
   readonly timeoutMs: number
 }
 
 /** When a CA that did not answer is asked again. */
 const MISSED_MS = 30_000
-/** When the file, and a CA that reports no changes, are read again. */
 const POLL_MS = 5 * 60_000
 const MAX_FILE_BYTES = 1_048_576
 
@@ -119,11 +120,11 @@ export class FailoverRoots implements Disposable {
 
   /** Listeners are notified to fetch again; core does not poll a client that has `subscribe`. */
   #plan(isMissing: boolean): void {
-    const { clock, members } = this.#options
+    const { clock, members, pollMs = POLL_MS } = this.#options
     this.#next?.[Symbol.dispose]()
     const polls = this.#file || members.some(({ client }) => client.trustBundle && !client.subscribe)
     if (this.#listeners.size === 0 || !(isMissing || polls)) return
-    const at = clock.now() + (isMissing ? MISSED_MS : POLL_MS)
+    const at = clock.now() + (isMissing ? Math.min(MISSED_MS, pollMs) : pollMs)
     this.#next = clock.at(at, () => this.#notify({ kind: 'roots' }))
   }
 

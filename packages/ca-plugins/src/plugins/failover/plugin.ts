@@ -53,7 +53,7 @@ export const failover = defineCAPlugin({
   },
 })
 
-function parts({ clock, log, metrics }: CAContext, config: ConfigOf<typeof failoverOptions>) {
+function parts({ clock, log, metrics, rootsPollMs }: CAContext, config: ConfigOf<typeof failoverOptions>) {
   const opened = metrics.counter('failover_opened', 'How often a CA of the list was left alone')
   const halfOpened = metrics.counter('failover_half_opened', 'How often one was asked by a single request on trial')
   const closed = metrics.counter('failover_closed', 'How often one answered again')
@@ -65,6 +65,7 @@ function parts({ clock, log, metrics }: CAContext, config: ConfigOf<typeof failo
     openMs: config.pause,
     maxOpenMs: config.maxPause,
     ...(config.roots !== undefined && { rootsFile: config.roots }),
+    ...(rootsPollMs !== undefined && { rootsPollMs }),
     onBreaker({ name }: { readonly name: string }, change: BreakerChange): void {
       switch (change.kind) {
         case 'open':

@@ -1,0 +1,48 @@
+/** How long new roots settle under a configuration, and which pairs of settings can break traffic while roots change. */
+import { type CACapabilities, defaultSettleMs, hearingTime, type SettleFacts } from '@livery/core'
+import { formatDuration } from '../schema/duration.ts'
+import type { CASection } from './ca-section.ts'
+import type { Settings } from './schema.ts'
+
+type SettleSettings = Pick<Settings, 'rotation' | 'trust' | 'ttl'>
+
+/** The share of a lifetime after which core replaces a certificate, settled or not. */
+const LATEST_CHANGE = 0.9
+
+/** The settle time of the configuration, milliseconds; `undefined`: core's own default, by what the CA's client can do. */
+export function configuredSettle(settings: SettleSettings, ca: CASection): number | undefined {
+  return settings.rotation.settle ?? (ca.members && defaultSettleMs(factsOf(settings, ca)))
+}
+
+/** One line for each pair of settings with which a node can serve a certificate that another cannot verify yet. */
+export function settleWarnings(settings: SettleSettings, ca: CASection): string[] {
+  const facts = factsOf(settings, ca)
+  const { settle = defaultSettleMs(facts) } = settings.rotation
+  const { lifetimeMs, ratio, jitter, pollMs, roots } = facts
+  const hearing = hearingTime(facts)
+  const longest = Math.max(0, LATEST_CHANGE - ratio - jitter) * lifetimeMs
+  const when = roots === 'poll' ? `every trust.poll, ${formatDuration(pollMs)}` : 'when they renew a certificate'
+  if (settle < hearing)
+    return [
+      `rotation.settle ${formatDuration(settle)}: nodes hear of a new root up to ${formatDuration(hearing)} after the CA has it (${when}), and until then refuse certificates that others serve under it. Write ${formatDuration(defaultSettleMs(facts))} or more, or remove the key.`,
+    ]
+  if (roots !== 'poll' || settle <= longest) return []
+  return [
+    `trust.poll ${formatDuration(pollMs)} with ttl ${formatDuration(lifetimeMs)}: a certificate can wait ${formatDuration(Math.floor(longest / 1_000) * 1_000)} for its root to settle, less than the ${formatDuration(settle)} that it takes, and is served before all nodes know the root. Write a trust.poll of ${formatDuration(Math.floor(longest / 3_000) * 1_000)} or less, or a longer ttl.`,
+  ]
+}
+
+function factsOf({ rotation, trust, ttl }: SettleSettings, ca: CASection): SettleFacts {
+  const { ratio, jitter } = rotation
+  return { roots: slowestNews(ca), pollMs: trust.poll, lifetimeMs: ttl, ratio, jitter }
+}
+
+/** The slowest first. */
+const NEWS: readonly CACapabilities['roots'][] = ['none', 'poll', 'push']
+
+/** A list of CAs reports roots as soon as it knows them, which it does as its slowest CA does. */
+function slowestNews({ plugin, members }: CASection): CACapabilities['roots'] {
+  if (!members) return plugin.capabilities.roots
+  const all = members.map(slowestNews)
+  return NEWS.find(news => all.includes(news)) ?? 'push'
+}

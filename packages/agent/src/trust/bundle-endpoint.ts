@@ -1,0 +1,95 @@
+/** The bundle of another trust domain, from its endpoint: the profile https_web of SPIFFE Federation (section 5.2.1). */
+
+import type { JsonAnswer, JsonRequest } from '@livery/ca-plugins/support'
+import { after, backoff, type Clock, type RootListener, type RootSource, readSpiffeBundle, scrub } from '@livery/core'
+
+export interface BundleEndpointOptions {
+  readonly trustDomain: string
+  readonly url: string
+  readonly clock: Clock
+  /** In [0, 1). Default: `Math.random`. */
+  readonly random?: () => number
+  /** Makes the connection to the server of the URL; the endpoint closes it. */
+  readonly connect: (address: string) => Connection
+}
+
+/** The part of an `HttpsJson` that it needs. */
+export interface Connection extends AsyncDisposable {
+  request(request: JsonRequest): Promise<JsonAnswer>
+}
+
+/** Of an endpoint that gives no hint: the specification recommends five minutes. */
+const DEFAULT_POLL_MS = 300_000
+/** Whatever the hint is. */
+const MIN_POLL_MS = 30_000
+const MAX_POLL_MS = 86_400_000
+/** After a failure; the first retries come soon. */
+const RETRY = { minMs: 5_000, maxMs: DEFAULT_POLL_MS }
+/** A poll comes earlier by up to this share, so that nodes that started together do not ask together. */
+const POLL_JITTER = 0.1
+
+export class BundleEndpoint implements RootSource {
+  readonly trustDomain: string
+  readonly name: string
+  readonly #options: BundleEndpointOptions
+
+  constructor(options: BundleEndpointOptions) {
+    this.trustDomain = options.trustDomain
+    this.name = options.url
+    this.#options = options
+  }
+
+  open(listener: RootListener): Disposable {
+    const { origin } = new URL(this.#options.url)
+    return new Polls(this.#options, this.#options.connect(origin), listener)
+  }
+}
+
+class Polls implements Disposable {
+  readonly #options: BundleEndpointOptions
+  readonly #connection: Connection
+  readonly #listener: RootListener
+  readonly #closed = new AbortController()
+  #failures = 0
+  #next: Disposable | undefined
+
+  constructor(options: BundleEndpointOptions, connection: Connection, listener: RootListener) {
+    this.#options = options
+    this.#connection = connection
+    this.#listener = listener
+    void this.#poll()
+  }
+
+  [Symbol.dispose](): void {
+    this.#closed.abort(new Error('the endpoint is no longer asked'))
+    this.#next?.[Symbol.dispose]()
+    void this.#connection[Symbol.asyncDispose]()
+  }
+
+  /** Never rejects. */
+  async #poll(): Promise<void> {
+    const { clock, random = Math.random } = this.#options
+    const waitMs = await this.#ask()
+    if (this.#closed.signal.aborted) return
+    this.#next = after(clock, waitMs * (1 - POLL_JITTER * random()), () => void this.#poll())
+  }
+
+  /** Resolves with how long to wait until the next poll. */
+  async #ask(): Promise<number> {
+    const { trustDomain, url, random = Math.random } = this.#options
+    const { pathname, search } = new URL(url)
+    const { signal } = this.#closed
+    try {
+      const action = `get the bundle of ${trustDomain}`
+      const { status, json } = await this.#connection.request({ action, path: `.${pathname}${search}`, signal })
+      if (status !== 200) throw new Error(`Cannot ${action}: the endpoint answered ${status}. Check the URL.`)
+      const { roots, refreshHintMs = DEFAULT_POLL_MS } = readSpiffeBundle(json)
+      if (!signal.aborted) this.#listener.listed(roots)
+      this.#failures = 0
+      return Math.min(Math.max(refreshHintMs, MIN_POLL_MS), MAX_POLL_MS)
+    } catch (error) {
+      if (!signal.aborted) this.#listener.failed(scrub(error))
+      return backoff(++this.#failures, RETRY, random())
+    }
+  }
+}

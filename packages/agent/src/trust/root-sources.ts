@@ -1,0 +1,83 @@
+/** The sources of the roots that the configuration lists: `trust.anchors` and `trust.federated`. */
+import { type Clock, type RootSource, RootsFile, splitCertificates, WatchedFiles } from '@livery/core'
+import type { Config } from '../config/load.ts'
+import type { Federated } from '../config/schema.ts'
+import type { Logger } from '../observe/logger.ts'
+import { isPem } from '../schema/values.ts'
+import { BundleEndpoint } from './bundle-endpoint.ts'
+
+export interface RootSourcesOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** How long one poll of an endpoint may take. */
+const TIMEOUT_MS = 30_000
+
+/** Gives the same source for the same setting, so that a reload touches only what has changed. */
+export class RootSources implements Disposable {
+  readonly #options: RootSourcesOptions
+  readonly #watched: WatchedFiles
+  #sources: ReadonlyMap<string, RootSource> = new Map()
+
+  constructor(options: RootSourcesOptions) {
+    const { clock, logger } = options
+    this.#options = options
+    this.#watched = new WatchedFiles({
+      clock,
+      onError: err => logger.warn({ err }, 'files with roots cannot be watched: they are looked at once a minute'),
+    })
+  }
+
+  /** Resolves when every file was read; one that cannot be read is reported by its source. Never rejects. */
+  async of({ trustDomain, trust }: Pick<Config, 'trustDomain' | 'trust'>): Promise<readonly RootSource[]> {
+    const before = this.#sources
+    const sources = new Map<string, RootSource>()
+    const add = async (setting: object, make: () => Promise<RootSource>) => {
+      const key = JSON.stringify(setting)
+      sources.set(key, before.get(key) ?? (await make()))
+    }
+    for (const [index, anchor] of trust.anchors.entries())
+      await add({ trustDomain, anchor }, () => this.#anchor(anchor, trustDomain, `trust.anchors[${index}]`))
+    for (const [name, federated] of Object.entries(trust.federated))
+      await add({ name, ...federated }, () => this.#federated(name, federated))
+    this.#sources = sources
+    return [...sources.values()]
+  }
+
+  [Symbol.dispose](): void {
+    this.#watched[Symbol.dispose]()
+  }
+
+  async #anchor(anchor: string, trustDomain: string, name: string): Promise<RootSource> {
+    return isPem(anchor) ? inline(anchor, trustDomain, name) : await this.#file(anchor, trustDomain)
+  }
+
+  async #federated(trustDomain: string, from: Federated): Promise<RootSource> {
+    if (from.url === undefined) return await this.#file(from.file, trustDomain)
+    const { url, rootCert } = from
+    const { clock, logger } = this.#options
+    // Most agents ask no endpoint: they load no HTTP client.
+    const { HttpsJson } = await import('@livery/ca-plugins/support')
+    const { connectionTls } = await import('@livery/ca-plugins/connection')
+    const tls = rootCert === undefined ? undefined : connectionTls({ rootCert, log: logger })
+    const connect = (address: string) => new HttpsJson({ address, tls, clock, timeoutMs: TIMEOUT_MS })
+    return new BundleEndpoint({ trustDomain, url, clock, connect })
+  }
+
+  #file(path: string, trustDomain: string): Promise<RootSource> {
+    return RootsFile.open({ path, trustDomain, watched: this.#watched })
+  }
+}
+
+/** PEM in the configuration itself. */
+function inline(pem: string, trustDomain: string, name: string): RootSource {
+  return {
+    trustDomain,
+    name,
+    open(listener) {
+      listener.listed(splitCertificates(pem))
+      return { [Symbol.dispose]() {} }
+    },
+  }
+}
