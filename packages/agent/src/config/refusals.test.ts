@@ -79,23 +79,23 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'trust: { poll: 1s }', says: 'livery.yaml:4: trust.poll: "1s" is shorter than 10s. Write 10s or more.' },
   {
     text: 'trust: { federated: { other.example: {} } }',
-    says: 'livery.yaml:4: trust.federated["other.example"].url: is missing. Add the key "url".',
+    says: 'livery.yaml:4: trust.federated."other.example".url: is missing. Add the key "url".',
   },
   {
     text: 'trust: { federated: { other.example: { url: "http://other.example/bundle" } } }',
-    says: 'livery.yaml:4: trust.federated["other.example"].url: "http://other.example/bundle" is not an https URL. Write it like https://other.example/bundle.',
+    says: 'livery.yaml:4: trust.federated."other.example".url: "http://other.example/bundle" is not an https URL. Write it like https://other.example/bundle.',
   },
   {
     text: 'trust: { federated: { other.example: { file: a.pem, url: "https://other.example" } } }',
-    says: 'livery.yaml:4: trust.federated["other.example"].url: unknown key. Remove it. Known here: file.',
+    says: 'livery.yaml:4: trust.federated."other.example".url: unknown key. Remove it. Known here: file.',
   },
   {
     text: 'trust: { federated: { Other: { file: a.pem } } }',
-    says: 'x',
+    says: 'livery.yaml:4: trust.federated.Other: is not a trust domain: it has a character other than lower-case letters, digits, ".", "_" and "-". Write a name such as other.example.',
   },
   {
     text: 'trust: { federated: { cluster.local: { file: a.pem } } }',
-    says: 'x',
+    says: 'livery.yaml:4: trust.federated."cluster.local": is the trust domain of this agent. List its roots under trust.anchors.',
   },
   {
     text: 'concurrency: 0',
