@@ -210,6 +210,37 @@ test("a file of another user is taken only where the operator's choice makes it 
   assert.equal(refusalOf(() => checkAt(inHome, { owners: 'delegated' })).component, home)
 })
 
+test("a link in a user's folder leads to no file of anybody else", { skip: needsRoot }, t => {
+  const base = makeBase(t)
+  const [home, another] = [mkdir(join(base, 'home'), 0o755, OTHER), mkdir(join(base, 'another'), 0o755, OTHER - 1)]
+  const own = join(home, 'own')
+  const foreign = join(another, 'key')
+  const ours = join(base, 'root-key')
+  for (const [file, owner] of [
+    [own, OTHER],
+    [foreign, OTHER - 1],
+    [ours, 0],
+  ] as const) {
+    writeFileSync(file, 'x', { mode: 0o600 })
+    chownSync(file, owner, owner)
+  }
+  mkdir(join(home, 'folder'), 0o755, OTHER)
+  symlinkSync(own, join(home, 'folder', 'link'))
+  checkAt(join(home, 'folder', 'link'), { owners: 'delegated' })
+  for (const target of [foreign, ours]) {
+    const link = join(home, 'link')
+    symlinkSync(target, link)
+    const { component, message } = refusalOf(() => checkAt(link, { owners: 'delegated' }))
+    assert.equal(component, target)
+    assert.ok(message.includes(`is not a file of uid ${OTHER}, who could have put the link ${link} to it`), message)
+    rmSync(link)
+  }
+  symlinkSync(another, join(home, 'through'))
+  assert.equal(refusalOf(() => checkAt(join(home, 'through', 'key'), { owners: 'delegated' })).component, foreign)
+  symlinkSync(foreign, join(base, 'by-root'))
+  checkAt(join(base, 'by-root'), { owners: 'delegated' })
+})
+
 test('the check is on the file that was opened: one that was put there since is refused', t => {
   const base = makeBase(t)
   const [file, other] = [join(base, 'token'), join(base, 'other')]

@@ -12,7 +12,8 @@ import { systemErrorCode } from '../text/system-error-code.ts'
 export interface PathTrust {
   /**
    * `own` (default): every component belongs to root or to the user of this process. `delegated`: or to a user to whom
-   * one of them has given it, in a folder where nobody else could have put it. For files that the operator names.
+   * one of them has given it, in a folder where nobody else could have put it. For files that the operator names. A link
+   * that such a user could have put leads only to that user's own files: the agent may read more than the user may.
    */
   readonly owners?: 'own' | 'delegated'
   /** Whether the folders of {@link shareFolders} are good enough. Default: true; false for what can name code. */
@@ -90,6 +91,8 @@ class Walk {
   readonly #modeOfNew: number | undefined
   readonly #owners: Set<number | undefined>
   #links = 0
+  /** The first link that others than root and this user could have put, and who. */
+  #delegatedLink: { readonly path: string; readonly owners: readonly (number | undefined)[] } | undefined
 
   constructor(trust: PathTrust, modeOfNew?: number) {
     this.#trust = trust
@@ -111,6 +114,7 @@ class Walk {
     if (found.stats.dev !== Number(dev) || found.stats.ino !== Number(ino))
       throw refusal(file, 'was replaced while it was opened. Try again')
     this.#checkOwner(file)
+    this.#checkLinked(file)
     if (this.#isWritableByOthers(file))
       throw refusal(file, `can be written by others. Make sure of its content, then run: chmod go-w ${file.path}`)
   }
@@ -128,6 +132,7 @@ class Walk {
       }
       const entry = this.#entry(folder, name)
       if (isLink(entry)) {
+        this.#delegatedLink ??= this.#linkBy(entry)
         const target = this.#readLink(entry)
         if (isAbsolute(target)) folders = [root]
         names.unshift(...namesIn(target))
@@ -173,6 +178,22 @@ class Walk {
     const self = process.geteuid()
     const remedy = `Run: chown ${self} ${component.path}, or use another path`
     throw refusal(component, `belongs to uid ${uid}, and this process runs as ${self}. ${remedy}`)
+  }
+
+  #linkBy({ path }: Component): { path: string; owners: (number | undefined)[] } | undefined {
+    const self = process.geteuid?.()
+    const owners = [...this.#owners].filter(uid => uid !== 0 && uid !== self)
+    return owners.length > 0 ? { path, owners } : undefined
+  }
+
+  #checkLinked(file: Component): void {
+    const link = this.#delegatedLink
+    const other = link?.owners.find(uid => uid !== file.stats.uid)
+    if (link === undefined || other === undefined) return
+    throw refusal(
+      file,
+      `is not a file of uid ${other}, who could have put the link ${link.path} to it. Name the file itself`,
+    )
   }
 
   #readLink({ path, stats }: Component): string {
