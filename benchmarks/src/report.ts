@@ -4,7 +4,7 @@ import { arch, availableParallelism, cpus, release, totalmem } from 'node:os'
 
 /** One measured figure. */
 export interface Figure {
-  /** What was done, such as `ECDSA P-256 key + CSR`. */
+  /** The measured work, such as `ECDSA P-256 key + CSR`. */
   readonly work: string
   /** How, such as `native, batch of 1,000`. */
   readonly how: string

@@ -142,7 +142,7 @@ function istioSide(bench: Bench, workshop: Workshop, type: MeasuredType): Side {
   }
 }
 
-/** What `docs/rsa-keys.md` compares: the default against aws-lc's own generator, in the same process. */
+/** The rows that `docs/rsa-keys.md` compares: the default against aws-lc's own generator, in the same process. */
 async function againstLibrary({ rounds, say }: Bench): Promise<Comparison[]> {
   const [simd, library] = [rsaSide('simd'), rsaSide('library')]
   const measured = await inRounds(rounds, [simd.side, library.side], say)

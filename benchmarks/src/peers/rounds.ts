@@ -1,6 +1,6 @@
 /** Measures several sides in turn, so that whatever else the machine does meets all of them alike. */
 
-/** What one side measured in one round, by the name of the measure. */
+/** The measurements of one side in one round, by name. */
 export type Sample = Readonly<Record<string, number>>
 
 /** One of those that are compared. */

@@ -52,7 +52,7 @@ export async function startIstioAgent(
   return { server, socket, secret: 'default', san: 'spiffe://cluster.local/ns/default/sa/sa-0', identities: 1 }
 }
 
-/** What is written for `livery run`, beside it a link `livery` to the program. */
+/** Files for `livery run`, with a link `livery` to the program beside them. */
 export interface LiveryFiles {
   readonly config: string
   readonly socket: string

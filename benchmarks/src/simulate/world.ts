@@ -9,7 +9,7 @@ import { seededRandom } from './seeded-random.ts'
 import type { ServiceSummary } from './service-record.ts'
 import { VirtualTime } from './virtual-time.ts'
 
-/** What can be set for a world; durations are milliseconds. */
+/** The settings of a world; durations are milliseconds. */
 export interface WorldSettings {
   readonly nodes: number
   /** Of each node. */
@@ -35,7 +35,7 @@ export interface WorldSettings {
   readonly seed: number
 }
 
-/** What a scenario reports of a span of time. */
+/** The report of a scenario about a span of time. */
 export interface Measured {
   /** Calls a second that reached for the CA, whatever became of them. */
   readonly calls: RateSummary

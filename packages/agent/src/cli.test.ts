@@ -110,7 +110,7 @@ test('bad YAML, a missing file and no configuration at all are exit 78', async (
   assert.match(none.stderr, /there is none: no --config, no LIVERY_CONFIG, no livery\.yaml in/)
 })
 
-test('what only a CA plugin can tell of a configuration is exit 78 too', async () => {
+test('a fault of the configuration that only a CA plugin can find is exit 78, too', async () => {
   const refusals: readonly [string, RegExp][] = [
     ['serverName: "https://ca"', /livery\.yaml:1: ca\.serverName: "https:\/\/ca" is not a DNS name\. Write it without/],
     [
@@ -152,7 +152,7 @@ test('certs, explain and renew say where nobody answered', async () => {
   }
 })
 
-test('a reader that goes away early is no fault', async () => {
+test('a reader that closes its end early is not an error', async () => {
   await using directory = await makeDirectory()
   await writeFile(join(directory.path, 'livery.yaml'), CONFIG)
   await using command = new LiveryProcess(['check-config'], { cwd: directory.path })

@@ -95,7 +95,7 @@ function addCARoot(ca: Command, action: (action: CARootAction, dir: string, id?:
   const root = ca
     .command('root')
     .description('list the roots of a running "livery ca", or rotate them: add, switch, remove')
-    // Those of `ca` are of the server, but for its folder.
+    // The options of `ca` are those of the server, except its folder.
     .configureHelp({
       showGlobalOptions: true,
       visibleGlobalOptions: () => [...ca.options.filter(({ long }) => long === '--dir'), ...(ca.parent?.options ?? [])],

@@ -519,7 +519,7 @@ test('a subscriber is never called inside subscribe, and not after it left', asy
   assert.deepEqual(items, [])
 })
 
-test('only the subscribers of an identity hear of it', async () => {
+test('only the subscribers of an identity are notified of it', async () => {
   await using bench = await Bench.create()
   await bench.add(API)
   await bench.add(WEB)
@@ -534,7 +534,7 @@ test('only the subscribers of an identity hear of it', async () => {
   assert.equal((sooner === API ? api : web).length, 1)
 })
 
-test('who asked for an identity before it was added hears of it once it is there', async () => {
+test('a subscriber to an identity that is not held yet is notified once it is', async () => {
   await using bench = await Bench.create()
   const items = subscribe(bench, WEB)
   const item = await bench.add(WEB)
@@ -544,7 +544,7 @@ test('who asked for an identity before it was added hears of it once it is there
   assert.deepEqual(items, [item, undefined, again])
 })
 
-test('an unknown identity is nobody: no secret, no call, no request', async () => {
+test('an unknown identity has no secret, no call to the CA and no request', async () => {
   await using bench = await Bench.create()
   const name = { kind: 'identity', identity: WEB } as const
   assert.equal(bench.manager.knows(name), false)

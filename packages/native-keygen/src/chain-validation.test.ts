@@ -1,4 +1,4 @@
-/** Thousands of generated chains: what is served, Go and OpenSSL accept; what both accept and is an SVID, is served. */
+/** Thousands of generated chains: Go and OpenSSL accept each one that is served, and an SVID that both accept is served. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { before, describe, test } from 'node:test'
@@ -15,7 +15,7 @@ const CHAINS = process.env['LIVERY_SLOW'] ? 50_000 : 3_000
 const OPENSSL_CHAINS = process.env['LIVERY_SLOW'] ? 2_000 : 150
 
 /**
- * What only `openssl verify -x509_strict` asks for, of the CA that issues and not of the peer that verifies (RFC 5280,
+ * Rules that only `openssl verify -x509_strict` has, for the CA that issues and not of the peer that verifies (RFC 5280,
  * sections 4.2.1.1 to 4.2.1.3, 4.2.1.6 and 4.2.1.9); neither Go nor BoringSSL, nor OpenSSL in a handshake, looks at it, and
  * CAs in use leave it out.
  */
@@ -127,7 +127,7 @@ describe('chains that vary every rule of RFC 5280', () => {
     }
   })
 
-  test('what both accept and is an SVID, is served', {
+  test('an SVID that both accept is served', {
     skip: missing('go', 'version') || missing('openssl', 'version'),
   }, async () => {
     const isSvidFault = (reason: string) => /X509-SVID|only more than 5 minutes|carries \d URI names/.test(reason)

@@ -5,7 +5,7 @@ import { lookup } from './addon.ts'
 const { addon } = lookup
 
 /**
- * Who is on the other end of a connected UNIX socket (SO_PEERCRED). Throws an `Error` with `code`: `EBADF`, `ENOTSOCK`,
+ * Identifies the peer of a connected UNIX socket (SO_PEERCRED). Throws an `Error` with `code`: `EBADF`, `ENOTSOCK`,
  * or `ENOTCONN` for a socket that is not a UNIX socket or has no peer. Absent without the addon, and outside Linux.
  */
 export const readPeerCredentials: ReadPeerCredentials | undefined =
@@ -14,7 +14,7 @@ export const readPeerCredentials: ReadPeerCredentials | undefined =
 export interface AcceptedConnections {
   /** The caller's to close. */
   readonly descriptors: readonly number[]
-  /** What the system ran out of, which libuv does not report: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. */
+  /** The resource that the system ran out of, which libuv does not report: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. */
   readonly error?: string
 }
 

@@ -66,7 +66,7 @@ test('no key is handed out twice, though many ask while the pool is filled', { s
   assert.equal((status?.hits ?? 0) + (status?.misses ?? 0), 500)
 })
 
-test('what is not there is made, and counted as a miss', { skip }, async () => {
+test('a key that the pool does not have is generated, and counted as a miss', { skip }, async () => {
   using generator = pooled()
   const key = await generator.generate(REQUEST)
   assertPrivateKey(key, { type: 'rsa-2048', format: 'pkcs8' })

@@ -25,7 +25,7 @@ export interface FileServer {
   /** The only folder in which files may be named. */
   readonly folder: string
   readonly files: FileSecrets
-  /** What was reported of the files, oldest first. */
+  /** The reports of the files, oldest first. */
   readonly events: SecretEvent[]
   readonly issuer: PairIssuer
   issue(): Promise<IssuedPair>

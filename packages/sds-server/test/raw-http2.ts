@@ -13,7 +13,7 @@ export function rawFrame(type: number, flags: number, stream: number, payload: B
   return Buffer.concat([head, payload])
 }
 
-/** What a client begins with. */
+/** The preface of a client (RFC 9113, section 3.4). */
 export const BEGIN = Buffer.concat([PREFACE, rawFrame(FRAME.settings, 0, 0, Buffer.alloc(0))])
 
 /** A header block of literals that are not indexed. */

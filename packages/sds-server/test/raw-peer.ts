@@ -14,7 +14,7 @@ export class RawPeer implements Disposable {
       createConnection: () => connectSocket(path),
       settings,
       peerMaxConcurrentStreams: 100_000,
-      // What waits for the windows of thousands of streams, megabytes.
+      // Megabytes wait for the windows of thousands of streams.
       maxSessionMemory: 1_000,
     })
     this.session.on('error', () => {})

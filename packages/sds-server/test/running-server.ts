@@ -25,7 +25,7 @@ export interface RunningServer extends AsyncDisposable {
   readonly server: SdsServer
   readonly path: string
   readonly events: SdsEvent[]
-  /** What was reported of each secret, oldest first. */
+  /** The reports of each secret, oldest first. */
   readonly reports: ReadonlyMap<string, readonly NamedReport[]>
   connect(): SdsClient
   /** Resolves with the first event of a kind that matches, past or future. */

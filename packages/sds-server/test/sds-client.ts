@@ -58,7 +58,7 @@ export class SdsClient implements Disposable {
     return new ClientStream(call)
   }
 
-  /** What the server was going to answer to anything sent before has arrived when this resolves. */
+  /** Resolves once the answers to all earlier requests have arrived. */
   async settled(): Promise<void> {
     for (let i = 0; i < 3; i++) await this.health()
   }

@@ -208,7 +208,7 @@ class HttpAnswers {
   }
 }
 
-/** What is not HTTP, as far as Node's parser goes, which is strict here. */
+/** Answers bytes that are not HTTP to Node's parser, which is strict here. */
 function refuseNonsense(error: Error & { readonly code?: string }, stream: Duplex): void {
   stream.end(refusalLine(error.code === 'HPE_HEADER_OVERFLOW' ? HEAD_TOO_LONG : '400 Bad Request'))
 }

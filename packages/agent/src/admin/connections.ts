@@ -24,7 +24,7 @@ const PATIENCE_MS = 5_000
 /** How long an answer may take in all. */
 const ANSWER_MS = 30_000
 const SWEEP_MS = 1_000
-/** What a client sends behind its request is read to notice that it leaves, up to so much. */
+/** The most that is read behind a request. Reading goes on only to notice that the client leaves. */
 const MAX_IGNORED_BYTES = 65_536
 /** Heads are parsed and answered for so long in one turn of the event loop. */
 const SLICE_MS = 1

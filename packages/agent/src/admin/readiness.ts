@@ -17,7 +17,7 @@ export interface SocketStatus {
 }
 
 /**
- * What the reader wants to know. `sockets`: are they bound. `default`: that, and is there something valid to serve.
+ * The question of the reader. `sockets`: are they bound. `default`: that, and is there something valid to serve.
  * `strict`: that, and does every identity have a valid certificate.
  */
 export const READINESS_MODES = ['default', 'strict', 'sockets'] as const

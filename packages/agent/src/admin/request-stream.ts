@@ -28,7 +28,7 @@ export class RequestStream extends Duplex {
   }
 
   override _destroy(_error: Error | null, done: (error?: Error | null) => void): void {
-    // What the parser answered to nonsense is still to be read by the client.
+    // The client has yet to read the parser's answer to nonsense.
     this.connection.finish()
     done()
   }

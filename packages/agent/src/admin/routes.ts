@@ -36,7 +36,7 @@ export interface AdminSource {
   renew(identity: string): boolean
   readonly metrics: { readonly contentType: string; text(): Promise<string> }
   readonly log: { level: string }
-  /** Whose bearer may set every log level. Default: only the owner of the UNIX socket may. */
+  /** A caller with this token is allowed every log level. Default: only the owner of the UNIX socket is. */
   readonly tokenFile?: string | undefined
   /** Reports what somebody did, or was refused, whatever the log level is. */
   security?(event: string, fields: object, message: string): void
@@ -228,7 +228,7 @@ function logLevel({ source }: RouteContext): Answer {
   return text(200, `${source.log.level}\n`)
 }
 
-/** What anybody may set who gets here: no warning is lost at these, and at debug the log grows within its flood limit. */
+/** The levels that every caller is allowed to set: no warning is lost at them, and at debug the log grows within its flood limit. */
 const OPEN_LEVELS: ReadonlySet<LogLevel> = new Set(['trace', 'debug', 'info', 'warn'])
 
 async function setLogLevel({ source }: RouteContext, query: URLSearchParams, caller: Caller): Promise<Answer> {

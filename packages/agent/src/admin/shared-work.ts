@@ -15,7 +15,7 @@ export class SharedWork<T> {
     this.#maxWaiting = maxWaiting
   }
 
-  /** What a run finds that starts after this call; `undefined` if too many wait for it. Rejects with what it throws. */
+  /** The result of a run that starts after this call; `undefined` if too many wait for it. Rejects with the error of the run. */
   result(): Promise<T> | undefined {
     if (++this.#waiting > this.#maxWaiting) return undefined
     if (this.#next) return this.#next.promise

@@ -89,7 +89,7 @@ function identityFor(
   throw new UsageError('there is no identity to ask for: name one with --identity, or under identities.')
 }
 
-/** That of the configuration, where the CA signs it. */
+/** The configured key type, where the CA signs it. */
 function keyTypeFor({ config: { ca, keyType } }: LoadedCA): KeyType {
   const { keyTypes } = ca.plugin.capabilities
   return keyTypes.includes(keyType) ? keyType : (keyTypes[0] ?? keyType)

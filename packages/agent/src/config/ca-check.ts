@@ -29,7 +29,7 @@ function keysBeside(section: CASection): ReadonlySet<AgentKey> {
   return siblings
 }
 
-/** That of a module answers later, from its thread. */
+/** The check of a module answers later, from its thread. */
 async function problems(at: Location, who: string, check: () => unknown): Promise<Problem[]> {
   try {
     await check()

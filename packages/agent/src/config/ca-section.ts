@@ -194,7 +194,7 @@ const USES_NO = {
   members: 'is one CA',
 } as const
 
-/** What the keys of the agent are, once the schema has let them through. */
+/** The agent's keys of a section, after the schema has accepted them. */
 interface CommonValues extends Pick<CASection, 'rootCert' | 'clientCertificate' | 'tokenFile'> {
   readonly credentials?: Readonly<Record<string, unknown>>
   readonly cas?: readonly CASection[]

@@ -1,4 +1,4 @@
-/** What no single value can fail: settings that do not go together, and a configuration that would serve nothing. */
+/** Checks across settings: those that do not go together, and a configuration that would serve nothing. */
 import { MAX_SOCKET_PATH_BYTES, trustDomainProblem } from '@livery/core'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'

@@ -94,7 +94,7 @@ export function environmentWarnings(environment: Environment): string[] {
 }
 
 /**
- * What Istio's injected sidecar means: one identity, from istiod, on Istio's socket. `undefined` unless both
+ * The meaning of Istio's injected sidecar: one identity, from istiod, on Istio's socket. `undefined` unless both
  * `SERVICE_ACCOUNT` and `POD_NAMESPACE` are set.
  */
 export function sidecarSettings(environment: Environment): Setting[] | undefined {

@@ -41,7 +41,7 @@ export function expandIdentities(
   const identities = new Map<SpiffeId, ConfiguredIdentity>()
   const problems: Problem[] = []
   const sockets: NamedSocket[] = []
-  // Those of an entry that is refused count as well.
+  // The identities of a refused entry count as well.
   let room = MAX_IDENTITIES
   for (const [index, setting] of settings.entries()) {
     const entry = at.child(index)

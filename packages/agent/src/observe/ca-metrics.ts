@@ -101,7 +101,7 @@ export class CaMetrics {
 }
 
 /**
- * What Istio's agent calls the same things. They only grow, and yet are typed as gauges: Prometheus wants `_total` at
+ * The same values under the names of Istio's agent. They only grow, and yet are typed as gauges: Prometheus wants `_total` at
  * the end of a counter's name, and `rate()` does not look at the type.
  */
 class IstioMetrics {

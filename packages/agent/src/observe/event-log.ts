@@ -123,7 +123,7 @@ export class EventLog implements Disposable {
       case 'ca-error': {
         const repeated = this.#failing.get(name) === event.code
         this.#failing.set(name, event.code)
-        // What was wrong with an answer may differ each time.
+        // Each answer may have another fault.
         return repeated && event.code !== 'bad-response' ? 'debug' : 'warn'
       }
       case 'issued':

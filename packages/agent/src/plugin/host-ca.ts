@@ -168,7 +168,7 @@ function requestOf({ id, ticket, ...request }: WireRequest, signal: AbortSignal,
   }
 }
 
-/** What the agent knows of it, and nothing that cannot be cloned. Rejects, in the thread, what is too large to be sent. */
+/** The answer's known fields, without values that cannot be cloned. Rejects, in the thread, an answer that is too large to send. */
 function certificateOf(answer: IssuedCertificate): IssuedCertificate {
   if (typeof answer !== 'object' || answer === null) return answer
   const { chain, roots, rootsFor, privateKey } = answer

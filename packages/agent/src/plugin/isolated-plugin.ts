@@ -113,7 +113,7 @@ function checkOf(module: PluginModule, { checks }: Manifest, clock: Clock, signa
   return { check }
 }
 
-/** What a thread or process is needed for. */
+/** The uses of a thread or process. */
 interface Errand {
   readonly module: PluginModule
   readonly clock: Clock
@@ -137,7 +137,7 @@ function shownProblem(problem: unknown): string | undefined {
   return problem === null || problem === undefined ? undefined : scrub(problem)
 }
 
-/** What is given for options that have something to say of it. */
+/** The values of the options that check their values. */
 function questionsOf(options: PluginOptions, given: Tree, parent = ''): Question[] {
   if (Array.isArray(given)) return given.flatMap(item => questionsOf(options, item, parent))
   if (!isTreeObject(given)) return []

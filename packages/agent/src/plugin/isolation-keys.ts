@@ -22,7 +22,7 @@ export const USER_SCHEMA = { user: account('/etc/passwd') }
 
 type Isolation = { readonly user?: PluginUser } | { readonly problems: readonly Problem[] }
 
-/** What the section at `at` says, or what is wrong with it; without `isolation` the plugin has a thread. */
+/** The isolation that the section at `at` asks for, or its problems; without `isolation` the plugin has a thread. */
 export function readIsolation(at: Location, agent = { uid: process.geteuid?.(), gid: process.getegid?.() }): Isolation {
   const { isolation, user } = isMap(at.node) ? plainMap(at.node) : {}
   const [isolationAt, userAt] = [at.child('isolation'), at.child('user')]
@@ -57,7 +57,7 @@ function userOf(user: Tree, at: Location, agentGid: number | undefined): Isolati
 /** The kernel reads 4294967295 as "leave it as it is". */
 const MAX_ID = 4_294_967_294
 
-/** That of `/etc/passwd`; of a number that is not there, the same number. */
+/** The group in `/etc/passwd`; for a number that is not there, the same number. */
 function primaryGroup(uid: number): number {
   const row = accounts().find(([, , id]) => Number(id) === uid)
   return Number(row?.[3] ?? uid)

@@ -16,7 +16,7 @@ import type {
 import type { Fault } from '../schema/fault.ts'
 import type { WireError } from './wire-error.ts'
 
-/** Whose rights the process of a plugin has. */
+/** The user whose rights the process of a plugin has. */
 export interface PluginUser {
   readonly uid: number
   readonly gid: number

@@ -43,7 +43,7 @@ export function manifestOf(plugin: CAPlugin | CredentialPlugin): Manifest {
   return JSON.parse(JSON.stringify({ name, capabilities, needs, options, checks: check !== undefined }, mark))
 }
 
-/** What the option says of the value; `null` if nothing is wrong. */
+/** The problem that the option finds with the value; `null` if there is none. */
 export function problemOf(options: PluginOptions, { option: path, value }: Question): string | null {
   const found = path.split('.').reduce<{ options?: PluginOptions; option?: PluginOption }>(
     (at, name) => {
@@ -60,7 +60,7 @@ export function problemOf(options: PluginOptions, { option: path, value }: Quest
   }
 }
 
-/** What a thread or process described: it may be hostile, so its word for the form is not taken. */
+/** The manifest as a thread or process described it. That may be hostile, so the form is checked. */
 export function manifestFaults(kind: PluginKind, manifest: unknown): readonly Fault[] {
   const revived = withFunctions(manifest)
   if (!isTreeObject(revived)) return [new Fault('describes no plugin', 'Make it by defineCAPlugin')]

@@ -132,7 +132,7 @@ export class PluginSupervisor implements AsyncDisposable {
     onRestart()
   }
 
-  /** What the configuration is to blame for ends the first start, and is not tried again. */
+  /** A fault of the configuration ends the first start, and is not tried again. */
   #onNotCreated(run: PluginRun, error: unknown): void {
     if (error instanceof TypeError && this.#failures === 0) return
     this.#fail(run, `could not be started: ${toWire(error).message}`)

@@ -1,8 +1,8 @@
 /** Messages to and from a plugin's process: length, JSON, then raw bytes. A length is checked before anything of it is read. */
 
-/** What a plugin's process may send in one message: a complete list of roots in JSON, twice over. */
+/** The most bytes that a plugin's process is allowed to send in one message: twice a complete list of roots in JSON. */
 export const MAX_CHILD_FRAME = 2_097_152
-/** What the agent sends is its own. */
+/** The agent's own messages are trusted, so this bound is wider. */
 export const MAX_AGENT_FRAME = 67_108_864
 const MAX_DEPTH = 32
 const LENGTH_BYTES = 4

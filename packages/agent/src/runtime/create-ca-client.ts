@@ -19,7 +19,7 @@ import { ConfigError } from '../schema/config-error.ts'
 import { type ConfigNode, Location } from '../schema/config-tree.ts'
 import { faultFrom } from '../schema/fault.ts'
 
-/** What a plugin gets of the agent. */
+/** The parts of the agent that a plugin gets. */
 export interface PluginParts {
   readonly clock: Clock
   readonly logger: Logger

@@ -9,7 +9,7 @@ import { childPath } from '../schema/config-tree.ts'
 import { allowedFolders } from './open-file-secrets.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
-/** What a new configuration made different. */
+/** The changes that a new configuration made. */
 export interface LiveChanges {
   readonly identitiesAdded: number
   readonly identitiesRemoved: number
@@ -17,7 +17,7 @@ export interface LiveChanges {
   /** New ones on whose path another process listens. The server tries them again. */
   readonly socketsWaiting: number
   readonly socketsClosed: number
-  /** Those that continue with other rules. */
+  /** Sockets that continue with other rules. */
   readonly socketsChanged: number
   /** Other changes of shared sockets, which continue as they are, by the path of the key. */
   readonly needsRestart: readonly string[]
@@ -34,7 +34,7 @@ export interface LiveConfigOptions {
   readonly sds: Sockets
   /** Puts the roots in force that the operator lists. Never rejects. */
   readonly useRoots: (config: Config) => Promise<void>
-  /** Called with those that were opened, and with those that continue with other rules, as they are now. */
+  /** Called with the sockets that were opened, and those that continue with other rules, as they are now. */
   readonly onServe: (sockets: readonly SocketConfig[]) => void
   /** Called when a socket could not be closed, or not be opened in the place of another. */
   readonly onError: (error: unknown, path: string) => void
@@ -53,7 +53,7 @@ export class LiveConfig {
   #identities: ReadonlyMap<string, ConfiguredIdentity>
   /** Removed identities that may have their own socket. */
   readonly #leaving = new Set<string>()
-  /** Those that listen, by path. The own socket of a removed identity is among them until it is forgotten. */
+  /** The sockets that listen, by path. The own socket of a removed identity is among them until it is forgotten. */
   readonly #sockets: Map<string, SocketConfig>
   /** As at the start: limits of a socket do not change while it is open. */
   readonly #share: number
@@ -187,7 +187,7 @@ function isOwn({ identity }: SocketConfig): boolean {
   return identity !== undefined
 }
 
-/** What of a shared socket changes while it is open. */
+/** The part of a shared socket's configuration that changes while it is open. */
 function accessOf({ mode: _, owner: _owner, group: _group, limits: _limits, ...access }: SocketConfig): AccessConfig {
   return access
 }

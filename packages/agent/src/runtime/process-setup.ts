@@ -1,4 +1,4 @@
-/** What the agent needs of its process: no core files, a vault for keys, a clock that is set, garbage collection on demand. */
+/** Prepares the process: no core files, a vault for keys, a warning of a clock that is not set, garbage collection on demand. */
 import type { Clock, KeyVault } from '@livery/core'
 import { createKeyVault, disableCoreDumps } from '@livery/native-keygen'
 import type { Logger } from '../observe/logger.ts'

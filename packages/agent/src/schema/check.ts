@@ -14,7 +14,7 @@ export interface Refusal {
 
 export type Checked<T, R> = { readonly output: T } | { readonly refusals: readonly R[] }
 
-/** What the schema makes of `input`, or what is wrong with it. */
+/** The value that the schema reads from `input`, or its problems. */
 export function check<T>(schema: Schema<T>, input: unknown): Checked<T, Refusal> {
   const result = v.safeParse(schema, input)
   if (result.success) return { output: result.output }

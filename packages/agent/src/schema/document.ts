@@ -125,7 +125,7 @@ function problemAt(file: string, line: number, path: string, { reason, remedy }:
   return { origin: { kind: 'file', file, line }, path, reason, remedy }
 }
 
-/** What each alias stands for: the last node before it that has its anchor. */
+/** The node that each alias stands for: the last one before it with its anchor. */
 function aliasTargets(contents: Node | null): ReadonlyMap<Alias, Node> {
   const anchors = new Map<string, Node>()
   const targets = new Map<Alias, Node>()

@@ -1,4 +1,4 @@
-/** What the table of a plugin's options is to the configuration: a schema, defaults, and which keys are paths or secret. */
+/** Reads the table of a plugin's options as the configuration needs it: a schema, defaults, and the keys that are paths or secret. */
 import type { PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { UNWRITTEN } from './config-error.ts'
@@ -72,7 +72,7 @@ function numberWithin({ min, max }: { readonly min?: number; readonly max?: numb
   })
 }
 
-/** What becomes of the value of an option; `undefined` where there is none. */
+/** Changes the value of an option; `undefined` where there is none. */
 export type OptionChange = (option: PluginOption, value: ConfigNode | undefined) => ConfigNode | undefined
 
 /** `node` with what `change` makes of each option, also of those in mappings and in lists of mappings. */

@@ -5,6 +5,6 @@ const MAX_TEXT = 300
 
 /** One line of at most 300 characters, in which none of `secrets` is left and nothing looks like a credential. */
 export function scrub(text: string, secrets: readonly string[]): string {
-  // What grpc-js adds to a failed connection when it has nothing to add.
+  // grpc-js adds this to a failed connection when it knows no more.
   return scrubText(text, { secrets, maxLength: MAX_TEXT }).replace(/(\. Resolution note:)?[. ]*$/, '')
 }

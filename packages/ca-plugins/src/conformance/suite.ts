@@ -30,7 +30,7 @@ export interface SuiteOptions {
   /** They say which cases apply. Default: those of `plugin`. */
   readonly capabilities?: CACapabilities
   /**
-   * What the harness cannot pass on, each with the reason: `{ reset: 'the client is in this process' }`. The cases that
+   * The faults and powers that the harness cannot pass on, each with the reason: `{ reset: 'the client is in this process' }`. The cases that
    * need it are skipped aloud. Default: nothing.
    */
   readonly without?: Partial<Readonly<Record<CASwitch, string>>>

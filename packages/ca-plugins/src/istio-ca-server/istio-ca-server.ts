@@ -162,7 +162,7 @@ class CertificateHandler {
         identity,
         csr: derOf(call.request.csr),
         ttlSeconds: this.#ttlSeconds(call.request.validityDuration),
-        // What a node asks for on behalf of a workload is not the workload's to renew.
+        // A certificate that a node requested for a workload cannot be renewed by the workload.
         grant: identity === caller.identity ? caller.grant : undefined,
       })
       this.#count('success_cert_issuance_count')

@@ -85,7 +85,7 @@ const DAY_MS = 86_400_000
 export class FaultyCaServer implements AsyncDisposable {
   readonly authority: CertificateAuthority
   readonly address: string
-  /** What it does with each call from now on. */
+  /** Its behaviour in each call from now on. */
   behaviour: CaBehaviour = { kind: 'sign' }
   readonly calls: RecordedCall[] = []
   readonly #clock: ShiftableClock

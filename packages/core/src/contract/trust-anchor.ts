@@ -29,7 +29,7 @@ export interface TrustAnchor extends Root {
   readonly settlesAt: number
 }
 
-/** What the CA says of a root. `given-up`: missing from the CA's last complete list. `inferred`: only ever seen beside a certificate. */
+/** The standing of a root at the CA. `given-up`: missing from the CA's last complete list. `inferred`: only ever seen beside a certificate. */
 export type Standing = 'listed' | 'inferred' | 'given-up'
 
 /** A root as it is kept from one process to the next. */

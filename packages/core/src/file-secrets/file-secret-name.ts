@@ -12,7 +12,7 @@ export const SYSTEM_ROOTS = 'system'
 export interface FilePattern {
   readonly kind: FileSecretName['kind']
   readonly chain: PathPattern
-  /** That of the key; the same as `chain` where one pattern is given. */
+  /** The path of the key; the same as `chain` where one pattern is given. */
   readonly key: PathPattern
 }
 

@@ -8,7 +8,7 @@ import { after } from '../time/deadline.ts'
 import { stampOf } from './file-stamp.ts'
 import { FolderWatches } from './folder-watches.ts'
 
-/** What comes within it is one look: a save is several events, a ConfigMap's swap five. */
+/** Events within it are one look: a save is several events, a ConfigMap's swap five. */
 const DEBOUNCE_MS = 100
 /** Multiples of the golden ratio leave no two polls of many close together. */
 const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2

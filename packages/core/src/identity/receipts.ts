@@ -4,7 +4,7 @@ import type { TrustBundleSecret } from './secret-item.ts'
 
 /** One version of a secret, as a stream got it. */
 export interface SentVersion {
-  /** What it is listed under, such as the SPIFFE ID of the identity or of the trust domain. */
+  /** The name that it is listed under, such as the SPIFFE ID of the identity or of the trust domain. */
   readonly ledgerName: string
   readonly version: string
   /** Absent of a certificate. */

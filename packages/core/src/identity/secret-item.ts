@@ -8,7 +8,7 @@ export type SecretItem = CertificateSecret | TrustBundleSecret
 /** A certificate, mostly an X509-SVID, with its private key. Prints, serialises and clones without the key. */
 export class CertificateSecret {
   readonly kind = 'certificate'
-  /** What it is listed under: the SPIFFE ID of its identity, or the name of its files. */
+  /** The name that it is listed under: the SPIFFE ID of its identity, or the name of its files. */
   readonly name: string
   /** SHA-256 (hex) of the chain's DER, never of the key. */
   readonly version: string
@@ -93,7 +93,7 @@ function intermediatesOf(pem: string): Uint8Array {
 /** The roots of one trust domain, or in one file. */
 export class TrustBundleSecret {
   readonly kind = 'bundle'
-  /** What it is listed under: the SPIFFE ID of its trust domain, or the name of its file. */
+  /** The name that it is listed under: the SPIFFE ID of its trust domain, or the name of its file. */
   readonly name: string
   /** SHA-256 (hex) of the sorted SHA-256 fingerprints: the order and form of the input do not matter. */
   readonly version: string

@@ -24,7 +24,7 @@ import { decodeStored, encodeStored, locate, numberFact, type StoredFacts, unusa
 export interface FileStoreOptions {
   /** Made if it is not there. */
   readonly directory: string
-  /** Whose roots are kept. */
+  /** The trust domain whose roots are stored. */
   readonly trustDomain: string
   readonly clock: Clock
   /** A directory with pairs (`*.pem`, chain and key) to be served until the CA's first answer. */

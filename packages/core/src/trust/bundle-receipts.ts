@@ -1,4 +1,4 @@
-/** What every live stream has of every trust bundle: the version that it accepted, and the one that it rejected since. */
+/** The versions of every trust bundle on every live stream: the version that it accepted, and the one that it rejected since. */
 
 import type { Receipts, SentVersion, StreamReceipts } from '../identity/receipts.ts'
 import type { TrustBundleSecret } from '../identity/secret-item.ts'
@@ -7,7 +7,7 @@ import type { TrustBundleSecret } from '../identity/secret-item.ts'
 export interface BundleReceipt {
   /** The bundle's {@link TrustBundleSecret.name}. */
   readonly name: string
-  /** Who is at the other end of the stream, for people. */
+  /** The peer of the stream, for people. */
   readonly client: () => string
   /** The last version that it took, which it uses. */
   readonly accepted: TrustBundleSecret | undefined

@@ -22,7 +22,7 @@ interface OpenSource {
   number: number
   /** Reads the list again when a root in it becomes valid. */
   again: Disposable | undefined
-  /** What was reported last: a poll that finds the same fault reports nothing. */
+  /** The fault that was reported last: a poll that finds the same one reports nothing. */
   fault: string | undefined
 }
 

@@ -245,7 +245,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-/** What the rules say of each client, without the machinery. */
+/** The rules for each client, without the machinery. */
 interface Model {
   readonly stream: StreamReceipts
   has: 'old' | 'new' | 'rejects new'

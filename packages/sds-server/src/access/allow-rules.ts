@@ -29,7 +29,7 @@ export function isEmpty({ identities, files }: AllowRules): boolean {
   return identities.length === 0 && files.length === 0
 }
 
-/** What any of `rules` allows. */
+/** The union of `rules`. */
 export function anyOf(rules: readonly AllowRules[]): AllowRules {
   return { identities: rules.flatMap(({ identities }) => identities), files: rules.flatMap(({ files }) => files) }
 }

@@ -11,11 +11,11 @@ export interface CallerRule {
   readonly uid?: number | undefined
   /** The primary group of the process that connected. */
   readonly gid?: number | undefined
-  /** What this caller is allowed. Default: what the socket allows. */
+  /** The patterns that this caller is allowed. Default: those of the socket. */
   readonly allow?: readonly string[] | undefined
 }
 
-/** What a socket serves. Every caller that is let in is allowed every trust bundle, and the roots of the system. */
+/** The rules of a socket. Every caller that is let in is allowed every trust bundle, and the roots of the system. */
 export interface SocketAccess {
   /** Makes it the socket of one identity: callers are allowed that identity, and `default` means it. */
   readonly identity?: SpiffeId

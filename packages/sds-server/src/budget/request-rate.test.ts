@@ -6,7 +6,7 @@ import { API, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 
 const RESOURCE_EXHAUSTED = 8
-/** What a stream counts for when it begins, and five seconds' worth of ten requests. */
+/** The cost of a new stream, and five seconds' worth of ten requests. */
 const OPENING = 4
 const BURST = 50
 

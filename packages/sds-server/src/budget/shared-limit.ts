@@ -2,7 +2,7 @@
 
 /**
  * A caller may hold as much as it leaves free: alone at most half, and each further caller at most half of what is left.
- * What a caller holds is never taken from it (a dynamic threshold: https://doi.org/10.1109/90.664262).
+ * A caller never loses what it holds (a dynamic threshold: https://doi.org/10.1109/90.664262).
  */
 export class SharedLimit {
   #most: number

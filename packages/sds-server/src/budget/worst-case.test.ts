@@ -12,12 +12,12 @@ import { namesOf, SdsClient } from '../../test/sds-client.ts'
 import { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 
 const MIB = 1024 ** 2
-/** What one caller may hold in this test, and how much the process may grow for it: the heap has garbage, and slack. */
+/** The bytes that one caller may hold in this test, and the growth of the process for it: the heap has garbage, and slack. */
 const CALLER_BYTES = 24 * MIB
 const MOST_GROWTH = 256 * MIB
 const SERVICE = '/envoy.service.secret.v3.SecretDiscoveryService'
 
-/** What was opened to attack, and is closed after it. */
+/** The connections of an attack, which are closed after it. */
 class Attack implements Disposable {
   readonly path: string
   readonly #peers: RawPeer[] = []

@@ -1,4 +1,4 @@
-/** Who is at the other end of a stream, in words. */
+/** Describes the peer of a stream in words. */
 import type { StreamInfo } from './sds-event.ts'
 
 export function describePeer({ node, connection }: StreamInfo): string {

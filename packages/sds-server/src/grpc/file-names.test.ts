@@ -50,7 +50,7 @@ test('the socket of one identity serves the files that its allow names', async t
   assert.deepEqual(namesOf(await stream.next()), [name])
 })
 
-/** What is in the place of the chain, and the reason for which it is not served. */
+/** The content in the place of the chain, and the reason for which it is not served. */
 const UNUSABLE: readonly (readonly [string, (path: string) => void, RegExp])[] = [
   ['nothing', () => {}, /it is not there\. Have it written there/],
   ['a folder', path => mkdirSync(path), /it is not a regular file/],

@@ -1,4 +1,4 @@
-/** What a broken or hostile peer can send, and that only its own stream or connection pays for it. */
+/** Input of broken and hostile peers: only their own stream or connection pays for it. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2'

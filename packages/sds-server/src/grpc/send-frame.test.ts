@@ -22,7 +22,7 @@ function frameOfKey(): ResponseFrame {
 
 const hasKey = (frame: ResponseFrame): boolean => frame.bytes.includes('-----BEGIN PRIVATE KEY-----')
 
-/** What was written to the kernel or given up is released within a few turns of the event loop. */
+/** Bytes that were written to the kernel or given up are released within a few turns of the event loop. */
 async function isReleased(frame: ResponseFrame): Promise<boolean> {
   for (let turn = 0; turn < 10_000 && hasKey(frame); turn++) await nextTurn()
   return !hasKey(frame)

@@ -1,4 +1,4 @@
-/** What core hears of live streams, over a real socket. */
+/** The reports of live streams to core, over a real socket. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Receipts, SentVersion } from '@livery/core'

@@ -86,7 +86,7 @@ for (const [how, dump] of dumps) {
     assert.ok(scrubbed.startsWith('Protobuf message'), scrubbed)
     assert.match(scrubbed, SUMMARY)
     const kept = scrubbed.slice(prefix.length).replace(SUMMARY, '')
-    // What names the field may stay, and a few bytes of the fixed head of every such key.
+    // The name of the field may stay, and a few bytes of the fixed head of every such key.
     assert.ok(kept.length < 60, kept)
     assert.ok(!kept.includes(jwk.d?.slice(0, 8) ?? ''))
   })

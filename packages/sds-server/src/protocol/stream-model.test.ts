@@ -64,7 +64,7 @@ class ModelView implements SecretView {
   }
 }
 
-/** What the peer made of the messages that it read. */
+/** The state of the peer after the messages that it read. */
 class ModelPeer {
   readonly view = new ModelView()
   readonly secrets = new Map<string, string>()

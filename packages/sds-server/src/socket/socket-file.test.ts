@@ -225,7 +225,7 @@ for (const mode of [0o777, 0o1777, 0o757, 0o2777])
       `${directory} (mode ${octal}`,
       'written by others',
     )
-    // What the agent makes in a sticky folder is its own.
+    // A file that the agent makes in a sticky folder is its own.
     if (mode !== 0o1777)
       await assertRefused(place.listen({ path: `${directory}/a/s` }), 'unsafe-directory', directory, 'others')
     assert.deepEqual(await readdir(directory), [])

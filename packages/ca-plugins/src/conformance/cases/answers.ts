@@ -11,7 +11,7 @@ const group = 'answers'
 
 type Named = CAFault & { readonly kind: NonNullable<BenchCase['needs']>[number] }
 
-/** What came for a request while the CA does wrong, or the plugin's error if it refused on its own. */
+/** The answer to a request while the CA does wrong, or the plugin's error if it refused on its own. */
 async function askWith(
   on: Bench,
   fault: CAFault,

@@ -22,7 +22,7 @@ const PATH_LENGTH = 1_500
 const MAX_SURVIVORS = 48
 /** A chain that is kept weighs over four times as much, the noise of a heap under load a tenth. */
 const MAX_BYTES_A_SIGN = 1_000
-/** What leaks does so each time; what is noise does not. */
+/** A leak repeats; noise does not. */
 const MEASUREMENTS = 3
 
 interface Worker {
@@ -92,7 +92,7 @@ async function signOnce(on: Bench, worker: Worker): Promise<readonly WeakRef<obj
 
 async function countSurvivors(references: readonly WeakRef<object>[], collect: () => void): Promise<number> {
   let survivors = references.length
-  // What only a finaliser holds takes more than one collection.
+  // An object that only a finaliser holds takes more than one collection.
   for (let attempt = 0; attempt < 5 && survivors > MAX_SURVIVORS; attempt++) {
     await settle(collect)
     survivors = new Set(references.map(reference => reference.deref())).size - 1

@@ -175,7 +175,7 @@ export class CertificateAuthority {
     }
   }
 
-  /** Whose certificate `der` is, or `undefined` if this CA did not issue it, it is out of its dates, or names no one. */
+  /** The identity of the certificate `der`, or `undefined` if this CA did not issue it, it is out of its dates, or names no one. */
   identify(der: Uint8Array): SpiffeId | undefined {
     const certificate = new X509Certificate(der)
     const now = this.#options.clock.now()

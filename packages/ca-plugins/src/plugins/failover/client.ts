@@ -38,8 +38,8 @@ export interface FailoverOptions {
 }
 
 /**
- * What another CA may do better, that which says most of the list first: one without room is one that works. A CA that
- * refuses means it: asking the next one would go around its policy.
+ * The errors after which the next CA is asked. The first in this order is reported for the whole list: a CA without room
+ * works. A refusal is final: asking the next CA would go around the policy of the first.
  */
 const FAILS_OVER: readonly CAErrorCode[] = ['rate-limited', 'bad-response', 'timeout', 'unavailable']
 

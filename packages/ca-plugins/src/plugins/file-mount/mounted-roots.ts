@@ -58,7 +58,7 @@ interface RootsFile {
   /** From before it was last read well. */
   stamp: string | undefined
   reads: number
-  /** What was read last, and by which read: they overlap. */
+  /** The result of the latest read, and its number: reads overlap. */
   seen: { readonly read: number; readonly digest: string; readonly roots: Roots } | undefined
 }
 

@@ -8,7 +8,7 @@ import { caErrorOfStatus, isCertificateFailure, isStatus } from '../../transport
 import type { Authentication, CallCredentials } from './google-authentication.ts'
 import type { GoogleEndpoint } from './plugin.ts'
 
-/** What a client of one of the CAs is made of. */
+/** The parts of a client of one of the CAs. */
 export interface GoogleClientParts<Target> {
   readonly target: Target
   readonly tls: CAContext['tls']

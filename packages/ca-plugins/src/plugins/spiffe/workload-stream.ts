@@ -53,8 +53,8 @@ export class WorkloadStream<T> {
   }
 
   /**
-   * What it said last, if it is open; else what the next attempt brings, which is made soon then. Opens it the first
-   * time. Rejects with a `CAError`, or the signal's reason.
+   * The latest message, if the stream is open; else the first message of the next attempt, which then starts soon. Opens
+   * the stream the first time. Rejects with a `CAError`, or the signal's reason.
    */
   async current(signal: AbortSignal): Promise<T> {
     signal.throwIfAborted()
