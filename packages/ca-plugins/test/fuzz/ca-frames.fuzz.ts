@@ -1,0 +1,172 @@
+/** Frames of HTTP/2 from a CA, in any order, whole and damaged: the call ends with an answer or an error, and nothing is left over. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Metadata } from '@grpc/grpc-js'
+import fc from 'fast-check'
+import { GrpcConnection } from '../../src/transport/grpc-connection.ts'
+
+let frames = Buffer.alloc(0)
+let isClosing = false
+const server = createServer(socket => {
+  socket.on('error', () => {})
+  // A client speaks first.
+  socket.once('data', () => send(socket))
+})
+server.listen(0, '127.0.0.1')
+await once(server, 'listening')
+const address = server.address()
+assert.ok(typeof address === 'object' && address)
+const uri = `ipv4:127.0.0.1:${address.port}`
+
+const text = fc.oneof(
+  fc.string({ maxLength: 12 }),
+  fc.integer({ min: 1, max: 3_000 }).map(length => 'a'.repeat(length)),
+)
+const header: fc.Arbitrary<readonly string[]> = fc.tuple(
+  fc.constantFrom(
+    ':status',
+    'content-type',
+    'grpc-status',
+    'grpc-message',
+    'grpc-encoding',
+    'grpc-status-details-bin',
+    'retry-after',
+    'connection',
+    'x-bin',
+    ':path',
+    '',
+  ),
+  fc.oneof(text, fc.constantFrom('200', '503', '0', '14', '99', '-1', 'application/grpc', 'gzip', '%', '%zz', '%00')),
+)
+const headers: fc.Arbitrary<readonly (readonly string[])[]> = fc
+  .array(header, { maxLength: 5 })
+  .map(others => [[':status', '200'], ['content-type', 'application/grpc'], ...others])
+const bareHeaders: typeof headers = fc.array(header, { maxLength: 4 })
+const stream = fc.constantFrom(1, 1, 1, 1, 0, 2, 3, 2 ** 31 - 1)
+const number = fc.constantFrom(0, 1, 2, 7, 8, 65_535, 2 ** 31 - 1, 2 ** 32 - 1)
+const frame = fc.oneof(
+  fc.record({
+    type: fc.constant(1),
+    flags: fc.constantFrom(4, 4, 5, 0),
+    stream,
+    headers: fc.oneof(headers, bareHeaders),
+  }),
+  fc.record({ type: fc.constant(5), flags: fc.constantFrom(4, 0), stream, headers }),
+  fc.record({
+    type: fc.constant(0),
+    flags: fc.constantFrom(0, 1, 8),
+    stream,
+    message: fc.uint8Array({ maxLength: 30 }),
+    length: fc.option(number),
+  }),
+  fc.record({
+    type: fc.constantFrom(3, 8, 7),
+    flags: fc.constant(0),
+    stream,
+    numbers: fc.array(number, { maxLength: 2 }),
+  }),
+  fc.record({
+    type: fc.constant(4),
+    flags: fc.constantFrom(0, 1),
+    stream: fc.constant(0),
+    settings: fc.array(fc.tuple(fc.nat(9), number), { maxLength: 3 }),
+  }),
+  fc.record({ type: fc.nat(12), flags: fc.nat(255), stream, bytes: fc.uint8Array({ maxLength: 30 }) }),
+)
+
+export const inputs = fc.record({
+  begins: fc.constantFrom(true, true, true, false),
+  frames: fc.array(frame, { maxLength: 8 }),
+  damage: fc.option(fc.record({ at: fc.nat(200), bytes: fc.uint8Array({ minLength: 1, maxLength: 4 }) }), { freq: 8 }),
+  isClosing: fc.boolean(),
+})
+
+/** A client, a server and the compiler share the thread. */
+export const maxCpuMs = 200
+
+type Input = typeof inputs extends fc.Arbitrary<infer T> ? T : never
+
+export async function run(input: Input): Promise<void> {
+  const begin = input.begins ? [rawFrame(4, 0, 0, Buffer.alloc(0))] : []
+  frames = Buffer.concat([
+    ...begin,
+    ...input.frames.map(sent => rawFrame(sent.type, sent.flags, sent.stream, payloadOf(sent))),
+  ])
+  if (input.damage) Buffer.from(input.damage.bytes).copy(frames, input.damage.at)
+  isClosing = input.isClosing
+  const channel = { 'grpc.initial_reconnect_backoff_ms': 60_000 }
+  const connection = new GrpcConnection({
+    uri,
+    serverName: 'ca',
+    plaintext: true,
+    material: {},
+    channel,
+  })
+  const ending = new AbortController()
+  const call = connection.call({
+    path: '/ca.CA/Sign',
+    request: Buffer.from('x'),
+    metadata: new Metadata(),
+    signal: ending.signal,
+  })
+  const outcome = await Promise.race([call.then(checkAnswer, checkError), delay(30)])
+  if (outcome === undefined) ending.abort(new Error('given up'))
+  await call.catch(() => {})
+  connection.close()
+}
+
+function checkAnswer(answer: Buffer): true {
+  assert.ok(answer.length <= 1_048_576)
+  return true
+}
+
+function checkError(error: unknown): true {
+  assert.ok(error instanceof Error)
+  return true
+}
+
+function send(socket: Socket): void {
+  socket.write(frames)
+  if (isClosing) socket.end()
+}
+
+function payloadOf(sent: Input['frames'][number]): Buffer {
+  if ('headers' in sent) return Buffer.concat(sent.headers.map(([name = '', value = '']) => literal(name, value)))
+  if ('message' in sent) {
+    const length = sent.length ?? sent.message.length
+    return Buffer.concat([Buffer.from([0]), uint32(length), Buffer.from(sent.message)])
+  }
+  if ('settings' in sent)
+    return Buffer.concat(sent.settings.map(([key, value]) => Buffer.concat([Buffer.from([0, key]), uint32(value)])))
+  return 'numbers' in sent ? Buffer.concat(sent.numbers.map(uint32)) : Buffer.from(sent.bytes)
+}
+
+function rawFrame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
+  const head = Buffer.alloc(9)
+  head.writeUIntBE(payload.length, 0, 3)
+  head.writeUInt8(type, 3)
+  head.writeUInt8(flags, 4)
+  head.writeUInt32BE(stream, 5)
+  return Buffer.concat([head, payload])
+}
+
+/** A header that is not indexed: https://httpwg.org/specs/rfc7541.html#rfc.section.6.2.2 */
+function literal(name: string, value: string): Buffer {
+  return Buffer.concat([Buffer.from([0]), hpackText(name), hpackText(value)])
+}
+
+function hpackText(value: string): Buffer {
+  const bytes = Buffer.from(value)
+  const length = bytes.length < 127 ? [bytes.length] : [127]
+  for (let rest = bytes.length - 127; rest >= 0; rest = rest < 128 ? -1 : rest >> 7)
+    length.push(rest < 128 ? rest : (rest & 127) | 128)
+  return Buffer.concat([Buffer.from(length), bytes])
+}
+
+function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
+}
