@@ -116,7 +116,7 @@ test('the root rotates old → old ∪ new → new, leaves between, and no reque
       { path: paths.api, identity: API },
     ],
     source: manager,
-    names: { default: 'default', root: 'ROOTCA' },
+    names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
     clock,
   })
   await using pair = await Pair.start(folder.path, paths)

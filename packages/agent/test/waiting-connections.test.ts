@@ -18,6 +18,7 @@ const SOURCE: SecretSource = {
   trustDomain: 'cluster.local',
   knows: () => false,
   identities: () => [],
+  trustDomains: () => [],
   watch: () => ({ current: undefined, request() {}, [Symbol.dispose]() {} }),
 }
 
@@ -58,7 +59,8 @@ const NO_DESCRIPTORS = `
   import { Events, SystemClock } from '@livery/core'
   import { acceptWaiting } from '@livery/native-keygen'
   import { createSdsServer } from '@livery/sds-server'
-  const source = { trustDomain: 'cluster.local', knows: () => false, identities: () => [], add() {}, current() {}, record() {} }
+  const source = { trustDomain: 'cluster.local', knows: () => false, identities: () => [],
+        trustDomains: () => [], add() {}, current() {}, record() {} }
   const events = new Events()
   events.subscribe(({ kind, error }) => {
     if (kind === 'accept-failed') console.log(error.code + ': ' + error.message)

@@ -89,7 +89,7 @@ export { type LookReason, WatchedFiles, type WatchedFilesOptions } from './files
 export type { IdentityEntry } from './identity/managed-identity.ts'
 export type { Receipts, SentVersion, StreamReceipts } from './identity/receipts.ts'
 export type { SecretItem } from './identity/secret-item.ts'
-export { CertificateSecret, TrustBundleSecret } from './identity/secret-item.ts'
+export { ALL_BUNDLES, AllBundlesSecret, CertificateSecret, TrustBundleSecret } from './identity/secret-item.ts'
 export type { IdleAction } from './identity/unused-identities.ts'
 export type { FileSecretName, SecretName, Watch } from './identity/watch.ts'
 export type { BundleEntry } from './secret-manager.ts'

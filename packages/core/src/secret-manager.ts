@@ -9,7 +9,7 @@ import { formatFileName } from './file-secrets/file-secret-name.ts'
 import type { FileSecrets } from './file-secrets/file-secrets.ts'
 import { type IdentityKeeper, IdentityTable } from './identity/identity-table.ts'
 import type { IdentityEntry, ManagedIdentity } from './identity/managed-identity.ts'
-import type { SecretItem, TrustBundleSecret } from './identity/secret-item.ts'
+import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './identity/secret-item.ts'
 import type { Listener } from './identity/subscribers.ts'
 import { NameWatch, type SecretName, type Watch, type Watchable } from './identity/watch.ts'
 import { FetchSchedule } from './issuance/fetch-schedule.ts'
@@ -146,6 +146,7 @@ export class SecretManager implements AsyncDisposable {
 
   knows(name: SecretName): boolean {
     if (name.kind === 'identity') return this.#table.held.has(name.identity)
+    if (name.kind === 'all-bundles') return true
     if (name.kind !== 'bundle') return this.files?.holds(formatFileName(name)) ?? false
     return name.trustDomain === this.trustDomain || this.#trust.knows(name.trustDomain)
   }
@@ -153,7 +154,7 @@ export class SecretManager implements AsyncDisposable {
   /** Whether something is held under a name: the SPIFFE ID of an identity or of a trust domain, or files. */
   holds(name: string): boolean {
     if ((this.#table.held as ReadonlyMap<string, ManagedIdentity>).has(name)) return true
-    if (this.files?.holds(name)) return true
+    if (this.files?.holds(name) || name === ALL_BUNDLES) return true
     return name === `spiffe://${this.trustDomain}` || this.#trust.knows(name.slice('spiffe://'.length))
   }
 
@@ -165,6 +166,11 @@ export class SecretManager implements AsyncDisposable {
     return this.#trust.useRootSources(sources)
   }
 
+  /** The trust domains of which roots are held or waited for, its own first. */
+  trustDomains(): Iterable<string> {
+    return this.#trust.trustDomains()
+  }
+
   identities(): Iterable<SpiffeId> {
     return this.#table.held.keys()
   }
@@ -172,6 +178,7 @@ export class SecretManager implements AsyncDisposable {
   /** The newest version that may be used now, or `undefined` while there is none. */
   current(name: SecretName): SecretItem | undefined {
     if (name.kind === 'bundle') return this.#trust.current(name.trustDomain, name.identity)
+    if (name.kind === 'all-bundles') return this.#trust.all(name.identity)
     if (name.kind === 'identity') return this.#table.held.get(name.identity)?.served.current?.secret
     return this.files?.current(name)
   }
@@ -234,6 +241,7 @@ export class SecretManager implements AsyncDisposable {
 
   #subscribe(name: SecretName, listener: Listener): Disposable {
     if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, name.identity, listener)
+    if (name.kind === 'all-bundles') return this.#trust.subscribeAll(name.identity, listener)
     if (name.kind === 'identity') return this.#table.subscribe(name.identity, listener)
     return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
   }

@@ -19,8 +19,8 @@ export interface SdsServerOptions {
   readonly sockets: readonly SocketConfig[]
   readonly source: SecretSource
   readonly clock: Clock
-  /** Default: `default` and `ROOTCA`. */
-  readonly names?: WellKnownNames
+  /** Defaults: `default`, `ROOTCA` and `ALL`. */
+  readonly names?: Partial<WellKnownNames>
   /** Reads the credentials of a connection's peer. Required where a socket has `callers`; without it events do not name callers. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
   /** Accepts many connections at a time; without it each takes a turn of the event loop. */
@@ -201,12 +201,9 @@ export async function createSdsServer(options: SdsServerOptions): Promise<SdsSer
 }
 
 function createContext({ sockets: _, signal: _signal, ...options }: SdsServerOptions): SdsContext {
-  const names = options.names ?? DEFAULT_NAMES
-  if (names.default === names.root) {
-    throw new SdsServerError(
-      'invalid-config',
-      `Cannot use ${JSON.stringify(names.root)} for names.default and names.root: they must differ`,
-    )
+  const names = { ...DEFAULT_NAMES, ...options.names }
+  if (new Set(Object.values(names)).size < Object.keys(names).length) {
+    throw new SdsServerError('invalid-config', `Cannot use ${JSON.stringify(names)} for names: they must differ`)
   }
   let ids = 0
   return {

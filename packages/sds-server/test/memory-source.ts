@@ -47,6 +47,10 @@ export class MemorySource implements SecretSource {
     return this.#items.has(ledgerName(name))
   }
 
+  trustDomains(): Iterable<string> {
+    return [this.trustDomain]
+  }
+
   *identities(): Iterable<SpiffeId> {
     for (const [key] of this.#items) if (isIdentityKey(key)) yield key
   }

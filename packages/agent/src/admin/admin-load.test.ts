@@ -32,7 +32,7 @@ class Bench implements AsyncDisposable {
     const source: AdminSource = {
       version: '1.2.3',
       trustDomain: 'cluster.local',
-      names: { default: 'default', root: 'ROOTCA' },
+      names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
       clock,
       config: () => ({}),
       phase: () => 'serving',

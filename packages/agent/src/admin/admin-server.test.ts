@@ -57,7 +57,7 @@ class Bench implements AsyncDisposable {
     this.source = {
       version: '1.2.3',
       trustDomain: 'cluster.local',
-      names: { default: 'default', root: 'ROOTCA' },
+      names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
       clock,
       config: () => ({ config: { ttl: '24h' } }),
       phase: () => 'serving',

@@ -1,5 +1,5 @@
 /** The routes of the admin endpoint. Every answer is made here; `admin-server.ts` carries it over HTTP. */
-import type { BundleEntry, Clock, IdentityEntry } from '@livery/core'
+import { ALL_BUNDLES, type BundleEntry, type Clock, type IdentityEntry } from '@livery/core'
 import type { WellKnownNames } from '@livery/sds-server'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
@@ -174,7 +174,7 @@ function configDump({ source }: RouteContext): Answer {
 function explain({ source }: RouteContext, query: URLSearchParams): Answer {
   const asked = query.get('name')
   if (!asked) return text(400, 'Add the name to explain: /explain?name=spiffe://…\n')
-  const name = asked === source.names.root ? `spiffe://${source.trustDomain}` : asked
+  const name = ledgerNameOf(source, asked)
   const entries = source.explain(name)
   const state = source.entry(name)?.state ?? bundleState(source, name)
   if (entries.length === 0 && state === undefined) return text(404, unknownName(source, asked))
@@ -185,6 +185,12 @@ function explain({ source }: RouteContext, query: URLSearchParams): Answer {
     entries: entries.map(entry => ({ ...entry, text: describeEvent(entry.event) })),
   }
   return json(200, explanation)
+}
+
+/** The two names that mean the same to every caller. */
+function ledgerNameOf({ names, trustDomain }: AdminSource, asked: string): string {
+  if (asked === names.all) return ALL_BUNDLES
+  return asked === names.root ? `spiffe://${trustDomain}` : asked
 }
 
 /** `2 roots`, where the name is a trust bundle. */

@@ -104,8 +104,13 @@ function checkPairs({ retry, rotation, names, admin }: Settings, at: Location): 
       at.child('admin', key).problem(new Fault('is for a UNIX socket', 'Write address: unix:/path, or remove it')),
     )
   }
-  if (names.default === names.root)
-    problems.push(at.child('names', 'root').problem(new Fault('is the same as names.default', 'Choose another')))
+  for (const [key, other] of [
+    ['root', 'default'],
+    ['all', 'default'],
+    ['all', 'root'],
+  ] as const)
+    if (names[key] === names[other])
+      problems.push(at.child('names', key).problem(new Fault(`is the same as names.${other}`, 'Choose another')))
   if (retry.min > retry.max)
     problems.push(at.child('retry', 'min').problem(new Fault('is longer than retry.max', 'Swap them')))
   const { ratio, jitter } = rotation

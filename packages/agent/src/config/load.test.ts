@@ -35,6 +35,12 @@ trustDomain: example.org
 keyType: rsa-3072
 ttl: 90d
 rotation: { ratio: 0.6, jitter: 0.05, settle: 1s }
+trust:
+  poll: 1m
+  anchors: [roots.pem, /etc/more.pem]
+  federated:
+    other.example: { file: other.pem }
+    third.example: { url: https://third.example/bundle, rootCert: ca.pem }
 retry: { min: 1s, max: 2m }
 concurrency: 8
 keyPool: { cpu: 0.5 }
@@ -82,6 +88,14 @@ log: { level: debug, format: pretty }
     keyType: 'rsa-3072',
     ttl: 7_776_000_000,
     rotation: { ratio: 0.6, jitter: 0.05, settle: 1_000 },
+    trust: {
+      poll: 60_000,
+      anchors: [at('roots.pem'), '/etc/more.pem'],
+      federated: {
+        'other.example': { file: at('other.pem') },
+        'third.example': { url: 'https://third.example/bundle', rootCert: at('ca.pem') },
+      },
+    },
     retry: { min: 1_000, max: 120_000 },
     concurrency: 8,
     keyPool: { cpu: 0.5 },
@@ -143,7 +157,7 @@ log: { level: debug, format: pretty }
         },
       },
     ],
-    names: { default: 'own', root: 'roots' },
+    names: { default: 'own', root: 'roots', all: 'ALL' },
     sds: {
       takeover: true,
       requestTimeout: 2_000,
@@ -208,7 +222,7 @@ test('omitted keys have the documented defaults', async () => {
         },
       },
     ],
-    names: { default: 'default', root: 'ROOTCA' },
+    names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
     sds: {
       takeover: false,
       requestTimeout: 10_000,

@@ -195,7 +195,7 @@ const settings = {
     expired: oneOf(['withhold', 'serve']),
     poll: duration({ min: '1s', max: '1h' }),
   }),
-  names: object({ default: nonEmpty, root: nonEmpty }),
+  names: object({ default: nonEmpty, root: nonEmpty, all: nonEmpty }),
   sds: object({
     takeover: flag,
     requestTimeout: duration({ min: '1s', max: '1h' }),

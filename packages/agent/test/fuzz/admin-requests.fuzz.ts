@@ -23,7 +23,7 @@ await secrets.get({ kind: 'identity', identity: WEB }, { signal: new AbortContro
 const source: AdminSource = {
   version: '1.2.3',
   trustDomain: 'cluster.local',
-  names: { default: 'default', root: 'ROOTCA' },
+  names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
   clock,
   config: () => ({}),
   phase: () => 'serving',

@@ -1,9 +1,9 @@
-/** A secret as SDS hands it out: a key with its certificate chain, or a set of roots. */
+/** A secret as SDS hands it out: a key with its certificate chain, a set of roots, or those of all trust domains. */
 import { inspect } from 'node:util'
 import type { SealedKey } from '../contract/key-vault.ts'
 
 /** One version of a secret. Two items with the same `version` carry the same certificates. */
-export type SecretItem = CertificateSecret | TrustBundleSecret
+export type SecretItem = CertificateSecret | TrustBundleSecret | AllBundlesSecret
 
 /** A certificate, mostly an X509-SVID, with its private key. Prints, serialises and clones without the key. */
 export class CertificateSecret {
@@ -117,5 +117,32 @@ export class TrustBundleSecret {
   /** Whether the root with this fingerprint is in it. */
   has(fingerprint: string): boolean {
     return this.#fingerprints?.has(fingerprint) ?? false
+  }
+}
+
+/** What the bundles of all trust domains together are listed under. */
+export const ALL_BUNDLES = 'all-bundles'
+
+/** The bundle of one trust domain among several. */
+export interface DomainBundle {
+  readonly trustDomain: string
+  readonly bundle: TrustBundleSecret
+}
+
+/** The roots of all trust domains, each apart: a peer is verified with those of its own trust domain alone. */
+export class AllBundlesSecret {
+  readonly kind = 'all-bundles'
+  readonly name = ALL_BUNDLES
+  /** SHA-256 (hex) of the trust domains and the versions of their bundles. */
+  readonly version: string
+  /** Of the agent's own trust domain, where it has roots. */
+  readonly own: TrustBundleSecret | undefined
+  /** By trust domain, at least one. */
+  readonly bundles: readonly DomainBundle[]
+
+  constructor(fields: Pick<AllBundlesSecret, 'version' | 'own' | 'bundles'>) {
+    this.version = fields.version
+    this.own = fields.own
+    this.bundles = fields.bundles
   }
 }

@@ -3,11 +3,13 @@
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
 
-/** A name that can be watched: the certificate of an identity, the bundle of a trust domain, or a secret in files. */
+/** A name that can be watched: the certificate of an identity, the bundle of a trust domain or of all, or a secret in files. */
 export type SecretName =
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
   /** `identity`: as seen by this identity, which may have its own roots. */
   | { readonly kind: 'bundle'; readonly trustDomain: string; readonly identity?: SpiffeId }
+  /** The bundles of all trust domains, each apart; `identity` as for a bundle. */
+  | { readonly kind: 'all-bundles'; readonly identity?: SpiffeId }
   | FileSecretName
 
 /** A secret that others write to files. The paths are absolute. */

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { Bench } from '../../test/manager-bench.ts'
 import { Restarts } from '../../test/restarts.ts'
 import type { RootListener, RootSource } from '../contract/root-source.ts'
+import type { SecretItem } from '../identity/secret-item.ts'
 import { makeIssuer, type TestCA } from '../testing/test-ca.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -229,4 +230,30 @@ test('the store does not keep what only the operator lists: the next process rea
   await using next = await restarts.start()
   await next.bench.clock.advance(0)
   assert.deepEqual(trusted(next.bench), ['the CA'])
+})
+
+test('the bundles of all trust domains are one secret, which changes with each of them', async () => {
+  const lists = [new OperatorList([ours.pem]), new OperatorList([], 'other.example')]
+  await using bench = await withList(lists)
+  await bench.until('roots-changed', 2)
+  const name = { kind: 'all-bundles' } as const
+  const shown = (item: SecretItem | undefined) =>
+    item?.kind === 'all-bundles' ? item.bundles.map(({ trustDomain }) => trustDomain) : undefined
+  const pushed: (readonly string[] | undefined)[] = []
+  bench.manager.watch(name, item => pushed.push(shown(item)))
+  const before = bench.manager.current(name)
+  assert.deepEqual(shown(before), ['cluster.local'])
+  assert.equal(
+    before?.kind === 'all-bundles' && before.own,
+    bench.manager.current({ kind: 'bundle', trustDomain: 'cluster.local' }),
+  )
+  lists[1]?.list(theirs.pem)
+  await bench.clock.advance(0)
+  assert.deepEqual([...bench.manager.trustDomains()], ['cluster.local', 'other.example'])
+  const both = bench.manager.current(name)
+  assert.notEqual(both?.version, before?.version)
+  lists[0]?.list(ours.pem, theirs.pem)
+  await bench.clock.advance(0)
+  await bench.manager.useRootSources(lists.slice(0, 1))
+  assert.deepEqual(pushed, [['cluster.local', 'other.example'], ['cluster.local', 'other.example'], ['cluster.local']])
 })

@@ -38,9 +38,13 @@ export class ConfiguredRoots implements Disposable {
     this.#options = options
   }
 
-  /** Whether a source lists roots of `trustDomain`, or will. */
+  /** Those of which a source lists roots, or will. */
+  trustDomains(): readonly string[] {
+    return [...this.#sources.keys()].map(source => source.trustDomain)
+  }
+
   has(trustDomain: string): boolean {
-    return [...this.#sources.keys()].some(source => source.trustDomain === trustDomain)
+    return this.trustDomains().includes(trustDomain)
   }
 
   /** Replaces the sources; those that are open already stay open. Resolves when the lists known by then are in force. */

@@ -9,12 +9,13 @@ import type { RootSource } from '../contract/root-source.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
-import type { TrustBundleSecret } from '../identity/secret-item.ts'
+import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import { after, withDeadline } from '../time/deadline.ts'
 import { isListOfText } from '../x509/pem.ts'
+import { allBundlesSecret } from './all-bundles.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
@@ -56,7 +57,7 @@ export interface AcceptedRoot {
   readonly anchor: TrustAnchor
 }
 
-type Listener = (secret: TrustBundleSecret | undefined) => void
+type Listener<S = TrustBundleSecret> = (secret: S | undefined) => void
 
 export class TrustStore implements Disposable {
   readonly #options: TrustStoreOptions
@@ -66,6 +67,7 @@ export class TrustStore implements Disposable {
   readonly #listeners: Listeners<string> = new Map()
   /** By the identity as which they ask. */
   readonly #ownListeners: Listeners<SpiffeId> = new Map()
+  readonly #allListeners: Listeners<SpiffeId | undefined, AllBundlesSecret> = new Map()
   readonly #configured: ConfiguredRoots
   readonly #prunes = new Map<TrustBundle, Disposable>()
   readonly #expiries = new Map<TrustBundle, Disposable>()
@@ -136,6 +138,27 @@ export class TrustStore implements Disposable {
     return unionOf(identity && this.#own.bundle(identity), this.#bundles.get(trustDomain))
   }
 
+  /** The bundles of all trust domains, that of its own as `identity` sees it. */
+  all(identity?: SpiffeId): AllBundlesSecret | undefined {
+    const { trustDomain } = this.#options
+    const bundles = Array.from(new Set([trustDomain, ...this.#bundles.keys()])).flatMap(each => {
+      const isOwn = identity !== undefined && trustDomainOf(identity) === each
+      const bundle = this.current(each, isOwn ? identity : undefined)
+      return bundle ? [{ trustDomain: each, bundle }] : []
+    })
+    return allBundlesSecret(trustDomain, bundles)
+  }
+
+  /** The trust domains whose bundle is held or waited for, the agent's own first. */
+  trustDomains(): Iterable<string> {
+    return new Set([this.#options.trustDomain, ...this.#bundles.keys(), ...this.#configured.trustDomains()])
+  }
+
+  /** Calls `listener` with each new version of {@link all}. */
+  subscribeAll(identity: SpiffeId | undefined, listener: Listener<AllBundlesSecret>): Disposable {
+    return addListener(this.#allListeners, identity, listener)
+  }
+
   /** Calls `listener` with each new version of {@link current}. */
   subscribe(trustDomain: string, identity: SpiffeId | undefined, listener: Listener): Disposable {
     return identity
@@ -184,7 +207,7 @@ export class TrustStore implements Disposable {
     const bundle = this.#own.forget(identity)
     if (!bundle) return
     this.#dropTimers(bundle)
-    notify(this.#ownListeners.get(identity), this.current(bundle.trustDomain))
+    this.#notifyOwner(identity)
   }
 
   /** Asks the CA for its list now, once for all who ask meanwhile. Never rejects: a failure is recorded and tried again. */
@@ -219,6 +242,7 @@ export class TrustStore implements Disposable {
     for (const timer of [...this.#prunes.values(), ...this.#expiries.values()]) timer[Symbol.dispose]()
     this.#listeners.clear()
     this.#ownListeners.clear()
+    this.#allListeners.clear()
   }
 
   #restore({ roots }: Store): void {
@@ -404,20 +428,26 @@ export class TrustStore implements Disposable {
       version: secret.version,
       roots: bundle.anchors().length,
     })
-    if (owner) notify(this.#ownListeners.get(owner), this.current(trustDomain, owner))
+    if (owner) this.#notifyOwner(owner)
     else this.#notifyTrustDomain(trustDomain, secret)
+  }
+
+  #notifyOwner(identity: SpiffeId): void {
+    notify(this.#ownListeners.get(identity), this.current(trustDomainOf(identity), identity))
+    notify(this.#allListeners.get(identity), this.all(identity))
   }
 
   #notifyTrustDomain(trustDomain: string, secret: TrustBundleSecret | undefined): void {
     notify(this.#listeners.get(trustDomain), secret)
     for (const [identity, listeners] of this.#ownListeners)
       if (trustDomainOf(identity) === trustDomain) notify(listeners, this.current(trustDomain, identity))
+    for (const [identity, listeners] of this.#allListeners) notify(listeners, this.all(identity))
   }
 }
 
-type Listeners<K> = Map<K, Set<Listener>>
+type Listeners<K, S = TrustBundleSecret> = Map<K, Set<Listener<S>>>
 
-function addListener<K>(all: Listeners<K>, key: K, listener: Listener): Disposable {
+function addListener<K, S>(all: Listeners<K, S>, key: K, listener: Listener<S>): Disposable {
   const listeners = all.get(key) ?? new Set()
   all.set(key, listeners.add(listener))
   return {
@@ -427,7 +457,7 @@ function addListener<K>(all: Listeners<K>, key: K, listener: Listener): Disposab
   }
 }
 
-function notify(listeners: Iterable<Listener> | undefined, secret: TrustBundleSecret | undefined): void {
+function notify<S>(listeners: Iterable<Listener<S>> | undefined, secret: S | undefined): void {
   for (const listener of listeners ?? []) listener(secret)
 }
 

@@ -43,6 +43,8 @@ export class Permission implements SecretView {
         return this.#ownIdentity(budget)
       case 'own-bundle':
         return { kind: 'granted', secret: this.#ownBundle() }
+      case 'all-bundles':
+        return { kind: 'granted', secret: { kind: 'all-bundles', ...this.#only() } }
       case 'identity':
         return this.#identity(parsed.identity, budget)
       case 'bundle':
@@ -54,10 +56,10 @@ export class Permission implements SecretView {
     }
   }
 
-  /** All names that the caller is allowed, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
+  /** All names that the caller is allowed, the bundles first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[] {
     const { source } = this.#context
-    const names = [`spiffe://${source.trustDomain}`]
+    const names = Array.from(source.trustDomains(), trustDomain => `spiffe://${trustDomain}`)
     for (const identity of source.identities()) if (this.#allows(identity)) names.push(identity)
     checkCount(names.length, limit)
     return names
@@ -65,7 +67,7 @@ export class Permission implements SecretView {
 
   mayHave(secret: SecretName): boolean {
     if (secret.kind === 'identity') return this.#allows(secret.identity)
-    if (secret.kind !== 'bundle') return this.#allowsFiles(secret)
+    if (secret.kind !== 'bundle' && secret.kind !== 'all-bundles') return this.#allowsFiles(secret)
     return secret.identity === undefined || this.#allows(secret.identity)
   }
 
@@ -129,13 +131,16 @@ export class Permission implements SecretView {
     return { kind: 'unknown', secret, reason: 'this agent has no bundle of that trust domain' }
   }
 
-  /** Where the rules name exactly one identity and no pattern, the bundle of that identity, which can have its own roots. */
   #ownBundle(): SecretName {
     const { trustDomain } = this.#context.source
+    return { kind: 'bundle', trustDomain, ...this.#only() }
+  }
+
+  /** Where the rules name exactly one identity and no pattern, that identity, which can have its own roots. */
+  #only(): { readonly identity?: SpiffeId } {
     const [only, ...others] = this.#isNamed() ? this.#named() : []
-    if (only === undefined || others.length > 0 || trustDomainOf(only) !== trustDomain)
-      return { kind: 'bundle', trustDomain }
-    return { kind: 'bundle', trustDomain, identity: only }
+    if (only === undefined || others.length > 0) return {}
+    return trustDomainOf(only) === this.#context.source.trustDomain ? { identity: only } : {}
   }
 
   #named(): Set<SpiffeId> {

@@ -8,7 +8,7 @@ import { SdsServerError } from '../socket/sds-server-error.ts'
 import type { Permission } from './permission.ts'
 import { AccessPolicy, type SocketAccess } from './policy.ts'
 
-const names = { default: 'default', root: 'ROOTCA' }
+const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
 const caller = { pid: 7, uid: 1001, gid: 100 }
 const source = await MemorySource.create(WEB, API, OTHER)
 
@@ -110,6 +110,15 @@ test('every caller is allowed the bundle', () => {
   assert.deepEqual(permission.resolve('ROOTCA', testBudget()), granted)
   assert.deepEqual(permission.resolve('spiffe://cluster.local', testBudget()), granted)
   assert.equal(permission.resolve('spiffe://unheard.of', testBudget()).kind, 'unknown')
+})
+
+test('every caller is allowed the bundles of all trust domains, as its one identity sees them', () => {
+  const all = { kind: 'all-bundles' } as const
+  const granted = (access: SocketAccess) => permissionOf(access).resolve('ALL', testBudget())
+  assert.deepEqual(granted({}), { kind: 'granted', secret: all })
+  assert.deepEqual(granted({ identity: WEB }), { kind: 'granted', secret: { ...all, identity: WEB } })
+  assert.ok(permissionOf({}).mayHave(all))
+  assert.ok(!permissionOf({ identity: API }).mayHave({ ...all, identity: WEB }))
 })
 
 test('where the rules name one identity and no pattern, the bundle is asked for as that one sees it', () => {

@@ -20,7 +20,7 @@ import type { StreamCallContext } from './call-context.ts'
 import { DiscoveryCall, type StreamTransport } from './discovery-call.ts'
 import { TurnQueue } from './turn-queue.ts'
 
-const names = { default: 'default', root: 'ROOTCA' }
+const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
 
 /** Takes one message, and the next one after `read`. */
 class OneByOne implements StreamTransport {

@@ -66,13 +66,19 @@ export class MessageComposer {
         name: each.name,
         ledgerName: each.item.name,
         version: each.item.version,
-        bundle: each.item.kind === 'bundle' ? each.item : undefined,
+        bundle: ownBundleOf(each.item),
       })),
       isShared: false,
     }
     if (item && removed.length === 0) this.#newest.set(item, message)
     return message
   }
+}
+
+/** The roots of the agent's trust domain in an item, whose arrival at its clients core waits for; or those of another one. */
+function ownBundleOf(item: SecretItem): TrustBundleSecret | undefined {
+  if (item.kind === 'certificate') return undefined
+  return item.kind === 'bundle' ? item : item.own
 }
 
 function isSame(a: readonly NamedSecret[], b: readonly NamedSecret[]): boolean {
@@ -90,7 +96,7 @@ export function combinedVersion(resources: readonly NamedSecret[]): string {
   if (first && resources.length === 1) return first.item.version
   if (!first || !second || resources.length > 2) return hashedVersion(resources)
   // A bundle goes with many certificates, each of which goes with one bundle.
-  const [item, other] = first.item.kind === 'bundle' ? [second.item, first.item] : [first.item, second.item]
+  const [item, other] = first.item.kind !== 'certificate' ? [second.item, first.item] : [first.item, second.item]
   const known = pairs.get(item)
   if (known?.other === other) return known.version
   const version = hashedVersion(resources)

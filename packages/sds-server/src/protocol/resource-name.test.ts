@@ -3,11 +3,12 @@ import { test } from 'node:test'
 import { parseResourceName } from './resource-name.ts'
 
 test('resource names mean what Envoy, Istio and SPIRE configurations mean by them', () => {
-  const names = { default: 'default', root: 'ROOTCA' }
+  const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
   const parse = (text: string) => parseResourceName(text, names)
   assert.deepEqual(parse('default'), { kind: 'own-identity' })
   assert.deepEqual(parse('ROOTCA'), { kind: 'own-bundle' })
   assert.deepEqual(parse('spiffe://cluster.local'), { kind: 'bundle', trustDomain: 'cluster.local' })
+  assert.deepEqual(parse('ALL'), { kind: 'all-bundles' })
   const identity = 'spiffe://cluster.local/ns/default/sa/web'
   assert.deepEqual(parse(identity), { kind: 'identity', identity })
   assert.deepEqual(parse('file-root:system'), { kind: 'files', secret: { kind: 'file-roots', file: 'system' } })
@@ -25,6 +26,8 @@ test('resource names mean what Envoy, Istio and SPIRE configurations mean by the
   ]) {
     assert.equal(parse(text).kind, 'unknown', text)
   }
-  assert.deepEqual(parseResourceName('mine', { default: 'mine', root: 'roots' }), { kind: 'own-identity' })
-  assert.equal(parseResourceName('default', { default: 'mine', root: 'roots' }).kind, 'unknown')
+  assert.deepEqual(parseResourceName('mine', { default: 'mine', root: 'roots', all: 'every' }), {
+    kind: 'own-identity',
+  })
+  assert.equal(parseResourceName('default', { default: 'mine', root: 'roots', all: 'every' }).kind, 'unknown')
 })

@@ -14,6 +14,8 @@ export type ResourceName =
   | { readonly kind: 'own-identity' }
   /** The trust bundle of the agent's trust domain (`ROOTCA`). */
   | { readonly kind: 'own-bundle' }
+  /** The bundles of all trust domains, each apart (`ALL`). */
+  | { readonly kind: 'all-bundles' }
   /** `spiffe://<trust domain>/<path>` */
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
   /** `spiffe://<trust domain>` */
@@ -23,18 +25,20 @@ export type ResourceName =
   /** Anything else, with the reason. */
   | { readonly kind: 'unknown'; readonly reason: string }
 
-/** The two names that are configurable. */
+/** The names that are configurable. */
 export interface WellKnownNames {
   readonly default: string
   readonly root: string
+  readonly all: string
 }
 
 /** As Istio and SPIRE have them. */
-export const DEFAULT_NAMES: WellKnownNames = { default: 'default', root: 'ROOTCA' }
+export const DEFAULT_NAMES: WellKnownNames = { default: 'default', root: 'ROOTCA', all: 'ALL' }
 
 export function parseResourceName(text: string, names: WellKnownNames): ResourceName {
   if (text === names.default) return { kind: 'own-identity' }
   if (text === names.root) return { kind: 'own-bundle' }
+  if (text === names.all) return { kind: 'all-bundles' }
   if (isSpiffeId(text)) return { kind: 'identity', identity: text }
   if (text.startsWith('spiffe://')) {
     const trustDomain = text.slice('spiffe://'.length)
@@ -47,6 +51,6 @@ export function parseResourceName(text: string, names: WellKnownNames): Resource
   }
   return {
     kind: 'unknown',
-    reason: `it is none of "${names.default}", "${names.root}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:…", "file-root:…"`,
+    reason: `it is none of "${names.default}", "${names.root}", "${names.all}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:…", "file-root:…"`,
   }
 }

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { AllBundlesSecret } from '@livery/core'
 import { privateKeyOf } from '@livery/core/testing'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, WEB } from '../../test/running-server.ts'
 import { namesOf, secretsOf } from '../../test/sds-client.ts'
+import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
+import { SPIFFECertValidatorConfig } from '../gen/envoy/extensions/transport_sockets/tls/v3/tls_spiffe_validator_config.ts'
 import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { MessageComposer } from './discovery-message.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
@@ -145,4 +148,24 @@ test('a frame is what gRPC puts on the wire: a flag, a length and the message', 
   const frame = deltaEncoder().encode({ nonce: 'n', version: 'v', resources: [], removed: [] })
   assert.deepEqual([frame.bytes.readUInt8(0), frame.bytes.readUInt32BE(1)], [0, frame.message.length])
   assert.deepEqual(frame.bytes.subarray(5), frame.message)
+})
+
+test("the bundles of all trust domains are a configuration of Envoy's SPIFFE validator, each apart", () => {
+  const bundle = source.current({ kind: 'bundle', trustDomain: 'cluster.local' })
+  assert.ok(bundle?.kind === 'bundle')
+  const bundles = ['cluster.local', 'other.example'].map(trustDomain => ({ trustDomain, bundle }))
+  const item = new AllBundlesSecret({ version: 'v', own: bundle, bundles })
+  const message = { nonce: 'n', version: 'v', resources: [{ name: 'ALL', item }], removed: [] }
+  const { resources } = DiscoveryResponse.decode(sotwEncoder().encode(message).message)
+  const { name, type } = Secret.decode(resources[0]?.value ?? Buffer.alloc(0))
+  assert.equal(name, 'ALL')
+  assert.ok(type?.$case === 'validationContext')
+  assert.equal(type.value.trustedCa, undefined)
+  const { customValidatorConfig } = type.value
+  assert.equal(customValidatorConfig?.name, 'envoy.tls.cert_validator.spiffe')
+  const config = SPIFFECertValidatorConfig.decode(customValidatorConfig?.typedConfig?.value ?? Buffer.alloc(0))
+  assert.deepEqual(
+    config.trustDomains.map(each => [each.name, each.trustBundle?.inlineBytes]),
+    bundles.map(each => [each.trustDomain, Buffer.from(bundle.trustedCa)]),
+  )
 })

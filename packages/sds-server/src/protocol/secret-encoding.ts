@@ -1,6 +1,7 @@
 /** Secrets and responses as bytes: a secret is encoded once a version and name, and shared by all streams. */
-import type { SecretItem } from '@livery/core'
-import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
+import type { AllBundlesSecret, SecretItem, TrustBundleSecret } from '@livery/core'
+import { type CertificateValidationContext, Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
+import { SPIFFECertValidatorConfig } from '../gen/envoy/extensions/transport_sockets/tls/v3/tls_spiffe_validator_config.ts'
 import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import type { DiscoveryMessage, ResponseContent } from './discovery-message.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
@@ -80,7 +81,7 @@ function encodeWithoutKey(
   encode: (secret: NamedSecret, key: Buffer) => Uint8Array,
 ): EncodedResource {
   const { item } = secret
-  if (item.kind === 'bundle') return { bytes: encode(secret, NO_KEY) }
+  if (item.kind !== 'certificate') return { bytes: encode(secret, NO_KEY) }
   const placeholder = Buffer.alloc(item.privateKey.byteLength, PLACEHOLDER)
   const bytes = encode(secret, placeholder)
   const keyOffset = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf(placeholder)
@@ -136,10 +137,24 @@ function toAny({ name, item }: NamedSecret, key: Buffer): { typeUrl: string; val
   return { typeUrl: SECRET_TYPE_URL, value: Buffer.from(secret.buffer, secret.byteOffset, secret.byteLength) }
 }
 
+const SPIFFE_VALIDATOR = 'envoy.tls.cert_validator.spiffe'
+const SPIFFE_VALIDATOR_TYPE_URL =
+  'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig'
+
+function validationContext(item: TrustBundleSecret | AllBundlesSecret): CertificateValidationContext {
+  const none = { trustedCa: undefined, crl: undefined, customValidatorConfig: undefined }
+  if (item.kind === 'bundle') return { ...none, trustedCa: { inlineBytes: Buffer.from(item.trustedCa) } }
+  const trustDomains = item.bundles.map(({ trustDomain: name, bundle }) => ({
+    name,
+    trustBundle: { inlineBytes: Buffer.from(bundle.trustedCa) },
+  }))
+  const value = Buffer.from(SPIFFECertValidatorConfig.encode({ trustDomains }).finish())
+  const typedConfig = { typeUrl: SPIFFE_VALIDATOR_TYPE_URL, value }
+  return { ...none, customValidatorConfig: { name: SPIFFE_VALIDATOR, typedConfig } }
+}
+
 function secretType(item: SecretItem, key: Buffer): Secret['type'] {
-  if (item.kind === 'bundle') {
-    return { $case: 'validationContext', value: { trustedCa: { inlineBytes: Buffer.from(item.trustedCa) } } }
-  }
+  if (item.kind !== 'certificate') return { $case: 'validationContext', value: validationContext(item) }
   const certificateChain = { inlineBytes: item.certificateChain }
   return { $case: 'tlsCertificate', value: { certificateChain, privateKey: { inlineBytes: key } } }
 }

@@ -1,5 +1,6 @@
 /** Where the server takes its secrets from: the few methods of core's SecretManager that it needs. */
 import {
+  ALL_BUNDLES,
   type FileSecretName,
   formatFileName,
   type Receipts,
@@ -19,6 +20,8 @@ export interface SecretSource {
   /** An identity that was added, or a bundle that is held. */
   knows(name: SecretName): boolean
   identities(): Iterable<SpiffeId>
+  /** Those of which bundles are held or waited for, its own first. */
+  trustDomains(): Iterable<string>
   /**
    * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. A name
    * that is not known yet may be watched; `request()` of its watch has it issued on demand.
@@ -36,13 +39,15 @@ export interface FileSource {
   problem(name: FileSecretName): string | undefined
 }
 
-/** The name under which a secret has its ledger: the SPIFFE ID of the identity or of the trust domain, or the name of the files. */
+/** The name under which a secret has its ledger: the SPIFFE ID of the identity or of the trust domain, `all-bundles`, or the name of the files. */
 export function ledgerName(name: SecretName): string {
   switch (name.kind) {
     case 'identity':
       return name.identity
     case 'bundle':
       return `spiffe://${name.trustDomain}`
+    case 'all-bundles':
+      return ALL_BUNDLES
     default:
       return formatFileName(name)
   }

@@ -18,7 +18,7 @@ const API = 'spiffe://cluster.local/ns/default/sa/api'
 const MAX_NAMES = 20
 
 const source = await MemorySource.create(WEB, API)
-const access = new AccessPolicy({ allow: [WEB] }, source, { default: 'default', root: 'ROOTCA' })
+const access = new AccessPolicy({ allow: [WEB] }, source, { default: 'default', root: 'ROOTCA', all: 'ALL' })
 const view = access.admit(undefined)
 
 const name = fc.oneof(

@@ -4,7 +4,7 @@ import { isSpiffeId, parseSpiffeId, trustDomainOf, trustDomainProblem } from '@l
 import fc from 'fast-check'
 import { parseResourceName } from '../../src/protocol/resource-name.ts'
 
-const NAMES = { default: 'default', root: 'ROOTCA' }
+const NAMES = { default: 'default', root: 'ROOTCA', all: 'ALL' }
 const PIECES = [
   'spiffe://',
   'spiffe:/',

@@ -55,7 +55,7 @@ function textOf({ domain: host, path: segments }: Input['name']): string {
 
 function read(allow: string): AccessPolicy | undefined {
   try {
-    return new AccessPolicy({ allow: [allow] }, source, { default: 'default', root: 'ROOTCA' })
+    return new AccessPolicy({ allow: [allow] }, source, { default: 'default', root: 'ROOTCA', all: 'ALL' })
   } catch (error) {
     assert.ok(error instanceof SdsServerError, String(error))
     return undefined

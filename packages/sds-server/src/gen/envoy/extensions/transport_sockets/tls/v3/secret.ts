@@ -4,12 +4,13 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { DataSource } from "../../../../config/core/v3/base.ts";
+import { TypedExtensionConfig } from "../../../../config/core/v3/extension.ts";
 
 export const protobufPackage = "envoy.extensions.transport_sockets.tls.v3";
 
 export const protobufFileName = "envoy/extensions/transport_sockets/tls/v3/secret.proto";
 
-/** The two kinds of secret that Livery serves: a certificate with its key, and a set of roots. */
+/** The kinds of secret that Livery serves: a certificate with its key, and a set of roots or, for Envoy's SPIFFE validator, several. */
 
 export interface TlsCertificate {
   certificateChain: DataSource | undefined;
@@ -18,6 +19,8 @@ export interface TlsCertificate {
 
 export interface CertificateValidationContext {
   trustedCa: DataSource | undefined;
+  crl: DataSource | undefined;
+  customValidatorConfig: TypedExtensionConfig | undefined;
 }
 
 export interface Secret {
@@ -86,13 +89,19 @@ export const TlsCertificate: MessageFns<TlsCertificate> = {
 };
 
 function createBaseCertificateValidationContext(): CertificateValidationContext {
-  return { trustedCa: undefined };
+  return { trustedCa: undefined, crl: undefined, customValidatorConfig: undefined };
 }
 
 export const CertificateValidationContext: MessageFns<CertificateValidationContext> = {
   encode(message: CertificateValidationContext, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.trustedCa !== undefined) {
       DataSource.encode(message.trustedCa, writer.uint32(10).fork()).join();
+    }
+    if (message.crl !== undefined) {
+      DataSource.encode(message.crl, writer.uint32(58).fork()).join();
+    }
+    if (message.customValidatorConfig !== undefined) {
+      TypedExtensionConfig.encode(message.customValidatorConfig, writer.uint32(98).fork()).join();
     }
     return writer;
   },
@@ -116,6 +125,22 @@ export const CertificateValidationContext: MessageFns<CertificateValidationConte
             }
 
             message.trustedCa = DataSource.decode(reader, reader.uint32());
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.crl = DataSource.decode(reader, reader.uint32());
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.customValidatorConfig = TypedExtensionConfig.decode(reader, reader.uint32());
             continue;
           }
         }
