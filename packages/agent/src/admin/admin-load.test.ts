@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { test } from 'node:test'
 import { type IdentityEntry, parseSpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { getRequest, openSocket, readAll } from '../../test/admin-socket.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer } from './admin-server.ts'
 import type { AdminSource } from './routes.ts'
@@ -59,18 +60,15 @@ class Bench implements AsyncDisposable {
 
   /** A connection that reads nothing until it is resumed. */
   async open(bytes = ''): Promise<Socket> {
-    const { host, port } = this.server.address
-    const socket = connect({ host, port })
+    const socket = await openSocket(this.server.address)
     this.#sockets.push(socket)
-    socket.on('error', () => {})
-    await once(socket, 'connect')
     if (bytes !== '') socket.write(bytes)
     return socket
   }
 
   /** Asks on a new connection and reads the whole answer. */
   async ask(path: string): Promise<string> {
-    return await readAll(await this.open(request(path)))
+    return await readAll(await this.open(getRequest(path)))
   }
 
   /** Lets time pass until a connection is closed by the server. */
@@ -99,19 +97,9 @@ function failingEntry(index: number): IdentityEntry {
   }
 }
 
-function request(path: string): string {
-  return `GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`
-}
-
-async function readAll(socket: Socket): Promise<string> {
-  let answer = ''
-  for await (const part of socket) answer += part
-  return answer
-}
-
 test('a dump is made as fast as it is read, and not at all for a client that has stopped reading', async () => {
   await using bench = await Bench.create()
-  const deaf = await bench.open(request('/config_dump'))
+  const deaf = await bench.open(getRequest('/config_dump'))
   await once(deaf, 'readable')
   while (bench.clock.deadlines().length > 0 && bench.looks < IDENTITIES && !deaf.closed) {
     await bench.clock.advance(1_000)
@@ -125,7 +113,7 @@ test('a dump is made as fast as it is read, and not at all for a client that has
 
 test('a dump ends with its client, and the next one gets all of it', async () => {
   await using bench = await Bench.create()
-  const leaver = await bench.open(request('/config_dump'))
+  const leaver = await bench.open(getRequest('/config_dump'))
   await once(leaver, 'data')
   leaver.destroy()
   const whole = await bench.ask('/config_dump')
@@ -137,7 +125,7 @@ test('one dump is made at a time, sixteen wait, and others are sent away', async
   await using bench = await Bench.create()
   const deaf: Socket[] = []
   for (let client = 0; client < 17; client++) {
-    deaf.push(await bench.open(request('/config_dump')))
+    deaf.push(await bench.open(getRequest('/config_dump')))
     // The order in which connections are accepted is that of the answers.
     assert.match(await bench.ask('/healthz/live'), /200 OK/)
   }
@@ -148,7 +136,7 @@ test('one dump is made at a time, sixteen wait, and others are sent away', async
 
 test('of two requests in one segment the first is answered, and the second is not even parsed', async () => {
   await using bench = await Bench.create(1)
-  const socket = await bench.open(request('/healthz/live') + request('/config_dump').repeat(1_000))
+  const socket = await bench.open(getRequest('/healthz/live') + getRequest('/config_dump').repeat(1_000))
   const answer = await readAll(socket)
   assert.match(answer, /^HTTP\/1\.1 200 OK.*connection: close/is)
   assert.equal(answer.match(/HTTP\/1\.1/g)?.length, 1)
@@ -163,7 +151,7 @@ test('a probe is answered while hundreds idle: the oldest of them is closed, the
   const [first] = idle
   if (first && !first.closed) await once(first.resume(), 'close')
   const last = idle.at(-1) ?? assert.fail()
-  last.write(request('/healthz/live'))
+  last.write(getRequest('/healthz/live'))
   assert.match(await readAll(last), /200 OK/)
 })
 
@@ -184,7 +172,7 @@ test('slow readers of large answers hold 16 MB in all: the first of them are cut
   await using bench = await Bench.create(1, 'x'.repeat(1024 * 1024))
   const deaf: Socket[] = []
   for (let client = 0; client < 24; client++) {
-    const socket = await bench.open(request('/metrics'))
+    const socket = await bench.open(getRequest('/metrics'))
     deaf.push(socket)
     let isAnswered = false
     socket.once('readable', () => {

@@ -1,12 +1,12 @@
 /** Raw bytes to the admin port: whatever they are, the next caller gets its answer, and nothing secret is in what went out. */
 import assert from 'node:assert/strict'
-import { connect, type Socket } from 'node:net'
 import { SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import fc from 'fast-check'
 import { AdminServer } from '../../src/admin/admin-server.ts'
 import type { AdminSource } from '../../src/admin/routes.ts'
 import { Ledger } from '../../src/observe/ledger.ts'
+import { getRequest, openSocket, readAll } from '../admin-socket.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const clock = new FakeClock()
@@ -103,36 +103,19 @@ export const inputs = fc.array(fc.oneof({ weight: 5, arbitrary: request }, { wei
 export const maxCpuMs = 100
 
 export async function run(parts: readonly string[]): Promise<void> {
-  const hostile = await opened()
+  const hostile = await openSocket(server.address)
   let answer = ''
   hostile.setEncoding('latin1').on('data', (data: string) => {
     answer += data
   })
   const closed = new Promise<void>(resolve => hostile.on('close', () => resolve()))
   for (const part of parts) if (!hostile.destroyed) hostile.write(part, 'latin1')
-  const live = await answered('GET /healthz/live HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n')
+  const probe = await openSocket(server.address)
+  probe.write(getRequest('/healthz/live'))
+  const live = await readAll(probe)
   assert.match(live, /^HTTP\/1\.1 200 /)
   hostile.destroy()
   await closed
   assert.doesNotMatch(answer, /PRIVATE KEY/)
   if (failure !== undefined) throw new Error('the server reports a fault of its own', { cause: failure })
-}
-
-async function opened(): Promise<Socket> {
-  const socket = connect(server.address)
-  socket.on('error', () => {})
-  await new Promise(resolve => socket.once('connect', resolve))
-  return socket
-}
-
-async function answered(request: string): Promise<string> {
-  const socket = await opened()
-  let answer = ''
-  socket.setEncoding('latin1').on('data', (data: string) => {
-    answer += data
-  })
-  const closed = new Promise(resolve => socket.on('close', resolve))
-  socket.write(request)
-  await closed
-  return answer
 }
