@@ -1,6 +1,7 @@
 /** A gRPC server that stands in for one of Google's: real sockets, raw bytes, and whatever fault a test asks for. */
 import { Server, ServerCredentials, type ServerUnaryCall, status } from '@grpc/grpc-js'
 import { GrpcListener } from '../src/testing/grpc-listener.ts'
+import { GrpcStandIn, headersOf } from '../src/testing/grpc-stand-in.ts'
 import { refusalMetadata } from '../src/testing/refusal-metadata.ts'
 
 /** A call as it arrived. */
@@ -36,20 +37,15 @@ export interface StandInOptions {
   readonly tls?: { readonly cert: string; readonly key: string }
 }
 
-/** A stand-in that kept all would look like a leak of the plugin. */
 const MAX_CALLS = 100
 
-export class GoogleStandIn implements AsyncDisposable {
+export class GoogleStandIn extends GrpcStandIn<StandInCall> {
   readonly address: string
-  /** The latest hundred. */
-  readonly calls: StandInCall[] = []
   readonly #grpc: Server
-  readonly #listener: GrpcListener
-  readonly #waiting: ((call: StandInCall) => void)[] = []
 
   private constructor(grpc: Server, listener: GrpcListener, address: string) {
+    super(listener, MAX_CALLS)
     this.#grpc = grpc
-    this.#listener = listener
     this.address = address
   }
 
@@ -65,30 +61,6 @@ export class GoogleStandIn implements AsyncDisposable {
     return standIn
   }
 
-  /** How many connections there have been. */
-  get connections(): number {
-    return this.#listener.connections
-  }
-
-  /** Resolves with the next call that arrives. */
-  nextCall(): Promise<StandInCall> {
-    return new Promise(resolve => this.#waiting.push(resolve))
-  }
-
-  /** Resolves once no client is connected. */
-  disconnected(): Promise<void> {
-    return this.#listener.disconnected()
-  }
-
-  /** Cuts every connection. */
-  reset(): void {
-    this.#listener.reset()
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#listener[Symbol.asyncDispose]()
-  }
-
   #serve(service: string, method: string, handler: Handler): void {
     const bytes = { serialize: (value: Buffer) => value, deserialize: (value: Buffer) => value }
     const handle = (call: ServerUnaryCall<Buffer, Buffer>, callback: (error: object | null, value?: Buffer) => void) =>
@@ -100,14 +72,10 @@ export class GoogleStandIn implements AsyncDisposable {
   }
 
   async #handle(method: string, call: ServerUnaryCall<Buffer, Buffer>, handler: Handler): Promise<Buffer> {
-    const headers: Record<string, string> = {}
-    for (const [name, value] of Object.entries(call.metadata.getMap())) headers[name] = value.toString()
     const { promise: cancelled, resolve } = Promise.withResolvers<void>()
     call.on('cancelled', () => resolve())
-    const arrived: StandInCall = { method, request: call.request, headers, cancelled }
-    this.calls.push(arrived)
-    if (this.calls.length > MAX_CALLS) this.calls.shift()
-    for (const wake of this.#waiting.splice(0)) wake(arrived)
+    const arrived: StandInCall = { method, request: call.request, headers: headersOf(call), cancelled }
+    this.record(arrived)
     return Buffer.from(await handler(arrived))
   }
 }

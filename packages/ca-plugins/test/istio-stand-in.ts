@@ -1,32 +1,17 @@
 /** The kit's fake CA behind Istio's protocol: real TLS, real gRPC. */
-import {
-  Server,
-  ServerCredentials,
-  type ServerUnaryCall,
-  type ServiceDefinition,
-  type sendUnaryData,
-  status,
-} from '@grpc/grpc-js'
+import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import type { FakeCA, FakeCAAnswer, RefusalCode } from '../src/conformance/index.ts'
 import type { IstioCertificateRequest } from '../src/gen/istio/v1/auth/ca.ts'
 import { GrpcListener } from '../src/testing/grpc-listener.ts'
+import { istioByteService } from '../src/testing/istio-byte-service.ts'
 import { refusalMetadata } from '../src/testing/refusal-metadata.ts'
-import { encodeResponse, istioCertificateService } from '../src/transport/istio-certificate-service.ts'
+import { encodeResponse } from '../src/transport/istio-certificate-service.ts'
 
 type Call = ServerUnaryCall<IstioCertificateRequest, Buffer>
 
 export interface IstioStandIn extends AsyncDisposable {
   readonly address: string
 }
-
-/** The same service, whose answers are bytes, so that they can be wrong. */
-const service = {
-  createCertificate: {
-    ...istioCertificateService.createCertificate,
-    responseSerialize: (bytes: Buffer) => bytes,
-    responseDeserialize: (bytes: Buffer) => bytes,
-  },
-} satisfies ServiceDefinition
 
 const STATUS: Readonly<Record<RefusalCode, status>> = {
   unauthenticated: status.UNAUTHENTICATED,
@@ -42,7 +27,7 @@ export async function startIstioStandIn(ca: FakeCA): Promise<IstioStandIn> {
   const pair = { cert_chain: Buffer.from(cert), private_key: Buffer.from(key) }
   const grpc = new Server()
   const listener = await GrpcListener.listen(grpc, ServerCredentials.createSsl(null, [pair]), '127.0.0.1', 0)
-  grpc.addService(service, {
+  grpc.addService(istioByteService, {
     createCertificate: (call: Call, callback: sendUnaryData<Buffer>) =>
       void answer(ca, call, callback, () => listener.reset()),
   })

@@ -2,7 +2,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
-import type { FakeCAAnswer, RefusalCode } from '../src/conformance/index.ts'
+import type { Clock } from '@livery/core'
+import type { FakeCA, FakeCAAnswer, RefusalCode } from '../src/conformance/index.ts'
 
 /** A call as it arrived. */
 export interface JsonCall {
@@ -29,6 +30,15 @@ export type JsonReply =
 
 /** A call that is never answered is one whose promise never settles. */
 export type JsonHandler = (call: JsonCall) => Promise<JsonReply>
+
+/** The options that the stand-ins of this kind share. */
+export interface JsonStandInOptions {
+  readonly ca: FakeCA
+  readonly clock: Clock
+  readonly tls?: ServerTls
+  /** If it gives a promise, that is the reply. */
+  readonly behaviour?: (call: JsonCall) => Promise<JsonReply> | undefined
+}
 
 export interface ServerTls {
   readonly cert: string
@@ -64,6 +74,11 @@ export class JsonCaServer implements AsyncDisposable {
         this.#lastLeft = Promise.withResolvers()
       })
     })
+  }
+
+  /** Answers with `handler` the calls to which `behaviour` gives no reply. */
+  static startStandIn({ behaviour, tls }: JsonStandInOptions, handler: JsonHandler): Promise<JsonCaServer> {
+    return JsonCaServer.start(call => behaviour?.(call) ?? handler(call), tls)
   }
 
   static async start(handler: JsonHandler, tls?: ServerTls): Promise<JsonCaServer> {

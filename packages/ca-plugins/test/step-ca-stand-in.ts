@@ -15,16 +15,14 @@ import {
   type JWTPayload,
   jwtVerify,
 } from 'jose'
-import type { FakeCA } from '../src/conformance/index.ts'
 import {
   type JsonCall,
   JsonCaServer,
-  type JsonHandler,
   type JsonReply,
+  type JsonStandInOptions,
   type Refusals,
   replyOf,
   retryAfter,
-  type ServerTls,
 } from './json-ca-server.ts'
 
 export const PROVISIONER = 'livery@example'
@@ -78,20 +76,14 @@ export async function encrypted(jwk: JWK, password: string, form: 'compact' | 'j
       )
 }
 
-export interface StepCaOptions {
-  readonly ca: FakeCA
-  readonly clock: Clock
+export interface StepCaOptions extends JsonStandInOptions {
   /** Checks one-time tokens of this provisioner; without it, tokens are for `ca` to check. */
   readonly provisioner?: JWK
-  readonly tls?: ServerTls
-  /** If it gives a promise, that is the reply. */
-  readonly behaviour?: (call: JsonCall) => Promise<JsonReply> | undefined
 }
 
 export function startStepCa(options: StepCaOptions): Promise<JsonCaServer> {
   const used = new Set<string>()
-  const handler: JsonHandler = call => options.behaviour?.(call) ?? handle(call, options, used)
-  return JsonCaServer.start(handler, options.tls)
+  return JsonCaServer.startStandIn(options, call => handle(call, options, used))
 }
 
 async function handle(call: JsonCall, options: StepCaOptions, used: Set<string>): Promise<JsonReply> {

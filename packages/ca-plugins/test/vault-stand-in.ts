@@ -1,15 +1,13 @@
 /** A stand-in for Vault and OpenBao: tokens, Kubernetes logins and leases as theirs, and a {@link FakeCA} signs. */
 import type { Clock } from '@livery/core'
-import type { FakeCA } from '../src/conformance/index.ts'
 import {
   type JsonCall,
   JsonCaServer,
-  type JsonHandler,
   type JsonReply,
+  type JsonStandInOptions,
   type Refusals,
   replyOf,
   retryAfter,
-  type ServerTls,
 } from './json-ca-server.ts'
 
 const DENIED = '1 error occurred:\n\t* permission denied\n\n'
@@ -35,16 +33,11 @@ export interface KubernetesAuth {
   readonly maxSeconds?: number
 }
 
-export interface VaultStandInOptions {
-  readonly ca: FakeCA
-  readonly clock: Clock
+export interface VaultStandInOptions extends JsonStandInOptions {
   /** Tokens are its leases; without it, they are for `ca` to check. */
   readonly kubernetes?: KubernetesAuth
   /** In seconds; a longer wish is cut, with a warning. */
   readonly maxTtl?: number
-  readonly tls?: ServerTls
-  /** If it gives a promise, that is the reply. */
-  readonly behaviour?: (call: JsonCall) => Promise<JsonReply> | undefined
 }
 
 interface Lease {
@@ -60,8 +53,7 @@ export interface VaultStandIn {
 
 export async function startVault(options: VaultStandInOptions): Promise<VaultStandIn> {
   const leases = new Map<string, Lease>()
-  const handler: JsonHandler = call => options.behaviour?.(call) ?? handle(call, options, leases)
-  return { server: await JsonCaServer.start(handler, options.tls), leases }
+  return { server: await JsonCaServer.startStandIn(options, call => handle(call, options, leases)), leases }
 }
 
 async function handle(call: JsonCall, options: VaultStandInOptions, leases: Map<string, Lease>): Promise<JsonReply> {

@@ -1,24 +1,14 @@
 /** A CA server for tests: real TLS, real gRPC, real certificates, and whatever fault a test asks for. */
 import 'reflect-metadata'
-import {
-  Server,
-  ServerCredentials,
-  type ServerUnaryCall,
-  type ServiceDefinition,
-  type sendUnaryData,
-  status,
-} from '@grpc/grpc-js'
+import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import { isSpiffeId, pemToDer, type SpiffeId, SystemClock } from '@livery/core'
 import * as x509 from '@peculiar/x509'
 import type { IstioCertificateRequest } from '../gen/istio/v1/auth/ca.ts'
 import { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
-import {
-  encodeResponse,
-  IMPERSONATED_IDENTITY,
-  istioCertificateService,
-  metadataText,
-} from '../transport/istio-certificate-service.ts'
+import { encodeResponse, IMPERSONATED_IDENTITY, metadataText } from '../transport/istio-certificate-service.ts'
 import { GrpcListener } from './grpc-listener.ts'
+import { GrpcStandIn, headersOf } from './grpc-stand-in.ts'
+import { istioByteService } from './istio-byte-service.ts'
 import { refusalMetadata } from './refusal-metadata.ts'
 import { workloadRequest } from './workload-request.ts'
 
@@ -70,27 +60,15 @@ export interface FaultyCaServerOptions {
 
 type Call = ServerUnaryCall<IstioCertificateRequest, Buffer>
 
-/** The same service, whose answers are bytes, so that they can be wrong. */
-const service = {
-  createCertificate: {
-    ...istioCertificateService.createCertificate,
-    responseSerialize: (bytes: Buffer) => bytes,
-    responseDeserialize: (bytes: Buffer) => bytes,
-  },
-} satisfies ServiceDefinition
-
 const DAY_MS = 86_400_000
 
 /** Signs for every caller: the impersonated identity, else that of a `Bearer spiffe://…` token, else the CSR's. */
-export class FaultyCaServer implements AsyncDisposable {
+export class FaultyCaServer extends GrpcStandIn<RecordedCall> {
   readonly authority: CertificateAuthority
   readonly address: string
   /** Its behaviour in each call from now on. */
   behaviour: CaBehaviour = { kind: 'sign' }
-  readonly calls: RecordedCall[] = []
   readonly #clock: ShiftableClock
-  readonly #listener: GrpcListener
-  readonly #waiting: ((call: RecordedCall) => void)[] = []
 
   private constructor(parts: {
     readonly authority: CertificateAuthority
@@ -98,10 +76,10 @@ export class FaultyCaServer implements AsyncDisposable {
     readonly listener: GrpcListener
     readonly address: string
   }) {
+    super(parts.listener, Number.POSITIVE_INFINITY)
     this.authority = parts.authority
     this.address = parts.address
     this.#clock = parts.clock
-    this.#listener = parts.listener
   }
 
   static async start(options: FaultyCaServerOptions = {}): Promise<FaultyCaServer> {
@@ -114,40 +92,15 @@ export class FaultyCaServer implements AsyncDisposable {
     const listener = await GrpcListener.listen(grpc, await serverCredentials(authority, options), host, port)
     const address = `${host}:${listener.port}`
     const server = new FaultyCaServer({ authority, clock, listener, address })
-    grpc.addService(service, {
+    grpc.addService(istioByteService, {
       createCertificate: (call: Call, callback: sendUnaryData<Buffer>) => server.#handle(call, callback),
     })
     return server
   }
 
-  /** How many connections there have been. */
-  get connections(): number {
-    return this.#listener.connections
-  }
-
-  /** Resolves with the next call that arrives. */
-  nextCall(): Promise<RecordedCall> {
-    return new Promise(resolve => this.#waiting.push(resolve))
-  }
-
-  /** Resolves once no client is connected. */
-  disconnected(): Promise<void> {
-    return this.#listener.disconnected()
-  }
-
-  /** Cuts every connection. */
-  reset(): void {
-    this.#listener.reset()
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#listener[Symbol.asyncDispose]()
-  }
-
   #handle(call: Call, callback: sendUnaryData<Buffer>): void {
     const recorded = recordedCall(call)
-    this.calls.push(recorded)
-    for (const resolve of this.#waiting.splice(0)) resolve(recorded)
+    this.record(recorded)
     const { behaviour } = this
     switch (behaviour.kind) {
       case 'hang':
@@ -211,9 +164,11 @@ async function serverCredentials(
 }
 
 function recordedCall(call: Call): RecordedCall {
-  const headers: Record<string, string> = {}
-  for (const [name, value] of Object.entries(call.metadata.getMap())) headers[name] = value.toString()
-  return { request: call.request, headers, clientCertificate: call.getAuthContext().sslPeerCertificate?.raw }
+  return {
+    request: call.request,
+    headers: headersOf(call),
+    clientCertificate: call.getAuthContext().sslPeerCertificate?.raw,
+  }
 }
 
 function identityOf({ request, headers }: RecordedCall): SpiffeId {

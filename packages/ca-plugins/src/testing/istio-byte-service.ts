@@ -1,0 +1,11 @@
+/** Istio's certificate service whose answers are bytes, so that they can be wrong. */
+import type { ServiceDefinition } from '@grpc/grpc-js'
+import { istioCertificateService } from '../transport/istio-certificate-service.ts'
+
+export const istioByteService = {
+  createCertificate: {
+    ...istioCertificateService.createCertificate,
+    responseSerialize: (bytes: Buffer) => bytes,
+    responseDeserialize: (bytes: Buffer) => bytes,
+  },
+} satisfies ServiceDefinition
