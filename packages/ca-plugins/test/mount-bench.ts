@@ -56,12 +56,12 @@ export class MountBench implements AsyncDisposable {
   }
 
   trustBundle(): Promise<readonly string[]> {
-    const told = this.client.trustBundle?.({ signal: new AbortController().signal })
-    return told ?? Promise.reject(new Error('no file speaks for the trust domain'))
+    const bundle = this.client.trustBundle?.({ signal: new AbortController().signal })
+    return bundle ?? Promise.reject(new Error('no file speaks for the trust domain'))
   }
 
   /** The reports since the last call: `roots`, and the names of identities. */
-  told(): readonly string[] {
+  notified(): readonly string[] {
     return this.#changes.splice(0).map(change => (change.kind === 'roots' ? 'roots' : namesOf(change)))
   }
 
@@ -75,12 +75,12 @@ export class MountBench implements AsyncDisposable {
 
   /** Resolves once these were reported, in any order. */
   async untilTold(...expected: readonly string[]): Promise<void> {
-    const told: string[] = []
+    const notified: string[] = []
     await this.until(() => {
-      told.push(...this.told())
-      return told.length >= expected.length
+      notified.push(...this.notified())
+      return notified.length >= expected.length
     })
-    if (told.sort().join() !== expected.toSorted().join()) throw new Error(`told of ${told.join(', ')}`)
+    if (notified.sort().join() !== expected.toSorted().join()) throw new Error(`notified of ${notified.join(', ')}`)
   }
 
   /** Lets the time pass for which a call waits for files to be whole. */

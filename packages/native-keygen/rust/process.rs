@@ -56,11 +56,11 @@ pub struct Accepted {
     pub error: Option<&'static str>,
 }
 
-/// What waits on a listening socket that does not block, at most `most` of it, set up as libuv does (accept4(2)). libuv
-/// takes one connection a turn of the event loop, so a node's Envoys that come together would wait for as many turns.
+/// Accepts the connections that wait on a non-blocking listening socket, at most `most`, set up as libuv does (accept4(2)).
+/// libuv takes one connection per turn of the event loop, so Envoys that arrive together would wait for as many turns.
 ///
-/// Without descriptors libuv closes whatever comes and says nothing, so that is told here; the kernel says so even if
-/// nobody waits. What else ends it libuv meets again at its own next accept, and tells it.
+/// Without descriptors libuv closes each new connection and reports nothing, so that is reported here; the kernel says so
+/// even if nobody waits. libuv meets every other fault again at its next accept, and reports it.
 #[cfg(target_os = "linux")]
 pub fn accept_waiting(listener: i32, most: usize) -> Accepted {
     let mut accepted = Accepted::default();

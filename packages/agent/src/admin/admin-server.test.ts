@@ -277,9 +277,9 @@ test('a level that hides warnings needs the token, from a file that only the ope
   await using bench = await Bench.create()
   await using directory = await makeDirectory()
   const tokenFile = join(directory.path, 'admin.token')
-  const told: string[] = []
+  const events: string[] = []
   const server = await bench.listen()
-  bench.source.security = (event, fields) => told.push(`${event} ${'level' in fields ? fields.level : ''}`)
+  bench.source.security = (event, fields) => events.push(`${event} ${'level' in fields ? fields.level : ''}`)
   const put = async (level: string, token?: string) => {
     const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
     return (await ask(server, `/logging?level=${level}`, { method: 'PUT', headers })).status
@@ -292,10 +292,10 @@ test('a level that hides warnings needs the token, from a file that only the ope
   assert.equal(await put('silent', secret), 403, 'others can read it')
   await chmod(tokenFile, 0o600)
   for (const wrong of [undefined, '', 'x', `${secret}x`, secret.slice(1)]) assert.equal(await put('silent', wrong), 403)
-  assert.deepEqual([bench.log.level, new Set(told).size], ['info', 3])
+  assert.deepEqual([bench.log.level, new Set(events).size], ['info', 3])
   assert.equal(await put('silent', secret), 200)
   assert.equal(bench.log.level, 'silent')
-  assert.equal(told.at(-1), 'log-level-changed silent')
+  assert.equal(events.at(-1), 'log-level-changed silent')
   await writeFile(tokenFile, 'short')
   assert.equal(await put('error', 'short'), 403)
   for (const open of ['warn', 'debug', 'trace', 'info']) assert.equal(await put(open), 200, open)
@@ -304,8 +304,8 @@ test('a level that hides warnings needs the token, from a file that only the ope
 test('an identity is renewed by hand with the token only, and an unknown name is refused', async () => {
   await using bench = await Bench.create()
   await using directory = await makeDirectory()
-  const told: string[] = []
-  bench.source.security = event => told.push(event)
+  const events: string[] = []
+  bench.source.security = event => events.push(event)
   const server = await bench.listen()
   await bench.hold(WEB)
   const before = bench.ca.requests.length
@@ -327,7 +327,7 @@ test('an identity is renewed by hand with the token only, and an unknown name is
   assert.equal((await put(API, 'a-token-of-the-operator')).status, 404)
   assert.equal((await put(WEB, 'a-token-of-the-operator')).status, 202)
   assert.equal(bench.ca.requests.length, before + 1)
-  assert.deepEqual(told, ['renewal-refused', 'renewal-refused', 'renewal-requested'])
+  assert.deepEqual(events, ['renewal-refused', 'renewal-refused', 'renewal-requested'])
 })
 
 test('only the methods of a route are taken', async () => {

@@ -18,7 +18,7 @@ test('fifty lines of a kind pass in ten seconds, and at the end the others are a
 
 test('closed, it waits for nothing any more', () => {
   const clock = new FakeClock()
-  const limit = new FloodLimit(clock, () => assert.fail('it told something'))
+  const limit = new FloodLimit(clock, () => assert.fail('it reported something'))
   for (let line = 0; line < 60; line++) limit.allow('x', 'info')
   limit[Symbol.dispose]()
   assert.deepEqual(clock.deadlines(), [])

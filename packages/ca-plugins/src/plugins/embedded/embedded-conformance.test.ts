@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { CA_SWITCHES, suite } from '../../conformance/index.ts'
 import { embedded } from './plugin.ts'
 
-const reason = 'the CA is in the client, and cannot be told to'
+const reason = 'the CA is in the client, and has no switch for it'
 
 suite({
   test,

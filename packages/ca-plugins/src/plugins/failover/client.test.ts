@@ -317,10 +317,10 @@ test('a CA that does not report its roots delays those of the others for its dea
   second.trustBundle = () => new Promise(() => {})
   const { promise: changed, resolve: change } = Promise.withResolvers<string>()
   using _subscription = client.subscribe(({ kind }) => change(kind))
-  const told = roots()
+  const listedNow = roots()
   await clock.waitForDeadline(time => time === clock.now() + 10_000)
   await clock.advance(10_000)
-  assert.deepEqual(await told, first.roots)
+  assert.deepEqual(await listedNow, first.roots)
   second.trustBundle = trustBundle
   await clock.advance(30_000)
   assert.equal(await changed, 'roots')
@@ -378,12 +378,12 @@ test('roots that came with an answer are not reported before it is accepted, nor
     first.answer = async (request, sign) => ({ ...(await sign(request)), roots: [...first.roots, ...junk] })
     await issue()
   }
-  const told = await roots()
-  assert.equal(told.length, listed.length + 100)
-  assert.ok(!told.includes('evil'))
+  const listedNow = await roots()
+  assert.equal(listedNow.length, listed.length + 100)
+  assert.ok(!listedNow.includes('evil'))
   first.answer = async (request, sign) => ({ ...(await sign(request)), rootsFor: 'identity', roots: ['own'] })
   await issue()
-  assert.deepEqual(await roots(), told)
+  assert.deepEqual(await roots(), listedNow)
 })
 
 test('the roots of the file are always reported, and a file that cannot be read is named', async t => {

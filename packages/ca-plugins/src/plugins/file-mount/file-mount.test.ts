@@ -38,7 +38,7 @@ test('each of fifty swaps of a mounted volume is reported once, for that identit
   // Unchanged files were not reported.
   await bench.clock.advance(2 * POLL_MS)
   await bench.issue('api')
-  assert.deepEqual(bench.told(), [])
+  assert.deepEqual(bench.notified(), [])
   assert.deepEqual(warningsOf(bench.context), [])
 })
 
@@ -112,7 +112,7 @@ test('an identity whose folder is missing is refused at once, and reported when 
   await assert.rejects(bench.issue('web'), refusedWith(/cert-chain\.pem: it is not there\. Have it written there/))
   mkdirSync(bench.folderOf('web'))
   writeSet(bench.folderOf('web'), await bench.ca.bring(identityOf('web')))
-  await bench.until(() => bench.told().includes('web'))
+  await bench.until(() => bench.notified().includes('web'))
   await bench.issue('web')
   assert.deepEqual(warningsOf(bench.context), [])
 })
@@ -127,7 +127,7 @@ test('a pair without its roots is refused, and reported when they appear', async
   await bench.waitInVain()
   await refused
   replaceFile(roots, set.roots.join(''))
-  await bench.until(() => bench.told().includes('web'))
+  await bench.until(() => bench.notified().includes('web'))
   assert.deepEqual((await bench.issue('web')).roots, set.roots)
 })
 
@@ -149,9 +149,9 @@ test('deleted or unusable files cause one warning, at the second poll, and a rep
         `Cannot use FOLDER/${name}: it is not there. Have it written there, or correct the path that names it. What was read before stays in use.`,
     ),
   )
-  assert.deepEqual(bench.told(), [])
+  assert.deepEqual(bench.notified(), [])
   writeSet(folder, await bench.ca.bring(identityOf('web')))
-  await bench.until(() => bench.told().includes('web'))
+  await bench.until(() => bench.notified().includes('web'))
 })
 
 test('new roots are reported once for all files, before they are fetched, and the bundle contains all', async () => {
@@ -190,7 +190,7 @@ test('a word of which nobody takes notice is said again after ten seconds, at th
   await bench.issue('web')
   await bench.clock.advance(POLL_MS)
   await bench.issue('web')
-  assert.deepEqual(bench.told(), [])
+  assert.deepEqual(bench.notified(), [])
 })
 
 test('roots in one file are known before any identity, and stay known while it is broken', async () => {
@@ -236,7 +236,7 @@ test('a folder is let go of when nobody has asked for its identity for an hour a
   await bench.issue('web')
   await assert.rejects(bench.issue('api'), refusedWith(/it is not there/))
   const waiting = () => bench.clock.deadlines().length
-  await bench.until(() => bench.told().includes('roots'))
+  await bench.until(() => bench.notified().includes('roots'))
   assert.equal(waiting(), 4)
   await bench.clock.advance(3_600_000 + POLL_MS)
   await bench.until(() => waiting() === 2)
@@ -276,7 +276,7 @@ test('three hundred folders that change together are each reported once', async 
     await bench.issue(name)
   }
   await bench.trustBundle()
-  bench.told()
+  bench.notified()
   for (const [name, set] of sets) publishSet(bench.folderOf(name), 1, set)
   await bench.untilTold(...names)
   const serials = await Promise.all(names.map(async name => serialOf(await bench.issue(name))))
@@ -324,7 +324,7 @@ test('roots in the folder of one identity come with that identity alone, and are
   assert.deepEqual([web.roots, web.rootsFor], [[honest, evil], 'identity'])
   assert.deepEqual([api.roots, api.rootsFor], [[honest], 'identity'])
   await bench.clock.advance(2 * POLL_MS)
-  assert.deepEqual(bench.told(), [])
+  assert.deepEqual(bench.notified(), [])
 })
 
 test('a path without placeholders speaks for the trust domain, one with some for the identity, unless rootsFor says more', () => {

@@ -69,7 +69,7 @@ function contract(that: Contract): void {
     await issuing
   })
 
-  that('a pending request is found again by its ticket after a restart, not made anew', async (t, cluster) => {
+  that('a pending request is found again by its ticket after a restart, not made again', async (t, cluster) => {
     const { signer } = cluster
     const request = await workloadRequest(WEB)
     const ticket = new TestTicket()
@@ -136,7 +136,7 @@ function contract(that: Contract): void {
     }
   })
 
-  that('a request that is deleted while it is waited for is told, and its ticket dropped', async (t, cluster) => {
+  that('a request that is deleted while it is waited for is reported, and its ticket dropped', async (t, cluster) => {
     const { client } = await openClient(t, cluster)
     const ticket = new TestTicket()
     const issuing = client.issue({ ...(await workloadRequest(WEB)), ticket })
@@ -245,7 +245,7 @@ function contract(that: Contract): void {
   })
 
   for (const verb of ['create', 'list', 'watch'] as const)
-    that(`without the verb ${verb} it is denied, and told what to grant`, async (t, cluster) => {
+    that(`without the verb ${verb} it is denied, with the right to grant`, async (t, cluster) => {
       const resource = 'certificatesigningrequests'
       const rest = NEEDED.map(({ verbs, ...grant }) => ({ ...grant, verbs: verbs.filter(each => each !== verb) }))
       const kubeconfig = await cluster.userWith(rest)

@@ -136,8 +136,8 @@ test('the denial of an identity lists those that the API gives; its arrival and 
     return error.message.includes(`${WEB}, ${API}`)
   })
   await give([WEB, other])
-  const told = await change('certificates')
-  assert.deepEqual(told.kind === 'certificates' && [...(told.identities ?? [])].sort(), [API, other, WEB].sort())
+  const changed = await change('certificates')
+  assert.deepEqual(changed.kind === 'certificates' && [...(changed.identities ?? [])].sort(), [API, other, WEB].sort())
   assert.ok(await issue(other))
   await assert.rejects(issue(API), { code: 'denied' })
 })
@@ -173,14 +173,14 @@ const CODES: readonly (readonly [status, string, boolean])[] = [
 for (const [code, says, retryable] of CODES)
   test(`${status[code]} of the API is reported as ${says}`, async t => {
     const { issue, roots } = await bench(t, { kind: 'refuse', code, details: 'no "eyJhbGciOi.secret"\nfor you' })
-    const told = assert.rejects(roots(), { code: says })
+    const refused = assert.rejects(roots(), { code: says })
     await assert.rejects(issue(), (error: unknown) => {
       assert.ok(error instanceof CAError)
       assert.deepEqual([error.code, error.retryable], [says, retryable])
       assert.doesNotMatch(error.message, /secret|\n/)
       return error.message.includes(`${status[code]}: no`)
     })
-    await told
+    await refused
   })
 
 test('when no identity is issued the error says so, and what to do', async t => {
@@ -309,12 +309,12 @@ test('a server of other trust domains is refused with their names', async t => {
     svids.map(svid => ({ ...svid, identity: 'spiffe://other.example/web' })),
     { 'other.example': ca.trustBundle() },
   )
-  const told = async () => await roots().catch((error: unknown) => error)
-  let last = await told()
+  const outcome = async () => await roots().catch((error: unknown) => error)
+  let last = await outcome()
   // One of the two streams may still have the old ones.
   while (Array.isArray(last)) {
     await change('roots')
-    last = await told()
+    last = await outcome()
   }
   assert.ok(last instanceof CAError && last.code === 'bad-response')
   assert.match(last.message, /cluster\.local, but of: other\.example\. Set trustDomain/)

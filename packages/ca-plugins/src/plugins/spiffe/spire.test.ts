@@ -53,7 +53,7 @@ function serialOf(
 }
 
 /** Resolves with the first change that `is`. */
-function told(client: CAClient, is: (change: CAChange) => boolean): Promise<void> {
+function changeOf(client: CAClient, is: (change: CAChange) => boolean): Promise<void> {
   return new Promise(resolve => {
     const subscription = client.subscribe?.(change => {
       if (!is(change)) return
@@ -73,7 +73,7 @@ test('SPIRE refuses a process without an identity, and pushes the one that it ge
     code: 'denied',
     message: /PERMISSION_DENIED: no identity issued.*Register one/,
   })
-  const comes = told(client, renews(WEB))
+  const comes = changeOf(client, renews(WEB))
   await spire.register(WEB, 60)
   await comes
   serialOf(await issue(client, WEB), WEB, (await client.trustBundle?.({ signal: never })) ?? [])
@@ -87,19 +87,19 @@ test('SPIRE pushes new certificates before the old ones end, and a new root befo
   await spire.register(WEB, 12)
   const client = await open(t, spire)
   const roots = async () => (await client.trustBundle?.({ signal: never })) ?? []
-  while ((await issue(client, WEB).catch(() => undefined)) === undefined) await told(client, () => true)
+  while ((await issue(client, WEB).catch(() => undefined)) === undefined) await changeOf(client, () => true)
   const serials = new Set([serialOf(await issue(client, WEB), WEB, await roots())])
   while (serials.size < 3) {
-    await told(client, renews(WEB))
+    await changeOf(client, renews(WEB))
     serials.add(serialOf(await issue(client, WEB), WEB, await roots()))
   }
   const [old] = await roots()
   const id = await spire.switchRoot()
-  while ((await roots()).length < 2) await told(client, ({ kind }) => kind === 'roots')
+  while ((await roots()).length < 2) await changeOf(client, ({ kind }) => kind === 'roots')
   serialOf(await issue(client, WEB), WEB, await roots())
-  await told(client, renews(WEB))
+  await changeOf(client, renews(WEB))
   await spire.giveUpRoot(id)
-  while ((await roots()).includes(old ?? '')) await told(client, ({ kind }) => kind === 'roots')
+  while ((await roots()).includes(old ?? '')) await changeOf(client, ({ kind }) => kind === 'roots')
   serialOf(await issue(client, WEB), WEB, await roots())
 })
 
@@ -107,7 +107,7 @@ test('an agent of SPIRE that dies and comes back is found again', { skip: noSpir
   const spire = await start(t)
   await spire.register(WEB, 60)
   const client = await open(t, spire)
-  while ((await issue(client, WEB).catch(() => undefined)) === undefined) await told(client, () => true)
+  while ((await issue(client, WEB).catch(() => undefined)) === undefined) await changeOf(client, () => true)
   await spire.killAgent()
   let fault: unknown
   while (fault === undefined) {
@@ -118,7 +118,7 @@ test('an agent of SPIRE that dies and comes back is found again', { skip: noSpir
     )
   }
   assert.ok(fault instanceof CAError && fault.code === 'unavailable', String(fault))
-  const comes = told(client, renews(WEB))
+  const comes = changeOf(client, renews(WEB))
   await spire.startAgent()
   await comes
   serialOf(await issue(client, WEB), WEB, (await client.trustBundle?.({ signal: never })) ?? [])
