@@ -12,6 +12,7 @@ import type { IdentityEntry, ManagedIdentity } from './identity/managed-identity
 import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './identity/secret-item.ts'
 import type { Listener } from './identity/subscribers.ts'
 import { NameWatch, type SecretName, type Watch, type Watchable } from './identity/watch.ts'
+import { ClockGuard } from './issuance/clock-guard.ts'
 import { FetchSchedule } from './issuance/fetch-schedule.ts'
 import { phaseOf } from './issuance/rotation.ts'
 import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
@@ -51,6 +52,7 @@ export class SecretManager implements AsyncDisposable {
   #store: Store | undefined
   readonly #clearing: Disposable | undefined
   readonly #caChanges: Disposable | undefined
+  readonly #clockGuard: ClockGuard
 
   constructor(options: SecretManagerOptions) {
     const { issuance, ttlSeconds, random, rotation, rootsPollMs, retry, concurrency, ...retention } =
@@ -105,6 +107,12 @@ export class SecretManager implements AsyncDisposable {
     const clearAt = clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
     this.#clearing = store && clock.at(clearAt, () => store.forgetUntaken())
     this.#trust.start()
+    this.#clockGuard = new ClockGuard({
+      clock,
+      trust: this.#trust,
+      schedule: this.#schedule,
+      report: event => report(`spiffe://${options.trustDomain}`, event),
+    })
     this.#caChanges = ca.subscribe?.(change => this.#schedule.onCAChange(change))
   }
 
@@ -227,6 +235,7 @@ export class SecretManager implements AsyncDisposable {
   /** Forgets everything; resolves when no request is in flight. The CA client stays open: its creator closes it. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#caChanges?.[Symbol.dispose]()
+    this.#clockGuard[Symbol.dispose]()
     this.#pending[Symbol.dispose]()
     this.#clearing?.[Symbol.dispose]()
     this.#store = undefined

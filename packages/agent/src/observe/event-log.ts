@@ -12,6 +12,7 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   'csr-sent': 'debug',
   'ca-error': 'warn',
   'retry-planned': 'debug',
+  'clock-jumped': 'warn',
   'ca-down': 'warn',
   'ca-back': 'info',
   'ttl-lowered': 'warn',

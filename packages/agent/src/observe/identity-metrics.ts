@@ -32,6 +32,11 @@ export function identityMetrics(source: IdentitySource, clock: Clock): readonly 
       read: () => earliestExpiration(source.entries()),
     },
     {
+      name: 'livery_ca_clock_ahead_seconds',
+      help: 'The notBefore of the newest certificate minus the time when it came: the clock of the CA is ahead at least by so much. Below zero: it back-dates certificates, or its clock is behind.',
+      read: () => caClockAhead(source.entries()),
+    },
+    {
       name: 'livery_trust_anchor_expiration_timestamp_seconds',
       help: 'When a root of a trust bundle expires.',
       labels: ['trust_domain', 'fingerprint'],
@@ -84,6 +89,15 @@ function count<Value extends string>(
   const counts = new Map(values.map(value => [value, 0]))
   for (const entry of entries) counts.set(read(entry), (counts.get(read(entry)) ?? 0) + 1)
   return Array.from(counts, ([value, count]) => [count, value])
+}
+
+/** A CA that back-dates by a constant shows a change of its clock, or of ours, as a change of this. */
+function caClockAhead(entries: readonly IdentityEntry[]): number | undefined {
+  let newest: { readonly at: number; readonly notBefore: number } | undefined
+  for (const { secret, lastSuccessAt: at } of entries)
+    if (secret && at !== undefined && at > (newest?.at ?? Number.NEGATIVE_INFINITY))
+      newest = { at, notBefore: secret.notBefore }
+  return newest && (newest.notBefore - newest.at) / 1000
 }
 
 function earliestExpiration(entries: readonly IdentityEntry[]): number | undefined {

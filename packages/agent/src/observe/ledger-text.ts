@@ -14,6 +14,8 @@ export function describeEvent(event: LedgerEvent): string {
       return `the CA did not issue (${event.code}): ${event.message}`
     case 'retry-planned':
       return `next try planned for ${iso(event.at)}`
+    case 'clock-jumped':
+      return `${JUMPED[event.how]} ${formatAge(event.ms)}: roots are asked for again, then certificates by what is left of them`
     case 'ca-down':
       return 'the CA does not answer: until it does, one request at a time probes it'
     case 'ca-back':
@@ -86,6 +88,12 @@ const REASONS = {
   renewal: 'renewal is due',
   'on-demand': 'asked for on demand',
   'new-root': 'the CA has a new root',
+} as const
+
+const JUMPED = {
+  forward: 'the machine slept, or its clock was set ahead, by',
+  back: 'the clock was set back by',
+  stopped: 'this process did not run for',
 } as const
 
 const RESTORED = {

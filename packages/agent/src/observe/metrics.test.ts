@@ -143,6 +143,7 @@ test('the expiry of certificates and roots is reported in seconds since the epoc
   const notAfter = (bench.secrets.entries()[0]?.secret?.notAfter ?? 0) / 1000
   assert.equal(samples.get(`livery_certificate_expiration_timestamp_seconds{identity="${WEB}"}`), notAfter)
   assert.equal(samples.get('livery_certificates_earliest_expiration_timestamp_seconds'), notAfter)
+  assert.equal(samples.get('livery_ca_clock_ahead_seconds'), -1)
   const [root] = bench.secrets.bundles()[0]?.roots ?? []
   assert.equal(
     samples.get(

@@ -28,6 +28,14 @@ test('a token is held until little of it is left', async () => {
   assert.equal(await get(), 'token-2')
 })
 
+test('a clock that is set back has the token fetched again: its expiry was judged by another time', async () => {
+  const { clock, cache, issue } = setUp()
+  const get = async () => (await cache.get('a', signal, issue)).token
+  assert.equal(await get(), 'token-1')
+  clock.jump(-60 * MINUTE)
+  assert.equal(await get(), 'token-2')
+})
+
 test('each key has its own token', async () => {
   const { cache, issue } = setUp()
   assert.equal((await cache.get('a', signal, issue)).token, 'token-1')

@@ -16,6 +16,8 @@ export type FetchToken = (signal: AbortSignal) => Promise<Credential>
 
 interface Held {
   readonly credential: Credential
+  /** A clock that was set back shows this to be ahead: then the expiry means nothing. */
+  readonly heldAt: number
   readonly expiresAt: number
   /** When a newer one may be asked for. */
   readonly refreshAt: number
@@ -62,7 +64,8 @@ export class TokenCache {
 
   #good(key: string): Held | undefined {
     const held = this.#held.get(key)
-    return held && held.expiresAt - MARGIN_MS > this.#options.clock.now() ? held : undefined
+    const now = this.#options.clock.now()
+    return held && held.heldAt <= now && held.expiresAt - MARGIN_MS > now ? held : undefined
   }
 
   async #shared(key: string, signal: AbortSignal, fetch: FetchToken): Promise<Credential> {
@@ -111,6 +114,11 @@ export class TokenCache {
     if (expiresAt === undefined) return
     const { refreshBeforeMs, intervalMs } = this.#options
     const beforeMs = typeof refreshBeforeMs === 'number' ? refreshBeforeMs : refreshBeforeMs(expiresAt - askedAt)
-    this.#held.set(key, { credential, expiresAt, refreshAt: Math.max(expiresAt - beforeMs, askedAt + intervalMs) })
+    this.#held.set(key, {
+      credential,
+      heldAt: askedAt,
+      expiresAt,
+      refreshAt: Math.max(expiresAt - beforeMs, askedAt + intervalMs),
+    })
   }
 }

@@ -6,6 +6,8 @@ export type SecretEvent =
   | { readonly kind: 'csr-sent'; readonly reason: 'first' | 'renewal' | 'on-demand' | 'new-root' }
   | { readonly kind: 'ca-error'; readonly code: CAErrorCode; readonly message: string }
   | { readonly kind: 'retry-planned'; readonly at: number }
+  /** Of the trust domain: the machine slept, its clock was set, or the process did not run. */
+  | { readonly kind: 'clock-jumped'; readonly how: 'forward' | 'back' | 'stopped'; readonly ms: number }
   /** The CA as a whole is down. Of the trust domain, as `ca-back`. */
   | { readonly kind: 'ca-down' }
   | { readonly kind: 'ca-back'; readonly downSince: number }

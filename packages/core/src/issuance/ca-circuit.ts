@@ -90,6 +90,14 @@ export class CACircuit {
     this.#nextProbeAt = Math.min(this.#nextProbeAt, Math.max(now, this.#lastProbeAt + HURRIED_PROBE_MS))
   }
 
+  /** Times that were noted mean nothing any more: a CA that is down is probed now. */
+  clockJumped(now: number): void {
+    this.#lastProbeAt = Number.NEGATIVE_INFINITY
+    this.#nextProbeAt = now
+    this.#lastAnswerAt = Math.min(this.#lastAnswerAt, now)
+    this.#firstFailureAt = Math.min(this.#firstFailureAt, now)
+  }
+
   #count({ of, isAlone, now }: FailedProbe): void {
     if (isAlone && this.#alone.has(of)) return
     if (isAlone) this.#alone.add(of)

@@ -3,6 +3,7 @@
 import type { CAError } from '../contract/ca-client.ts'
 import type { Urgency } from '../identity/managed-identity.ts'
 import type { Clock } from '../time/clock.ts'
+import { after } from '../time/deadline.ts'
 import { CACircuit, type FailedProbe } from './ca-circuit.ts'
 import { CongestionWindow } from './congestion-window.ts'
 import { FetchQueue } from './fetch-queue.ts'
@@ -38,6 +39,7 @@ export class CAThrottle<Key> implements Disposable {
   readonly #queue: FetchQueue<Key>
   readonly #circuit = new CACircuit()
   #nextProbe: Disposable | undefined
+  #isHeld = false
   /** The CA has asked for a rest, or needs one. */
   #pause = {
     since: Number.NEGATIVE_INFINITY,
@@ -127,7 +129,21 @@ export class CAThrottle<Key> implements Disposable {
     this.#nextProbe?.[Symbol.dispose]()
   }
 
+  /** Starts nothing until `release`. */
+  hold(): void {
+    this.#isHeld = true
+  }
+
+  /** After the clock jumped. */
+  release(): void {
+    this.#isHeld = false
+    this.#circuit.clockJumped(this.#options.clock.now())
+    this.#armProbe()
+    if (this.#pause.timer === undefined) this.#queue.resume()
+  }
+
   #limit(): number {
+    if (this.#isHeld) return 0
     const { clock, concurrency } = this.#options
     const { nextProbeAt } = this.#circuit
     const wanted = nextProbeAt === undefined ? this.#window.current : this.#queue.running + 1
@@ -155,8 +171,8 @@ export class CAThrottle<Key> implements Disposable {
     const { nextProbeAt } = this.#circuit
     if (nextProbeAt === undefined) return
     this.#nextProbe?.[Symbol.dispose]()
-    this.#nextProbe = clock.at(nextProbeAt, () => {
-      if (clock.now() >= this.#pause.until) this.#queue.resume()
+    this.#nextProbe = after(clock, nextProbeAt - clock.now(), () => {
+      if (this.#pause.timer === undefined) this.#queue.resume()
     })
   }
 
@@ -174,6 +190,10 @@ export class CAThrottle<Key> implements Disposable {
     const { clock } = this.#options
     this.#queue.pause()
     this.#pause.timer?.[Symbol.dispose]()
-    this.#pause = { since: clock.now(), until, timer: clock.at(until, () => this.#queue.resume()) }
+    const timer = after(clock, until - clock.now(), () => {
+      this.#pause = { ...this.#pause, timer: undefined }
+      this.#queue.resume()
+    })
+    this.#pause = { since: clock.now(), until, timer }
   }
 }

@@ -35,6 +35,8 @@ export class CongestionWindow {
   /** A certificate: the CA keeps up, unless it took much longer than before. */
   answered(startedAt: number, now: number): void {
     const latency = now - startedAt
+    // The clock was set back meanwhile.
+    if (latency < 0) return
     const isSlow = this.#isSlow(latency)
     const drifted = this.#quickestMs === Number.POSITIVE_INFINITY ? latency : this.#quickestMs * (1 + DRIFT)
     this.#quickestMs = Math.min(drifted, latency)

@@ -106,7 +106,8 @@ export class FetchSchedule implements AsyncDisposable {
     } else if (activity.kind === 'idle') this.#enqueue(managed, 'on-demand')
     else if (managed.isFailing && lastFailure) {
       const reason = served.current ? 'renewal' : 'on-demand'
-      this.#bringForward(managed, Math.max(this.#clock.now(), lastFailure.at + HURRIED_RETRY_MS), reason)
+      const now = this.#clock.now()
+      this.#bringForward(managed, Math.max(now, Math.min(lastFailure.at, now) + HURRIED_RETRY_MS), reason)
     } else this.#restoring?.hurry(managed)
   }
 
@@ -125,7 +126,7 @@ export class FetchSchedule implements AsyncDisposable {
   /** An operator wishes it. */
   renewNow(managed: ManagedIdentity): void {
     const { activity, lastSuccessAt = 0 } = managed
-    const due = lastSuccessAt + MIN_RENEWAL_INTERVAL_MS
+    const due = Math.min(lastSuccessAt, this.#clock.now()) + MIN_RENEWAL_INTERVAL_MS
     if (activity.kind === 'waiting' && due > this.#clock.now()) this.#bringForward(managed, due, 'renewal')
     else if (activity.kind === 'waiting' || activity.kind === 'idle')
       this.#enqueue(managed, managed.served.current ? 'renewal' : 'on-demand', 'on-demand')
@@ -138,7 +139,10 @@ export class FetchSchedule implements AsyncDisposable {
     for (const managed of this.#options.identities.values()) {
       const { isFailing, lastFailure, identity } = managed
       if (!isFailing || !lastFailure || (trustDomain !== undefined && trustDomainOf(identity) !== trustDomain)) continue
-      const due = Math.max(this.#wakeTime(managed), lastFailure.at + this.#options.retry.minMs)
+      const due = Math.max(
+        this.#wakeTime(managed),
+        Math.min(lastFailure.at, this.#clock.now()) + this.#options.retry.minMs,
+      )
       this.#bringForward(managed, due, managed.served.current ? 'renewal' : 'first')
     }
     this.#throttle.hurry()
@@ -151,6 +155,17 @@ export class FetchSchedule implements AsyncDisposable {
     this.#restoring?.delete(managed)
     this.#ttl.forget(managed.identity)
     this.#options.issuance.pending.drop(managed.identity)
+  }
+
+  /** Nothing is asked of the CA until `release`. */
+  hold(): void {
+    this.#throttle.hold()
+  }
+
+  /** What fell due meanwhile is asked for by what is left of it, and what fails again, whatever its backoff was. */
+  release(): void {
+    this.#throttle.release()
+    this.retryFailing()
   }
 
   /** The CA reports a change. */

@@ -1,9 +1,10 @@
 /** A clock for tests that moves on demand: nothing waits in real time, and a test can wait until code waits. */
 import { setImmediate } from 'node:timers/promises'
-import type { Clock } from '../time/clock.ts'
+import type { Clock, ClockJump } from '../time/clock.ts'
 
 interface Deadline {
-  readonly time: number
+  time: number
+  readonly isRelative: boolean
   readonly task: () => void
 }
 
@@ -12,6 +13,8 @@ export class FakeClock implements Clock {
   #now: number
   readonly #deadlines = new Set<Deadline>()
   readonly #waiters = new Set<() => void>()
+  readonly #listeners = new Set<(jump: ClockJump) => void>()
+  #unseenJump = 0
 
   constructor(now: number = Date.UTC(2026, 0, 1)) {
     this.#now = now
@@ -22,7 +25,19 @@ export class FakeClock implements Clock {
   }
 
   at(time: number, task: () => void): Disposable {
-    const deadline = { time, task }
+    return this.#add({ time, task, isRelative: false })
+  }
+
+  after(ms: number, task: () => void): Disposable {
+    return this.#add({ time: this.#now + ms, task, isRelative: true })
+  }
+
+  onJump(listener: (jump: ClockJump) => void): Disposable {
+    this.#listeners.add(listener)
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) }
+  }
+
+  #add(deadline: Deadline): Disposable {
     this.#deadlines.add(deadline)
     for (const wake of this.#waiters) wake()
     return { [Symbol.dispose]: () => void this.#deadlines.delete(deadline) }
@@ -35,6 +50,7 @@ export class FakeClock implements Clock {
 
   /** Moves time forward, running each task at its own time and letting what it started continue in between. */
   async advance(ms: number): Promise<void> {
+    this.#seeJump()
     const end = this.#now + ms
     for (let next = this.#earliest(); next && next.time <= end; next = this.#earliest()) {
       this.#now = Math.max(this.#now, next.time)
@@ -49,6 +65,15 @@ export class FakeClock implements Clock {
   /** Moves the wall clock without running anything, as a set clock or a sleeping machine does; `advance(0)` is the tick. */
   jump(ms: number): void {
     this.#now += ms
+    this.#unseenJump += ms
+  }
+
+  #seeJump(): void {
+    const ms = this.#unseenJump
+    this.#unseenJump = 0
+    if (Math.abs(ms) < 5_000) return
+    if (ms < 0) for (const deadline of this.#deadlines) if (deadline.isRelative) deadline.time += ms
+    for (const listener of this.#listeners) listener({ kind: ms > 0 ? 'forward' : 'back', ms: Math.abs(ms) })
   }
 
   /** Resolves once somebody waits for a time that `matches`. */

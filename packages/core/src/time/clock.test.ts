@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { heapGrowth } from '../../test/heap-growth.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
-import { SystemClock } from './clock.ts'
+import { type ClockJump, SystemClock } from './clock.ts'
 
 const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
 
 test('tasks run in the order of their times, never inside the call that planned them', async () => {
   using clock = new SystemClock()
@@ -118,4 +119,62 @@ test('the fake clock jumps as a sleeping machine does: what was missed runs at t
   assert.deepEqual(seen, [])
   await clock.advance(0)
   assert.deepEqual(seen, [5_000])
+})
+
+/** A system clock whose two sources a test sets; its timers are real. */
+function movable() {
+  const state = { wall: Date.now(), monotonic: performance.now(), jumps: [] as ClockJump[] }
+  const clock = new SystemClock({ wall: () => state.wall, monotonic: () => state.monotonic })
+  clock.onJump(jump => state.jumps.push(jump))
+  const tick = async () => await new Promise<void>(resolve => void clock.after(0, resolve))
+  return { clock, state, tick }
+}
+
+for (const [name, wall, monotonic, kind] of [
+  ['a sleep, which only the wall clock counts, is seen', HOUR_MS, 20, 'forward'],
+  ['a clock that was set back is seen', -HOUR_MS, 20, 'back'],
+  ['a process that did not run is seen, though both clocks agree', HOUR_MS, HOUR_MS, 'stopped'],
+] as const)
+  test(`${name} at the next tick`, async () => {
+    const { clock, state, tick } = movable()
+    using _ = clock
+    await tick()
+    clock.at(state.wall + 5 * DAY_MS, () => {})
+    const ticked = tick()
+    state.wall += wall
+    state.monotonic += monotonic
+    await ticked
+    assert.equal(state.jumps.length, 1)
+    assert.equal(state.jumps[0]?.kind, kind)
+    assert.ok(Math.abs((state.jumps[0]?.ms ?? 0) - HOUR_MS) <= 100)
+  })
+
+test('time that passes as it does is not a jump', async () => {
+  const { clock, state, tick } = movable()
+  using _ = clock
+  clock.at(state.wall + 5 * DAY_MS, () => {})
+  for (let second = 0; second < 100; second++) {
+    const ticked = tick()
+    state.wall += 1_001
+    state.monotonic += 1_000
+    await ticked
+  }
+  assert.deepEqual(state.jumps, [])
+})
+
+test('what was set for after a while does not wait until a clock that was set back is there again', async () => {
+  const { clock, state, tick } = movable()
+  using _ = clock
+  await tick()
+  const ran: string[] = []
+  clock.after(1_000, () => ran.push('after a while'))
+  clock.at(state.wall + 1_000, () => ran.push('at a time'))
+  let ticked = tick()
+  state.wall -= HOUR_MS
+  await ticked
+  ticked = tick()
+  state.wall += 1_000
+  state.monotonic += 1_000
+  await ticked
+  assert.deepEqual(ran, ['after a while'])
 })

@@ -11,6 +11,26 @@ export interface Clock {
    * synchronously. Disposing it before that keeps it from running. `task` must not throw.
    */
   at(time: number, task: () => void): Disposable
+  /**
+   * Runs `task` once after `ms` milliseconds, also when the clock is set back meanwhile. Absent: as `at`, from now.
+   * Callers use `after` of `deadline.ts`.
+   */
+  after?(ms: number, task: () => void): Disposable
+  /**
+   * Calls `listener` when the time did not pass as it does: before any task that is due by the new time. Absent: such
+   * a jump is not seen.
+   */
+  onJump?(listener: (jump: ClockJump) => void): Disposable
+}
+
+/**
+ * `forward`: the machine slept, or its clock was set ahead; `back`: its clock was set back; `stopped`: this process did not
+ * run (SIGSTOP, a frozen container, a blocked event loop).
+ */
+export interface ClockJump {
+  readonly kind: 'forward' | 'back' | 'stopped'
+  /** How far, or for how long, milliseconds. */
+  readonly ms: number
 }
 
 /**
@@ -19,18 +39,24 @@ export interface Clock {
  */
 const TICK_MS = 10_000
 
+/** Less is drift, a leap second, or a busy machine. */
+const JUMP_MS = 5_000
+
 /** The heap may hold so many disposed deadlines until their time, beside as many as are live. */
 const MAX_DISPOSED = 1_000
 
 /** Of a class, since an identity has three of them: closures would cost it another 300 bytes. */
 class Deadline implements Disposable {
-  readonly time: number
+  time: number
   task: (() => void) | undefined
+  /** It counts from when it was set: a clock that is set back moves it. */
+  readonly isRelative: boolean
   readonly #onDisposed: () => void
 
-  constructor(time: number, task: () => void, onDisposed: () => void) {
+  constructor(time: number, task: () => void, isRelative: boolean, onDisposed: () => void) {
     this.time = time
     this.task = task
+    this.isRelative = isRelative
     this.#onDisposed = onDisposed
   }
 
@@ -46,17 +72,41 @@ export class SystemClock implements Clock, Disposable {
   readonly #heap = new Heap<Deadline>((a, b) => a.time < b.time)
   #live = 0
   #timer: NodeJS.Timeout | undefined
+  readonly #wall: () => number
+  readonly #monotonic: () => number
+  readonly #listeners = new Set<(jump: ClockJump) => void>()
+  /** Both clocks when they were last compared, and when the timer should fire by the monotonic one. */
+  #seen: { readonly wall: number; readonly monotonic: number; readonly timerAt: number } | undefined
   readonly #onDisposed = () => {
     if (--this.#live === 0) this.#stop()
     else if (this.#heap.size > 2 * this.#live + MAX_DISPOSED) this.#heap.retain(({ task }) => task !== undefined)
   }
 
+  /** `wall`: milliseconds since the epoch. `monotonic`: milliseconds that neither jump nor count sleep. Default: the machine's. */
+  constructor({ wall = Date.now, monotonic = () => performance.now() }: SystemClockSources = {}) {
+    this.#wall = wall
+    this.#monotonic = monotonic
+  }
+
   now(): number {
-    return Date.now()
+    return this.#wall()
   }
 
   at(time: number, task: () => void): Disposable {
-    const deadline = new Deadline(time, task, this.#onDisposed)
+    return this.#add(time, task, false)
+  }
+
+  after(ms: number, task: () => void): Disposable {
+    return this.#add(this.now() + ms, task, true)
+  }
+
+  onJump(listener: (jump: ClockJump) => void): Disposable {
+    this.#listeners.add(listener)
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) }
+  }
+
+  #add(time: number, task: () => void, isRelative: boolean): Disposable {
+    const deadline = new Deadline(time, task, isRelative, this.#onDisposed)
     this.#heap.push(deadline)
     this.#live++
     if (this.#heap.peek() === deadline) this.#arm()
@@ -72,18 +122,51 @@ export class SystemClock implements Clock, Disposable {
   #stop(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
+    this.#seen = undefined
     this.#heap.clear()
+  }
+
+  #lookForJump(): void {
+    const wall = this.now()
+    const monotonic = this.#monotonic()
+    const seen = this.#seen
+    this.#seen = { wall, monotonic, timerAt: monotonic }
+    const jump = seen && jumpBetween(seen, wall, monotonic)
+    if (!jump) return
+    if (jump.kind === 'back') this.#moveRelative(-jump.ms)
+    for (const listener of this.#listeners) listener(jump)
+  }
+
+  #moveRelative(ms: number): void {
+    const moved: Deadline[] = []
+    this.#heap.retain(deadline => {
+      if (deadline.isRelative) moved.push(deadline)
+      return !deadline.isRelative
+    })
+    for (const deadline of moved) {
+      deadline.time += ms
+      this.#heap.push(deadline)
+    }
   }
 
   #arm(): void {
     clearTimeout(this.#timer)
     const next = this.#heap.peek()
     if (!next) return
-    const wait = Math.min(Math.max(next.time - this.now(), 0), TICK_MS)
-    this.#timer = setTimeout(() => this.#tick(), Math.ceil(wait))
+    const wall = this.now()
+    const wait = Math.ceil(Math.min(Math.max(next.time - wall, 0), TICK_MS))
+    const monotonic = this.#monotonic()
+    // A jump between two ticks is seen by the second one.
+    this.#seen = {
+      wall: this.#seen?.wall ?? wall,
+      monotonic: this.#seen?.monotonic ?? monotonic,
+      timerAt: monotonic + wait,
+    }
+    this.#timer = setTimeout(() => this.#tick(), wait)
   }
 
   #tick(): void {
+    this.#lookForJump()
     const now = this.now()
     try {
       for (let next = this.#heap.peek(); next && next.time <= now; next = this.#heap.peek()) {
@@ -100,4 +183,20 @@ export class SystemClock implements Clock, Disposable {
       else this.#arm()
     }
   }
+}
+
+export interface SystemClockSources {
+  readonly wall?: () => number
+  readonly monotonic?: () => number
+}
+
+function jumpBetween(
+  seen: { readonly wall: number; readonly monotonic: number; readonly timerAt: number },
+  wall: number,
+  monotonic: number,
+): ClockJump | undefined {
+  const parted = wall - seen.wall - (monotonic - seen.monotonic)
+  if (Math.abs(parted) >= JUMP_MS) return { kind: parted > 0 ? 'forward' : 'back', ms: Math.abs(parted) }
+  const late = monotonic - seen.timerAt
+  return late >= JUMP_MS ? { kind: 'stopped', ms: late } : undefined
 }

@@ -2,9 +2,9 @@
 import type { Clock } from './clock.ts'
 import { untilAborted } from './until-aborted.ts'
 
-/** Runs `task` once, `ms` milliseconds from now, as {@link Clock.at} does. */
+/** Runs `task` once, `ms` milliseconds from now, as {@link Clock.at} does; sooner if the machine sleeps, not later if the clock is set back. */
 export function after(clock: Clock, ms: number, task: () => void): Disposable {
-  return clock.at(clock.now() + ms, task)
+  return clock.after ? clock.after(ms, task) : clock.at(clock.now() + ms, task)
 }
 
 /** Resolves after `ms` milliseconds. Rejects with the reason of `signal` as soon as that is aborted. */

@@ -1,0 +1,44 @@
+/** `npm run outage`: the CA is cut off for longer than certificates live; what that costs the node and the CA. `--help` lists the options. */
+
+import { readOptions } from './option-values.ts'
+import { cut } from './outage/cut.ts'
+import { HELP, type OutageOptions, parseOptions } from './outage/options.ts'
+import { cleanUpOnExit } from './peers/workshop.ts'
+import { markdown } from './simulate/report.ts'
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = readOptions(args, parseOptions, 'outage')
+  if (options === 'help') {
+    process.stdout.write(HELP)
+    return 0
+  }
+  if (options === 'wrong') return 2
+  cleanUpOnExit()
+  const rows: string[][] = []
+  for (let round = 1; round <= options.rounds; round++)
+    for (const folder of sides(options, round)) rows.push(await runOnce(options, folder, round))
+  const header = [
+    'round',
+    'program',
+    'without a certificate, mean',
+    'all back after',
+    'calls in the outage',
+    'highest rate after it',
+  ]
+  process.stdout.write(markdown(header, rows))
+  return 0
+}
+
+/** Each round begins with another side. */
+function sides({ folders }: OutageOptions, round: number): readonly string[] {
+  return round % 2 === 1 ? folders : [...folders].reverse()
+}
+
+async function runOnce(options: OutageOptions, folder: string, round: number): Promise<string[]> {
+  process.stderr.write(`outage: round ${round}, ${folder}\n`)
+  const { missingSeconds, backAfterSeconds, calls, highestRate } = await cut(folder, options)
+  const seconds = (value: number) => `${value.toFixed(1)} s`
+  return [`${round}`, folder, seconds(missingSeconds), seconds(backAfterSeconds), `${calls}`, `${highestRate}/s`]
+}
+
+process.exitCode = await main(process.argv.slice(2))

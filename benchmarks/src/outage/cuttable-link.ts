@@ -1,0 +1,76 @@
+/** A TCP connection to the CA that can be cut: refused, or accepted and never answered. */
+import { once } from 'node:events'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+export class CuttableLink implements AsyncDisposable {
+  readonly port: number
+  readonly #target: number
+  readonly #sockets = new Set<Socket>()
+  #server: Server
+  #isSilent = false
+
+  private constructor(server: Server, port: number, target: number) {
+    this.#server = server
+    this.port = port
+    this.#target = target
+  }
+
+  static async open(target: number): Promise<CuttableLink> {
+    const server = createServer()
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const address = server.address()
+    if (address === null || typeof address === 'string') throw new Error('the listener has no port')
+    const link = new CuttableLink(server, address.port, target)
+    server.on('connection', socket => link.#onConnection(socket))
+    return link
+  }
+
+  /** Open connections are lost; with `refuse` they are reset, with `silent` nothing moves on them. */
+  async cut(manner: 'refuse' | 'silent'): Promise<void> {
+    if (manner === 'silent') {
+      this.#isSilent = true
+      for (const socket of this.#sockets) socket.unpipe().pause()
+      return
+    }
+    const closed = once(this.#server, 'close')
+    this.#server.close()
+    this.#dropAll()
+    await closed
+  }
+
+  /** Connections that were open stay lost. */
+  async restore(): Promise<void> {
+    this.#dropAll()
+    if (this.#isSilent) {
+      this.#isSilent = false
+      return
+    }
+    this.#server = createServer(socket => this.#onConnection(socket)).listen(this.port, '127.0.0.1')
+    await once(this.#server, 'listening')
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.close()
+    this.#dropAll()
+  }
+
+  #onConnection(socket: Socket): void {
+    this.#add(socket)
+    if (this.#isSilent) return
+    const target = connect(this.#target, '127.0.0.1')
+    this.#add(target)
+    socket.pipe(target).pipe(socket)
+    socket.on('close', () => target.destroy())
+    target.on('close', () => socket.destroy())
+  }
+
+  #add(socket: Socket): void {
+    this.#sockets.add(socket)
+    socket.on('error', () => {}).on('close', () => this.#sockets.delete(socket))
+  }
+
+  #dropAll(): void {
+    for (const socket of this.#sockets) socket.destroy()
+  }
+}
