@@ -16,7 +16,7 @@ import type { RotationPolicy } from './issuance/rotation.ts'
 import { PendingRequestsInMemory } from './store/pending-requests.ts'
 import type { RetryPolicy } from './time/backoff.ts'
 import type { Clock } from './time/clock.ts'
-import { defaultSettleMs } from './trust/settle-time.ts'
+import { defaultOverlapMs, defaultSettleMs } from './trust/settle-time.ts'
 import { type CertificateVerifier, nodeCertificateVerifier } from './x509/certificate-verifier.ts'
 
 export interface SecretManagerOptions {
@@ -57,6 +57,13 @@ export interface SecretManagerOptions {
      * become known, see {@link defaultSettleMs}.
      */
     readonly settleMs?: number
+    /** How long clients that do not answer are waited for before leaves under a new root are served, milliseconds. Default: 60,000. */
+    readonly ackWaitMs?: number
+    /**
+     * How long a root stays after the CA has given it up, milliseconds: other nodes may hear of that later. Default:
+     * 3,600,000, or half an hour more than `settleMs` where that is longer.
+     */
+    readonly overlapMs?: number
   }
   /** How often a CA without `subscribe` is asked for its roots, milliseconds. Default: 300,000. */
   readonly rootsPollMs?: number
@@ -92,7 +99,7 @@ export const DEFAULT_OPTIONS = {
   keyType: 'ecdsa-p256',
   keyFormat: 'pkcs8',
   ttlSeconds: 86_400,
-  rotation: { ratio: 0.5, jitter: 0.1 },
+  rotation: { ratio: 0.5, jitter: 0.1, ackWaitMs: 60_000 },
   rootsPollMs: 300_000,
   retry: { minMs: 500, maxMs: 150_000 },
   timeoutMs: 30_000,
@@ -107,7 +114,13 @@ export interface SecretManagerSettings {
   readonly issuance: IssuanceOptions
   readonly ttlSeconds: number
   readonly random: () => number
-  readonly rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
+  readonly rotation: {
+    readonly ratio: number
+    readonly jitter: number
+    readonly settleMs: number
+    readonly ackWaitMs: number
+    readonly overlapMs: number
+  }
   readonly rootsPollMs: number
   readonly retry: RetryPolicy
   readonly concurrency: number
@@ -119,11 +132,12 @@ export interface SecretManagerSettings {
 /** Reads the options, once. */
 export function withDefaults(options: SecretManagerOptions): SecretManagerSettings {
   const { vault = plainKeyVault, ttlSeconds, rootsPollMs } = { ...DEFAULT_OPTIONS, ...options }
-  const rotation: SecretManagerOptions['rotation'] & RotationPolicy = {
+  const rotation: SecretManagerOptions['rotation'] & RotationPolicy & { readonly ackWaitMs: number } = {
     ...DEFAULT_OPTIONS.rotation,
     ...options.rotation,
   }
   const settle = { ...rotation, roots: learnedBy(options.ca), pollMs: rootsPollMs, lifetimeMs: ttlSeconds * 1_000 }
+  const settleMs = rotation.settleMs ?? defaultSettleMs(settle)
   return {
     issuance: {
       issueAt: issueAt(options),
@@ -138,7 +152,7 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
     },
     ttlSeconds,
     random: options.random ?? Math.random,
-    rotation: { ...rotation, settleMs: rotation.settleMs ?? defaultSettleMs(settle) },
+    rotation: { ...rotation, settleMs, overlapMs: rotation.overlapMs ?? defaultOverlapMs(settleMs) },
     rootsPollMs,
     retry: { ...DEFAULT_OPTIONS.retry, ...options.retry },
     concurrency: options.concurrency ?? DEFAULT_OPTIONS.concurrency,

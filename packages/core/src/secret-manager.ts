@@ -9,6 +9,7 @@ import { formatFileName } from './file-secrets/file-secret-name.ts'
 import type { FileSecrets } from './file-secrets/file-secrets.ts'
 import { type IdentityKeeper, IdentityTable } from './identity/identity-table.ts'
 import type { IdentityEntry, ManagedIdentity } from './identity/managed-identity.ts'
+import type { Receipts } from './identity/receipts.ts'
 import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './identity/secret-item.ts'
 import type { Listener } from './identity/subscribers.ts'
 import { NameWatch, type SecretName, type Watch, type Watchable } from './identity/watch.ts'
@@ -83,12 +84,15 @@ export class SecretManager implements AsyncDisposable {
       trustDomain: options.trustDomain,
       settleMs: rotation.settleMs,
       pollMs: rootsPollMs,
+      ackWaitMs: rotation.ackWaitMs,
+      overlapMs: rotation.overlapMs,
       timeoutMs,
       retry,
       rootSources: options.rootSources ?? [],
       store,
       record: report,
-      onRootsMoved: (trustDomain, learned) => this.#schedule.followRoots(trustDomain, learned),
+      onRootsMoved: (bundle, learned) => this.#schedule.onRootsMoved(bundle, learned),
+      onTrusted: (bundle, fingerprint) => this.#schedule.onTrusted(bundle, fingerprint),
     })
     this.#schedule = new FetchSchedule({
       issuance,
@@ -177,6 +181,11 @@ export class SecretManager implements AsyncDisposable {
   /** The trust domains of which roots are held or waited for, its own first. */
   trustDomains(): Iterable<string> {
     return this.#trust.trustDomains()
+  }
+
+  /** Where a server reports what its live streams were sent, and how they answered. */
+  get receipts(): Receipts {
+    return this.#trust.receipts
   }
 
   identities(): Iterable<SpiffeId> {

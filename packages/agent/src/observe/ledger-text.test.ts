@@ -23,7 +23,7 @@ test('a ledger reads as a story, oldest first', () => {
       { time: 100, event: { kind: 'ca-error', code: 'unavailable', message: 'Cannot reach the CA.' } },
       { time: 100, event: { kind: 'retry-planned', at: 600 } },
       { time: 700, event: { kind: 'issued', serialNumber: 'AB', notAfter: day, renewAt: day / 2 } },
-      { time: 700, event: { kind: 'held', until: 5_000, reason: 'root-settling' } },
+      { time: 700, event: { kind: 'held', until: 5_000, reason: 'root-announcing' } },
       {
         time: 700,
         event: { kind: 'restored', from: 'store', serialNumber: 'AB', notAfter: day, renewAt: day / 2 },

@@ -110,7 +110,7 @@ const WITHDRAWN = {
 
 const HELD = {
   'not-yet-valid': 'its notBefore is ahead of this clock',
-  'root-settling': 'peers get time to learn its new root first',
+  'root-announcing': 'peers are to learn its new root first',
 } as const
 
 function iso(time: number): string {

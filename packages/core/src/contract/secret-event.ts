@@ -1,5 +1,6 @@
 /** Events in the life of a secret, as the manager reports them. */
 import type { CAErrorCode } from './ca-client.ts'
+import type { RootPhase } from './trust-anchor.ts'
 
 /** Texts are for people and carry no key, token or raw peer text. */
 export type SecretEvent =
@@ -13,7 +14,7 @@ export type SecretEvent =
   | { readonly kind: 'ca-back'; readonly downSince: number }
   /** Of the trust domain: the CA refused the longer lifetime for an identity. Each one is reported once. */
   | { readonly kind: 'ttl-lowered'; readonly fromSeconds: number; readonly toSeconds: number }
-  | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-settling' }
+  | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-announcing' }
   | { readonly kind: 'issued'; readonly serialNumber: string; readonly notAfter: number; readonly renewAt: number }
   | {
       readonly kind: 'restored'
@@ -26,6 +27,13 @@ export type SecretEvent =
   | { readonly kind: 'not-restored'; readonly reason: string }
   | { readonly kind: 'not-stored'; readonly reason: string }
   | { readonly kind: 'roots-changed'; readonly version: string; readonly roots: number }
+  /** A root of a bundle has another phase, or a client keeps it in its phase; `reason` says why. */
+  | {
+      readonly kind: 'root-phase'
+      readonly fingerprint: string
+      readonly phase: RootPhase | 'removed'
+      readonly reason: string
+    }
   /** Roots of a configured source were left out, and its others are trusted. */
   | { readonly kind: 'roots-rejected'; readonly source: string; readonly count: number; readonly reason: string }
   /** A configured source gave no usable list: the one before it stays. */

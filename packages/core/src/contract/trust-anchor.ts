@@ -32,9 +32,23 @@ export interface TrustAnchor extends Root {
 /** The standing of a root at the CA. `given-up`: missing from the CA's last complete list. `inferred`: only ever seen beside a certificate. */
 export type Standing = 'listed' | 'inferred' | 'given-up'
 
+/**
+ * `announcing`: clients learn it, no leaf under it is served yet. `held`: an operator has stopped it in its phase. `trusted`:
+ * leaves under it are served. `retiring`: nobody lists it any longer; it leaves once nothing needs it.
+ */
+export type RootPhase = 'announcing' | 'held' | 'trusted' | 'retiring'
+
 /** A root as it is kept from one process to the next. */
 export interface StoredRoot extends Pick<TrustAnchor, 'pem' | 'learnedAt' | 'settlesAt'> {
   readonly standing: Standing
   /** The latest notAfter of a leaf seen under it. */
   readonly leavesUntil: number
+  /** When it was given up, milliseconds since the epoch. */
+  readonly givenUpAt?: number
+  /** When leaves under older roots began to follow, milliseconds since the epoch. */
+  readonly followedAt?: number
+  /** Clients are to learn it before leaves under it are served. */
+  readonly isAnnouncing?: boolean
+  /** An operator has stopped it in its phase. */
+  readonly isHeld?: boolean
 }

@@ -27,6 +27,25 @@ export class ServedCertificate {
     return this.#current
   }
 
+  /** The one that waits for its time. */
+  get waiting(): Issued | undefined {
+    return this.#waiting?.issued
+  }
+
+  /** The one that was offered last: it waits, or is in use. */
+  get newest(): Issued | undefined {
+    return this.#waiting?.issued ?? this.#current
+  }
+
+  /** Serves the one that waits from `from` on (milliseconds since the epoch). */
+  hasten(from: number): void {
+    const waiting = this.#waiting
+    if (!waiting) return
+    waiting.timer[Symbol.dispose]()
+    this.#waiting = undefined
+    this.offer(waiting.issued, from)
+  }
+
   /** Serves `issued` from `from` on (milliseconds since the epoch), at once if that has passed. A newer offer wins. */
   offer(issued: Issued, from: number): void {
     this.#dropWaiting()

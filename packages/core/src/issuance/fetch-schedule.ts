@@ -4,12 +4,13 @@ import { type CAChange, CAError } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
+import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
 import type { ManagedIdentity, Reason, Urgency } from '../identity/managed-identity.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
-import type { Learned } from '../trust/trust-bundle.ts'
+import type { Learned, TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import { HANGING_MS } from './ca-circuit.ts'
 import { CAThrottle, isAbsence } from './ca-throttle.ts'
@@ -25,6 +26,7 @@ import {
   renewalPhase,
   renewalTime,
   retryTime,
+  turnTime,
   wakeTime,
 } from './rotation.ts'
 import { TtlWishes } from './ttl-wishes.ts'
@@ -186,16 +188,30 @@ export class FetchSchedule implements AsyncDisposable {
     }
   }
 
-  /** Leaves follow their roots, spread out, after the settle time; what the CA refused, or its answer failed, may pass now. */
-  followRoots(trustDomain: string, { added, givenUp }: Learned): void {
-    if (added.length > 0) this.retryFailing(trustDomain)
-    const newRoots = new Set(added.map(anchor => anchor.fingerprint))
-    for (const managed of this.#options.identities.values()) {
-      const root = managed.served.current?.root
-      if (!root || trustDomainOf(managed.identity) !== trustDomain || managed.activity.kind !== 'waiting') continue
-      if (newRoots.has(root.fingerprint) || (newRoots.size === 0 && !givenUp.includes(root.fingerprint))) continue
-      this.#bringForward(managed, this.#followTime(managed), 'new-root')
+  /** What the CA refused, or its answer failed, may pass with a new root. Leaves under roots that were given up are replaced. */
+  onRootsMoved(bundle: TrustBundle, { added, givenUp }: Pick<Learned, 'added' | 'givenUp'>): void {
+    if (added.length > 0) this.retryFailing(bundle.trustDomain)
+    if (givenUp.length > 0) this.#replaceInTurn(bundle, root => givenUp.includes(root.fingerprint))
+  }
+
+  /**
+   * Leaves under this root may be served. Those that wait for it are; without one, the first identity asks whether the CA
+   * signs under it yet.
+   */
+  onTrusted(bundle: TrustBundle, fingerprint: string): void {
+    // The CA has changed its mind meanwhile.
+    if (bundle.isGivenUp(fingerprint)) return
+    const waiting = this.#membersOf(bundle).filter(({ served }) => served.waiting?.root.fingerprint === fingerprint)
+    for (const { served } of waiting) served.hasten(served.waiting?.secret.notBefore ?? 0)
+    // A root of one identity comes with its certificate; one that the operator lists says nothing of the CA.
+    if (bundle.owner || !bundle.isNamed(fingerprint)) return
+    if (waiting.length > 0) this.#follow(bundle, fingerprint)
+    else {
+      const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
+      const [first] = this.#inTurn(bundle, root => root.learnedAt < learnedAt)
+      if (first) this.#bringForward(first, this.#clock.now(), 'new-root')
     }
+    this.#replaceInTurn(bundle, root => bundle.isGivenUp(root.fingerprint))
   }
 
   /** Resolves when no request is in flight. Every identity has to be stopped before. */
@@ -271,11 +287,10 @@ export class FetchSchedule implements AsyncDisposable {
     const now = this.#clock.now()
     const { secret, root } = issued
     const inUse = managed.served.current
+    const mayServe = this.#options.trust.mayServe(managed.identity, root.fingerprint)
     // Old before new only while the old one lives; without one, a root that not every peer knows yet is the lesser evil.
-    const settled = inUse
-      ? Math.min(root.settlesAt, latestChange({ ...inUse, notAfter: inUse.secret.notAfter }, now))
-      : now
-    const from = Math.max(secret.notBefore, settled)
+    const announced = inUse && !mayServe ? latestChange({ ...inUse, notAfter: inUse.secret.notAfter }, now) : now
+    const from = Math.max(secret.notBefore, announced)
     const usableFrom = Math.max(now, secret.notBefore)
     const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.phase)
     const renewAt = this.#isSuperseded(managed, issued, startedAt)
@@ -286,11 +301,12 @@ export class FetchSchedule implements AsyncDisposable {
     const { serialNumber, notAfter } = secret
     this.#options.record(managed.identity, { kind: 'issued', serialNumber, notAfter, renewAt })
     if (from > now) {
-      const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-settling'
+      const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-announcing'
       this.#options.record(managed.identity, { kind: 'held', until: from, reason })
     }
     this.#wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
     managed.served.offer(issued, from)
+    if (inUse && mayServe && root.learnedAt > inUse.root.learnedAt) this.#followLeaf(managed, root)
   }
 
   #onRestored(managed: ManagedIdentity, issued: Restored | undefined): void {
@@ -456,7 +472,52 @@ export class FetchSchedule implements AsyncDisposable {
     if (trust.ownBundle(identity)?.anchor(root.fingerprint)) return false
     const bundle = trust.bundle(trustDomainOf(identity))
     if (!bundle || bundle.isGivenUp(root.fingerprint)) return true
-    return bundle.anchors().some(anchor => anchor.learnedAt > startedAt && anchor.learnedAt > root.learnedAt)
+    return bundle.isSuperseded(root.fingerprint, startedAt)
+  }
+
+  /** The first leaf under a newer root shows that the CA signs under it. */
+  #followLeaf({ identity }: ManagedIdentity, root: TrustAnchor): void {
+    const bundle = this.#options.trust.bundle(trustDomainOf(identity))
+    if (bundle?.anchor(root.fingerprint)) this.#follow(bundle, root.fingerprint)
+  }
+
+  /** Once for each root: a CA that signs under two in turns would otherwise have everything renewed again and again. */
+  #follow(bundle: TrustBundle, fingerprint: string): void {
+    const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
+    if (this.#options.trust.follow(bundle, fingerprint)) this.#replaceInTurn(bundle, root => root.learnedAt < learnedAt)
+  }
+
+  /** Brings the renewals of leaves forward whose root `isOld`, spread out. */
+  #replaceInTurn(bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): void {
+    const all = this.#inTurn(bundle, isOld)
+    const now = this.#clock.now()
+    for (const [index, managed] of all.entries()) {
+      const notAfter = managed.served.current?.secret.notAfter ?? now
+      this.#bringForward(managed, turnTime({ now, notAfter }, index / all.length), 'new-root')
+    }
+  }
+
+  /** Identities whose newest leaf is under a root that `isOld`: streamed ones first, each kind by what is left. */
+  #inTurn(bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): ManagedIdentity[] {
+    const old = this.#membersOf(bundle).flatMap(managed => {
+      const { newest } = managed.served
+      if (!newest || !isOld(newest.root) || managed.activity.kind !== 'waiting') return []
+      return [{ managed, isUsed: this.#options.isUsed(managed.identity), notAfter: newest.secret.notAfter }]
+    })
+    old.sort((a, b) => Number(b.isUsed) - Number(a.isUsed) || a.notAfter - b.notAfter)
+    return old.map(({ managed }) => managed)
+  }
+
+  /** The identities whose leaves are verified with this bundle. */
+  #membersOf({ owner, trustDomain }: TrustBundle): ManagedIdentity[] {
+    const { identities, trust } = this.#options
+    const own = owner && identities.get(owner)
+    if (owner) return own ? [own] : []
+    return [...identities.values()].filter(
+      ({ identity, served }) =>
+        trustDomainOf(identity) === trustDomain &&
+        !trust.ownBundle(identity)?.anchor(served.newest?.root.fingerprint ?? ''),
+    )
   }
 
   #followTime({ phase, served }: ManagedIdentity): number {

@@ -93,11 +93,20 @@ export function wakeTime(
   return now + ((isUsed ? phase : 1 + phase) / 2) * Math.min((notAfter - now) * 0.1, 10_000)
 }
 
-/** When a leaf follows roots that moved: after they settled, spread out over a part of what is left of it, at most ten minutes. */
+/** The share of what is left of a certificate over which leaves are spread that follow a root, and the most of it. */
+const FOLLOW_SHARE = 0.1
+const FOLLOW_MOST_MS = 600_000
+
+/** When a leaf follows a new root: its turn is in [0, 1) among those that do, over a part of what is left, at most ten minutes. */
+export function turnTime({ now, notAfter }: { readonly now: number; readonly notAfter: number }, turn: number): number {
+  return now + turn * Math.min(Math.max(notAfter - now, 0) * FOLLOW_SHARE, FOLLOW_MOST_MS)
+}
+
+/** When a leaf follows a change at the CA: after the settle time, spread out over a part of what is left of it, at most ten minutes. */
 export function followTime(
   { now, notAfter }: { readonly now: number; readonly notAfter: number },
   settleMs: number,
   phase: number,
 ): number {
-  return now + settleMs + phase * Math.max(settleMs, Math.min((notAfter - now) * 0.1, 600_000))
+  return now + settleMs + phase * Math.max(settleMs, Math.min((notAfter - now) * FOLLOW_SHARE, FOLLOW_MOST_MS))
 }

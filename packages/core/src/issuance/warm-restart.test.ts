@@ -106,7 +106,7 @@ test('a pair under a root that the CA has meanwhile replaced is served, and foll
   await ca.addRoot()
   ca.dropOldRoots()
   await clock.advance(HOUR)
-  await using run = await restarts.start()
+  await using run = await restarts.start({ rotation: { overlapMs: 0 } })
   await run.bench.add(WEB)
   assert.equal(run.bench.last('restored').from, 'store')
   const due = run.bench.manager.entries()[0]?.renewAt ?? 0
@@ -130,7 +130,7 @@ test('a root that the CA dropped stays dropped after a restart, and is removed a
     ca.dropOldRoots()
     await restarts.clock.advance(0)
   }
-  await using run = await restarts.start()
+  await using run = await restarts.start({ rotation: { overlapMs: 0 } })
   assert.deepEqual(
     run.store.roots.map(({ standing }) => standing),
     ['given-up', 'listed'],

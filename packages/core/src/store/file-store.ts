@@ -199,5 +199,9 @@ function decodeRoots(file: Buffer, trustDomain: string): StoredRoot[] {
     settlesAt: numberFact(fact, 'settlesAt'),
     leavesUntil: numberFact(fact, 'leavesUntil'),
     standing: fact['standing'] === 'listed' || fact['standing'] === 'given-up' ? fact['standing'] : 'inferred',
+    ...(typeof fact['givenUpAt'] === 'number' && { givenUpAt: fact['givenUpAt'] }),
+    ...(typeof fact['followedAt'] === 'number' && { followedAt: fact['followedAt'] }),
+    ...(fact['isAnnouncing'] === true && { isAnnouncing: true }),
+    ...(fact['isHeld'] === true && { isHeld: true }),
   }))
 }

@@ -1,14 +1,9 @@
 /** The phases of new roots: each is announced to all clients first, and only then leaves under it are served. */
 
+import type { RootPhase } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../identity/secret-item.ts'
 import type { Clock } from '../time/clock.ts'
 import type { BundleReceipt } from './bundle-receipts.ts'
-
-/**
- * `announcing`: clients learn it, no leaf under it is served yet. `held`: an operator has stopped it there, or its removal.
- * `trusted`: leaves under it are served. `retiring`: given up, it leaves once nothing needs it.
- */
-export type RootPhase = 'announcing' | 'held' | 'trusted' | 'retiring'
 
 /** A client that keeps a root from its next phase, and its reason where it has rejected the root. */
 export interface WaitedFor {

@@ -1,4 +1,4 @@
-/** How long a new root settles by default: until every node has heard of it, in the way in which nodes hear of it. */
+/** How long a new root settles by default, and an old one stays: until every node has heard of it, in the way in which nodes do. */
 
 import type { CACapabilities } from '../contract/ca-plugin.ts'
 
@@ -28,4 +28,13 @@ export function hearingTime({ roots, pollMs, lifetimeMs, ratio, jitter }: Settle
 export function defaultSettleMs(facts: SettleFacts): number {
   const hearing = hearingTime(facts)
   return Math.min(PUSH_MS + (facts.roots === 'poll' ? 2 * hearing : hearing), MAX_SETTLE_MS)
+}
+
+const MIN_OVERLAP_MS = 3_600_000
+/** In so long leaves are replaced whose root was given up, with room to spare. */
+const REPLACEMENT_MS = 1_800_000
+
+/** The default of how long a root stays after it was given up, milliseconds: until every node has heard of that and replaced its leaves. */
+export function defaultOverlapMs(settleMs: number): number {
+  return Math.max(MIN_OVERLAP_MS, settleMs + REPLACEMENT_MS)
 }

@@ -18,6 +18,12 @@ interface Held {
   leases: number
   /** The latest notAfter of a leaf seen under it. */
   leavesUntil: number
+  /** Since when nobody lists it. */
+  givenUpAt?: number | undefined
+  /** When leaves under older roots began to follow. */
+  followedAt?: number | undefined
+  /** Whether the operator wants it gone, however short the overlap. */
+  isDropped?: boolean
 }
 
 /** The result of {@link TrustBundle.learn} and {@link TrustBundle.configure}. */
@@ -36,6 +42,8 @@ export interface TrustBundleOptions {
   readonly owner?: SpiffeId
   /** Of the PEM of all, in characters. Default: 1 MB. */
   readonly maxLength?: number
+  /** How long a root stays after it was given up, milliseconds. Default: 0. */
+  readonly overlapMs?: number
   /** The room that it shares with other bundles. */
   readonly budget?: RootBudget
 }
@@ -48,6 +56,7 @@ export class TrustBundle {
   readonly trustDomain: string
   readonly owner: SpiffeId | undefined
   readonly #settleMs: number
+  readonly #overlapMs: number
   readonly #maxLength: number
   readonly #budget: RootBudget | undefined
   readonly #held = new Map<string, Held>()
@@ -59,11 +68,12 @@ export class TrustBundle {
   constructor(
     trustDomain: string,
     settleMs: number,
-    { owner, maxLength = MAX_ROOTS_LENGTH, budget }: TrustBundleOptions = {},
+    { owner, maxLength = MAX_ROOTS_LENGTH, overlapMs = 0, budget }: TrustBundleOptions = {},
   ) {
     this.owner = owner
     this.trustDomain = trustDomain
     this.#settleMs = settleMs
+    this.#overlapMs = overlapMs
     this.#maxLength = maxLength
     this.#budget = budget
   }
@@ -84,6 +94,47 @@ export class TrustBundle {
   isGivenUp(fingerprint: string): boolean {
     const held = this.#held.get(fingerprint)
     return held?.standing === 'given-up' && !held.isConfigured
+  }
+
+  /** Whether the CA, or the operator, lists it now. */
+  isListed(fingerprint: string): boolean {
+    const held = this.#held.get(fingerprint)
+    return held !== undefined && (held.standing === 'listed' || held.isConfigured)
+  }
+
+  /** Whether the CA has ever named it. */
+  isNamed(fingerprint: string): boolean {
+    return this.#held.get(fingerprint)?.standing !== undefined
+  }
+
+  /** Whether no root of the CA is in it: the next one has no older one to follow. */
+  get hasNoneOfTheCA(): boolean {
+    return [...this.#held.values()].every(({ standing }) => standing === undefined)
+  }
+
+  /** Leaves under older roots follow from now on; `false` if they have begun to already. */
+  follow(fingerprint: string, now: number): boolean {
+    const held = this.#held.get(fingerprint)
+    if (!held || held.followedAt !== undefined) return false
+    held.followedAt = now
+    return true
+  }
+
+  /** Whether leaves under this root are to follow a newer one since `time`. */
+  isSuperseded(fingerprint: string, time: number): boolean {
+    const learnedAt = this.#held.get(fingerprint)?.anchor.learnedAt ?? 0
+    return [...this.#held.values()].some(
+      ({ anchor, followedAt = 0 }) => followedAt > time && anchor.learnedAt > learnedAt,
+    )
+  }
+
+  /** Gives a root up as an operator: it leaves as soon as no leaf needs it. A root that is listed would come back. */
+  drop(fingerprint: string, now: number): void {
+    const held = this.#held.get(fingerprint)
+    if (!held) return
+    held.standing = 'given-up'
+    held.givenUpAt ??= now
+    held.isDropped = true
   }
 
   /** Whether nobody lists any of its roots and no leaf needs one. */
@@ -111,14 +162,18 @@ export class TrustBundle {
     const settlesAt = this.#settlesAt(now)
     // A list without one good root is a fault at the CA, not a wish to trust nobody.
     const isWhole = complete && roots.length > 0
-    const givenUp = isWhole ? this.#giveUpAllBut(new Set(roots.map(root => root.fingerprint))) : []
+    const givenUp = isWhole ? this.#giveUpAllBut(new Set(roots.map(root => root.fingerprint)), now) : []
     const standing = listed ? 'listed' : 'inferred'
     const adopted: TrustAnchor[] = []
     const news = roots.filter(({ fingerprint }) => {
       const held = this.#held.get(fingerprint)
       if (!held) return true
       if (held.standing === undefined) adopted.push(held.anchor)
-      if (listed || held.standing === undefined) held.standing = standing
+      if (listed || held.standing === undefined) {
+        held.standing = standing
+        held.givenUpAt = undefined
+        held.isDropped = false
+      }
       return false
     })
     const added = this.#add(news, { now, settlesAt, isWhole }, { standing, isConfigured: false })
@@ -136,7 +191,11 @@ export class TrustBundle {
     for (const [fingerprint, held] of this.#held) {
       if (held.isConfigured && !configured.has(fingerprint)) {
         held.standing ??= 'given-up'
-        if (held.standing === 'given-up') givenUp.push(fingerprint)
+        if (held.standing === 'given-up') {
+          // Nobody but the operator had listed it: no other node needs it longer.
+          held.isDropped = true
+          givenUp.push(fingerprint)
+        }
       }
       held.isConfigured = configured.has(fingerprint)
     }
@@ -148,7 +207,7 @@ export class TrustBundle {
   /** Takes up the roots of the previous process, as they were. Gives why some were left out. */
   restore(roots: readonly StoredRoot[], reader: RootReader, now: number): readonly string[] {
     const rejected: string[] = []
-    for (const { pem, learnedAt, settlesAt, standing, leavesUntil } of roots.slice(0, MAX_ROOTS)) {
+    for (const { pem, learnedAt, settlesAt, standing, leavesUntil, ...times } of roots.slice(0, MAX_ROOTS)) {
       const root = pem.length > MAX_ROOTS_LENGTH - this.#length ? 'there is no room for it' : reader.readOne(pem)
       if (typeof root === 'string' || root.notAfter <= now) {
         rejected.push(typeof root === 'string' ? root : `${nameOf(root.certificate)} has expired`)
@@ -159,7 +218,8 @@ export class TrustBundle {
         learnedAt: Math.min(learnedAt, now),
         settlesAt: Math.min(settlesAt, now + this.#settleMs),
       }
-      this.#hold({ anchor, standing, isConfigured: false, leases: 0, leavesUntil })
+      const { followedAt, givenUpAt = standing === 'given-up' ? now : undefined } = times
+      this.#hold({ anchor, standing, isConfigured: false, leases: 0, leavesUntil, followedAt, givenUpAt })
     }
     if (this.#held.size > 0) this.#rebuild()
     return rejected
@@ -171,11 +231,16 @@ export class TrustBundle {
     this.#secret = undefined
   }
 
-  /** The roots as `restore` takes them up, without those that only the operator lists. */
-  stored(): readonly StoredRoot[] {
-    return [...this.#held.values()].flatMap(({ anchor: { pem, learnedAt, settlesAt }, standing, leavesUntil }) =>
-      standing === undefined ? [] : [{ pem, learnedAt, settlesAt, standing, leavesUntil }],
-    )
+  /** The roots as `restore` takes them up, without those that only the operator lists, each with its `phase`. */
+  stored(
+    phase: (fingerprint: string) => Pick<StoredRoot, 'isAnnouncing' | 'isHeld'> = () => ({}),
+  ): readonly StoredRoot[] {
+    return [...this.#held.values()].flatMap(({ anchor, standing, leavesUntil, givenUpAt, followedAt }) => {
+      const { pem, learnedAt, settlesAt, fingerprint } = anchor
+      if (standing === undefined) return []
+      const times = { ...(givenUpAt !== undefined && { givenUpAt }), ...(followedAt !== undefined && { followedAt }) }
+      return [{ pem, learnedAt, settlesAt, standing, leavesUntil, ...times, ...phase(fingerprint) }]
+    })
   }
 
   /** Keeps a root while a leaf under it, valid until `notAfter`, is in use or waits; dispose it when the leaf goes. */
@@ -188,29 +253,53 @@ export class TrustBundle {
   }
 
   /**
-   * Removes roots that are expired, dropped by the CA, or – if the CA publishes no list – superseded by a newer root once
-   * all leaves under them have expired. Keeps leased roots and those that the operator lists until they expire, and the
-   * last one always. Returns whether any was removed.
+   * Removes roots that are expired, given up for the whole overlap, or – if the CA publishes no list – superseded by a newer
+   * root once all leaves under them have expired. Keeps leased roots, those that an operator lists or holds (`isHeld`), until
+   * they expire, and the last one always. Returns those that were removed.
    */
-  prune(now: number): boolean {
-    const newestInUse = Math.max(...[...this.#held.values()].map(held => (held.leases > 0 ? held.anchor.learnedAt : 0)))
-    const size = this.#held.size
-    for (const { anchor, standing, isConfigured, leases, leavesUntil } of this.#held.values()) {
+  prune(now: number, isHeld: (fingerprint: string) => boolean = () => false): readonly TrustAnchor[] {
+    const newestInUse = this.#newestInUse()
+    const removed: TrustAnchor[] = []
+    for (const held of this.#held.values()) {
+      const { anchor } = held
       if (this.#held.size === 1) break
-      const superseded = standing === 'inferred' && leavesUntil <= now && anchor.learnedAt < newestInUse
-      const isUnneeded = leases === 0 && !isConfigured && (standing === 'given-up' || superseded)
+      const isUnneeded = !isHeld(anchor.fingerprint) && this.#unneededAt(held, newestInUse) <= now
       // A leaf under an expired root has expired with it.
-      if (isUnneeded || anchor.notAfter <= now) this.#drop(anchor)
+      if (!isUnneeded && anchor.notAfter > now) continue
+      this.#drop(anchor)
+      removed.push(anchor)
     }
-    if (this.#held.size === size) return false
-    this.#rebuild()
-    return true
+    if (removed.length > 0) this.#rebuild()
+    return removed
+  }
+
+  /** When {@link prune} has something to remove, expired roots aside; infinite if that is not known. */
+  prunableAt(isHeld: (fingerprint: string) => boolean): number {
+    const newestInUse = this.#newestInUse()
+    const candidates = [...this.#held.values()].filter(({ anchor }) => !isHeld(anchor.fingerprint))
+    if (this.#held.size === 1) return Number.POSITIVE_INFINITY
+    return Math.min(...candidates.map(held => this.#unneededAt(held, newestInUse)))
+  }
+
+  /** When a root leaves, as things are; infinite while somebody lists it or a leaf needs it. */
+  leavesAt(fingerprint: string): number {
+    const held = this.#held.get(fingerprint)
+    return held ? this.#unneededAt(held, this.#newestInUse()) : Number.POSITIVE_INFINITY
+  }
+
+  #unneededAt({ anchor, standing, isConfigured, ...held }: Held, newestInUse: number): number {
+    if (held.leases > 0 || isConfigured) return Number.POSITIVE_INFINITY
+    if (standing === 'given-up') return held.isDropped ? 0 : (held.givenUpAt ?? 0) + this.#overlapMs
+    return standing === 'inferred' && anchor.learnedAt < newestInUse ? held.leavesUntil : Number.POSITIVE_INFINITY
+  }
+
+  #newestInUse(): number {
+    return Math.max(...[...this.#held.values()].map(({ leases, anchor }) => (leases > 0 ? anchor.learnedAt : 0)))
   }
 
   /** Only a root that comes after others of the CA can meet peers that do not know it. */
   #settlesAt(now: number): number {
-    const isFirst = [...this.#held.values()].every(({ standing }) => standing === undefined)
-    return isFirst ? now : now + this.#settleMs
+    return this.hasNoneOfTheCA ? now : now + this.#settleMs
   }
 
   #add(
@@ -220,12 +309,14 @@ export class TrustBundle {
   ): Pick<Learned, 'added' | 'rejected'> {
     const added: TrustAnchor[] = []
     const rejected: string[] = []
+    // Later than all others, so that their order is known even where the clock was set back.
+    const learnedAt = Math.max(now, ...[...this.#held.values()].map(({ anchor }) => anchor.learnedAt + 1))
     for (const root of roots) {
       if (!this.#makeRoom(root, now, isWhole)) {
         rejected.push(`${nameOf(root.certificate)} has no room beside the ${this.#held.size} that are trusted`)
         continue
       }
-      const anchor = { ...root, learnedAt: now, settlesAt }
+      const anchor = { ...root, learnedAt, settlesAt }
       this.#hold({ anchor, ...origin, leases: 0, leavesUntil: 0 })
       added.push(anchor)
     }
@@ -264,11 +355,12 @@ export class TrustBundle {
     this.#budget?.release(anchor)
   }
 
-  #giveUpAllBut(listed: ReadonlySet<string>): string[] {
+  #giveUpAllBut(listed: ReadonlySet<string>, now: number): string[] {
     const givenUp: string[] = []
     for (const [fingerprint, held] of this.#held) {
       if (listed.has(fingerprint) || held.standing === undefined || held.standing === 'given-up') continue
       held.standing = 'given-up'
+      held.givenUpAt = now
       givenUp.push(fingerprint)
     }
     return givenUp

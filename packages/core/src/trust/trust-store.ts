@@ -9,16 +9,18 @@ import type { RootSource } from '../contract/root-source.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
+import type { Receipts } from '../identity/receipts.ts'
 import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
-import { after, withDeadline } from '../time/deadline.ts'
+import { withDeadline } from '../time/deadline.ts'
 import { isListOfText } from '../x509/pem.ts'
 import { allBundlesSecret } from './all-bundles.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
+import { RootRotations } from './root-rotations.ts'
 import { type Learned, TrustBundle } from './trust-bundle.ts'
 
 /** A poll comes earlier by up to this share of the interval. */
@@ -34,6 +36,8 @@ export interface TrustStoreOptions {
   readonly settleMs: number
   /** How often a CA without `subscribe` is asked for its roots. */
   readonly pollMs: number
+  readonly ackWaitMs: number
+  readonly overlapMs: number
   readonly timeoutMs: number
   readonly retry: RetryPolicy
   /** What the operator lists. */
@@ -41,8 +45,10 @@ export interface TrustStoreOptions {
   /** Has the roots of the trust domain from the previous process, and gets them for the next. */
   readonly store?: Store | undefined
   readonly record: (name: string, event: SecretEvent) => void
-  /** Called when roots came or were given up: leaves should follow. */
-  readonly onRootsMoved: (trustDomain: string, learned: Learned) => void
+  /** Called when the CA named roots, or the CA or the operator lists some no longer: leaves under those should be replaced. */
+  readonly onRootsMoved: (bundle: TrustBundle, learned: Pick<Learned, 'added' | 'givenUp'>) => void
+  /** Called when leaves under a root that was announced may be served. */
+  readonly onTrusted: (bundle: TrustBundle, fingerprint: string) => void
 }
 
 /** The roots that came with an answer. None is trusted before the answer is accepted. */
@@ -69,7 +75,8 @@ export class TrustStore implements Disposable {
   readonly #ownListeners: Listeners<SpiffeId> = new Map()
   readonly #allListeners: Listeners<SpiffeId | undefined, AllBundlesSecret> = new Map()
   readonly #configured: ConfiguredRoots
-  readonly #prunes = new Map<TrustBundle, Disposable>()
+  readonly #rotations: RootRotations
+  readonly #prunes = new Map<TrustBundle, { readonly at: number; readonly timer: Disposable }>()
   readonly #expiries = new Map<TrustBundle, Disposable>()
   readonly #closed = new AbortController()
   #refreshing: Promise<void> | undefined
@@ -81,6 +88,13 @@ export class TrustStore implements Disposable {
   constructor(options: TrustStoreOptions) {
     this.#options = options
     this.#own = new OwnRoots(options.settleMs)
+    this.#rotations = new RootRotations({
+      clock: options.clock,
+      ackWaitMs: options.ackWaitMs,
+      record: options.record,
+      onChange: bundle => this.#onPhase(bundle),
+      onTrusted: (bundle, fingerprint) => options.onTrusted(bundle, fingerprint),
+    })
     this.#configured = new ConfiguredRoots({
       clock: options.clock,
       reader: this.#reader,
@@ -105,6 +119,24 @@ export class TrustStore implements Disposable {
   /** Whether the bundle of a trust domain is held, or waited for. */
   knows(trustDomain: string): boolean {
     return this.#bundles.has(trustDomain) || this.#configured.has(trustDomain)
+  }
+
+  /** Where a server reports which of its streams have which bundle. */
+  get receipts(): Receipts {
+    return this.#rotations.receipts
+  }
+
+  /** Whether leaves of `identity` under this root may be served: every peer is to know it first. */
+  mayServe(identity: SpiffeId, fingerprint: string): boolean {
+    const bundle = this.#bundlesOf(identity).find(each => each.anchor(fingerprint))
+    return !bundle || this.#rotations.isTrusted(bundle, fingerprint)
+  }
+
+  /** A leaf under this root is served: those under older roots follow. `false` if they have begun to already. */
+  follow(bundle: TrustBundle, fingerprint: string): boolean {
+    if (!bundle.follow(fingerprint, this.#options.clock.now())) return false
+    this.#putRoots(bundle)
+    return true
   }
 
   /** Resolves when the CA has listed its roots for the first time, or has failed to, or has none. */
@@ -206,7 +238,7 @@ export class TrustStore implements Disposable {
   forgetOwn(identity: SpiffeId): void {
     const bundle = this.#own.forget(identity)
     if (!bundle) return
-    this.#dropTimers(bundle)
+    this.#release(bundle)
     this.#notifyOwner(identity)
   }
 
@@ -224,43 +256,66 @@ export class TrustStore implements Disposable {
     return this.#refreshingAgain
   }
 
-  /** Looks, once the settle time has passed, whether a root can go; not once it is closed. */
+  /** Call when a root was given up or a leaf under it replaced: removes it when its time has come, after the settle time. */
   schedulePrune(bundle: TrustBundle): void {
     const { clock, settleMs } = this.#options
-    if (!bundle.secret || this.#prunes.has(bundle) || this.#closed.signal.aborted) return
-    const timer = after(clock, settleMs, () => {
+    if (!bundle.secret || this.#closed.signal.aborted) return
+    const at = Math.max(bundle.prunableAt(this.#isHeldIn(bundle)), clock.now() + settleMs)
+    const planned = this.#prunes.get(bundle)
+    if (at === Number.POSITIVE_INFINITY || (planned && planned.at <= at)) return
+    planned?.timer[Symbol.dispose]()
+    const timer = clock.at(at, () => {
       this.#prunes.delete(bundle)
       this.#prune(bundle)
+      this.schedulePrune(bundle)
     })
-    this.#prunes.set(bundle, timer)
+    this.#prunes.set(bundle, { at, timer })
   }
 
   [Symbol.dispose](): void {
     this.#closed.abort(new Error('the trust store is closed'))
     this.#nextRefresh?.[Symbol.dispose]()
     this.#configured[Symbol.dispose]()
-    for (const timer of [...this.#prunes.values(), ...this.#expiries.values()]) timer[Symbol.dispose]()
+    this.#rotations[Symbol.dispose]()
+    for (const { timer } of this.#prunes.values()) timer[Symbol.dispose]()
+    for (const timer of this.#expiries.values()) timer[Symbol.dispose]()
     this.#listeners.clear()
     this.#ownListeners.clear()
     this.#allListeners.clear()
   }
 
   #restore({ roots }: Store): void {
-    const { trustDomain, settleMs, clock, ca } = this.#options
+    const { trustDomain, settleMs, overlapMs, clock, ca } = this.#options
     // No list will ever give up what another CA had listed.
     const taken = ca.trustBundle ? roots : roots.map(root => ({ ...root, standing: withoutList(root.standing) }))
-    const bundle = new TrustBundle(trustDomain, settleMs)
+    const bundle = new TrustBundle(trustDomain, settleMs, { overlapMs })
     for (const reason of bundle.restore(taken, this.#reader, clock.now()))
       this.#options.record(`spiffe://${trustDomain}`, { kind: 'not-restored', reason })
     if (!bundle.secret) return
     this.#bundles.set(trustDomain, bundle)
     this.#publish(bundle)
+    for (const stored of taken) {
+      const root = this.#reader.readOne(stored.pem)
+      const anchor = typeof root === 'string' ? undefined : bundle.anchor(root.fingerprint)
+      if (anchor) this.#rotations.restore(bundle, anchor, stored, clock.now() + settleMs)
+    }
+    this.schedulePrune(bundle)
+  }
+
+  #isHeldIn(bundle: TrustBundle): (fingerprint: string) => boolean {
+    return fingerprint => this.#rotations.isHeld(bundle, fingerprint)
+  }
+
+  #onPhase(bundle: TrustBundle): void {
+    this.#putRoots(bundle)
+    this.schedulePrune(bundle)
   }
 
   #prune(bundle: TrustBundle): void {
-    if (!bundle.prune(this.#options.clock.now())) return
+    const removed = bundle.prune(this.#options.clock.now(), this.#isHeldIn(bundle))
+    if (removed.length === 0) return
     this.#publish(bundle)
-    this.#putRoots(bundle)
+    this.#rotations.removed(bundle, removed)
   }
 
   /** An expired root goes at its notAfter, whatever else happens. */
@@ -277,15 +332,22 @@ export class TrustStore implements Disposable {
     this.#expiries.set(bundle, timer)
   }
 
-  #dropTimers(bundle: TrustBundle): void {
-    for (const timers of [this.#prunes, this.#expiries]) {
-      timers.get(bundle)?.[Symbol.dispose]()
-      timers.delete(bundle)
-    }
+  /** The bundle is not used again. */
+  #release(bundle: TrustBundle): void {
+    this.#prunes.get(bundle)?.timer[Symbol.dispose]()
+    this.#prunes.delete(bundle)
+    this.#expiries.get(bundle)?.[Symbol.dispose]()
+    this.#expiries.delete(bundle)
+    this.#rotations.forget(bundle)
   }
 
   #putRoots(bundle: TrustBundle): void {
-    if (bundle === this.#bundles.get(this.#options.trustDomain)) this.#options.store?.putRoots(bundle.stored())
+    if (bundle !== this.#bundles.get(this.#options.trustDomain)) return
+    const phase = (fingerprint: string) => ({
+      ...(this.#rotations.isAnnouncing(bundle, fingerprint) && { isAnnouncing: true }),
+      ...(this.#rotations.isHeld(bundle, fingerprint) && { isHeld: true }),
+    })
+    this.#options.store?.putRoots(bundle.stored(phase))
   }
 
   async #refreshAgain(): Promise<void> {
@@ -338,16 +400,18 @@ export class TrustStore implements Disposable {
     read: Pick<ReadRoots, 'roots' | 'rejected'>,
     how: { readonly listed: boolean; readonly complete: boolean },
   ): void {
-    const { clock, onRootsMoved } = this.#options
+    const { clock, onRootsMoved, onTrusted } = this.#options
     const bundle = this.#bundles.get(trustDomain) ?? this.#newBundle(trustDomain)
+    const isFirst = bundle?.hasNoneOfTheCA ?? true
     const learned = bundle?.learn(read.roots, { ...how, now: clock.now() }) ?? NO_PLACE
     this.#recordRejected(`spiffe://${trustDomain}`, [...read.rejected, ...learned.rejected])
     if (!bundle) return
-    if (learned.added.length > 0) this.#hold(bundle)
-    const added = [...learned.added, ...learned.adopted]
-    if (added.length > 0 || learned.givenUp.length > 0) {
+    if (learned.added.length > 0) this.#hold(bundle, isFirst ? [] : learned.added)
+    if (learned.added.length > 0 || learned.adopted.length > 0 || learned.givenUp.length > 0) {
       this.#putRoots(bundle)
-      onRootsMoved(trustDomain, { ...learned, added })
+      for (const { fingerprint } of learned.adopted)
+        if (!isFirst && this.#rotations.isTrusted(bundle, fingerprint)) onTrusted(bundle, fingerprint)
+      onRootsMoved(bundle, { ...learned, added: [...learned.added, ...learned.adopted] })
       this.schedulePrune(bundle)
     }
   }
@@ -356,6 +420,7 @@ export class TrustStore implements Disposable {
   #configure(trustDomain: string, roots: readonly Root[] | undefined): void {
     const { clock, record, onRootsMoved } = this.#options
     const bundle = this.#bundles.get(trustDomain) ?? this.#newBundle(trustDomain)
+    const isFirst = bundle?.hasNoneOfTheCA ?? true
     const learned = bundle?.configure(roots ?? [], clock.now()) ?? NO_PLACE
     const { length: count } = learned.rejected
     if (count > 0)
@@ -370,15 +435,17 @@ export class TrustStore implements Disposable {
       this.#forget(bundle)
       return
     }
-    if (learned.added.length > 0) this.#hold(bundle)
+    if (learned.added.length > 0) this.#hold(bundle, isFirst ? [] : learned.added)
     if (learned.givenUp.length > 0) {
-      onRootsMoved(trustDomain, { ...learned, added: [] })
+      onRootsMoved(bundle, { added: [], givenUp: learned.givenUp })
       this.schedulePrune(bundle)
     }
   }
 
-  #hold(bundle: TrustBundle): void {
+  /** `announced`: its roots that clients are to learn before leaves under them are served. */
+  #hold(bundle: TrustBundle, announced: readonly TrustAnchor[]): void {
     this.#bundles.set(bundle.trustDomain, bundle)
+    this.#rotations.announce(bundle, announced)
     this.#publish(bundle)
   }
 
@@ -386,7 +453,7 @@ export class TrustStore implements Disposable {
   #forget(bundle: TrustBundle): void {
     const { trustDomain } = bundle
     if (!this.#bundles.delete(trustDomain)) return
-    this.#dropTimers(bundle)
+    this.#release(bundle)
     bundle.clear()
     this.#notifyTrustDomain(trustDomain, undefined)
   }
@@ -395,14 +462,17 @@ export class TrustStore implements Disposable {
     // The agent's own always has its place.
     const others = this.#bundles.size - (this.#bundles.has(this.#options.trustDomain) ? 1 : 0)
     if (trustDomain !== this.#options.trustDomain && others >= MAX_TRUST_DOMAINS - 1) return undefined
-    return new TrustBundle(trustDomain, this.#options.settleMs)
+    const { settleMs, overlapMs } = this.#options
+    return new TrustBundle(trustDomain, settleMs, { overlapMs })
   }
 
   /** The list is whole: the file that it is from says which roots there are. */
   #learnOwn(identity: SpiffeId, { roots, rejected, isWhole }: Omit<OfferedRoots, 'identity' | 'isOwn'>): void {
     const bundle = this.#own.open(identity)
+    const isFirst = bundle.hasNoneOfTheCA
     const learned = bundle.learn(roots, { listed: true, complete: isWhole, now: this.#options.clock.now() })
     this.#recordRejected(identity, [...rejected, ...learned.rejected])
+    if (!isFirst) this.#rotations.announce(bundle, learned.added)
     if (learned.added.length > 0) this.#publish(bundle)
     if (learned.added.length > 0 || learned.givenUp.length > 0) this.schedulePrune(bundle)
   }

@@ -1,0 +1,119 @@
+/** The rotations of all trust bundles, and the streams whose answers they wait for. */
+
+import type { SecretEvent } from '../contract/secret-event.ts'
+import type { RootPhase, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
+import type { TrustBundleSecret } from '../identity/secret-item.ts'
+import type { Clock } from '../time/clock.ts'
+import { type BundleReceipt, BundleReceipts, type ReceiptListener } from './bundle-receipts.ts'
+import { RootRotation } from './root-rotation.ts'
+import type { TrustBundle } from './trust-bundle.ts'
+
+export interface RootRotationsOptions {
+  readonly clock: Clock
+  /** How long clients that say nothing are waited for, milliseconds. */
+  readonly ackWaitMs: number
+  readonly record: (name: string, event: SecretEvent) => void
+  /** A root of the bundle has another phase. */
+  readonly onChange: (bundle: TrustBundle) => void
+  /** Leaves under this root may be served from now on. */
+  readonly onTrusted: (bundle: TrustBundle, fingerprint: string) => void
+}
+
+export class RootRotations implements ReceiptListener, Disposable {
+  readonly receipts = new BundleReceipts(this)
+  readonly #options: RootRotationsOptions
+  readonly #rotations = new Map<TrustBundle, RootRotation>()
+  /** Those of trust domains. Roots of one identity come with its certificate, and no other stream gets them. */
+  readonly #byName = new Map<string, RootRotation>()
+
+  constructor(options: RootRotationsOptions) {
+    this.#options = options
+  }
+
+  /** Whether leaves under a root may be served. */
+  isTrusted(bundle: TrustBundle, fingerprint: string): boolean {
+    return this.#rotations.get(bundle)?.isTrusted(fingerprint) ?? true
+  }
+
+  isHeld(bundle: TrustBundle, fingerprint: string): boolean {
+    return this.#rotations.get(bundle)?.isHeld(fingerprint) ?? false
+  }
+
+  isAnnouncing(bundle: TrustBundle, fingerprint: string): boolean {
+    return this.#rotations.get(bundle)?.isAnnouncing(fingerprint) ?? false
+  }
+
+  /** Made when it is first needed: most bundles of single identities never rotate. */
+  of(bundle: TrustBundle): RootRotation {
+    const present = this.#rotations.get(bundle)
+    if (present) return present
+    const { clock, ackWaitMs, onTrusted } = this.#options
+    const { owner } = bundle
+    const name = nameOf(bundle)
+    const rotation = new RootRotation({
+      clock,
+      ackWaitMs,
+      receipts: () => (owner ? [] : this.receipts.of(name)),
+      report: (fingerprint, phase, reason) => this.#report(bundle, fingerprint, phase, reason),
+      onTrusted: fingerprint => onTrusted(bundle, fingerprint),
+    })
+    this.#rotations.set(bundle, rotation)
+    if (!owner) this.#byName.set(name, rotation)
+    return rotation
+  }
+
+  /** Roots that were added to others. */
+  announce(bundle: TrustBundle, added: readonly TrustAnchor[]): void {
+    for (const anchor of added) this.of(bundle).announce(anchor.fingerprint, anchor)
+  }
+
+  /** Takes up the phase that a root was in. Streams have yet to come back, so that an announcement begins again. */
+  restore(bundle: TrustBundle, { fingerprint }: TrustAnchor, stored: StoredRoot, settlesAt: number): void {
+    const rotation = this.of(bundle)
+    if (stored.isAnnouncing) rotation.announce(fingerprint, { learnedAt: this.#options.clock.now(), settlesAt })
+    if (stored.isHeld) rotation.hold(fingerprint)
+  }
+
+  /** Roots that have left the bundle. */
+  removed(bundle: TrustBundle, removed: readonly TrustAnchor[]): void {
+    for (const { fingerprint } of removed) {
+      this.#rotations.get(bundle)?.forget(fingerprint)
+      this.#report(bundle, fingerprint, 'removed', 'nothing needs it')
+    }
+  }
+
+  forget(bundle: TrustBundle): void {
+    const rotation = this.#rotations.get(bundle)
+    rotation?.[Symbol.dispose]()
+    this.#rotations.delete(bundle)
+    if (!bundle.owner) this.#byName.delete(nameOf(bundle))
+  }
+
+  onFirstSent(receipt: BundleReceipt, secret: TrustBundleSecret): void {
+    this.#byName.get(receipt.name)?.onFirstSent(receipt, secret)
+  }
+
+  onAnswered(receipt: BundleReceipt): void {
+    this.#byName.get(receipt.name)?.onAnswered(receipt)
+  }
+
+  onClosed(receipt: BundleReceipt): void {
+    this.#byName.get(receipt.name)?.onClosed(receipt)
+  }
+
+  [Symbol.dispose](): void {
+    for (const rotation of this.#rotations.values()) rotation[Symbol.dispose]()
+    this.#rotations.clear()
+    this.#byName.clear()
+  }
+
+  #report(bundle: TrustBundle, fingerprint: string, phase: RootPhase | 'removed', reason: string): void {
+    this.#options.record(nameOf(bundle), { kind: 'root-phase', fingerprint, phase, reason })
+    this.#options.onChange(bundle)
+  }
+}
+
+/** Of its ledger, and of the secret with its roots. */
+function nameOf({ owner, trustDomain }: TrustBundle): string {
+  return owner ?? `spiffe://${trustDomain}`
+}
