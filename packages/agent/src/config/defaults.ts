@@ -10,12 +10,12 @@ const WELL_KNOWN_FOLDERS = ['/etc/certs', '/var/run/secrets/workload-spiffe-cred
 
 /** Keys that every configuration has. `log.format` depends on the terminal. */
 export function defaults(options: { readonly terminal: boolean }): TreeObject {
-  const { ratio, jitter } = MANAGER.rotation
+  const { ratio, jitter, ackWaitMs } = MANAGER.rotation
   return {
     trustDomain: 'cluster.local',
     keyType: MANAGER.keyType,
     ttl: formatDuration(MANAGER.ttlSeconds * 1000),
-    rotation: { ratio, jitter },
+    rotation: { ratio, jitter, ackWait: formatDuration(ackWaitMs) },
     trust: { poll: formatDuration(MANAGER.rootsPollMs), anchors: [], federated: {} },
     retry: { min: formatDuration(MANAGER.retry.minMs), max: formatDuration(MANAGER.retry.maxMs) },
     concurrency: MANAGER.concurrency,

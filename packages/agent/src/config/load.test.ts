@@ -87,7 +87,7 @@ log: { level: debug, format: pretty }
     trustDomain: 'example.org',
     keyType: 'rsa-3072',
     ttl: 7_776_000_000,
-    rotation: { ratio: 0.6, jitter: 0.05, settle: 1_000 },
+    rotation: { ratio: 0.6, jitter: 0.05, settle: 1_000, ackWait: 60_000 },
     trust: {
       poll: 60_000,
       anchors: [at('roots.pem'), '/etc/more.pem'],
@@ -188,7 +188,7 @@ test('omitted keys have the documented defaults', async () => {
     trustDomain: 'cluster.local',
     keyType: 'ecdsa-p256',
     ttl: 86_400_000,
-    rotation: { ratio: 0.5, jitter: 0.1 },
+    rotation: { ratio: 0.5, jitter: 0.1, ackWait: 60_000 },
     trust: { poll: 300_000, anchors: [], federated: {} },
     retry: { min: 500, max: 150_000 },
     concurrency: 64,

@@ -54,7 +54,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     text: 'rotation: { ratoi: 0.5 }',
-    says: 'livery.yaml:4: rotation.ratoi: unknown key. Did you mean "ratio"? Known here: ratio, jitter, settle.',
+    says: 'livery.yaml:4: rotation.ratoi: unknown key. Did you mean "ratio"? Known here: ratio, jitter, settle, ackWait, overlap.',
   },
   {
     text: 'rotation: { ratio: "0.5" }',
@@ -66,7 +66,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     text: 'rotation: 0.5',
-    says: 'livery.yaml:4: rotation: 0.5 is a number, not a mapping. Write ratio, jitter, settle under it.',
+    says: 'livery.yaml:4: rotation: 0.5 is a number, not a mapping. Write ratio, jitter, settle, … under it.',
   },
   {
     text: 'trust: { anchors: roots.pem }',

@@ -165,6 +165,8 @@ const settings = {
     ratio: numberBetween(0.01, 0.99, 'It is the part of the lifetime after which to renew: 0.5 is half'),
     jitter: numberBetween(0, 0.5, 'It is the part of the lifetime by which renewals are spread: 0.1 is ±10 %'),
     settle: v.optional(duration({ min: '0s', max: '24h' })),
+    ackWait: duration({ min: '0s', max: '24h' }),
+    overlap: v.optional(duration({ min: '0s', max: '365d' })),
   }),
   trust: object({
     poll: duration({ min: '10s', max: '24h' }),

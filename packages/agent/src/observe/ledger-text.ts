@@ -38,6 +38,8 @@ export function describeEvent(event: LedgerEvent): string {
       return `roots of ${event.source} were left out (${event.count}): ${event.reason}`
     case 'roots-unavailable':
       return `${event.source} has no usable list of roots, the last one stays in force: ${event.reason}`
+    case 'root-phase':
+      return `root ${short(event.fingerprint)} ${PHASES[event.phase]}: ${event.reason}`
     case 'removed':
       return `removed from the configuration: held until ${iso(event.until)}`
     case 'kept':
@@ -108,9 +110,17 @@ const WITHDRAWN = {
   evicted: 'unused, and its room was needed for another',
 } as const
 
+const PHASES = {
+  announcing: 'is announced',
+  held: 'is held',
+  trusted: 'is trusted by all, certificates under it are served',
+  retiring: 'is retiring',
+  removed: 'was removed',
+} as const
+
 const HELD = {
   'not-yet-valid': 'its notBefore is ahead of this clock',
-  'root-announcing': 'peers are to learn its new root first',
+  'root-announcing': 'its new root is announced, and clients have to know it first',
 } as const
 
 function iso(time: number): string {

@@ -30,7 +30,7 @@ export interface SecretManagerParts {
 
 export function createSecretManager(config: Config, { store, roots, ...parts }: SecretManagerParts): SecretManager {
   const { batch } = config.ca.plugin.capabilities
-  const { ratio, jitter } = config.rotation
+  const { ratio, jitter, ackWait, overlap } = config.rotation
   const settleMs = configuredSettle(config, config.ca)
   return new SecretManager({
     ...parts,
@@ -41,7 +41,13 @@ export function createSecretManager(config: Config, { store, roots, ...parts }: 
     keyType: config.keyType,
     keyFormat: config.keyFormat,
     ttlSeconds: config.ttl / 1000,
-    rotation: { ratio, jitter, ...(settleMs !== undefined && { settleMs }) },
+    rotation: {
+      ratio,
+      jitter,
+      ackWaitMs: ackWait,
+      ...(settleMs !== undefined && { settleMs }),
+      ...(overlap !== undefined && { overlapMs: overlap }),
+    },
     rootSources: roots,
     rootsPollMs: config.trust.poll,
     retry: { minMs: config.retry.min, maxMs: config.retry.max },

@@ -302,7 +302,8 @@ export class FetchSchedule implements AsyncDisposable {
     this.#options.record(managed.identity, { kind: 'issued', serialNumber, notAfter, renewAt })
     if (from > now) {
       const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-announcing'
-      this.#options.record(managed.identity, { kind: 'held', until: from, reason })
+      const until = reason === 'root-announcing' ? Math.min(Math.max(root.settlesAt, now), from) : from
+      this.#options.record(managed.identity, { kind: 'held', until, reason })
     }
     this.#wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
     managed.served.offer(issued, from)

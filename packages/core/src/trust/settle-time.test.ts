@@ -33,7 +33,7 @@ async function heldFor(prepare: (ca: TestCA) => void, options: Partial<SecretMan
   await bench.clock.advance(0)
   const start = bench.clock.now()
   if (bench.served(WEB)?.serialNumber !== serialNumber) return 0
-  assert.equal(bench.last('held').reason, 'root-settling')
+  assert.equal(bench.last('held').reason, 'root-announcing')
   await bench.clock.advance(bench.last('held').until - start)
   assert.notEqual(bench.served(WEB)?.serialNumber, serialNumber)
   return bench.clock.now() - start

@@ -86,6 +86,8 @@ test('a new root is pushed as old ∪ new at once, leaves follow spread out afte
   const start = clock.now()
   const times: number[] = []
   manager.watch({ kind: 'identity', identity: identities[0] ?? 'spiffe://x/y' }, () => times.push(clock.now()))
+  await clock.advance(1)
+  await until(() => count('issued') === 6)
   await renewUntil(bench, 10)
   assert.ok(identities.every(identity => issuerOf(identity) === 'CN=root 2'))
   assert.ok((times[0] ?? 0) >= start)
