@@ -58,7 +58,7 @@ export type {
   StoreFailureReport,
 } from './contract/store.ts'
 export { StoreError } from './contract/store.ts'
-export type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
+export type { RootPhase, StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
 export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './contract/trust-anchor.ts'
 export { FileFault, type FileFaultParts, readFault } from './file-secrets/file-fault.ts'
 export type { FileSecretEntry } from './file-secrets/file-secret.ts'
@@ -115,6 +115,13 @@ export { after, type Deadline, sleep, withDeadline } from './time/deadline.ts'
 export { Semaphore } from './time/semaphore.ts'
 export { untilAborted } from './time/until-aborted.ts'
 export { RootsFile, type RootsFileOptions } from './trust/roots-file.ts'
+export type {
+  RootAction,
+  RootActionResult,
+  RootStatus,
+  RotationPhase,
+  RotationStatus,
+} from './trust/rotation-control.ts'
 export { defaultSettleMs, hearingTime, type SettleFacts } from './trust/settle-time.ts'
 export { readSpiffeBundle, type SpiffeBundle } from './trust/spiffe-bundle.ts'
 export type {

@@ -20,6 +20,7 @@ import { type SecretManagerOptions, withDefaults } from './secret-manager-option
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
 import type { Clock } from './time/clock.ts'
 import { untilAborted } from './time/until-aborted.ts'
+import type { RootAction, RootActionResult, RotationStatus } from './trust/rotation-control.ts'
 import { TrustStore } from './trust/trust-store.ts'
 
 /** The bundle of a trust domain, or the roots that count for one identity only. */
@@ -181,6 +182,16 @@ export class SecretManager implements AsyncDisposable {
   /** The trust domains of which roots are held or waited for, its own first. */
   trustDomains(): Iterable<string> {
     return this.#trust.trustDomains()
+  }
+
+  /** The root rotations of all trust domains. */
+  rotations(): readonly RotationStatus[] {
+    return this.#trust.rotations()
+  }
+
+  /** Holds, resumes or drops a root, as an operator wishes; the first digits of its fingerprint are enough. */
+  changeRoot(action: RootAction, fingerprint: string): RootActionResult {
+    return this.#trust.change(action, fingerprint)
   }
 
   /** Where a server reports what its live streams were sent, and how they answered. */

@@ -105,6 +105,12 @@ export class RootRotation implements Disposable {
     } else if (wasHeld) this.#trust(fingerprint, 'an operator has resumed it')
   }
 
+  /** An operator gives the root up: nothing waits for it any longer. */
+  drop(fingerprint: string): void {
+    this.forget(fingerprint)
+    this.#options.report(fingerprint, 'retiring', 'an operator has dropped it')
+  }
+
   /** The root is no longer in the bundle. */
   forget(fingerprint: string): void {
     this.#forgetAnnouncement(fingerprint)

@@ -5,7 +5,7 @@ import type { RootPhase, StoredRoot, TrustAnchor } from '../contract/trust-ancho
 import type { TrustBundleSecret } from '../identity/secret-item.ts'
 import type { Clock } from '../time/clock.ts'
 import { type BundleReceipt, BundleReceipts, type ReceiptListener } from './bundle-receipts.ts'
-import { RootRotation } from './root-rotation.ts'
+import { RootRotation, type WaitedFor } from './root-rotation.ts'
 import type { TrustBundle } from './trust-bundle.ts'
 
 export interface RootRotationsOptions {
@@ -41,6 +41,15 @@ export class RootRotations implements ReceiptListener, Disposable {
 
   isAnnouncing(bundle: TrustBundle, fingerprint: string): boolean {
     return this.#rotations.get(bundle)?.isAnnouncing(fingerprint) ?? false
+  }
+
+  /** How many clients an announcement waits for. */
+  waiting(bundle: TrustBundle, fingerprint: string): number {
+    return this.#rotations.get(bundle)?.waiting(fingerprint) ?? 0
+  }
+
+  waitsFor(bundle: TrustBundle, fingerprint: string): readonly WaitedFor[] {
+    return this.#rotations.get(bundle)?.waitsFor(fingerprint) ?? []
   }
 
   /** Made when it is first needed: most bundles of single identities never rotate. */

@@ -273,3 +273,85 @@ test('after a restart half way through the renewals, the rest of the leaves foll
   await pass(run.bench, SETTLE + 600_000)
   for (const name of names) assert.equal(issuerOf(run.bench, name), 'CN=root 2')
 })
+
+test('an operator sees each phase, who has not accepted the root, and how many certificates are left', async () => {
+  await using bench = await started()
+  const { ca, manager } = bench
+  const status = () => manager.rotations()[0]
+  const rows = () =>
+    status()?.roots.map(({ phase, leaves, waiting, isListed }) => ({ phase, leaves, waiting, isListed }))
+  assert.equal(status()?.phase, 'steady')
+  using web = client(bench, 'web')
+  using api = client(bench, 'api')
+  await announced(bench)
+  web.rejected(sent(bundleOf(bench)), 'no such curve')
+  assert.equal(status()?.phase, 'announcing')
+  assert.deepEqual(status()?.roots[1]?.waitsFor, [{ client: 'web', reason: 'no such curve' }, { client: 'api' }])
+  assert.deepEqual(rows(), [
+    { phase: 'trusted', leaves: 4, waiting: 0, isListed: true },
+    { phase: 'announcing', leaves: 0, waiting: 2, isListed: true },
+  ])
+  for (const stream of [web, api]) stream.accepted(sent(bundleOf(bench)))
+  await pass(bench, SETTLE)
+  assert.equal(status()?.phase, 'renewing')
+  await pass(bench, 600_000)
+  assert.deepEqual([status()?.phase, rows()?.map(({ leaves }) => leaves)], ['steady', [0, 4]])
+  ca.dropOldRoots()
+  await pass(bench, 0)
+  assert.equal(status()?.phase, 'retiring')
+  const leavesAt = status()?.roots[0]?.leavesAt ?? 0
+  await pass(bench, leavesAt - bench.clock.now())
+  assert.equal(status()?.roots.length, 1)
+})
+
+test('a held root serves no certificate and is not removed; resume goes on, also past a client that rejects it', async () => {
+  await using bench = await started()
+  const { ca, manager } = bench
+  using web = client(bench, 'web')
+  await announced(bench)
+  const [old = '', next = ''] = manager.rotations()[0]?.roots.map(({ fingerprint }) => fingerprint) ?? []
+  manager.changeRoot('hold', next.slice(0, 8).toUpperCase())
+  web.accepted(sent(bundleOf(bench)))
+  await pass(bench, 2 * ACK_WAIT)
+  assert.equal(manager.rotations()[0]?.roots[1]?.phase, 'held')
+  for (const name of names) assert.equal(issuerOf(bench, name), 'CN=root 1')
+  manager.changeRoot('resume', next)
+  await pass(bench, 600_000)
+  for (const name of names) assert.equal(issuerOf(bench, name), 'CN=root 2')
+  manager.changeRoot('hold', old)
+  ca.dropOldRoots()
+  await pass(bench, 2 * OVERLAP)
+  assert.equal(bundleOf(bench).has(old), true)
+  manager.changeRoot('resume', old)
+  await pass(bench, SETTLE)
+  assert.equal(bundleOf(bench).has(old), false)
+})
+
+test('an operator drops a root: its certificates are replaced, then it leaves without the overlap', async () => {
+  await using bench = await started({}, withoutList)
+  const { ca, manager } = bench
+  const drop = (fingerprint: string) => {
+    const result = manager.changeRoot('drop', fingerprint)
+    return 'refused' in result ? result.refused : result.done.phase
+  }
+  const roots = () => manager.rotations()[0]?.roots.map(({ fingerprint }) => fingerprint) ?? []
+  const [old = ''] = roots()
+  assert.match(drop(old), /no other root/)
+  assert.match(drop('abc'), /"abc" does not name one root alone/)
+  await ca.addRoot()
+  const dues = manager.entries().map(({ renewAt }) => renewAt ?? 0)
+  await pass(bench, Math.min(...dues) - bench.clock.now() + SETTLE)
+  assert.equal(roots().length, 2)
+  assert.equal(drop(old), 'retiring')
+  await pass(bench, 600_000 + 2 * SETTLE)
+  for (const name of names) assert.equal(issuerOf(bench, name), 'CN=root 2')
+  assert.deepEqual(roots().includes(old), false)
+})
+
+test('a root that the CA lists cannot be dropped: it would come back', async () => {
+  await using bench = await started()
+  await announced(bench)
+  const [old = ''] = bench.manager.rotations()[0]?.roots.map(({ fingerprint }) => fingerprint) ?? []
+  const result = bench.manager.changeRoot('drop', old)
+  assert.match('refused' in result ? result.refused : '', /lists it, so that it would come back/)
+})

@@ -22,9 +22,10 @@ interface Held {
   givenUpAt?: number | undefined
   /** When leaves under older roots began to follow. */
   followedAt?: number | undefined
-  /** Whether the operator wants it gone, however short the overlap. */
-  isDropped?: boolean
 }
+
+/** When a root was given up that leaves as soon as nothing needs it: long ago. */
+const NO_OVERLAP = Number.MIN_SAFE_INTEGER
 
 /** The result of {@link TrustBundle.learn} and {@link TrustBundle.configure}. */
 export interface Learned {
@@ -129,12 +130,16 @@ export class TrustBundle {
   }
 
   /** Gives a root up as an operator: it leaves as soon as no leaf needs it. A root that is listed would come back. */
-  drop(fingerprint: string, now: number): void {
+  drop(fingerprint: string): void {
     const held = this.#held.get(fingerprint)
     if (!held) return
     held.standing = 'given-up'
-    held.givenUpAt ??= now
-    held.isDropped = true
+    held.givenUpAt = NO_OVERLAP
+  }
+
+  /** Leaves in use or waiting under a root. */
+  leaves(fingerprint: string): number {
+    return this.#held.get(fingerprint)?.leases ?? 0
   }
 
   /** Whether nobody lists any of its roots and no leaf needs one. */
@@ -172,7 +177,6 @@ export class TrustBundle {
       if (listed || held.standing === undefined) {
         held.standing = standing
         held.givenUpAt = undefined
-        held.isDropped = false
       }
       return false
     })
@@ -193,7 +197,7 @@ export class TrustBundle {
         held.standing ??= 'given-up'
         if (held.standing === 'given-up') {
           // Nobody but the operator had listed it: no other node needs it longer.
-          held.isDropped = true
+          held.givenUpAt = NO_OVERLAP
           givenUp.push(fingerprint)
         }
       }
@@ -289,7 +293,7 @@ export class TrustBundle {
 
   #unneededAt({ anchor, standing, isConfigured, ...held }: Held, newestInUse: number): number {
     if (held.leases > 0 || isConfigured) return Number.POSITIVE_INFINITY
-    if (standing === 'given-up') return held.isDropped ? 0 : (held.givenUpAt ?? 0) + this.#overlapMs
+    if (standing === 'given-up') return (held.givenUpAt ?? NO_OVERLAP) + this.#overlapMs
     return standing === 'inferred' && anchor.learnedAt < newestInUse ? held.leavesUntil : Number.POSITIVE_INFINITY
   }
 

@@ -8,7 +8,7 @@ import { asShownCAError } from '../contract/ca-failure.ts'
 import type { RootSource } from '../contract/root-source.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
-import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
+import type { Root, RootPhase, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Receipts } from '../identity/receipts.ts'
 import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
@@ -21,10 +21,19 @@ import { ConfiguredRoots } from './configured-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
 import { RootRotations } from './root-rotations.ts'
+import {
+  type RootAction,
+  type RootActionResult,
+  type RootStatus,
+  type RotationStatus,
+  rotationPhase,
+} from './rotation-control.ts'
 import { type Learned, TrustBundle } from './trust-bundle.ts'
 
 /** A poll comes earlier by up to this share of the interval. */
 const POLL_JITTER = 0.1
+/** A fingerprint may be cut, as in git. */
+const LEAST_DIGITS = 6
 /** The most trust domains of which roots are held. */
 const MAX_TRUST_DOMAINS = 100
 
@@ -124,6 +133,36 @@ export class TrustStore implements Disposable {
   /** Where a server reports which of its streams have which bundle. */
   get receipts(): Receipts {
     return this.#rotations.receipts
+  }
+
+  /** The rotations of all trust domains. */
+  rotations(): readonly RotationStatus[] {
+    return [...this.#bundles.values()].map(bundle => {
+      const roots = bundle.anchors().map(anchor => this.#statusOf(bundle, anchor))
+      return { trustDomain: bundle.trustDomain, phase: rotationPhase(roots), roots }
+    })
+  }
+
+  /** Does what an operator wishes to the root whose fingerprint begins with `prefix`. */
+  change(action: RootAction, prefix: string): RootActionResult {
+    const all = [...this.#bundles.values()].flatMap(bundle => bundle.anchors().map(anchor => ({ bundle, anchor })))
+    const wanted = prefix.replaceAll(':', '').toLowerCase()
+    const found = wanted.length < LEAST_DIGITS ? [] : all.filter(({ anchor }) => anchor.fingerprint.startsWith(wanted))
+    const [root] = found
+    if (!root || found.length > 1)
+      return {
+        refused: notOneRoot(
+          prefix,
+          all.map(({ anchor }) => anchor),
+        ),
+      }
+    const { bundle, anchor } = root
+    const { fingerprint } = anchor
+    if (action === 'drop') {
+      const refused = this.#drop(bundle, fingerprint)
+      if (refused !== undefined) return { refused }
+    } else this.#rotations.of(bundle)[action](fingerprint)
+    return { done: this.#statusOf(bundle, anchor) }
   }
 
   /** Whether leaves of `identity` under this root may be served: every peer is to know it first. */
@@ -300,6 +339,44 @@ export class TrustStore implements Disposable {
       if (anchor) this.#rotations.restore(bundle, anchor, stored, clock.now() + settleMs)
     }
     this.schedulePrune(bundle)
+  }
+
+  #statusOf(bundle: TrustBundle, { fingerprint, learnedAt, settlesAt, notAfter }: TrustAnchor): RootStatus {
+    const leavesAt = bundle.leavesAt(fingerprint)
+    return {
+      fingerprint,
+      phase: this.#phaseOf(bundle, fingerprint),
+      isListed: bundle.isListed(fingerprint),
+      leaves: bundle.leaves(fingerprint),
+      waiting: this.#rotations.waiting(bundle, fingerprint),
+      waitsFor: this.#rotations.waitsFor(bundle, fingerprint),
+      learnedAt,
+      settlesAt,
+      leavesAt: Number.isFinite(leavesAt) ? Math.max(leavesAt, this.#options.clock.now()) : undefined,
+      notAfter,
+    }
+  }
+
+  #phaseOf(bundle: TrustBundle, fingerprint: string): RootPhase {
+    if (this.#rotations.isHeld(bundle, fingerprint)) return 'held'
+    if (bundle.isGivenUp(fingerprint)) return 'retiring'
+    return this.#rotations.isAnnouncing(bundle, fingerprint) ? 'announcing' : 'trusted'
+  }
+
+  /** Why it cannot be dropped, with the remedy. */
+  #drop(bundle: TrustBundle, fingerprint: string): string | undefined {
+    if (bundle.isListed(fingerprint))
+      return 'The CA or the configuration lists it, so that it would come back. Remove it there; livery trust status shows when it leaves.'
+    const isLast = bundle
+      .anchors()
+      .every(each => each.fingerprint === fingerprint || bundle.isGivenUp(each.fingerprint))
+    if (isLast)
+      return 'There is no other root that is not given up: every certificate would be refused. Add a root at the CA first.'
+    this.#rotations.of(bundle).drop(fingerprint)
+    bundle.drop(fingerprint)
+    this.#options.onRootsMoved(bundle, { added: [], givenUp: [fingerprint] })
+    this.#onPhase(bundle)
+    return undefined
   }
 
   #isHeldIn(bundle: TrustBundle): (fingerprint: string) => boolean {
@@ -529,6 +606,11 @@ function addListener<K, S>(all: Listeners<K, S>, key: K, listener: Listener<S>):
 
 function notify<S>(listeners: Iterable<Listener<S>> | undefined, secret: S | undefined): void {
   for (const listener of listeners ?? []) listener(secret)
+}
+
+function notOneRoot(prefix: string, anchors: readonly TrustAnchor[]): string {
+  const known = anchors.map(({ fingerprint }) => fingerprint.slice(0, 16)).join(', ')
+  return `The fingerprint ${JSON.stringify(prefix.slice(0, 64))} does not name one root alone. Give more of its digits: ${known || 'no root is held'}.`
 }
 
 const NO_PLACE: Learned = {
