@@ -9,6 +9,7 @@ import { EXIT, exitCodeOf } from './commands/exit-code.ts'
 import { explainName } from './commands/explain.ts'
 import { renewCertificate } from './commands/renew.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
+import { changeRoot, ROOT_ACTIONS, showRotations } from './commands/trust.ts'
 import type { ConfigSources } from './config/layers.ts'
 import { VERSION } from './runtime/version.ts'
 import { ConfigError, describeConfigError } from './schema/config-error.ts'
@@ -76,6 +77,7 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .argument('<name>', 'a SPIFFE ID')
     .description('renew the certificate of an identity now, whatever is planned for it')
     .action(async (name: string) => finish(await renewCertificate(name, sourcesOf(globals(), terminal), terminal)))
+  addTrust(program, globals, terminal, finish)
   const ca = addCA(program, async options => {
     const { serveCA } = await import('./commands/ca.ts')
     finish(await serveCA(options, globals(), terminal))
@@ -89,6 +91,28 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     finish(await changeCARoots(action, id, dir, globals(), terminal))
   })
   return program
+}
+
+function addTrust(
+  program: Command,
+  globals: () => GlobalOptions,
+  terminal: Terminal,
+  finish: (exitCode: number) => void,
+): void {
+  const trust = program
+    .command('trust')
+    .description('root rotations of the running agent: their phases, and what an operator can do')
+    .configureHelp({ showGlobalOptions: true })
+  trust
+    .command('status', { isDefault: true })
+    .description('show each root: its phase, who has not accepted it, the certificates under it, when it leaves')
+    .action(async () => finish(await showRotations(sourcesOf(globals(), terminal), globals(), terminal)))
+  for (const [action, description] of Object.entries(ROOT_ACTIONS))
+    trust
+      .command(action)
+      .argument('<fingerprint>', 'of the root; its first digits are enough')
+      .description(description)
+      .action(async (root: string) => finish(await changeRoot(action, root, sourcesOf(globals(), terminal), terminal)))
 }
 
 function addCARoot(ca: Command, action: (action: CARootAction, dir: string, id?: string) => Promise<void>): void {

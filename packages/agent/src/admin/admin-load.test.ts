@@ -48,6 +48,8 @@ class Bench implements AsyncDisposable {
       },
       bundles: () => [],
       explain: () => [],
+      rotations: () => [],
+      changeRoot: () => ({ refused: 'there is no root' }),
       renew: () => false,
       metrics: { contentType: 'text/plain', text: () => Promise.resolve(metrics) },
       log: { level: 'info' },

@@ -14,7 +14,7 @@ import { Ledger } from '../observe/ledger.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer } from './admin-server.ts'
 import type { ConfigDump } from './config-dump.ts'
-import type { AdminSource, Explanation } from './routes.ts'
+import type { AdminSource, Explanation, TrustStatus } from './routes.ts'
 
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
 const API = parseSpiffeId('spiffe://cluster.local/ns/default/sa/api')
@@ -66,6 +66,8 @@ class Bench implements AsyncDisposable {
       entry: identity => this.secrets.entry(identity),
       bundles: () => this.secrets.bundles(),
       explain: name => ledger.entries(name),
+      rotations: () => this.secrets.rotations(),
+      changeRoot: (action, root) => this.secrets.changeRoot(action, root),
       renew: name => this.secrets.renew(parseSpiffeId(name)),
       metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
       log: this.log,
@@ -328,6 +330,40 @@ test('an identity is renewed by hand with the token only, and an unknown name is
   assert.equal((await put(WEB, 'a-token-of-the-operator')).status, 202)
   assert.equal(bench.ca.requests.length, before + 1)
   assert.deepEqual(events, ['renewal-refused', 'renewal-refused', 'renewal-requested'])
+})
+
+test('root rotations are shown to all; only the operator holds, resumes and drops a root', async () => {
+  await using bench = await Bench.create()
+  await using directory = await makeDirectory()
+  const events: string[] = []
+  bench.source.security = event => events.push(event)
+  const server = await bench.listen()
+  await bench.hold(WEB)
+  const status = async (): Promise<TrustStatus> => JSON.parse((await ask(server, '/trust')).body)
+  const [domain] = (await status()).trustDomains
+  const fingerprint = domain?.roots[0]?.fingerprint ?? ''
+  assert.deepEqual([domain?.trustDomain, domain?.phase, domain?.roots[0]?.leaves], ['cluster.local', 'steady', 1])
+  const put = (action: string, token?: string, root = fingerprint) => {
+    const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
+    return ask(server, `/trust?action=${action}&root=${root}`, { method: 'PUT', headers })
+  }
+  const refused = await put('hold')
+  assert.equal(refused.status, 403)
+  assert.match(refused.body, /^To hold a root changes who is trusted, and the request is not the operator's/)
+  bench.source.tokenFile = join(directory.path, 'admin.token')
+  await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
+  assert.equal((await put('hold', 'another-token-of-nobody')).status, 403)
+  assert.equal((await status()).trustDomains[0]?.roots[0]?.phase, 'trusted')
+  const token = 'a-token-of-the-operator'
+  assert.equal((await put('hold', token)).status, 200)
+  assert.equal((await status()).trustDomains[0]?.roots[0]?.phase, 'held')
+  assert.equal((await put('resume', token)).status, 200)
+  assert.equal((await put('forget', token)).status, 400)
+  const last = await put('drop', token)
+  assert.equal(last.status, 409)
+  assert.match(last.body, /lists it, so that it would come back/)
+  assert.equal((await put('drop', token, 'ffffffff')).status, 409)
+  assert.deepEqual(events, ['root-change-refused', 'root-change-refused', 'root-change', 'root-change'])
 })
 
 test('only the methods of a route are taken', async () => {

@@ -1,5 +1,13 @@
 /** The routes of the admin endpoint. Every answer is made here; `admin-server.ts` carries it over HTTP. */
-import { ALL_BUNDLES, type BundleEntry, type Clock, type IdentityEntry } from '@livery/core'
+import {
+  ALL_BUNDLES,
+  type BundleEntry,
+  type Clock,
+  type IdentityEntry,
+  type RootAction,
+  type RootActionResult,
+  type RotationStatus,
+} from '@livery/core'
 import type { WellKnownNames } from '@livery/sds-server'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
@@ -31,6 +39,8 @@ export interface AdminSource {
   entries(): readonly IdentityEntry[]
   entry(identity: string): IdentityEntry | undefined
   bundles(): readonly BundleEntry[]
+  rotations(): readonly RotationStatus[]
+  changeRoot(action: RootAction, fingerprint: string): RootActionResult
   explain(name: string): readonly LedgerEntry[]
   /** Renews the certificate of an identity now; `false` if it is not held. */
   renew(identity: string): boolean
@@ -93,6 +103,13 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
     [
       '/renew',
       { about: 'renews a certificate now (PUT ?name=spiffe://…, the operator only)', methods: { PUT: renew } },
+    ],
+    [
+      '/trust',
+      {
+        about: 'root rotations (PUT ?action=hold|resume|drop&root=FINGERPRINT, the operator only)',
+        methods: { GET: rotations, PUT: changeRoot },
+      },
     ],
     [
       '/logging',
@@ -228,6 +245,46 @@ async function renew({ source }: RouteContext, query: URLSearchParams, caller: C
     `${name} is renewed now, as ${authority.by} wishes`,
   )
   return text(202, `${name} is renewed now. livery explain ${name} shows what becomes of it.\n`)
+}
+
+/** The answer of `/trust`. */
+export interface TrustStatus {
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  readonly trustDomains: readonly RotationStatus[]
+}
+
+function rotations({ source }: RouteContext): Answer {
+  const status: TrustStatus = { now: source.clock.now(), trustDomains: source.rotations() }
+  return json(200, status)
+}
+
+const ROOT_ACTIONS: readonly RootAction[] = ['hold', 'resume', 'drop']
+/** With the colons that openssl prints. */
+const MAX_FINGERPRINT = 95
+
+async function changeRoot({ source }: RouteContext, query: URLSearchParams, caller: Caller): Promise<Answer> {
+  const action = ROOT_ACTIONS.find(each => each === query.get('action'))
+  if (!action)
+    return text(400, `The action is one of ${ROOT_ACTIONS.join(', ')}: /trust?action=hold&root=FINGERPRINT\n`)
+  const root = (query.get('root') ?? '').slice(0, MAX_FINGERPRINT)
+  const authority = await authorityOf(caller, source.tokenFile)
+  if ('refusal' in authority) {
+    const { refusal } = authority
+    source.security?.('root-change-refused', { action, root, uid: caller.credentials?.uid }, `not done: ${refusal}`)
+    return text(403, notTheOperator(`To ${action} a root changes who is trusted`, refusal), {
+      'www-authenticate': 'Bearer',
+    })
+  }
+  const result = source.changeRoot(action, root)
+  if ('refused' in result) return text(409, `${result.refused}\n`)
+  const { fingerprint, phase } = result.done
+  source.security?.(
+    'root-change',
+    { action, root: fingerprint, by: authority.by },
+    `${action} of the root ${fingerprint}, by ${authority.by}`,
+  )
+  return text(200, `The root ${fingerprint} is ${phase} now. livery trust status shows what becomes of it.\n`)
 }
 
 function logLevel({ source }: RouteContext): Answer {

@@ -55,6 +55,8 @@ const SECURITY_KINDS: ReadonlySet<string> = new Set([
   'root-phase',
   'roots-rejected',
   'roots-unavailable',
+  'root-change',
+  'root-change-refused',
   'log-level-changed',
   'log-level-refused',
   'renewal-requested',

@@ -1,10 +1,11 @@
 /** Metrics of the certificates and roots that the agent holds. */
-import type { BundleEntry, Clock, IdentityEntry } from '@livery/core'
+import type { BundleEntry, Clock, IdentityEntry, RotationPhase, RotationStatus } from '@livery/core'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
 export interface IdentitySource {
   entries(): readonly IdentityEntry[]
   bundles(): readonly BundleEntry[]
+  rotations(): readonly RotationStatus[]
 }
 
 /** Above this number of identities one series per identity costs the scraper too much: only summaries are exported. */
@@ -41,6 +42,24 @@ export function identityMetrics(source: IdentitySource, clock: Clock): readonly 
       help: 'When a root of a trust bundle expires.',
       labels: ['trust_domain', 'fingerprint'],
       read: () => source.bundles().flatMap(rootExpirations),
+    },
+    {
+      name: 'livery_root_rotation_phase',
+      help: 'The phase of the root rotation of a trust domain, 1 for the one that it is in: announcing, renewing, retiring, steady.',
+      labels: ['trust_domain', 'phase'],
+      read: () => source.rotations().flatMap(phaseSamples),
+    },
+    {
+      name: 'livery_root_waiting_clients',
+      help: 'Clients that have not accepted a root that is announced, or have rejected it: livery trust status names them.',
+      labels: ['trust_domain', 'fingerprint'],
+      read: () => source.rotations().flatMap(perRoot(({ waiting }) => waiting)),
+    },
+    {
+      name: 'livery_root_certificates',
+      help: 'Certificates under a root that are served or wait.',
+      labels: ['trust_domain', 'fingerprint'],
+      read: () => source.rotations().flatMap(perRoot(({ leaves }) => leaves)),
     },
     {
       name: 'livery_certificate_expiration_timestamp_seconds',
@@ -107,4 +126,15 @@ function earliestExpiration(entries: readonly IdentityEntry[]): number | undefin
 
 function rootExpirations({ trustDomain, roots }: BundleEntry): readonly Sample[] {
   return roots.map(({ fingerprint, notAfter }) => [notAfter / 1000, trustDomain, fingerprint])
+}
+
+const PHASES: readonly RotationPhase[] = ['announcing', 'renewing', 'retiring', 'steady']
+
+function phaseSamples({ trustDomain, phase }: RotationStatus): readonly Sample[] {
+  return PHASES.map(each => [each === phase ? 1 : 0, trustDomain, each])
+}
+
+function perRoot(read: (root: RotationStatus['roots'][number]) => number) {
+  return ({ trustDomain, roots }: RotationStatus): readonly Sample[] =>
+    roots.map(root => [read(root), trustDomain, root.fingerprint])
 }

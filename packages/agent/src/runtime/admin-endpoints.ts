@@ -58,6 +58,8 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     entries: () => secrets.entries(),
     entry: identity => secrets.entry(identity),
     bundles: () => secrets.bundles(),
+    rotations: () => secrets.rotations(),
+    changeRoot: (action, fingerprint) => secrets.changeRoot(action, fingerprint),
     explain: name => ledger.entries(name),
     renew: name => isSpiffeId(name) && secrets.renew(name),
     metrics,

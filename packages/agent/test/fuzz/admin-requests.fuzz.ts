@@ -33,6 +33,8 @@ const source: AdminSource = {
   bundles: () => secrets.bundles(),
   explain: name => ledger.entries(name),
   renew: name => name === WEB && secrets.renew(WEB),
+  rotations: () => secrets.rotations(),
+  changeRoot: (action, root) => secrets.changeRoot(action, root),
   metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
   log: { level: 'info' },
 }
@@ -54,6 +56,7 @@ const PATHS = [
   '/healthz/live',
   '/healthz/ready?strict',
   '/renew?name=spiffe://cluster.local/ns/default/sa/web',
+  '/trust?action=hold&root=0123456789abcdef',
   '/logging?level=debug',
   '/logging?level=%',
   '/explain?name=ROOTCA',

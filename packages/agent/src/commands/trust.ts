@@ -1,0 +1,81 @@
+/** `livery trust`: the root rotations of the running agent, and what an operator does to them. */
+import { oneLine, type RootStatus, type RotationStatus } from '@livery/core'
+import type { TrustStatus } from '../admin/routes.ts'
+import type { ConfigSources } from '../config/layers.ts'
+import { formatAge } from '../observe/ledger-text.ts'
+import { askAdmin, changeByAdmin, firstLine, printableJson } from './admin-client.ts'
+import { EXIT } from './exit-code.ts'
+import type { GlobalOptions, Terminal } from './terminal.ts'
+
+/** The description of each command. */
+export const ROOT_ACTIONS = {
+  hold: 'stop a root in its phase: no further certificate under it is served, and it is not removed',
+  resume: 'let a root that is held go on, also past clients that reject it',
+  drop: 'remove a root that the CA lists no longer: its certificates are replaced first, the overlap is left out',
+} as const
+
+export async function showRotations(
+  sources: ConfigSources,
+  { json }: GlobalOptions,
+  terminal: Terminal,
+): Promise<number> {
+  const { status, body } = await askAdmin('/trust', sources)
+  if (status !== 200) {
+    terminal.err(`livery: the agent answered ${status}: ${firstLine(body)}\n`)
+    return EXIT.failed
+  }
+  const trust = JSON.parse(body) as TrustStatus
+  terminal.out(json ? `${printableJson(trust)}\n` : describeTrust(trust))
+  return EXIT.ok
+}
+
+export async function changeRoot(
+  action: string,
+  root: string,
+  sources: ConfigSources,
+  terminal: Terminal,
+): Promise<number> {
+  const { status, body } = await changeByAdmin(`/trust?action=${action}&root=${encodeURIComponent(root)}`, sources)
+  if (status !== 200) {
+    terminal.err(`livery: ${firstLine(body)}\n`)
+    return EXIT.failed
+  }
+  terminal.out(`${firstLine(body)}\n`)
+  return EXIT.ok
+}
+
+/** One block per trust domain, two lines per root, and below them the clients that it waits for. */
+export function describeTrust({ now, trustDomains }: TrustStatus): string {
+  if (trustDomains.length === 0) return 'No root is known yet: livery explain ROOTCA shows why.\n'
+  return trustDomains.map(trustDomain => describeDomain(trustDomain, now)).join('')
+}
+
+function describeDomain({ trustDomain, phase, roots }: RotationStatus, now: number): string {
+  const lines = roots.flatMap(root => describeRoot(root, now))
+  return `${oneLine(trustDomain)}: ${phase}\n${lines.map(line => `  ${line}\n`).join('')}`
+}
+
+/** So many digits of a fingerprint name one root. */
+const SHOWN_DIGITS = 16
+
+function describeRoot({ fingerprint, phase, leaves, ...root }: RootStatus, now: number): string[] {
+  const facts = [
+    `${leaves} ${leaves === 1 ? 'certificate' : 'certificates'}`,
+    ...(root.isListed ? [] : ['not listed']),
+    ...(phase === 'announcing' && root.settlesAt > now ? [`settles in ${formatAge(root.settlesAt - now)}`] : []),
+    ...(root.leavesAt === undefined ? [] : [`leaves in ${formatAge(root.leavesAt - now)}`]),
+  ]
+  return [
+    `${oneLine(fingerprint).slice(0, SHOWN_DIGITS)}  ${phase.padEnd('announcing'.length)}  ${facts.join(', ')}`,
+    `  known for ${formatAge(now - root.learnedAt)}, expires ${new Date(root.notAfter).toISOString()}`,
+    ...waitingLines(root),
+  ]
+}
+
+function waitingLines({ waiting, waitsFor }: Pick<RootStatus, 'waiting' | 'waitsFor'>): readonly string[] {
+  const lines = waitsFor.map(({ client, reason }) =>
+    oneLine(reason === undefined ? `waits for ${client}` : `rejected by ${client}: ${reason}`),
+  )
+  const more = waiting - waitsFor.length
+  return [...lines, ...(more > 0 ? [`and ${more} more clients`] : [])].map(line => `  ${line}`)
+}
