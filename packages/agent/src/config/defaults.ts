@@ -58,5 +58,8 @@ export const OWN_SOCKET_DEFAULTS: TreeObject = {
   limits: { ...LIMITS, perCaller: PER_CALLER },
 }
 
+/** The defaults of `output`, of the agent and of an identity. */
+export const OUTPUT_DEFAULTS: TreeObject = { mode: '0600', bundle: false }
+
 /** The defaults of every entry of `sockets`. */
 export const SOCKET_DEFAULTS: TreeObject = { ...OWN_SOCKET_DEFAULTS, allow: [], onDemand: false }

@@ -15,7 +15,7 @@ import {
 import { changeOptions, fillDefault, markSecret, type OptionChange } from '../schema/plugin-schema.ts'
 import { isPem, UNIX_PREFIX } from '../schema/values.ts'
 import type { SectionShape } from './ca-section.ts'
-import { defaults, OWN_SOCKET_DEFAULTS, SOCKET_DEFAULTS } from './defaults.ts'
+import { defaults, OUTPUT_DEFAULTS, OWN_SOCKET_DEFAULTS, SOCKET_DEFAULTS } from './defaults.ts'
 import type { ConfigSources } from './layers.ts'
 
 /** `*` is each entry of a list. Those of `ca` are known to its plugin. */
@@ -23,9 +23,13 @@ const PATHS = [
   ['admin', 'tokenFile'],
   ['files', 'allow', '*'],
   ['files', 'wellKnown', '*'],
+  ['identities', '*', 'output', 'directory'],
+  ['identities', '*', 'output', 'reload', 'pidFile'],
   ['identities', '*', 'socket'],
   ['identities', '*', 'socket', 'path'],
   ['identities', '*', 'tokenFile'],
+  ['output', 'directory'],
+  ['output', 'reload', 'pidFile'],
   ['sharedFolders', '*'],
   ['sockets', '*', 'path'],
   ['store', 'bootstrap'],
@@ -40,7 +44,11 @@ export function completeSettings(written: ConfigNode, { workingDirectory, termin
   const filled = overlay(nodeOf(defaults({ terminal }), UNWRITTEN), written)
   const withShared = changeAt(filled, ['sockets', '*'], mapping(SOCKET_DEFAULTS))
   const withOwn = changeAt(withShared, ['identities', '*', 'socket'], mapping(OWN_SOCKET_DEFAULTS))
-  const withAdmin = changeAt(withOwn, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
+  const withOutput = [['output'], ['identities', '*', 'output']].reduce(
+    (node, path) => changeAt(node, path, mapping(OUTPUT_DEFAULTS)),
+    withOwn,
+  )
+  const withAdmin = changeAt(withOutput, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
   return PATHS.reduce((node, path) => changeAt(node, path, value => absolute(value, workingDirectory)), withAdmin)
 }
 

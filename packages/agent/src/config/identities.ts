@@ -4,7 +4,7 @@ import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import type { IdentitySetting, OwnSocket } from './schema.ts'
+import type { IdentitySetting, OutputSetting, OwnSocket } from './schema.ts'
 
 /** One identity that the agent holds. */
 export interface ConfiguredIdentity {
@@ -13,11 +13,13 @@ export interface ConfiguredIdentity {
   readonly socket: OwnSocket | undefined
   /** Absolute path of its own token file. */
   readonly tokenFile: string | undefined
+  /** Where its certificate is written. */
+  readonly output: OutputSetting | undefined
 }
 
 const MAX_IDENTITIES = 100_000
-/** Stands for the last segment of the SPIFFE ID in the path of an own socket. */
-const NAME = '{name}'
+/** Stands for the last segment of the SPIFFE ID in the path of an own socket, and in that of an output directory. */
+export const NAME = '{name}'
 
 /** The path of a socket, and the key that names it. */
 export interface NamedSocket {
@@ -51,17 +53,16 @@ export function expandIdentities(
       continue
     }
     room -= expanded.length
-    const { socket } = setting
+    const { socket, output } = setting
     const key = entry.child('socket')
-    if (socket && expanded.length > 1 && !socket.path.includes(NAME)) {
-      const reason = `${socket.path} is one path for ${expanded.length} identities`
-      const remedy = `Write ${NAME} in it, which is the last segment of each SPIFFE ID`
-      problems.push(key.problem(new Fault(reason, remedy)))
+    const shared = sharedPath(socket?.path, expanded.length) ?? sharedPath(output?.directory, expanded.length)
+    if (shared) {
+      problems.push((sharedPath(socket?.path, expanded.length) ? key : entry.child('output')).problem(shared))
       continue
     }
     const fault = addAll(expanded, setting, trustDomain, identities)
     if (fault) problems.push(entry.problem(fault))
-    else if (socket) for (const id of expanded) sockets.push({ socket: socketPath(socket, id), key })
+    else if (socket) for (const id of expanded) sockets.push({ socket: withName(socket.path, id), key })
   }
   return { identities: [...identities.values()], sockets, problems }
 }
@@ -81,14 +82,27 @@ function addAll(
     if (trustDomainOf(id) !== trustDomain)
       return new Fault(`${id} is not in the trust domain ${trustDomain} of this agent`, 'Change it, or trustDomain')
     if (identities.has(id)) return new Fault(`${id} is listed twice`, 'Remove one of the entries')
-    const { socket, tokenFile } = setting
-    identities.set(id, { id, socket: socket && { ...socket, path: socketPath(socket, id) }, tokenFile })
+    const { socket, tokenFile, output } = setting
+    identities.set(id, {
+      id,
+      socket: socket && { ...socket, path: withName(socket.path, id) },
+      tokenFile,
+      output: output && { ...output, directory: withName(output.directory, id) },
+    })
   }
   return undefined
 }
 
+function sharedPath(path: string | undefined, identities: number): Fault | undefined {
+  if (path === undefined || identities < 2 || path.includes(NAME)) return undefined
+  return new Fault(
+    `${path} is one path for ${identities} identities`,
+    `Write ${NAME} in it, which is the last segment of each SPIFFE ID`,
+  )
+}
+
 /** A segment of a SPIFFE ID has no slash and is not "..", so the path leads out of no folder. */
-function socketPath({ path }: OwnSocket, id: string): string {
+export function withName(path: string, id: string): string {
   return path.replaceAll(NAME, id.slice(id.lastIndexOf('/') + 1))
 }
 

@@ -59,7 +59,7 @@ ca:
   timeout: 3s
 identities:
   - spiffe://example.org/a
-  - { id: spiffe://example.org/b, socket: run/b.sock, tokenFile: b.token }
+  - { id: spiffe://example.org/b, socket: run/b.sock, tokenFile: b.token, output: { directory: out, owner: 12, reload: { signal: SIGHUP, pidFile: b.pid } } }
   - { range: "spiffe://example.org/sa-{8..10}/x", tokenFile: range.token }
   - { range: "spiffe://example.org/ns/{1..2}", socket: { path: "run/{name}/s", mode: "0600", owner: 12, group: root, callers: [{ gid: 7 }], limits: { streams: 9 } } }
 removal: { grace: 0s }
@@ -75,6 +75,7 @@ sockets:
     callers: [{ uid: 1001, allow: [spiffe://example.org/a] }, { uid: 0, gid: 5 }]
     onDemand: true
     limits: { connections: 1, streams: 2, names: 3, messageBytes: 65536, perCaller: { connections: 4, bytes: 33554432 } }
+files: { allow: [certs], wellKnown: [], expired: serve, poll: 2s }
 names: { default: own, root: roots }
 sds: { takeover: true, requestTimeout: 2s, fetchWait: 0s, nacksPerMinute: 3, connectionIdle: 4s, keepalive: 5s, keepaliveTimeout: 6s, callerBytes: 33554432 }
 admin: { address: "[::1]:15100" }
@@ -116,7 +117,18 @@ log: { level: debug, format: pretty }
     },
     identities: [
       { id: 'spiffe://example.org/a' },
-      { id: 'spiffe://example.org/b', socket: { path: at('run/b.sock') }, tokenFile: at('b.token') },
+      {
+        id: 'spiffe://example.org/b',
+        socket: { path: at('run/b.sock') },
+        tokenFile: at('b.token'),
+        output: {
+          directory: at('out'),
+          mode: 0o600,
+          owner: 12,
+          bundle: false,
+          reload: { signal: 'SIGHUP', pidFile: at('b.pid') },
+        },
+      },
       { id: 'spiffe://example.org/sa-8/x', tokenFile: at('range.token') },
       { id: 'spiffe://example.org/sa-9/x', tokenFile: at('range.token') },
       { id: 'spiffe://example.org/sa-10/x', tokenFile: at('range.token') },
@@ -157,6 +169,7 @@ log: { level: debug, format: pretty }
         },
       },
     ],
+    files: { allow: [at('certs')], wellKnown: [], expired: 'serve', poll: 2_000 },
     names: { default: 'own', root: 'roots', all: 'ALL' },
     sds: {
       takeover: true,
@@ -217,11 +230,17 @@ test('omitted keys have the documented defaults', async () => {
             names: 50_000,
             requestsPerSecond: 10_000,
             bytes: 536_870_912,
+            files: 1_000,
             identitiesPerMinute: 1_000,
           },
         },
       },
     ],
+    files: {
+      wellKnown: ['/etc/certs', '/var/run/secrets/workload-spiffe-credentials'],
+      expired: 'withhold',
+      poll: 60_000,
+    },
     names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
     sds: {
       takeover: false,

@@ -12,6 +12,7 @@ import { type EnvironmentSwitches, environmentSwitches, environmentWarnings } fr
 import { completeSection, completeSettings } from './fill-defaults.ts'
 import { type ConfiguredIdentity, expandIdentities } from './identities.ts'
 import { type ConfigSources, type Layers, readLayers } from './layers.ts'
+import { assignOutputs } from './outputs.ts'
 import { type Settings, settingsSchema } from './schema.ts'
 import { settleWarnings } from './settle.ts'
 
@@ -41,8 +42,8 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
   if (!settings || !ca) throw new ConfigError([...read.problems, ...problems])
   const at = new Location(root)
   const expanded = expandIdentities(settings.identities, settings.trustDomain, at.child('identities'))
-  const { identities } = expanded
-  const all = [...problems, ...expanded.problems, ...checkTogether(settings, expanded, at)]
+  const { identities, problems: sameOutputs } = assignOutputs(expanded.identities, settings.output, at)
+  const all = [...problems, ...expanded.problems, ...sameOutputs, ...checkTogether(settings, expanded, at)]
   if (all.length > 0) throw new ConfigError(all)
   const { file, digest, warnings } = read.layers
   return {

@@ -46,7 +46,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
   {
     text: 'keyTyp: rsa-2048',
-    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, files, names, sds, admin, health, drain, log.',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, files, output, names, sds, admin, health, drain, log.',
   },
   {
     text: 'keyType: rsa-1024',
@@ -162,6 +162,24 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     text: 'files: { allow: /etc/certs }',
     says: 'livery.yaml:4: files.allow: "/etc/certs" is a string, not a list. Write "- " before each entry, or [ ] around them.',
+  },
+  {
+    text: 'output: { directory: out, reload: { command: [nginx, -s, reload] } }',
+    says: 'livery.yaml:4: output.reload.command: ["nginx","-s","reload"] does not begin with an absolute path. Write such as [/usr/sbin/nginx, -s, reload].',
+  },
+  {
+    text: 'output: { directory: out, reload: { signal: SIGKILL, pidFile: pid } }',
+    says: 'livery.yaml:4: output.reload.signal: "SIGKILL" is none of SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH, SIGTERM. Write one of these.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ range: "spiffe://cluster.local/{0..1}", output: { directory: out } }]',
+    says: 'livery.yaml:2: identities[0].output: out is one path for 2 identities. Write {name} in it, which is the last segment of each SPIFFE ID.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[spiffe://cluster.local/a, spiffe://cluster.local/b]\noutput: { directory: out }',
+    says: 'livery.yaml:3: output: out is the output directory of spiffe://cluster.local/a and of spiffe://cluster.local/b. Give each its own, or write {name}, the last segment of its SPIFFE ID, in output.directory.',
   },
   {
     text: 'files: { expired: drop }',

@@ -32,7 +32,11 @@ import {
 export type IdentitySetting = (
   | { readonly id: string; readonly range?: undefined }
   | { readonly range: string; readonly id?: undefined }
-) & { readonly socket?: OwnSocket | undefined; readonly tokenFile?: string | undefined }
+) & {
+  readonly socket?: OwnSocket | undefined
+  readonly tokenFile?: string | undefined
+  readonly output?: OutputSetting | undefined
+}
 
 /** The largest uid and gid: one more is -1, which chown(2) takes for none. */
 const MAX_ID = 4_294_967_294
@@ -98,7 +102,40 @@ const ownSocket = v.lazy(input =>
       ),
 ) as Schema<OwnSocket>
 
-const ofIdentity = { socket: v.optional(ownSocket), tokenFile: v.optional(path) }
+const reloadBySignal = object({ signal: oneOf(['SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH', 'SIGTERM']), pidFile: path })
+const reloadByCommand = object({
+  command: v.pipe(
+    list(nonEmpty),
+    v.rawTransform<string[], readonly [string, ...string[]]>(({ dataset: { value }, addIssue, NEVER }) => {
+      const [program, ...args] = value
+      if (program?.startsWith('/')) return [program, ...args]
+      const fault = new Fault('does not begin with an absolute path', 'Write such as [/usr/sbin/nginx, -s, reload]')
+      addIssue({ message: faultMessage(fault) })
+      return NEVER
+    }),
+  ),
+})
+
+/** How a program is asked to read its files again. */
+export type ReloadSetting = v.InferOutput<typeof reloadBySignal> | v.InferOutput<typeof reloadByCommand>
+
+const reload = v.lazy(input =>
+  isTreeObject(input) && 'command' in input ? reloadByCommand : reloadBySignal,
+) as Schema<ReloadSetting>
+
+const output = object({
+  directory: path,
+  mode: socketMode,
+  owner: v.optional(account('/etc/passwd')),
+  group: v.optional(account('/etc/group')),
+  bundle: flag,
+  reload: v.optional(reload),
+})
+
+/** Where the certificate of an identity is written. The paths are absolute. */
+export type OutputSetting = v.InferOutput<typeof output>
+
+const ofIdentity = { output: v.optional(output), socket: v.optional(ownSocket), tokenFile: v.optional(path) }
 
 const identity = v.lazy(input => {
   if (typeof input === 'string')
@@ -197,6 +234,7 @@ const settings = {
     expired: oneOf(['withhold', 'serve']),
     poll: duration({ min: '1s', max: '1h' }),
   }),
+  output: v.optional(output),
   names: object({ default: nonEmpty, root: nonEmpty, all: nonEmpty }),
   sds: object({
     takeover: flag,

@@ -10,9 +10,11 @@ import { keyPoolMetrics } from '../observe/key-pool-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
 import type { LogSink } from '../observe/logger.ts'
 import { Metrics } from '../observe/metrics.ts'
+import { outputMetrics } from '../observe/output-metrics.ts'
 import { processMetrics } from '../observe/process-metrics.ts'
 import { socketMetrics } from '../observe/sds-metrics.ts'
 import { storeMetrics } from '../observe/store-metrics.ts'
+import { Outputs } from '../output/outputs.ts'
 import { RootSources } from '../trust/root-sources.ts'
 import { openAdminEndpoints } from './admin-endpoints.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
@@ -146,9 +148,13 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
     }),
   )
   metrics.add(socketMetrics(sds))
+  const outputs = lifecycle.parts.use(new Outputs({ secrets, clock, logger }))
+  outputs.follow(config.identities)
+  metrics.add(outputMetrics(outputs))
   const live = new LiveConfig(config, {
     secrets,
     files,
+    outputs,
     sds,
     useRoots: async next => secrets.useRootSources(await rootSources.of(next)),
     onServe: opened => warnOfOpenSockets(opened, logger),

@@ -139,10 +139,19 @@ export function describeChanges(changes: LiveChanges): string {
 /** Without what changes while the agent runs. */
 function fixed(root: ConfigNode): object {
   const tree = plain(root)
-  const { identities: _, sockets: _sockets, log, trust, ...rest } = isTreeObject(tree) ? tree : {}
+  const {
+    identities: _,
+    sockets: _sockets,
+    output: _output,
+    files,
+    log,
+    trust,
+    ...rest
+  } = isTreeObject(tree) ? tree : {}
+  const { allow: _allow, ...fixedFiles } = isTreeObject(files) ? files : {}
   const { level: _level, ...fixedLog } = isTreeObject(log) ? log : {}
   const { anchors: _anchors, federated: _federated, ...fixedTrust } = isTreeObject(trust) ? trust : {}
-  return { ...rest, log: fixedLog, trust: fixedTrust }
+  return { ...rest, files: fixedFiles, log: fixedLog, trust: fixedTrust }
 }
 
 /** All that the agent holds and serves is of its trust domain. */

@@ -57,6 +57,7 @@ class Bench {
     this.live = new LiveConfig(config, {
       secrets,
       files: { useFolders: () => {} },
+      outputs: { follow: () => {} },
       sds: this.#sds(),
       useRoots: async () => {},
       onServe: sockets => this.log.push(`serve ${sockets.map(({ path }) => path)}`),

@@ -5,6 +5,7 @@ import type { AccessConfig, SdsServer, SocketConfig } from '@livery/sds-server'
 import { changedKeys } from '../config/changes.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { Config } from '../config/load.ts'
+import type { Outputs } from '../output/outputs.ts'
 import { childPath } from '../schema/config-tree.ts'
 import { allowedFolders } from './open-file-secrets.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
@@ -30,6 +31,8 @@ export interface LiveConfigOptions {
   readonly secrets: Pick<SecretManager, 'add' | 'remove'>
   /** Serves what callers name by its files. */
   readonly files: Pick<FileSecrets, 'useFolders'>
+  /** Writes the certificates of identities to their directories. */
+  readonly outputs: Pick<Outputs, 'follow'>
   /** Listens on the sockets of the configuration. */
   readonly sds: Sockets
   /** Puts the roots in force that the operator lists. Never rejects. */
@@ -78,7 +81,7 @@ export class LiveConfig {
    * never meet new identities.
    */
   async apply(config: Config, signal: AbortSignal): Promise<LiveChanges> {
-    const { files, sds, onServe, useRoots } = this.#options
+    const { files, outputs, sds, onServe, useRoots } = this.#options
     const wanted = byPath(sdsSockets(config, this.#share))
     const opened = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
     const { replaced, changed, needsRestart } = this.#compare(wanted, config)
@@ -92,6 +95,7 @@ export class LiveConfig {
     const closed = this.sockets().filter(socket => !wanted.has(socket.path) && !isLeaving(socket, identities))
     for (const { path } of [...closed, ...replaced]) this.#stop(path)
     const counts = this.#hold(identities)
+    outputs.follow(config.identities)
     // A caller of a new socket may already have asked in vain.
     if (counts.identitiesAdded > 0) sds.review()
 

@@ -1,0 +1,169 @@
+/** Keeps the certificate, key and roots of one identity in a directory, for programs that read files. */
+import { after, backoff, type Clock, type SecretManager, type SpiffeId, scrub, type WatchedFiles } from '@livery/core'
+import type { OutputSetting } from '../config/schema.ts'
+import { reloadProgram } from './program-reload.ts'
+import { SetDirectory, type SetFile } from './set-directory.ts'
+
+export interface IdentityOutputParts {
+  readonly identity: SpiffeId
+  readonly setting: OutputSetting
+  readonly secrets: Pick<SecretManager, 'watch' | 'trustDomain'>
+  readonly clock: Clock
+  readonly watched: WatchedFiles
+  /** How many outputs are written at once. */
+  run(task: () => Promise<void>): Promise<void>
+  /** The files are those of the certificate that is served now. */
+  onWritten(): void
+  /** `message` says what failed and why. Reported again only if it differs. */
+  onFailure(message: string): void
+}
+
+const NAMES = { key: 'key.pem', chain: 'cert-chain.pem', roots: 'root-cert.pem', bundle: 'bundle.pem' } as const
+/** Certificates are for everybody. */
+const PUBLIC_MODE = 0o644
+/** A failed write is tried again. */
+const RETRY = { minMs: 1_000, maxMs: 150_000 } as const
+/** How often the changes of others are undone at most. */
+const RESTORE_MS = 1_000
+/** How long a reader of the previous set has: its key is not left longer. */
+const PREVIOUS_MS = 30_000
+
+export class IdentityOutput implements Disposable {
+  readonly #parts: IdentityOutputParts
+  readonly #directory: SetDirectory
+  readonly #watches = new DisposableStack()
+  readonly #certificate: ReturnType<SecretManager['watch']>
+  readonly #roots: ReturnType<SecretManager['watch']>
+  /** Whether the files are to be written, and whether the program is to be asked to read them. */
+  #isStale = true
+  #needsReload = false
+  #isWorking = false
+  #isDisposed = false
+  #writtenAt: number | undefined
+  #failures = 0
+  #lastFailure: string | undefined
+  #timer: Disposable | undefined
+  #cleaning: Disposable | undefined
+
+  constructor(parts: IdentityOutputParts) {
+    this.#parts = parts
+    const { identity, setting, secrets, watched } = parts
+    this.#directory = new SetDirectory(setting)
+    const { trustDomain } = secrets
+    const onChange = () => this.#write()
+    this.#certificate = this.#watches.use(secrets.watch({ kind: 'identity', identity }, onChange))
+    this.#roots = this.#watches.use(secrets.watch({ kind: 'bundle', trustDomain, identity }, onChange))
+    this.#watches.use(watched.add(this.#directory.pathsOf(Object.values(NAMES)), () => void this.#restore()))
+    this.#write()
+  }
+
+  /** The files stay as they are. */
+  [Symbol.dispose](): void {
+    this.#isDisposed = true
+    this.#watches.dispose()
+    this.#timer?.[Symbol.dispose]()
+    this.#cleaning?.[Symbol.dispose]()
+  }
+
+  #write(): void {
+    this.#isStale = true
+    void this.#work()
+  }
+
+  /** Somebody has changed the files: this output, or others, whose changes are undone once a second at most. */
+  async #restore(): Promise<void> {
+    const { clock } = this.#parts
+    if (this.#isWorking || this.#isStale || this.#writtenAt === undefined) return
+    if ((await this.#directory.isIntact()) || this.#isDisposed || this.#isWorking) return
+    if (clock.now() - this.#writtenAt >= RESTORE_MS) this.#write()
+    else this.#workAfter(RESTORE_MS, () => this.#write())
+  }
+
+  /** One at a time; what changes meanwhile is written after it. */
+  async #work(): Promise<void> {
+    if (this.#isWorking) return
+    this.#isWorking = true
+    this.#timer?.[Symbol.dispose]()
+    let isDone = false
+    while (!isDone && !this.#isDisposed) {
+      await this.#parts.run(() => this.#writeAndReload())
+      isDone = !this.#isStale || this.#failures > 0 || !this.#isWhole()
+    }
+    this.#isWorking = false
+  }
+
+  async #writeAndReload(): Promise<void> {
+    const { setting, clock } = this.#parts
+    if (this.#isDisposed) return
+    try {
+      if (this.#isStale) await this.#writeSet()
+      if (this.#needsReload && setting.reload) await reloadProgram(setting.reload, clock)
+      this.#needsReload = false
+      this.#failures = 0
+      this.#lastFailure = undefined
+    } catch (error) {
+      this.#onFailure(scrub(error))
+    }
+  }
+
+  async #writeSet(): Promise<void> {
+    const files = this.#files()
+    if (!files) return
+    this.#isStale = false
+    try {
+      if (await this.#directory.holds(files)) return
+      await this.#directory.write(files)
+    } catch (error) {
+      this.#isStale = true
+      throw error
+    } finally {
+      for (const { content } of files.values()) content.fill(0)
+    }
+    this.#writtenAt = this.#parts.clock.now()
+    this.#needsReload = true
+    this.#parts.onWritten()
+    this.#cleanLater()
+  }
+
+  #isWhole(): boolean {
+    return this.#certificate.current !== undefined && this.#roots.current !== undefined
+  }
+
+  /** What is served now; `undefined` while there is no whole set. */
+  #files(): ReadonlyMap<string, SetFile> | undefined {
+    const certificate = this.#certificate.current
+    const roots = this.#roots.current
+    if (certificate?.kind !== 'certificate' || roots?.kind !== 'bundle') return undefined
+    const { mode, bundle } = this.#parts.setting
+    const key = certificate.privateKey.open(pem => Buffer.from(pem))
+    const chain = certificate.certificateChain
+    const trusted = Buffer.from(roots.trustedCa)
+    const files = new Map<string, SetFile>([
+      [NAMES.key, { content: key, mode }],
+      [NAMES.chain, { content: chain, mode: PUBLIC_MODE }],
+      [NAMES.roots, { content: trusted, mode: PUBLIC_MODE }],
+    ])
+    if (bundle) files.set(NAMES.bundle, { content: Buffer.concat([key, chain, trusted]), mode })
+    return files
+  }
+
+  #onFailure(reason: string): void {
+    const { setting, onFailure } = this.#parts
+    if (this.#isDisposed) return
+    if (reason !== this.#lastFailure) onFailure(`the files in ${setting.directory} are not up to date: ${reason}`)
+    this.#lastFailure = reason
+    this.#workAfter(backoff(++this.#failures, RETRY), () => void this.#work())
+  }
+
+  #workAfter(ms: number, task: () => void): void {
+    this.#timer?.[Symbol.dispose]()
+    this.#timer = after(this.#parts.clock, ms, task)
+  }
+
+  #cleanLater(): void {
+    this.#cleaning?.[Symbol.dispose]()
+    this.#cleaning = after(this.#parts.clock, PREVIOUS_MS, () => {
+      if (!this.#isWorking) this.#directory.dropPrevious().catch((error: unknown) => this.#onFailure(scrub(error)))
+    })
+  }
+}

@@ -1,0 +1,80 @@
+/** The directories to which certificates are written, one per identity that the configuration gives one. */
+import { isDeepStrictEqual } from 'node:util'
+import { type Clock, type SecretManager, Semaphore, WatchedFiles } from '@livery/core'
+import type { ConfiguredIdentity } from '../config/identities.ts'
+import type { OutputSetting } from '../config/schema.ts'
+import type { Logger } from '../observe/logger.ts'
+import { IdentityOutput } from './identity-output.ts'
+
+/** Each write is four or five fsyncs. */
+const WRITES_AT_ONCE = 4
+
+export interface OutputsParts {
+  readonly secrets: Pick<SecretManager, 'watch' | 'trustDomain'>
+  readonly clock: Clock
+  readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>
+}
+
+type Given = Pick<ConfiguredIdentity, 'id' | 'output'>
+
+export class Outputs implements Disposable {
+  readonly #parts: OutputsParts
+  readonly #watched: WatchedFiles
+  readonly #writes = new Semaphore(WRITES_AT_ONCE)
+  readonly #outputs = new Map<string, { readonly setting: OutputSetting; readonly output: IdentityOutput }>()
+  #written = 0
+  #failures = 0
+
+  constructor(parts: OutputsParts) {
+    const { clock, logger } = parts
+    this.#parts = parts
+    this.#watched = new WatchedFiles({
+      clock,
+      onError: err => logger.warn({ err }, 'cannot watch the output directories: they are looked at every 60 s'),
+    })
+  }
+
+  /** How many times a set was written, and how many times that failed. */
+  get counts(): { readonly written: number; readonly failures: number } {
+    return { written: this.#written, failures: this.#failures }
+  }
+
+  /** Writes for these identities from now on; for one with the same output as before nothing changes. */
+  follow(identities: Iterable<Given>): void {
+    const wanted = new Map<string, Given>()
+    for (const identity of identities) if (identity.output) wanted.set(identity.id, identity)
+    for (const [id, { setting, output }] of this.#outputs) {
+      if (isDeepStrictEqual(wanted.get(id)?.output, setting)) continue
+      output[Symbol.dispose]()
+      this.#outputs.delete(id)
+    }
+    for (const { id, output } of wanted.values())
+      if (output && !this.#outputs.has(id)) this.#outputs.set(id, { setting: output, output: this.#open(id, output) })
+  }
+
+  [Symbol.dispose](): void {
+    for (const { output } of this.#outputs.values()) output[Symbol.dispose]()
+    this.#outputs.clear()
+    this.#watched[Symbol.dispose]()
+  }
+
+  #open(identity: ConfiguredIdentity['id'], setting: OutputSetting): IdentityOutput {
+    const { secrets, clock, logger } = this.#parts
+    return new IdentityOutput({
+      identity,
+      setting,
+      secrets,
+      clock,
+      watched: this.#watched,
+      run: task => this.#writes.run(task),
+      onWritten: () => {
+        this.#written++
+        logger.info({ resource: identity, directory: setting.directory }, `written to ${setting.directory}`)
+      },
+      onFailure: message => {
+        this.#failures++
+        logger.error({ resource: identity, directory: setting.directory }, message)
+      },
+    })
+  }
+}
