@@ -1,10 +1,12 @@
 /** A clock for tests that moves on demand: nothing waits in real time, and a test can wait until code waits. */
 import { setImmediate } from 'node:timers/promises'
 import type { Clock, ClockJump } from '../time/clock.ts'
+import { Heap } from '../time/heap.ts'
 
 interface Deadline {
   time: number
   readonly isRelative: boolean
+  readonly order: number
   readonly task: () => void
 }
 
@@ -12,6 +14,9 @@ interface Deadline {
 export class FakeClock implements Clock {
   #now: number
   readonly #deadlines = new Set<Deadline>()
+  /** The same, earliest first, and those that were disposed. */
+  readonly #queue = new Heap<Deadline>((a, b) => a.time < b.time || (a.time === b.time && a.order < b.order))
+  #added = 0
   readonly #waiters = new Set<() => void>()
   readonly #listeners = new Set<(jump: ClockJump) => void>()
   #unseenJump = 0
@@ -25,11 +30,11 @@ export class FakeClock implements Clock {
   }
 
   at(time: number, task: () => void): Disposable {
-    return this.#add({ time, task, isRelative: false })
+    return this.#add({ time, task, isRelative: false, order: this.#added++ })
   }
 
   after(ms: number, task: () => void): Disposable {
-    return this.#add({ time: this.#now + ms, task, isRelative: true })
+    return this.#add({ time: this.#now + ms, task, isRelative: true, order: this.#added++ })
   }
 
   onJump(listener: (jump: ClockJump) => void): Disposable {
@@ -39,6 +44,8 @@ export class FakeClock implements Clock {
 
   #add(deadline: Deadline): Disposable {
     this.#deadlines.add(deadline)
+    this.#queue.push(deadline)
+    if (this.#queue.size > 2 * this.#deadlines.size + 1_000) this.#queue.retain(one => this.#deadlines.has(one))
     for (const wake of this.#waiters) wake()
     return { [Symbol.dispose]: () => void this.#deadlines.delete(deadline) }
   }
@@ -73,6 +80,7 @@ export class FakeClock implements Clock {
     this.#unseenJump = 0
     if (Math.abs(ms) < 5_000) return
     if (ms < 0) for (const deadline of this.#deadlines) if (deadline.isRelative) deadline.time += ms
+    this.#queue.retain(one => this.#deadlines.has(one))
     for (const listener of this.#listeners) listener({ kind: ms > 0 ? 'forward' : 'back', ms: Math.abs(ms) })
   }
 
@@ -90,8 +98,10 @@ export class FakeClock implements Clock {
   }
 
   #earliest(): Deadline | undefined {
-    let earliest: Deadline | undefined
-    for (const deadline of this.#deadlines) if (!earliest || deadline.time < earliest.time) earliest = deadline
-    return earliest
+    for (let next = this.#queue.peek(); next; next = this.#queue.peek()) {
+      if (this.#deadlines.has(next)) return next
+      this.#queue.pop()
+    }
+    return undefined
   }
 }

@@ -1,0 +1,211 @@
+/**
+ * Thirty days of a node with 1,000 identities in virtual time: sleeps, clocks that are wrong, outages, new roots and rejections.
+ * No Envoy may be without a valid certificate for a second that could have been avoided: one in which the CA was there,
+ * the machine ran and its clock was right, and had been for half a minute. LIVERY_SEED chooses another course.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isSpiffeId, SecretManager, type SpiffeId } from '@livery/core'
+import { FakeClock } from '@livery/core/testing'
+import { parseAllow } from '../src/access/allow-rules.ts'
+import { Permission } from '../src/access/permission.ts'
+import { MessageComposer } from '../src/protocol/discovery-message.ts'
+import { FakeEnvoy } from './simulated-month/fake-envoy.ts'
+import { oneKey, QuickCA } from './simulated-month/quick-ca.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+const STEP = 30_000
+const IDENTITIES = 1_000
+/** Half a lifetime is left at an outage, so that one of two days costs some of the certificates. */
+const TTL = 72 * HOUR
+
+const names = Array.from(
+  { length: IDENTITIES },
+  (_, index): SpiffeId => `spiffe://cluster.local/ns/month/sa/sa-${index}`,
+)
+
+/** The same seed gives the same course: mulberry32. */
+function seededRandom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+class Month implements AsyncDisposable {
+  readonly clock = new FakeClock()
+  readonly random: () => number
+  readonly ca: QuickCA
+  readonly manager: SecretManager
+  readonly envoys: readonly FakeEnvoy[]
+  /** How far the node's clock is ahead of the true time, milliseconds. */
+  #clockError = 0
+  #rejecting = 0
+  #disturbances = 0
+  #calmSince = 0
+  /** The first ones, and how many there were. */
+  readonly avoidable: string[] = []
+  avoidableCount = 0
+  unavoidableSeconds = 0
+
+  constructor(seed: number) {
+    this.random = seededRandom(seed)
+    this.ca = new QuickCA(() => this.trueNow())
+    const { clock, ca, random } = this
+    this.manager = new SecretManager({
+      ca,
+      clock,
+      random,
+      keyGenerator: oneKey,
+      trustDomain: 'cluster.local',
+      ttlSeconds: TTL / 1_000,
+    })
+    this.manager.events.subscribe(({ name, event }) => {
+      if (event.kind === 'withdrawn' && isSpiffeId(name)) this.#judge(name, 'withdrawn')
+    })
+    const grant = { source: this.manager, names: { default: 'default', root: 'ROOTCA', all: 'ALL' }, onDemand: false }
+    const view = new Permission(grant, [parseAllow(['spiffe://cluster.local/**'])])
+    const messages = new MessageComposer('month')
+    for (const identity of names) this.manager.add(identity)
+    this.envoys = names.map(
+      identity => new FakeEnvoy({ view, messages, identity, rejects: () => this.random() < this.#rejecting }),
+    )
+  }
+
+  trueNow(): number {
+    return this.clock.now() - this.#clockError
+  }
+
+  /** Lets time pass and looks at every Envoy each half minute. */
+  async pass(ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= STEP) {
+      await this.clock.advance(STEP)
+      const now = this.trueNow()
+      for (const { identity, certificate } of this.envoys) {
+        if (certificate && certificate.notBefore <= now + 5 * MINUTE && certificate.notAfter > now) continue
+        this.#judge(identity, certificate ? 'expired' : 'missing')
+      }
+    }
+  }
+
+  /** While it lasts, and half a minute longer, nobody can be blamed. */
+  async disturb(ms: number, begin: () => void, end: () => void): Promise<void> {
+    this.#disturbances++
+    begin()
+    await this.pass(ms)
+    end()
+    this.#disturbances--
+    this.#calmSince = this.trueNow()
+  }
+
+  async outage(ms: number, away: 'refuse' | 'silent'): Promise<void> {
+    const end = () => {
+      this.ca.away = 'no'
+    }
+    await this.disturb(
+      ms,
+      () => {
+        this.ca.away = away
+      },
+      end,
+    )
+  }
+
+  /** True time passes, and nothing runs. */
+  sleep(ms: number): void {
+    this.clock.jump(ms)
+    this.#calmSince = this.trueNow()
+  }
+
+  async wrongClock(aheadMs: number, ms: number): Promise<void> {
+    const set = (by: number) => {
+      this.#clockError += by
+      this.clock.jump(by)
+    }
+    await this.disturb(
+      ms,
+      () => set(aheadMs),
+      () => set(-aheadMs),
+    )
+  }
+
+  /** Within the five minutes that every clock may be off. */
+  async skewedCA(skewMs: number, ms: number): Promise<void> {
+    this.ca.skewMs = skewMs
+    await this.pass(ms)
+    this.ca.skewMs = 0
+  }
+
+  /** Envoys that rejected a certificate open their streams again within the hour. */
+  async rejections(share: number): Promise<void> {
+    this.#rejecting = share
+    await this.pass(6 * HOUR)
+    this.#rejecting = 0
+    for (const envoy of this.envoys) envoy.connect()
+  }
+
+  /** Every leaf that an Envoy has ends under a root that every other one has. */
+  expectMutualTrust(): void {
+    const used = new Set(this.manager.entries().flatMap(({ root }) => (root ? [root.fingerprint] : [])))
+    for (const { identity, roots } of this.envoys)
+      for (const fingerprint of used) assert.ok(roots?.has(fingerprint), `${identity} does not know ${fingerprint}`)
+  }
+
+  #judge(identity: string, state: string): void {
+    const isCalm = this.#disturbances === 0 && this.trueNow() - this.#calmSince >= STEP
+    if (!isCalm) this.unavoidableSeconds += STEP / 1_000
+    else if (this.avoidableCount++ < 5) {
+      this.avoidable.push(`${identity} ${state} at ${new Date(this.trueNow()).toISOString()}`)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const envoy of this.envoys) envoy[Symbol.dispose]()
+    await this.manager[Symbol.asyncDispose]()
+  }
+}
+
+test('in thirty days of sleeps, wrong clocks, outages, new roots and rejections no Envoy lacks a certificate that it could have', async t => {
+  const seed = Number(process.env['LIVERY_SEED'] ?? 1)
+  await using month = new Month(seed)
+  const { random } = month
+  await month.ca.addRoot()
+  const between = (least: number, most: number) => Math.round((least + (most - least) * random()) / STEP) * STEP
+  await month.disturb(
+    MINUTE,
+    () => {},
+    () => {},
+  )
+  const start = month.trueNow()
+  let course: string[] = []
+  const incidents: Readonly<Record<string, () => Promise<void> | void>> = {
+    outage: () => month.outage(between(10 * MINUTE, 6 * HOUR), 'refuse'),
+    silence: () => month.outage(between(MINUTE, 2 * HOUR), 'silent'),
+    sleep: () => month.sleep(between(MINUTE, 10 * HOUR)),
+    back: () => month.wrongClock(-between(10 * MINUTE, 3 * HOUR), between(MINUTE, 2 * HOUR)),
+    ahead: () => month.wrongClock(between(10 * MINUTE, 3 * HOUR), between(MINUTE, 2 * HOUR)),
+    'skewed CA': () => month.skewedCA(between(-4 * MINUTE, 4 * MINUTE), 6 * HOUR),
+    'new root': () => month.ca.addRoot(),
+    'old roots go': () => month.ca.dropOldRoots(),
+    rejections: () => month.rejections(0.2),
+  }
+  const kinds = Object.keys(incidents)
+  while (month.trueNow() - start < 30 * DAY) {
+    if (course.length === kinds.length) await month.outage(45 * HOUR, 'refuse')
+    const kind = kinds[course.length < kinds.length ? course.length : Math.floor(random() * kinds.length)] ?? 'sleep'
+    course = [...course, kind]
+    await incidents[kind]?.()
+    await month.pass(between(2 * HOUR, 20 * HOUR))
+    month.expectMutualTrust()
+  }
+  t.diagnostic(
+    `seed ${seed}: ${course.length} incidents (${course.join(', ')}), ${month.ca.signed} certificates, ${month.ca.calls} calls, ${month.unavoidableSeconds} unavoidable seconds`,
+  )
+  assert.deepEqual(month.avoidable, [], `${month.avoidableCount} in all`)
+  assert.ok(month.unavoidableSeconds > 0, 'the long outage cost nobody anything: nothing was shown')
+})
