@@ -49,6 +49,10 @@ const VARIABLES: readonly [name: string, value: string, path: string, expected: 
   ['CA_ADDR', 'istiod:15012', 'ca.address', 'istiod:15012'],
   ['CA_ADDRESS', 'https://istiod:15012', 'ca.address', 'https://istiod:15012'],
   ['CA_PROVIDER', 'Citadel', 'ca.plugin', 'citadel'],
+  ['PROXY_CONFIG', '{"discoveryAddress":"istiod-canary:15012"}', 'ca.address', 'istiod-canary:15012'],
+  ['PROXY_CONFIG', 'tracing: {}\ndiscoveryAddress: istiod-canary:15012\n', 'ca.address', 'istiod-canary:15012'],
+  ['PILOT_CERT_PROVIDER', 'custom', 'ca.rootCert', join(directory, 'etc/certs/root-cert.pem')],
+  ['OUTPUT_CERTS', './certs', 'output.directory', join(directory, 'certs')],
   ['CA_ROOT_CA', 'SYSTEM', 'ca.rootCert', 'system'],
   ['CA_ROOT_CA', './root.pem', 'ca.rootCert', join(directory, 'root.pem')],
   ['ISTIOD_SAN', 'istiod.istio-system.svc', 'ca.serverName', 'istiod.istio-system.svc'],
@@ -157,9 +161,71 @@ test('a CA address in the environment makes citadel the plugin only where none i
   assert.equal(named.config.ca.plugin.name, 'citadel')
 })
 
-test("a warning says that other variables of Istio's agent have no effect", async () => {
-  const { warnings } = await load({ OUTPUT_CERTS: '/out', FILE_MOUNTED_CERTS: 'false', CREDENTIAL_FETCHER_TYPE: 'JWT' })
-  assert.deepEqual(warnings, ['OUTPUT_CERTS=/out is set, which this version does not support: it has no effect.'])
+test("a warning names each variable of Istio's agent and of ztunnel that has no effect, and what to write instead", async () => {
+  const harmless = {
+    FILE_MOUNTED_CERTS: 'false',
+    CREDENTIAL_FETCHER_TYPE: 'JWT',
+    FAKE_CA: 'false',
+    JWT_POLICY: 'third-party-jwt',
+    PILOT_CERT_PROVIDER: 'istiod',
+    WORKLOAD_IDENTITY_SOCKET_FILE: 'socket',
+    PROXY_CONFIG: '{}',
+    XDS_ROOT_CA: '',
+  }
+  assert.deepEqual((await load(harmless)).warnings, [])
+  const { warnings } = await load({
+    FILE_MOUNTED_CERTS: 'true',
+    CREDENTIAL_FETCHER_TYPE: 'GoogleComputeEngine',
+    CREDENTIAL_IDENTITY_PROVIDER: 'other',
+    FAKE_CA: 'true',
+    JWT_POLICY: 'none',
+    PILOT_CERT_PROVIDER: 'k8s.io/signer',
+    WORKLOAD_IDENTITY_SOCKET_FILE: 'spire',
+    XDS_ROOT_CA: 'SYSTEM',
+    XDS_HEADER_TOKEN: 's3cret',
+  })
+  assert.deepEqual(
+    warnings.map(warning => /^[A-Z_]+/.exec(warning)?.[0]),
+    [
+      'CREDENTIAL_FETCHER_TYPE',
+      'CREDENTIAL_IDENTITY_PROVIDER',
+      'FAKE_CA',
+      'FILE_MOUNTED_CERTS',
+      'JWT_POLICY',
+      'PILOT_CERT_PROVIDER',
+      'WORKLOAD_IDENTITY_SOCKET_FILE',
+      'XDS_HEADER_TOKEN',
+      'XDS_ROOT_CA',
+    ],
+  )
+  assert.match(warnings.join('\n'), /^FAKE_CA=true has no effect here\. Write ca: \{ plugin: embedded \}/m)
+  assert.ok(!warnings.join().includes('s3cret'))
+})
+
+test('a sidecar with mounted certificates has them from files, and asks no CA', async () => {
+  const sidecar = { SERVICE_ACCOUNT: 'web', POD_NAMESPACE: 'shop' }
+  const loadSidecar = (environment: Environment) =>
+    loadConfig({
+      environment: { ...sidecar, ...environment },
+      workingDirectory: join(directory, 'empty'),
+      terminal: false,
+    })
+  const mounted = await loadSidecar({ FILE_MOUNTED_CERTS: 'true' })
+  assert.deepEqual([mounted.config.ca.plugin.name, mounted.config.ca.options['layout']], ['file-mount', 'istio'])
+  assert.deepEqual(mounted.warnings, [])
+  const gke = await loadSidecar({ CA_PROVIDER: 'GkeWorkloadCertificate', CA_ADDR: 'ca:15012' })
+  assert.deepEqual([gke.config.ca.plugin.name, gke.config.ca.options['layout']], ['file-mount', 'gke'])
+  assert.match(gke.warnings.join(), /CA_ADDR is set, but ca\.plugin is file-mount .*: it has no effect/)
+})
+
+test('OUTPUT_CERTS is the output directory of a sidecar', async () => {
+  const environment = { SERVICE_ACCOUNT: 'web', POD_NAMESPACE: 'shop', OUTPUT_CERTS: './etc/certs' }
+  const workingDirectory = join(directory, 'empty')
+  const { config } = await loadConfig({ environment, workingDirectory, terminal: false })
+  assert.deepEqual(
+    config.identities.map(({ output }) => output),
+    [{ directory: join(workingDirectory, 'etc/certs'), mode: 0o600, bundle: false }],
+  )
 })
 
 test("SERVICE_ACCOUNT and POD_NAMESPACE without a file mean Istio's sidecar", async () => {

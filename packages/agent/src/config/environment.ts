@@ -26,7 +26,8 @@ interface Variable {
   /** The first that is set wins. */
   readonly names: readonly string[]
   readonly path: readonly string[]
-  readonly convert?: (text: string) => Tree
+  /** `undefined`: it sets nothing. */
+  readonly convert?: (text: string) => Tree | undefined
 }
 
 const VARIABLES: readonly Variable[] = [
@@ -36,8 +37,12 @@ const VARIABLES: readonly Variable[] = [
   { names: ['SECRET_GRACE_PERIOD_RATIO_JITTER'], path: ['rotation', 'jitter'], convert: number },
   { names: ['MINIMUM_DRAIN_DURATION'], path: ['drain'] },
   { names: ['CA_PROVIDER'], path: ['ca', 'plugin'], convert: provider },
+  // Of Istio's mesh: where CA_ADDR is not set.
+  { names: ['PROXY_CONFIG'], path: ['ca', 'address'], convert: discoveryAddress },
   { names: ['CA_ADDR', 'CA_ADDRESS'], path: ['ca', 'address'] },
+  { names: ['PILOT_CERT_PROVIDER'], path: ['ca', 'rootCert'], convert: text => PROVIDER_ROOTS[text] },
   { names: ['CA_ROOT_CA'], path: ['ca', 'rootCert'], convert: text => (text === 'SYSTEM' ? 'system' : text) },
+  { names: ['OUTPUT_CERTS'], path: ['output', 'directory'] },
   { names: ['ISTIOD_SAN', 'ALT_CA_HOSTNAME'], path: ['ca', 'serverName'] },
   { names: ['ISTIO_META_CLUSTER_ID', 'CLUSTER_ID'], path: ['ca', 'clusterId'] },
   { names: ['ISTIO_META_CERT_SIGNER'], path: ['ca', 'certSigner'] },
@@ -50,10 +55,14 @@ const VARIABLES: readonly Variable[] = [
   { names: ['PROV_CERT'], path: ['ca', 'clientCertificate', 'keyFile'], convert: directory => `${directory}/key.pem` },
 ]
 
-/** Istio's agent obeys these variables; this version warns that they have no effect. */
-const WITHOUT_EFFECT = ['FILE_MOUNTED_CERTS', 'OUTPUT_CERTS', 'CREDENTIAL_FETCHER_TYPE', 'PILOT_CERT_PROVIDER']
-/** Their values that ask for what happens anyway. */
-const HARMLESS: ReadonlySet<string> = new Set(['', 'false', 'JWT', 'istiod'])
+/** Istio's provider that is files which GKE mounts. */
+const GKE_PROVIDER = 'GkeWorkloadCertificate'
+
+/** Who has signed istiod's certificate, and the roots by which it is known. */
+const PROVIDER_ROOTS: Readonly<Record<string, string>> = {
+  kubernetes: '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt',
+  custom: './etc/certs/root-cert.pem',
+}
 
 const HEADER_PREFIX = 'CA_HEADER_'
 
@@ -65,7 +74,9 @@ export function environmentSettings(environment: Environment): Setting[] {
     const text = variable === undefined ? undefined : environment[variable]
     if (variable === undefined || text === undefined) continue
     refuseLiteralToken(variable, text)
-    settings.push({ path, value: convert ? convert(text) : text, variable, text })
+    const value = convert ? convert(text) : text
+    // That of PROXY_CONFIG is a whole document.
+    if (value !== undefined) settings.push({ path, value, variable, text: variable === 'PROXY_CONFIG' ? '…' : text })
   }
   const keyType = keyTypeSetting(environment)
   if (keyType) settings.push(keyType)
@@ -86,13 +97,6 @@ export function environmentSwitches(environment: Environment): EnvironmentSwitch
   }
 }
 
-/** One line for each variable of Istio's agent that is set and does nothing here. */
-export function environmentWarnings(environment: Environment): string[] {
-  return WITHOUT_EFFECT.filter(variable => !HARMLESS.has(environment[variable] ?? '')).map(
-    variable => `${variable}=${environment[variable]} is set, which this version does not support: it has no effect.`,
-  )
-}
-
 /**
  * The meaning of Istio's injected sidecar: one identity, from istiod, on Istio's socket. `undefined` unless both
  * `SERVICE_ACCOUNT` and `POD_NAMESPACE` are set.
@@ -103,13 +107,32 @@ export function sidecarSettings(environment: Environment): Setting[] | undefined
   const id = `spiffe://${environment['TRUST_DOMAIN'] || 'cluster.local'}/ns/${namespace}/sa/${account}`
   const identity = { id, socket: './var/run/secrets/workload-spiffe-uds/socket' }
   const by = { variable: 'SERVICE_ACCOUNT', text: account }
+  const identities = { path: ['identities'], value: [identity], ...by }
+  const mounted = mountedSettings(environment)
+  if (mounted.length > 0) return [identities, ...mounted]
   return [
-    { path: ['identities'], value: [identity], ...by },
+    identities,
     { path: ['ca', 'plugin'], value: 'citadel', ...by },
     { path: ['ca', 'address'], value: 'istiod.istio-system.svc:15012', ...by },
     { path: ['ca', 'rootCert'], value: './var/run/secrets/istio/root-cert.pem', ...by },
     { path: ['ca', 'tokenFile'], value: './var/run/secrets/tokens/istio-token', ...by },
   ]
+}
+
+/** A sidecar whose certificates others mount asks no CA. */
+function mountedSettings({ FILE_MOUNTED_CERTS: isMounted, CA_PROVIDER: provider }: Environment): Setting[] {
+  const isGke = provider === GKE_PROVIDER
+  if (isMounted !== 'true' && !isGke) return []
+  const by = isGke ? { variable: 'CA_PROVIDER', text: provider } : { variable: 'FILE_MOUNTED_CERTS', text: 'true' }
+  return [
+    { path: ['ca', 'plugin'], value: 'file-mount', ...by },
+    { path: ['ca', 'layout'], value: isGke ? 'gke' : 'istio', ...by },
+  ]
+}
+
+/** The address of istiod in Istio's ProxyConfig, as YAML or JSON. */
+function discoveryAddress(config: string): string | undefined {
+  return /["']?\bdiscoveryAddress["']?\s*:\s*["']?([^\s"',}]+)/.exec(config)?.[1]
 }
 
 /** Istio counts what is left of a lifetime, `rotation.ratio` what has passed. */
@@ -124,6 +147,7 @@ function number(text: string): Tree {
 }
 
 function provider(text: string): Tree {
+  if (text === GKE_PROVIDER) return 'file-mount'
   return text === 'Citadel' ? 'citadel' : text
 }
 

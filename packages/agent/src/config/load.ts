@@ -8,7 +8,8 @@ import { formatHostPort } from '../schema/values.ts'
 import { checkCASection } from './ca-check.ts'
 import { type CASection, caSchema, loadSectionShape } from './ca-section.ts'
 import { checkTogether } from './consistency.ts'
-import { type EnvironmentSwitches, environmentSwitches, environmentWarnings } from './environment.ts'
+import { type EnvironmentSwitches, environmentSwitches } from './environment.ts'
+import { environmentWarnings } from './environment-reports.ts'
 import { completeSection, completeSettings } from './fill-defaults.ts'
 import { type ConfiguredIdentity, expandIdentities } from './identities.ts'
 import { type ConfigSources, type Layers, readLayers } from './layers.ts'
@@ -53,7 +54,7 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
     root,
     warnings: [
       ...warnings,
-      ...environmentWarnings(sources.environment),
+      ...environmentWarnings(sources.environment, file === undefined),
       ...exposures(settings),
       ...settleWarnings(settings, ca),
     ],
