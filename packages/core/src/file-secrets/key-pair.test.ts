@@ -4,6 +4,7 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject, X509Certificate 
 import { chmodSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { garbleNotBefore } from '../../test/garble-date.ts'
 import { tempFolder } from '../../test/temp-folder.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
@@ -213,4 +214,11 @@ test('a file that the agent may not read is named with the remedy', {
   } finally {
     process.seteuid?.(0)
   }
+})
+
+test('a leaf with a date that cannot be read is refused whether or not it may have ended', async t => {
+  const [leaf = '', ...issuers] = brought.chain
+  const files = await folderOf(t, { chain: [garbleNotBefore(leaf), ...issuers].join(''), key })
+  for (const options of [{}, { now }])
+    await assert.rejects(readKeyPair(files, options), /its first certificate has a date that cannot be read/)
 })

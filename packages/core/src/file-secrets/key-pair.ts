@@ -3,6 +3,7 @@ import { createHash, createPrivateKey, createPublicKey, type KeyObject, X509Cert
 import type { KeyVault } from '../contract/key-vault.ts'
 import { readSmallFile } from '../files/changing-file.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import { type CertificateDates, datesOf } from '../x509/certificate-dates.ts'
 import { pemBlocks } from '../x509/pem-blocks.ts'
 import { FileFault, readFault } from './file-fault.ts'
 
@@ -58,11 +59,12 @@ export async function readKeyPair(
     if (key.status === 'rejected') throw readFault(files.key, key.reason, true)
     const certificates = parseCertificates(files.chain, chain.value)
     const [leaf, ...issuers] = certificates
+    const dates = checkedDates(files.chain, leaf)
     if (identity !== undefined) checkIdentity(files.chain, leaf, identity)
     const privateKey = keyBlock(files.key, key.value)
     try {
       checkKey(files, leaf, parseKey(files.key, privateKey, vault))
-      if (now !== undefined) checkEnd(files.chain, leaf, now)
+      if (now !== undefined) checkEnd(files.chain, dates, now)
     } catch (error) {
       privateKey.fill(0)
       throw error
@@ -74,8 +76,7 @@ export async function readKeyPair(
       version: versionOf(sent, privateKey),
       chainVersion: versionOf(sent),
       serialNumber: leaf.serialNumber.toLowerCase(),
-      notBefore: leaf.validFromDate.getTime(),
-      notAfter: leaf.validToDate.getTime(),
+      ...dates,
     }
   } finally {
     if (key.status === 'fulfilled') key.value.fill(0)
@@ -106,6 +107,13 @@ function parseCertificates(file: string, bytes: Buffer): NotEmpty<X509Certificat
   })
   if (!leaf) throw fault(bytes.length === 0 ? 'it is empty' : 'it has no PEM certificate')
   return [leaf, ...others]
+}
+
+function checkedDates(file: string, leaf: X509Certificate): CertificateDates {
+  const dates = datesOf(leaf)
+  if (dates) return dates
+  const reason = 'its first certificate has a date that cannot be read'
+  throw new FileFault({ file, reason, remedy: 'Have it issued again' })
 }
 
 function checkIdentity(file: string, leaf: X509Certificate, identity: SpiffeId): void {
@@ -177,12 +185,11 @@ function unfitness({ asymmetricKeyType: type, asymmetricKeyDetails = {} }: KeyOb
   return String(type)
 }
 
-function checkEnd(file: string, leaf: X509Certificate, now: number): void {
-  const end = leaf.validToDate
-  if (end.getTime() > now) return
+function checkEnd(file: string, { notAfter }: CertificateDates, now: number): void {
+  if (notAfter > now) return
   throw new FileFault({
     file,
-    reason: `its first certificate ended at ${end.toISOString()}, and now is ${new Date(now).toISOString()}`,
+    reason: `its first certificate ended at ${new Date(notAfter).toISOString()}, and now is ${new Date(now).toISOString()}`,
     remedy: 'Look at what should have renewed it, and at the clocks',
   })
 }

@@ -3,6 +3,7 @@
 import { createHash, X509Certificate } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from '../contract/trust-anchor.ts'
+import { datesOf } from '../x509/certificate-dates.ts'
 import { MAX_CLOCK_SKEW_MS } from '../x509/certificate-verifier.ts'
 
 /** How much is read in one turn, in characters. A root counts for at least {@link MIN_COST}: parsing a short one takes 30 µs too. */
@@ -142,11 +143,12 @@ function parse(pem: string): Root | string {
     return `a root of ${pem.length} characters is not an X.509 certificate`
   }
   if (!certificate.ca) return `${nameOf(certificate)} is not a CA certificate`
+  const dates = datesOf(certificate)
+  if (!dates) return `${nameOf(certificate)} has a date that cannot be read`
   return {
     fingerprint: createHash('sha256').update(certificate.raw).digest('hex'),
     pem: certificate.toString(),
     certificate,
-    notBefore: certificate.validFromDate.getTime(),
-    notAfter: certificate.validToDate.getTime(),
+    ...dates,
   }
 }
