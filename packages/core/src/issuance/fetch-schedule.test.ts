@@ -316,3 +316,21 @@ for (const hasOne of [true, false])
     const asked = bench.ca.requests.length - before
     assert.ok(asked >= 5 && asked <= 7, `asked ${asked} times in a minute`)
   })
+
+test('an identity whose files appear has its certificate within a second, though a thousand others still miss theirs', async () => {
+  await using bench = await Bench.create({ verifier: believer(), random: () => 0.5 }, answerInstantly)
+  const { answer } = bench.ca
+  const written = new Set<string>()
+  bench.ca.answer = (request, sign) =>
+    written.has(request.identity)
+      ? answer(request, sign)
+      : Promise.reject(new CAError('unavailable', 'its files are not there'))
+  const all = names('late', 1_000)
+  for (const identity of all) bench.manager.add(identity)
+  await bench.clock.advance(600_000)
+  const [identity = WEB] = all.slice(500)
+  written.add(identity)
+  bench.ca.changeCertificates(identity)
+  await bench.clock.advance(1_000)
+  assert.ok(bench.served(identity))
+})

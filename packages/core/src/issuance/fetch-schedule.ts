@@ -179,6 +179,8 @@ export class FetchSchedule implements AsyncDisposable {
     for (const identity of change.identities ?? []) {
       const managed = this.#options.identities.get(identity)
       if (managed?.activity.kind === 'waiting') this.#enqueue(managed, 'renewal')
+      // Behind all others that wait for a CA that is down, its turn could come hours later.
+      else if (managed?.activity.kind === 'queued') this.hurry(managed)
       else managed?.markOutdated()
     }
     if (change.identities) return

@@ -14,6 +14,7 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509'
 import type { CAChange, CAClient, CertificateRequest, IssuedCertificate } from '../contract/ca-client.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
@@ -90,6 +91,11 @@ export class TestCA implements CAClient {
   dropOldRoots(): void {
     this.#roots.splice(0, this.#roots.length - 1)
     this.#notify({ kind: 'roots' })
+  }
+
+  /** Reports that it has other certificates for these identities. */
+  changeCertificates(...identities: readonly SpiffeId[]): void {
+    this.#notify({ kind: 'certificates', identities })
   }
 
   #notify(change: CAChange): void {
