@@ -254,3 +254,27 @@ test('the bundles of all trust domains are one secret, which changes with each o
   await bench.manager.useRootSources(lists.slice(0, 1))
   assert.deepEqual(pushed, [['cluster.local', 'other.example'], ['cluster.local', 'other.example'], ['cluster.local']])
 })
+
+test('a source that replaces another takes over its roots until it lists its own: an endpoint answers late, or not at all', async () => {
+  const domain = 'other.example'
+  const before = new OperatorList([ours.pem, theirs.pem], domain)
+  await using bench = await withList(before)
+  await bench.until('roots-changed', 2)
+  const after = new OperatorList([], domain)
+  await bench.manager.useRootSources([after])
+  await bench.clock.advance(24 * HOUR)
+  assert.deepEqual(trusted(bench, domain), ['CN=ours', 'CN=theirs'])
+  after.list(theirs.pem)
+  await bench.clock.advance(0)
+  await bench.clock.advance(SETTLE)
+  assert.deepEqual(trusted(bench, domain), ['CN=theirs'])
+})
+
+test('a root that is taken out of the configuration goes, though another source cannot be read', async () => {
+  const lists = [new OperatorList([ours.pem]), new OperatorList([])]
+  await using bench = await withList(lists)
+  await bench.until('roots-changed', 2)
+  await bench.manager.useRootSources(lists.slice(1))
+  await bench.clock.advance(SETTLE)
+  assert.deepEqual(trusted(bench), ['the CA'])
+})

@@ -16,7 +16,7 @@ export interface ConfiguredRootsOptions {
 
 interface OpenSource {
   readonly opened: Disposable
-  /** From the last list with a usable root. */
+  /** From the last list with a usable root; before its first one those of the sources that it replaces. */
   roots: readonly Root[]
   /** Of the list that was read last. */
   number: number
@@ -52,8 +52,14 @@ export class ConfiguredRoots implements Disposable {
     const wanted = new Set(sources)
     const before = [...this.#sources.keys()]
     this.#replacing++
-    for (const source of before) if (!wanted.has(source)) this.#close(source)
-    for (const source of wanted) if (!this.#sources.has(source)) this.#open(source)
+    const replaced = before.filter(source => !wanted.has(source))
+    const rootsOf = ({ trustDomain }: RootSource) =>
+      replaced.flatMap(each => (each.trustDomain === trustDomain ? (this.#sources.get(each)?.roots ?? []) : []))
+    const opened = [...wanted]
+      .filter(source => !this.#sources.has(source))
+      .map(source => [source, rootsOf(source)] as const)
+    for (const source of replaced) this.#close(source)
+    for (const [source, roots] of opened) this.#open(source, roots)
     await Promise.all(this.#reading)
     this.#replacing--
     for (const trustDomain of new Set([...before, ...wanted].map(source => source.trustDomain)))
@@ -64,9 +70,9 @@ export class ConfiguredRoots implements Disposable {
     for (const source of this.#sources.keys()) this.#close(source)
   }
 
-  #open(source: RootSource): void {
+  #open(source: RootSource, roots: readonly Root[]): void {
     const opened = new DisposableStack()
-    const entry: OpenSource = { opened, roots: [], number: 0, again: undefined, fault: undefined }
+    const entry: OpenSource = { opened, roots, number: 0, again: undefined, fault: undefined }
     this.#sources.set(source, entry)
     opened.use(
       source.open({
