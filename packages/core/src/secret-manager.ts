@@ -90,6 +90,7 @@ export class SecretManager implements AsyncDisposable {
       timeoutMs,
       retry,
       rootSources: options.rootSources ?? [],
+      crlSource: options.crlSource,
       store,
       record: report,
       onRootsMoved: (bundle, learned) => this.#schedule.onRootsMoved(bundle, learned),
@@ -177,6 +178,11 @@ export class SecretManager implements AsyncDisposable {
    */
   useRootSources(sources: readonly RootSource[]): Promise<void> {
     return this.#trust.useRootSources(sources)
+  }
+
+  /** Replaces the revocation lists; without a source there are none. */
+  useCrlSource(source: RootSource | undefined): void {
+    this.#trust.useCrlSource(source)
   }
 
   /** The trust domains of which roots are held or waited for, its own first. */

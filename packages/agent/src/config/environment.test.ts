@@ -61,6 +61,7 @@ const VARIABLES: readonly [name: string, value: string, path: string, expected: 
   ['CLUSTER_ID', 'c2', 'ca.clusterId', 'c2'],
   ['ISTIO_META_CERT_SIGNER', 'x.io/y', 'ca.certSigner', 'x.io/y'],
   ['AUTH_TOKEN', './token', 'ca.tokenFile', join(directory, 'token')],
+  ['CRL_PATH', './crl.pem', 'trust.crl', join(directory, 'crl.pem')],
   ['CA_HEADER_X_TENANT', 'blue', 'ca.headers.X_TENANT', 'blue'],
   ['PROV_CERT', '/etc/certs', 'ca.clientCertificate.certFile', '/etc/certs/cert-chain.pem'],
   ['PROV_CERT', '/etc/certs', 'ca.clientCertificate.keyFile', '/etc/certs/key.pem'],

@@ -47,6 +47,7 @@ const VARIABLES: readonly Variable[] = [
   { names: ['ISTIO_META_CLUSTER_ID', 'CLUSTER_ID'], path: ['ca', 'clusterId'] },
   { names: ['ISTIO_META_CERT_SIGNER'], path: ['ca', 'certSigner'] },
   { names: ['AUTH_TOKEN'], path: ['ca', 'tokenFile'] },
+  { names: ['CRL_PATH'], path: ['trust', 'crl'] },
   {
     names: ['PROV_CERT'],
     path: ['ca', 'clientCertificate', 'certFile'],

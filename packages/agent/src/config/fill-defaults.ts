@@ -35,6 +35,7 @@ const PATHS = [
   ['store', 'bootstrap'],
   ['store', 'directory'],
   ['trust', 'anchors', '*'],
+  ['trust', 'crl'],
   ['trust', 'federated', '*', 'file'],
   ['trust', 'federated', '*', 'rootCert'],
 ]

@@ -38,6 +38,7 @@ rotation: { ratio: 0.6, jitter: 0.05, settle: 1s }
 trust:
   poll: 1m
   anchors: [roots.pem, /etc/more.pem]
+  crl: crl.pem
   federated:
     other.example: { file: other.pem }
     third.example: { url: https://third.example/bundle, rootCert: ca.pem }
@@ -92,6 +93,7 @@ log: { level: debug, format: pretty }
     trust: {
       poll: 60_000,
       anchors: [at('roots.pem'), '/etc/more.pem'],
+      crl: at('crl.pem'),
       federated: {
         'other.example': { file: at('other.pem') },
         'third.example': { url: 'https://third.example/bundle', rootCert: at('ca.pem') },

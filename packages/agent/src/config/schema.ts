@@ -208,6 +208,7 @@ const settings = {
   trust: object({
     poll: duration({ min: '10s', max: '24h' }),
     anchors: list(anchor),
+    crl: v.optional(path),
     federated: record(
       federated,
       input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { other.example: { file } }'),

@@ -23,6 +23,8 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   'not-stored': 'warn',
   'roots-changed': 'info',
   'root-phase': 'info',
+  'crl-changed': 'info',
+  'crl-unavailable': 'warn',
   'roots-rejected': 'warn',
   'roots-unavailable': 'warn',
   removed: 'info',
@@ -53,6 +55,8 @@ const SECURITY_KINDS: ReadonlySet<string> = new Set([
   'not-restored',
   'roots-changed',
   'root-phase',
+  'crl-changed',
+  'crl-unavailable',
   'roots-rejected',
   'roots-unavailable',
   'root-change',
@@ -131,6 +135,8 @@ export class EventLog implements Disposable {
         // Each answer may have another fault.
         return repeated && event.code !== 'bad-response' ? 'debug' : 'warn'
       }
+      case 'crl-changed':
+        return event.uncovered.length > 0 ? 'warn' : 'info'
       case 'issued':
         this.#failing.delete(name)
         return 'info'

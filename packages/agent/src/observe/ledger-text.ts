@@ -40,6 +40,10 @@ export function describeEvent(event: LedgerEvent): string {
       return `${event.source} has no usable list of roots, the last one stays in force: ${event.reason}`
     case 'root-phase':
       return `root ${short(event.fingerprint)} ${PHASES[event.phase]}: ${event.reason}`
+    case 'crl-changed':
+      return `revocation lists served: ${event.lists}${describeUncovered(event.uncovered)}`
+    case 'crl-unavailable':
+      return `the revocation lists in ${event.source} cannot be used, the last ones stay in force: ${event.reason}`
     case 'removed':
       return `removed from the configuration: held until ${iso(event.until)}`
     case 'kept':
@@ -61,6 +65,13 @@ export function describeEvent(event: LedgerEvent): string {
     case 'nacked':
       return `rejected (NACK) by ${event.by}, version ${short(event.version)}: ${event.detail}`
   }
+}
+
+function describeUncovered(fingerprints: readonly string[]): string {
+  const [first, ...others] = fingerprints
+  if (first === undefined) return ''
+  const more = others.length > 0 ? ` and ${others.length} more` : ''
+  return `; verifiers refuse all peers under the root ${first.slice(0, 12)}${more}, which has no list: add it to trust.crl`
 }
 
 /** The ledger with ages, oldest first, one line per event. */

@@ -111,6 +111,7 @@ function repeats(earlier: LedgerEvent, later: LedgerEvent): boolean {
     case 'not-stored':
     case 'not-restored':
       return earlier.kind === later.kind && earlier.reason === later.reason
+    case 'crl-unavailable':
     case 'roots-rejected':
     case 'roots-unavailable':
       return earlier.kind === later.kind && earlier.source === later.source && earlier.reason === later.reason

@@ -1,11 +1,12 @@
-/** Metrics of the roots that the operator lists, counted from the ledger. */
+/** Metrics of the roots and revocation lists that the operator gives, from the ledger. */
 
-import { Counter, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
 import type { LedgerEvent } from './ledger.ts'
 
 export class TrustMetrics {
   readonly #rejected: Counter<'source'>
   readonly #unavailable: Counter<'source'>
+  readonly #nextUpdate: Gauge
 
   constructor(registry: Registry) {
     const registers = [registry]
@@ -18,14 +19,21 @@ export class TrustMetrics {
     })
     this.#unavailable = new Counter({
       name: 'livery_trust_source_failures_total',
-      help: 'Faults of a configured list of roots, by list: it could not be read, or had no usable root. The last one stays.',
+      help: 'Faults of a configured list of roots or revocations, by list: it could not be read or used. The last one stays.',
       labelNames,
+      registers,
+    })
+    this.#nextUpdate = new Gauge({
+      name: 'livery_crl_next_update_timestamp_seconds',
+      help: 'When the first of the revocation lists is out of date: verifiers refuse all peers after it. 0 without one.',
       registers,
     })
   }
 
   record(event: LedgerEvent): void {
+    if (event.kind === 'crl-changed') this.#nextUpdate.set((event.nextUpdate ?? 0) / 1000)
     if (event.kind === 'roots-rejected') this.#rejected.inc({ source: event.source }, event.count)
-    else if (event.kind === 'roots-unavailable') this.#unavailable.inc({ source: event.source })
+    else if (event.kind === 'roots-unavailable' || event.kind === 'crl-unavailable')
+      this.#unavailable.inc({ source: event.source })
   }
 }

@@ -100,10 +100,11 @@ async function openBasis(loaded: LoadedConfig, { logger, dropped }: LogSink, lif
   const store = parts.use(await openStore(config, { clock, logger, vault }))
   const rootSources = parts.use(new RootSources({ clock, logger }))
   const roots = await rootSources.of(config)
+  const crl = await rootSources.crl(config)
   metrics.add(processMetrics({ version: VERSION, keyGenerator: keyGenerator.name, droppedLogLines: dropped }))
   metrics.add(keyPoolMetrics(keyGenerator))
   metrics.add(storeMetrics(store))
-  return { lifecycle, clock, logger, log, metrics, keyGenerator, vault, ca, store, rootSources, roots }
+  return { lifecycle, clock, logger, log, metrics, keyGenerator, vault, ca, store, rootSources, roots, crl }
 }
 
 /** The parts that hold secrets and record what happens to them. No identity is held yet. */
@@ -156,7 +157,11 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
     files,
     outputs,
     sds,
-    useRoots: async next => secrets.useRootSources(await rootSources.of(next)),
+    useRoots: async next => {
+      secrets.useCrlSource(await rootSources.crl(next))
+      await secrets.useRootSources(await rootSources.of(next))
+      sds.review()
+    },
     onServe: opened => warnOfOpenSockets(opened, logger),
     onError: (err, path) => logger.error({ err }, `socket ${path} did not follow the configuration`),
   })

@@ -150,7 +150,7 @@ function fixed(root: ConfigNode): object {
   } = isTreeObject(tree) ? tree : {}
   const { allow: _allow, ...fixedFiles } = isTreeObject(files) ? files : {}
   const { level: _level, ...fixedLog } = isTreeObject(log) ? log : {}
-  const { anchors: _anchors, federated: _federated, ...fixedTrust } = isTreeObject(trust) ? trust : {}
+  const { anchors: _anchors, federated: _federated, crl: _crl, ...fixedTrust } = isTreeObject(trust) ? trust : {}
   return { ...rest, files: fixedFiles, log: fixedLog, trust: fixedTrust }
 }
 

@@ -22,13 +22,17 @@ export interface SecretManagerParts {
   readonly files: FileSecrets
   /** Of what the operator lists. */
   readonly roots: readonly RootSource[]
+  readonly crl: RootSource | undefined
   readonly keyGenerator: KeyGenerator
   readonly vault: KeyVault
   readonly clock: Clock
   readonly events: Events<SecretReport>
 }
 
-export function createSecretManager(config: Config, { store, roots, ...parts }: SecretManagerParts): SecretManager {
+export function createSecretManager(
+  config: Config,
+  { store, roots, crl, ...parts }: SecretManagerParts,
+): SecretManager {
   const { batch } = config.ca.plugin.capabilities
   const { ratio, jitter, ackWait, overlap } = config.rotation
   const settleMs = configuredSettle(config, config.ca)
@@ -49,6 +53,7 @@ export function createSecretManager(config: Config, { store, roots, ...parts }: 
       ...(overlap !== undefined && { overlapMs: overlap }),
     },
     rootSources: roots,
+    ...(crl && { crlSource: crl }),
     rootsPollMs: config.trust.poll,
     retry: { minMs: config.retry.min, maxMs: config.retry.max },
     concurrency: config.concurrency,

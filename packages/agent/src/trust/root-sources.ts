@@ -1,4 +1,4 @@
-/** The sources of the roots that the configuration lists: `trust.anchors` and `trust.federated`. */
+/** The sources of what the configuration lists under `trust`: anchors, the roots of other trust domains, revocation lists. */
 import { type Clock, type RootSource, RootsFile, splitCertificates, WatchedFiles } from '@livery/core'
 import type { Config } from '../config/load.ts'
 import type { Federated } from '../config/schema.ts'
@@ -19,6 +19,7 @@ export class RootSources implements Disposable {
   readonly #options: RootSourcesOptions
   readonly #watched: WatchedFiles
   #sources: ReadonlyMap<string, RootSource> = new Map()
+  #crl: RootSource | undefined
 
   constructor(options: RootSourcesOptions) {
     const { clock, logger } = options
@@ -43,6 +44,15 @@ export class RootSources implements Disposable {
       await add({ name, ...federated }, () => this.#federated(name, federated))
     this.#sources = sources
     return [...sources.values()]
+  }
+
+  /** As {@link of}, the revocation lists; `undefined` where none are configured. */
+  async crl({ trustDomain, trust }: Pick<Config, 'trustDomain' | 'trust'>): Promise<RootSource | undefined> {
+    const { crl: path } = trust
+    if (path === undefined) this.#crl = undefined
+    else if (this.#crl?.name !== path)
+      this.#crl = await RootsFile.open({ path, trustDomain, watched: this.#watched, content: 'crls' })
+    return this.#crl
   }
 
   [Symbol.dispose](): void {

@@ -38,6 +38,15 @@ export type SecretEvent =
   | { readonly kind: 'roots-rejected'; readonly source: string; readonly count: number; readonly reason: string }
   /** A configured source gave no usable list: the one before it stays. */
   | { readonly kind: 'roots-unavailable'; readonly source: string; readonly reason: string }
+  /** Revocation lists are served from now on. `uncovered`: fingerprints of roots that have none, under which verifiers refuse all peers. */
+  | {
+      readonly kind: 'crl-changed'
+      readonly lists: number
+      readonly nextUpdate?: number
+      readonly uncovered: readonly string[]
+    }
+  /** The file of revocation lists cannot be used: those before it stay. */
+  | { readonly kind: 'crl-unavailable'; readonly source: string; readonly reason: string }
   | { readonly kind: 'removed'; readonly until: number }
   | { readonly kind: 'kept' }
   | { readonly kind: 'no-room'; readonly maxIdentities: number }

@@ -95,10 +95,12 @@ export class TrustBundleSecret {
   readonly kind = 'bundle'
   /** The name that it is listed under: the SPIFFE ID of its trust domain, or the name of its file. */
   readonly name: string
-  /** SHA-256 (hex) of the sorted SHA-256 fingerprints: the order and form of the input do not matter. */
+  /** SHA-256 (hex) of the sorted SHA-256 fingerprints, and of the revocation lists: the order and form of the input do not matter. */
   readonly version: string
   /** PEM, sorted by fingerprint, without duplicates. */
   readonly trustedCa: Uint8Array
+  /** PEM, where the operator gives revocation lists. */
+  readonly crl: Uint8Array | undefined
   readonly #fingerprints: ReadonlySet<string> | undefined
 
   /** `fingerprints` are those of the roots, where somebody asks for them: see {@link has}. */
@@ -106,11 +108,13 @@ export class TrustBundleSecret {
     readonly name: string
     readonly version: string
     readonly trustedCa: Uint8Array
+    readonly crl?: Uint8Array
     readonly fingerprints?: ReadonlySet<string>
   }) {
     this.name = fields.name
     this.version = fields.version
     this.trustedCa = fields.trustedCa
+    this.crl = fields.crl
     this.#fingerprints = fields.fingerprints
   }
 

@@ -12,12 +12,15 @@ import {
   type PublicKeyType,
   SubjectAlternativeNameExtension,
   X509CertificateGenerator,
+  X509CrlGenerator,
+  X509CrlReason,
 } from '@peculiar/x509'
 import type { CAChange, CAClient, CertificateRequest, IssuedCertificate } from '../contract/ca-client.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
+const CA_USAGE = KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign
 const YEAR_MS = 365 * 86_400_000
 
 /** The fields of a certificate that should differ from the request. */
@@ -150,6 +153,28 @@ export async function makeIssuer(
   return { ...self, pem }
 }
 
+/** A revocation list of `issuer` as PEM, which names these certificates by their serial numbers (hex). */
+export async function makeCrl(
+  issuer: Pick<TestIssuer, 'subject' | 'key'>,
+  serialNumbers: readonly string[],
+  { thisUpdate, nextUpdate }: { readonly thisUpdate: number; readonly nextUpdate: number },
+): Promise<string> {
+  const crl = await X509CrlGenerator.create({
+    issuer: issuer.subject,
+    thisUpdate: new Date(thisUpdate),
+    nextUpdate: new Date(nextUpdate),
+    // An entry without an extension would get an empty list of them, which verifiers refuse.
+    entries: serialNumbers.map(serialNumber => ({
+      serialNumber,
+      revocationDate: new Date(thisUpdate),
+      reason: X509CrlReason.keyCompromise,
+    })),
+    signingKey: issuer.key,
+    signingAlgorithm: P256,
+  })
+  return `-----BEGIN X509 CRL-----\n${Buffer.from(crl.rawData).toString('base64')}\n-----END X509 CRL-----\n`
+}
+
 async function makeCertificate(
   issuer: TestIssuer,
   fields: Omit<CertificateOverrides, 'issuer'> & {
@@ -160,7 +185,7 @@ async function makeCertificate(
     readonly publicKey: PublicKeyType
   },
 ): Promise<string> {
-  const usage = fields.keyUsage ?? (fields.ca ? KeyUsageFlags.keyCertSign : KeyUsageFlags.digitalSignature)
+  const usage = fields.keyUsage ?? (fields.ca ? CA_USAGE : KeyUsageFlags.digitalSignature)
   const certificate = await X509CertificateGenerator.create({
     serialNumber: Buffer.from(webcrypto.getRandomValues(new Uint8Array(15)))
       .toString('hex')

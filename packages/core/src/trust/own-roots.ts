@@ -57,7 +57,8 @@ export function unionOf(own: TrustBundle | undefined, domain: TrustBundle | unde
   if (!own?.secret || !domain?.secret) return own?.secret ?? domain?.secret
   const known = unions.get(own.secret)
   if (known?.other === domain.secret) return known.union
-  const union = bundleSecret(own.trustDomain, [...own.anchors(), ...domain.anchors()])
+  const roots = [...own.anchors(), ...domain.anchors()]
+  const union = bundleSecret(own.trustDomain, roots, domain.revocationOf(roots))
   unions.set(own.secret, { other: domain.secret, union })
   return union
 }

@@ -13,6 +13,8 @@ export interface RootsFileOptions {
   readonly path: string
   readonly trustDomain: string
   readonly watched: WatchedFiles
+  /** What it holds. Default: roots. */
+  readonly content?: 'roots' | 'crls'
 }
 
 type Look = { readonly roots: readonly string[] } | { readonly reason: string }
@@ -21,12 +23,14 @@ export class RootsFile implements RootSource {
   readonly trustDomain: string
   readonly name: string
   readonly #watched: WatchedFiles
+  readonly #content: RootsFileOptions['content']
   readonly #file: ChangingFile
   #reads = 0
   #bytes: Buffer | undefined
   #last: Look = { reason: 'it was not read yet' }
 
-  private constructor({ path, trustDomain, watched }: RootsFileOptions) {
+  private constructor({ path, trustDomain, watched, content }: RootsFileOptions) {
+    this.#content = content
     this.trustDomain = trustDomain
     this.name = path
     this.#watched = watched
@@ -65,7 +69,7 @@ export class RootsFile implements RootSource {
       const bytes = await this.#file.read()
       if (number !== this.#reads || bytes === this.#bytes) return false
       this.#bytes = bytes
-      this.#last = look(bytes)
+      this.#last = this.#look(bytes)
     } catch (error) {
       const reason = errorText(error)
       if (number !== this.#reads || ('reason' in this.#last && this.#last.reason === reason)) return false
@@ -73,6 +77,10 @@ export class RootsFile implements RootSource {
       this.#last = { reason }
     }
     return true
+  }
+
+  #look(bytes: Buffer): Look {
+    return this.#content === 'crls' ? { roots: [bytes.toString()] } : look(bytes)
   }
 
   #report(listener: RootListener): void {

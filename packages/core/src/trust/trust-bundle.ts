@@ -5,6 +5,7 @@ import type { Standing, StoredRoot, TrustAnchor } from '../contract/trust-anchor
 import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from '../contract/trust-anchor.ts'
 import { TrustBundleSecret } from '../identity/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Revocation, RevocationLists } from './revocation.ts'
 import type { RootBudget } from './root-budget.ts'
 import { nameOf, type RootReader } from './root-reader.ts'
 
@@ -47,6 +48,8 @@ export interface TrustBundleOptions {
   readonly overlapMs?: number
   /** The room that it shares with other bundles. */
   readonly budget?: RootBudget
+  /** Those that are served beside its roots. */
+  readonly lists?: RevocationLists
 }
 
 /**
@@ -60,6 +63,7 @@ export class TrustBundle {
   readonly #overlapMs: number
   readonly #maxLength: number
   readonly #budget: RootBudget | undefined
+  readonly #lists: RevocationLists | undefined
   readonly #held = new Map<string, Held>()
   /** Of the PEM of all that are held. */
   #length = 0
@@ -69,7 +73,7 @@ export class TrustBundle {
   constructor(
     trustDomain: string,
     settleMs: number,
-    { owner, maxLength = MAX_ROOTS_LENGTH, overlapMs = 0, budget }: TrustBundleOptions = {},
+    { owner, maxLength = MAX_ROOTS_LENGTH, overlapMs = 0, budget, lists }: TrustBundleOptions = {},
   ) {
     this.owner = owner
     this.trustDomain = trustDomain
@@ -77,6 +81,7 @@ export class TrustBundle {
     this.#overlapMs = overlapMs
     this.#maxLength = maxLength
     this.#budget = budget
+    this.#lists = lists
   }
 
   /** The bundle as SDS hands it out, or `undefined` while no root is known. */
@@ -229,6 +234,16 @@ export class TrustBundle {
     return rejected
   }
 
+  /** The revocation lists are others: its secret has them from now on. */
+  refresh(): void {
+    if (this.#secret) this.#rebuild()
+  }
+
+  /** The lists that are served beside these roots. */
+  revocationOf(roots: readonly Root[]): Revocation | undefined {
+    return this.#lists?.for(roots)
+  }
+
   /** Lets go of all; the bundle is not used again. */
   clear(): void {
     for (const { anchor } of this.#held.values()) this.#drop(anchor)
@@ -371,7 +386,8 @@ export class TrustBundle {
   }
 
   #rebuild(): void {
-    this.#secret = bundleSecret(this.trustDomain, this.anchors())
+    const anchors = this.anchors()
+    this.#secret = bundleSecret(this.trustDomain, anchors, this.revocationOf(anchors))
   }
 }
 
@@ -379,11 +395,12 @@ const MAX_SECRETS = 16
 const secrets = new Map<string, TrustBundleSecret>()
 
 /** The secret of these roots, in any order. Thousands of identities have the same ones: the latest are kept once. */
-export function bundleSecret(trustDomain: string, roots: readonly Root[]): TrustBundleSecret {
+export function bundleSecret(trustDomain: string, roots: readonly Root[], revocation?: Revocation): TrustBundleSecret {
   const byFingerprint = new Map(roots.map(root => [root.fingerprint, root]))
   const sorted = [...byFingerprint.values()].sort((a, b) => (a.fingerprint < b.fingerprint ? -1 : 1))
   const hash = createHash('sha256')
   for (const { fingerprint } of sorted) hash.update(fingerprint)
+  if (revocation) hash.update(revocation.digest)
   const version = hash.digest('hex')
   const key = `${trustDomain} ${version}`
   const known = secrets.get(key)
@@ -393,6 +410,7 @@ export function bundleSecret(trustDomain: string, roots: readonly Root[]): Trust
     version,
     trustedCa: Buffer.from(sorted.map(({ pem }) => pem).join('')),
     fingerprints: new Set(byFingerprint.keys()),
+    ...(revocation && { crl: revocation.crl }),
   })
   const [oldest] = secrets.keys()
   if (oldest !== undefined && secrets.size >= MAX_SECRETS) secrets.delete(oldest)

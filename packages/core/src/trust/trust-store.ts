@@ -19,6 +19,7 @@ import { isListOfText } from '../x509/pem.ts'
 import { allBundlesSecret } from './all-bundles.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
+import { RevocationLists } from './revocation.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
 import { RootRotations } from './root-rotations.ts'
 import {
@@ -51,6 +52,8 @@ export interface TrustStoreOptions {
   readonly retry: RetryPolicy
   /** What the operator lists. */
   readonly rootSources: readonly RootSource[]
+  /** Revocation lists of the agent's trust domain. */
+  readonly crlSource: RootSource | undefined
   /** Has the roots of the trust domain from the previous process, and gets them for the next. */
   readonly store?: Store | undefined
   readonly record: (name: string, event: SecretEvent) => void
@@ -84,6 +87,7 @@ export class TrustStore implements Disposable {
   readonly #ownListeners: Listeners<SpiffeId> = new Map()
   readonly #allListeners: Listeners<SpiffeId | undefined, AllBundlesSecret> = new Map()
   readonly #configured: ConfiguredRoots
+  readonly #lists: RevocationLists
   readonly #rotations: RootRotations
   readonly #prunes = new Map<TrustBundle, { readonly at: number; readonly timer: Disposable }>()
   readonly #expiries = new Map<TrustBundle, Disposable>()
@@ -104,6 +108,12 @@ export class TrustStore implements Disposable {
       onChange: bundle => this.#onPhase(bundle),
       onTrusted: (bundle, fingerprint) => options.onTrusted(bundle, fingerprint),
     })
+    this.#lists = new RevocationLists({
+      clock: options.clock,
+      name: `spiffe://${options.trustDomain}`,
+      record: options.record,
+      onChange: () => this.#onListsChanged(),
+    })
     this.#configured = new ConfiguredRoots({
       clock: options.clock,
       reader: this.#reader,
@@ -114,7 +124,8 @@ export class TrustStore implements Disposable {
 
   /** Takes up the stored roots and those that the operator lists, then asks the CA. Call once, before anything else. */
   start(): void {
-    const { store, rootSources } = this.#options
+    const { store, rootSources, crlSource } = this.#options
+    this.#lists.use(crlSource)
     if (store) this.#restore(store)
     this.#firstAsked =
       rootSources.length === 0 ? this.refresh() : this.#configured.use(rootSources).then(() => this.refresh())
@@ -123,6 +134,11 @@ export class TrustStore implements Disposable {
   /** Replaces what the operator lists. Resolves when the lists known by then are in force. */
   useRootSources(sources: readonly RootSource[]): Promise<void> {
     return this.#configured.use(sources)
+  }
+
+  /** Replaces the revocation lists; without a source there are none. */
+  useCrlSource(source: RootSource | undefined): void {
+    this.#lists.use(source)
   }
 
   /** Whether the bundle of a trust domain is held, or waited for. */
@@ -315,6 +331,7 @@ export class TrustStore implements Disposable {
     this.#closed.abort(new Error('the trust store is closed'))
     this.#nextRefresh?.[Symbol.dispose]()
     this.#configured[Symbol.dispose]()
+    this.#lists[Symbol.dispose]()
     this.#rotations[Symbol.dispose]()
     for (const { timer } of this.#prunes.values()) timer[Symbol.dispose]()
     for (const timer of this.#expiries.values()) timer[Symbol.dispose]()
@@ -327,7 +344,7 @@ export class TrustStore implements Disposable {
     const { trustDomain, settleMs, overlapMs, clock, ca } = this.#options
     // No list will ever give up what another CA had listed.
     const taken = ca.trustBundle ? roots : roots.map(root => ({ ...root, standing: withoutList(root.standing) }))
-    const bundle = new TrustBundle(trustDomain, settleMs, { overlapMs })
+    const bundle = new TrustBundle(trustDomain, settleMs, { overlapMs, lists: this.#lists })
     for (const reason of bundle.restore(taken, this.#reader, clock.now()))
       this.#options.record(`spiffe://${trustDomain}`, { kind: 'not-restored', reason })
     if (!bundle.secret) return
@@ -520,6 +537,13 @@ export class TrustStore implements Disposable {
   }
 
   /** `announced`: its roots that clients are to learn before leaves under them are served. */
+  #onListsChanged(): void {
+    const bundle = this.#bundles.get(this.#options.trustDomain)
+    if (!bundle) return
+    bundle.refresh()
+    this.#publish(bundle)
+  }
+
   #hold(bundle: TrustBundle, announced: readonly TrustAnchor[]): void {
     this.#bundles.set(bundle.trustDomain, bundle)
     this.#rotations.announce(bundle, announced)
@@ -540,7 +564,8 @@ export class TrustStore implements Disposable {
     const others = this.#bundles.size - (this.#bundles.has(this.#options.trustDomain) ? 1 : 0)
     if (trustDomain !== this.#options.trustDomain && others >= MAX_TRUST_DOMAINS - 1) return undefined
     const { settleMs, overlapMs } = this.#options
-    return new TrustBundle(trustDomain, settleMs, { overlapMs })
+    const isOwn = trustDomain === this.#options.trustDomain
+    return new TrustBundle(trustDomain, settleMs, { overlapMs, ...(isOwn && { lists: this.#lists }) })
   }
 
   /** The list is whole: the file that it is from says which roots there are. */
@@ -575,6 +600,7 @@ export class TrustStore implements Disposable {
       version: secret.version,
       roots: bundle.anchors().length,
     })
+    if (trustDomain === this.#options.trustDomain && !owner) this.#lists.report(bundle.anchors())
     if (owner) this.#notifyOwner(owner)
     else this.#notifyTrustDomain(trustDomain, secret)
   }

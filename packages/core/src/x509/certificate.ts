@@ -81,7 +81,7 @@ const UTC_TIME = 0x17
 const GENERALIZED_TIME = 0x18
 
 /** RFC 5280, section 4.1.2.5: to the second, in UTC. */
-function readTime({ tag, contents }: Element): number {
+export function readTime({ tag, contents }: Element): number {
   const text = contents.toString('latin1')
   const digits = tag === UTC_TIME ? `${text < '50' ? '20' : '19'}${text}` : text
   const parts = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/.exec(digits)

@@ -143,10 +143,14 @@ const SPIFFE_VALIDATOR_TYPE_URL =
 
 function validationContext(item: TrustBundleSecret | AllBundlesSecret): CertificateValidationContext {
   const none = { trustedCa: undefined, crl: undefined, customValidatorConfig: undefined }
-  if (item.kind === 'bundle') return { ...none, trustedCa: { inlineBytes: Buffer.from(item.trustedCa) } }
+  if (item.kind === 'bundle') {
+    const crl = item.crl && { inlineBytes: Buffer.from(item.crl) }
+    return { ...none, trustedCa: { inlineBytes: Buffer.from(item.trustedCa) }, crl }
+  }
   const trustDomains = item.bundles.map(({ trustDomain: name, bundle }) => ({
     name,
-    trustBundle: { inlineBytes: Buffer.from(bundle.trustedCa) },
+    // Envoy's SPIFFE validator takes revocation lists from among the roots.
+    trustBundle: { inlineBytes: Buffer.concat([bundle.trustedCa, bundle.crl ?? NO_KEY]) },
   }))
   const value = Buffer.from(SPIFFECertValidatorConfig.encode({ trustDomains }).finish())
   const typedConfig = { typeUrl: SPIFFE_VALIDATOR_TYPE_URL, value }

@@ -1,0 +1,132 @@
+/** What real Envoys verify each other with: the bundles of several trust domains, and revocation lists. */
+import assert from 'node:assert/strict'
+import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto'
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { makeCrl } from '@livery/core/testing'
+import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { deployed, Envoy, get, makeFolder, noEnvoy, startAgent, type Tree, until } from './envoy-bench.ts'
+
+const OURS = 'a.example'
+const THEIRS = 'b.example'
+
+/** An agent of one trust domain, which trusts the roots of the other from the file of its CA. */
+async function agentOf(folder: string, trustDomain: string, other: string) {
+  const cwd = join(folder, trustDomain)
+  await mkdir(cwd)
+  const id = `spiffe://${trustDomain}/ns/default/sa/workload`
+  return await startAgent(cwd, {
+    trustDomain,
+    ca: { plugin: 'embedded', directory: 'ca' },
+    identities: [{ id, socket: 'workload.sock' }],
+    trust: { federated: { [other]: { file: join(folder, other, 'ca', 'root.pem') } } },
+  })
+}
+
+/** A configuration of deploy/envoy with other names in it. */
+function renamed(config: Tree, names: Readonly<Record<string, string>>): Tree {
+  const text = Object.entries(names).reduce((all, [from, to]) => all.replaceAll(from, to), JSON.stringify(config))
+  return JSON.parse(text) as Tree
+}
+
+test('Envoys of two trust domains do mutual TLS with ALL, and not with ROOTCA', {
+  skip: noEnvoy,
+}, async () => {
+  await using folder = await makeFolder()
+  await using _ours = await agentOf(folder.path, OURS, THEIRS)
+  await using _theirs = await agentOf(folder.path, THEIRS, OURS)
+  const ports = new Map<number, number>()
+  for (const port of [15443, 19001, 15001, 19002]) ports.set(port, await freePort())
+  const socket = (trustDomain: string) => join(folder.path, trustDomain, 'workload.sock')
+  const api = await deployed('api', { socket: socket(THEIRS), ports })
+  const web = await deployed('web', { socket: socket(OURS), ports })
+  await using apiEnvoy = await Envoy.start(
+    folder.path,
+    'api',
+    renamed(api, { ROOTCA: 'ALL', 'spiffe://cluster.local/': `spiffe://${OURS}/` }),
+  )
+  const toApi = {
+    ROOTCA: 'ALL',
+    'spiffe://cluster.local/ns/default/sa/api': `spiffe://${THEIRS}/ns/default/sa/workload`,
+  }
+  await using webEnvoy = await Envoy.start(folder.path, 'web', renamed(web, toApi))
+  await Promise.all([apiEnvoy.live(), webEnvoy.live()])
+  const answer = await until('web reaches api', async () => {
+    const found = await get(ports.get(15001) ?? 0, '/')
+    return found.status === 200 ? found : undefined
+  })
+  assert.equal(answer.body, 'hello from api\n')
+  assert.equal(answer.headers['x-caller'], `spiffe://${OURS}/ns/default/sa/workload`)
+
+  // With the roots of its own trust domain alone, web refuses api.
+  const alone = new Map<number, number>()
+  for (const port of [15001, 19002]) alone.set(port, await freePort())
+  const own = await deployed('web', { socket: socket(OURS), ports: new Map([...ports, ...alone]) })
+  const { ROOTCA: _, ...names } = toApi
+  await using ownEnvoy = await Envoy.start(folder.path, 'own', renamed(own, names))
+  await ownEnvoy.live()
+  const refused = await get(alone.get(15001) ?? 0, '/')
+  assert.equal(refused.status, 503)
+  assert.ok((await ownEnvoy.stat('cluster.api.ssl.fail_verify_error')) > 0)
+})
+
+/** Writes a revocation list of the embedded CA that names these serial numbers. */
+async function revoke(folder: string, serialNumbers: readonly string[]): Promise<void> {
+  const { anchors } = JSON.parse(await readFile(join(folder, 'ca', 'authority.json'), 'utf8')) as {
+    readonly anchors: readonly { readonly root: { readonly certificate: string; readonly privateKey: string } }[]
+  }
+  const root = anchors[0]?.root
+  assert.ok(root)
+  const der = createPrivateKey(root.privateKey).export({ type: 'pkcs8', format: 'der' })
+  const key = await webcrypto.subtle.importKey('pkcs8', der, { name: 'ECDSA', namedCurve: 'P-256' }, false, ['sign'])
+  const subject = new X509Certificate(root.certificate).subject.replaceAll('\n', ', ')
+  const now = Date.now()
+  const crl = await makeCrl({ subject, key }, serialNumbers, { thisUpdate: now - 60_000, nextUpdate: now + 3_600_000 })
+  await writeFile(join(folder, 'crl.new'), crl)
+  await rename(join(folder, 'crl.new'), join(folder, 'crl.pem'))
+}
+
+for (const roots of ['ROOTCA', 'ALL'])
+  test(`an Envoy whose serial number is in the revocation list is refused, and another is not, with ${roots}`, {
+    skip: noEnvoy,
+  }, async () => {
+    await using folder = await makeFolder()
+    const { path } = folder
+    const names = ['api', 'web', 'other'] as const
+    const identities = names.map(name => ({
+      id: `spiffe://cluster.local/ns/default/sa/${name}`,
+      socket: `${name}.sock`,
+    }))
+    const config = { ca: { plugin: 'embedded', directory: 'ca' }, identities, trust: { crl: 'crl.pem' } }
+    await using agent = await startAgent(path, config)
+    await revoke(path, [])
+    await until('the list is served', async () => agent.output.includes('"event":"crl-changed"') || undefined)
+    const port = await freePort()
+    const start = async (name: (typeof names)[number]) => {
+      const ports = new Map([[15443, port]])
+      for (const each of [19001, 15001, 19002]) ports.set(each, await freePort())
+      const file = await deployed(name === 'api' ? 'api' : 'web', { socket: join(path, `${name}.sock`), ports })
+      const envoy = await Envoy.start(path, name, renamed(file, { ROOTCA: roots }))
+      await envoy.live()
+      return Object.assign(envoy, { plain: ports.get(15001) ?? 0 })
+    }
+    await using api = await start('api')
+    await using web = await start('web')
+    await using other = await start('other')
+    const answer = (envoy: { readonly plain: number }, status: number) =>
+      until(`an answer of ${status}`, async () => (await get(envoy.plain, '/')).status === status || undefined)
+    await answer(web, 200)
+    await answer(other, 200)
+
+    const [certificate] = await web.certificates()
+    assert.ok(certificate)
+    await revoke(path, [certificate.serial])
+    await answer(web, 503)
+    assert.ok((await api.stat(`listener.127.0.0.1_${port}.ssl.fail_verify_error`)) > 0)
+    await answer(other, 200)
+    assert.equal((await get(web.plain, '/')).status, 503)
+
+    await revoke(path, [])
+    await answer(web, 200)
+  })

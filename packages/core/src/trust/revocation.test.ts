@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Bench } from '../../test/manager-bench.ts'
+import type { RootListener, RootSource } from '../contract/root-source.ts'
+import { makeCrl, makeIssuer, type TestIssuer } from '../testing/test-ca.ts'
+
+const START = Date.UTC(2026, 0, 1)
+const HOUR = 3_600_000
+const NAME = { kind: 'bundle', trustDomain: 'cluster.local' } as const
+
+/** The file of an operator that a test changes. */
+class CrlFile implements RootSource {
+  readonly trustDomain = 'cluster.local'
+  readonly name = 'crl.pem'
+  #text: string
+  #listener: RootListener | undefined
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  open(listener: RootListener): Disposable {
+    this.#listener = listener
+    listener.listed([this.#text])
+    return {
+      [Symbol.dispose]: () => {
+        this.#listener = undefined
+      },
+    }
+  }
+
+  write(text: string): void {
+    this.#text = text
+    this.#listener?.listed([text])
+  }
+}
+
+const dates = { thisUpdate: START - HOUR, nextUpdate: START + 10 * HOUR }
+const crlOf = (issuer: Pick<TestIssuer, 'subject' | 'key'>, ...serials: readonly string[]) =>
+  makeCrl(issuer, serials, dates)
+
+function served({ manager }: Bench): string {
+  const item = manager.current(NAME)
+  return item?.kind === 'bundle' && item.crl ? Buffer.from(item.crl).toString() : ''
+}
+
+/** Without white space: it is encoded again. */
+const same = (a: string, b: string) => assert.equal(a.replaceAll(/\s/g, ''), b.replaceAll(/\s/g, ''))
+
+test('revocation lists are served beside the roots, and a change is another version', async () => {
+  await using bench = await Bench.create()
+  await bench.until('roots-changed', 1)
+  const root = bench.ca.newestRoot()
+  const before = bench.manager.current(NAME)?.version
+  const first = await crlOf(root, '4a01')
+  const file = new CrlFile(first)
+  bench.manager.useCrlSource(file)
+  same(served(bench), first)
+  assert.deepEqual(bench.last('crl-changed').uncovered, [])
+  assert.equal(bench.last('crl-changed').nextUpdate, dates.nextUpdate)
+  const version = bench.manager.current(NAME)?.version
+  assert.notEqual(version, before)
+  const pushed: (string | undefined)[] = []
+  bench.manager.watch(NAME, item => pushed.push(item?.version))
+  file.write(first)
+  assert.deepEqual(pushed, [], 'the same again')
+  const second = await crlOf(root, '4a01', '4a02')
+  file.write(second)
+  assert.equal(pushed.length, 1)
+  same(served(bench), second)
+  bench.manager.useCrlSource(undefined)
+  assert.equal(served(bench), '')
+  assert.equal(bench.manager.current(NAME)?.version, before)
+})
+
+/** An entry of it has a list of no extensions: OpenSSL reads it, and BoringSSL refuses the whole list. */
+const EMPTY_EXTENSIONS = `-----BEGIN X509 CRL-----
+MIG7MGICAQEwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAxMBeBcNMjYxMTIyMTg1MjM5WhcNMjYxMTIyMTk1MjM5WjAlMCMCEFUq2CQ2Fx2w8z+MEtrlbmAXDTI2MTEyMjE4NTIzOVowADAKBggqhkjOPQQDAgNJADBGAiEAqpDKsV0bMYrVfsVz/GGcn0IT+h5USoI6IVeZ7dQpaXQCIQCVZ3AVTfu0txmi0DJLbPGVvtutC1P0bfh74WloO3F57g==
+-----END X509 CRL-----
+`
+
+test('a file that cannot be read keeps the lists before it, and is reported', async () => {
+  await using bench = await Bench.create()
+  await bench.until('roots-changed', 1)
+  const good = await crlOf(bench.ca.newestRoot())
+  const file = new CrlFile(good)
+  bench.manager.useCrlSource(file)
+  const junk = '-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n'
+  for (const [text, reason] of [
+    ['', /no PEM block/],
+    [good + junk, /list 2 in it is not a CRL/],
+    [good + good.slice(0, 60), /ends within a list/],
+    [EMPTY_EXTENSIONS, /list 1 in it is not a CRL/],
+    [bench.ca.roots.join(''), /no PEM block/],
+  ] as const) {
+    file.write(text)
+    assert.match(bench.last('crl-unavailable').reason, reason)
+    same(served(bench), good)
+  }
+})
+
+test('a list in the name of a root that has not signed it is left out, one of another issuer is served', async () => {
+  await using bench = await Bench.create()
+  await bench.until('roots-changed', 1)
+  const { subject } = bench.ca.newestRoot()
+  const evil = await makeIssuer(subject, START)
+  const below = await makeIssuer('CN=intermediate', START)
+  const other = await crlOf(below)
+  bench.manager.useCrlSource(new CrlFile((await crlOf(evil)) + other))
+  same(served(bench), other)
+  assert.equal(bench.last('crl-changed').uncovered.length, 1)
+})
+
+test('a root without a list is reported with each change of roots or lists, until it has one', async () => {
+  await using bench = await Bench.create()
+  await bench.until('roots-changed', 1)
+  const file = new CrlFile(await crlOf(bench.ca.newestRoot()))
+  const first = bench.ca.newestRoot()
+  bench.manager.useCrlSource(file)
+  assert.equal(bench.last('crl-changed').uncovered.length, 0)
+  await bench.ca.addRoot()
+  await bench.until('crl-changed', 2)
+  assert.equal(bench.last('crl-changed').uncovered.length, 1)
+  file.write((await crlOf(first)) + (await crlOf(bench.ca.newestRoot())))
+  assert.equal(bench.last('crl-changed').uncovered.length, 0)
+})
+
+test('a list that is out of date is reported at its time', async () => {
+  await using bench = await Bench.create()
+  await bench.until('roots-changed', 1)
+  bench.manager.useCrlSource(new CrlFile(await crlOf(bench.ca.newestRoot())))
+  await bench.clock.advance(10 * HOUR - 1)
+  assert.equal(bench.count('crl-unavailable'), 0)
+  await bench.clock.advance(1)
+  assert.match(bench.last('crl-unavailable').reason, /out of date since 2026-01-01T10:00:00/)
+  assert.notEqual(served(bench), '', 'verifiers decide')
+})

@@ -1,0 +1,116 @@
+/** Reads certificate revocation lists (RFC 5280, section 5): who issued one, until when it counts, and whether a key signed it. */
+
+import { constants, type KeyObject, verify } from 'node:crypto'
+import { readTime } from './certificate.ts'
+import { type Element, expectTag, INTEGER, notDer, readBits, readElements, readInside, SEQUENCE } from './der.ts'
+import { pemToDer } from './pem.ts'
+
+export interface Crl {
+  /** Encoded again from what was read. */
+  readonly pem: string
+  /** Name, DER. */
+  readonly issuer: Buffer
+  /** When its issuer has the next one at the latest, milliseconds since the epoch; a verifier refuses everybody after it. */
+  readonly nextUpdate: number | undefined
+  readonly isSignedBy: (key: KeyObject) => boolean
+}
+
+const BLOCK = /-----BEGIN X509 CRL-----[^-]*-----END X509 CRL-----/g
+const BEGIN = '-----BEGIN X509 CRL-----'
+
+/** All lists of a PEM text, at least one. Throws a `TypeError` if there is none, or one cannot be read: a list left out would let somebody in. */
+export function readCrls(text: string): readonly Crl[] {
+  const blocks = text.match(BLOCK) ?? []
+  if (blocks.length === 0) throw new TypeError('it has no PEM block "X509 CRL"')
+  if (blocks.length < text.split(BEGIN).length - 1) throw new TypeError('it ends within a list')
+  return blocks.map((block, index) => {
+    try {
+      return readCrl(pemToDer(block))
+    } catch {
+      throw new TypeError(`list ${index + 1} in it is not a CRL`)
+    }
+  })
+}
+
+function readCrl(der: Buffer): Crl {
+  const [signed, algorithm, signature, ...more] = readInside(der)
+  if (!signed || !algorithm || !signature || more.length > 0) throw notDer('a CRL has three parts')
+  const fields = readElements(expectTag(signed, SEQUENCE).contents)
+  const isVersion2 = fields[0]?.tag === INTEGER
+  if (isVersion2 && fields[0]?.der.toString('hex') !== '020101') throw notDer('a CRL has an unknown version')
+  const [inner, issuer, thisUpdate, ...optional] = fields.slice(isVersion2 ? 1 : 0)
+  if (!thisUpdate) throw notDer('a CRL has a date')
+  readTime(thisUpdate)
+  if (!expectTag(inner, SEQUENCE).der.equals(algorithm.der)) throw notDer('the signed algorithm is another one')
+  const next = TIMES.has(optional[0]?.tag ?? 0) ? optional.shift() : undefined
+  const nextUpdate = next && readTime(next)
+  if (optional[0]?.tag === SEQUENCE) checkEntries(optional.shift()?.contents, isVersion2)
+  if (optional[0]?.tag === EXTENSIONS && isVersion2)
+    checkExtensions(readInside(optional.shift()?.der ?? der, EXTENSIONS))
+  if (optional.length > 0) throw notDer('something follows the last field')
+  const scheme = schemeOf(algorithm.der)
+  const bits = readBits(signature)
+  return {
+    pem: crlToPem(der),
+    issuer: expectTag(issuer, SEQUENCE).der,
+    nextUpdate,
+    isSignedBy: key => scheme !== undefined && verify(scheme.hash, signed.der, { key, ...scheme.options }, bits),
+  }
+}
+
+/** BoringSSL refuses a list as a whole for one entry that it cannot read, and with it the roots beside it. */
+function checkEntries(entries: Buffer | undefined, isVersion2: boolean): void {
+  for (const entry of readElements(entries ?? Buffer.alloc(0))) {
+    const [serial, date, ...extensions] = readElements(expectTag(entry, SEQUENCE).contents)
+    expectTag(serial, INTEGER)
+    if (!date || !TIMES.has(date.tag) || (extensions.length > 0 && !isVersion2))
+      throw notDer('an entry has a wrong form')
+    if (extensions.length > 0) checkExtensions(extensions)
+  }
+}
+
+/** RFC 5280: where there are extensions, there is at least one. */
+function checkExtensions([extensions, ...more]: readonly Element[]): void {
+  if (more.length > 0 || readElements(expectTag(extensions, SEQUENCE).contents).length === 0)
+    throw notDer('a list of extensions is empty')
+}
+
+const EXTENSIONS = 0xa0
+/** UTCTime and GeneralizedTime. */
+const TIMES: ReadonlySet<number> = new Set([0x17, 0x18])
+
+/** The hashes of RFC 5758 and RFC 4055 by the last byte of their identifiers. */
+const ECDSA: ReadonlyMap<number, string> = new Map([
+  [0x02, 'sha256'],
+  [0x03, 'sha384'],
+  [0x04, 'sha512'],
+])
+const RSA: ReadonlyMap<number, string> = new Map([
+  [0x0b, 'sha256'],
+  [0x0c, 'sha384'],
+  [0x0d, 'sha512'],
+])
+
+interface Scheme {
+  readonly hash: string | null
+  readonly options: { readonly dsaEncoding?: 'der'; readonly padding?: number }
+}
+
+/** By the AlgorithmIdentifier; `undefined` for one that is weak or unknown. */
+function schemeOf(algorithm: Buffer): Scheme | undefined {
+  const hex = algorithm.toString('hex')
+  const ecdsa = /^300a06082a8648ce3d0403(..)$/.exec(hex)?.[1]
+  if (ecdsa !== undefined) return withHash(ECDSA.get(Number.parseInt(ecdsa, 16)), { dsaEncoding: 'der' })
+  const rsa = /^300[bd]06092a864886f70d0101(..)(?:0500)?$/.exec(hex)?.[1]
+  if (rsa !== undefined) return withHash(RSA.get(Number.parseInt(rsa, 16)), { padding: constants.RSA_PKCS1_PADDING })
+  return hex === '300506032b6570' ? { hash: null, options: {} } : undefined
+}
+
+function withHash(hash: string | undefined, options: Scheme['options']): Scheme | undefined {
+  return hash === undefined ? undefined : { hash, options }
+}
+
+function crlToPem(der: Buffer): string {
+  const base64 = der.toString('base64').replace(/.{64}(?!$)/g, '$&\n')
+  return `${BEGIN}\n${base64}\n-----END X509 CRL-----\n`
+}
