@@ -1,0 +1,38 @@
+/** The commands of docs/root-rotation.md, word for word. */
+import assert from 'node:assert/strict'
+import { readFile, symlink } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { makeFolder, Process } from './envoy-bench.ts'
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
+const PORT = 15_112
+
+async function isTaken(port: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const server = createServer()
+    .once('error', () => resolve(true))
+    .listen(port, '127.0.0.1', () => server.close(() => resolve(false)))
+  return await promise
+}
+
+test('the guide to a root rotation works word for word', {
+  skip: (await isTaken(PORT)) && `the port of the guide, ${PORT}, is taken`,
+}, async () => {
+  await using folder = await makeFolder()
+  await symlink(join(ROOT, 'node_modules'), join(folder.path, 'node_modules'))
+  const guide = await readFile(join(ROOT, 'docs/root-rotation.md'), 'utf8')
+  const commands = [...guide.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block ?? '')
+  assert.ok(commands.length >= 6)
+  // Job control, as in a terminal: the guide ends its programs by their numbers.
+  const script = ['set -m -e -o pipefail', 'trap "kill %1 %2 2>/dev/null || true" EXIT', ...commands].join('\n')
+  await using shell = new Process('bash', ['-c', script], { cwd: folder.path })
+  await shell.exited
+  assert.equal(shell.child.exitCode, 0, shell.output)
+  assert.match(shell.output, / {2}held {8}1 certificate| {2}held {8}0 certificates/)
+  assert.match(shell.output, /is retiring now/)
+  const last = shell.output.slice(shell.output.lastIndexOf('cluster.local: '))
+  assert.match(last, /^cluster\.local: steady\n {2}[0-9a-f]{16} {2}trusted {5}1 certificate\n/)
+})
