@@ -31,6 +31,7 @@ import { sdsSockets, serverOptions, shareOnDemand } from './sds-sockets.ts'
 import { logStart, warnOfOpenSockets } from './start-report.ts'
 import { StormCollector } from './storm-collector.ts'
 import { VERSION } from './version.ts'
+import { withWellKnownFiles } from './well-known-files.ts'
 
 export interface AgentOptions {
   /** Aborts the start. */
@@ -91,11 +92,8 @@ async function openBasis(loaded: LoadedConfig, { logger, dropped }: LogSink, lif
   const metrics = parts.use(new Metrics(clock))
   const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
   const vault = chooseKeyVault(logger)
-  const ca = await createCAClient(
-    loaded,
-    { clock, logger, counters: metrics.plugins, vault, rootsPollMs: config.trust.poll },
-    parts,
-  )
+  const pluginParts = { clock, logger, counters: metrics.plugins, vault, rootsPollMs: config.trust.poll }
+  const ca = await withWellKnownFiles(await createCAClient(loaded, pluginParts, parts), config, pluginParts, parts)
   // Before the SecretManager, which fills it until it is closed.
   const store = parts.use(await openStore(config, { clock, logger, vault }))
   const rootSources = parts.use(new RootSources({ clock, logger }))

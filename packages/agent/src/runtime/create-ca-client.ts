@@ -131,7 +131,7 @@ async function credentialsOf(
 }
 
 /** No child logger: it would keep the level of now when that of the agent changes. */
-function pluginLog(logger: Logger, plugin: string): PluginLog {
+export function pluginLog(logger: Logger, plugin: string): PluginLog {
   return {
     debug: message => logger.debug({ plugin }, scrub(message)),
     info: message => logger.info({ plugin }, scrub(message)),

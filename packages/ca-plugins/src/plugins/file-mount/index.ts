@@ -2,3 +2,4 @@
 
 export type { FileMountConfig } from './plugin.ts'
 export { fileMount, fileMount as plugin } from './plugin.ts'
+export { WellKnownFiles, type WellKnownFilesOptions } from './well-known.ts'

@@ -1,0 +1,185 @@
+/** Certificates in well-known folders come before those of a CA: an identity whose pair is mounted there needs no other. */
+import { X509Certificate } from 'node:crypto'
+import {
+  type CAChange,
+  type CAClient,
+  type CAContext,
+  CAError,
+  type CertificateRequest,
+  type IssuedCertificate,
+  isSpiffeId,
+  MAX_FILE_BYTES,
+  readSmallFile,
+  type SpiffeId,
+  stampsOf,
+  systemErrorCode,
+  WatchedFiles,
+} from '@livery/core'
+import { reasonOf } from '../../answers/reason-of.ts'
+import { FileMountClient } from './client.ts'
+import { type Mount, mountOf } from './plugin.ts'
+
+const LAYOUTS = ['istio', 'gke'] as const
+
+export interface WellKnownFilesOptions {
+  /** Asked for every identity that has no pair in the folders. Its creator closes it. */
+  readonly ca: CAClient
+  /** Absolute. The first that has a pair for an identity counts. */
+  readonly folders: readonly string[]
+  /** How often the files are looked at whatever the watches report, milliseconds. */
+  readonly pollMs: number
+  readonly context: Pick<CAContext, 'clock' | 'log' | 'metrics' | 'trustDomain' | 'vault'>
+}
+
+/** A client of the CA, and of the files before it. Roots beside a pair count for its identity alone. */
+export class WellKnownFiles implements CAClient {
+  readonly issueBatch?: NonNullable<CAClient['issueBatch']>
+  readonly trustBundle?: NonNullable<CAClient['trustBundle']>
+  readonly #ca: CAClient
+  readonly #clock: CAContext['clock']
+  readonly #sets: readonly WellKnownSet[]
+  readonly #watched: WatchedFiles
+  readonly #listeners = new Set<(change: CAChange) => void>()
+
+  constructor({ ca, folders, pollMs, context }: WellKnownFilesOptions) {
+    this.#ca = ca
+    this.#clock = context.clock
+    // Its own clients report the same of the files that they watch.
+    this.#watched = new WatchedFiles({ clock: context.clock, pollMs, onError: () => {} })
+    this.#sets = folders.flatMap(folder =>
+      LAYOUTS.map(layout => {
+        const mount = mountOf({ layout, folder, rootsFor: 'identity', poll: pollMs })
+        return new WellKnownSet(mount, context, change => this.#notify(change))
+      }),
+    )
+    for (const set of this.#sets) this.#watched.add([set.chain], () => void set.look())
+    if (ca.trustBundle) this.trustBundle = options => ca.trustBundle?.(options) ?? Promise.resolve([])
+    if (ca.issueBatch) this.issueBatch = requests => this.#issueBatch(requests)
+  }
+
+  async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    const set = await this.#setOf(request.identity)
+    return await (set ?? this.#ca).issue(request)
+  }
+
+  subscribe(listener: (change: CAChange) => void): Disposable {
+    const own = (change: CAChange) => listener(change)
+    this.#listeners.add(own)
+    const ca = this.#ca.subscribe?.(own)
+    return {
+      [Symbol.dispose]: () => {
+        this.#listeners.delete(own)
+        ca?.[Symbol.dispose]()
+      },
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listeners.clear()
+    this.#watched[Symbol.dispose]()
+    for (const set of this.#sets) await set[Symbol.asyncDispose]()
+  }
+
+  async #setOf(identity: SpiffeId): Promise<WellKnownSet | undefined> {
+    const now = this.#clock.now()
+    for (const set of this.#sets) if (await set.isFor(identity, now)) return set
+    return undefined
+  }
+
+  async #issueBatch(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]> {
+    const sets = await Promise.all(requests.map(({ identity }) => this.#setOf(identity)))
+    const others = requests.filter((_, index) => !sets[index])
+    const answers = others.length > 0 ? ((await this.#ca.issueBatch?.(others)) ?? []) : []
+    const ofCA = answers[Symbol.iterator]()
+    return await Promise.all(
+      requests.map(async (request, index) => {
+        const set = sets[index]
+        if (set) return await set.issue(request).catch(toCAError)
+        return ofCA.next().value ?? new CAError('bad-response', 'The CA answered fewer requests than it was asked')
+      }),
+    )
+  }
+
+  #notify(change: CAChange): void {
+    for (const listener of this.#listeners) listener(change)
+  }
+}
+
+/** The files of one layout in one folder. */
+class WellKnownSet implements AsyncDisposable {
+  readonly chain: string
+  readonly #mount: Mount
+  readonly #context: WellKnownFilesOptions['context']
+  readonly #onChange: (change: CAChange) => void
+  /** Once an identity has its pair here. */
+  #client: FileMountClient | undefined
+  #seen: { readonly stamp: string; readonly leaf: X509Certificate | undefined } | undefined
+  /** The fingerprint of the leaf that was reported last. */
+  #announced: string | undefined
+
+  constructor(mount: Mount, context: WellKnownFilesOptions['context'], onChange: (change: CAChange) => void) {
+    this.#mount = mount
+    this.#context = context
+    this.#onChange = onChange
+    this.chain = mount.chain.text
+  }
+
+  /** Whether the files are the identity's, and have not ended: then it is theirs to say what it gets. */
+  async isFor(identity: SpiffeId, now: number): Promise<boolean> {
+    const leaf = await this.#leaf()
+    return leaf !== undefined && identityOf(leaf) === identity && leaf.validToDate.getTime() > now
+  }
+
+  issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    if (!this.#client) {
+      this.#client = new FileMountClient({ ...this.#context }, this.#mount)
+      this.#client.subscribe(this.#onChange)
+      this.#context.log.info(`${request.identity} has its certificate from ${this.chain}: no CA is asked for it`)
+    }
+    return this.#client.issue(request)
+  }
+
+  /** An identity whose files appear here is asked for again. */
+  async look(): Promise<void> {
+    const leaf = await this.#leaf()
+    if (leaf?.fingerprint256 === this.#announced) return
+    this.#announced = leaf?.fingerprint256
+    const identity = leaf && identityOf(leaf)
+    // From its first request on the client watches the files.
+    if (identity && !this.#client) this.#onChange({ kind: 'certificates', identities: [identity] })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#client?.[Symbol.asyncDispose]()
+  }
+
+  /** Parsed once for each content: thousands of identities ask. */
+  async #leaf(): Promise<X509Certificate | undefined> {
+    const stamp = stampsOf([this.chain])
+    if (this.#seen?.stamp === stamp) return this.#seen.leaf
+    const leaf = await this.#readLeaf()
+    this.#seen = { stamp, leaf }
+    return leaf
+  }
+
+  async #readLeaf(): Promise<X509Certificate | undefined> {
+    try {
+      const bytes = await readSmallFile(this.chain, MAX_FILE_BYTES)
+      return new X509Certificate(bytes)
+    } catch (error) {
+      if (systemErrorCode(error) !== 'ENOENT' && systemErrorCode(error) !== 'ENOTDIR')
+        this.#context.log.warn(`${this.chain} is not used, the CA is asked: ${reasonOf(error)}`)
+      return undefined
+    }
+  }
+}
+
+function identityOf(leaf: X509Certificate): SpiffeId | undefined {
+  const [uri, ...others] = (leaf.subjectAltName ?? '').split(', ').filter(name => name.startsWith('URI:'))
+  const identity = uri?.slice('URI:'.length)
+  return identity !== undefined && others.length === 0 && isSpiffeId(identity) ? identity : undefined
+}
+
+function toCAError(error: unknown): CAError {
+  return error instanceof CAError ? error : new CAError('unavailable', reasonOf(error))
+}
