@@ -46,7 +46,7 @@ export const CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.service_config_disable_resolution': 1,
   'grpc.initial_reconnect_backoff_ms': 500,
   // While a channel waits, calls fail at once: a CA that is back is found no sooner. Core bounds the calls.
-  'grpc.max_reconnect_backoff_ms': 1_000,
+  'grpc.max_reconnect_backoff_ms': 500,
   'grpc.use_local_subchannel_pool': 1,
   'grpc.enable_channelz': 0,
 }
