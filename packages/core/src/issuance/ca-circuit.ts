@@ -11,7 +11,7 @@ const SHARE_OF_OUTAGE = 1 / 500
 /** And as a share of the time after which the first certificate ends: while all live long, there is no hurry. */
 const SHARE_OF_LIFE = 1 / 100
 /** A probe without an answer for so long hangs, and the next one does not wait for it: it may be on a dead connection. */
-export const HANGING_MS = 5_000
+export const HANGING_MS = 2_000
 
 export interface FailedProbe {
   /** The identity that failed. */

@@ -1,21 +1,22 @@
 /** When the certificate of each identity is asked for, and what becomes of the answer. */
 
-import { type CAChange, CAError } from '../contract/ca-client.ts'
+import type { CAChange, CAError } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
-import type { ManagedIdentity, Reason, Urgency } from '../identity/managed-identity.ts'
+import type { ManagedIdentity } from '../identity/managed-identity.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import type { Learned, TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
-import { HANGING_MS } from './ca-circuit.ts'
 import { CAThrottle, isAbsence } from './ca-throttle.ts'
 import { type IssuanceOptions, issue } from './issue-certificate.ts'
 import { KeyDemand } from './key-demand.ts'
+import { OutageRecovery } from './outage-recovery.ts'
+import { RequestPlan } from './request-plan.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
 import {
@@ -25,9 +26,7 @@ import {
   overdueTime,
   renewalPhase,
   renewalTime,
-  retryTime,
   turnTime,
-  wakeTime,
 } from './rotation.ts'
 import { TtlWishes } from './ttl-wishes.ts'
 
@@ -59,6 +58,8 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #throttle: CAThrottle<ManagedIdentity>
   readonly #restoring: RestoreQueue | undefined
   readonly #keyDemand: KeyDemand
+  readonly #plan: RequestPlan
+  readonly #recovery: OutageRecovery
   readonly #ttl: TtlWishes
   /** Each is reported once, not by each identity. */
   #lowestTtlReported = Number.POSITIVE_INFINITY
@@ -76,9 +77,9 @@ export class FetchSchedule implements AsyncDisposable {
         random,
         concurrency,
         maxWaitMs: retry.maxMs,
-        leastLeftMs: () => this.#leastLeft(),
-        onDown: () => this.#reportOutage({ kind: 'ca-down' }),
-        onBack: downSince => this.#onCABack(downSince),
+        leastLeftMs: () => this.#recovery.leastLeftMs(),
+        onDown: () => this.#recovery.onDown(),
+        onBack: downSince => this.#recovery.onBack(downSince),
       },
       managed => this.#track(this.#fetch(managed)),
     )
@@ -86,12 +87,23 @@ export class FetchSchedule implements AsyncDisposable {
     this.#restoring =
       store && new RestoreQueue({ ...issuance, trust, store, record }, (...found) => this.#onRestored(...found))
     this.#keyDemand = new KeyDemand({ clock, keyGenerator, keyType, countUntil: time => this.#countDue(time) })
+    const throttle = this.#throttle
+    const plan = new RequestPlan({ clock, random, retry, throttle, record, onMoreDue: () => this.#keyDemand.rose() })
+    this.#plan = plan
+    this.#recovery = new OutageRecovery({
+      ...options,
+      clock,
+      throttle,
+      plan,
+      waitsForApproval: managed => this.#waitsForApproval(managed),
+      refreshRoots: () => void this.#track(trust.refresh()),
+    })
   }
 
   /** Finds a certificate for an identity that is new: in the store, else at the CA. */
   start(managed: ManagedIdentity): void {
     const urgency = managed.hold.kind === 'on-demand' ? 'on-demand' : 'first'
-    if (!this.#restoring?.start(managed, urgency)) this.#enqueue(managed, urgency)
+    if (!this.#restoring?.start(managed, urgency)) this.#plan.enqueue(managed, urgency)
   }
 
   /** When the CA, which is down, is probed next, milliseconds since the epoch; `undefined` while it is not. */
@@ -105,11 +117,11 @@ export class FetchSchedule implements AsyncDisposable {
     if (activity.kind === 'queued') {
       this.#throttle.push(managed, served.current ? 'renewal' : 'on-demand')
       this.#throttle.hurry()
-    } else if (activity.kind === 'idle') this.#enqueue(managed, 'on-demand')
+    } else if (activity.kind === 'idle') this.#plan.enqueue(managed, 'on-demand')
     else if (managed.isFailing && lastFailure) {
       const reason = served.current ? 'renewal' : 'on-demand'
       const now = this.#clock.now()
-      this.#bringForward(managed, Math.max(now, Math.min(lastFailure.at, now) + HURRIED_RETRY_MS), reason)
+      this.#plan.bringForward(managed, Math.max(now, Math.min(lastFailure.at, now) + HURRIED_RETRY_MS), reason)
     } else this.#restoring?.hurry(managed)
   }
 
@@ -121,33 +133,24 @@ export class FetchSchedule implements AsyncDisposable {
   /** The reason for the CA's refusal may no longer hold. */
   retryNow(managed: ManagedIdentity): void {
     if (managed.activity.kind !== 'waiting') return
-    if (!managed.served.current) this.#enqueue(managed, 'first')
-    else if (managed.isFailing) this.#enqueue(managed, 'renewal')
+    if (!managed.served.current) this.#plan.enqueue(managed, 'first')
+    else if (managed.isFailing) this.#plan.enqueue(managed, 'renewal')
   }
 
   /** An operator wishes it. */
   renewNow(managed: ManagedIdentity): void {
     const { activity, lastSuccessAt = 0 } = managed
     const due = Math.min(lastSuccessAt, this.#clock.now()) + MIN_RENEWAL_INTERVAL_MS
-    if (activity.kind === 'waiting' && due > this.#clock.now()) this.#bringForward(managed, due, 'renewal')
+    if (activity.kind === 'waiting' && due > this.#clock.now()) this.#plan.bringForward(managed, due, 'renewal')
     else if (activity.kind === 'waiting' || activity.kind === 'idle')
-      this.#enqueue(managed, managed.served.current ? 'renewal' : 'on-demand', 'on-demand')
+      this.#plan.enqueue(managed, managed.served.current ? 'renewal' : 'on-demand', 'on-demand')
     else if (activity.kind === 'queued') this.#throttle.push(managed, 'on-demand')
     this.#throttle.hurry()
   }
 
-  /** The cause may be gone: something changed for all identities, or for those of a trust domain. */
-  retryFailing(trustDomain?: string): void {
-    for (const managed of this.#options.identities.values()) {
-      const { isFailing, lastFailure, identity } = managed
-      if (!isFailing || !lastFailure || (trustDomain !== undefined && trustDomainOf(identity) !== trustDomain)) continue
-      const due = Math.max(
-        this.#wakeTime(managed),
-        Math.min(lastFailure.at, this.#clock.now()) + this.#options.retry.minMs,
-      )
-      this.#bringForward(managed, due, managed.served.current ? 'renewal' : 'first')
-    }
-    this.#throttle.hurry()
+  /** What the CA fails is tried again soon: the cause may be gone. */
+  retryFailing(): void {
+    this.#recovery.retryFailing()
   }
 
   /** Plans nothing more for it; a request in flight is aborted, one that waits for an approval given up. */
@@ -167,7 +170,7 @@ export class FetchSchedule implements AsyncDisposable {
   /** What fell due meanwhile is asked for by what is left of it, and what fails again, whatever its backoff was. */
   release(): void {
     this.#throttle.release()
-    this.retryFailing()
+    this.#recovery.retryFailing()
   }
 
   /** The CA reports a change. */
@@ -178,21 +181,21 @@ export class FetchSchedule implements AsyncDisposable {
     }
     for (const identity of change.identities ?? []) {
       const managed = this.#options.identities.get(identity)
-      if (managed?.activity.kind === 'waiting') this.#enqueue(managed, 'renewal')
+      if (managed?.activity.kind === 'waiting') this.#plan.enqueue(managed, 'renewal')
       // Behind all others that wait for a CA that is down, its turn could come hours later.
       else if (managed?.activity.kind === 'queued') this.hurry(managed)
       else managed?.markOutdated()
     }
     if (change.identities) return
     for (const managed of this.#options.identities.values()) {
-      if (managed.activity.kind === 'waiting') this.#bringForward(managed, this.#followTime(managed), 'renewal')
+      if (managed.activity.kind === 'waiting') this.#plan.bringForward(managed, this.#followTime(managed), 'renewal')
       else managed.markOutdated()
     }
   }
 
   /** What the CA refused, or its answer failed, may pass with a new root. Leaves under roots that were given up are replaced. */
   onRootsMoved(bundle: TrustBundle, { added, givenUp }: Pick<Learned, 'added' | 'givenUp'>): void {
-    if (added.length > 0) this.retryFailing(bundle.trustDomain)
+    if (added.length > 0) this.#recovery.retryFailing(bundle.trustDomain)
     if (givenUp.length > 0) this.#replaceInTurn(bundle, root => givenUp.includes(root.fingerprint))
   }
 
@@ -211,7 +214,7 @@ export class FetchSchedule implements AsyncDisposable {
     else {
       const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
       const [first] = this.#inTurn(bundle, root => root.learnedAt < learnedAt)
-      if (first) this.#bringForward(first, this.#clock.now(), 'new-root')
+      if (first) this.#plan.bringForward(first, this.#clock.now(), 'new-root')
     }
     this.#replaceInTurn(bundle, root => bundle.isGivenUp(root.fingerprint))
   }
@@ -221,26 +224,6 @@ export class FetchSchedule implements AsyncDisposable {
     this.#keyDemand[Symbol.dispose]()
     this.#throttle[Symbol.dispose]()
     await Promise.all([...this.#inFlight, this.#restoring?.settled()])
-  }
-
-  #wait(managed: ManagedIdentity, due: number, reason: Reason): void {
-    managed.wait(due, () => {
-      const first = reason === 'on-demand' ? reason : 'first'
-      const urgency = managed.served.current ? 'renewal' : first
-      this.#enqueue(managed, reason, managed.hasFailedAlone ? 'retry' : urgency)
-    })
-  }
-
-  #enqueue(
-    managed: ManagedIdentity,
-    reason: Reason,
-    urgency: Urgency = reason === 'new-root' ? 'renewal' : reason,
-  ): void {
-    if (urgency === 'on-demand' || urgency === 'first') this.#keyDemand.rose()
-    managed.queue(reason)
-    // Identities that have failed take turns: one that the CA never answers must not come first each time.
-    const deadline = urgency === 'retry' ? undefined : managed.served.current?.secret.notAfter
-    this.#throttle.push(managed, urgency, deadline)
   }
 
   async #track(fetch: Promise<void>): Promise<void> {
@@ -307,7 +290,7 @@ export class FetchSchedule implements AsyncDisposable {
       const until = reason === 'root-announcing' ? Math.min(Math.max(root.settlesAt, now), from) : from
       this.#options.record(managed.identity, { kind: 'held', until, reason })
     }
-    this.#wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
+    this.#plan.wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
     managed.served.offer(issued, from)
     if (inUse && mayServe && root.learnedAt > inUse.root.learnedAt) this.#followLeaf(managed, root)
   }
@@ -315,11 +298,11 @@ export class FetchSchedule implements AsyncDisposable {
   #onRestored(managed: ManagedIdentity, issued: Restored | undefined): void {
     const { activity } = managed
     if (activity.kind !== 'restoring') this.#discard(managed, issued)
-    else if (!issued) this.#enqueue(managed, activity.urgency)
+    else if (!issued) this.#plan.enqueue(managed, activity.urgency)
     else {
       this.#acceptRestored(managed, issued)
-      if (issued.isProvisional) this.#enqueue(managed, 'first')
-      else if (activity.isOutdated) this.#bringForward(managed, this.#followTime(managed), 'renewal')
+      if (issued.isProvisional) this.#plan.enqueue(managed, 'first')
+      else if (activity.isOutdated) this.#plan.bringForward(managed, this.#followTime(managed), 'renewal')
     }
   }
 
@@ -336,7 +319,7 @@ export class FetchSchedule implements AsyncDisposable {
     const renewAt = isProvisional ? now : spread
     if (source === 'store') managed.resumed(receivedAt)
     this.#options.record(managed.identity, { kind: 'restored', from: source, serialNumber, notAfter, renewAt })
-    this.#wait(managed, renewAt, 'renewal')
+    this.#plan.wait(managed, renewAt, 'renewal')
   }
 
   /** While somebody takes their time to approve it: that says nothing of the CA. */
@@ -356,22 +339,14 @@ export class FetchSchedule implements AsyncDisposable {
     const { code, message } = failure
     managed.failed(failure)
     record(managed.identity, { kind: 'ca-error', code, message })
-    this.#retryAfter(managed, delay)
-  }
-
-  #retryAfter(managed: ManagedIdentity, delay: number): void {
-    const { retry, record } = this.#options
-    const notAfter = managed.served.current?.secret.notAfter
-    const due = retryTime({ now: this.#clock.now(), notAfter }, delay, retry.minMs)
-    record(managed.identity, { kind: 'retry-planned', at: due })
-    this.#wait(managed, due, managed.served.current ? 'renewal' : 'first')
+    this.#plan.retryAfter(managed, delay)
   }
 
   /** A CA without room says nothing of this identity: with the others it comes back when the pause ends. */
   #backoff(managed: ManagedIdentity, failure: CAError): number {
     const { retry, random } = this.#options
     const mayPass = failure.retryable || (failure.code === 'ttl-too-long' && this.#lowerTtl(managed))
-    const own = mayPass ? this.#ownBackoff(managed) : backoff(Number.MAX_SAFE_INTEGER, retry, random())
+    const own = mayPass ? this.#plan.ownBackoff(managed) : backoff(Number.MAX_SAFE_INTEGER, retry, random())
     return Math.max(own, this.#throttle.requestedWait(failure) ?? 0)
   }
 
@@ -388,84 +363,13 @@ export class FetchSchedule implements AsyncDisposable {
     return true
   }
 
-  #ownBackoff(managed: ManagedIdentity): number {
-    return backoff(managed.countFailure(), this.#options.retry, this.#options.random())
-  }
-
   /** It waits with the others for the CA, behind those that have not probed it yet: one that always fails must not come first each time. */
   #failInOutage(managed: ManagedIdentity, failure: CAError, nextProbeAt: number): void {
     const { code, message } = failure
     managed.failed(failure)
     this.#options.record(managed.identity, { kind: 'ca-error', code, message })
     this.#options.record(managed.identity, { kind: 'retry-planned', at: nextProbeAt })
-    this.#enqueue(managed, managed.served.current ? 'renewal' : 'first', 'retry')
-  }
-
-  /** The least time that an identity which waits for the CA has left of its certificate; 0 for one without. */
-  #leastLeft(): number {
-    let least = Number.POSITIVE_INFINITY
-    for (const { activity, isFailing, served } of this.#options.identities.values())
-      if (isFailing || activity.kind === 'queued')
-        least = Math.min(least, served.current?.secret.notAfter ?? Number.NEGATIVE_INFINITY)
-    return Math.max(least - this.#clock.now(), 0)
-  }
-
-  /** Without it each identity that failed meanwhile would wait out its own backoff. */
-  #onCABack(downSince: number): void {
-    this.#reportOutage({ kind: 'ca-back', downSince })
-    const all = [...this.#options.identities.values()]
-    const waiting = all.filter(managed => isHeldUp(managed, downSince))
-    // All of them leave the queue before the first one is in it again: those in front start at once.
-    for (const managed of waiting) this.#throttle.delete(managed)
-    const isUsed = ({ identity }: ManagedIdentity) => this.#options.isUsed(identity)
-    for (const managed of waiting.filter(isUsed)) this.#wake(managed, true)
-    for (const managed of waiting.filter(managed => !isUsed(managed))) this.#wake(managed, false)
-    for (const managed of all) this.#giveUpIfHanging(managed)
-    void this.#track(this.#options.trust.refresh())
-  }
-
-  /** Without a certificate at once, as fast as the CA takes them; with one while it lasts; one that fails alone after its backoff. */
-  #wake(managed: ManagedIdentity, isUsed: boolean): void {
-    const { activity, served } = managed
-    const reason = isUsed ? 'on-demand' : 'first'
-    if (managed.isAlone) {
-      if (activity.kind === 'queued') this.#retryAfter(managed, this.#ownBackoff(managed))
-      return
-    }
-    managed.forgetFailures()
-    if (!served.current) {
-      this.#enqueue(managed, reason, managed.hasFailedAlone ? 'retry' : reason)
-      return
-    }
-    const woken = this.#wakeTime(managed)
-    this.#wait(managed, activity.kind === 'waiting' ? Math.min(activity.due, woken) : woken, 'renewal')
-  }
-
-  #wakeTime({ phase, served, identity }: ManagedIdentity): number {
-    const now = this.#clock.now()
-    const notAfter = served.current?.secret.notAfter ?? now
-    return wakeTime({ now, notAfter }, phase, this.#options.isUsed(identity))
-  }
-
-  /** Its connection may be dead: the CA answers others. */
-  #giveUpIfHanging(managed: ManagedIdentity): void {
-    const { activity, identity } = managed
-    if (activity.kind !== 'fetching' || this.#waitsForApproval(managed)) return
-    if (this.#clock.now() - activity.since < HANGING_MS) return
-    activity.controller.abort(
-      new CAError('timeout', `The CA did not answer for ${identity}, and answered others meanwhile`),
-    )
-  }
-
-  #reportOutage(event: Extract<SecretEvent, { kind: 'ca-down' | 'ca-back' }>): void {
-    this.#options.record(`spiffe://${this.#options.trust.trustDomain}`, event)
-  }
-
-  /** Brings a planned request forward; one that is due earlier anyway stays so. */
-  #bringForward(managed: ManagedIdentity, due: number, reason: Reason): void {
-    if (managed.activity.kind !== 'waiting' || due >= managed.activity.due) return
-    this.#wait(managed, due, reason)
-    this.#keyDemand.rose()
+    this.#plan.enqueue(managed, managed.served.current ? 'renewal' : 'first', 'retry')
   }
 
   /** Whether the roots moved on while this certificate was under way. */
@@ -496,7 +400,7 @@ export class FetchSchedule implements AsyncDisposable {
     const now = this.#clock.now()
     for (const [index, managed] of all.entries()) {
       const notAfter = managed.served.current?.secret.notAfter ?? now
-      this.#bringForward(managed, turnTime({ now, notAfter }, index / all.length), 'new-root')
+      this.#plan.bringForward(managed, turnTime({ now, notAfter }, index / all.length), 'new-root')
     }
   }
 
@@ -535,11 +439,4 @@ export class FetchSchedule implements AsyncDisposable {
     }
     return count
   }
-}
-
-/** Whether it waits for the CA: in the queue, or for the end of its backoff. A renewal that just fell due is in its place in the queue. */
-function isHeldUp({ activity, isFailing, lastFailure, served }: ManagedIdentity, downSince: number): boolean {
-  if (activity.kind === 'queued') return isFailing || served.current === undefined
-  if (activity.kind !== 'waiting' || !isFailing || lastFailure === undefined) return false
-  return lastFailure.at >= downSince && isAbsence(lastFailure)
 }
