@@ -12,6 +12,7 @@ export interface ReceivedSecret {
   readonly certificateChain: string
   readonly privateKey: string
   readonly trustedCa: string
+  readonly crl: string
 }
 
 /** Asks once and waits for the answer. */
@@ -89,6 +90,7 @@ function decodeResponse(bytes: Uint8Array): readonly ReceivedSecret[] {
       certificateChain: inline(2, 1),
       privateKey: inline(2, 2),
       trustedCa: inline(4, 1),
+      crl: inline(4, 7),
     }
   })
 }

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { makeIssuer } from '@livery/core/testing'
+import { makeCrl, makeIssuer } from '@livery/core/testing'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
@@ -118,6 +118,33 @@ test('a reload adds and removes anchors and trust domains, without a restart', a
   await bench.agent.lines(/"msg":"reloaded: /, 2)
   assert.equal(await bench.bundle('spiffe://other.example'), '')
   assert.doesNotMatch(bench.agent.stderr, /needs a restart/)
+})
+
+test('a reload adds and removes revocation lists, and a list that nobody can read is not served', async () => {
+  await using bench = await Bench.start({ anchors: [pem('a')] }, {})
+  const now = Date.now()
+  const list = await makeCrl(ISSUERS[0] ?? assert.fail(), ['4a01'], {
+    thisUpdate: now - 1_000,
+    nextUpdate: now + 3_600_000,
+  })
+  await bench.replace('crl.pem', list)
+  using stream = await openStream(bench.socket, ['ROOTCA'])
+  assert.equal(stream.secrets[0]?.crl, '')
+  writeConfig(bench.folder, { anchors: [pem('a')], crl: 'crl.pem' })
+  await stream.answered(2)
+  const sent = stream.answers[1]?.[0]
+  assert.equal(sent?.crl.replaceAll(/\s/g, ''), list.replaceAll(/\s/g, ''))
+  assert.match(await bench.text('/metrics'), /livery_crl_next_update_timestamp_seconds \d{10}/)
+  // The root of the embedded CA has none.
+  assert.match(
+    await bench.agent.line(/"event":"crl-changed"/),
+    /verifiers refuse all peers under the root [0-9a-f]{12}, which has no list/,
+  )
+  await bench.replace('crl.pem', 'nothing')
+  await bench.agent.line(/"event":"crl-unavailable".*no PEM block/)
+  writeConfig(bench.folder, { anchors: [pem('a')] })
+  await stream.answered(3)
+  assert.equal(stream.answers[2]?.[0]?.crl, '')
 })
 
 test('an anchor that cannot be read at the start is reported, and served as soon as it is there', async () => {

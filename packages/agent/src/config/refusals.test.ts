@@ -86,6 +86,10 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
     says: 'livery.yaml:4: trust.federated."other.example".url: "http://other.example/bundle" is not an https URL. Write it like https://other.example/bundle.',
   },
   {
+    text: 'trust: { federated: { other.example: { url: "https://me:secret@other.example/bundle" } } }',
+    says: 'livery.yaml:4: trust.federated."other.example".url: "https://[secret]@other.example/bundle" has a user name or a password. Remove it: a bundle is public.',
+  },
+  {
     text: 'trust: { federated: { other.example: { file: a.pem, url: "https://other.example" } } }',
     says: 'livery.yaml:4: trust.federated."other.example".url: unknown key. Remove it. Known here: file.',
   },

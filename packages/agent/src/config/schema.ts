@@ -180,6 +180,8 @@ const httpsUrl = text(input => {
   const url = URL.canParse(input) ? new URL(input) : undefined
   const remedy = 'Write it like https://other.example/bundle'
   if (url?.protocol !== 'https:') return new Fault('is not an https URL', remedy)
+  if (url.username !== '' || url.password !== '')
+    return new Fault('has a user name or a password', 'Remove it: a bundle is public')
   return url.hash === '' ? input : new Fault('has a fragment', remedy)
 }, 'Write a URL')
 
