@@ -249,6 +249,25 @@ test('where the bundle is full, a root of the whole list takes the place of one 
   assert.ok(![first, second].some(pem => pem !== undefined && held.includes(pem)))
 })
 
+test('a CA that lists other roots again and again has as many announced as the bundle holds', async () => {
+  let listed: readonly string[] = []
+  await using bench = await Bench.create(
+    { rotation: { settleMs: DAY } },
+    withList(async () => listed),
+  )
+  listed = bench.ca.roots
+  await bench.add(WEB)
+  const before = bench.clock.deadlines().length
+  for (let round = 0; round < 3; round++) {
+    listed = await makeRoots(99, index => `CN=${round} ${index}`)
+    await bench.clock.advance(5 * 60_000)
+    await bench.until('roots-changed', round + 2)
+  }
+  assert.equal(trusted(bench).length, 100)
+  const announced = bench.clock.deadlines().length - before
+  assert.ok(announced <= 100, `${announced} deadlines`)
+})
+
 test('roots that are read at once take turns with everything else', async () => {
   const reader = new RootReader()
   const floods = await Promise.all(Array.from({ length: 40 }, (_, n) => makeRoots(20, index => `CN=${n} ${index}`)))

@@ -117,6 +117,12 @@ export class RootRotation implements Disposable {
     this.#held.delete(fingerprint)
   }
 
+  /** Forgets each root that is not in the bundle: one that gave its place to others has left without a word. */
+  forgetAllBut(isInBundle: (fingerprint: string) => boolean): void {
+    for (const fingerprint of [...this.#announced.keys(), ...this.#held])
+      if (!isInBundle(fingerprint)) this.forget(fingerprint)
+  }
+
   /** Clients that the announcement of a root waits for, those that reject it first; at most 20. */
   waitsFor(fingerprint: string): readonly WaitedFor[] {
     const announcement = this.#announced.get(fingerprint)

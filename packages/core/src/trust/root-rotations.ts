@@ -73,7 +73,10 @@ export class RootRotations implements ReceiptListener, Disposable {
 
   /** Roots that were added to others. */
   announce(bundle: TrustBundle, added: readonly TrustAnchor[]): void {
-    for (const anchor of added) this.of(bundle).announce(anchor.fingerprint, anchor)
+    if (added.length === 0) return
+    const rotation = this.of(bundle)
+    rotation.forgetAllBut(fingerprint => bundle.anchor(fingerprint) !== undefined)
+    for (const anchor of added) rotation.announce(anchor.fingerprint, anchor)
   }
 
   /** Takes up the phase that a root was in. Streams have yet to come back, so that an announcement begins again. */
