@@ -1,6 +1,8 @@
 /** Small files that change at the worst moment. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { chmod, chown, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { tempFolder } from '../../test/temp-folder.ts'
@@ -50,4 +52,12 @@ test('a file that another user has put into a sticky folder is not read', {
   assert.equal(String(await readSmallFile(path, 100)), 'planted', 'as long as it is ours')
   await chown(path, 65_534, 65_534)
   await assert.rejects(readSmallFile(path, 100), /was put there by another user/)
+})
+
+test('what is not a regular file is not opened: a device acts when it is, and a socket would be an error of the system', async t => {
+  const path = join(await tempFolder(t), 'socket')
+  await using server = createServer().listen(path)
+  await once(server, 'listening')
+  await assert.rejects(readSmallFile(path, 1_000), /^Error: it is not a regular file$/)
+  await assert.rejects(new ChangingFile(path, 1_000).read(), /^Error: it is not a regular file$/)
 })

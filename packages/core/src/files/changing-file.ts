@@ -2,22 +2,27 @@
 
 import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
+import { systemErrorCode } from '../text/system-error-code.ts'
 import { stampOf } from './file-stamp.ts'
 import { checkFile } from './trusted-path.ts'
 
 /**
  * Reads a regular file of at most `maxBytes`; rejects with a reason that carries nothing of the content, such as an
  * `UntrustedPathError` if anybody but its owner, root and this user can have written it. `check` is given the file before
- * anything is read of it.
+ * anything is read of it, for `fstat` or its path only.
  */
 export async function readSmallFile(
   path: string,
   maxBytes: number,
   check?: (file: FileHandle) => Promise<void>,
 ): Promise<Buffer> {
-  await using file = await openForReading(path)
-  const { size } = await regularFile(path, file, maxBytes)
-  await check?.(file)
+  const { file: opened, found } = await openChecked(path, async file => {
+    const { size } = await regularFile(path, file, maxBytes)
+    await check?.(file)
+    return size
+  })
+  await using file = opened
+  const size = found
   // Awaited before the file is closed: a rejection meanwhile would be nobody's.
   return await readAll(file, size)
 }
@@ -37,17 +42,43 @@ export class ChangingFile {
   async read(): Promise<Buffer> {
     // Opening it each time would cost a tenth of what a certificate costs.
     if (this.#seen && stampOf(await stat(this.path, { bigint: true })) === this.#seen.version) return this.#seen.bytes
-    await using file = await openForReading(this.path)
-    const { size, version } = await regularFile(this.path, file, this.#maxBytes)
+    const { file: opened, found } = await openChecked(this.path, file => regularFile(this.path, file, this.#maxBytes))
+    await using file = opened
+    const { size, version } = found
     const bytes = await readAll(file, size)
     this.#seen = { version, bytes: this.#seen?.bytes.equals(bytes) ? this.#seen.bytes : bytes }
     return this.#seen.bytes
   }
 }
 
-function openForReading(path: string): Promise<FileHandle> {
-  // A FIFO without a writer would block for ever otherwise.
-  return open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+/** Without O_NONBLOCK a FIFO without a writer would block for ever. */
+const FOR_READING = constants.O_RDONLY | constants.O_NONBLOCK
+/** Of open(2) on Linux; node:fs does not name it. Such a descriptor says what is there, and opens nothing of it. */
+const O_PATH = 0o10000000
+/** Without /proc, in a process that is not allowed to read there, and where the error is to name the path itself. */
+const OPENED_BY_PATH = ['ENOENT', 'ERR_ACCESS_DENIED', 'EACCES']
+
+/** Opens what has passed `check`: a device acts when it is opened, and a user's link may lead to one. */
+async function openChecked<T>(
+  path: string,
+  check: (file: FileHandle) => Promise<T>,
+): Promise<{ readonly file: FileHandle; readonly found: T }> {
+  if (process.platform === 'linux') {
+    await using place = await open(path, O_PATH)
+    const found = await check(place)
+    try {
+      return { file: await open(`/proc/self/fd/${place.fd}`, FOR_READING), found }
+    } catch (error) {
+      if (!OPENED_BY_PATH.includes(systemErrorCode(error) ?? '')) throw error
+    }
+  }
+  const file = await open(path, FOR_READING)
+  try {
+    return { file, found: await check(file) }
+  } catch (error) {
+    await file.close()
+    throw error
+  }
 }
 
 async function regularFile(
