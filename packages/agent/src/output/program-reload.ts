@@ -1,7 +1,8 @@
 /** Asks a program that cannot watch its files to read them again: by a signal, or by a command. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { type Clock, readSmallFile, scrub, withDeadline } from '@livery/core'
+import { readFile } from 'node:fs/promises'
+import { type Clock, readSmallFile, scrub, systemErrorCode, withDeadline } from '@livery/core'
 import type { ReloadSetting } from '../config/schema.ts'
 
 /** A command that takes longer is killed. */
@@ -13,17 +14,42 @@ const MAX_PRINTED = 500
 /** Resolves when the program was asked; rejects with the reason why it was not. */
 export async function reloadProgram(setting: ReloadSetting, clock: Clock): Promise<void> {
   if ('command' in setting) await runCommand(setting.command, clock)
-  else process.kill(await readPid(setting.pidFile), setting.signal)
+  else send(setting.signal, await readPid(setting.pidFile), setting.pidFile)
 }
 
-/** Whoever can write the file would choose the process: `readSmallFile` refuses what others can write. */
+function send(signal: NodeJS.Signals, pid: number, file: string): void {
+  try {
+    process.kill(pid, signal)
+  } catch (cause) {
+    const reason = systemErrorCode(cause) === 'ESRCH' ? 'there is no such process' : String(cause)
+    throw new Error(`cannot send ${signal} to process ${pid} of ${file}: ${reason}`, { cause })
+  }
+}
+
+/** Who can write the file chooses the process: a user to whom it was given, only among that user's own. */
 async function readPid(file: string): Promise<number> {
-  const text = (await readSmallFile(file, MAX_PID_BYTES)).toString().trim()
+  let owner = 0
+  const content = await readSmallFile(file, MAX_PID_BYTES, async opened => {
+    owner = (await opened.stat()).uid
+  })
+  const text = content.toString().trim()
   const pid = Number(text)
   // 0 and -1 are groups of processes, and 1 is that of the container or the machine.
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(pid) || pid <= 1 || pid === process.pid)
     throw new Error(`${file} does not hold the number of another process`)
+  const isTrusted = owner === 0 || owner === process.geteuid?.()
+  if (!isTrusted && !(await belongsTo(pid, owner)))
+    throw new Error(
+      `${file} belongs to uid ${owner}, and process ${pid} does not: have that user's program write its own`,
+    )
   return pid
+}
+
+/** Whether all user ids of the process are this one (proc_pid_status(5)). */
+async function belongsTo(pid: number, uid: number): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
+  const uids = /^Uid:\s+(.*)$/m.exec(status)?.[1]?.split('\t') ?? []
+  return uids.length > 0 && uids.every(each => Number(each) === uid)
 }
 
 async function runCommand([program, ...args]: readonly [string, ...string[]], clock: Clock): Promise<void> {
