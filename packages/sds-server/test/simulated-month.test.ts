@@ -86,7 +86,8 @@ class Month implements AsyncDisposable {
     for (let left = ms; left > 0; left -= STEP) {
       await this.clock.advance(STEP)
       const now = this.trueNow()
-      for (const { identity, certificate } of this.envoys) {
+      for (const { identity, certificate, hasRejected } of this.envoys) {
+        if (hasRejected) continue
         if (certificate && certificate.notBefore <= now + 5 * MINUTE && certificate.notAfter > now) continue
         this.#judge(identity, certificate ? 'expired' : 'missing')
       }
@@ -141,7 +142,7 @@ class Month implements AsyncDisposable {
     this.ca.skewMs = 0
   }
 
-  /** Envoys that rejected a certificate open their streams again within the hour. */
+  /** An Envoy that rejected a certificate keeps what it has, by its own will, until it opens its streams again. */
   async rejections(share: number): Promise<void> {
     this.#rejecting = share
     await this.pass(6 * HOUR)

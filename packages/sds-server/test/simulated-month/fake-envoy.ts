@@ -19,7 +19,8 @@ export class FakeEnvoy implements Disposable {
   readonly identity: string
   certificate: CertificateSecret | undefined
   roots: TrustBundleSecret | undefined
-  rejected = 0
+  /** It has rejected a certificate since it connected, so that it is offered none before the next. */
+  hasRejected = false
   readonly #options: EnvoyOptions
   #streams: readonly SotwStream[] = []
 
@@ -32,6 +33,7 @@ export class FakeEnvoy implements Disposable {
   /** Opens its streams again, and keeps what it has meanwhile. */
   connect(): void {
     this[Symbol.dispose]()
+    this.hasRejected = false
     this.#streams = [
       this.#open(this.identity, item => {
         if (item.kind === 'certificate') this.certificate = item
@@ -71,7 +73,7 @@ export class FakeEnvoy implements Disposable {
   #answer(stream: SotwStream, name: string, message: DiscoveryMessage, keep: (item: SecretItem) => void): void {
     // Envoy never rejects roots that it could read.
     const isRejected = name !== 'ROOTCA' && this.#options.rejects()
-    if (isRejected) this.rejected++
+    if (isRejected) this.hasRejected = true
     else for (const { item } of message.resources) keep(item)
     stream.receive(request(name, message.nonce, isRejected))
   }
