@@ -2,7 +2,7 @@
 
 import { constants, type KeyObject, verify } from 'node:crypto'
 import { readTime } from './certificate.ts'
-import { type Element, expectTag, INTEGER, notDer, readBits, readElements, readInside, SEQUENCE } from './der.ts'
+import { expectTag, INTEGER, notDer, readBits, readElements, readExtent, readInside, SEQUENCE } from './der.ts'
 import { pemToDer } from './pem.ts'
 
 export interface Crl {
@@ -44,9 +44,10 @@ function readCrl(der: Buffer): Crl {
   if (!expectTag(inner, SEQUENCE).der.equals(algorithm.der)) throw notDer('the signed algorithm is another one')
   const next = TIMES.has(optional[0]?.tag ?? 0) ? optional.shift() : undefined
   const nextUpdate = next && readTime(next)
-  if (optional[0]?.tag === SEQUENCE) checkEntries(optional.shift()?.contents, isVersion2)
-  if (optional[0]?.tag === EXTENSIONS && isVersion2)
-    checkExtensions(readInside(optional.shift()?.der ?? der, EXTENSIONS))
+  const entries = optional[0]?.tag === SEQUENCE ? optional.shift() : undefined
+  if (entries) checkEntries(entries.contents, isVersion2)
+  const extensions = optional[0]?.tag === EXTENSIONS && isVersion2 ? optional.shift() : undefined
+  if (extensions) checkExtensions(extensions.contents, 0, extensions.contents.length)
   if (optional.length > 0) throw notDer('something follows the last field')
   const scheme = schemeOf(algorithm.der)
   const bits = readBits(signature)
@@ -59,20 +60,29 @@ function readCrl(der: Buffer): Crl {
 }
 
 /** BoringSSL refuses a list as a whole for one entry that it cannot read, and with it the roots beside it. */
-function checkEntries(entries: Buffer | undefined, isVersion2: boolean): void {
-  for (const entry of readElements(entries ?? Buffer.alloc(0))) {
-    const [serial, date, ...extensions] = readElements(expectTag(entry, SEQUENCE).contents)
-    expectTag(serial, INTEGER)
-    if (!date || !TIMES.has(date.tag) || (extensions.length > 0 && !isVersion2))
+function checkEntries(entries: Buffer, isVersion2: boolean): void {
+  for (let offset = 0; offset < entries.length; ) {
+    const entry = readExtent(entries, offset)
+    const serial = readExtent(entries, entry.start)
+    const date = readExtent(entries, serial.end)
+    const isUsual = entry.tag === SEQUENCE && serial.tag === INTEGER && TIMES.has(date.tag)
+    if (!isUsual || date.end > entry.end || (date.end < entry.end && !isVersion2))
       throw notDer('an entry has a wrong form')
-    if (extensions.length > 0) checkExtensions(extensions)
+    if (date.end < entry.end) checkExtensions(entries, date.end, entry.end)
+    offset = entry.end
   }
 }
 
 /** RFC 5280: where there are extensions, there is at least one. */
-function checkExtensions([extensions, ...more]: readonly Element[]): void {
-  if (more.length > 0 || readElements(expectTag(extensions, SEQUENCE).contents).length === 0)
-    throw notDer('a list of extensions is empty')
+function checkExtensions(der: Buffer, start: number, end: number): void {
+  const extensions = readExtent(der, start)
+  if (extensions.tag !== SEQUENCE || extensions.end !== end || extensions.start === end)
+    throw notDer('a list of extensions is empty, or none')
+  for (let offset = extensions.start; offset < end; ) {
+    const extension = readExtent(der, offset)
+    if (extension.tag !== SEQUENCE || extension.end > end) throw notDer('an extension has a wrong form')
+    offset = extension.end
+  }
 }
 
 const EXTENSIONS = 0xa0

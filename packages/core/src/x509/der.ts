@@ -66,7 +66,15 @@ export function notDer(reason: string): RangeError {
   return new RangeError(`Cannot read DER: ${reason}`)
 }
 
-function readElement(der: Buffer, offset: number): Element {
+/** Where an element's contents are. */
+export interface Extent {
+  readonly tag: number
+  readonly start: number
+  readonly end: number
+}
+
+/** The element at `offset`, without a buffer of its own: for lists of many thousands. */
+export function readExtent(der: Buffer, offset: number): Extent {
   const tag = der.readUInt8(offset)
   const first = der.readUInt8(offset + 1)
   const lengthBytes = first < 0x80 ? 0 : first & 0x7f
@@ -76,5 +84,10 @@ function readElement(der: Buffer, offset: number): Element {
   const start = offset + 2 + lengthBytes
   const end = start + length
   if (end > der.length) throw notDer('an element has no end')
+  return { tag, start, end }
+}
+
+function readElement(der: Buffer, offset: number): Element {
+  const { tag, start, end } = readExtent(der, offset)
   return { tag, contents: der.subarray(start, end), der: der.subarray(offset, end) }
 }
