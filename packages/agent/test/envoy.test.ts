@@ -105,7 +105,7 @@ test('the root rotates old → old ∪ new → new, leaves between, and no reque
     trustDomain: 'cluster.local',
     // Leaves follow within a tenth of their life.
     ttlSeconds: 60,
-    rotation: { settleMs: 1_000 },
+    rotation: { settleMs: 1_000, overlapMs: 1_000 },
   })
   manager.add(WEB)
   manager.add(API)
