@@ -152,6 +152,16 @@ test('certs, explain and renew say where nobody answered', async () => {
   }
 })
 
+test('renew says why it sent no token, where its file cannot be used', async () => {
+  const server = createServer((_request, response) => response.writeHead(403).end('refused'))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const admin = `admin: { address: "127.0.0.1:${(server.address() as AddressInfo).port}", tokenFile: missing.token }\n`
+  const { code, stderr } = await inDirectory(['renew', 'x'], { 'livery.yaml': CONFIG + admin })
+  server.close()
+  assert.equal(code, 1)
+  assert.match(stderr, /^livery: admin\.tokenFile \S+missing\.token cannot be read: ENOENT.*\. refused\n$/)
+})
+
 test('a reader that closes its end early is not an error', async () => {
   await using directory = await makeDirectory()
   await writeFile(join(directory.path, 'livery.yaml'), CONFIG)

@@ -6,7 +6,7 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { CAError, parseSpiffeId, SecretManager } from '@livery/core'
+import { CAError, parseSpiffeId, SecretManager, scrub } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { makeDirectory } from '../../test/livery-process.ts'
@@ -322,6 +322,7 @@ test('an identity is renewed by hand with the token only, and an unknown name is
     refused.body,
     /^A renewal costs the CA a request, and the request is not the operator's: .*admin\.tokenFile/,
   )
+  assert.equal(scrub(refused.body), refused.body, 'the command line shows it whole')
   bench.source.tokenFile = join(directory.path, 'admin.token')
   await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
   assert.equal((await put(WEB, 'another-token-of-nobody')).status, 403)

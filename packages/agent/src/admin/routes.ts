@@ -324,5 +324,5 @@ async function setLogLevel({ source }: RouteContext, query: URLSearchParams, cal
 
 /** `cause`: why not everybody may. */
 function notTheOperator(cause: string, refusal: string): string {
-  return `${cause}, and the request is not the operator's: ${refusal}. Ask through the UNIX socket of admin.address as the agent's user or root, or send the token of admin.tokenFile as "Authorization: Bearer …".\n`
+  return `${cause}, and the request is not the operator's: ${refusal}. Make admin.address a UNIX socket and ask as root or the agent's user, or set admin.tokenFile: the commands of livery send what is in it, where they can read it.\n`
 }

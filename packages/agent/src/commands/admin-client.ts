@@ -11,6 +11,7 @@ import { UsageError } from './exit-code.ts'
 
 const DEFAULT_ADDRESS: ListenAddress = { host: '127.0.0.1', port: 15_100 }
 const TIMEOUT_MS = 10_000
+const FORBIDDEN = 403
 /** Characters of an answer that is not a result that are shown: the agent's own are one line. */
 const MAX_LINE = 600
 /** The answer of an agent with 100,000 identities is shorter. */
@@ -32,7 +33,9 @@ export async function changeByAdmin(path: string, sources: ConfigSources): Promi
   const { address, tokenFile } = await adminOf(sources)
   const token = tokenFile === undefined ? undefined : await readToken(tokenFile)
   const headers = token && 'text' in token ? { authorization: `Bearer ${token.text}` } : {}
-  return await call({ address, method: 'PUT', path, headers })
+  const answer = await call({ address, method: 'PUT', path, headers })
+  const isUnread = answer.status === FORBIDDEN && token !== undefined && 'refusal' in token
+  return isUnread ? { ...answer, body: `${token.refusal}. ${answer.body}` } : answer
 }
 
 interface AdminCall {

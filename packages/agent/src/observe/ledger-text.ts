@@ -37,7 +37,7 @@ export function describeEvent(event: LedgerEvent): string {
     case 'roots-rejected':
       return `roots of ${event.source} were left out (${event.count}): ${event.reason}`
     case 'roots-unavailable':
-      return `${event.source} has no usable list of roots, the last one stays in force: ${event.reason}`
+      return `${event.source} has no usable list of roots, what it listed before stays in force: ${event.reason}`
     case 'root-phase':
       return `root ${short(event.fingerprint)} ${PHASES[event.phase]}: ${event.reason}`
     case 'crl-changed':
