@@ -39,6 +39,8 @@ export class CACircuit {
   #firstFailureAt = 0
   #lastProbeAt = Number.NEGATIVE_INFINITY
   #nextProbeAt = Number.NEGATIVE_INFINITY
+  /** After the last probe that failed, milliseconds. */
+  #wait = MIN_INTERVAL_MS
 
   /** Since when the CA is down, milliseconds since the epoch; `undefined` while it is not. */
   get downSince(): number | undefined {
@@ -69,7 +71,7 @@ export class CACircuit {
   started(now: number): void {
     if (this.#downSince === undefined) return
     this.#lastProbeAt = now
-    this.#nextProbeAt = now + HANGING_MS
+    this.#nextProbeAt = now + Math.max(HANGING_MS, this.#wait)
   }
 
   /** No answer. `true` if this failure opened the circuit. */
@@ -80,8 +82,10 @@ export class CACircuit {
     this.#count(probe)
     const opens = this.#downSince === undefined && this.#failures >= FAILURES_TO_OPEN
     if (opens) this.#downSince = this.#firstFailureAt
-    if (opens || (this.#downSince !== undefined && startedAt >= this.#lastProbeAt))
-      this.#nextProbeAt = now + this.#interval(probe)
+    if (opens || (this.#downSince !== undefined && startedAt >= this.#lastProbeAt)) {
+      this.#wait = this.#interval(probe)
+      this.#nextProbeAt = now + this.#wait
+    }
     return opens
   }
 
