@@ -94,7 +94,8 @@ export class SecretManager implements AsyncDisposable {
       store,
       record: report,
       onRootsMoved: (bundle, learned) => this.#schedule.onRootsMoved(bundle, learned),
-      onTrusted: (bundle, fingerprint) => this.#schedule.onTrusted(bundle, fingerprint),
+      onTrusted: (bundle, fingerprint) => this.#schedule.rollout.onTrusted(bundle, fingerprint),
+      onCertificate: (secret, client, reason) => this.#schedule.rollout.onAnswered(secret, client, reason),
     })
     this.#schedule = new FetchSchedule({
       issuance,

@@ -18,6 +18,8 @@ export interface Issued {
   readonly phase: number
   readonly secret: CertificateSecret
   readonly root: TrustAnchor
+  /** The same for certificates of the same root, intermediates and size of key: a client takes all of a kind, or none. */
+  readonly kind: string
   /** Wipes the key and lets go of the root. */
   release(): void
 }

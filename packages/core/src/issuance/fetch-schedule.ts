@@ -4,7 +4,6 @@ import type { CAChange, CAError } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
-import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
 import type { ManagedIdentity } from '../identity/managed-identity.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
@@ -15,6 +14,7 @@ import type { TrustStore } from '../trust/trust-store.ts'
 import { CAThrottle, isAbsence } from './ca-throttle.ts'
 import { type IssuanceOptions, issue } from './issue-certificate.ts'
 import { KeyDemand } from './key-demand.ts'
+import { LeafRollout } from './leaf-rollout.ts'
 import { OutageRecovery } from './outage-recovery.ts'
 import { RequestPlan } from './request-plan.ts'
 import type { Restored } from './restoration.ts'
@@ -26,7 +26,6 @@ import {
   overdueTime,
   renewalPhase,
   renewalTime,
-  turnTime,
 } from './rotation.ts'
 import { TtlWishes } from './ttl-wishes.ts'
 
@@ -38,7 +37,12 @@ export interface FetchScheduleOptions {
   /** The lifetime to ask for. */
   readonly ttlSeconds: number
   readonly random: () => number
-  readonly rotation: { readonly ratio: number; readonly jitter: number; readonly settleMs: number }
+  readonly rotation: {
+    readonly ratio: number
+    readonly jitter: number
+    readonly settleMs: number
+    readonly ackWaitMs: number
+  }
   readonly retry: RetryPolicy
   readonly concurrency: number
   readonly trust: TrustStore
@@ -58,6 +62,8 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #throttle: CAThrottle<ManagedIdentity>
   readonly #restoring: RestoreQueue | undefined
   readonly #keyDemand: KeyDemand
+  /** Which identities get certificates of a new kind, and when. */
+  readonly rollout: LeafRollout
   readonly #plan: RequestPlan
   readonly #recovery: OutageRecovery
   readonly #ttl: TtlWishes
@@ -70,6 +76,12 @@ export class FetchSchedule implements AsyncDisposable {
     this.#options = options
     this.#clock = clock
     this.#ttl = new TtlWishes(options.ttlSeconds)
+    this.rollout = new LeafRollout({
+      ...options,
+      clock,
+      ackWaitMs: options.rotation.ackWaitMs,
+      bringForward: (managed, due) => this.#plan.bringForward(managed, due, 'new-root'),
+    })
     const { random, concurrency, retry } = options
     this.#throttle = new CAThrottle(
       {
@@ -196,32 +208,13 @@ export class FetchSchedule implements AsyncDisposable {
   /** What the CA refused, or its answer failed, may pass with a new root. Leaves under roots that were given up are replaced. */
   onRootsMoved(bundle: TrustBundle, { added, givenUp }: Pick<Learned, 'added' | 'givenUp'>): void {
     if (added.length > 0) this.#recovery.retryFailing(bundle.trustDomain)
-    if (givenUp.length > 0) this.#replaceInTurn(bundle, root => givenUp.includes(root.fingerprint))
-  }
-
-  /**
-   * Leaves under this root may be served. Those that wait for it are; without one, the first identity asks whether the CA
-   * signs under it yet.
-   */
-  onTrusted(bundle: TrustBundle, fingerprint: string): void {
-    // The CA has changed its mind meanwhile.
-    if (bundle.isGivenUp(fingerprint)) return
-    const waiting = this.#membersOf(bundle).filter(({ served }) => served.waiting?.root.fingerprint === fingerprint)
-    for (const { served } of waiting) served.hasten(served.waiting?.secret.notBefore ?? 0)
-    // A root of one identity comes with its certificate; one that the operator lists says nothing of the CA.
-    if (bundle.owner || !bundle.isNamed(fingerprint)) return
-    if (waiting.length > 0) this.#follow(bundle, fingerprint)
-    else {
-      const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
-      const [first] = this.#inTurn(bundle, root => root.learnedAt < learnedAt)
-      if (first) this.#plan.bringForward(first, this.#clock.now(), 'new-root')
-    }
-    this.#replaceInTurn(bundle, root => bundle.isGivenUp(root.fingerprint))
+    this.rollout.onGivenUp(bundle, givenUp)
   }
 
   /** Resolves when no request is in flight. Every identity has to be stopped before. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#keyDemand[Symbol.dispose]()
+    this.rollout[Symbol.dispose]()
     this.#throttle[Symbol.dispose]()
     await Promise.all([...this.#inFlight, this.#restoring?.settled()])
   }
@@ -272,9 +265,9 @@ export class FetchSchedule implements AsyncDisposable {
     const now = this.#clock.now()
     const { secret, root } = issued
     const inUse = managed.served.current
-    const mayServe = this.#options.trust.mayServe(managed.identity, root.fingerprint)
+    const isAdmitted = this.rollout.admit(managed, issued)
     // Old before new only while the old one lives; without one, a root that not every peer knows yet is the lesser evil.
-    const announced = inUse && !mayServe ? latestChange({ ...inUse, notAfter: inUse.secret.notAfter }, now) : now
+    const announced = inUse && !isAdmitted ? latestChange({ ...inUse, notAfter: inUse.secret.notAfter }, now) : now
     const from = Math.max(secret.notBefore, announced)
     const usableFrom = Math.max(now, secret.notBefore)
     const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.phase)
@@ -286,13 +279,15 @@ export class FetchSchedule implements AsyncDisposable {
     const { serialNumber, notAfter } = secret
     this.#options.record(managed.identity, { kind: 'issued', serialNumber, notAfter, renewAt })
     if (from > now) {
-      const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-announcing'
+      const isKnown = this.#options.trust.mayServe(managed.identity, root.fingerprint)
+      const announcing = isKnown ? 'on-trial' : 'root-announcing'
+      const reason = secret.notBefore > now ? 'not-yet-valid' : announcing
       const until = reason === 'root-announcing' ? Math.min(Math.max(root.settlesAt, now), from) : from
       this.#options.record(managed.identity, { kind: 'held', until, reason })
     }
     this.#plan.wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
     managed.served.offer(issued, from)
-    if (inUse && mayServe && root.learnedAt > inUse.root.learnedAt) this.#followLeaf(managed, root)
+    if (inUse && isAdmitted) this.rollout.served(managed, issued, inUse.root)
   }
 
   #onRestored(managed: ManagedIdentity, issued: Restored | undefined): void {
@@ -380,51 +375,6 @@ export class FetchSchedule implements AsyncDisposable {
     const bundle = trust.bundle(trustDomainOf(identity))
     if (!bundle || bundle.isGivenUp(root.fingerprint)) return true
     return bundle.isSuperseded(root.fingerprint, startedAt)
-  }
-
-  /** The first leaf under a newer root shows that the CA signs under it. */
-  #followLeaf({ identity }: ManagedIdentity, root: TrustAnchor): void {
-    const bundle = this.#options.trust.bundle(trustDomainOf(identity))
-    if (bundle?.anchor(root.fingerprint)) this.#follow(bundle, root.fingerprint)
-  }
-
-  /** Once for each root: a CA that signs under two in turns would otherwise have everything renewed again and again. */
-  #follow(bundle: TrustBundle, fingerprint: string): void {
-    const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
-    if (this.#options.trust.follow(bundle, fingerprint)) this.#replaceInTurn(bundle, root => root.learnedAt < learnedAt)
-  }
-
-  /** Brings the renewals of leaves forward whose root `isOld`, spread out. */
-  #replaceInTurn(bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): void {
-    const all = this.#inTurn(bundle, isOld)
-    const now = this.#clock.now()
-    for (const [index, managed] of all.entries()) {
-      const notAfter = managed.served.current?.secret.notAfter ?? now
-      this.#plan.bringForward(managed, turnTime({ now, notAfter }, index / all.length), 'new-root')
-    }
-  }
-
-  /** Identities whose newest leaf is under a root that `isOld`: streamed ones first, each kind by what is left. */
-  #inTurn(bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): ManagedIdentity[] {
-    const old = this.#membersOf(bundle).flatMap(managed => {
-      const { newest } = managed.served
-      if (!newest || !isOld(newest.root) || managed.activity.kind !== 'waiting') return []
-      return [{ managed, isUsed: this.#options.isUsed(managed.identity), notAfter: newest.secret.notAfter }]
-    })
-    old.sort((a, b) => Number(b.isUsed) - Number(a.isUsed) || a.notAfter - b.notAfter)
-    return old.map(({ managed }) => managed)
-  }
-
-  /** The identities whose leaves are verified with this bundle. */
-  #membersOf({ owner, trustDomain }: TrustBundle): ManagedIdentity[] {
-    const { identities, trust } = this.#options
-    const own = owner && identities.get(owner)
-    if (owner) return own ? [own] : []
-    return [...identities.values()].filter(
-      ({ identity, served }) =>
-        trustDomainOf(identity) === trustDomain &&
-        !trust.ownBundle(identity)?.anchor(served.newest?.root.fingerprint ?? ''),
-    )
   }
 
   #followTime({ phase, served }: ManagedIdentity): number {

@@ -1,5 +1,6 @@
 /** One certificate from asking to checked: key, CSR, the CA's answer, all under one deadline. */
 
+import { hash } from 'node:crypto'
 import {
   type CAClient,
   CAError,
@@ -185,12 +186,29 @@ export function toIssued(
     ...origin,
     secret,
     root,
+    kind: kindOf(verified, privateKey.byteLength),
     release() {
       secret.wipe()
       lease[Symbol.dispose]()
       trustStore.schedulePrune(bundle)
     },
   }
+}
+
+const END_OF_CERTIFICATE = '-----END CERTIFICATE-----\n'
+const MAX_KINDS = 64
+const kinds = new Map<string, string>()
+
+/** By 256 bytes the keys of every type and size differ, and those of one do not. Thousands of certificates are of one kind: it is kept once. */
+function kindOf({ rootFingerprint, chainPem }: VerifiedChain, keyBytes: number): string {
+  const intermediates = chainPem.slice(chainPem.indexOf(END_OF_CERTIFICATE) + END_OF_CERTIFICATE.length)
+  const issuer = intermediates === '' ? '' : hash('sha256', intermediates)
+  const kind = `${rootFingerprint} ${issuer} ${keyBytes >> 8}`
+  const known = kinds.get(kind)
+  if (known !== undefined) return known
+  if (kinds.size >= MAX_KINDS) kinds.clear()
+  kinds.set(kind, kind)
+  return kind
 }
 
 /** A key with what the certificate's own key is compared to. */

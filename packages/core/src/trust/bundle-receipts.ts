@@ -23,6 +23,9 @@ export interface ReceiptListener {
   onClosed(receipt: BundleReceipt): void
 }
 
+/** A client has accepted a certificate, or rejected it for `reason`. */
+export type OnCertificate = (secret: SentVersion, client: () => string, reason: string | undefined) => void
+
 interface Receipt extends BundleReceipt {
   accepted: BundleReceipt['accepted']
   rejected: BundleReceipt['rejected']
@@ -31,10 +34,13 @@ interface Receipt extends BundleReceipt {
 /** Holds one small object for each stream and bundle. A message that is sent or accepted allocates nothing. */
 export class BundleReceipts implements Receipts {
   readonly #listener: ReceiptListener
+  readonly onCertificate: OnCertificate
   readonly #byName = new Map<string, Set<Receipt>>()
 
-  constructor(listener: ReceiptListener) {
+  /** Answers to certificates go to `onCertificate`, and nothing is kept of them. */
+  constructor(listener: ReceiptListener, onCertificate: OnCertificate) {
     this.#listener = listener
+    this.onCertificate = onCertificate
   }
 
   /** Of all live streams that were sent this bundle. */
@@ -86,7 +92,9 @@ class OpenStream implements StreamReceipts {
     if (bundle && !this.#find(bundle)) this.#own = [...this.#own, this.#all.add(this.#client, bundle)]
   }
 
-  accepted({ bundle }: SentVersion): void {
+  accepted(secret: SentVersion): void {
+    const { bundle } = secret
+    if (!bundle) this.#all.onCertificate(secret, this.#client, undefined)
     const receipt = bundle && this.#find(bundle)
     if (!receipt) return
     receipt.accepted = bundle
@@ -94,7 +102,9 @@ class OpenStream implements StreamReceipts {
     this.#all.answered(receipt)
   }
 
-  rejected({ bundle }: SentVersion, reason: string): void {
+  rejected(secret: SentVersion, reason: string): void {
+    const { bundle } = secret
+    if (!bundle) this.#all.onCertificate(secret, this.#client, reason)
     const receipt = bundle && this.#find(bundle)
     if (!receipt) return
     receipt.rejected = { bundle, reason }

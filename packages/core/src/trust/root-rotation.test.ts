@@ -43,7 +43,7 @@ class Rotating {
       onTrusted: fingerprint => this.trusted.push(fingerprint),
     })
     this.rotation = rotation
-    this.receipts = new BundleReceipts(rotation)
+    this.receipts = new BundleReceipts(rotation, () => {})
   }
 
   announce(fingerprint = 'new', settleMs = SETTLE): void {

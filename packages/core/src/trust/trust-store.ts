@@ -17,6 +17,7 @@ import type { Clock } from '../time/clock.ts'
 import { withDeadline } from '../time/deadline.ts'
 import { isListOfText } from '../x509/pem.ts'
 import { allBundlesSecret } from './all-bundles.ts'
+import type { OnCertificate } from './bundle-receipts.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import { RevocationLists } from './revocation.ts'
@@ -59,6 +60,8 @@ export interface TrustStoreOptions {
   readonly record: (name: string, event: SecretEvent) => void
   /** Called when the CA named roots, or the CA or the operator lists some no longer: leaves under those should be replaced. */
   readonly onRootsMoved: (bundle: TrustBundle, learned: Pick<Learned, 'added' | 'givenUp'>) => void
+  /** Called when a client has accepted a certificate, or rejected it for `reason`. */
+  readonly onCertificate: OnCertificate
   /** Called when leaves under a root that was announced may be served. */
   readonly onTrusted: (bundle: TrustBundle, fingerprint: string) => void
 }
@@ -106,6 +109,7 @@ export class TrustStore implements Disposable {
       ackWaitMs: options.ackWaitMs,
       record: options.record,
       onChange: bundle => this.#onPhase(bundle),
+      onCertificate: options.onCertificate,
       onTrusted: (bundle, fingerprint) => options.onTrusted(bundle, fingerprint),
     })
     this.#lists = new RevocationLists({

@@ -1,0 +1,194 @@
+/** When leaves of a new kind are served, and by whom first: after their root is known, on one stream, then by all in turn. */
+
+import type { SecretEvent } from '../contract/secret-event.ts'
+import type { TrustAnchor } from '../contract/trust-anchor.ts'
+import type { Issued } from '../identity/issued-certificate.ts'
+import type { ManagedIdentity } from '../identity/managed-identity.ts'
+import type { SentVersion } from '../identity/receipts.ts'
+import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import type { Clock } from '../time/clock.ts'
+import { after } from '../time/deadline.ts'
+import type { TrustBundle } from '../trust/trust-bundle.ts'
+import type { TrustStore } from '../trust/trust-store.ts'
+import { turnTime } from './rotation.ts'
+
+export interface LeafRolloutOptions {
+  readonly clock: Clock
+  readonly trust: TrustStore
+  readonly identities: ReadonlyMap<SpiffeId, ManagedIdentity>
+  /** Whether somebody streams it. */
+  readonly isUsed: (identity: SpiffeId) => boolean
+  /** How long a client that says nothing to a certificate of a new kind is waited for, milliseconds. */
+  readonly ackWaitMs: number
+  readonly record: (name: string, event: SecretEvent) => void
+  /** Brings a renewal that is planned forward to `due`, milliseconds since the epoch. */
+  readonly bringForward: (managed: ManagedIdentity, due: number) => void
+}
+
+/** The first certificate of its kind, on its way to a client. */
+interface Trial {
+  readonly identity: SpiffeId
+  readonly version: string
+  isRejected: boolean
+  readonly timer: Disposable
+}
+
+/** Kinds of certificates that are remembered: a CA has few. */
+const MAX_KINDS = 1_000
+
+export class LeafRollout implements Disposable {
+  readonly #options: LeafRolloutOptions
+  /** Kinds that a client has accepted, or that were served when there was nothing else. */
+  readonly #proven = new Set<string>()
+  readonly #trials = new Map<string, Trial>()
+
+  constructor(options: LeafRolloutOptions) {
+    this.#options = options
+  }
+
+  /** Whether `issued` may be served in the place of the one in use, if there is one: a trial of its kind may begin with it. */
+  admit(managed: ManagedIdentity, issued: Issued): boolean {
+    const inUse = managed.served.current
+    if (!inUse) this.#prove(issued.kind)
+    else if (!this.#options.trust.mayServe(managed.identity, issued.root.fingerprint)) return false
+    return this.#mayTry(managed, issued, inUse)
+  }
+
+  /** Call after `issued` replaced `before`: the first leaf under a newer root shows that the CA signs under it. */
+  served({ identity }: ManagedIdentity, { root, kind }: Issued, before: TrustAnchor): void {
+    if (root.learnedAt <= before.learnedAt || this.#trials.has(kind)) return
+    const bundle = this.#options.trust.bundle(trustDomainOf(identity))
+    if (bundle?.anchor(root.fingerprint)) this.#follow(bundle, root.fingerprint)
+  }
+
+  /** Leaves under roots that were given up are replaced. */
+  onGivenUp(bundle: TrustBundle, fingerprints: readonly string[]): void {
+    if (fingerprints.length > 0) this.#replaceInTurn(bundle, root => fingerprints.includes(root.fingerprint))
+  }
+
+  /**
+   * Leaves under this root may be served. Those that wait for it are; without one, the first identity asks whether the CA
+   * signs under it yet.
+   */
+  onTrusted(bundle: TrustBundle, fingerprint: string): void {
+    // The CA has changed its mind meanwhile.
+    if (bundle.isGivenUp(fingerprint)) return
+    const waiting = this.#inTurn(bundle, ({ served }) => served.waiting?.root.fingerprint === fingerprint)
+    this.#serveWaiting(waiting)
+    // A root of one identity comes with its certificate; one that the operator lists says nothing of the CA.
+    if (bundle.owner || !bundle.isNamed(fingerprint)) return
+    if (waiting.length > 0) {
+      if (!waiting.some(({ served }) => this.#trials.has(served.newest?.kind ?? ''))) this.#follow(bundle, fingerprint)
+    } else {
+      const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
+      const [first] = this.#replaceable(bundle, root => root.learnedAt < learnedAt)
+      if (first) this.#options.bringForward(first, this.#options.clock.now())
+    }
+    this.#replaceInTurn(bundle, root => bundle.isGivenUp(root.fingerprint))
+  }
+
+  /** A client has accepted a certificate, or rejected it for `reason`. */
+  onAnswered({ ledgerName, version }: SentVersion, client: () => string, reason: string | undefined): void {
+    for (const [kind, trial] of this.#trials) {
+      if (trial.identity !== ledgerName || trial.version !== version) continue
+      if (reason === undefined && !trial.isRejected) this.#endTrial(kind)
+      else if (reason !== undefined && !trial.isRejected) this.#reject(trial, `${client()} rejects it: ${reason}`)
+    }
+  }
+
+  [Symbol.dispose](): void {
+    for (const { timer } of this.#trials.values()) timer[Symbol.dispose]()
+    this.#trials.clear()
+  }
+
+  #mayTry({ identity }: ManagedIdentity, { kind, secret }: Issued, inUse: Issued | undefined): boolean {
+    if (!inUse || kind === inUse.kind || this.#proven.has(kind)) return true
+    const present = this.#trials.get(kind)
+    // A certificate that nobody streams breaks nothing, and proves nothing.
+    if (!this.#options.isUsed(identity)) return !present
+    const isOfAnother = present && present.identity !== identity
+    if (isOfAnother && this.#options.identities.has(present.identity)) return false
+    present?.timer[Symbol.dispose]()
+    const { clock, ackWaitMs } = this.#options
+    const timer = after(clock, ackWaitMs, () => {
+      if (this.#trials.get(kind)?.isRejected === false) this.#endTrial(kind)
+    })
+    this.#trials.set(kind, { identity, version: secret.version, isRejected: false, timer })
+    return true
+  }
+
+  #reject(trial: Trial, reason: string): void {
+    trial.isRejected = true
+    this.#options.record(trial.identity, { kind: 'trial-rejected', reason })
+  }
+
+  /** The others of this kind are served, and leaves under older roots follow. */
+  #endTrial(kind: string): void {
+    const trial = this.#trials.get(kind)
+    trial?.timer[Symbol.dispose]()
+    this.#trials.delete(kind)
+    this.#prove(kind)
+    const { identities, trust } = this.#options
+    const waiting = [...identities.values()].filter(({ served }) => served.waiting?.kind === kind)
+    this.#serveWaiting(waiting)
+    const root = trial && identities.get(trial.identity)?.served.current?.root
+    const bundle = trial && trust.bundle(trustDomainOf(trial.identity))
+    if (root && bundle?.anchor(root.fingerprint)) this.#follow(bundle, root.fingerprint)
+  }
+
+  #prove(kind: string): void {
+    if (this.#proven.size >= MAX_KINDS) this.#proven.clear()
+    this.#proven.add(kind)
+  }
+
+  #serveWaiting(all: readonly ManagedIdentity[]): void {
+    for (const managed of all) {
+      const { waiting } = managed.served
+      if (waiting && this.admit(managed, waiting)) managed.served.hasten(waiting.secret.notBefore)
+    }
+  }
+
+  /** Once for each root: a CA that signs under two in turns would otherwise have everything renewed again and again. */
+  #follow(bundle: TrustBundle, fingerprint: string): void {
+    const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
+    if (this.#options.trust.follow(bundle, fingerprint)) this.#replaceInTurn(bundle, root => root.learnedAt < learnedAt)
+  }
+
+  /** Brings the renewals of leaves forward whose root `isOld`, spread out. */
+  #replaceInTurn(bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): void {
+    const all = this.#replaceable(bundle, isOld)
+    const now = this.#options.clock.now()
+    for (const [index, managed] of all.entries()) {
+      const notAfter = managed.served.current?.secret.notAfter ?? now
+      this.#options.bringForward(managed, turnTime({ now, notAfter }, index / all.length))
+    }
+  }
+
+  #replaceable(bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): readonly ManagedIdentity[] {
+    return this.#inTurn(bundle, ({ served, activity }) => {
+      const root = served.newest?.root
+      return activity.kind === 'waiting' && root !== undefined && isOld(root)
+    })
+  }
+
+  /** The identities whose leaves are verified with this bundle: streamed ones first, each kind by what is left. */
+  #inTurn(bundle: TrustBundle, matches: (managed: ManagedIdentity) => boolean): readonly ManagedIdentity[] {
+    const found = this.#membersOf(bundle).flatMap(managed => {
+      if (!matches(managed)) return []
+      const notAfter = managed.served.newest?.secret.notAfter ?? 0
+      return [{ managed, notAfter, isUsed: this.#options.isUsed(managed.identity) }]
+    })
+    found.sort((a, b) => Number(b.isUsed) - Number(a.isUsed) || a.notAfter - b.notAfter)
+    return found.map(({ managed }) => managed)
+  }
+
+  #membersOf({ owner, trustDomain }: TrustBundle): readonly ManagedIdentity[] {
+    const { identities, trust } = this.#options
+    const own = owner && identities.get(owner)
+    if (owner) return own ? [own] : []
+    return [...identities.values()].filter(({ identity, served }) => {
+      const root = served.newest?.root.fingerprint ?? ''
+      return trustDomainOf(identity) === trustDomain && !trust.ownBundle(identity)?.anchor(root)
+    })
+  }
+}
