@@ -1,34 +1,29 @@
 /** The commands of docs/root-rotation.md, word for word. */
 import assert from 'node:assert/strict'
 import { readFile, symlink } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '../../ca-plugins/test/free-port.ts'
 import { makeFolder, Process } from './envoy-bench.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
-const PORT = 15_112
+/** Replaced by a free one: other runs of this test share the machine. */
+const ADDRESS = '127.0.0.1:15112'
 
-async function isTaken(port: number): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const server = createServer()
-    .once('error', () => resolve(true))
-    .listen(port, '127.0.0.1', () => server.close(() => resolve(false)))
-  return await promise
-}
-
-test('the guide to a root rotation works word for word', {
-  skip: (await isTaken(PORT)) && `the port of the guide, ${PORT}, is taken`,
-}, async () => {
+test('the guide to a root rotation works word for word', { timeout: 240_000 }, async ({ signal }) => {
   await using folder = await makeFolder()
   await symlink(join(ROOT, 'node_modules'), join(folder.path, 'node_modules'))
   const guide = await readFile(join(ROOT, 'docs/root-rotation.md'), 'utf8')
   const commands = [...guide.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block ?? '')
   assert.ok(commands.length >= 6)
   // Job control, as in a terminal: the guide ends its programs by their numbers.
-  const script = ['set -m -e -o pipefail', 'trap "kill %1 %2 2>/dev/null || true" EXIT', ...commands].join('\n')
+  const script = ['set -m -e -o pipefail', 'trap "kill %1 %2 2>/dev/null || true" EXIT', ...commands]
+    .join('\n')
+    .replaceAll(ADDRESS, `127.0.0.1:${await freePort()}`)
   await using shell = new Process('bash', ['-c', script], { cwd: folder.path })
+  // Its trap ends the programs that it started.
+  signal.addEventListener('abort', () => shell.child.kill('SIGTERM'))
   await shell.exited
   assert.equal(shell.child.exitCode, 0, shell.output)
   assert.match(shell.output, / {2}held {8}1 certificate| {2}held {8}0 certificates/)
