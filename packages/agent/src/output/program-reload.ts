@@ -1,6 +1,7 @@
 /** Asks a program that cannot watch its files to read them again: by a signal, or by a command. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { fstatSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { type Clock, readSmallFile, scrub, systemErrorCode, withDeadline } from '@livery/core'
 import type { ReloadSetting } from '../config/schema.ts'
@@ -29,8 +30,8 @@ function send(signal: NodeJS.Signals, pid: number, file: string): void {
 /** Who can write the file chooses the process: a user to whom it was given, only among that user's own. */
 async function readPid(file: string): Promise<number> {
   let owner = 0
-  const content = await readSmallFile(file, MAX_PID_BYTES, async opened => {
-    owner = (await opened.stat()).uid
+  const content = await readSmallFile(file, MAX_PID_BYTES, async descriptor => {
+    owner = fstatSync(descriptor).uid
   })
   const text = content.toString().trim()
   const pid = Number(text)

@@ -1,6 +1,6 @@
 /** The folders in which files may be named: wherever links lead, what is read is below one of them. */
-import { accessSync, constants, realpathSync, type Stats, statSync } from 'node:fs'
-import { type FileHandle, lstat, readlink, realpath } from 'node:fs/promises'
+import { accessSync, constants, fstatSync, realpathSync, type Stats, statSync } from 'node:fs'
+import { lstat, readlink, realpath } from 'node:fs/promises'
 import { readSmallFile } from '../files/changing-file.ts'
 import { checkFile, UntrustedPathError } from '../files/trusted-path.ts'
 import { systemErrorCode } from '../text/system-error-code.ts'
@@ -31,7 +31,7 @@ export class AllowedFolders {
 
   /** The content of `file`; rejects with what {@link readFault} can name. */
   read(file: string): Promise<Buffer> {
-    return readSmallFile(file, MAX_FILE_BYTES, async opened => this.#check(file, await pathOf(opened, file)))
+    return readSmallFile(file, MAX_FILE_BYTES, async descriptor => this.#check(file, await pathOf(descriptor, file)))
   }
 
   #check(file: string, real: string): void {
@@ -68,14 +68,14 @@ function checkStats(file: string, stats: Stats): void {
 }
 
 /** Where the opened file is, without links. The kernel knows; elsewhere than on Linux the path is followed again. */
-async function pathOf(opened: FileHandle, file: string): Promise<string> {
+async function pathOf(descriptor: number, file: string): Promise<string> {
   try {
-    return await readlink(`/proc/self/fd/${opened.fd}`)
+    return await readlink(`/proc/self/fd/${descriptor}`)
   } catch (error) {
     if (systemErrorCode(error) !== 'ENOENT') throw error
   }
   const real = await realpath(file)
-  const [found, read] = await Promise.all([lstat(real), opened.stat()])
+  const [found, read] = [await lstat(real), fstatSync(descriptor)]
   if (found.dev === read.dev && found.ino === read.ino) return real
   throw new UntrustedPathError(file, `${file} was replaced while it was opened.`)
 }

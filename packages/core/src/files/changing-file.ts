@@ -1,6 +1,6 @@
 /** Small files that their owners, and nobody else, replace while Livery runs: tokens, roots, keys. */
 
-import { constants } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { systemErrorCode } from '../text/system-error-code.ts'
 import { stampOf } from './file-stamp.ts'
@@ -14,11 +14,11 @@ import { checkFile } from './trusted-path.ts'
 export async function readSmallFile(
   path: string,
   maxBytes: number,
-  check?: (file: FileHandle) => Promise<void>,
+  check?: (descriptor: number) => Promise<void>,
 ): Promise<Buffer> {
-  const { file: opened, found } = await openChecked(path, async file => {
-    const { size } = await regularFile(path, file, maxBytes)
-    await check?.(file)
+  const { file: opened, found } = await openChecked(path, async descriptor => {
+    const { size } = regularFile(path, descriptor, maxBytes)
+    await check?.(descriptor)
     return size
   })
   await using file = opened
@@ -42,7 +42,9 @@ export class ChangingFile {
   async read(): Promise<Buffer> {
     // Opening it each time would cost a tenth of what a certificate costs.
     if (this.#seen && stampOf(await stat(this.path, { bigint: true })) === this.#seen.version) return this.#seen.bytes
-    const { file: opened, found } = await openChecked(this.path, file => regularFile(this.path, file, this.#maxBytes))
+    const { file: opened, found } = await openChecked(this.path, async descriptor =>
+      regularFile(this.path, descriptor, this.#maxBytes),
+    )
     await using file = opened
     const { size, version } = found
     const bytes = await readAll(file, size)
@@ -61,32 +63,33 @@ const OPENED_BY_PATH = ['ENOENT', 'ERR_ACCESS_DENIED', 'EACCES']
 /** Opens what has passed `check`: a device acts when it is opened, and a user's link may lead to one. */
 async function openChecked<T>(
   path: string,
-  check: (file: FileHandle) => Promise<T>,
+  check: (descriptor: number) => Promise<T>,
 ): Promise<{ readonly file: FileHandle; readonly found: T }> {
   if (process.platform === 'linux') {
-    await using place = await open(path, O_PATH)
-    const found = await check(place)
+    // Synchronous as the walk of `checkFile` is: the detour by other threads costs ten times as much.
+    const place = openSync(path, O_PATH)
     try {
-      return { file: await open(`/proc/self/fd/${place.fd}`, FOR_READING), found }
-    } catch (error) {
-      if (!OPENED_BY_PATH.includes(systemErrorCode(error) ?? '')) throw error
+      const found = await check(place)
+      try {
+        return { file: await open(`/proc/self/fd/${place}`, FOR_READING), found }
+      } catch (error) {
+        if (!OPENED_BY_PATH.includes(systemErrorCode(error) ?? '')) throw error
+      }
+    } finally {
+      closeSync(place)
     }
   }
   const file = await open(path, FOR_READING)
   try {
-    return { file, found: await check(file) }
+    return { file, found: await check(file.fd) }
   } catch (error) {
     await file.close()
     throw error
   }
 }
 
-async function regularFile(
-  path: string,
-  file: FileHandle,
-  maxBytes: number,
-): Promise<{ size: number; version: string }> {
-  const found = await file.stat({ bigint: true })
+function regularFile(path: string, descriptor: number, maxBytes: number): { size: number; version: string } {
+  const found = fstatSync(descriptor, { bigint: true })
   if (!found.isFile()) throw new Error('it is not a regular file')
   checkFile(path, found, { owners: 'delegated' })
   if (found.size > maxBytes) throw new Error(`it has ${found.size} bytes, more than ${maxBytes}`)
