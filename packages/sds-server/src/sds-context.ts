@@ -1,6 +1,7 @@
 /** The state and settings shared by all sockets of one server. */
 import type { ReadPeerCredentials } from '@livery/core'
 import type { CallerAccounts } from './budget/caller-account.ts'
+import type { OpeningQueue } from './budget/opening-queue.ts'
 import type { ClosingQueue } from './budget/paced-closing.ts'
 import type { ServiceContext } from './grpc/call-context.ts'
 import type { WellKnownNames } from './protocol/resource-name.ts'
@@ -9,6 +10,7 @@ import type { AcceptWaiting } from './socket/accept-connections.ts'
 export interface SdsContext extends ServiceContext {
   readonly names: WellKnownNames
   readonly accounts: CallerAccounts
+  readonly openings: OpeningQueue
   readonly closings: ClosingQueue
   readonly readPeerCredentials: ReadPeerCredentials | undefined
   readonly acceptWaiting: AcceptWaiting | undefined

@@ -1,6 +1,7 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
 import { type Clock, Events, type ReadPeerCredentials } from '@livery/core'
 import { CallerAccounts, defaultProcessBytes } from './budget/caller-account.ts'
+import { OpeningQueue } from './budget/opening-queue.ts'
 import { ClosingQueue } from './budget/paced-closing.ts'
 import { DEFAULT_LIMITS, DEFAULT_NAMES, DEFAULT_OPTIONS } from './defaults.ts'
 import type { SdsEvent, StreamInfo } from './events/sds-event.ts'
@@ -213,6 +214,7 @@ function createContext({ sockets: _, signal: _signal, ...options }: SdsServerOpt
     readPeerCredentials: options.readPeerCredentials,
     acceptWaiting: options.acceptWaiting,
     accounts: new CallerAccounts({ ...DEFAULT_LIMITS, bytes: options.maxCallerBytes ?? defaultProcessBytes() }),
+    openings: new OpeningQueue(),
     closings: new ClosingQueue(),
     sotw: sotwEncoder(),
     delta: deltaEncoder(),

@@ -120,6 +120,7 @@ export class SdsSocket {
     this.#guard = new SessionGuard({
       clock: context.clock,
       paths: PATHS,
+      openings: context.openings,
       deadlines: this.#deadlines,
       connectionOf: socket => (socket.remoteAddress ? this.#gate.find(socket.remoteAddress) : undefined),
       connections: () => this.#gate.connections(),

@@ -6,6 +6,7 @@ import { after, type Clock } from '@livery/core'
 import type { Connection } from '../access/connection-gate.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
+import type { OpeningQueue } from '../budget/opening-queue.ts'
 
 /** For one connection: an Envoy that is configured to send PINGs sends one in 10 s. */
 const CONTROL_FRAMES: Rate = { perSecond: 1, burst: 100 }
@@ -23,6 +24,7 @@ const NGHTTP2_PROTOCOL_ERROR = 1
 export interface SessionGuardOptions {
   readonly clock: Clock
   readonly paths: ReadonlySet<string>
+  readonly openings: OpeningQueue
   /** The deadline of the preface and SETTINGS of a connection. */
   readonly deadlines: DeadlineQueue
   connectionOf(socket: Socket): Connection | undefined
@@ -66,7 +68,14 @@ export class SessionGuard implements Disposable {
     // Node's own listener gives each stream to grpc-js, which throws where it must answer one that is closed already.
     session.removeAllListeners('stream')
     session.on('stream', (stream, headers, ...rest) => {
-      if (this.#isFit(connection, stream, headers)) http2.emit('stream', stream, headers, ...rest)
+      // grpc-js listens once it has the stream, which can have failed by then.
+      stream.on('error', ignore)
+      if (!this.#isFit(connection, stream, headers)) return
+      const open = () => {
+        if (!stream.destroyed && !stream.closed) http2.emit('stream', stream, headers, ...rest)
+        else if (!connection.closing.hasBegun) this.#fault(connection, 1, false)
+      }
+      this.#options.openings.add(connection.budget.account, { stream, open })
     })
     session.on('error', () => this.#fault(connection, SESSION_ERROR_FAULTS, true))
     session.on('close', () => deadlines.delete(late))
@@ -77,17 +86,13 @@ export class SessionGuard implements Disposable {
   #isFit(connection: Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): boolean {
     const { ':authority': authority = '', ':scheme': scheme = '', ':path': path = '' } = headers
     const { closing } = connection
-    if (stream.destroyed || stream.closed) {
-      this.#fault(connection, 1, false)
-      return false
-    }
     const isTooLong = authority.length > MAX_AUTHORITY || scheme.length > MAX_SCHEME
     if (isTooLong || !this.#options.paths.has(path)) this.#fault(connection, 1, false)
     if (isTooLong || closing.hasBegun) {
-      stream.on('error', ignore).close(NGHTTP2_PROTOCOL_ERROR)
+      stream.close(NGHTTP2_PROTOCOL_ERROR)
       return false
     }
-    closing.add(stream)
+    if (!stream.destroyed) closing.add(stream)
     return true
   }
 

@@ -1,0 +1,65 @@
+/** New streams, a slice in each turn of the event loop: a peer can send the headers of thousands in one read. */
+import type { ServerHttp2Stream } from 'node:http2'
+
+/** Of all connections together: about 5 ms of work. */
+const STREAMS_OF_A_TURN = 64
+
+export interface Opening {
+  readonly stream: ServerHttp2Stream
+  /** Called for a stream that has closed by then, too, which costs nothing. */
+  open(): void
+}
+
+/** One for the whole server. The callers that wait take turns, so that none waits for the thousands of another. */
+export class OpeningQueue {
+  readonly #waiting = new Map<object, Opening[]>()
+  #opened = 0
+  #isScheduled = false
+
+  /** Calls `open` at once while there is room in this turn, and else in a later one. */
+  add(caller: object, opening: Opening): void {
+    this.#schedule()
+    if (this.#opened < STREAMS_OF_A_TURN && this.#waiting.size === 0) {
+      this.#opened++
+      opening.open()
+      return
+    }
+    const others = this.#waiting.get(caller)
+    if (others) others.push(opening)
+    else this.#waiting.set(caller, [opening])
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(() => this.#slice())
+  }
+
+  #slice(): void {
+    this.#isScheduled = false
+    this.#opened = 0
+    const share = Math.max(1, Math.floor(STREAMS_OF_A_TURN / this.#waiting.size))
+    for (const [caller, openings] of this.#waiting) {
+      // A caller that had its turn waits behind the others for the next one.
+      this.#waiting.delete(caller)
+      const left = this.#openSome(openings, share)
+      if (left.length > 0) this.#waiting.set(caller, left)
+      if (this.#opened >= STREAMS_OF_A_TURN) break
+    }
+    if (this.#waiting.size > 0) this.#schedule()
+  }
+
+  #openSome(openings: Opening[], most: number): Opening[] {
+    let seen = 0
+    for (let opened = 0; seen < openings.length && opened < most; seen++) {
+      const opening = openings[seen]
+      if (!opening) continue
+      if (!opening.stream.destroyed) {
+        opened++
+        this.#opened++
+      }
+      opening.open()
+    }
+    return openings.slice(seen)
+  }
+}
