@@ -51,6 +51,6 @@ export function parseResourceName(text: string, names: WellKnownNames): Resource
   }
   return {
     kind: 'unknown',
-    reason: `it is none of "${names.default}", "${names.root}", "${names.all}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:…", "file-root:…"`,
+    reason: `it is none of "${names.default}", "${names.root}", "${names.all}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:CHAIN~KEY", "file-root:FILE"`,
   }
 }
