@@ -85,7 +85,7 @@ test('the root of mounted files moves on: old, old and new, new, and no request 
       await writeAll(path)
       return { plugin: 'file-mount', folder: 'ids/{name}' }
     },
-    settings: {},
+    settings: { rotation: { overlap: '1s' } },
   })
   const { agent, folder, traffic } = run
   const roots = async () => {

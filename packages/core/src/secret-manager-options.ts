@@ -16,7 +16,7 @@ import type { RotationPolicy } from './issuance/rotation.ts'
 import { PendingRequestsInMemory } from './store/pending-requests.ts'
 import type { RetryPolicy } from './time/backoff.ts'
 import type { Clock } from './time/clock.ts'
-import { defaultOverlapMs, defaultSettleMs } from './trust/settle-time.ts'
+import { defaultOverlapMs, defaultSettleMs, OWN_SETTLE_MS } from './trust/settle-time.ts'
 import { type CertificateVerifier, nodeCertificateVerifier } from './x509/certificate-verifier.ts'
 
 export interface SecretManagerOptions {
@@ -120,6 +120,7 @@ export interface SecretManagerSettings {
     readonly ratio: number
     readonly jitter: number
     readonly settleMs: number
+    readonly ownSettleMs: number
     readonly ackWaitMs: number
     readonly overlapMs: number
   }
@@ -154,7 +155,12 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
     },
     ttlSeconds,
     random: options.random ?? Math.random,
-    rotation: { ...rotation, settleMs, overlapMs: rotation.overlapMs ?? defaultOverlapMs(settleMs) },
+    rotation: {
+      ...rotation,
+      settleMs,
+      ownSettleMs: rotation.settleMs ?? OWN_SETTLE_MS,
+      overlapMs: rotation.overlapMs ?? defaultOverlapMs(settleMs),
+    },
     rootsPollMs,
     retry: { ...DEFAULT_OPTIONS.retry, ...options.retry },
     concurrency: options.concurrency ?? DEFAULT_OPTIONS.concurrency,

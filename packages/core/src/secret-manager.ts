@@ -84,6 +84,7 @@ export class SecretManager implements AsyncDisposable {
       random,
       trustDomain: options.trustDomain,
       settleMs: rotation.settleMs,
+      ownSettleMs: rotation.ownSettleMs,
       pollMs: rootsPollMs,
       ackWaitMs: rotation.ackWaitMs,
       overlapMs: rotation.overlapMs,

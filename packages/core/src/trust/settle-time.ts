@@ -30,6 +30,12 @@ export function defaultSettleMs(facts: SettleFacts): number {
   return Math.min(PUSH_MS + (facts.roots === 'poll' ? 2 * hearing : hearing), MAX_SETTLE_MS)
 }
 
+/**
+ * The default for roots that count for one identity, milliseconds: whoever writes its files writes those of its peers, and
+ * decides on the order.
+ */
+export const OWN_SETTLE_MS = PUSH_MS
+
 const MIN_OVERLAP_MS = 3_600_000
 /** In so long leaves are replaced whose root was given up, with room to spare. */
 const REPLACEMENT_MS = 1_800_000

@@ -45,6 +45,8 @@ export interface TrustStoreOptions {
   readonly random: () => number
   readonly trustDomain: string
   readonly settleMs: number
+  /** Of roots that count for one identity. */
+  readonly ownSettleMs: number
   /** How often a CA without `subscribe` is asked for its roots. */
   readonly pollMs: number
   readonly ackWaitMs: number
@@ -103,7 +105,7 @@ export class TrustStore implements Disposable {
 
   constructor(options: TrustStoreOptions) {
     this.#options = options
-    this.#own = new OwnRoots(options.settleMs)
+    this.#own = new OwnRoots(options.ownSettleMs)
     this.#rotations = new RootRotations({
       clock: options.clock,
       ackWaitMs: options.ackWaitMs,
@@ -317,7 +319,8 @@ export class TrustStore implements Disposable {
 
   /** Call when a root was given up or a leaf under it replaced: removes it when its time has come, after the settle time. */
   schedulePrune(bundle: TrustBundle): void {
-    const { clock, settleMs } = this.#options
+    const { clock } = this.#options
+    const settleMs = bundle.owner ? this.#options.ownSettleMs : this.#options.settleMs
     if (!bundle.secret || this.#closed.signal.aborted) return
     const at = Math.max(bundle.prunableAt(this.#isHeldIn(bundle)), clock.now() + settleMs)
     const planned = this.#prunes.get(bundle)
