@@ -194,12 +194,12 @@ export class SecretManager implements AsyncDisposable {
 
   /** The root rotations of all trust domains. */
   rotations(): readonly RotationStatus[] {
-    return this.#trust.rotations()
+    return this.#trust.control.status()
   }
 
   /** Holds, resumes or drops a root, as an operator wishes; the first digits of its fingerprint are enough. */
   changeRoot(action: RootAction, fingerprint: string): RootActionResult {
-    return this.#trust.change(action, fingerprint)
+    return this.#trust.control.change(action, fingerprint)
   }
 
   /** Where a server reports what its live streams were sent, and how they answered. */

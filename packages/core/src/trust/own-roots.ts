@@ -2,8 +2,9 @@
 
 import type { TrustBundleSecret } from '../identity/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import { bundleSecret } from './bundle-secret.ts'
 import { RootBudget } from './root-budget.ts'
-import { bundleSecret, TrustBundle } from './trust-bundle.ts'
+import { TrustBundle } from './trust-bundle.ts'
 
 /** All roots of one identity, in characters of PEM: they fit into its file in the store, and 100 folders do not use up the budget. */
 const MAX_LENGTH = 131_072

@@ -59,8 +59,7 @@ export class RootRotations implements ReceiptListener, Disposable {
     const present = this.#rotations.get(bundle)
     if (present) return present
     const { clock, ackWaitMs, onTrusted } = this.#options
-    const { owner } = bundle
-    const name = nameOf(bundle)
+    const { owner, name } = bundle
     const rotation = new RootRotation({
       clock,
       ackWaitMs,
@@ -100,7 +99,7 @@ export class RootRotations implements ReceiptListener, Disposable {
     const rotation = this.#rotations.get(bundle)
     rotation?.[Symbol.dispose]()
     this.#rotations.delete(bundle)
-    if (!bundle.owner) this.#byName.delete(nameOf(bundle))
+    if (!bundle.owner) this.#byName.delete(bundle.name)
   }
 
   onFirstSent(receipt: BundleReceipt, secret: TrustBundleSecret): void {
@@ -122,12 +121,7 @@ export class RootRotations implements ReceiptListener, Disposable {
   }
 
   #report(bundle: TrustBundle, fingerprint: string, phase: RootPhase | 'removed', reason: string): void {
-    this.#options.record(nameOf(bundle), { kind: 'root-phase', fingerprint, phase, reason })
+    this.#options.record(bundle.name, { kind: 'root-phase', fingerprint, phase, reason })
     this.#options.onChange(bundle)
   }
-}
-
-/** Of its ledger, and of the secret with its roots. */
-function nameOf({ owner, trustDomain }: TrustBundle): string {
-  return owner ?? `spiffe://${trustDomain}`
 }

@@ -1,10 +1,10 @@
 /** The roots of one trust domain, and how they come and go: first old ∪ new, the old one last. */
 
-import { createHash } from 'node:crypto'
 import type { Standing, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from '../contract/trust-anchor.ts'
-import { TrustBundleSecret } from '../identity/secret-item.ts'
+import type { TrustBundleSecret } from '../identity/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import { bundleSecret } from './bundle-secret.ts'
 import type { Revocation, RevocationLists } from './revocation.ts'
 import type { RootBudget } from './root-budget.ts'
 import { nameOf, type RootReader } from './root-reader.ts'
@@ -82,6 +82,11 @@ export class TrustBundle {
     this.#maxLength = maxLength
     this.#budget = budget
     this.#lists = lists
+  }
+
+  /** Of its ledger, and of the secret with its roots. */
+  get name(): string {
+    return this.owner ?? `spiffe://${this.trustDomain}`
   }
 
   /** The bundle as SDS hands it out, or `undefined` while no root is known. */
@@ -389,31 +394,4 @@ export class TrustBundle {
     const anchors = this.anchors()
     this.#secret = bundleSecret(this.trustDomain, anchors, this.revocationOf(anchors))
   }
-}
-
-const MAX_SECRETS = 16
-const secrets = new Map<string, TrustBundleSecret>()
-
-/** The secret of these roots, in any order. Thousands of identities have the same ones: the latest are kept once. */
-export function bundleSecret(trustDomain: string, roots: readonly Root[], revocation?: Revocation): TrustBundleSecret {
-  const byFingerprint = new Map(roots.map(root => [root.fingerprint, root]))
-  const sorted = [...byFingerprint.values()].sort((a, b) => (a.fingerprint < b.fingerprint ? -1 : 1))
-  const hash = createHash('sha256')
-  for (const { fingerprint } of sorted) hash.update(fingerprint)
-  if (revocation) hash.update(revocation.digest)
-  const version = hash.digest('hex')
-  const key = `${trustDomain} ${version}`
-  const known = secrets.get(key)
-  if (known) return known
-  const secret = new TrustBundleSecret({
-    name: `spiffe://${trustDomain}`,
-    version,
-    trustedCa: Buffer.from(sorted.map(({ pem }) => pem).join('')),
-    fingerprints: new Set(byFingerprint.keys()),
-    ...(revocation && { crl: revocation.crl }),
-  })
-  const [oldest] = secrets.keys()
-  if (oldest !== undefined && secrets.size >= MAX_SECRETS) secrets.delete(oldest)
-  secrets.set(key, secret)
-  return secret
 }

@@ -4,38 +4,28 @@
  */
 
 import { type CAClient, CAError, type IssuedCertificate } from '../contract/ca-client.ts'
-import { asShownCAError } from '../contract/ca-failure.ts'
 import type { RootSource } from '../contract/root-source.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
-import type { Root, RootPhase, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
+import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Receipts } from '../identity/receipts.ts'
 import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
-import { backoff, type RetryPolicy } from '../time/backoff.ts'
+import type { RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
-import { withDeadline } from '../time/deadline.ts'
-import { isListOfText } from '../x509/pem.ts'
 import { allBundlesSecret } from './all-bundles.ts'
+import { BundleListeners, type Listener } from './bundle-listeners.ts'
 import type { OnCertificate } from './bundle-receipts.ts'
+import { CARootList } from './ca-root-list.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import { RevocationLists } from './revocation.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
+import { RootRemoval } from './root-removal.ts'
 import { RootRotations } from './root-rotations.ts'
-import {
-  type RootAction,
-  type RootActionResult,
-  type RootStatus,
-  type RotationStatus,
-  rotationPhase,
-} from './rotation-control.ts'
+import { RotationControl } from './rotation-control.ts'
 import { type Learned, TrustBundle } from './trust-bundle.ts'
 
-/** A poll comes earlier by up to this share of the interval. */
-const POLL_JITTER = 0.1
-/** A fingerprint may be cut, as in git. */
-const LEAST_DIGITS = 6
 /** The most trust domains of which roots are held. */
 const MAX_TRUST_DOMAINS = 100
 
@@ -80,27 +70,19 @@ export interface AcceptedRoot {
   readonly anchor: TrustAnchor
 }
 
-type Listener<S = TrustBundleSecret> = (secret: S | undefined) => void
-
 export class TrustStore implements Disposable {
   readonly #options: TrustStoreOptions
   readonly #reader = new RootReader()
   readonly #bundles = new Map<string, TrustBundle>()
   readonly #own: OwnRoots
-  readonly #listeners: Listeners<string> = new Map()
-  /** By the identity as which they ask. */
-  readonly #ownListeners: Listeners<SpiffeId> = new Map()
-  readonly #allListeners: Listeners<SpiffeId | undefined, AllBundlesSecret> = new Map()
+  readonly #listeners = new BundleListeners(this)
   readonly #configured: ConfiguredRoots
   readonly #lists: RevocationLists
   readonly #rotations: RootRotations
-  readonly #prunes = new Map<TrustBundle, { readonly at: number; readonly timer: Disposable }>()
-  readonly #expiries = new Map<TrustBundle, Disposable>()
-  readonly #closed = new AbortController()
-  #refreshing: Promise<void> | undefined
-  #refreshingAgain: Promise<void> | undefined
-  #nextRefresh: Disposable | undefined
-  #failures = 0
+  readonly #removal: RootRemoval
+  readonly #list: CARootList
+  /** What an operator sees and does. */
+  readonly control: RotationControl
   #firstAsked = Promise.resolve()
 
   constructor(options: TrustStoreOptions) {
@@ -125,6 +107,29 @@ export class TrustStore implements Disposable {
       reader: this.#reader,
       record: options.record,
       onChange: (trustDomain, roots) => this.#configure(trustDomain, roots),
+    })
+    this.#removal = new RootRemoval({
+      clock: options.clock,
+      settleMs: ({ owner }) => (owner ? options.ownSettleMs : options.settleMs),
+      isHeld: (bundle, fingerprint) => this.#rotations.isHeld(bundle, fingerprint),
+      onRemoved: (bundle, removed) => {
+        this.#publish(bundle)
+        this.#rotations.removed(bundle, removed)
+      },
+    })
+    this.#list = new CARootList({
+      ...options,
+      reader: this.#reader,
+      onListed: read => this.#learn(options.trustDomain, read, { listed: true, complete: read.isWhole }),
+    })
+    this.control = new RotationControl({
+      clock: options.clock,
+      bundles: this.#bundles,
+      rotations: this.#rotations,
+      onDropped: (bundle, fingerprint) => {
+        options.onRootsMoved(bundle, { added: [], givenUp: [fingerprint] })
+        this.#onPhase(bundle)
+      },
     })
   }
 
@@ -155,36 +160,6 @@ export class TrustStore implements Disposable {
   /** Where a server reports which of its streams have which bundle. */
   get receipts(): Receipts {
     return this.#rotations.receipts
-  }
-
-  /** The rotations of all trust domains. */
-  rotations(): readonly RotationStatus[] {
-    return [...this.#bundles.values()].map(bundle => {
-      const roots = bundle.anchors().map(anchor => this.#statusOf(bundle, anchor))
-      return { trustDomain: bundle.trustDomain, phase: rotationPhase(roots), roots }
-    })
-  }
-
-  /** Does what an operator wishes to the root whose fingerprint begins with `prefix`. */
-  change(action: RootAction, prefix: string): RootActionResult {
-    const all = [...this.#bundles.values()].flatMap(bundle => bundle.anchors().map(anchor => ({ bundle, anchor })))
-    const wanted = prefix.replaceAll(':', '').toLowerCase()
-    const found = wanted.length < LEAST_DIGITS ? [] : all.filter(({ anchor }) => anchor.fingerprint.startsWith(wanted))
-    const [root] = found
-    if (!root || found.length > 1)
-      return {
-        refused: notOneRoot(
-          prefix,
-          all.map(({ anchor }) => anchor),
-        ),
-      }
-    const { bundle, anchor } = root
-    const { fingerprint } = anchor
-    if (action === 'drop') {
-      const refused = this.#drop(bundle, fingerprint)
-      if (refused !== undefined) return { refused }
-    } else this.#rotations.of(bundle)[action](fingerprint)
-    return { done: this.#statusOf(bundle, anchor) }
   }
 
   /** Whether leaves of `identity` under this root may be served: every peer is to know it first. */
@@ -249,14 +224,12 @@ export class TrustStore implements Disposable {
 
   /** Calls `listener` with each new version of {@link all}. */
   subscribeAll(identity: SpiffeId | undefined, listener: Listener<AllBundlesSecret>): Disposable {
-    return addListener(this.#allListeners, identity, listener)
+    return this.#listeners.addForAll(identity, listener)
   }
 
   /** Calls `listener` with each new version of {@link current}. */
   subscribe(trustDomain: string, identity: SpiffeId | undefined, listener: Listener): Disposable {
-    return identity
-      ? addListener(this.#ownListeners, identity, listener)
-      : addListener(this.#listeners, trustDomain, listener)
+    return this.#listeners.add(trustDomain, identity, listener)
   }
 
   /** Reads the roots that came with an answer for `identity`; they are not trusted yet. */
@@ -300,51 +273,31 @@ export class TrustStore implements Disposable {
     const bundle = this.#own.forget(identity)
     if (!bundle) return
     this.#release(bundle)
-    this.#notifyOwner(identity)
+    this.#listeners.notifyOwner(identity)
   }
 
-  /** Asks the CA for its list now, once for all who ask meanwhile. Never rejects: a failure is recorded and tried again. */
+  /** See {@link CARootList.refresh}. */
   refresh(): Promise<void> {
-    this.#refreshing ??= this.#refresh().finally(() => {
-      this.#refreshing = undefined
-    })
-    return this.#refreshing
+    return this.#list.refresh()
   }
 
-  /** As {@link refresh}, once the CA has reported a change: a list that was asked for before may not have it yet. */
+  /** See {@link CARootList.refreshAgain}. */
   refreshAgain(): Promise<void> {
-    this.#refreshingAgain ??= this.#refreshAgain()
-    return this.#refreshingAgain
+    return this.#list.refreshAgain()
   }
 
-  /** Call when a root was given up or a leaf under it replaced: removes it when its time has come, after the settle time. */
+  /** See {@link RootRemoval.schedule}. */
   schedulePrune(bundle: TrustBundle): void {
-    const { clock } = this.#options
-    const settleMs = bundle.owner ? this.#options.ownSettleMs : this.#options.settleMs
-    if (!bundle.secret || this.#closed.signal.aborted) return
-    const at = Math.max(bundle.prunableAt(this.#isHeldIn(bundle)), clock.now() + settleMs)
-    const planned = this.#prunes.get(bundle)
-    if (at === Number.POSITIVE_INFINITY || (planned && planned.at <= at)) return
-    planned?.timer[Symbol.dispose]()
-    const timer = clock.at(at, () => {
-      this.#prunes.delete(bundle)
-      this.#prune(bundle)
-      this.schedulePrune(bundle)
-    })
-    this.#prunes.set(bundle, { at, timer })
+    this.#removal.schedule(bundle)
   }
 
   [Symbol.dispose](): void {
-    this.#closed.abort(new Error('the trust store is closed'))
-    this.#nextRefresh?.[Symbol.dispose]()
+    this.#list[Symbol.dispose]()
     this.#configured[Symbol.dispose]()
     this.#lists[Symbol.dispose]()
     this.#rotations[Symbol.dispose]()
-    for (const { timer } of this.#prunes.values()) timer[Symbol.dispose]()
-    for (const timer of this.#expiries.values()) timer[Symbol.dispose]()
-    this.#listeners.clear()
-    this.#ownListeners.clear()
-    this.#allListeners.clear()
+    this.#removal[Symbol.dispose]()
+    this.#listeners[Symbol.dispose]()
   }
 
   #restore({ roots }: Store): void {
@@ -365,80 +318,14 @@ export class TrustStore implements Disposable {
     this.schedulePrune(bundle)
   }
 
-  #statusOf(bundle: TrustBundle, { fingerprint, learnedAt, settlesAt, notAfter }: TrustAnchor): RootStatus {
-    const leavesAt = bundle.leavesAt(fingerprint)
-    return {
-      fingerprint,
-      phase: this.#phaseOf(bundle, fingerprint),
-      isListed: bundle.isListed(fingerprint),
-      leaves: bundle.leaves(fingerprint),
-      waiting: this.#rotations.waiting(bundle, fingerprint),
-      waitsFor: this.#rotations.waitsFor(bundle, fingerprint),
-      learnedAt,
-      settlesAt,
-      leavesAt: Number.isFinite(leavesAt) ? Math.max(leavesAt, this.#options.clock.now()) : undefined,
-      notAfter,
-    }
-  }
-
-  #phaseOf(bundle: TrustBundle, fingerprint: string): RootPhase {
-    if (this.#rotations.isHeld(bundle, fingerprint)) return 'held'
-    if (bundle.isGivenUp(fingerprint)) return 'retiring'
-    return this.#rotations.isAnnouncing(bundle, fingerprint) ? 'announcing' : 'trusted'
-  }
-
-  /** Why it cannot be dropped, with the remedy. */
-  #drop(bundle: TrustBundle, fingerprint: string): string | undefined {
-    if (bundle.isListed(fingerprint))
-      return 'The CA or the configuration lists it, so that it would come back. Remove it there; livery trust status shows when it leaves.'
-    const isLast = bundle
-      .anchors()
-      .every(each => each.fingerprint === fingerprint || bundle.isGivenUp(each.fingerprint))
-    if (isLast)
-      return 'There is no other root that is not given up: every certificate would be refused. Add a root at the CA first.'
-    this.#rotations.of(bundle).drop(fingerprint)
-    bundle.drop(fingerprint)
-    this.#options.onRootsMoved(bundle, { added: [], givenUp: [fingerprint] })
-    this.#onPhase(bundle)
-    return undefined
-  }
-
-  #isHeldIn(bundle: TrustBundle): (fingerprint: string) => boolean {
-    return fingerprint => this.#rotations.isHeld(bundle, fingerprint)
-  }
-
   #onPhase(bundle: TrustBundle): void {
     this.#putRoots(bundle)
     this.schedulePrune(bundle)
   }
 
-  #prune(bundle: TrustBundle): void {
-    const removed = bundle.prune(this.#options.clock.now(), this.#isHeldIn(bundle))
-    if (removed.length === 0) return
-    this.#publish(bundle)
-    this.#rotations.removed(bundle, removed)
-  }
-
-  /** An expired root goes at its notAfter, whatever else happens. */
-  #planExpiry(bundle: TrustBundle): void {
-    const { clock } = this.#options
-    this.#expiries.get(bundle)?.[Symbol.dispose]()
-    this.#expiries.delete(bundle)
-    const expiry = bundle.nextExpiry(clock.now())
-    if (expiry === undefined || this.#closed.signal.aborted) return
-    const timer = clock.at(expiry, () => {
-      this.#prune(bundle)
-      this.#planExpiry(bundle)
-    })
-    this.#expiries.set(bundle, timer)
-  }
-
   /** The bundle is not used again. */
   #release(bundle: TrustBundle): void {
-    this.#prunes.get(bundle)?.timer[Symbol.dispose]()
-    this.#prunes.delete(bundle)
-    this.#expiries.get(bundle)?.[Symbol.dispose]()
-    this.#expiries.delete(bundle)
+    this.#removal.forget(bundle)
     this.#rotations.forget(bundle)
   }
 
@@ -449,51 +336,6 @@ export class TrustStore implements Disposable {
       ...(this.#rotations.isHeld(bundle, fingerprint) && { isHeld: true }),
     })
     this.#options.store?.putRoots(bundle.stored(phase))
-  }
-
-  async #refreshAgain(): Promise<void> {
-    await this.#refreshing
-    this.#refreshingAgain = undefined
-    await this.refresh()
-  }
-
-  async #refresh(): Promise<void> {
-    const { ca, clock, trustDomain, pollMs, record } = this.#options
-    if (!ca.trustBundle || this.#closed.signal.aborted) return
-    try {
-      const roots = await this.#ask(signal => ca.trustBundle?.({ signal }) ?? Promise.resolve([]))
-      const read = await this.#reader.read(roots, clock.now())
-      if (this.#closed.signal.aborted) return
-      this.#learn(trustDomain, read, { listed: true, complete: read.isWhole })
-      this.#failures = 0
-      // Nodes that started together do not ask together.
-      if (!ca.subscribe) this.#refreshAt(clock.now() + pollMs * (1 - POLL_JITTER * this.#options.random()))
-      else if (read.validFrom !== undefined) this.#refreshAt(Math.max(read.validFrom, clock.now() + pollMs))
-    } catch (error) {
-      if (this.#closed.signal.aborted) return
-      const { code, message } = asShownCAError(error)
-      record(`spiffe://${trustDomain}`, {
-        kind: 'ca-error',
-        code,
-        message: `The CA did not list its roots: ${message}`,
-      })
-      const at = clock.now() + backoff(++this.#failures, this.#options.retry, this.#options.random())
-      record(`spiffe://${trustDomain}`, { kind: 'retry-planned', at })
-      this.#refreshAt(at)
-    }
-  }
-
-  async #ask(call: (signal: AbortSignal) => Promise<readonly string[]>): Promise<readonly string[]> {
-    const { clock, timeoutMs } = this.#options
-    const error = () => new CAError('timeout', `no answer within ${timeoutMs} ms`)
-    const roots = await withDeadline({ clock, ms: timeoutMs, error, signal: this.#closed.signal }, call)
-    if (isListOfText(roots)) return roots
-    throw new CAError('bad-response', 'its plugin answered something other than a list of PEM certificates')
-  }
-
-  #refreshAt(time: number): void {
-    this.#nextRefresh?.[Symbol.dispose]()
-    this.#nextRefresh = this.#options.clock.at(time, () => void this.refresh())
   }
 
   #learn(
@@ -543,7 +385,6 @@ export class TrustStore implements Disposable {
     }
   }
 
-  /** `announced`: its roots that clients are to learn before leaves under them are served. */
   #onListsChanged(): void {
     const bundle = this.#bundles.get(this.#options.trustDomain)
     if (!bundle) return
@@ -551,6 +392,7 @@ export class TrustStore implements Disposable {
     this.#publish(bundle)
   }
 
+  /** `announced`: its roots that clients are to learn before leaves under them are served. */
   #hold(bundle: TrustBundle, announced: readonly TrustAnchor[]): void {
     this.#bundles.set(bundle.trustDomain, bundle)
     this.#rotations.announce(bundle, announced)
@@ -563,7 +405,7 @@ export class TrustStore implements Disposable {
     if (!this.#bundles.delete(trustDomain)) return
     this.#release(bundle)
     bundle.clear()
-    this.#notifyTrustDomain(trustDomain, undefined)
+    this.#listeners.notifyTrustDomain(trustDomain)
   }
 
   #newBundle(trustDomain: string): TrustBundle | undefined {
@@ -599,51 +441,18 @@ export class TrustStore implements Disposable {
   }
 
   #publish(bundle: TrustBundle): void {
-    const { secret, trustDomain, owner } = bundle
+    const { secret, name, trustDomain, owner } = bundle
     if (!secret) return
-    this.#planExpiry(bundle)
-    this.#options.record(owner ?? `spiffe://${trustDomain}`, {
+    this.#removal.planExpiry(bundle)
+    this.#options.record(name, {
       kind: 'roots-changed',
       version: secret.version,
       roots: bundle.anchors().length,
     })
     if (trustDomain === this.#options.trustDomain && !owner) this.#lists.report(bundle.anchors())
-    if (owner) this.#notifyOwner(owner)
-    else this.#notifyTrustDomain(trustDomain, secret)
+    if (owner) this.#listeners.notifyOwner(owner)
+    else this.#listeners.notifyTrustDomain(trustDomain)
   }
-
-  #notifyOwner(identity: SpiffeId): void {
-    notify(this.#ownListeners.get(identity), this.current(trustDomainOf(identity), identity))
-    notify(this.#allListeners.get(identity), this.all(identity))
-  }
-
-  #notifyTrustDomain(trustDomain: string, secret: TrustBundleSecret | undefined): void {
-    notify(this.#listeners.get(trustDomain), secret)
-    for (const [identity, listeners] of this.#ownListeners)
-      if (trustDomainOf(identity) === trustDomain) notify(listeners, this.current(trustDomain, identity))
-    for (const [identity, listeners] of this.#allListeners) notify(listeners, this.all(identity))
-  }
-}
-
-type Listeners<K, S = TrustBundleSecret> = Map<K, Set<Listener<S>>>
-
-function addListener<K, S>(all: Listeners<K, S>, key: K, listener: Listener<S>): Disposable {
-  const listeners = all.get(key) ?? new Set()
-  all.set(key, listeners.add(listener))
-  return {
-    [Symbol.dispose]: () => {
-      if (listeners.delete(listener) && listeners.size === 0 && all.get(key) === listeners) all.delete(key)
-    },
-  }
-}
-
-function notify<S>(listeners: Iterable<Listener<S>> | undefined, secret: S | undefined): void {
-  for (const listener of listeners ?? []) listener(secret)
-}
-
-function notOneRoot(prefix: string, anchors: readonly TrustAnchor[]): string {
-  const known = anchors.map(({ fingerprint }) => fingerprint.slice(0, 16)).join(', ')
-  return `The fingerprint ${JSON.stringify(prefix.slice(0, 64))} does not name one root alone. Give more of its digits: ${known || 'no root is held'}.`
 }
 
 const NO_PLACE: Learned = {

@@ -1,0 +1,72 @@
+/** The listeners of trust bundles: which of them a change concerns, and the version that each of them gets. */
+
+import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
+import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+
+export type Listener<S = TrustBundleSecret> = (secret: S | undefined) => void
+
+/** The bundles as they are now. */
+export interface BundleViews {
+  /** The roots of a trust domain, as `identity` sees them. */
+  current(trustDomain: string, identity?: SpiffeId): TrustBundleSecret | undefined
+  /** Those of all trust domains. */
+  all(identity?: SpiffeId): AllBundlesSecret | undefined
+}
+
+export class BundleListeners implements Disposable {
+  readonly #views: BundleViews
+  readonly #ofDomains: Listeners<string> = new Map()
+  /** By the identity as which they ask. */
+  readonly #ofIdentities: Listeners<SpiffeId> = new Map()
+  readonly #ofAll: Listeners<SpiffeId | undefined, AllBundlesSecret> = new Map()
+
+  constructor(views: BundleViews) {
+    this.#views = views
+  }
+
+  add(trustDomain: string, identity: SpiffeId | undefined, listener: Listener): Disposable {
+    return identity
+      ? addListener(this.#ofIdentities, identity, listener)
+      : addListener(this.#ofDomains, trustDomain, listener)
+  }
+
+  addForAll(identity: SpiffeId | undefined, listener: Listener<AllBundlesSecret>): Disposable {
+    return addListener(this.#ofAll, identity, listener)
+  }
+
+  /** The own roots of an identity changed. */
+  notifyOwner(identity: SpiffeId): void {
+    notify(this.#ofIdentities.get(identity), this.#views.current(trustDomainOf(identity), identity))
+    notify(this.#ofAll.get(identity), this.#views.all(identity))
+  }
+
+  /** The roots of a trust domain changed, or are gone. */
+  notifyTrustDomain(trustDomain: string): void {
+    notify(this.#ofDomains.get(trustDomain), this.#views.current(trustDomain))
+    for (const [identity, listeners] of this.#ofIdentities)
+      if (trustDomainOf(identity) === trustDomain) notify(listeners, this.#views.current(trustDomain, identity))
+    for (const [identity, listeners] of this.#ofAll) notify(listeners, this.#views.all(identity))
+  }
+
+  [Symbol.dispose](): void {
+    this.#ofDomains.clear()
+    this.#ofIdentities.clear()
+    this.#ofAll.clear()
+  }
+}
+
+type Listeners<K, S = TrustBundleSecret> = Map<K, Set<Listener<S>>>
+
+function addListener<K, S>(all: Listeners<K, S>, key: K, listener: Listener<S>): Disposable {
+  const listeners = all.get(key) ?? new Set()
+  all.set(key, listeners.add(listener))
+  return {
+    [Symbol.dispose]: () => {
+      if (listeners.delete(listener) && listeners.size === 0 && all.get(key) === listeners) all.delete(key)
+    },
+  }
+}
+
+function notify<S>(listeners: Iterable<Listener<S>> | undefined, secret: S | undefined): void {
+  for (const listener of listeners ?? []) listener(secret)
+}
