@@ -1,5 +1,6 @@
 /** The command line: which command with which options, and the exit code. */
 import { Command, CommanderError, Option } from 'commander'
+import { showChange } from './commands/admin-client.ts'
 import type { CAOptions } from './commands/ca.ts'
 import type { CARootAction } from './commands/ca-root.ts'
 import type { CATestOptions } from './commands/ca-test.ts'
@@ -7,9 +8,8 @@ import { showCertificates } from './commands/certs.ts'
 import { checkConfig } from './commands/check-config.ts'
 import { EXIT, exitCodeOf } from './commands/exit-code.ts'
 import { explainName } from './commands/explain.ts'
-import { renewCertificate } from './commands/renew.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
-import { changeRoot, ROOT_ACTIONS, showRotations } from './commands/trust.ts'
+import { ROOT_ACTIONS, showRotations } from './commands/trust.ts'
 import type { ConfigSources } from './config/layers.ts'
 import { VERSION } from './runtime/version.ts'
 import { ConfigError, describeConfigError } from './schema/config-error.ts'
@@ -76,7 +76,9 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .command('renew')
     .argument('<name>', 'a SPIFFE ID')
     .description('renew the certificate of an identity now, whatever is planned for it')
-    .action(async (name: string) => finish(await renewCertificate(name, sourcesOf(globals(), terminal), terminal)))
+    .action(async (name: string) =>
+      finish(await showChange(`/renew?name=${encodeURIComponent(name)}`, sourcesOf(globals(), terminal), terminal)),
+    )
   addTrust(program, globals, terminal, finish)
   const ca = addCA(program, async options => {
     const { serveCA } = await import('./commands/ca.ts')
@@ -112,7 +114,10 @@ function addTrust(
       .command(action)
       .argument('<fingerprint>', 'of the root; its first digits are enough')
       .description(description)
-      .action(async (root: string) => finish(await changeRoot(action, root, sourcesOf(globals(), terminal), terminal)))
+      .action(async (root: string) => {
+        const path = `/trust?action=${action}&root=${encodeURIComponent(root)}`
+        finish(await showChange(path, sourcesOf(globals(), terminal), terminal))
+      })
 }
 
 function addCARoot(ca: Command, action: (action: CARootAction, dir: string, id?: string) => Promise<void>): void {

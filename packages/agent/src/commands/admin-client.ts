@@ -7,7 +7,8 @@ import type { ConfigSources } from '../config/layers.ts'
 import { configFile } from '../config/layers.ts'
 import { loadAdmin } from '../config/load.ts'
 import { formatListenAddress, type ListenAddress, parseListenAddress } from '../schema/values.ts'
-import { UsageError } from './exit-code.ts'
+import { EXIT, UsageError } from './exit-code.ts'
+import type { Terminal } from './terminal.ts'
 
 const DEFAULT_ADDRESS: ListenAddress = { host: '127.0.0.1', port: 15_100 }
 const TIMEOUT_MS = 10_000
@@ -29,7 +30,7 @@ export async function askAdmin(path: string, sources: ConfigSources): Promise<Ad
 }
 
 /** As {@link askAdmin}, for a request that changes something: with the token of `admin.tokenFile`, where the caller can read it. */
-export async function changeByAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
+async function changeByAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
   const { address, tokenFile } = await adminOf(sources)
   const token = tokenFile === undefined ? undefined : await readToken(tokenFile)
   const headers = token && 'text' in token ? { authorization: `Bearer ${token.text}` } : {}
@@ -38,16 +39,41 @@ export async function changeByAdmin(path: string, sources: ConfigSources): Promi
   return isUnread ? { ...answer, body: `${token.refusal}. ${answer.body}` } : answer
 }
 
-interface AdminCall {
-  readonly address: ListenAddress
-  readonly method: 'GET' | 'PUT'
-  readonly path: string
-  readonly headers?: Readonly<Record<string, string>>
+/** Makes a request that changes something, shows the answer, and resolves with the exit code. */
+export async function showChange(path: string, sources: ConfigSources, terminal: Terminal): Promise<number> {
+  const { status, body } = await changeByAdmin(path, sources)
+  if (status >= 200 && status < 300) {
+    terminal.out(`${firstLine(body)}\n`)
+    return EXIT.ok
+  }
+  terminal.err(`livery: ${firstLine(body)}\n`)
+  return EXIT.failed
 }
 
-async function call({ address, ...request }: AdminCall): Promise<AdminAnswer> {
+async function call({ address, ...request }: Omit<HttpCall, 'remedy' | 'who'>): Promise<AdminAnswer> {
+  const who = `the agent at ${formatListenAddress(address)}`
+  return await exchange({
+    address,
+    ...request,
+    who,
+    remedy: 'Start it with "livery run", or name its address with --admin',
+  })
+}
+
+export interface HttpCall {
+  readonly address: ListenAddress
+  readonly method: string
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** For the message where nobody answers: who should, and what to do. */
+  readonly who: string
+  readonly remedy: string
+}
+
+/** One request to a program of ours on this machine. Rejects with an `Error` that says why there is no answer. */
+export async function exchange({ who, remedy, ...request }: HttpCall): Promise<AdminAnswer> {
   try {
-    const response = await send({ address, ...request })
+    const response = await send(request)
     const { 'content-type': type = '' } = response.headers
     if (type.startsWith('text/html')) {
       response.destroy()
@@ -56,14 +82,11 @@ async function call({ address, ...request }: AdminCall): Promise<AdminAnswer> {
     return { status: response.statusCode ?? 0, body: await bodyOf(response) }
   } catch (cause) {
     const reason = nobodyListens(cause) ? 'nothing listens there' : describe(cause)
-    throw new Error(
-      `Cannot ask the agent at ${formatListenAddress(address)}: ${reason}. Start it with "livery run", or name its address with --admin.`,
-      { cause },
-    )
+    throw new Error(`Cannot ask ${who}: ${reason}. ${remedy}.`, { cause })
   }
 }
 
-function send({ address, method, path, headers = {} }: AdminCall): Promise<IncomingMessage> {
+function send({ address, method, path, headers = {} }: Omit<HttpCall, 'who' | 'remedy'>): Promise<IncomingMessage> {
   const { promise, resolve: answered, reject } = Promise.withResolvers<IncomingMessage>()
   const signal = AbortSignal.timeout(TIMEOUT_MS)
   const target = 'path' in address ? { socketPath: address.path, host: 'localhost' } : address

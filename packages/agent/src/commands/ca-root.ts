@@ -1,7 +1,7 @@
 /** `livery ca root`: lists, adds, switches and removes the roots of a running `livery ca`. */
-import { request } from 'node:http'
 import { resolve } from 'node:path'
-import { scrub, systemErrorCode } from '@livery/core'
+import { scrub } from '@livery/core'
+import { exchange } from './admin-client.ts'
 import { caRootSocket, type ListedRoot } from './ca-root-socket.ts'
 import { EXIT, UsageError } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
@@ -10,7 +10,6 @@ export type CARootAction = 'list' | 'add' | 'switch' | 'remove'
 
 /** A fingerprint may be cut, as in git. */
 const LEAST_ID = 6
-const TIMEOUT_MS = 10_000
 
 /** Resolves with the exit code; rejects if no CA runs in `dir`, or a `UsageError` for a root that it does not have. */
 export async function changeCARoots(
@@ -57,45 +56,19 @@ function rootTable(roots: readonly ListedRoot[]): string {
 }
 
 async function ask(directory: string, method: string, path: string): Promise<readonly ListedRoot[]> {
-  const socketPath = caRootSocket(directory)
-  const { status, body } = await exchange(socketPath, method, path).catch(cause => {
-    const code = systemErrorCode(cause)
-    const reason = code === 'ENOENT' || code === 'ECONNREFUSED' ? 'nothing listens there' : describe(cause)
-    throw new Error(
-      `Cannot ask the CA at ${socketPath}: ${reason}. Start it with "livery ca --dir ${directory}", or name its folder with --dir.`,
-      { cause },
-    )
+  const socket = caRootSocket(directory)
+  const { status, body } = await exchange({
+    address: { path: socket },
+    method,
+    path,
+    who: `the CA at ${socket}`,
+    remedy: `Start it with "livery ca --dir ${directory}", or name its folder with --dir`,
   })
   const answer: unknown = JSON.parse(body)
   if (status === 200 && isListed(answer)) return answer
-  throw new Error(typeof answer === 'string' ? scrub(answer) : `the CA at ${socketPath} answered ${status}`)
-}
-
-async function exchange(
-  socketPath: string,
-  method: string,
-  path: string,
-): Promise<{ readonly status: number; readonly body: string }> {
-  const { promise, resolve: answered, reject } = Promise.withResolvers<{ status: number; body: string }>()
-  const signal = AbortSignal.timeout(TIMEOUT_MS)
-  const call = request({ socketPath, method, path, host: 'localhost', agent: false, signal }, response => {
-    let body = ''
-    response
-      .setEncoding('utf8')
-      .on('data', (text: string) => {
-        body += text
-      })
-      .on('end', () => answered({ status: response.statusCode ?? 0, body }))
-      .on('error', reject)
-  })
-  call.on('error', reject).end()
-  return await promise
+  throw new Error(typeof answer === 'string' ? scrub(answer) : `the CA at ${socket} answered ${status}`)
 }
 
 function isListed(answer: unknown): answer is readonly ListedRoot[] {
   return Array.isArray(answer)
-}
-
-function describe(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

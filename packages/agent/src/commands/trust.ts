@@ -1,9 +1,9 @@
-/** `livery trust`: the root rotations of the running agent, and what an operator does to them. */
+/** `livery trust`: the root rotations of the running agent, and the changes that an operator can make. */
 import { oneLine, type RootStatus, type RotationStatus } from '@livery/core'
 import type { TrustStatus } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatAge } from '../observe/ledger-text.ts'
-import { askAdmin, changeByAdmin, firstLine, printableJson } from './admin-client.ts'
+import { askAdmin, firstLine, printableJson } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
@@ -26,21 +26,6 @@ export async function showRotations(
   }
   const trust = JSON.parse(body) as TrustStatus
   terminal.out(json ? `${printableJson(trust)}\n` : describeTrust(trust))
-  return EXIT.ok
-}
-
-export async function changeRoot(
-  action: string,
-  root: string,
-  sources: ConfigSources,
-  terminal: Terminal,
-): Promise<number> {
-  const { status, body } = await changeByAdmin(`/trust?action=${action}&root=${encodeURIComponent(root)}`, sources)
-  if (status !== 200) {
-    terminal.err(`livery: ${firstLine(body)}\n`)
-    return EXIT.failed
-  }
-  terminal.out(`${firstLine(body)}\n`)
   return EXIT.ok
 }
 
