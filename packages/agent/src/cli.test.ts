@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { LiveryProcess, livery, makeDirectory } from '../test/livery-process.ts'
-import { runCommandLine } from './cli.ts'
+import { runInProcess } from '../test/run-in-process.ts'
 
 const CONFIG = `ca: { plugin: embedded }
 identities: [spiffe://cluster.local/ns/default/sa/web]
@@ -19,22 +19,9 @@ async function inDirectory(args: readonly string[], files: Readonly<Record<strin
   return await livery(args, { cwd: directory.path, env })
 }
 
-/** The same without the half second that a process takes to start; a directory where there is no configuration. */
-async function inProcess(args: readonly string[]) {
-  let stdout = ''
-  let stderr = ''
-  const code = await runCommandLine(args, {
-    environment: {},
-    workingDirectory: '/nowhere',
-    terminal: false,
-    out: text => {
-      stdout += text
-    },
-    err: text => {
-      stderr += text
-    },
-  })
-  return { code, stdout, stderr }
+/** In a directory where there is no configuration. */
+function inProcess(args: readonly string[]) {
+  return runInProcess(args, '/nowhere')
 }
 
 test('--help and --version are results: standard output, exit 0', async () => {

@@ -4,7 +4,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { LiveryProcess, makeDirectory } from '../../test/livery-process.ts'
-import { runCommandLine } from '../cli.ts'
+import { runInProcess } from '../../test/run-in-process.ts'
 import type { ListedRoot } from './ca-root-socket.ts'
 
 const CALLERS = '- { token: some-secret-of-web, identity: spiffe://cluster.local/ns/default/sa/web }\n'
@@ -18,21 +18,8 @@ async function startCA(directory: string): Promise<LiveryProcess> {
   return process
 }
 
-async function caRoot(workingDirectory: string, ...args: readonly string[]) {
-  let stdout = ''
-  let stderr = ''
-  const code = await runCommandLine(['ca', 'root', ...args, '--dir', 'ca'], {
-    environment: {},
-    workingDirectory,
-    terminal: false,
-    out: text => {
-      stdout += text
-    },
-    err: text => {
-      stderr += text
-    },
-  })
-  return { code, stdout, stderr }
+function caRoot(workingDirectory: string, ...args: readonly string[]) {
+  return runInProcess(['ca', 'root', ...args, '--dir', 'ca'], workingDirectory)
 }
 
 async function rootsAfter(directory: string, ...args: readonly string[]): Promise<readonly ListedRoot[]> {

@@ -7,26 +7,13 @@ import { CertificateAuthority } from '@livery/ca-plugins/embedded'
 import { IstioCaServer, staticTokens } from '@livery/ca-plugins/istio-ca-server'
 import { SystemClock } from '@livery/core'
 import { makeDirectory } from '../../test/livery-process.ts'
-import { runCommandLine } from '../cli.ts'
+import { runInProcess } from '../../test/run-in-process.ts'
 import { reportText } from './ca-test.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 
-async function caTest(workingDirectory: string, ...args: readonly string[]) {
-  let stdout = ''
-  let stderr = ''
-  const code = await runCommandLine(['ca', 'test', ...args], {
-    environment: {},
-    workingDirectory,
-    terminal: false,
-    out: text => {
-      stdout += text
-    },
-    err: text => {
-      stderr += text
-    },
-  })
-  return { code, stdout, stderr }
+function caTest(workingDirectory: string, ...args: readonly string[]) {
+  return runInProcess(['ca', 'test', ...args], workingDirectory)
 }
 
 interface JsonReport {
