@@ -16,10 +16,31 @@ export function rawFrame(type: number, flags: number, stream: number, payload: B
 /** The preface of a client (RFC 9113, section 3.4). */
 export const BEGIN = Buffer.concat([PREFACE, rawFrame(FRAME.settings, 0, 0, Buffer.alloc(0))])
 
-/** A header block of literals that are not indexed. */
-export function literalHeaders(...headers: readonly (readonly [string, string])[]): Buffer {
-  const text = (value: string) => Buffer.concat([Buffer.from([value.length]), Buffer.from(value)])
-  return Buffer.concat(headers.map(([name, value]) => Buffer.concat([Buffer.from([0]), text(name), text(value)])))
+/** A header block of literals that are not indexed: https://httpwg.org/specs/rfc7541.html#rfc.section.6.2.2 */
+export function literalHeaders(...headers: readonly (readonly string[])[]): Buffer {
+  return Buffer.concat(
+    headers.map(([name = '', value = '']) => Buffer.concat([Buffer.from([0]), hpackText(name), hpackText(value)])),
+  )
+}
+
+function hpackText(value: string): Buffer {
+  const bytes = Buffer.from(value)
+  const length = bytes.length < 127 ? [bytes.length] : [127]
+  for (let rest = bytes.length - 127; rest >= 0; rest = rest < 128 ? -1 : rest >> 7)
+    length.push(rest < 128 ? rest : (rest & 127) | 128)
+  return Buffer.concat([Buffer.from(length), bytes])
+}
+
+export function uint16(value: number): Buffer {
+  const bytes = Buffer.alloc(2)
+  bytes.writeUInt16BE(value)
+  return bytes
+}
+
+export function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
 }
 
 export function grpcHeaders(path: string): Buffer {

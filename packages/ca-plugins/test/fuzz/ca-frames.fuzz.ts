@@ -5,6 +5,7 @@ import { createServer, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Metadata } from '@grpc/grpc-js'
 import fc from 'fast-check'
+import { literalHeaders, rawFrame, uint32 } from '../../../sds-server/test/raw-http2.ts'
 import { GrpcConnection } from '../../src/transport/grpc-connection.ts'
 
 let frames = Buffer.alloc(0)
@@ -133,7 +134,7 @@ function send(socket: Socket): void {
 }
 
 function payloadOf(sent: Input['frames'][number]): Buffer {
-  if ('headers' in sent) return Buffer.concat(sent.headers.map(([name = '', value = '']) => literal(name, value)))
+  if ('headers' in sent) return literalHeaders(...sent.headers)
   if ('message' in sent) {
     const length = sent.length ?? sent.message.length
     return Buffer.concat([Buffer.from([0]), uint32(length), Buffer.from(sent.message)])
@@ -141,32 +142,4 @@ function payloadOf(sent: Input['frames'][number]): Buffer {
   if ('settings' in sent)
     return Buffer.concat(sent.settings.map(([key, value]) => Buffer.concat([Buffer.from([0, key]), uint32(value)])))
   return 'numbers' in sent ? Buffer.concat(sent.numbers.map(uint32)) : Buffer.from(sent.bytes)
-}
-
-function rawFrame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
-  const head = Buffer.alloc(9)
-  head.writeUIntBE(payload.length, 0, 3)
-  head.writeUInt8(type, 3)
-  head.writeUInt8(flags, 4)
-  head.writeUInt32BE(stream, 5)
-  return Buffer.concat([head, payload])
-}
-
-/** A header that is not indexed: https://httpwg.org/specs/rfc7541.html#rfc.section.6.2.2 */
-function literal(name: string, value: string): Buffer {
-  return Buffer.concat([Buffer.from([0]), hpackText(name), hpackText(value)])
-}
-
-function hpackText(value: string): Buffer {
-  const bytes = Buffer.from(value)
-  const length = bytes.length < 127 ? [bytes.length] : [127]
-  for (let rest = bytes.length - 127; rest >= 0; rest = rest < 128 ? -1 : rest >> 7)
-    length.push(rest < 128 ? rest : (rest & 127) | 128)
-  return Buffer.concat([Buffer.from(length), bytes])
-}
-
-function uint32(value: number): Buffer {
-  const bytes = Buffer.alloc(4)
-  bytes.writeUInt32BE(value)
-  return bytes
 }

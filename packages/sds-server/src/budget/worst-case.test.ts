@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Attacked } from '../../test/attacked-process.ts'
+import { literalHeaders, rawFrame } from '../../test/raw-http2.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
 import { NEVER_ISSUED, temporaryDirectory, WEB } from '../../test/running-server.ts'
 import { namesOf, SdsClient } from '../../test/sds-client.ts'
@@ -81,21 +82,6 @@ const LONG_NODE = frame({ node: { id: 'n'.repeat(250_000), cluster: '' }, resour
 const LONG_VERSION = frame({ node, versionInfo: 'v'.repeat(250_000), resourceNames: [NEVER_ISSUED] })
 /** HealthCheckRequest.service is field 1, as version_info is. */
 const LONG_SERVICE = frame({ versionInfo: 's'.repeat(250_000) })
-
-/** A frame of HTTP/2. */
-function rawFrame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
-  const head = Buffer.alloc(9)
-  head.writeUIntBE(payload.length, 0, 3)
-  head.writeUInt8(type, 3)
-  head.writeUInt8(flags, 4)
-  head.writeUInt32BE(stream, 5)
-  return Buffer.concat([head, payload])
-}
-
-function literalHeaders(...headers: readonly (readonly [string, string])[]): Buffer {
-  const text = (value: string) => Buffer.concat([Buffer.from([value.length]), Buffer.from(value)])
-  return Buffer.concat(headers.map(([name, value]) => Buffer.concat([Buffer.from([0]), text(name), text(value)])))
-}
 
 /** Each opens what it can; the server may refuse any of it. */
 const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>> = {

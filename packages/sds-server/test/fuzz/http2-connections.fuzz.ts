@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import fc from 'fast-check'
 import { DiscoveryRequest } from '../../src/gen/envoy/service/discovery/v3/discovery.ts'
 import { SECRET_TYPE_URL } from '../../src/protocol/request-check.ts'
-import { PREFACE, rawFrame } from '../raw-http2.ts'
+import { literalHeaders, PREFACE, rawFrame, uint16, uint32 } from '../raw-http2.ts'
 import { RawPeer } from '../raw-peer.ts'
 import { startServer, WEB } from '../running-server.ts'
 
@@ -133,24 +133,11 @@ function bytesOf(sent: Frame): Buffer {
 }
 
 function payloadOf(sent: Frame): Buffer {
-  if ('headers' in sent) return Buffer.concat(sent.headers.map(([name = '', value = '']) => literal(name, value)))
+  if ('headers' in sent) return literalHeaders(...sent.headers)
   if ('names' in sent) return message(sent.names)
   if ('settings' in sent)
     return Buffer.concat(sent.settings.map(([key, value]) => Buffer.concat([uint16(key), uint32(value)])))
   return 'number' in sent ? uint32(sent.number) : Buffer.from(sent.bytes)
-}
-
-/** A header that is not indexed: https://httpwg.org/specs/rfc7541.html#rfc.section.6.2.2 */
-function literal(name: string, value: string): Buffer {
-  return Buffer.concat([Buffer.from([0]), hpackText(name), hpackText(value)])
-}
-
-function hpackText(value: string): Buffer {
-  const bytes = Buffer.from(value)
-  const length = bytes.length < 127 ? [bytes.length] : [127]
-  for (let rest = bytes.length - 127; rest >= 0; rest = rest < 128 ? -1 : rest >> 7)
-    length.push(rest < 128 ? rest : (rest & 127) | 128)
-  return Buffer.concat([Buffer.from(length), bytes])
 }
 
 function message(resourceNames: string[]): Buffer {
@@ -165,16 +152,4 @@ function message(resourceNames: string[]): Buffer {
   }
   const bytes = Buffer.from(DiscoveryRequest.encode(fields).finish())
   return Buffer.concat([Buffer.from([0]), uint32(bytes.length), bytes])
-}
-
-function uint16(value: number): Buffer {
-  const bytes = Buffer.alloc(2)
-  bytes.writeUInt16BE(value)
-  return bytes
-}
-
-function uint32(value: number): Buffer {
-  const bytes = Buffer.alloc(4)
-  bytes.writeUInt32BE(value)
-  return bytes
 }
