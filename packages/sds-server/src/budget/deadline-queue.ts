@@ -1,5 +1,6 @@
 /** One deadline for many: each is due so long after it came, so the first that came is the first to be late. */
 import type { Clock } from '@livery/core'
+import { NextTurn } from './next-turn.ts'
 
 /** Called when a deadline has passed. */
 export interface Late {
@@ -15,6 +16,7 @@ export class DeadlineQueue {
   readonly #clock: Clock
   readonly #waitMs: number
   readonly #waiting = new Map<Late, number>()
+  readonly #nextTurn = new NextTurn(() => this.#onTime())
   #timer: Disposable | undefined
 
   constructor(clock: Clock, waitMs: number) {
@@ -64,7 +66,7 @@ export class DeadlineQueue {
       // A clock that was set back makes nobody wait longer than twice.
       if (due > now && due - now <= this.#waitMs) break
       if (left-- === 0) {
-        setImmediate(() => this.#onTime())
+        this.#nextTurn.schedule()
         return
       }
       this.#waiting.delete(late)

@@ -1,5 +1,6 @@
 /** New streams, a slice in each turn of the event loop: a peer can send the headers of thousands in one read. */
 import type { ServerHttp2Stream } from 'node:http2'
+import { NextTurn } from './next-turn.ts'
 
 /** Of all connections together: about 5 ms of work. */
 const STREAMS_OF_A_TURN = 64
@@ -14,11 +15,11 @@ export interface Opening {
 export class OpeningQueue {
   readonly #waiting = new Map<object, Opening[]>()
   #opened = 0
-  #isScheduled = false
+  readonly #nextTurn = new NextTurn(() => this.#slice())
 
   /** Calls `open` at once while there is room in this turn, and else in a later one. */
   add(caller: object, opening: Opening): void {
-    this.#schedule()
+    this.#nextTurn.schedule()
     if (this.#opened < STREAMS_OF_A_TURN && this.#waiting.size === 0) {
       this.#opened++
       opening.open()
@@ -29,14 +30,7 @@ export class OpeningQueue {
     else this.#waiting.set(caller, [opening])
   }
 
-  #schedule(): void {
-    if (this.#isScheduled) return
-    this.#isScheduled = true
-    setImmediate(() => this.#slice())
-  }
-
   #slice(): void {
-    this.#isScheduled = false
     this.#opened = 0
     const share = Math.max(1, Math.floor(STREAMS_OF_A_TURN / this.#waiting.size))
     for (const [caller, openings] of this.#waiting) {
@@ -46,7 +40,7 @@ export class OpeningQueue {
       if (left.length > 0) this.#waiting.set(caller, left)
       if (this.#opened >= STREAMS_OF_A_TURN) break
     }
-    if (this.#waiting.size > 0) this.#schedule()
+    if (this.#waiting.size > 0) this.#nextTurn.schedule()
   }
 
   #openSome(openings: Opening[], most: number): Opening[] {

@@ -1,6 +1,7 @@
 /** Closes the thousands of streams of one connection in slices: Node would close all in one turn of the event loop. */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
+import { NextTurn } from './next-turn.ts'
 
 /** Of all connections together: about 4 ms of work, nearly all of it in callbacks of Node and grpc-js behind the slice. */
 const STREAMS_OF_A_SLICE = 128
@@ -9,13 +10,11 @@ const NGHTTP2_CANCEL = 8
 /** First come, first served. One for the whole server, so that its connections share the time. */
 export class ClosingQueue {
   readonly #waiting = new Set<PacedClosing>()
-  #isScheduled = false
+  readonly #nextTurn = new NextTurn(() => this.#slice())
 
   add(closing: PacedClosing): void {
     this.#waiting.add(closing)
-    if (this.#isScheduled) return
-    this.#isScheduled = true
-    setImmediate(() => this.#slice())
+    this.#nextTurn.schedule()
   }
 
   delete(closing: PacedClosing): void {
@@ -23,17 +22,13 @@ export class ClosingQueue {
   }
 
   #slice(): void {
-    this.#isScheduled = false
     let left = STREAMS_OF_A_SLICE
     for (const closing of this.#waiting) {
       left -= closing.closeStreams(left)
       if (left <= 0) break
       closing.endNow()
     }
-    for (const closing of this.#waiting) {
-      this.add(closing)
-      return
-    }
+    if (this.#waiting.size > 0) this.#nextTurn.schedule()
   }
 }
 

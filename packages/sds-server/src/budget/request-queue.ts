@@ -1,6 +1,7 @@
 /** The requests of one caller: answered at its rate, in slices of a turn of the event loop; beyond either its streams wait. */
 import type { Clock } from '@livery/core'
 import { LeakyBucket, type Rate } from './leaky-bucket.ts'
+import { NextTurn } from './next-turn.ts'
 
 /** One stream. */
 export interface RequestReader {
@@ -40,7 +41,7 @@ export class RequestQueue {
   /** When the request was admitted for which `count` is called. */
   #startedAt = 0
   #turnOf: RequestReader | undefined
-  #isWatching = false
+  readonly #nextTurn = new NextTurn(() => this.#onTurn())
   #wake: Disposable | undefined
   #reportedAt: number | undefined
 
@@ -66,7 +67,7 @@ export class RequestQueue {
     this.#bucket.add(now, rate)
     // Whole milliseconds are enough: over many requests they add up.
     this.#usedMs += Math.max(0, now - this.#startedAt)
-    if (++this.#requests >= WATCHED_REQUESTS || this.#usedMs >= SLICE_MS / 2) this.#watch()
+    if (++this.#requests >= WATCHED_REQUESTS || this.#usedMs >= SLICE_MS / 2) this.#nextTurn.schedule()
   }
 
   /** Counts work that cannot wait, as that of `amount` requests. */
@@ -88,14 +89,7 @@ export class RequestQueue {
     return this.#usedMs < SLICE_MS && this.#requests < MAX_REQUESTS
   }
 
-  #watch(): void {
-    if (this.#isWatching) return
-    this.#isWatching = true
-    setImmediate(() => this.#onTurn())
-  }
-
   #onTurn(): void {
-    this.#isWatching = false
     this.#usedMs = 0
     this.#requests = 0
     this.#slice()
@@ -114,13 +108,13 @@ export class RequestQueue {
 
   /** Wakes the first waiting stream at the next turn of the event loop, or as soon as the rate allows more. */
   #schedule(): void {
-    if (this.#wake || this.#isWatching) return
+    if (this.#wake || this.#nextTurn.isScheduled) return
     const [pace] = this.#waiting.values()
     if (!pace) return
     const { clock, rate } = pace
     const now = clock.now()
     if (this.#bucket.waitMs(now, rate) === 0) {
-      this.#watch()
+      this.#nextTurn.schedule()
       return
     }
     this.#reportSlowed(pace, now)

@@ -1,5 +1,6 @@
 /** Work that a change makes for thousands of streams at once, done in slices: between two of them the event loop turns. */
 import type { Clock } from '@livery/core'
+import { NextTurn } from '../budget/next-turn.ts'
 
 /** A stream whose work can wait for its turn. */
 export interface TurnTaker {
@@ -20,7 +21,7 @@ const MAX_TURNS = 1_024
 export class TurnQueue {
   readonly #clock: Clock
   readonly #waiting = new Set<TurnTaker>()
-  #isScheduled = false
+  readonly #nextTurn = new NextTurn(() => this.#slice())
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -33,21 +34,14 @@ export class TurnQueue {
   /** Gives `taker` a turn, soon and never inside this call. What it has to do is up to it when the turn comes. */
   add(taker: TurnTaker): void {
     this.#waiting.add(taker)
-    this.#schedule()
+    this.#nextTurn.schedule()
   }
 
   delete(taker: TurnTaker): void {
     this.#waiting.delete(taker)
   }
 
-  #schedule(): void {
-    if (this.#isScheduled) return
-    this.#isScheduled = true
-    setImmediate(() => this.#slice())
-  }
-
   #slice(): void {
-    this.#isScheduled = false
     const start = this.#clock.now()
     let turns = 0
     for (const taker of this.#waiting) {
@@ -56,6 +50,6 @@ export class TurnQueue {
       // A clock that was set back ends the slice, too.
       if (++turns >= MAX_TURNS || Math.abs(this.#clock.now() - start) >= SLICE_MS) break
     }
-    if (this.#waiting.size > 0) this.#schedule()
+    if (this.#waiting.size > 0) this.#nextTurn.schedule()
   }
 }
