@@ -233,11 +233,12 @@ async function renew({ source }: RouteContext, query: URLSearchParams, caller: C
   const { tokenFile } = source
   const name = query.get('name') ?? ''
   const authority = await authorityOf(caller, tokenFile)
-  if ('refusal' in authority) {
-    const { refusal } = authority
-    source.security?.('renewal-refused', { uid: caller.credentials?.uid }, `a renewal by hand was refused: ${refusal}`)
-    return text(403, notTheOperator('A renewal costs the CA a request', refusal), { 'www-authenticate': 'Bearer' })
-  }
+  if ('refusal' in authority)
+    return notTheOperator(source, caller, authority.refusal, {
+      event: 'renewal-refused',
+      refused: 'a renewal by hand was refused',
+      cause: 'A renewal costs the CA a request',
+    })
   if (!source.renew(name)) return text(404, unknownName(source, name))
   source.security?.(
     'renewal-requested',
@@ -269,13 +270,13 @@ async function changeRoot({ source }: RouteContext, query: URLSearchParams, call
     return text(400, `The action is one of ${ROOT_ACTIONS.join(', ')}: /trust?action=hold&root=FINGERPRINT\n`)
   const root = (query.get('root') ?? '').slice(0, MAX_FINGERPRINT)
   const authority = await authorityOf(caller, source.tokenFile)
-  if ('refusal' in authority) {
-    const { refusal } = authority
-    source.security?.('root-change-refused', { action, root, uid: caller.credentials?.uid }, `not done: ${refusal}`)
-    return text(403, notTheOperator(`To ${action} a root changes who is trusted`, refusal), {
-      'www-authenticate': 'Bearer',
+  if ('refusal' in authority)
+    return notTheOperator(source, caller, authority.refusal, {
+      event: 'root-change-refused',
+      fields: { action, root },
+      refused: 'not done',
+      cause: `To ${action} a root changes who is trusted`,
     })
-  }
   const result = source.changeRoot(action, root)
   if ('refused' in result) return text(409, `${result.refused}\n`)
   const { fingerprint, phase } = result.done
@@ -305,24 +306,39 @@ async function setLogLevel({ source }: RouteContext, query: URLSearchParams, cal
   }
   const needsOperator = !OPEN_LEVELS.has(level)
   const authority = await authorityOf(caller, tokenFile)
-  if (needsOperator && 'refusal' in authority) {
-    const { refusal } = authority
-    source.security?.(
-      'log-level-refused',
-      { level, from: log.level, uid: caller.credentials?.uid },
-      `not set to ${level}: ${refusal}`,
-    )
-    return text(403, notTheOperator(`The level ${level} would hide warnings`, refusal), {
-      'www-authenticate': 'Bearer',
+  if (needsOperator && 'refusal' in authority)
+    return notTheOperator(source, caller, authority.refusal, {
+      event: 'log-level-refused',
+      fields: { level, from: log.level },
+      refused: `not set to ${level}`,
+      cause: `The level ${level} would hide warnings`,
     })
-  }
   const by = 'by' in authority ? authority.by : 'a caller that nobody knows'
   source.security?.('log-level-changed', { level, from: log.level, by }, `the log level is ${level} now, set by ${by}`)
   log.level = level
   return text(200, `${level}\n`)
 }
 
-/** `cause`: why not everybody may. */
-function notTheOperator(cause: string, refusal: string): string {
-  return `${cause}, and the request is not the operator's: ${refusal}. Make admin.address a UNIX socket and ask as root or the agent's user, or set admin.tokenFile: the commands of livery send what is in it, where they can read it.\n`
+interface OperatorOnly {
+  /** Of the security log, with its fields and its message. */
+  readonly event: string
+  readonly fields?: object
+  readonly refused: string
+  /** Why not everybody is allowed to do it. */
+  readonly cause: string
+}
+
+/** Reports that a caller is not the operator, with the reason, and answers it. */
+function notTheOperator(
+  source: AdminSource,
+  { credentials }: Caller,
+  reason: string,
+  { event, fields, refused, cause }: OperatorOnly,
+): Answer {
+  source.security?.(event, { ...fields, uid: credentials?.uid }, `${refused}: ${reason}`)
+  return text(
+    403,
+    `${cause}, and the request is not the operator's: ${reason}. Make admin.address a UNIX socket and ask as root or the agent's user, or set admin.tokenFile: the commands of livery send what is in it, where they can read it.\n`,
+    { 'www-authenticate': 'Bearer' },
+  )
 }
