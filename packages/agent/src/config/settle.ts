@@ -1,13 +1,10 @@
 /** How long new roots settle under a configuration, and which pairs of settings can break traffic while roots change. */
-import { type CACapabilities, defaultSettleMs, hearingTime, type SettleFacts } from '@livery/core'
+import { type CACapabilities, defaultSettleMs, hearingTime, LATEST_CHANGE, type SettleFacts } from '@livery/core'
 import { formatDuration } from '../schema/duration.ts'
 import type { CASection } from './ca-section.ts'
 import type { Settings } from './schema.ts'
 
 type SettleSettings = Pick<Settings, 'rotation' | 'trust' | 'ttl'>
-
-/** The share of a lifetime after which core replaces a certificate, settled or not. */
-const LATEST_CHANGE = 0.9
 
 /** The settle time of the configuration, milliseconds; `undefined`: core's own default, by what the CA's client can do. */
 export function configuredSettle(settings: SettleSettings, ca: CASection): number | undefined {

@@ -19,14 +19,7 @@ import { OutageRecovery } from './outage-recovery.ts'
 import { RequestPlan } from './request-plan.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
-import {
-  followTime,
-  latestChange,
-  MIN_RENEWAL_INTERVAL_MS,
-  overdueTime,
-  renewalPhase,
-  renewalTime,
-} from './rotation.ts'
+import { followTime, latestChange, MIN_RENEWAL_INTERVAL_MS, renewalPhase, renewalTime, turnTime } from './rotation.ts'
 import { TtlWishes } from './ttl-wishes.ts'
 
 /** A failed request is tried again so soon while somebody waits, however often they ask. */
@@ -309,7 +302,7 @@ export class FetchSchedule implements AsyncDisposable {
     const usableFrom = Math.max(receivedAt, notBefore)
     const planned = renewalTime({ usableFrom, notAfter }, this.#options.rotation, phase)
     managed.served.offer(issued, notBefore)
-    const due = planned > now ? planned : overdueTime({ now, notAfter }, managed.phase)
+    const due = planned > now ? planned : turnTime({ now, notAfter }, managed.phase)
     const spread = this.#isSuperseded(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due
     const renewAt = isProvisional ? now : spread
     if (source === 'store') managed.resumed(receivedAt)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { latestChange, overdueTime, phaseOf, renewalPhase, renewalTime } from './rotation.ts'
+import { latestChange, phaseOf, renewalPhase, renewalTime, turnTime } from './rotation.ts'
 
 const policy = { ratio: 0.5, jitter: 0.1 }
 const HOUR = 3_600_000
@@ -57,9 +57,9 @@ test('an identity keeps its phase among the renewals', () => {
 })
 
 test('overdue renewals are spread over a tenth of the remaining lifetime, at most ten minutes, and end before it does', () => {
-  assert.equal(overdueTime({ now: 0, notAfter: 10_000 }, 0.5), 500)
-  assert.equal(overdueTime({ now: 0, notAfter: 24 * HOUR }, 0.5), 300_000)
-  assert.equal(overdueTime({ now: 0, notAfter: 24 * HOUR }, 0), 0)
+  assert.equal(turnTime({ now: 0, notAfter: 10_000 }, 0.5), 500)
+  assert.equal(turnTime({ now: 0, notAfter: 24 * HOUR }, 0.5), 300_000)
+  assert.equal(turnTime({ now: 0, notAfter: 24 * HOUR }, 0), 0)
 })
 
 test('a replacement waits until a tenth of the lifetime is left, and one that came late for nine tenths of what is left', () => {

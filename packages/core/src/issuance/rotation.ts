@@ -9,7 +9,7 @@ export const MIN_RENEWAL_INTERVAL_MS = 1_000
 const LATEST_RETRY = 0.5
 
 /** The share of its lifetime after which a certificate that has a replacement is replaced at the latest. */
-const LATEST_CHANGE = 0.9
+export const LATEST_CHANGE = 0.9
 
 /** How much of the phase of a renewal is drawn again each time; the rest is the identity's own, which is stable. */
 const DRAWN_SHARE = 0.1
@@ -73,40 +73,36 @@ export function phaseOf(identity: SpiffeId): number {
   return hash('sha256', identity, 'buffer').readUInt32BE(0) / 2 ** 32
 }
 
-/** When a renewal that fell due while nothing ran is made: spread out, over a part of what is left, at most ten minutes. */
-export function overdueTime(
-  { now, notAfter }: { readonly now: number; readonly notAfter: number },
-  phase: number,
-): number {
-  return now + phase * Math.min((notAfter - now) * 0.1, 600_000)
+/** The share of what is left of a certificate over which requests are spread that fell due together, and the most of it. */
+const SPREAD_SHARE = 0.1
+const SPREAD_MOST_MS = 600_000
+
+interface Remaining {
+  readonly now: number
+  readonly notAfter: number
+}
+
+function spreadOf({ now, notAfter }: Remaining, mostMs = SPREAD_MOST_MS): number {
+  return Math.min(Math.max(notAfter - now, 0) * SPREAD_SHARE, mostMs)
+}
+
+/**
+ * When a request is made that fell due together with others (while nothing ran, or as leaves follow a root): its turn is in
+ * [0, 1) among them, over a part of what is left of the certificate, at most ten minutes.
+ */
+export function turnTime(remaining: Remaining, turn: number): number {
+  return remaining.now + turn * spreadOf(remaining)
 }
 
 /**
  * When an identity that failed in an outage of the CA and still has its certificate is renewed: spread out, over a part
  * of what is left, at most ten seconds; those that are streamed in the first half.
  */
-export function wakeTime(
-  { now, notAfter }: { readonly now: number; readonly notAfter: number },
-  phase: number,
-  isUsed: boolean,
-): number {
-  return now + ((isUsed ? phase : 1 + phase) / 2) * Math.min((notAfter - now) * 0.1, 10_000)
-}
-
-/** The share of what is left of a certificate over which leaves are spread that follow a root, and the most of it. */
-const FOLLOW_SHARE = 0.1
-const FOLLOW_MOST_MS = 600_000
-
-/** When a leaf follows a new root: its turn is in [0, 1) among those that do, over a part of what is left, at most ten minutes. */
-export function turnTime({ now, notAfter }: { readonly now: number; readonly notAfter: number }, turn: number): number {
-  return now + turn * Math.min(Math.max(notAfter - now, 0) * FOLLOW_SHARE, FOLLOW_MOST_MS)
+export function wakeTime(remaining: Remaining, phase: number, isUsed: boolean): number {
+  return remaining.now + ((isUsed ? phase : 1 + phase) / 2) * spreadOf(remaining, 10_000)
 }
 
 /** When a leaf follows a change at the CA: after the settle time, spread out over a part of what is left of it, at most ten minutes. */
-export function followTime(
-  { now, notAfter }: { readonly now: number; readonly notAfter: number },
-  settleMs: number,
-  phase: number,
-): number {
-  return now + settleMs + phase * Math.max(settleMs, Math.min((notAfter - now) * FOLLOW_SHARE, FOLLOW_MOST_MS))
+export function followTime(remaining: Remaining, settleMs: number, phase: number): number {
+  return remaining.now + settleMs + phase * Math.max(settleMs, spreadOf(remaining))
 }
