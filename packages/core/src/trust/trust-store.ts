@@ -310,7 +310,7 @@ export class TrustStore implements Disposable {
     if (!bundle.secret) return
     this.#bundles.set(trustDomain, bundle)
     this.#publish(bundle)
-    for (const stored of taken) {
+    for (const stored of taken.filter(({ isAnnouncing, isHeld }) => isAnnouncing || isHeld)) {
       const root = this.#reader.readOne(stored.pem)
       const anchor = typeof root === 'string' ? undefined : bundle.anchor(root.fingerprint)
       if (anchor) this.#rotations.restore(bundle, anchor, stored, clock.now() + settleMs)
