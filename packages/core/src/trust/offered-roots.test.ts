@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { webcrypto } from 'node:crypto'
+import { webcrypto, X509Certificate } from 'node:crypto'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -247,6 +247,29 @@ test('where the bundle is full, a root of the whole list takes the place of one 
   assert.equal(held.length, 100)
   assert.ok([used, ...kept, ...added].every(pem => held.includes(pem)))
   assert.ok(![first, second].some(pem => pem !== undefined && held.includes(pem)))
+})
+
+test('where the bundle is full, a root that an operator holds gives way to none', async () => {
+  let listed: readonly string[] = []
+  await using bench = await Bench.create(
+    {},
+    withList(async () => listed),
+  )
+  const old = await makeRoots(99)
+  listed = [...bench.ca.roots, ...old]
+  await bench.add(WEB)
+  await bench.clock.advance(5 * 60_000)
+  await bench.until('roots-changed', 2)
+  const [first = '', second = '', ...kept] = old
+  const fingerprint = new X509Certificate(first).fingerprint256.replaceAll(':', '').toLowerCase()
+  bench.manager.changeRoot('hold', fingerprint)
+  listed = [...bench.ca.roots, ...kept, ...(await makeRoots(2, index => `CN=new ${index}`))]
+  await bench.clock.advance(5 * 60_000)
+  await bench.until('roots-changed', 3)
+  assert.deepEqual(
+    [first, second].map(pem => trusted(bench).includes(pem)),
+    [true, false],
+  )
 })
 
 test('a CA that lists other roots again and again has as many announced as the bundle holds', async () => {

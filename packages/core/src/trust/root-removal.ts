@@ -2,7 +2,7 @@
 
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Clock } from '../time/clock.ts'
-import type { TrustBundle } from './trust-bundle.ts'
+import type { IsHeld, TrustBundle } from './trust-bundle.ts'
 
 export interface RootRemovalOptions {
   readonly clock: Clock
@@ -73,7 +73,7 @@ export class RootRemoval implements Disposable {
     if (removed.length > 0) this.#options.onRemoved(bundle, removed)
   }
 
-  #isHeldIn(bundle: TrustBundle): (fingerprint: string) => boolean {
+  #isHeldIn(bundle: TrustBundle): IsHeld {
     return fingerprint => this.#options.isHeld(bundle, fingerprint)
   }
 }

@@ -39,6 +39,25 @@ export interface Learned {
   readonly rejected: readonly string[]
 }
 
+/** Whether an operator keeps a root where it is. */
+export type IsHeld = (fingerprint: string) => boolean
+
+/** The options of {@link TrustBundle.learn}. */
+export interface LearnOptions {
+  readonly listed: boolean
+  readonly complete: boolean
+  readonly now: number
+  /** Default: no root is held. */
+  readonly isHeld?: IsHeld
+}
+
+interface AddOptions {
+  readonly now: number
+  /** Whether the roots are from a whole list. */
+  readonly isWhole: boolean
+  readonly isHeld: IsHeld | undefined
+}
+
 export interface TrustBundleOptions {
   /** The identity for which alone its roots count. Default: none, they count for the trust domain. */
   readonly owner?: SpiffeId
@@ -167,13 +186,10 @@ export class TrustBundle {
 
   /**
    * Adds roots, the first ones where the bundle is full. `listed`: the CA lists them. `complete`: it trusts these and no
-   * others, so that the missing ones may go once nothing needs them: at once where a listed one needs their place. Otherwise
-   * never removes a root that has not expired.
+   * others, so that the missing ones may go once nothing needs them: at once where a listed one needs their place, except
+   * those that an operator holds (`isHeld`). Otherwise never removes a root that has not expired.
    */
-  learn(
-    roots: readonly Root[],
-    { listed, complete, now }: { readonly listed: boolean; readonly complete: boolean; readonly now: number },
-  ): Learned {
+  learn(roots: readonly Root[], { listed, complete, now, isHeld }: LearnOptions): Learned {
     const settlesAt = this.#settlesAt(now)
     // A list without one good root is a fault at the CA, not a wish to trust nobody.
     const isWhole = complete && roots.length > 0
@@ -190,15 +206,15 @@ export class TrustBundle {
       }
       return false
     })
-    const added = this.#add(news, { now, settlesAt, isWhole }, { standing, isConfigured: false })
+    const added = this.#add(news, { now, settlesAt, isWhole, isHeld }, { standing, isConfigured: false })
     return { ...added, adopted, givenUp }
   }
 
   /**
    * Replaces the roots that the operator lists. No list of the CA removes them; those that were listed before stay while
-   * the CA lists them or a leaf needs them.
+   * the CA lists them or a leaf needs them, or an operator holds them (`isHeld`).
    */
-  configure(roots: readonly Root[], now: number): Learned {
+  configure(roots: readonly Root[], now: number, isHeld?: IsHeld): Learned {
     const settlesAt = this.#settlesAt(now)
     const configured = new Set(roots.map(({ fingerprint }) => fingerprint))
     const givenUp: string[] = []
@@ -214,7 +230,8 @@ export class TrustBundle {
       held.isConfigured = configured.has(fingerprint)
     }
     const news = roots.filter(({ fingerprint }) => !this.#held.has(fingerprint))
-    const added = this.#add(news, { now, settlesAt, isWhole: true }, { standing: undefined, isConfigured: true })
+    const how = { now, settlesAt, isWhole: true, isHeld }
+    const added = this.#add(news, how, { standing: undefined, isConfigured: true })
     return { ...added, adopted: [], givenUp }
   }
 
@@ -281,7 +298,7 @@ export class TrustBundle {
    * root once all leaves under them have expired. Keeps leased roots, those that an operator lists or holds (`isHeld`), until
    * they expire, and the last one always. Returns those that were removed.
    */
-  prune(now: number, isHeld: (fingerprint: string) => boolean = () => false): readonly TrustAnchor[] {
+  prune(now: number, isHeld: IsHeld = () => false): readonly TrustAnchor[] {
     const newestInUse = this.#newestInUse()
     const removed: TrustAnchor[] = []
     for (const held of this.#held.values()) {
@@ -298,7 +315,7 @@ export class TrustBundle {
   }
 
   /** When {@link prune} has something to remove, expired roots aside; infinite if that is not known. */
-  prunableAt(isHeld: (fingerprint: string) => boolean): number {
+  prunableAt(isHeld: IsHeld): number {
     const newestInUse = this.#newestInUse()
     const candidates = [...this.#held.values()].filter(({ anchor }) => !isHeld(anchor.fingerprint))
     if (this.#held.size === 1) return Number.POSITIVE_INFINITY
@@ -328,15 +345,15 @@ export class TrustBundle {
 
   #add(
     roots: readonly Root[],
-    { now, settlesAt, isWhole }: { readonly now: number; readonly settlesAt: number; readonly isWhole: boolean },
+    { settlesAt, ...how }: AddOptions & { readonly settlesAt: number },
     origin: Pick<Held, 'standing' | 'isConfigured'>,
   ): Pick<Learned, 'added' | 'rejected'> {
     const added: TrustAnchor[] = []
     const rejected: string[] = []
     // Later than all others, so that their order is known even where the clock was set back.
-    const learnedAt = Math.max(now, ...[...this.#held.values()].map(({ anchor }) => anchor.learnedAt + 1))
+    const learnedAt = Math.max(how.now, ...[...this.#held.values()].map(({ anchor }) => anchor.learnedAt + 1))
     for (const root of roots) {
-      if (!this.#makeRoom(root, now, isWhole)) {
+      if (!this.#makeRoom(root, how)) {
         rejected.push(`${nameOf(root.certificate)} has no room beside the ${this.#held.size} that are trusted`)
         continue
       }
@@ -349,17 +366,18 @@ export class TrustBundle {
   }
 
   /**
-   * A root gives way that is not in use and has expired, or that the CA's whole list no longer has, the longest known first.
-   * Nothing else can evict a root: who could do so would choose what is trusted.
+   * A root gives way that is not in use and has expired, or that the CA's whole list no longer has and no operator holds, the
+   * longest known first. Nothing else can evict a root: who could do so would choose what is trusted.
    */
-  #makeRoom(root: Root, now: number, isOfWholeList: boolean): boolean {
+  #makeRoom(root: Root, { now, isWhole, isHeld = () => false }: AddOptions): boolean {
     const fits = () => this.#held.size < MAX_ROOTS && this.#length + root.pem.length <= this.#maxLength
     if (!fits()) {
       for (const { anchor, leases } of this.#held.values())
         if (leases === 0 && anchor.notAfter <= now) this.#drop(anchor)
       for (const { anchor, leases, standing, isConfigured } of this.#held.values()) {
-        if (fits() || !isOfWholeList) break
-        if (leases === 0 && standing === 'given-up' && !isConfigured) this.#drop(anchor)
+        if (fits() || !isWhole) break
+        const isNeeded = leases > 0 || isConfigured || isHeld(anchor.fingerprint)
+        if (standing === 'given-up' && !isNeeded) this.#drop(anchor)
       }
       this.#rebuild()
     }

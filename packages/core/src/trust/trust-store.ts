@@ -24,7 +24,7 @@ import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
 import { RootRemoval } from './root-removal.ts'
 import { RootRotations } from './root-rotations.ts'
 import { RotationControl } from './rotation-control.ts'
-import { type Learned, TrustBundle } from './trust-bundle.ts'
+import { type IsHeld, type Learned, TrustBundle } from './trust-bundle.ts'
 
 /** The most trust domains of which roots are held. */
 const MAX_TRUST_DOMAINS = 100
@@ -346,7 +346,7 @@ export class TrustStore implements Disposable {
     const { clock, onRootsMoved, onTrusted } = this.#options
     const bundle = this.#bundles.get(trustDomain) ?? this.#newBundle(trustDomain)
     const isFirst = bundle?.hasNoneOfTheCA ?? true
-    const learned = bundle?.learn(read.roots, { ...how, now: clock.now() }) ?? NO_PLACE
+    const learned = bundle?.learn(read.roots, { ...how, now: clock.now(), isHeld: this.#isHeldIn(bundle) }) ?? NO_PLACE
     this.#recordRejected(`spiffe://${trustDomain}`, [...read.rejected, ...learned.rejected])
     if (!bundle) return
     if (learned.added.length > 0) this.#hold(bundle, isFirst ? [] : learned.added)
@@ -364,7 +364,7 @@ export class TrustStore implements Disposable {
     const { clock, record, onRootsMoved } = this.#options
     const bundle = this.#bundles.get(trustDomain) ?? this.#newBundle(trustDomain)
     const isFirst = bundle?.hasNoneOfTheCA ?? true
-    const learned = bundle?.configure(roots ?? [], clock.now()) ?? NO_PLACE
+    const learned = bundle?.configure(roots ?? [], clock.now(), this.#isHeldIn(bundle)) ?? NO_PLACE
     const { length: count } = learned.rejected
     if (count > 0)
       record(`spiffe://${trustDomain}`, {
@@ -421,11 +421,16 @@ export class TrustStore implements Disposable {
   #learnOwn(identity: SpiffeId, { roots, rejected, isWhole }: Omit<OfferedRoots, 'identity' | 'isOwn'>): void {
     const bundle = this.#own.open(identity)
     const isFirst = bundle.hasNoneOfTheCA
-    const learned = bundle.learn(roots, { listed: true, complete: isWhole, now: this.#options.clock.now() })
+    const how = { listed: true, complete: isWhole, now: this.#options.clock.now(), isHeld: this.#isHeldIn(bundle) }
+    const learned = bundle.learn(roots, how)
     this.#recordRejected(identity, [...rejected, ...learned.rejected])
     if (!isFirst) this.#rotations.announce(bundle, learned.added)
     if (learned.added.length > 0) this.#publish(bundle)
     if (learned.added.length > 0 || learned.givenUp.length > 0) this.schedulePrune(bundle)
+  }
+
+  #isHeldIn(bundle: TrustBundle): IsHeld {
+    return fingerprint => this.#rotations.isHeld(bundle, fingerprint)
   }
 
   #recordRejected(name: string, reasons: readonly string[]): void {
