@@ -15,6 +15,7 @@ import {
 } from '@livery/core'
 import { type IssuedPair, PairIssuer } from '@livery/core/testing'
 import type { Secret } from '../src/gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
+import type { SdsServerOptions } from '../src/sds-server.ts'
 import type { SocketConfig } from '../src/sds-socket.ts'
 import { MemorySource } from './memory-source.ts'
 import { type RunningServer, startServer, WEB } from './running-server.ts'
@@ -36,6 +37,7 @@ export async function startFileServer(
   t: TestContext,
   options: Partial<FileSecretsOptions> = {},
   socket: Partial<SocketConfig> = {},
+  serverOptions: Partial<SdsServerOptions> = {},
 ): Promise<FileServer> {
   const clock = options.clock ?? closedAfter(t, new SystemClock())
   const base = realpathSync(mkdtempSync(join(tmpdir(), 'livery-files-')))
@@ -55,7 +57,7 @@ export async function startFileServer(
   source.files = files
   const server = await startServer(
     { allow: [WEB, `file-cert:${folder}/**`, `file-root:${folder}/**`], ...socket },
-    { source },
+    { ...serverOptions, source },
   )
   t.after(() => server[Symbol.asyncDispose]())
   t.after(() => files[Symbol.dispose]())

@@ -60,9 +60,9 @@ export class FileSecrets implements Disposable {
     this.#folders = new AllowedFolders(folders)
   }
 
-  /** Whether there is room for a name that is not watched yet. */
-  get hasRoom(): boolean {
-    return this.#secrets.size < MAX_NAMES
+  /** How many more names can be watched, for all callers together. */
+  get room(): number {
+    return MAX_NAMES - this.#secrets.size
   }
 
   /** Whether somebody is subscribed to the name, as `formatFileName` has it. */

@@ -17,6 +17,11 @@ import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { HoldBudget, Resolution, SecretView } from '../protocol/subscriptions.ts'
 import type { AllowRules } from './allow-rules.ts'
 
+const NO_ROOM_FOR_FILES = {
+  caller: 'too many names of files for this caller: see limits.perCaller.files',
+  process: 'this caller has its share of the names of files that this agent can watch: ask for fewer',
+} as const
+
 /** The common part of all permissions on one socket. */
 export interface GrantContext {
   readonly source: SecretSource
@@ -91,10 +96,8 @@ export class Permission implements SecretView {
     if (!this.#allowsFiles(secret))
       return { kind: 'refused', reason: 'this caller is not allowed these files: see allow and callers of this socket' }
     const name = formatFileName(secret)
-    if (!files.holds(name) && !files.hasRoom)
-      return { kind: 'refused', reason: 'this agent watches as many names of files as it can' }
-    if (!budget.takeFiles(name, each => files.holds(each)))
-      return { kind: 'refused', reason: 'too many names of files for this caller: see limits.perCaller.files' }
+    const taken = budget.takeFiles(name, files)
+    if (taken !== 'granted') return { kind: 'refused', reason: NO_ROOM_FOR_FILES[taken] }
     const problem = files.problem(secret)
     return problem === undefined ? { kind: 'granted', secret } : { kind: 'unknown', secret, reason: problem }
   }

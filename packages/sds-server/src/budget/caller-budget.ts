@@ -1,6 +1,7 @@
 /** Admits what one caller holds on one socket, under its limits over all sockets, those of the socket and those of the process. */
 import type { Clock, SpiffeId } from '@livery/core'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { FileRoom } from '../protocol/subscriptions.ts'
 import type { CallerAccount, CallerAccounts } from './caller-account.ts'
 import type { Rate } from './leaky-bucket.ts'
 import type { Pace, RequestQueue } from './request-queue.ts'
@@ -221,12 +222,16 @@ export class CallerBudget {
     return true
   }
 
-  /** Counts a name of files that is watched. */
-  takeFiles(name: string, isHeld: (name: string) => boolean): boolean {
+  /** Counts a name of files that is watched. Of the room of the process a caller gets as much as it leaves free (`SharedLimit`). */
+  takeFiles(name: string, source: FileRoom): 'granted' | 'caller' | 'process' {
     const { files } = this.account
-    if (files.has(name)) return true
-    if (files.size >= this.limits.files) for (const each of files) if (!isHeld(each)) files.delete(each)
-    return files.size < this.limits.files && files.add(name).size > 0
+    if (files.has(name)) return 'granted'
+    const most = Math.min(this.limits.files, source.room)
+    if (files.size >= most) for (const each of files) if (!source.holds(each)) files.delete(each)
+    if (files.size >= this.limits.files) return 'caller'
+    if (files.size >= source.room && !source.holds(name)) return 'process'
+    files.add(name)
+    return 'granted'
   }
 
   /** Whether one more refused name is reported with its name. */

@@ -155,6 +155,28 @@ test('names of files beyond the limit of a caller are refused, until others are 
   assert.match(refusals(), /it is not there/)
 })
 
+test('a caller that names as many files as it can leaves room for the names of another', async t => {
+  const caller = { pid: 1, uid: 1, gid: 1 }
+  const limits = { names: 5_000, messageBytes: 1_048_576, perCaller: { files: 5_000 } }
+  const readPeerCredentials = () => ({ ...caller })
+  const { server, folder, files } = await startFileServer(t, {}, { limits }, { readPeerCredentials })
+  const namesOfCaller = (uid: number, count: number) =>
+    Array.from({ length: count }, (_, index) => `file-root:${folder}/${uid}-${index}.pem`)
+  const ask = async (uid: number, count: number) => {
+    caller.uid = uid
+    const before = files.entries().length
+    const stream = server.connect().sotw()
+    stream.ask(...namesOfCaller(uid, count))
+    await stream.next()
+    return files.entries().length - before
+  }
+  assert.equal(await ask(1, 4_500), 2_000)
+  assert.equal(await ask(2, 500), 500)
+  assert.equal(await ask(3, 1_000), 750)
+  const [refused = ''] = namesOfCaller(3, 1_000).slice(750)
+  assert.match(JSON.stringify(server.reports.get(refused)), /this caller has its share of the names of files/)
+})
+
 function certificateOf(response: Parameters<typeof secretsOf>[0], name: string) {
   const { type } = secretsOf(response).get(name) ?? {}
   assert.ok(type?.$case === 'tlsCertificate')

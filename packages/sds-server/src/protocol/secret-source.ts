@@ -31,8 +31,8 @@ export interface SecretSource {
 
 /** The secrets in files: a name is watched while somebody has it. */
 export interface FileSource {
-  /** Whether one more name can be watched. */
-  readonly hasRoom: boolean
+  /** How many more names can be watched, for all callers together. */
+  readonly room: number
   /** Whether a name, as `formatFileName` has it, is watched. */
   holds(name: string): boolean
   /** Why the files cannot be read now, as far as a quick look can tell. */

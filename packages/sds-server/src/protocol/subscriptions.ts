@@ -49,8 +49,15 @@ export interface NameBudget {
 export interface HoldBudget {
   /** Whether one more identity may be issued. */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): boolean
-  /** Whether the files of one more name may be watched. */
-  takeFiles(name: string, isHeld: (name: string) => boolean): boolean
+  /** Whether the files of one more name may be watched; else which bound has no room. */
+  takeFiles(name: string, files: FileRoom): 'granted' | 'caller' | 'process'
+}
+
+/** The names of files that are watched, for all callers together. */
+export interface FileRoom {
+  holds(name: string): boolean
+  /** How many more can be watched. */
+  readonly room: number
 }
 
 /** The dependencies of subscriptions. */
