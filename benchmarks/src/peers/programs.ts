@@ -9,7 +9,7 @@ export type Program = (typeof PROGRAMS)[number]
 export type Programs = Readonly<Record<Program, { readonly path: string } | { readonly absent: string }>>
 
 /**
- * Looks for every program in `folder`, the value of LIVERY_PEERS. What is not there is `absent` with the reason; a
+ * Looks for every program in `folder`, the value of LIVERY_PEERS. A missing one is `absent` with the reason; a
  * folder that is not the absolute path of a directory and a file that cannot be executed are errors.
  */
 export async function findPrograms(folder: string | undefined): Promise<Programs> {

@@ -72,7 +72,7 @@ process.on('SIGUSR1', () => {
   })
 })
 process.on('SIGHUP', () => {
-  // What is held weakly goes with the second one.
+  // Weakly held objects go with the second one.
   globalThis.gc?.()
   globalThis.gc?.()
   const { heapUsed, external } = process.memoryUsage()

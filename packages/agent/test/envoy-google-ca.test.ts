@@ -42,7 +42,7 @@ for (const service of ['cas', 'mesh-ca'] as const)
         return {
           plugin: 'google-ca',
           ...configFor(service, server),
-          // For the roots, which are no identity's.
+          // For the roots, which belong to no identity.
           tokenFile: 'livery.token',
           credentials: { source: 'sts', audience: '//iam.googleapis.com/pool', endpoint },
         }

@@ -1,4 +1,4 @@
-/** What real Envoys verify each other with: the bundles of several trust domains, and revocation lists. */
+/** Real Envoys verify each other with the bundles of several trust domains, and with revocation lists. */
 import assert from 'node:assert/strict'
 import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto'
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'

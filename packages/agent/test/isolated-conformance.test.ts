@@ -27,7 +27,7 @@ for (const kind of ISOLATION_KINDS)
 async function prove({ name, user }: IsolationKind): Promise<void> {
   const module = { kind: 'ca', specifier, parent: specifier, ...(user && { user }) } as const
   const plugin = await loadIsolatedCAPlugin(module, {})
-  assert.ok(!('faults' in plugin), 'the example is no plugin')
+  assert.ok(!('faults' in plugin), 'the example is not a plugin')
   describe(`the example in a ${name}`, () => {
     suite({
       test,

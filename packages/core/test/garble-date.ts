@@ -1,4 +1,4 @@
-/** A certificate with a date that OpenSSL parses, though it is none; its signature no longer fits. */
+/** A certificate with a date that OpenSSL parses, though it is not one; its signature no longer fits. */
 import { X509Certificate } from 'node:crypto'
 import { derToPem } from '../src/x509/pem.ts'
 

@@ -1,4 +1,4 @@
-//! What `constant-time/run` runs under valgrind: `search` or `simd`, or `leak` to prove that a leak is found.
+//! The program that `constant-time/run` runs under valgrind: `search` or `simd`, or `leak` to prove that a leak is found.
 
 use livery_native_keygen::rsa::{Method, RsaSize, memcheck};
 

@@ -52,7 +52,7 @@ pub fn peer_credentials(_fd: i32) -> io::Result<PeerCredentials> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
     pub descriptors: Vec<i32>,
-    /// What the system ran out of: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`.
+    /// The resource that the system ran out of: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`.
     pub error: Option<&'static str>,
 }
 

@@ -100,7 +100,7 @@ fn module_of<'a>(path: &str, sources: &'a BTreeMap<String, String>) -> Option<&'
         .max_by_key(|module| module.len())
 }
 
-/// Those that use nothing that is left: a circle, and what uses it, stays.
+/// Removes modules that use none of the others, until only circles, and what uses them, are left.
 fn remove_free_modules(uses: &mut BTreeMap<&str, BTreeSet<&str>>) {
     loop {
         let left: BTreeSet<&str> = uses.keys().copied().collect();

@@ -436,7 +436,7 @@ test('bodies are not read', async () => {
   assert.equal(bench.log.level, 'info')
 })
 
-test('bytes that are no HTTP, a missing Host and headers without end are answered 4xx and cut', async () => {
+test('bytes that are not HTTP, a missing Host and headers without end are answered 4xx and cut', async () => {
   await using bench = await Bench.create()
   const { address } = await bench.listen()
   for (const bytes of [

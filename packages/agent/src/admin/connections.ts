@@ -1,5 +1,5 @@
 /**
- * The connections of one HTTP listener, each for one request. What all clients together can hold is bounded: a new
+ * The connections of one HTTP listener, each for one request. The share of all clients together is bounded: a new
  * connection is never refused for the sake of one that idles, reads slowly or never asks; the oldest of these goes.
  */
 import type { Socket } from 'node:net'

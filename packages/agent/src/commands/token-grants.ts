@@ -68,7 +68,7 @@ export class TokenGrantsFile {
 
   /** The same array while the file is the same. None, with one warning, while it cannot be used. */
   readonly current = async (): Promise<readonly TokenGrant[]> => {
-    // Before it is read: if it changes in between, the next call reads it again. Who calls meanwhile waits for what is read.
+    // Before it is read: if it changes in between, the next call reads it again. Callers meanwhile wait for the same read.
     const version = versionOf(this.#path)
     if (version !== this.#version) {
       this.#version = version

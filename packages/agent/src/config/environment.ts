@@ -59,7 +59,7 @@ const VARIABLES: readonly Variable[] = [
 /** Istio's provider that is files which GKE mounts. */
 const GKE_PROVIDER = 'GkeWorkloadCertificate'
 
-/** Who has signed istiod's certificate, and the roots by which it is known. */
+/** The roots of istiod's certificate, by the signer that Istio's variable names. */
 const PROVIDER_ROOTS: Readonly<Record<string, string>> = {
   kubernetes: '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt',
   custom: './etc/certs/root-cert.pem',
@@ -76,7 +76,7 @@ export function environmentSettings(environment: Environment): Setting[] {
     if (variable === undefined || text === undefined) continue
     refuseLiteralToken(variable, text)
     const value = convert ? convert(text) : text
-    // That of PROXY_CONFIG is a whole document.
+    // The text of PROXY_CONFIG is a whole document.
     if (value !== undefined) settings.push({ path, value, variable, text: variable === 'PROXY_CONFIG' ? '…' : text })
   }
   const keyType = keyTypeSetting(environment)

@@ -18,7 +18,7 @@ import type { SectionShape } from './ca-section.ts'
 import { defaults, OUTPUT_DEFAULTS, OWN_SOCKET_DEFAULTS, SOCKET_DEFAULTS } from './defaults.ts'
 import type { ConfigSources } from './layers.ts'
 
-/** `*` is each entry of a list. Those of `ca` are known to its plugin. */
+/** `*` is each entry of a list. The plugin of `ca` knows its own paths. */
 const PATHS = [
   ['admin', 'tokenFile'],
   ['files', 'allow', '*'],

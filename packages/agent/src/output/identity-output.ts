@@ -129,7 +129,7 @@ export class IdentityOutput implements Disposable {
     return this.#certificate.current !== undefined && this.#roots.current !== undefined
   }
 
-  /** What is served now; `undefined` while there is no whole set. */
+  /** The files of what is served now; `undefined` while the set is not whole. */
   #files(): ReadonlyMap<string, SetFile> | undefined {
     const certificate = this.#certificate.current
     const roots = this.#roots.current

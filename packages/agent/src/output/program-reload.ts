@@ -27,7 +27,7 @@ function send(signal: NodeJS.Signals, pid: number, file: string): void {
   }
 }
 
-/** Who can write the file chooses the process: a user to whom it was given, only among that user's own. */
+/** The writer of the file chooses the process. A user other than root and the agent's can choose only its own. */
 async function readPid(file: string): Promise<number> {
   let owner = 0
   const content = await readSmallFile(file, MAX_PID_BYTES, async descriptor => {

@@ -20,7 +20,7 @@ export interface SetFile {
 export interface SetDirectoryOptions {
   /** Absolute. It is made if it is not there. */
   readonly directory: string
-  /** Who the files are given to. Default: the agent's own user and group. */
+  /** The owner of the files. Default: the agent's own user and group. */
   readonly owner?: number | undefined
   readonly group?: number | undefined
 }

@@ -65,5 +65,5 @@ function isError(thrown: unknown): thrown is Error {
 
 function describe(thrown: unknown): string {
   if (typeof thrown === 'string') return JSON.stringify(thrown.slice(0, 200))
-  return typeof thrown === 'object' && thrown !== null ? 'an object that is no Error' : clip(thrown)
+  return typeof thrown === 'object' && thrown !== null ? 'an object that is not an Error' : clip(thrown)
 }

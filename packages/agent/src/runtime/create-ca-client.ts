@@ -36,8 +36,8 @@ export interface CAConfig {
 }
 
 /**
- * Rejects with a {@link ConfigError} for what the plugin cannot use, or with the plugin's own error. What has to be closed
- * is added to `stack`, the client too.
+ * Rejects with a {@link ConfigError} for what the plugin cannot use, or with the plugin's own error. Adds everything
+ * that has to be closed to `stack`, the client too.
  */
 export async function createCAClient(
   { config, root }: CAConfig,

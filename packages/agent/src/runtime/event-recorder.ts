@@ -26,7 +26,7 @@ export class EventRecorder {
     this.#record(name, entry)
   }
 
-  /** Records an event of the SDS server. Those about a named secret are in its ledger, too. */
+  /** Records an event of the SDS server, in the ledger too if it is about a named secret. */
   sds(event: SdsEvent): void {
     const { clock, log, metrics } = this.#options
     if (event.kind === 'stream-report' && 'name' in event.report) {

@@ -11,7 +11,7 @@ export async function withWellKnownFiles(
   { clock, logger, counters, vault }: PluginParts,
   stack: AsyncDisposableStack,
 ): Promise<CAClient> {
-  // What this agent writes must not become what it reads: it would never be renewed.
+  // The agent must not read the files that it writes: they would never be renewed.
   const outputs = new Set(identities.flatMap(({ output }) => (output ? [realOf(output.directory)] : [])))
   const folders = files.wellKnown.filter(folder => existsSync(folder) && !outputs.has(realOf(folder)))
   if (folders.length === 0 || plugin.name === 'file-mount') return ca

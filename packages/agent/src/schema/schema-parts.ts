@@ -78,7 +78,7 @@ export function messageFault(message: string): Fault {
   return new Fault(reason, remedy)
 }
 
-/** Longer texts are no slips of the pen, and the comparison takes time with their length. */
+/** Longer texts are not misspellings, and the comparison takes longer with their length. */
 const MAX_SLIP_LENGTH = 64
 
 /** The candidate that `text` was probably meant to be, if any is near. */

@@ -134,7 +134,7 @@ function checkSpiffePattern(input: string): string | Fault {
 /** Names of files that callers are allowed: `file-cert:/etc/certs/*`. */
 export const filePattern: Schema<string> = text(checkFilePattern, 'Quote it')
 
-/** What a socket or caller is allowed. Of SPIFFE IDs `*` is a part of a path segment, `**` the rest of the path. */
+/** A name that a socket or caller is allowed. Of SPIFFE IDs `*` is a part of a path segment, `**` the rest of the path. */
 export const allowEntry: Schema<string> = text(
   input => (isFileName(input) ? checkFilePattern(input) : checkSpiffePattern(input)),
   'Quote it',
@@ -187,7 +187,7 @@ export function formatListenAddress(address: ListenAddress): string {
   return 'path' in address ? `${UNIX_PREFIX}${address.path}` : formatHostPort(address)
 }
 
-/** Splits `host:port`; `undefined` if it is none. */
+/** Splits `host:port`; `undefined` for anything else. */
 export function parseHostPort(input: string): HostPort | undefined {
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(input)
   const port = Number(match?.[3])

@@ -99,7 +99,7 @@ const failures: readonly (readonly [string, TokenAnswer, Parameters<typeof isCAE
   ['that knows no such account', { status: 404, headers: flavor, body: 'gone' }, ['unauthenticated', /HTTP 404 gone/]],
   ['that refuses', { status: 403, headers: flavor }, ['unauthenticated', /HTTP 403\. Check that this machine/]],
   ['that is throttled', { status: 429, headers: flavor }, ['unavailable', /HTTP 429/]],
-  ['that is no JWT', { headers: flavor, body: '<html>' }, ['bad-response', /is not a JWT/]],
+  ['that is not a JWT', { headers: flavor, body: '<html>' }, ['bad-response', /is not a JWT/]],
   ['that has expired', { headers: flavor, body: jwt({ exp: 1 }) }, ['unauthenticated', /expired at 1970-01-01/]],
   ['that is too long', { headers: flavor, body: 'x'.repeat(65_537) }, ['bad-response', /more than 65536 bytes/]],
   ['that redirects', { status: 302, headers: { location: 'http://127.0.0.1:1/' } }, ['unavailable', /redirect/]],

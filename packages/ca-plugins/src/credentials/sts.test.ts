@@ -124,7 +124,7 @@ test('a token without expires_in expires as its own claim says, or is not cached
   assert.deepEqual(await source.get({ signal }), { token, expiresAt: clock.now() + MINUTE })
 })
 
-test('an expires_in that is none counts for nothing, whatever it is', async t => {
+test('an expires_in that is not a number of seconds counts for nothing, whatever it is', async t => {
   const { server, source } = await setUp(t)
   for (const expiresIn of [{ toString: '' }, [], null, true, {}]) {
     server.answer = stsAnswers(() => ({ access_token: 'opaque', expires_in: expiresIn }))

@@ -65,9 +65,9 @@ test('a JWT comes with its expiry, and is refused from that instant on, before a
 
 const opaque: readonly (readonly [string, string])[] = [
   ['of one word', 'opaque'],
-  ['of three parts that are no JWT', 'a.b.c'],
+  ['of three parts that are not a JWT', 'a.b.c'],
   ['a JWT without an expiry', jwt({})],
-  ['a JWT whose expiry is no number', jwt({ exp: 'soon' })],
+  ['a JWT whose expiry is not a number', jwt({ exp: 'soon' })],
   ['a JWT whose expiry no date can name', jwt({ exp: 1e300 })],
 ]
 for (const [what, token] of opaque)

@@ -22,8 +22,8 @@ export interface ConnectionTlsOptions {
 }
 
 /**
- * Reads the files each time that it is called, and resolves with the same object while nothing has changed. What has
- * become unreadable stays as it was, after one warning. Rejects with a `CAError` `unavailable` while the root was never
+ * Reads the files each time that it is called, and resolves with the same object while nothing has changed. A file
+ * that has become unreadable keeps its last content, after one warning. Rejects with a `CAError` `unavailable` while the root was never
  * readable. Throws a `TypeError` for a `rootCert` that is empty, or PEM without a certificate.
  */
 export function connectionTls(options: ConnectionTlsOptions): () => Promise<TlsMaterial> {

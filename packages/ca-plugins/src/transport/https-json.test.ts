@@ -162,7 +162,7 @@ test('a redirect is not followed', async t => {
   assert.equal(elsewhere.calls.length, 0)
 })
 
-test('a connection that breaks, a closed port and an answer that is no HTTP are unavailable', async t => {
+test('a connection that breaks, a closed port and an answer that is not HTTP are unavailable', async t => {
   const broken = await serve(t, async () => 'reset')
   const raw = createServer(socket => socket.resume().end('SSH-2.0-OpenSSH\r\n')).listen(0, '127.0.0.1')
   await once(raw, 'listening')

@@ -38,7 +38,7 @@ export type SecretEvent =
     }
   /** Roots of a configured source were left out, and its others are trusted. */
   | { readonly kind: 'roots-rejected'; readonly source: string; readonly count: number; readonly reason: string }
-  /** A configured source gave no usable list: the one before it stays. */
+  /** A configured source gave no usable list: the previous one stays. */
   | { readonly kind: 'roots-unavailable'; readonly source: string; readonly reason: string }
   /** Revocation lists are served from now on. `uncovered`: fingerprints of roots that have none, under which verifiers refuse all peers. */
   | {

@@ -55,8 +55,8 @@ export interface BootstrapCertificate {
 }
 
 /**
- * Keeps secrets from one process to the next. What comes out of it is checked as a CA's answer is. It never stands in the
- * way: keeping and forgetting return at once, and a write that fails is reported and tried again.
+ * Keeps secrets from one process to the next. A stored secret is checked as a CA's answer is. It blocks nobody:
+ * keeping and forgetting return at once, and a write that fails is reported and tried again.
  */
 export interface Store {
   /** Requests that wait for an approval, with their keys. */

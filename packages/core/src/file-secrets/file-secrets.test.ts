@@ -163,7 +163,7 @@ test('a certificate that is not valid yet waits for its time, and the old one is
   assert.equal(bench.chain(), textOf(early))
 })
 
-test('roots are a set: bad ones are left out, and another order or form is no change', async t => {
+test('roots are a set: bad ones are left out, and another order or form is not a change', async t => {
   const bench = await Bench.start(t)
   const roots = [await PairIssuer.create(bench.clock), await PairIssuer.create(bench.clock)].map(({ root }) => root)
   const file = join(bench.folder, 'ca.pem')

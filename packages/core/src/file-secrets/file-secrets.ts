@@ -28,7 +28,7 @@ export interface FileSecretsOptions {
   readonly vault: KeyVault
   /** The folders in which files may be named, absolute; wherever links lead, files are below one of these. */
   readonly folders: readonly string[]
-  /** What becomes of a certificate that has ended: `withhold` (default) withdraws it, `serve` serves it with a warning. */
+  /** The rule for a certificate that has ended: `withhold` (default) withdraws it, `serve` serves it with a warning. */
   readonly expired?: 'serve' | 'withhold'
   /** How often files are looked at, whatever the watches report, milliseconds. Default: 60,000. */
   readonly pollMs?: number
@@ -55,7 +55,7 @@ export class FileSecrets implements Disposable {
     this.#watched = new WatchedFiles({ clock, onError: onWatchError, pollMs })
   }
 
-  /** Files may be named in these folders from now on. What was read before stays. */
+  /** Files may be named in these folders from now on. Files that were read before stay in use. */
   useFolders(folders: readonly string[]): void {
     this.#folders = new AllowedFolders(folders)
   }
@@ -70,7 +70,7 @@ export class FileSecrets implements Disposable {
     return this.#secrets.has(name)
   }
 
-  /** Why the files cannot be read at this moment, as far as a look at their paths can tell. */
+  /** Why the files cannot be read at this moment, as far as a look at their paths shows. */
   problem(name: FileSecretName): string | undefined {
     if (this.current(name)) return undefined
     for (const path of pathsOf(name)) {

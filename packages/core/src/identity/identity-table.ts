@@ -35,7 +35,7 @@ export interface IdentityKeeper {
   tokenChanged(managed: ManagedIdentity): void
   /** The certificate that it serves has changed, and its subscribers were notified. */
   served(managed: ManagedIdentity, change: ServedChange): void
-  /** Nothing more is done for it. What it has is wiped afterwards. */
+  /** Nothing more is done for it. Its secrets are wiped afterwards. */
   stop(managed: ManagedIdentity, kind: 'idle' | 'forgotten'): void
 }
 
@@ -69,7 +69,7 @@ export class IdentityTable implements Disposable {
     return this.#subscribers.has(identity)
   }
 
-  /** Holds it until `unpin`, whether there is room or not. What it has stays, and a removal is cancelled. */
+  /** Holds it until `unpin`, whether there is room or not. It keeps its certificate, and a removal is cancelled. */
   pin(identity: SpiffeId, tokenFile: string | undefined): void {
     const { report, keeper } = this.#options
     const present = this.#held.get(identity)

@@ -124,7 +124,7 @@ export class TrustBundleSecret {
   }
 }
 
-/** What the bundles of all trust domains together are listed under. */
+/** The name of the ledger of the bundles of all trust domains together. */
 export const ALL_BUNDLES = 'all-bundles'
 
 /** The bundle of one trust domain among several. */

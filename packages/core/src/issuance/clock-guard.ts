@@ -1,4 +1,4 @@
-/** What a node does after a sleep, a stop or a clock that was set: the CA's roots first, then leaves by what is left of them. */
+/** The order of work after a sleep, a stop or a clock that was set: the CA's roots first, then leaves by what is left of them. */
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Clock, ClockJump } from '../time/clock.ts'
 import { sleep } from '../time/deadline.ts'

@@ -39,7 +39,7 @@ export class FetchQueue<Key> {
     retry: emptyHeap(),
   }
   #running = 0
-  /** Of those that run, how many are no renewals. */
+  /** How many of the running fetches are not renewals. */
   #others = 0
   #wasRenewal = true
   #pushed = 0

@@ -153,7 +153,7 @@ export class FetchSchedule implements AsyncDisposable {
     this.#throttle.hurry()
   }
 
-  /** What the CA fails is tried again soon: the cause may be gone. */
+  /** Failed fetches are tried again soon: the cause has perhaps passed. */
   retryFailing(): void {
     this.#recovery.retryFailing()
   }
@@ -172,7 +172,7 @@ export class FetchSchedule implements AsyncDisposable {
     this.#throttle.hold()
   }
 
-  /** What fell due meanwhile is asked for by what is left of it, and what fails again, whatever its backoff was. */
+  /** Identities that fell due meanwhile are fetched by the time that they have left; failing ones are tried again, whatever their backoff was. */
   release(): void {
     this.#throttle.release()
     this.#recovery.retryFailing()
@@ -198,7 +198,7 @@ export class FetchSchedule implements AsyncDisposable {
     }
   }
 
-  /** What the CA refused, or its answer failed, may pass with a new root. Leaves under roots that were given up are replaced. */
+  /** Failed fetches are tried again under a new root: they can have failed for want of it. Leaves under roots that were given up are replaced. */
   onRootsMoved(bundle: TrustBundle, { added, givenUp }: Pick<Learned, 'added' | 'givenUp'>): void {
     if (added.length > 0) this.#recovery.retryFailing(bundle.trustDomain)
     this.rollout.onGivenUp(bundle, givenUp)

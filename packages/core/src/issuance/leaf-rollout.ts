@@ -67,8 +67,8 @@ export class LeafRollout implements Disposable {
   }
 
   /**
-   * Leaves under this root may be served. Those that wait for it are; without one, the first identity asks whether the CA
-   * signs under it yet.
+   * Leaves under this root are allowed from now on: waiting ones are served. If none waits, the first identity asks whether
+   * the CA signs under it yet.
    */
   onTrusted(bundle: TrustBundle, fingerprint: string): void {
     // The CA has changed its mind meanwhile.

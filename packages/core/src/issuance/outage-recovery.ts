@@ -1,4 +1,4 @@
-/** Who asks the CA again when it is back after an outage, or when the cause of failures may be gone: soon, and not all at once. */
+/** The order in which identities ask the CA again after an outage, or when the cause of failures has perhaps passed: soon, and not all at once. */
 
 import { CAError } from '../contract/ca-client.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'

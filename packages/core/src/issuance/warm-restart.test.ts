@@ -300,7 +300,7 @@ test('a disk that hangs does not keep an identity from the CA', async () => {
   assert.match(run.bench.last('not-restored').reason, /the disk did not answer within 5000 ms/)
 })
 
-test('each new certificate takes the place of the one before on disk', async () => {
+test('each new certificate replaces the previous one on disk', async () => {
   await using restarts = await Restarts.create()
   let serial: string | undefined
   {

@@ -9,7 +9,7 @@ const PATH_SEGMENT = /^[A-Za-z0-9._-]+$/
 const MAX_LENGTH = 2048
 
 /**
- * Why `text` is no SPIFFE ID with a path, or `undefined` if it is one. Nothing is normalised: a variant spelling is
+ * Why `text` is not a SPIFFE ID with a path, or `undefined` if it is one. Nothing is normalised: a variant spelling is
  * refused, since two spellings of one identity are how impersonation starts.
  */
 export function spiffeIdProblem(text: string): string | undefined {

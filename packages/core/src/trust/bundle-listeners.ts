@@ -9,7 +9,7 @@ export type Listener<S = TrustBundleSecret> = (secret: S | undefined) => void
 export interface BundleViews {
   /** The roots of a trust domain, as `identity` sees them. */
   current(trustDomain: string, identity?: SpiffeId): TrustBundleSecret | undefined
-  /** Those of all trust domains. */
+  /** The roots of all trust domains. */
   all(identity?: SpiffeId): AllBundlesSecret | undefined
 }
 
@@ -40,7 +40,7 @@ export class BundleListeners implements Disposable {
     notify(this.#ofAll.get(identity), this.#views.all(identity))
   }
 
-  /** The roots of a trust domain changed, or are gone. */
+  /** The roots of a trust domain changed, or were removed. */
   notifyTrustDomain(trustDomain: string): void {
     notify(this.#ofDomains.get(trustDomain), this.#views.current(trustDomain))
     for (const [identity, listeners] of this.#ofIdentities)

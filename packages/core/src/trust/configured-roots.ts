@@ -38,7 +38,7 @@ export class ConfiguredRoots implements Disposable {
     this.#options = options
   }
 
-  /** Those of which a source lists roots, or will. */
+  /** The trust domains of which a source lists roots, or will. */
   trustDomains(): readonly string[] {
     return [...this.#sources.keys()].map(source => source.trustDomain)
   }

@@ -33,7 +33,7 @@ export class RevocationLists implements Disposable {
   #opened: Disposable | undefined
   #crls: readonly Crl[] = []
   #outdated: Disposable | undefined
-  /** What was reported last. */
+  /** The last report. */
   #fault: string | undefined
 
   constructor(options: RevocationListsOptions) {

@@ -24,7 +24,7 @@ export class RootRotations implements ReceiptListener, Disposable {
   readonly receipts: BundleReceipts
   readonly #options: RootRotationsOptions
   readonly #rotations = new Map<TrustBundle, RootRotation>()
-  /** Those of trust domains. Roots of one identity come with its certificate, and no other stream gets them. */
+  /** The receipts of trust domains. Roots of one identity come with its certificate, and no other stream gets them. */
   readonly #byName = new Map<string, RootRotation>()
 
   constructor(options: RootRotationsOptions) {

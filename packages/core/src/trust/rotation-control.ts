@@ -1,4 +1,4 @@
-/** What an operator sees of root rotations, and does to them. */
+/** The operator's view of root rotations: status, hold, resume, drop. */
 
 import type { RootPhase, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Clock } from '../time/clock.ts'

@@ -31,7 +31,7 @@ export function defaultSettleMs(facts: SettleFacts): number {
 }
 
 /**
- * The default for roots that count for one identity, milliseconds: whoever writes its files writes those of its peers, and
+ * The default for roots that count for one identity, milliseconds: the writer of its files writes those of its peers, and
  * decides on the order.
  */
 export const OWN_SETTLE_MS = PUSH_MS

@@ -199,7 +199,7 @@ test('a CA that changed its root since it listed its roots is asked again before
   const [identity = 'spiffe://x/y'] = identities
   await until(() => count('roots-changed') === 1)
   await ca.addRoot()
-  assert.equal(roots().length, 1, 'nobody told')
+  assert.equal(roots().length, 1, 'nobody notified')
   manager.add(identity)
   await until(() => count('issued') === 1)
   assert.equal(roots().length, 2)

@@ -43,7 +43,7 @@ export interface TrustStoreOptions {
   readonly overlapMs: number
   readonly timeoutMs: number
   readonly retry: RetryPolicy
-  /** What the operator lists. */
+  /** The lists of the operator. */
   readonly rootSources: readonly RootSource[]
   /** Revocation lists of the agent's trust domain. */
   readonly crlSource: RootSource | undefined
@@ -81,7 +81,6 @@ export class TrustStore implements Disposable {
   readonly #rotations: RootRotations
   readonly #removal: RootRemoval
   readonly #list: CARootList
-  /** What an operator sees and does. */
   readonly control: RotationControl
   #firstAsked = Promise.resolve()
 

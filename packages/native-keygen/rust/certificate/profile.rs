@@ -123,7 +123,7 @@ const KNOWN: [ObjectIdentifier; 6] = [
     CertificatePolicies::OID,
 ];
 
-/// What peers evaluate and this program does not, critical or not, and nothing that an agent meets has: proxy
+/// Extensions that peers evaluate and this program does not, critical or not; no certificate of a workload has one: proxy
 /// certificates (RFC 3820), addresses (RFC 3779), constraints on policies and their mappings.
 const REFUSED: [ObjectIdentifier; 6] = {
     use x509_cert::der::oid::db::rfc5280 as oid;

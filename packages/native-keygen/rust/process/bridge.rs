@@ -29,7 +29,7 @@ pub fn peer_credentials(fd: i32) -> Result<PeerCredentials, String> {
 pub struct AcceptedConnections {
     /// The caller owns them.
     pub descriptors: Vec<i32>,
-    /// What the system ran out of: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. Absent if it did not.
+    /// The resource that the system ran out of: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. Absent if it did not.
     pub error: Option<&'static str>,
 }
 

@@ -88,7 +88,7 @@ export class MessageAssembler {
       return unzipSync(message, { maxOutputLength: this.#maxBytes })
     } catch {
       const limit = `at most ${this.#maxBytes} bytes are taken`
-      throw new StreamRefusal('resource-exhausted', `a compressed message that is none, or too big: ${limit}`)
+      throw new StreamRefusal('resource-exhausted', `a message that cannot be decompressed, or is too big: ${limit}`)
     }
   }
 }

@@ -31,7 +31,7 @@ export class TurnQueue {
     return this.#waiting.size
   }
 
-  /** Gives `taker` a turn, soon and never inside this call. What it has to do is up to it when the turn comes. */
+  /** Gives `taker` a turn, soon and never inside this call. It decides what to do when its turn comes. */
   add(taker: TurnTaker): void {
     this.#waiting.add(taker)
     this.#nextTurn.schedule()

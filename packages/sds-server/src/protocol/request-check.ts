@@ -46,7 +46,7 @@ export function checkCount(count: number, limit: number): void {
 function nameProblem(name: string): string | undefined {
   if (name === '') return 'is empty'
   if (Buffer.byteLength(name) > MAX_NAME_BYTES) return `is longer than ${MAX_NAME_BYTES} bytes`
-  // The decoder puts U+FFFD where the bytes were no UTF-8.
+  // The decoder puts U+FFFD where the bytes were not UTF-8.
   if (name.includes('\ufffd')) return 'is not UTF-8'
   if (/\p{Cc}/u.test(name)) return 'has a control character'
   return undefined

@@ -1,4 +1,4 @@
-/** A gRPC message as it goes on the wire. It holds private keys only while it is being written. */
+/** A gRPC message as it is sent. It holds private keys only while it is being written. */
 import type { CertificateSecret } from '@livery/core'
 
 /** Compressed flag and length: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */

@@ -20,7 +20,7 @@ export interface SecretSource {
   /** An identity that was added, or a bundle that is held. */
   knows(name: SecretName): boolean
   identities(): Iterable<SpiffeId>
-  /** Those of which bundles are held or waited for, its own first. */
+  /** The trust domains whose bundle is held or waited for, its own first. */
   trustDomains(): Iterable<string>
   /**
    * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. A name
@@ -35,7 +35,7 @@ export interface FileSource {
   readonly room: number
   /** Whether a name, as `formatFileName` has it, is watched. */
   holds(name: string): boolean
-  /** Why the files cannot be read now, as far as a quick look can tell. */
+  /** Why the files cannot be read now, as far as a quick look shows. */
   problem(name: FileSecretName): string | undefined
 }
 

@@ -18,7 +18,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   readonly #subscriptions: Subscriptions
   readonly #acknowledgements: Acknowledgements
   #interest: Interest = 'nothing yet'
-  /** The names of the request before, which are those of most that follow. */
+  /** The names of the previous request, which most of the next requests repeat. */
   #named: readonly string[] = []
   #emptyDue = false
 

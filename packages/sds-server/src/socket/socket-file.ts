@@ -85,7 +85,7 @@ export class SocketFile implements AsyncDisposable {
     return this.#state.kind
   }
 
-  /** Accepts no more connections, and removes the file unless it is another's. Those accepted are not touched. */
+  /** Accepts no more connections, and removes the file unless it is another's. Accepted ones are not touched. */
   async close(): Promise<void> {
     const state = this.#state
     if (state.kind === 'listening') state.watch[Symbol.dispose]()

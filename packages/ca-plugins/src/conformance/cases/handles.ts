@@ -15,7 +15,7 @@ const TRANSIENT = new Set([
   'ShutdownWrap',
 ])
 
-/** A leak grows with each client. What a library opens once for all of them does not. */
+/** A leak grows with each client. Handles that a library opens once for all of them do not. */
 const CLIENTS = 3
 /** Programs take a moment to end, and sockets some turns of the event loop. */
 const LONGEST_END_MS = 5_000

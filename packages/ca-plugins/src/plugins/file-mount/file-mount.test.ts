@@ -57,7 +57,7 @@ for (const order of [
     const { chain, privateKey } = await bench.ca.bring(identityOf('web'))
     const content = { 'cert-chain.pem': chain.join(''), 'key.pem': privateKey }
     writeFileSync(join(folder, order[0]), content[order[0]])
-    // Told of later, seen later.
+    // Notified later, seen later.
     writeSet(bench.folderOf('api'), await bench.ca.bring(identityOf('api')))
     await bench.untilTold('api')
     await bench.issue('api')

@@ -111,7 +111,7 @@ class Signer {
   }
 }
 
-/** Of the refusals that the API server itself makes, and of answers that are none. */
+/** Of the refusals that the API server itself makes, and of broken answers. */
 function faultOf(answer: FakeCAAnswer): KubeFault | undefined {
   switch (answer.kind) {
     case 'reset':

@@ -123,7 +123,7 @@ test('bookmarks, duplicate events and fragmented events change nothing', async t
   assert.equal((await issuing).chain.length, 2)
 })
 
-test('a line of a watch that is no JSON, or no request, is a bad-response', async t => {
+test('a line of a watch that is not JSON, or not a request, is a bad-response', async t => {
   for (const line of ['<html></html>', JSON.stringify({ type: 'ADDED', object: { kind: 'Pod' } })]) {
     const setup = await setUp(t)
     const { issuing } = await waitingRequest(setup)
@@ -162,7 +162,7 @@ for (const verb of ['create', 'list', 'watch'] as const)
     )
   })
 
-test('a certificate that is none is a bad-response, and its ticket dropped', async t => {
+test('text that is not a certificate is a bad-response, and its ticket dropped', async t => {
   const setup = await setUp(t)
   const { issuing, name, ticket } = await waitingRequest(setup)
   await setup.signer.approve(name)

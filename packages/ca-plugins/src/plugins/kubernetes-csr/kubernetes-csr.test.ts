@@ -279,7 +279,7 @@ function contract(that: Contract): void {
     )
   })
 
-  that('what is no CSR is invalid-csr', async (t, cluster) => {
+  that('bytes that are not a CSR are invalid-csr', async (t, cluster) => {
     const { client } = await openClient(t, cluster)
     const der = Buffer.from('no CSR')
     const request = {

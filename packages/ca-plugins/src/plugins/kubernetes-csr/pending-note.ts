@@ -11,7 +11,7 @@ export function formatNote({ name, uid, since }: PendingNote): string {
   return JSON.stringify({ name, uid, since })
 }
 
-/** `undefined` for what is none, such as the note of another plugin. */
+/** `undefined` for other text, such as the note of another plugin. */
 export function parseNote(text: string | undefined): PendingNote | undefined {
   if (text === undefined) return undefined
   try {

@@ -22,7 +22,7 @@ export type Outcome =
   /** At the signer. */
   | { readonly kind: 'failed'; readonly reason: string }
 
-/** `undefined` for what is none. */
+/** `undefined` for any other object. */
 export function readSigningRequest(value: unknown): SigningRequest | undefined {
   const { metadata, spec, status } = Object(value)
   const { name, uid, resourceVersion } = Object(metadata)

@@ -53,7 +53,7 @@ const BAD: readonly (readonly [what: string, bytes: Buffer, says: RegExp])[] = [
   ['eleven certificates', encoded(svid({ x509Svid: Buffer.concat(Array(11).fill(LEAF)) })), /has 11 certificates/],
   ['no key', encoded(svid({ x509SvidKey: Buffer.alloc(0) })), /no key/],
   ['half a certificate', encoded(svid({ x509Svid: ISSUER.subarray(0, 100) })), /not DER/],
-  ['what is no DER', encoded(svid({ bundle: Buffer.from('-----BEGIN') })), /the bundle of .* not DER/],
+  ['a bundle that is not DER', encoded(svid({ bundle: Buffer.from('-----BEGIN') })), /the bundle of .* not DER/],
   ['an indefinite length', encoded(svid({ bundle: Buffer.from([0x30, 0x80, 0, 0]) })), /not DER/],
   ['empty elements', encoded(svid({ bundle: Buffer.alloc(1_000, Buffer.from([0x30, 0])) })), /not a certificate/],
   ['a page of HTML', Buffer.from('<!DOCTYPE html>'), /not a message|no identity/],
@@ -66,7 +66,7 @@ for (const [what, bytes, says] of BAD)
     assert.ok(message.every(byte => byte === 0))
   })
 
-test('bundles are read by trust domain, and one for what is none is refused', () => {
+test('bundles are read by trust domain, and one under another name is refused', () => {
   const encode = (id: string) =>
     Buffer.from(X509BundlesResponse.encode({ bundles: new Map([[id, Buffer.concat([ROOT, ISSUER])]]) }).finish())
   assert.deepEqual([...readBundles(encode('spiffe://a.example'), ANSWER)], [['a.example', [pem(ROOT), pem(ISSUER)]]])

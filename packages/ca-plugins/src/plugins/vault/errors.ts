@@ -88,7 +88,7 @@ function meaningOf(status: number, text: string, { isLogin, tokenRemedy }: Faile
   }
 }
 
-/** A token that is none has the bare words or "invalid token" beside them; one without the right, a list of one error. */
+/** An invalid token has the bare words, or "invalid token" beside them; one without the right has a list of one error. */
 function isAboutToken(text: string): boolean {
   return text === 'permission denied' || /(invalid|bad|missing client) token/i.test(text)
 }

@@ -86,7 +86,7 @@ test('a login is kept, renewed at two thirds of its lease, and logged in for aga
     clock.jump(jump)
     await issue()
   }
-  // 1800 s are left of 9000: half of a lease is still one, and less is none.
+  // 1800 s are left of 9000: half of a lease still counts, and less does not.
   assert.deepEqual([count('login'), count('renew-self')], [1, 3])
   clock.jump(1200_000)
   await issue()
