@@ -3,6 +3,7 @@ import { Events, type SecretManager, type SecretReport, SystemClock, shareFolder
 import { acceptWaiting, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsEvent } from '@livery/sds-server'
 import type { LoadedConfig } from '../config/load.ts'
+import { IdentityUnion } from '../identity-source/identity-union.ts'
 import { EventLog } from '../observe/event-log.ts'
 import { fileMetrics } from '../observe/file-metrics.ts'
 import { identityMetrics } from '../observe/identity-metrics.ts'
@@ -23,7 +24,7 @@ import { createCAClient } from './create-ca-client.ts'
 import { createSecretManager } from './create-secret-manager.ts'
 import { EventRecorder } from './event-recorder.ts'
 import { Lifecycle } from './lifecycle.ts'
-import { LiveConfig, pinIdentities } from './live-config.ts'
+import { configuredIdentities, LiveConfig } from './live-config.ts'
 import { openFileSecrets } from './open-file-secrets.ts'
 import { openStore } from './open-store.ts'
 import { chooseKeyVault, collectGarbage, keepOutOfCoreFiles, warnOfUnsetClock } from './process-setup.ts'
@@ -130,7 +131,8 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   const { config } = loaded
   const { lifecycle, clock, logger, metrics, files, secrets, recorder, keyGenerator, rootSources } = holding
   const addresses = await openAdminEndpoints(loaded, holding)
-  pinIdentities(secrets, config.identities)
+  const union = new IdentityUnion(secrets)
+  union.replace('configuration', configuredIdentities(config))
   const sockets = sdsSockets(config, shareOnDemand(config))
   const events = new Events<SdsEvent>()
   events.subscribe(event => recorder.sds(event))
@@ -151,7 +153,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   outputs.follow(config.identities)
   metrics.add(outputMetrics(outputs))
   const live = new LiveConfig(config, {
-    secrets,
+    union,
     files,
     outputs,
     sds,

@@ -6,8 +6,9 @@ import { after, test } from 'node:test'
 import type { SpiffeId } from '@livery/core'
 import { type AccessConfig, SdsServerError, type SocketConfig } from '@livery/sds-server'
 import { type Config, loadConfig } from '../config/load.ts'
+import { IdentityUnion } from '../identity-source/identity-union.ts'
 import { describeChanges } from './config-reloader.ts'
-import { type LiveChanges, LiveConfig, type LiveConfigOptions, pinIdentities } from './live-config.ts'
+import { configuredIdentities, type LiveChanges, LiveConfig, type LiveConfigOptions } from './live-config.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-live-'))
@@ -40,9 +41,10 @@ class Bench {
   /** Called while new sockets are being opened. */
   onListen: () => void = () => {}
   readonly live: LiveConfig
+  readonly union: IdentityUnion
 
   constructor(config: Config) {
-    const secrets: LiveConfigOptions['secrets'] = {
+    this.union = new IdentityUnion({
       add: (identity, options = {}) => {
         this.log.push(`hold ${identity}`)
         this.held.set(identity, options.tokenFile)
@@ -51,11 +53,11 @@ class Bench {
         this.log.push(`remove ${identity}`)
         this.held.delete(identity)
       },
-    }
-    pinIdentities(secrets, config.identities)
+    })
+    this.union.replace('configuration', configuredIdentities(config))
     for (const { path } of sdsSockets(config, shareOnDemand(config))) this.listening.add(path)
     this.live = new LiveConfig(config, {
-      secrets,
+      union: this.union,
       files: { useFolders: () => {} },
       outputs: { follow: () => {} },
       sds: this.#sds(),
@@ -203,6 +205,17 @@ test('an identity that comes back keeps its socket, though it was forgotten in b
   await bench.live.apply(await configWith({ identities: [API, { id: WEB, socket: '/web' }] }), signal)
   bench.live.onForgotten(WEB)
   assert.ok(bench.listening.has('/web'))
+})
+
+test('the own socket of an identity that a pod still has is closed at once when the list no longer names it', async () => {
+  const bench = new Bench(await configWith({ identities: [{ id: WEB, socket: '/web' }, API] }))
+  bench.union.replace('kubernetes', new Map([[WEB, { sockets: [{ path: '/pod/socket' }] }]]))
+  const changes = await bench.live.apply(await configWith({ identities: [API] }), signal)
+  assert.deepEqual([changes.identitiesRemoved, changes.socketsClosed], [0, 1])
+  assert.deepEqual([[...bench.held.keys()], [...bench.listening]], [[WEB, API], ['/sds']])
+
+  bench.union.replace('kubernetes', new Map())
+  assert.deepEqual([...bench.held.keys()], [API])
 })
 
 test('other rules of a shared socket are put in force, and other keys of it are named until the agent starts again', async () => {

@@ -1,10 +1,11 @@
 /** The part of the configuration that changes while the agent runs: its identities and its sockets, as they are now. */
 import { isDeepStrictEqual } from 'node:util'
-import type { FileSecrets, SecretManager } from '@livery/core'
+import type { FileSecrets, SpiffeId } from '@livery/core'
 import type { AccessConfig, SdsServer, SocketConfig } from '@livery/sds-server'
 import { changedKeys } from '../config/changes.ts'
-import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { Config } from '../config/load.ts'
+import type { HeldIdentities } from '../identity-source/identity-source.ts'
+import type { IdentityUnion } from '../identity-source/identity-union.ts'
 import type { Outputs } from '../output/outputs.ts'
 import { childPath } from '../schema/config-tree.ts'
 import { allowedFolders } from './open-file-secrets.ts'
@@ -27,8 +28,8 @@ export interface LiveChanges {
 type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'prepareAccess' | 'review' | 'stopListening'>
 
 export interface LiveConfigOptions {
-  /** Holds the identities of the configuration. */
-  readonly secrets: Pick<SecretManager, 'add' | 'remove'>
+  /** Holds the identities of the configuration, from the start, and those of other sources. */
+  readonly union: Pick<IdentityUnion, 'replace' | 'isHeldBeside'>
   /** Serves what callers name by its files. */
   readonly files: Pick<FileSecrets, 'useFolders'>
   /** Writes the certificates of identities to their directories. */
@@ -43,17 +44,16 @@ export interface LiveConfigOptions {
   readonly onError: (error: unknown, path: string) => void
 }
 
-/** Pins each identity, or changes the token file of one that is pinned already. */
-export function pinIdentities(
-  secrets: Pick<SecretManager, 'add'>,
-  identities: Iterable<Pick<ConfiguredIdentity, 'id' | 'tokenFile'>>,
-): void {
-  for (const { id, tokenFile } of identities) secrets.add(id, tokenFile === undefined ? {} : { tokenFile })
+/** The configuration's list as a source of identities. */
+export function configuredIdentities({ identities }: Pick<Config, 'identities'>): HeldIdentities {
+  return new Map(
+    identities.map(({ id, tokenFile, socket }) => [id, { tokenFile, sockets: socket === undefined ? [] : [socket] }]),
+  )
 }
 
 export class LiveConfig {
   readonly #options: LiveConfigOptions
-  #identities: ReadonlyMap<string, ConfiguredIdentity>
+  #identities: HeldIdentities
   /** Removed identities that may have their own socket. */
   readonly #leaving = new Set<string>()
   /** The sockets that listen, by path. The own socket of a removed identity is among them until it is forgotten. */
@@ -65,7 +65,7 @@ export class LiveConfig {
     this.#options = options
     this.#share = shareOnDemand(config)
     this.#sockets = byPath(sdsSockets(config, this.#share))
-    this.#identities = byId(config)
+    this.#identities = configuredIdentities(config)
   }
 
   sockets(): SocketConfig[] {
@@ -91,8 +91,8 @@ export class LiveConfig {
     files.useFolders(allowedFolders(config))
     changeAccess()
     for (const socket of [...opened, ...changed]) this.#sockets.set(socket.path, socket)
-    const identities = byId(config)
-    const closed = this.sockets().filter(socket => !wanted.has(socket.path) && !isLeaving(socket, identities))
+    const identities = configuredIdentities(config)
+    const closed = this.sockets().filter(socket => !wanted.has(socket.path) && !this.#isLeaving(socket, identities))
     for (const { path } of [...closed, ...replaced]) this.#stop(path)
     const counts = this.#hold(identities)
     outputs.follow(config.identities)
@@ -114,7 +114,7 @@ export class LiveConfig {
   onForgotten(name: string): void {
     if (!this.#leaving.delete(name)) return
     for (const socket of this.sockets())
-      if (socket.identity === name && isLeaving(socket, this.#identities)) this.#stop(socket.path)
+      if (socket.identity === name && this.#isLeaving(socket, this.#identities)) this.#stop(socket.path)
   }
 
   /** The part of `wanted` that differs from what listens at its path; `changed` as they are to continue. */
@@ -144,24 +144,23 @@ export class LiveConfig {
     return { replaced, changed, needsRestart }
   }
 
-  #hold(
-    identities: ReadonlyMap<string, ConfiguredIdentity>,
-  ): Pick<LiveChanges, 'identitiesAdded' | 'identitiesRemoved'> {
-    const { secrets } = this.#options
+  #hold(identities: HeldIdentities): Pick<LiveChanges, 'identitiesAdded' | 'identitiesRemoved'> {
     const before = this.#identities
     this.#identities = identities
-    const removed = [...before.values()].filter(({ id }) => !identities.has(id))
-    const added = [...identities.values()].filter(({ id }) => !before.has(id))
-    const changed = [...identities.values()].filter(
-      ({ id, tokenFile }) => before.has(id) && before.get(id)?.tokenFile !== tokenFile,
-    )
-    for (const { id } of added) this.#leaving.delete(id)
-    for (const { id, socket } of removed) {
-      if (socket !== undefined) this.#leaving.add(id)
-      secrets.remove(id)
-    }
-    pinIdentities(secrets, [...added, ...changed])
+    for (const id of identities.keys()) this.#leaving.delete(id)
+    for (const [id, { sockets }] of before)
+      if (sockets.length > 0 && this.#isGone(id, identities)) this.#leaving.add(id)
+    const { added, removed } = this.#options.union.replace('configuration', identities)
     return { identitiesAdded: added.length, identitiesRemoved: removed.length }
+  }
+
+  /** The own socket of an identity that nobody names any more stays until that is forgotten. */
+  #isLeaving({ identity }: SocketConfig, identities: HeldIdentities): boolean {
+    return identity !== undefined && this.#isGone(identity, identities)
+  }
+
+  #isGone(id: SpiffeId, identities: HeldIdentities): boolean {
+    return !identities.has(id) && !this.#options.union.isHeldBeside('configuration', id)
   }
 
   /** Not waited for: its streams may continue for the drain time. */
@@ -183,10 +182,6 @@ export class LiveConfig {
   }
 }
 
-function isLeaving({ identity }: SocketConfig, identities: ReadonlyMap<string, ConfiguredIdentity>): boolean {
-  return identity !== undefined && !identities.has(identity)
-}
-
 function isOwn({ identity }: SocketConfig): boolean {
   return identity !== undefined
 }
@@ -202,8 +197,4 @@ function fixedOf({ allow: _, callers: _callers, onDemand: _onDemand, ...fixed }:
 
 function byPath(sockets: readonly SocketConfig[]): Map<string, SocketConfig> {
   return new Map(sockets.map(socket => [socket.path, socket]))
-}
-
-function byId({ identities }: Config): Map<string, ConfiguredIdentity> {
-  return new Map(identities.map(identity => [identity.id, identity]))
 }
