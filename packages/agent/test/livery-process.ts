@@ -15,6 +15,8 @@ export interface ProcessOptions {
   readonly env?: Readonly<Record<string, string>>
   /** The user and group to run as; only root can choose. Default: that of the test. */
   readonly uid?: number
+  /** A command that runs the one behind it, such as setpriv with its options. */
+  readonly launcher?: readonly string[]
   /** In the place of a pipe that is read. */
   readonly stderr?: number | Stream
 }
@@ -33,8 +35,9 @@ export class LiveryProcess implements AsyncDisposable {
   stderr = ''
   readonly #waiting = new Set<() => void>()
 
-  constructor(args: readonly string[], { cwd, env, uid, stderr }: ProcessOptions) {
-    this.child = spawn(process.execPath, [LIVERY, ...args], {
+  constructor(args: readonly string[], { cwd, env, uid, launcher = [], stderr }: ProcessOptions) {
+    const [command = '', ...words] = [...launcher, process.execPath, LIVERY, ...args]
+    this.child = spawn(command, words, {
       cwd,
       ...(uid !== undefined && { uid, gid: uid }),
       env: { PATH: process.env['PATH'], ...env },

@@ -13,6 +13,8 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 /** Envoy's user in Istio's sidecar. */
 const PROXY = 1_337
 const STRANGER = 12_345
+/** That of the container image. */
+const AGENT = 15_100
 const GROUP = 2_000
 const FETCH = fileURLToPath(new URL('fetch-secrets.ts', import.meta.url))
 
@@ -36,6 +38,13 @@ interface Started {
   readonly cwd: string
   readonly agent: LiveryProcess
   write(config: object): Promise<void>
+}
+
+/** As `AGENT`, which has these capabilities and gets no others. */
+function withCapabilities(...names: readonly string[]): readonly string[] {
+  const set = ['-all', ...names.map(name => `+${name}`)].join()
+  const user = [`--reuid=${AGENT}`, `--regid=${AGENT}`, '--clear-groups', '--no-new-privs']
+  return ['setpriv', ...user, `--inh-caps=${set}`, `--ambient-caps=${set}`, `--bounding-set=${set}`]
 }
 
 async function start(t: TestContext, config: object, uid?: number): Promise<Started> {
@@ -134,4 +143,36 @@ test('a folder that keeps the owner of a socket out is reported with the remedy,
   assert.match(await fetchAs(PROXY, PROXY, socket, 'default'), /refused: .*EACCES/)
   await run('chmod', ['o+x', folder])
   assert.equal(await fetchAs(PROXY, PROXY, socket, 'default'), 'default with key')
+})
+
+test('an agent that is not root gives sockets away with CHOWN, and has them again after a crash with DAC_OVERRIDE', {
+  skip,
+}, async t => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  await chmod(cwd, 0o755)
+  // As kubelet makes the folder of a hostPath.
+  await mkdir(join(cwd, 'run'), { mode: 0o755 })
+  const identities = [{ id: WEB, socket: { path: 'run/web.sock', owner: PROXY, mode: '0600' } }]
+  const config = { ca: { plugin: 'embedded', directory: 'run/ca' }, identities, admin: { address: '127.0.0.1:0' } }
+  await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
+  const launch = (...capabilities: readonly string[]) => {
+    const agent = new LiveryProcess(['run'], { cwd, launcher: withCapabilities(...capabilities) })
+    t.after(() => agent[Symbol.asyncDispose]())
+    return agent
+  }
+  const socket = join(cwd, 'run/web.sock')
+  const first = launch('chown', 'dac_override')
+  await first.admin()
+  assert.equal(await fetchAs(PROXY, PROXY, socket, 'default'), 'default with key')
+  first.kill('SIGKILL')
+  await first.ended
+  // It cannot see that nobody listens on a socket that is not its own.
+  const second = launch('chown')
+  assert.notEqual((await second.ended).code, 0)
+  assert.match(second.stderr, /web\.sock.*: a live owner/)
+  const third = launch('chown', 'dac_override')
+  await third.admin()
+  assert.equal(await fetchAs(PROXY, PROXY, socket, 'default'), 'default with key')
+  assert.equal((await stat(socket)).uid, PROXY)
 })

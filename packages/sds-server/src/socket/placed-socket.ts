@@ -74,7 +74,7 @@ async function giveTo(socket: string, path: string, owner: number, group: number
       'bind-failed',
       `Cannot listen on ${path} as uid ${process.geteuid?.()}: the kernel refused to give the socket to ${to} ` +
         `(${systemErrorCode(cause)}); only root may give it to another user, and other users only to a group that they are in: ` +
-        'run as root or with the capability CHOWN, or set a group of this process and a mode such as "0660"',
+        'run as root or with the capabilities CHOWN and DAC_OVERRIDE, or set a group of this process and a mode such as "0660"',
       { cause },
     )
   }

@@ -1,6 +1,6 @@
 /** Checks a path before a socket appears there. */
-import { type BigIntStats, constants } from 'node:fs'
-import { access, lstat, stat } from 'node:fs/promises'
+import type { BigIntStats } from 'node:fs'
+import { lstat, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { MAX_SOCKET_PATH_BYTES, makeFolder, systemErrorCode, UntrustedPathError } from '@livery/core'
@@ -31,7 +31,6 @@ export async function prepareDirectory(path: string, isGiven: boolean): Promise<
   const directory = dirname(path)
   try {
     makeFolder(directory, isGiven ? FOLDER_MODE_OF_GIVEN : FOLDER_MODE)
-    await access(directory, constants.W_OK | constants.X_OK)
   } catch (error) {
     if (!(error instanceof UntrustedPathError)) throw await bindFailure(path, error)
     throw untrustedFolder(path, error)
