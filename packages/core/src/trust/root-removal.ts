@@ -2,7 +2,8 @@
 
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Clock } from '../time/clock.ts'
-import type { IsHeld, TrustBundle } from './trust-bundle.ts'
+import type { IsHeld } from './held-roots.ts'
+import type { TrustBundle } from './trust-bundle.ts'
 
 export interface RootRemovalOptions {
   readonly clock: Clock

@@ -18,13 +18,14 @@ import { BundleListeners, type Listener } from './bundle-listeners.ts'
 import type { OnCertificate } from './bundle-receipts.ts'
 import { CARootList } from './ca-root-list.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
+import type { IsHeld } from './held-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import { RevocationLists } from './revocation.ts'
 import { type ReadRoots, RootReader, summarize } from './root-reader.ts'
 import { RootRemoval } from './root-removal.ts'
 import { RootRotations } from './root-rotations.ts'
 import { RotationControl } from './rotation-control.ts'
-import { type IsHeld, type Learned, TrustBundle } from './trust-bundle.ts'
+import { type Learned, TrustBundle } from './trust-bundle.ts'
 
 /** The most trust domains of which roots are held. */
 const MAX_TRUST_DOMAINS = 100

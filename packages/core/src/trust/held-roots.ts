@@ -1,0 +1,122 @@
+/** The roots that one bundle holds, each with its standing and its leases: how many fit, which gives way, and when each is unneeded. */
+
+import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type Standing, type TrustAnchor } from '../contract/trust-anchor.ts'
+import type { RootBudget } from './root-budget.ts'
+
+/** Whether an operator keeps a root where it is. */
+export type IsHeld = (fingerprint: string) => boolean
+
+export interface HeldRoot {
+  readonly anchor: TrustAnchor
+  /** Absent where the CA has never named it. */
+  standing: Standing | undefined
+  /** Whether the operator lists it: then nothing but its notAfter removes it. */
+  isConfigured: boolean
+  /** Leaves in use or waiting that chain to it. */
+  leases: number
+  /** The latest notAfter of a leaf seen under it. */
+  leavesUntil: number
+  /** Since when nobody lists it. */
+  givenUpAt?: number | undefined
+  /** When leaves under older roots began to follow. */
+  followedAt?: number | undefined
+}
+
+/** When a root was given up that leaves as soon as nothing needs it: long ago. */
+export const NO_OVERLAP = Number.MIN_SAFE_INTEGER
+
+export interface HeldRootsOptions {
+  /** Of the PEM of all, in characters. Default: 1 MB. */
+  readonly maxLength?: number
+  /** How long a root stays after it was given up, milliseconds. Default: 0. */
+  readonly overlapMs?: number
+  /** The room that it shares with other bundles. */
+  readonly budget?: RootBudget
+}
+
+export interface MakeRoomOptions {
+  readonly now: number
+  /** Whether the roots are from a whole list. */
+  readonly isWhole: boolean
+  /** Default: no root is held. */
+  readonly isHeld: IsHeld | undefined
+}
+
+/** At most 100 roots, of `maxLength` characters of PEM together, by fingerprint, in the order in which they came. */
+export class HeldRoots {
+  readonly #maxLength: number
+  readonly #overlapMs: number
+  readonly #budget: RootBudget | undefined
+  readonly #roots = new Map<string, HeldRoot>()
+  #length = 0
+
+  constructor({ maxLength = MAX_ROOTS_LENGTH, overlapMs = 0, budget }: HeldRootsOptions) {
+    this.#maxLength = maxLength
+    this.#overlapMs = overlapMs
+    this.#budget = budget
+  }
+
+  get size(): number {
+    return this.#roots.size
+  }
+
+  /** Of the PEM of all, in characters. */
+  get length(): number {
+    return this.#length
+  }
+
+  get(fingerprint: string): HeldRoot | undefined {
+    return this.#roots.get(fingerprint)
+  }
+
+  values(): HeldRoot[] {
+    return [...this.#roots.values()]
+  }
+
+  put(held: HeldRoot): void {
+    const { fingerprint, pem } = held.anchor
+    if (this.#roots.has(fingerprint)) return
+    this.#roots.set(fingerprint, held)
+    this.#length += pem.length
+  }
+
+  delete(anchor: TrustAnchor): void {
+    if (!this.#roots.delete(anchor.fingerprint)) return
+    this.#length -= anchor.pem.length
+    this.#budget?.release(anchor)
+  }
+
+  /**
+   * Whether there is room for one more root. One gives way that is not in use and has expired, or that the CA's whole list no
+   * longer has and no operator holds, the longest known first. Nothing else can evict a root: who could do so would choose what
+   * is trusted.
+   */
+  makeRoom(root: Root, { now, isWhole, isHeld = () => false }: MakeRoomOptions): boolean {
+    const fits = () => this.size < MAX_ROOTS && this.#length + root.pem.length <= this.#maxLength
+    if (!fits()) {
+      for (const { anchor, leases } of this.#roots.values())
+        if (leases === 0 && anchor.notAfter <= now) this.delete(anchor)
+      for (const { anchor, leases, standing, isConfigured } of this.#roots.values()) {
+        if (fits() || !isWhole) break
+        const isNeeded = leases > 0 || isConfigured || isHeld(anchor.fingerprint)
+        if (standing === 'given-up' && !isNeeded) this.delete(anchor)
+      }
+    }
+    return fits() && (this.#budget?.take(root) ?? true)
+  }
+
+  /**
+   * When a root is not needed any longer, as things are: after the overlap if it was given up; when its last leaf has expired
+   * if the CA publishes no list and a newer root is in use. Infinite while somebody lists it or a leaf needs it.
+   */
+  unneededAt({ anchor, standing, isConfigured, leases, ...held }: HeldRoot): number {
+    if (leases > 0 || isConfigured) return Number.POSITIVE_INFINITY
+    if (standing === 'given-up') return (held.givenUpAt ?? NO_OVERLAP) + this.#overlapMs
+    const isSuperseded = standing === 'inferred' && anchor.learnedAt < this.#newestInUse()
+    return isSuperseded ? held.leavesUntil : Number.POSITIVE_INFINITY
+  }
+
+  #newestInUse(): number {
+    return Math.max(...this.values().map(({ leases, anchor }) => (leases > 0 ? anchor.learnedAt : 0)))
+  }
+}
