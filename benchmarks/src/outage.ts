@@ -3,7 +3,7 @@
 import { readOptions } from './option-values.ts'
 import { cut } from './outage/cut.ts'
 import { HELP, type OutageOptions, parseOptions } from './outage/options.ts'
-import { cleanUpOnExit } from './peers/workshop.ts'
+import { cleanUpOnExit } from './peers/workdir.ts'
 import { markdown } from './simulate/report.ts'
 
 async function main(args: readonly string[]): Promise<number> {

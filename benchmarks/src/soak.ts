@@ -1,6 +1,6 @@
 /** `npm run soak`: many identities with short lives, for long, and a client that looks at every secret. `--help` lists the options. */
 import { readOptions } from './option-values.ts'
-import { cleanUpOnExit } from './peers/workshop.ts'
+import { cleanUpOnExit } from './peers/workdir.ts'
 import { describeMachine, outputFolder, prettyJson, writeOutput } from './report.ts'
 import { HELP, parseOptions, type SoakOptions } from './soak/options.ts'
 import { soakPlots } from './soak/plots.ts'

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { accepts, freePort } from '../peers/listeners.ts'
-import { Workshop } from '../peers/workshop.ts'
+import { Workdir } from '../peers/workdir.ts'
 import { CuttableLink } from './cuttable-link.ts'
 import type { OutageOptions } from './options.ts'
 
@@ -31,9 +31,9 @@ interface Sample {
 
 /** Runs the agent of the working copy in `folder`. */
 export async function cut(folder: string, { identities, ttlMs, cutMs, manner }: OutageOptions): Promise<Observed> {
-  await using workshop = new Workshop()
-  await using link = await startCA(workshop, folder, identities)
-  const admin = await startAgent(workshop, folder, { port: link.port, identities, ttlMs })
+  await using workdir = new Workdir()
+  await using link = await startCA(workdir, folder, identities)
+  const admin = await startAgent(workdir, folder, { port: link.port, identities, ttlMs })
   const sample = () => look(admin)
   while ((await sample()).available < identities) await sleep(SAMPLE_MS)
   // Renewals are spread by then.
@@ -58,19 +58,19 @@ export async function cut(folder: string, { identities, ttlMs, cutMs, manner }: 
   }
 }
 
-async function startCA(workshop: Workshop, folder: string, identities: number): Promise<CuttableLink> {
+async function startCA(workdir: Workdir, folder: string, identities: number): Promise<CuttableLink> {
   const port = await freePort()
   const grants = [{ token: 'outage', identity: AGENT, impersonates: [range(identities)] }]
-  await writeFile(join(workshop.folder, 'grants.yaml'), JSON.stringify(grants))
-  await writeFile(join(workshop.folder, 'token'), 'outage')
+  await writeFile(join(workdir.folder, 'grants.yaml'), JSON.stringify(grants))
+  await writeFile(join(workdir.folder, 'token'), 'outage')
   const args = ['ca', '--listen', `127.0.0.1:${port}`, '--dir', 'ca', '--tokens', 'grants.yaml']
-  await workshop.start(program(folder), args, () => accepts(port))
+  await workdir.start(program(folder), args, () => accepts(port))
   return await CuttableLink.open(port)
 }
 
 /** Resolves with the address of its admin endpoint. */
 async function startAgent(
-  workshop: Workshop,
+  workdir: Workdir,
   folder: string,
   { port, identities, ttlMs }: { readonly port: number; readonly identities: number; readonly ttlMs: number },
 ): Promise<string> {
@@ -92,8 +92,8 @@ async function startAgent(
     log: { level: 'error' },
   }
   // JSON is YAML.
-  await writeFile(join(workshop.folder, 'livery.yaml'), JSON.stringify(config))
-  await workshop.start(program(folder), ['run', '--config', 'livery.yaml'], () => accepts(adminPort))
+  await writeFile(join(workdir.folder, 'livery.yaml'), JSON.stringify(config))
+  await workdir.start(program(folder), ['run', '--config', 'livery.yaml'], () => accepts(adminPort))
   return `127.0.0.1:${adminPort}`
 }
 

@@ -4,7 +4,7 @@ import type { Comparison } from './comparison.ts'
 import { inRounds, type Sample, type Side } from './rounds.ts'
 import { type LoadOptions, reported, sdsload } from './sdsload.ts'
 import { LOAD_IDENTITY, startCA, writeLiveryFiles } from './servers.ts'
-import { Workshop } from './workshop.ts'
+import { Workdir } from './workdir.ts'
 
 export const LAST_SECRET = 's to the last secret'
 const SOCKET = 's to the socket'
@@ -31,10 +31,10 @@ const onOneStream: Asking = identities => ({
 
 /** The client starts the agent, waits for its socket, and asks for every identity. */
 export async function coldStart(bench: Bench, identities: number, asking = onStreamsOfTheirOwn(1)): Promise<Sample> {
-  await using workshop = new Workshop()
-  const ca = await startCA(bench, workshop)
-  const { config, socket } = await writeLiveryFiles(workshop, ca, identities)
-  const { spawn } = await sdsload(bench, workshop, {
+  await using workdir = new Workdir()
+  const ca = await startCA(bench, workdir)
+  const { config, socket } = await writeLiveryFiles(workdir, ca, identities)
+  const { spawn } = await sdsload(bench, workdir, {
     spawn: `./livery run --config ${config}`,
     uds: socket,
     ...asking(identities),

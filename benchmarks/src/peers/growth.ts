@@ -8,7 +8,7 @@ import { CPU as PUSH_CPU, LAST as PUSH_LAST, push } from './push-rows.ts'
 import { inRounds, type Measured, median, type Sample, type Side } from './rounds.ts'
 import { type CA, type SdsProcess, startCA, startIstioAgent, startLivery, startPromptedLivery } from './servers.ts'
 import { cpuPerResponse } from './serving-rows.ts'
-import { Workshop } from './workshop.ts'
+import { Workdir } from './workdir.ts'
 
 const IDENTITIES = [100, 1_000, 10_000] as const
 const STREAMS = [1, 100, 1_000, 5_000] as const
@@ -118,12 +118,12 @@ function pointOf({ at, samples }: GrowthPoint): readonly PlotPoint[] {
 async function overIdentities(bench: Bench): Promise<Growth[]> {
   const measure = async (identities: number): Promise<Sample> => {
     const start = await coldStart(bench, identities)
-    await using workshop = new Workshop()
-    const agent = await startLivery(workshop, await startCA(bench, workshop), identities)
+    await using workdir = new Workdir()
+    const agent = await startLivery(workdir, await startCA(bench, workdir), identities)
     const streams = Math.min(identities, 100)
-    const megabytes = await residentMegabytes(bench, workshop, agent, streams, SETTLE_MS)
-    await cpuPerResponse(bench, workshop, agent, streams, responsesOf(streams))
-    const cpu = await cpuPerResponse(bench, workshop, agent, streams, responsesOf(streams))
+    const megabytes = await residentMegabytes(bench, workdir, agent, streams, SETTLE_MS)
+    await cpuPerResponse(bench, workdir, agent, streams, responsesOf(streams))
+    const cpu = await cpuPerResponse(bench, workdir, agent, streams, responsesOf(streams))
     return { [COLD_START]: start[LAST_SECRET] ?? Number.NaN, [MEMORY]: megabytes, [RESPONSE]: cpu }
   }
   const sides = IDENTITIES.map((at): Side => ({ name: sideName('Livery', at), measure: () => measure(at) }))
@@ -176,13 +176,13 @@ async function overStreams(bench: Bench): Promise<Growth[]> {
 }
 
 async function measureStreams(bench: Bench, program: string, streams: number): Promise<Sample> {
-  await using workshop = new Workshop()
-  const ca = await startCA(bench, workshop)
-  const [server, prompted] = await startServers(bench, workshop, ca, program)
-  const megabytes = await residentMegabytes(bench, workshop, server, streams, SETTLE_MS)
-  await cpuPerResponse(bench, workshop, server, streams, responsesOf(streams))
-  const cpu = await cpuPerResponse(bench, workshop, server, streams, responsesOf(streams))
-  const pushed = await push(bench, workshop, prompted, streams, 'USR2')
+  await using workdir = new Workdir()
+  const ca = await startCA(bench, workdir)
+  const [server, prompted] = await startServers(bench, workdir, ca, program)
+  const megabytes = await residentMegabytes(bench, workdir, server, streams, SETTLE_MS)
+  await cpuPerResponse(bench, workdir, server, streams, responsesOf(streams))
+  const cpu = await cpuPerResponse(bench, workdir, server, streams, responsesOf(streams))
+  const pushed = await push(bench, workdir, prompted, streams, 'USR2')
   return {
     [RESPONSE]: cpu,
     [LAST]: pushed[PUSH_LAST] ?? Number.NaN,
@@ -194,13 +194,13 @@ async function measureStreams(bench: Bench, program: string, streams: number): P
 /** The server, and the server that pushes on a signal: Istio's agent is both in one process. */
 async function startServers(
   bench: Bench,
-  workshop: Workshop,
+  workdir: Workdir,
   ca: CA,
   program: string,
 ): Promise<readonly [SdsProcess, SdsProcess]> {
   if (program === 'Livery')
-    return [await startLivery(workshop, ca, HELD), await startPromptedLivery(workshop, ca, { identities: 1, renew: 1 })]
-  const agent = await startIstioAgent(bench, workshop, ca)
+    return [await startLivery(workdir, ca, HELD), await startPromptedLivery(workdir, ca, { identities: 1, renew: 1 })]
+  const agent = await startIstioAgent(bench, workdir, ca)
   return [agent, agent]
 }
 

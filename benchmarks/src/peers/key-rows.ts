@@ -6,7 +6,7 @@ import { type Bench, ifPresent, type Row } from './bench.ts'
 import type { Comparison } from './comparison.ts'
 import { pathOf } from './programs.ts'
 import { inRounds, type Side } from './rounds.ts'
-import { Workshop } from './workshop.ts'
+import { Workdir } from './workdir.ts'
 
 const identity = 'spiffe://cluster.local/ns/default/sa/bench'
 const RATE = 'keys per CPU second'
@@ -72,8 +72,8 @@ interface IstioRow {
 }
 
 async function againstIstio(bench: Bench, { row, type, how, side, atLeast }: IstioRow): Promise<Comparison[]> {
-  await using workshop = new Workshop()
-  const istio = ifPresent(bench, 'istio-gencsr.test', () => istioSide(bench, workshop, type))
+  await using workdir = new Workdir()
+  const istio = ifPresent(bench, 'istio-gencsr.test', () => istioSide(bench, workdir, type))
   const measured = await inRounds(bench.rounds, [side, ...istio], bench.say)
   return [
     {
@@ -127,14 +127,14 @@ function generatorSide(name: string, generator: KeyGenerator, type: MeasuredType
   }
 }
 
-function istioSide(bench: Bench, workshop: Workshop, type: MeasuredType): Side {
+function istioSide(bench: Bench, workdir: Workdir, type: MeasuredType): Side {
   const { name, keys } = ISTIO_BENCHMARK[type]
   const args = ['-test.run=^$', `-test.bench=^Benchmark${name}$`, '-test.cpu=1', `-test.benchtime=${keys}x`]
   return {
     name: ISTIO,
     measure: async () => {
       const program = pathOf(bench.programs, 'istio-gencsr.test')
-      const { stdout, cpuSeconds } = await workshop.run(program, args)
+      const { stdout, cpuSeconds } = await workdir.run(program, args)
       if (!stdout.includes(`Benchmark${name}`)) throw new Error(`${program} did not run Benchmark${name}: ${stdout}`)
       // It makes one key before the others, to see how long that takes.
       return { [RATE]: (keys + 1) / cpuSeconds }

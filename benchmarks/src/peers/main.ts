@@ -15,7 +15,7 @@ import { pushRows } from './push-rows.ts'
 import { writeTable } from './readme-table.ts'
 import { mergeProblem, mergeRuns, type Run } from './run.ts'
 import { servingRows } from './serving-rows.ts'
-import { cleanUpOnExit } from './workshop.ts'
+import { cleanUpOnExit } from './workdir.ts'
 
 const ROWS: readonly Row[] = [...keyRows, ...servingRows, ...pushRows, coldStartRow, ...memoryRows]
 const GROWTH: Row<Growth> = {

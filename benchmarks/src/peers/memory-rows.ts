@@ -6,7 +6,7 @@ import { residentBytes } from './proc.ts'
 import { inRounds, type Sample, type Side } from './rounds.ts'
 import { clientsOf, reported, sdsload } from './sdsload.ts'
 import { type SdsProcess, startCA, startIstioAgent, startLivery, startPromptedLivery } from './servers.ts'
-import { Workshop } from './workshop.ts'
+import { Workdir } from './workdir.ts'
 
 const MEGABYTES = 'MB resident'
 const RESIDENT = 'resident bytes'
@@ -27,16 +27,16 @@ export const memoryRows: readonly Row[] = [
 /** Megabytes (10⁶ bytes) resident with `streams` open streams, each on a connection of its own, after a while. */
 export async function residentMegabytes(
   bench: Bench,
-  workshop: Workshop,
+  workdir: Workdir,
   server: SdsProcess,
   streams: number,
   settleMs = SETTLE_MS,
 ): Promise<number> {
-  return megabytes((await memory(bench, workshop, server, streams, settleMs)).rss)
+  return megabytes((await memory(bench, workdir, server, streams, settleMs)).rss)
 }
 
-async function memory(bench: Bench, workshop: Workshop, server: SdsProcess, streams: number, settleMs: number) {
-  const { watch } = await sdsload(bench, workshop, { ...clientsOf(server, streams), watch: `${settleMs}ms` })
+async function memory(bench: Bench, workdir: Workdir, server: SdsProcess, streams: number, settleMs: number) {
+  const { watch } = await sdsload(bench, workdir, { ...clientsOf(server, streams), watch: `${settleMs}ms` })
   return reported(watch?.server_mem_kb, 'the memory of the server')
 }
 
@@ -48,10 +48,10 @@ async function measureMemory(bench: Bench): Promise<Comparison[]> {
   const livery: Side = {
     name: 'Livery',
     measure: async () => {
-      await using workshop = new Workshop()
-      const ca = await startCA(bench, workshop)
-      const agent = await startLivery(workshop, ca, IDENTITIES)
-      return { [MEGABYTES]: await residentMegabytes(bench, workshop, agent, STREAMS) }
+      await using workdir = new Workdir()
+      const ca = await startCA(bench, workdir)
+      const agent = await startLivery(workdir, ca, IDENTITIES)
+      return { [MEGABYTES]: await residentMegabytes(bench, workdir, agent, STREAMS) }
     },
   }
   const istio = ifPresent(bench, 'sdspeer', () => ({ name: 'Istio agents', measure: () => measureIstioAgents(bench) }))
@@ -71,13 +71,13 @@ async function measureMemory(bench: Bench): Promise<Comparison[]> {
 }
 
 async function measureIstioAgents(bench: Bench): Promise<Sample> {
-  await using workshop = new Workshop()
-  const ca = await startCA(bench, workshop)
+  await using workdir = new Workdir()
+  const ca = await startCA(bench, workdir)
   let own = 0
   let shared = 0
   for (let index = 0; index < ISTIO_AGENTS; index++) {
-    const agent = await startIstioAgent(bench, workshop, ca, `istio-${index}`)
-    const { rss, anon } = await memory(bench, workshop, agent, 1, SETTLE_MS / ISTIO_AGENTS)
+    const agent = await startIstioAgent(bench, workdir, ca, `istio-${index}`)
+    const { rss, anon } = await memory(bench, workdir, agent, 1, SETTLE_MS / ISTIO_AGENTS)
     own += anon
     shared = rss - anon
   }
@@ -104,12 +104,12 @@ async function measureIdle(bench: Bench): Promise<Comparison[]> {
 
 /** Resident is the agent as it runs; the heap is that of its parts after a full collection, which no program offers. */
 async function measureHolder(bench: Bench, identities: number): Promise<Sample> {
-  await using workshop = new Workshop()
-  const ca = await startCA(bench, workshop)
-  const agent = await startLivery(workshop, ca, identities)
+  await using workdir = new Workdir()
+  const ca = await startCA(bench, workdir)
+  const agent = await startLivery(workdir, ca, identities)
   await sleep(SETTLE_MS)
   const resident = await residentBytes(agent.server.pid)
-  const { server } = await startPromptedLivery(workshop, ca, { identities, renew: 0 })
+  const { server } = await startPromptedLivery(workdir, ca, { identities, renew: 0 })
   await sleep(SETTLE_MS / 3)
   process.kill(server.pid, 'SIGHUP')
   for (;;) {

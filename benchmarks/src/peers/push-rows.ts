@@ -4,7 +4,7 @@ import type { Comparison } from './comparison.ts'
 import { inRounds, median, type Sample, type Side } from './rounds.ts'
 import { clientsOf, cpuEach, type LoadPhase, reported, sdsload } from './sdsload.ts'
 import { type SdsProcess, startCA, startIstioAgent, startPromptedLivery } from './servers.ts'
-import { Workshop } from './workshop.ts'
+import { Workdir } from './workdir.ts'
 
 export const CPU = 'CPU µs per push'
 export const LAST = 'ms to the last'
@@ -29,14 +29,14 @@ export type Prompt = 'USR1' | 'USR2'
 /** One secret pushed to every stream several times: the median time to the last, and the CPU of each push. */
 export async function push(
   bench: Bench,
-  workshop: Workshop,
+  workdir: Workdir,
   target: SdsProcess,
   streams: number,
   prompt: Prompt,
 ): Promise<Sample> {
   const asked = prompt === 'USR1' ? { names: '', root: 'ROOTCA' } : { root: '' }
   const pushes = pushesTo(streams) + WARMUP_PUSHES
-  const watch = await watchPushes(bench, workshop, target, { ...asked, clients: streams }, prompt, pushes)
+  const watch = await watchPushes(bench, workdir, target, { ...asked, clients: streams }, prompt, pushes)
   // A push that comes before the one ahead of it is out takes its place: what then came is no measure of one push.
   const whole = (watch.waves ?? []).filter(({ deliveries }) => deliveries === streams)
   if (whole.length < pushes / 2)
@@ -52,7 +52,7 @@ export async function push(
 
 async function watchPushes(
   bench: Bench,
-  workshop: Workshop,
+  workdir: Workdir,
   target: SdsProcess,
   options: { readonly clients: number; readonly names?: string; readonly root: string },
   prompt: Prompt,
@@ -60,7 +60,7 @@ async function watchPushes(
 ): Promise<LoadPhase> {
   // Long enough for each to be out before the next: five thousand take a third of a second where nothing else runs.
   const everyMs = intervalMs(options.clients)
-  const { watch } = await sdsload(bench, workshop, {
+  const { watch } = await sdsload(bench, workdir, {
     ...clientsOf(target, options.clients),
     ...options,
     watch: `${everyMs * pushes + 2_000}ms`,
@@ -76,10 +76,10 @@ async function watchPushes(
 /** Each stream has an identity of its own, so that the pushes which come are those of the identities that renewed. */
 async function measureRenewals(bench: Bench): Promise<Comparison[]> {
   const measure = async (): Promise<Sample> => {
-    await using workshop = new Workshop()
-    const ca = await startCA(bench, workshop)
-    const livery = await startPromptedLivery(workshop, ca, { identities: STREAMS, renew: 100 })
-    const { count } = await watchPushes(bench, workshop, livery, { clients: STREAMS, root: '' }, 'USR2', 1)
+    await using workdir = new Workdir()
+    const ca = await startCA(bench, workdir)
+    const livery = await startPromptedLivery(workdir, ca, { identities: STREAMS, renew: 100 })
+    const { count } = await watchPushes(bench, workdir, livery, { clients: STREAMS, root: '' }, 'USR2', 1)
     return { pushes: count }
   }
   const measured = await inRounds(bench.rounds, [{ name: 'Livery', measure }], bench.say)
@@ -95,13 +95,13 @@ async function measureRenewals(bench: Bench): Promise<Comparison[]> {
 }
 
 async function measurePush(bench: Bench): Promise<Comparison[]> {
-  await using workshop = new Workshop()
-  const ca = await startCA(bench, workshop)
-  const servers = new Map([['Livery', await startPromptedLivery(workshop, ca, { identities: 1, renew: 1 })]])
+  await using workdir = new Workdir()
+  const ca = await startCA(bench, workdir)
+  const servers = new Map([['Livery', await startPromptedLivery(workdir, ca, { identities: 1, renew: 1 })]])
   for (const name of ifPresent(bench, 'sdspeer', () => 'Istio agent'))
-    servers.set(name, await startIstioAgent(bench, workshop, ca))
+    servers.set(name, await startIstioAgent(bench, workdir, ca))
   const sides = [...servers].map(
-    ([name, server]): Side => ({ name, measure: () => push(bench, workshop, server, STREAMS, 'USR2') }),
+    ([name, server]): Side => ({ name, measure: () => push(bench, workdir, server, STREAMS, 'USR2') }),
   )
   for (let round = 0; round < WARMUP_ROUNDS; round++) for (const side of sides) await side.measure()
   const measured = await inRounds(bench.rounds, sides, bench.say)
@@ -120,10 +120,10 @@ async function measurePush(bench: Bench): Promise<Comparison[]> {
 async function measureRotation(bench: Bench): Promise<Comparison[]> {
   const MANY = 5_000
   const measure = async (streams: number): Promise<Sample> => {
-    await using workshop = new Workshop()
-    const ca = await startCA(bench, workshop)
-    const livery = await startPromptedLivery(workshop, ca, { identities: 1, renew: 1 })
-    const sample = await push(bench, workshop, livery, streams, 'USR1')
+    await using workdir = new Workdir()
+    const ca = await startCA(bench, workdir)
+    const livery = await startPromptedLivery(workdir, ca, { identities: 1, renew: 1 })
+    const sample = await push(bench, workdir, livery, streams, 'USR1')
     return { ...sample, each: ((sample[LAST] ?? Number.NaN) * 1_000) / streams }
   }
   const sides = [MANY, STREAMS].map(streams => ({ name: `${streams} streams`, measure: () => measure(streams) }))

@@ -2,7 +2,7 @@
 import type { Bench } from './bench.ts'
 import { pathOf } from './programs.ts'
 import type { SdsProcess } from './servers.ts'
-import type { Workshop } from './workshop.ts'
+import type { Workdir } from './workdir.ts'
 
 export interface Distribution {
   readonly max: number
@@ -29,10 +29,10 @@ export interface LoadReport {
 /** Its options by their names there. */
 export type LoadOptions = Readonly<Record<string, string | number>>
 
-/** Runs it in the workshop's folder. Rejects when a single secret was wrong or did not come. */
-export async function sdsload({ programs }: Bench, workshop: Workshop, options: LoadOptions): Promise<LoadReport> {
+/** Runs it in the workdir's folder. Rejects when a single secret was wrong or did not come. */
+export async function sdsload({ programs }: Bench, workdir: Workdir, options: LoadOptions): Promise<LoadReport> {
   const args = Object.entries({ timeout: '120s', ...options }).map(([name, value]) => `--${name}=${value}`)
-  const { stdout } = await workshop.run(pathOf(programs, 'sdsload'), args)
+  const { stdout } = await workdir.run(pathOf(programs, 'sdsload'), args)
   return JSON.parse(stdout)
 }
 

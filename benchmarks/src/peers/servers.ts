@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import type { Bench } from './bench.ts'
 import { accepts, freePort } from './listeners.ts'
 import { pathOf } from './programs.ts'
-import type { Running, Workshop } from './workshop.ts'
+import type { Running, Workdir } from './workdir.ts'
 
 export interface CA {
   readonly server: Running
@@ -28,10 +28,10 @@ export interface SdsProcess {
 export const LOAD_IDENTITY = 'spiffe://cluster.local/ns/load/sa/sa-{i}'
 const ALL_IDENTITIES = 'spiffe://cluster.local/ns/load/sa/*'
 
-export async function startCA({ programs }: Pick<Bench, 'programs'>, workshop: Workshop): Promise<CA> {
-  const folder = join(workshop.folder, 'ca')
+export async function startCA({ programs }: Pick<Bench, 'programs'>, workdir: Workdir): Promise<CA> {
+  const folder = join(workdir.folder, 'ca')
   const args = ['--listen', '127.0.0.1:0', '--tls-dir', folder]
-  const { server, answer: address } = await workshop.start(
+  const { server, answer: address } = await workdir.start(
     pathOf(programs, 'neutralca'),
     args,
     ({ output }) => /^READY (\S+)$/m.exec(output())?.[1],
@@ -42,13 +42,13 @@ export async function startCA({ programs }: Pick<Bench, 'programs'>, workshop: W
 /** Istio's agent, with one identity; a connection to its socket shows that it serves. */
 export async function startIstioAgent(
   { programs }: Bench,
-  workshop: Workshop,
+  workdir: Workdir,
   ca: CA,
   name = 'istio',
 ): Promise<SdsProcess> {
-  const socket = join(workshop.folder, `${name}.sock`)
+  const socket = join(workdir.folder, `${name}.sock`)
   const args = ['--uds', socket, '--ca', ca.address, '--ca-root', ca.root, '--ecdsa', '--ttl', '24h', '--log', 'none']
-  const { server } = await workshop.start(pathOf(programs, 'sdspeer'), args, () => accepts(socket))
+  const { server } = await workdir.start(pathOf(programs, 'sdspeer'), args, () => accepts(socket))
   return { server, socket, secret: 'default', san: 'spiffe://cluster.local/ns/default/sa/sa-0', identities: 1 }
 }
 
@@ -59,9 +59,9 @@ export interface LiveryFiles {
   readonly admin: string
 }
 
-export async function writeLiveryFiles(workshop: Workshop, ca: CA, identities: number): Promise<LiveryFiles> {
+export async function writeLiveryFiles(workdir: Workdir, ca: CA, identities: number): Promise<LiveryFiles> {
   const name = `livery-${identities}`
-  const socket = join(workshop.folder, `${name}.sock`)
+  const socket = join(workdir.folder, `${name}.sock`)
   const admin = `127.0.0.1:${await freePort()}`
   const config = {
     trustDomain: 'cluster.local',
@@ -83,16 +83,16 @@ export async function writeLiveryFiles(workshop: Workshop, ca: CA, identities: n
     log: { level: 'warn' },
   }
   // JSON is YAML.
-  await writeFile(join(workshop.folder, `${name}.yaml`), JSON.stringify(config))
+  await writeFile(join(workdir.folder, `${name}.yaml`), JSON.stringify(config))
   const program = fileURLToPath(new URL('../../../packages/agent/bin/livery.js', import.meta.url))
-  await symlink(program, join(workshop.folder, 'livery')).catch(ignoreExisting)
+  await symlink(program, join(workdir.folder, 'livery')).catch(ignoreExisting)
   return { config: `${name}.yaml`, socket, admin }
 }
 
 /** `livery run`, ready when it holds a certificate for each identity. */
-export async function startLivery(workshop: Workshop, ca: CA, identities: number): Promise<SdsProcess> {
-  const { config, socket, admin } = await writeLiveryFiles(workshop, ca, identities)
-  const { server } = await workshop.start('./livery', ['run', '--config', config], () => isReady(admin), {
+export async function startLivery(workdir: Workdir, ca: CA, identities: number): Promise<SdsProcess> {
+  const { config, socket, admin } = await writeLiveryFiles(workdir, ca, identities)
+  const { server } = await workdir.start('./livery', ['run', '--config', config], () => isReady(admin), {
     // Each time it looks at every identity.
     pollMs: 500,
   })
@@ -111,15 +111,15 @@ export interface Prompts {
 
 /** Livery's parts in a process that renews on SIGUSR2 and gets a new root on SIGUSR1, as Istio's agent here does. */
 export async function startPromptedLivery(
-  workshop: Workshop,
+  workdir: Workdir,
   ca: CA,
   { identities, renew }: Prompts,
 ): Promise<SdsProcess> {
-  const socket = join(workshop.folder, `prompted-${identities}.sock`)
+  const socket = join(workdir.folder, `prompted-${identities}.sock`)
   const program = fileURLToPath(new URL('prompted-server.ts', import.meta.url))
   const options = { socket, ca: ca.address, root: ca.root, identities, renew }
   const args = Object.entries(options).map(([name, value]) => `--${name}=${value}`)
-  const { server } = await workshop.start(
+  const { server } = await workdir.start(
     process.execPath,
     [...NODE_OPTIONS, '--expose-gc', program, ...args],
     ({ output }) => output().includes('READY') || undefined,

@@ -4,7 +4,7 @@ import type { Comparison } from './comparison.ts'
 import { inRounds, type Side } from './rounds.ts'
 import { clientsOf, cpuEach, sdsload } from './sdsload.ts'
 import { type SdsProcess, startCA, startIstioAgent, startLivery } from './servers.ts'
-import { Workshop } from './workshop.ts'
+import { Workdir } from './workdir.ts'
 
 const CPU = 'CPU µs per response'
 const STREAMS = [16, 128] as const
@@ -21,23 +21,23 @@ export const servingRows: readonly Row[] = [
 /** Microseconds of the server's CPU for an answer with a certificate and the roots. */
 export async function cpuPerResponse(
   bench: Bench,
-  workshop: Workshop,
+  workdir: Workdir,
   server: SdsProcess,
   streams: number,
   responses = RESPONSES,
 ): Promise<number> {
   const options = { ...clientsOf(server, streams), fetch: 'resub', refetch: Math.ceil(responses / streams) }
-  const { warm } = await sdsload(bench, workshop, options)
+  const { warm } = await sdsload(bench, workdir, options)
   return cpuEach(warm)
 }
 
 async function measureServing(bench: Bench): Promise<Comparison[]> {
-  await using workshop = new Workshop()
-  const ca = await startCA(bench, workshop)
-  const servers = new Map([['Livery', await startLivery(workshop, ca, FEW)]])
+  await using workdir = new Workdir()
+  const ca = await startCA(bench, workdir)
+  const servers = new Map([['Livery', await startLivery(workdir, ca, FEW)]])
   for (const side of ifPresent(bench, 'sdspeer', () => 'Istio agent'))
-    servers.set(side, await startIstioAgent(bench, workshop, ca))
-  const measured = await inServers(bench, workshop, servers)
+    servers.set(side, await startIstioAgent(bench, workdir, ca))
+  const measured = await inServers(bench, workdir, servers)
   return STREAMS.map(streams => ({
     row: 'serving',
     work: `SDS response, ${streams} streams: server CPU`,
@@ -51,14 +51,14 @@ async function measureServing(bench: Bench): Promise<Comparison[]> {
 }
 
 async function measureHeld(bench: Bench): Promise<Comparison[]> {
-  await using workshop = new Workshop()
-  const ca = await startCA(bench, workshop)
+  await using workdir = new Workdir()
+  const ca = await startCA(bench, workdir)
   bench.say(`Livery fetches ${MANY} identities`)
   const servers = new Map([
-    ['many', await startLivery(workshop, ca, MANY)],
-    ['few', await startLivery(workshop, ca, FEW)],
+    ['many', await startLivery(workdir, ca, MANY)],
+    ['few', await startLivery(workdir, ca, FEW)],
   ])
-  const measured = await inServers(bench, workshop, servers)
+  const measured = await inServers(bench, workdir, servers)
   return STREAMS.map(streams => ({
     row: 'serving-held',
     work: `the same, ${streams} streams, with 10,000 identities held`,
@@ -70,14 +70,14 @@ async function measureHeld(bench: Bench): Promise<Comparison[]> {
 }
 
 /** Every server with every number of streams, after each was asked once so to warm up. */
-async function inServers(bench: Bench, workshop: Workshop, servers: ReadonlyMap<string, SdsProcess>) {
+async function inServers(bench: Bench, workdir: Workdir, servers: ReadonlyMap<string, SdsProcess>) {
   for (const streams of STREAMS)
-    for (const server of servers.values()) await cpuPerResponse(bench, workshop, server, streams)
+    for (const server of servers.values()) await cpuPerResponse(bench, workdir, server, streams)
   const sides = STREAMS.flatMap(streams =>
     [...servers].map(
       ([name, server]): Side => ({
         name: `${name}, ${streams} streams`,
-        measure: async () => ({ [CPU]: await cpuPerResponse(bench, workshop, server, streams) }),
+        measure: async () => ({ [CPU]: await cpuPerResponse(bench, workdir, server, streams) }),
       }),
     ),
   )

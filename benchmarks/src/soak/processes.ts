@@ -6,7 +6,7 @@ import { accepts, freePort } from '../peers/listeners.ts'
 import { cpuSeconds, residentBytes } from '../peers/proc.ts'
 import { findPrograms } from '../peers/programs.ts'
 import { startCA as startNeutralCA } from '../peers/servers.ts'
-import type { Running, Workshop } from '../peers/workshop.ts'
+import type { Running, Workdir } from '../peers/workdir.ts'
 import type { SoakOptions } from './options.ts'
 
 const LIVERY = fileURLToPath(new URL('../../../packages/agent/bin/livery.js', import.meta.url))
@@ -33,36 +33,36 @@ export function identityNames(count: number): readonly string[] {
 }
 
 /** Everything it says is at the end of an error, should it not start. */
-export function startCA(workshop: Workshop, { ca, identities }: SoakOptions): Promise<CAProcess> {
-  return ca === 'livery' ? startLiveryCA(workshop, identities) : startPeerCA(workshop)
+export function startCA(workdir: Workdir, { ca, identities }: SoakOptions): Promise<CAProcess> {
+  return ca === 'livery' ? startLiveryCA(workdir, identities) : startPeerCA(workdir)
 }
 
-async function startLiveryCA(workshop: Workshop, identities: number): Promise<CAProcess> {
+async function startLiveryCA(workdir: Workdir, identities: number): Promise<CAProcess> {
   const port = await freePort()
   const address = `127.0.0.1:${port}`
   const grants = [{ token: 'soak', identity: AGENT, impersonates: [range(identities), ATTACKER.name] }]
-  await writeFile(join(workshop.folder, 'grants.yaml'), JSON.stringify(grants))
-  await writeFile(join(workshop.folder, 'token'), 'soak')
+  await writeFile(join(workdir.folder, 'grants.yaml'), JSON.stringify(grants))
+  await writeFile(join(workdir.folder, 'token'), 'soak')
   const args = ['ca', '--listen', address, '--dir', 'ca', '--tokens', 'grants.yaml']
-  const { server } = await workshop.start(LIVERY, args, () => accepts(port))
+  const { server } = await workdir.start(LIVERY, args, () => accepts(port))
   const config = { plugin: 'citadel', address, rootCert: 'ca/root.pem', tokenFile: 'token', impersonate: true }
   return { pid: server.pid, config }
 }
 
-async function startPeerCA(workshop: Workshop): Promise<CAProcess> {
+async function startPeerCA(workdir: Workdir): Promise<CAProcess> {
   const programs = await findPrograms(process.env['LIVERY_PEERS'])
-  const { server, address, root } = await startNeutralCA({ programs }, workshop)
+  const { server, address, root } = await startNeutralCA({ programs }, workdir)
   return { pid: server.pid, config: { plugin: 'citadel', address, rootCert: root } }
 }
 
 /** Resolves when its admin endpoint answers; the certificates may come later. */
-export async function startAgent(workshop: Workshop, ca: CAProcess, options: SoakOptions): Promise<AgentProcess> {
+export async function startAgent(workdir: Workdir, ca: CAProcess, options: SoakOptions): Promise<AgentProcess> {
   const port = await freePort()
   const admin = `127.0.0.1:${port}`
-  const run = join(workshop.folder, 'run')
+  const run = join(workdir.folder, 'run')
   const socket = join(run, 'sds.sock')
   await mkdir(run)
-  if (options.attack) await chmod(workshop.folder, 0o711)
+  if (options.attack) await chmod(workdir.folder, 0o711)
   const config = {
     trustDomain: 'cluster.local',
     ttl: `${options.ttlMs}ms`,
@@ -81,9 +81,9 @@ export async function startAgent(workshop: Workshop, ca: CAProcess, options: Soa
     log: { level: 'warn' },
   }
   // JSON is YAML.
-  await writeFile(join(workshop.folder, 'livery.yaml'), JSON.stringify(config))
+  await writeFile(join(workdir.folder, 'livery.yaml'), JSON.stringify(config))
   const ready = async () => (await accepts(port)) && (await accepts(socket))
-  const { server } = await workshop.start(LIVERY, ['run', '--config', 'livery.yaml'], ready)
+  const { server } = await workdir.start(LIVERY, ['run', '--config', 'livery.yaml'], ready)
   return { pid: server.pid, socket, admin }
 }
 

@@ -1,7 +1,7 @@
 /** One soak: starts everything, samples every ten seconds, and gathers the reports of the client. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Workshop } from '../peers/workshop.ts'
+import { Workdir } from '../peers/workdir.ts'
 import type { AttackOrder, AttackReport } from './attacker.ts'
 import type { ClientOrder, ClientReport } from './client.ts'
 import type { SoakOptions } from './options.ts'
@@ -25,9 +25,9 @@ const EACH_ATTACK_MS = 15_000
 
 /** `say` hears a line of progress now and then. */
 export async function soak(options: SoakOptions, say: (line: string) => void): Promise<Observed> {
-  await using workshop = new Workshop()
-  const ca = await startCA(workshop, options)
-  const agent = await startAgent(workshop, ca, options)
+  await using workdir = new Workdir()
+  const ca = await startCA(workdir, options)
+  const agent = await startAgent(workdir, ca, options)
   const startedAt = performance.now()
   const client = fork(new URL('client.ts', import.meta.url), { execArgv: process.execArgv })
   using gathered = new Gathered(client, options)

@@ -20,7 +20,7 @@ export interface Ended {
 }
 
 interface StartOptions {
-  /** Default: the workshop's folder. */
+  /** Default: the workdir's folder. */
   readonly cwd?: string
   /** How often to ask whether it is ready. Default: 100. */
   readonly pollMs?: number
@@ -41,9 +41,9 @@ const END_WITHIN_MS = 2_000
 /** Of stderr, for messages. */
 const KEPT_CHARACTERS = 2_000
 
-const open = new Set<Workshop>()
+const open = new Set<Workdir>()
 
-export class Workshop implements AsyncDisposable {
+export class Workdir implements AsyncDisposable {
   /** Its temporary directory. */
   readonly folder = mkdtempSync(join(tmpdir(), 'livery-bench-'))
   readonly #children = new Set<Child>()
@@ -132,10 +132,10 @@ export class Workshop implements AsyncDisposable {
   }
 }
 
-/** From now on whatever ends this process takes every workshop with it. */
+/** From now on whatever ends this process takes every workdir with it. */
 export function cleanUpOnExit(): void {
   process.on('exit', () => {
-    for (const workshop of open) workshop.destroy()
+    for (const workdir of open) workdir.destroy()
   })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.on(signal, () => process.exit(128 + constants.signals[signal]))
