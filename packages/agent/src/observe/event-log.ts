@@ -1,9 +1,9 @@
 /** Writes what happens to secrets and sockets to the log: one line for each change of state. */
 import type { Clock } from '@livery/core'
 import type { SdsEvent, StreamInfo } from '@livery/sds-server'
-import { FloodLimit, type Level } from './flood-limit.ts'
 import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 import { describeEvent } from './ledger-text.ts'
+import { type Level, LogRate } from './log-rate.ts'
 import type { Logger } from './logger.ts'
 
 const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
@@ -83,14 +83,14 @@ export function securityLogger(logger: Logger): Logger {
 export class EventLog implements Disposable {
   readonly #logger: Logger
   readonly #security: Logger
-  readonly #flood: FloodLimit
+  readonly #flood: LogRate
   /** The code of the error that a name is failing with. */
   readonly #failing = new Map<string, string>()
 
   constructor(logger: Logger, clock: Clock) {
     this.#logger = logger
     this.#security = securityLogger(logger)
-    this.#flood = new FloodLimit(clock, (kind, suppressed, level) => this.#summarize(kind, suppressed, level))
+    this.#flood = new LogRate(clock, (kind, suppressed, level) => this.#summarize(kind, suppressed, level))
   }
 
   [Symbol.dispose](): void {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
-import { FloodLimit } from './flood-limit.ts'
+import { LogRate } from './log-rate.ts'
 
 test('fifty lines of a kind pass in ten seconds, and at the end the others are a number, at their own level', async () => {
   const clock = new FakeClock()
   const summaries: [string, number, string][] = []
-  using limit = new FloodLimit(clock, (...summary) => summaries.push(summary))
+  using limit = new LogRate(clock, (...summary) => summaries.push(summary))
   const passed = Array.from({ length: 120 }, () => limit.allow('nacked', 'warn')).filter(Boolean)
   assert.equal(passed.length, 50)
   assert.equal(limit.allow('issued', 'info'), true)
@@ -18,7 +18,7 @@ test('fifty lines of a kind pass in ten seconds, and at the end the others are a
 
 test('closed, it waits for nothing any more', () => {
   const clock = new FakeClock()
-  const limit = new FloodLimit(clock, () => assert.fail('it reported something'))
+  const limit = new LogRate(clock, () => assert.fail('it reported something'))
   for (let line = 0; line < 60; line++) limit.allow('x', 'info')
   limit[Symbol.dispose]()
   assert.deepEqual(clock.deadlines(), [])

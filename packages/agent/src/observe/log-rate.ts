@@ -16,7 +16,7 @@ interface Window {
   readonly end: Disposable
 }
 
-export class FloodLimit implements Disposable {
+export class LogRate implements Disposable {
   readonly #clock: Clock
   readonly #summarize: Summarize
   readonly #maxLines: number

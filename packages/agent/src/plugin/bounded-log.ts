@@ -1,17 +1,17 @@
 /** The share that the agent takes of a plugin's lines, over all its lives: each costs a scrub, between two answers to callers. */
 import type { Clock, PluginLog } from '@livery/core'
-import { FloodLimit } from '../observe/flood-limit.ts'
+import { LogRate } from '../observe/log-rate.ts'
 import { clip } from './wire-error.ts'
 
 /** At most 50 lines of each level and 50 printed ones in 10 s, then one that says how many there were besides. */
 export class BoundedLog implements Disposable {
   readonly log: PluginLog
   readonly printed: Pick<PluginLog, 'debug'>
-  readonly #flood: FloodLimit
+  readonly #flood: LogRate
   #isClosed = false
 
   constructor(log: PluginLog, clock: Clock) {
-    this.#flood = new FloodLimit(clock, (kind, suppressed, level) =>
+    this.#flood = new LogRate(clock, (kind, suppressed, level) =>
       log[level](`${suppressed} more lines of this kind (${kind}) in 10 s`),
     )
     const line =

@@ -18,7 +18,7 @@ import {
   type TlsMaterial,
 } from '@livery/core'
 import { checkCounterName } from '../observe/counter-name.ts'
-import { FloodLimit } from '../observe/flood-limit.ts'
+import { LogRate } from '../observe/log-rate.ts'
 import type { AgentMethods, BatchAnswer, Start, ThreadMethods, WireRequest, WireTls } from './messages.ts'
 import { ownBytes } from './messages.ts'
 import type { Peer } from './two-way-calls.ts'
@@ -99,7 +99,7 @@ export function logTo(agent: Agent): PluginLog {
   // Here, too: a hundred thousand messages at once would keep the agent from everything else.
   const summarize = (_: string, suppressed: number, level: keyof PluginLog): void =>
     agent().notify('log', { level, message: `${suppressed} more lines of this level in 10 s` })
-  const flood = new FloodLimit(new SystemClock(), summarize, MAX_LINES)
+  const flood = new LogRate(new SystemClock(), summarize, MAX_LINES)
   const line = (level: keyof PluginLog) => (message: string) => {
     if (flood.allow(level, level)) agent().notify('log', { level, message: clip(message) })
   }
