@@ -6,7 +6,7 @@ import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import { LOG_LEVELS } from '../schema/log-level.ts'
-import { faultMessage, kindOf, leaf, list, object, record, type Schema, text } from '../schema/schema-parts.ts'
+import { faultMessage, kindOf, list, object, record, type Schema, scalar, text } from '../schema/schema-parts.ts'
 import {
   account,
   allowEntry,
@@ -162,7 +162,7 @@ const keyPool = v.lazy(input =>
     ? object({
         cpu: numberBetween(0.01, 1, 'It is the part of one core that may make keys ahead: 0.25 is a quarter'),
       })
-    : leaf(other =>
+    : scalar(other =>
         other === 'off' ? ('off' as const) : new Fault('is neither off nor a mapping', 'Write off, or { cpu: 0.25 }'),
       ),
 ) as Schema<'off' | { cpu: number }>

@@ -4,7 +4,7 @@ import * as v from 'valibot'
 import { UNWRITTEN } from './config-error.ts'
 import { type ConfigNode, isList, isMap, nodeOf } from './config-tree.ts'
 import { Fault, faultFrom } from './fault.ts'
-import { kindOf, leaf, list, object, record, type Schema, text } from './schema-parts.ts'
+import { kindOf, list, object, record, type Schema, scalar, text } from './schema-parts.ts'
 import { duration, flag, nonEmpty, oneOf, path } from './values.ts'
 
 /**
@@ -64,7 +64,7 @@ function textOf({ problem, secret }: Extract<PluginOption, { type: 'string' }>):
 
 function numberWithin({ min, max }: { readonly min?: number; readonly max?: number }): Schema<number> {
   const bounds = [min === undefined ? '' : ` from ${min}`, max === undefined ? '' : ` to ${max}`].join('')
-  return leaf(input => {
+  return scalar(input => {
     const fits = Number.isFinite(input) && Number(input) >= (min ?? -Infinity) && Number(input) <= (max ?? Infinity)
     return typeof input === 'number' && fits
       ? input

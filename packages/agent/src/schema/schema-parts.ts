@@ -6,7 +6,7 @@ import { Fault } from './fault.ts'
 export type Schema<T> = v.GenericSchema<unknown, T>
 
 /** A value that `parse` understands, or answers with a {@link Fault}. */
-export function leaf<T>(parse: (input: unknown) => T | Fault): Schema<T> {
+export function scalar<T>(parse: (input: unknown) => T | Fault): Schema<T> {
   return v.pipe(
     v.unknown(),
     v.rawTransform<unknown, T>(({ dataset, addIssue, NEVER }) => {
@@ -20,7 +20,7 @@ export function leaf<T>(parse: (input: unknown) => T | Fault): Schema<T> {
 
 /** A string that `parse` understands. */
 export function text<T>(parse: (input: string) => T | Fault, remedy: string): Schema<T> {
-  return leaf(input =>
+  return scalar(input =>
     typeof input === 'string' ? parse(input) : new Fault(`is ${kindOf(input)}, not a string`, remedy),
   )
 }

@@ -14,7 +14,7 @@ import {
 } from '@livery/core'
 import { parseDuration } from './duration.ts'
 import { Fault } from './fault.ts'
-import { kindOf, leaf, nearest, type Schema, text } from './schema-parts.ts'
+import { kindOf, nearest, type Schema, scalar, text } from './schema-parts.ts'
 
 /** A TCP address to listen on or to ask. */
 export interface HostPort {
@@ -39,7 +39,7 @@ export function duration(bounds: { readonly min: string; readonly max: string })
   const remedy = 'Write a number with a unit: 500ms, 5s, 30m, 24h or 90d'
   const min = parseDuration(bounds.min) ?? 0
   const max = parseDuration(bounds.max) ?? Number.POSITIVE_INFINITY
-  return leaf(input => {
+  return scalar(input => {
     const ms = typeof input === 'string' ? parseDuration(input) : undefined
     if (ms === undefined) return new Fault('is not a duration', remedy)
     if (ms < min) return new Fault(`is shorter than ${bounds.min}`, `Write ${bounds.min} or more`)
@@ -49,21 +49,21 @@ export function duration(bounds: { readonly min: string; readonly max: string })
 }
 
 export function numberBetween(min: number, max: number, meaning: string): Schema<number> {
-  return leaf(input => {
+  return scalar(input => {
     const fits = typeof input === 'number' && input >= min && input <= max
     return fits ? input : new Fault(`is not a number from ${min} to ${max}`, meaning)
   })
 }
 
 export function wholeNumber(min: number, max: number): Schema<number> {
-  return leaf(input => {
+  return scalar(input => {
     const fits = typeof input === 'number' && Number.isSafeInteger(input) && input >= min && input <= max
     return fits ? input : new Fault(`is not a whole number from ${min} to ${max}`, 'Write digits only, without quotes')
   })
 }
 
 export function oneOf<const T extends string>(choices: readonly T[]): Schema<T> {
-  return leaf(input => {
+  return scalar(input => {
     const found = choices.find(choice => choice === input)
     if (found !== undefined) return found
     const near = typeof input === 'string' ? nearest(input, choices) : undefined
@@ -73,7 +73,7 @@ export function oneOf<const T extends string>(choices: readonly T[]): Schema<T> 
 
 export const keyType: Schema<KeyType> = oneOf(KEY_TYPES)
 
-export const flag: Schema<boolean> = leaf(input =>
+export const flag: Schema<boolean> = scalar(input =>
   typeof input === 'boolean'
     ? input
     : new Fault(`is ${kindOf(input)}, not true or false`, 'Write true or false, without quotes'),
@@ -141,7 +141,7 @@ export const allowEntry: Schema<string> = text(
 )
 
 /** A file mode, quoted: YAML 1.1 and 1.2 read a bare 0660 as two different numbers. */
-export const socketMode: Schema<number> = leaf(input => {
+export const socketMode: Schema<number> = scalar(input => {
   const remedy = 'Write it in octal and in quotes: "0660"'
   if (typeof input !== 'string') return new Fault('is a bare number, which YAML does not read as octal', remedy)
   if (!/^0?[0-7]{3}$/.test(input)) return new Fault('is not a file mode', remedy)
@@ -150,7 +150,7 @@ export const socketMode: Schema<number> = leaf(input => {
 
 /** The owner or group of a socket by number, or by a name in `database` (`/etc/passwd`, `/etc/group`). */
 export function account(database: string): Schema<number> {
-  return leaf(input => {
+  return scalar(input => {
     if (typeof input === 'number' && Number.isSafeInteger(input) && input >= 0) return input
     if (typeof input !== 'string' || input === '')
       return new Fault('is not a user or group', 'Write a name or a number')
