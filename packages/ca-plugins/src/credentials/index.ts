@@ -1,6 +1,5 @@
 /** The public names of `@livery/ca-plugins/credentials`. */
 
-export { credentialSources } from './credential-sources.ts'
 export { gceMetadata } from './gce-metadata.ts'
 export { staticToken } from './static-token.ts'
 export type { ExchangeConfig } from './sts.ts'

@@ -1,4 +1,4 @@
-/** The events of a watch: one JSON object a line, https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes */
+/** The events of a watch: one JSON object per line, https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes */
 import type { CAError } from '@livery/core'
 import { caError } from '../../answers/ca-error.ts'
 
