@@ -88,12 +88,12 @@ function withPluginFlag(root: MapNode, { plugin }: ConfigSources): MapNode {
 }
 
 /** Variables of the CA are for `citadel`, and do not replace a plugin that a flag names. */
-function withEnvironment(given: MapNode, { environment, plugin }: ConfigSources): Pick<Layers, 'root' | 'warnings'> {
-  const settings = withPlugin(given, environmentSettings(environment)).filter(
+function withEnvironment(tree: MapNode, { environment, plugin }: ConfigSources): Pick<Layers, 'root' | 'warnings'> {
+  const settings = withPlugin(tree, environmentSettings(environment)).filter(
     setting => plugin === undefined || !isAt(setting, 'ca', 'plugin'),
   )
   const root = withSettings(
-    given,
+    tree,
     settings.filter(setting => isAt(setting, 'ca', 'plugin')),
   )
   const named = new Location(root, ['ca', 'plugin'])

@@ -111,13 +111,12 @@ interface ReadCA {
   readonly problems: readonly Problem[]
 }
 
-async function readCA(given: ConfigNode, sources: ConfigSources): Promise<ReadCA> {
-  const written = new Location(given, ['ca'])
+async function readCA(tree: ConfigNode, sources: ConfigSources): Promise<ReadCA> {
+  const written = new Location(tree, ['ca'])
   const shape = await loadSectionShape(written, origin => placeOf(origin, sources))
-  if ('problems' in shape) return { root: given, ca: undefined, problems: shape.problems }
+  if ('problems' in shape) return { root: tree, ca: undefined, problems: shape.problems }
   const { node } = written
-  const root =
-    node && isMap(given) ? withKey(given, 'ca', completeSection(shape, node, sources.workingDirectory)) : given
+  const root = node && isMap(tree) ? withKey(tree, 'ca', completeSection(shape, node, sources.workingDirectory)) : tree
   const at = new Location(root, ['ca'])
   const checked = checkNode(caSchema(shape), at)
   if ('refusals' in checked) return { root, ca: undefined, problems: checked.refusals }

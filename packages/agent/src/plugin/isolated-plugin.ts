@@ -31,16 +31,16 @@ const LOAD_MS = 30_000
 const MAX_FAULTS = 20
 
 /**
- * `given` are the keys beside the module's name: what its options say of their values is asked for here. `signal` gives up
+ * `section`: the keys beside the module's name; the module is asked what its options say of their values. `signal` gives up
  * this and every `check` of the plugin. Never rejects.
  */
 export async function loadIsolatedCAPlugin(
   module: PluginModule,
-  given: TreeObject,
+  section: TreeObject,
   clock: Clock = new SystemClock(),
   signal?: AbortSignal,
 ): Promise<CAPlugin | Faults> {
-  const manifest = await describe(module, given, clock, signal)
+  const manifest = await describe(module, section, clock, signal)
   if ('faults' in manifest) return manifest
   const { name, options, needs = [], capabilities } = manifest
   if (!capabilities) return { faults: [new Fault('has a plugin without capabilities', FIX_MODULE)] }
@@ -58,11 +58,11 @@ export async function loadIsolatedCAPlugin(
 /** The same for a source of credentials, which has to be disposed. */
 export async function loadIsolatedCredentials(
   module: PluginModule,
-  given: TreeObject,
+  section: TreeObject,
   clock: Clock = new SystemClock(),
   signal?: AbortSignal,
 ): Promise<CredentialPlugin | Faults> {
-  const manifest = await describe(module, given, clock, signal)
+  const manifest = await describe(module, section, clock, signal)
   if ('faults' in manifest) return manifest
   const { name, options } = manifest
   return {
@@ -76,7 +76,7 @@ export async function loadIsolatedCredentials(
 
 async function describe(
   module: PluginModule,
-  given: TreeObject,
+  section: TreeObject,
   clock: Clock,
   signal: AbortSignal | undefined,
 ): Promise<Manifest | Faults> {
@@ -87,7 +87,7 @@ async function describe(
       const { manifest } = described
       const faults = manifestFaults(module.kind, manifest)
       if (faults.length > 0) return shownFaults(faults)
-      const questions = questionsOf(manifest.options, given)
+      const questions = questionsOf(manifest.options, section)
       const answers = questions.length === 0 ? [] : await peer.call('problems', questions, stop)
       const problems = new Map(questions.map((question, index) => [keyOf(question), shownProblem(answers[index])]))
       return { ...manifest, options: withProblems(manifest.options, problems) }
@@ -138,11 +138,11 @@ function shownProblem(problem: unknown): string | undefined {
 }
 
 /** The values of the options that check their values. */
-function questionsOf(options: PluginOptions, given: Tree, parent = ''): Question[] {
-  if (Array.isArray(given)) return given.flatMap(item => questionsOf(options, item, parent))
-  if (!isTreeObject(given)) return []
+function questionsOf(options: PluginOptions, section: Tree, parent = ''): Question[] {
+  if (Array.isArray(section)) return section.flatMap(item => questionsOf(options, item, parent))
+  if (!isTreeObject(section)) return []
   return Object.entries(options).flatMap(([name, option]) => {
-    const value = given[name]
+    const value = section[name]
     const path = `${parent}${name}`
     if (value === undefined) return []
     if (option.type === 'object' || option.type === 'objects') return questionsOf(option.options, value, `${path}.`)

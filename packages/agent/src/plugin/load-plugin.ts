@@ -29,7 +29,7 @@ interface Kind<Plugin> {
   readonly noun: string
   readonly builtIn: Readonly<Record<string, () => Promise<{ readonly plugin: Plugin }>>>
   readonly choose: string
-  readonly loadModule: (module: PluginModule, given: TreeObject, signal?: AbortSignal) => Promise<Plugin | NoPlugin>
+  readonly loadModule: (module: PluginModule, section: TreeObject, signal?: AbortSignal) => Promise<Plugin | NoPlugin>
 }
 
 const CA: Kind<CAPlugin> = {
@@ -37,34 +37,34 @@ const CA: Kind<CAPlugin> = {
   noun: 'plugin',
   builtIn: BUILT_IN_CA_PLUGINS,
   choose: 'Write citadel for a CA such as that of istiod, or embedded to try things out',
-  loadModule: (module, given, signal) => loadIsolatedCAPlugin(module, given, undefined, signal),
+  loadModule: (module, section, signal) => loadIsolatedCAPlugin(module, section, undefined, signal),
 }
 const CREDENTIALS: Kind<CredentialPlugin> = {
   kind: 'credentials',
   noun: 'source of credentials',
   builtIn: BUILT_IN_CREDENTIALS,
   choose: 'Write token-file for a token in a file',
-  loadModule: (module, given, signal) => loadIsolatedCredentials(module, given, undefined, signal),
+  loadModule: (module, section, signal) => loadIsolatedCredentials(module, section, undefined, signal),
 }
 
-/** `given` are the keys that stand beside the name, which only the plugin can check. */
+/** `section`: the keys beside the name, which only the plugin can check. */
 export function loadCAPlugin(
   name: Tree | undefined,
   place: PluginPlace,
-  given: TreeObject,
+  section: TreeObject,
 ): Promise<CAPlugin | NoPlugin> {
-  return load(CA, name, place, given)
+  return load(CA, name, place, section)
 }
 
 export function loadCredentialPlugin(
   name: Tree | undefined,
   place: PluginPlace,
-  given: TreeObject,
+  section: TreeObject,
 ): Promise<CredentialPlugin | NoPlugin> {
-  return load(CREDENTIALS, name, place, given)
+  return load(CREDENTIALS, name, place, section)
 }
 
-/** Whether it is none of the built-in ones, which run in the agent. */
+/** Whether it names a module. Built-in plugins run in the agent. */
 export function isModule(kind: PluginKind, name: Tree | undefined): boolean {
   const { builtIn } = kind === 'ca' ? CA : CREDENTIALS
   return typeof name === 'string' && !Object.hasOwn(builtIn, name)
@@ -74,14 +74,14 @@ async function load<Plugin extends object>(
   { kind, noun, builtIn, choose, loadModule }: Kind<Plugin>,
   name: Tree | undefined,
   { file, signal, user }: PluginPlace,
-  given: TreeObject,
+  section: TreeObject,
 ): Promise<Plugin | NoPlugin> {
   if (name === undefined) return { faults: [new Fault('is missing', choose)] }
   if (typeof name !== 'string' || name === '')
     return { faults: [new Fault(`is ${name === '' ? 'empty' : kindOf(name)}, not the name of a ${noun}`, choose)] }
   const loadBuiltIn = Object.hasOwn(builtIn, name) ? builtIn[name] : undefined
   if (loadBuiltIn) return (await loadBuiltIn()).plugin
-  const loaded = await loadModule({ kind, specifier: name, parent: file, ...(user && { user }) }, given, signal)
+  const loaded = await loadModule({ kind, specifier: name, parent: file, ...(user && { user }) }, section, signal)
   if (!('faults' in loaded)) return loaded
   const names = Object.keys(builtIn)
   const near = nearest(name, names)
