@@ -96,6 +96,7 @@ function failingEntry(index: number): IdentityEntry {
     renewAt: undefined,
     lastSuccessAt: undefined,
     lastFailure: { at: 0, code: 'unavailable', message: MESSAGE },
+    preflight: undefined,
   }
 }
 

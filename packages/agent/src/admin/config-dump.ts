@@ -27,6 +27,8 @@ export interface DumpedIdentity {
   readonly rootCerts: readonly DumpedCertificate[]
   /** RFC 3339; when it is renewed or tried next, if that is planned. */
   readonly renewAt?: string
+  /** Why clients would refuse its certificate, or the next one, with the roots that they are served. */
+  readonly warning?: string
 }
 
 export interface ConfigDump {
@@ -68,8 +70,14 @@ function identityText(entry: IdentityEntry, certificates: CertificateTexts): str
   const chain = secret ? certificates.ofChain(secret) : ''
   const roots = secret ? certificates.ofRoots(identity) : ''
   const renewal = renewAt === undefined ? '' : `,"renewAt":"${new Date(renewAt).toISOString()}"`
+  const warning = entry.preflight ? `,"warning":${JSON.stringify(preflightWarning(entry.preflight))}` : ''
   const state = JSON.stringify(dumpState(entry))
-  return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}}`
+  return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}${warning}}`
+}
+
+function preflightWarning({ reason, isServed }: NonNullable<IdentityEntry['preflight']>): string {
+  const which = isServed ? 'clients would refuse it' : 'the next one is withheld, since clients would refuse it'
+  return `preflight-failed: ${which}: ${reason}`
 }
 
 function dumpState({ state, lastFailure }: IdentityEntry): string {

@@ -17,6 +17,7 @@ function entry(fields: Partial<IdentityEntry>): IdentityEntry {
     renewAt: undefined,
     lastSuccessAt: undefined,
     lastFailure: undefined,
+    preflight: undefined,
     ...fields,
   }
 }

@@ -40,6 +40,12 @@ test('the reason why an identity has no certificate is below its row, and all fi
   for (const line of table.split('\n')) assert.ok(line.length <= 80, `${line.length}: ${line}`)
 })
 
+test('the warning about a certificate that clients would refuse is below its row', () => {
+  const warning = 'preflight-failed: clients would refuse it: certificate signature failure'
+  const identity = { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [], warning }
+  assert.match(certificateTable([identity], 0, 80), new RegExp(`${WEB}\n  ${warning}\n$`))
+})
+
 test('where there is room, and in a pipe, the table has serial numbers and dates', () => {
   const identity = { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [] }
   for (const columns of [200, undefined])

@@ -63,11 +63,11 @@ function withHex(certificate: DumpedCertificate): DumpedCertificate {
 
 const WIDE_HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']
 const NARROW_HEADER = ['STATE', 'EXPIRES', 'ROTATION', 'IDENTITY']
-/** Of the lines under an identity that say why it has no certificate. */
+/** Of the lines under an identity that say why it has no certificate, or why that one is not good for all. */
 const REASON_WIDTH = 80
 
 /**
- * One row per identity, and below it the reason where the CA fails. A terminal that is too narrow for all columns gets
+ * One row per identity, and below it the reason where the CA fails, or the warning. A terminal that is too narrow for all columns gets
  * no serial numbers and no dates.
  */
 export function certificateTable(
@@ -87,7 +87,7 @@ export function certificateTable(
         certificates.map(certificate => narrowCells(certificate, now)),
       )
   const lines = rows.flatMap((row, index) => {
-    const reason = certificates[index - 1]?.reason
+    const { reason = certificates[index - 1]?.warning } = certificates[index - 1] ?? {}
     return reason === undefined ? [row] : [row, ...wrap(oneLine(reason), Math.min(columns, REASON_WIDTH) - 2)]
   })
   return `${lines.join('\n')}\n`

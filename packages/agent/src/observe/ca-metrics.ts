@@ -13,6 +13,7 @@ export class CaMetrics {
   readonly #retries: Counter
   readonly #down: Gauge
   readonly #withdrawn: Counter<'reason'>
+  readonly #preflight: Counter<'served'>
   readonly #duration: Histogram<'result'>
   readonly #istio: IstioMetrics
 
@@ -46,6 +47,12 @@ export class CaMetrics {
       labelNames: ['reason'],
       registers,
     })
+    this.#preflight = new Counter({
+      name: 'livery_preflight_failures_total',
+      help: 'Certificates that clients would refuse with the roots that they are served: withheld (served="false"), or served for want of a better one.',
+      labelNames: ['served'],
+      registers,
+    })
     this.#duration = new Histogram({
       name: 'livery_ca_request_duration_seconds',
       help: 'Time from making the CSR to the checked certificate, or to the error.',
@@ -53,6 +60,7 @@ export class CaMetrics {
       buckets: [0.005, 0.02, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     })
+    for (const served of ['true', 'false']) this.#preflight.inc({ served }, 0)
     for (const reason of ['expired', 'forgotten', 'idle', 'evicted']) this.#withdrawn.inc({ reason }, 0)
     this.#istio = new IstioMetrics(registry)
   }
@@ -69,6 +77,9 @@ export class CaMetrics {
       case 'ca-error':
         this.#errors.inc({ code: event.code })
         this.#finish(name, time, 'failed')
+        break
+      case 'preflight-failed':
+        this.#preflight.inc({ served: `${event.isServed}` })
         break
       case 'retry-planned':
         this.#retries.inc()

@@ -29,6 +29,8 @@ test('a ledger reads as a story, oldest first', () => {
         event: { kind: 'restored', from: 'store', serialNumber: 'AB', notAfter: day, renewAt: day / 2 },
       },
       { time: 700, event: { kind: 'not-restored', reason: 'the stored certificate: it has expired' } },
+      { time: 700, event: { kind: 'preflight-failed', reason: 'certificate signature failure', isServed: false } },
+      { time: 700, event: { kind: 'preflight-failed', reason: 'certificate signature failure', isServed: true } },
       { time: 700, event: { kind: 'not-stored', reason: '/s/f cannot be kept: ENOSPC' } },
       {
         time: 700,
@@ -58,6 +60,8 @@ test('a ledger reads as a story, oldest first', () => {
     '  59s ago  held back until 1970-01-01T00:00:05.000Z: its new root is announced, and clients have to know it first',
     '  59s ago  taken from the store, as the previous process left it: serial AB, valid until 1970-01-02T00:00:00.000Z, renewal planned for 1970-01-01T12:00:00.000Z',
     '  59s ago  not taken from the disk, the CA is asked: the stored certificate: it has expired',
+    '  59s ago  not served, the one in use stays: clients would refuse it with the roots that they are served: certificate signature failure',
+    '  59s ago  served, although clients would refuse it with the roots that they are served, for want of a better one: certificate signature failure',
     '  59s ago  the store failed, which will be tried again; what is served is not affected: /s/f cannot be kept: ENOSPC',
     '  59s ago  root 0123456789ab is announced: 2 clients to learn it first',
     '  55s ago  pushed to node "a", version 0123456789ab',

@@ -30,6 +30,10 @@ export function describeEvent(event: LedgerEvent): string {
       return `${RESTORED[event.from]}: serial ${event.serialNumber}, valid until ${iso(event.notAfter)}, renewal planned for ${iso(event.renewAt)}`
     case 'not-restored':
       return `not taken from the disk, the CA is asked: ${event.reason}`
+    case 'preflight-failed':
+      return event.isServed
+        ? `served, although clients would refuse it with the roots that they are served, for want of a better one: ${event.reason}`
+        : `not served, the one in use stays: clients would refuse it with the roots that they are served: ${event.reason}`
     case 'not-stored':
       return `the store failed, which will be tried again; what is served is not affected: ${event.reason}`
     case 'roots-changed':

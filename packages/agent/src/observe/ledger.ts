@@ -111,6 +111,8 @@ function repeats(earlier: LedgerEvent, later: LedgerEvent): boolean {
     case 'not-stored':
     case 'not-restored':
       return earlier.kind === later.kind && earlier.reason === later.reason
+    case 'preflight-failed':
+      return earlier.kind === later.kind && earlier.isServed === later.isServed && earlier.reason === later.reason
     case 'crl-unavailable':
     case 'roots-rejected':
     case 'roots-unavailable':

@@ -286,6 +286,15 @@ test('dropped log lines are counted once each', async () => {
   assert.equal((await bench.samples()).get('livery_log_lines_dropped_total'), 5)
 })
 
+test('certificates that clients would refuse are counted, withheld and served', async () => {
+  await using bench = await Bench.create()
+  const event = { kind: 'preflight-failed', reason: 'certificate signature failure' } as const
+  for (const isServed of [true, false, false]) bench.metrics.record(WEB, { time: 0, event: { ...event, isServed } })
+  const text = await bench.metrics.text()
+  assert.match(text, /^livery_preflight_failures_total\{served="true"\} 1$/m)
+  assert.match(text, /^livery_preflight_failures_total\{served="false"\} 2$/m)
+})
+
 test('outcomes of the store are counted', async () => {
   await using bench = await Bench.create()
   const restored = { kind: 'restored', serialNumber: 'AB', notAfter: 1, renewAt: 0 } as const

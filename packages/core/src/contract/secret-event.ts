@@ -24,6 +24,11 @@ export type SecretEvent =
       readonly notAfter: number
       readonly renewAt: number
     }
+  /**
+   * Clients would refuse a certificate with the roots that they are served. `isServed`: all the same, since there is no
+   * better one; else the one in use stays. Of a trust domain: leaves that are in use, with its roots as they are now.
+   */
+  | { readonly kind: 'preflight-failed'; readonly reason: string; readonly isServed: boolean }
   | { readonly kind: 'not-restored'; readonly reason: string }
   | { readonly kind: 'not-stored'; readonly reason: string }
   | { readonly kind: 'roots-changed'; readonly version: string; readonly roots: number }

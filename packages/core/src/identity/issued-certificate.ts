@@ -20,6 +20,8 @@ export interface Issued {
   readonly root: TrustAnchor
   /** The same for certificates of the same root, intermediates and size of key: a client takes all of a kind, or none. */
   readonly kind: string
+  /** Why clients would refuse it with the roots known when it came: it is served for want of a better one. */
+  readonly clientRefusal?: string | undefined
   /** Wipes the key and lets go of the root. */
   release(): void
 }

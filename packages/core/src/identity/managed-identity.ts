@@ -24,6 +24,11 @@ export interface IdentityEntry {
   readonly renewAt: number | undefined
   readonly lastSuccessAt: number | undefined
   readonly lastFailure: { readonly at: number; readonly code: CAErrorCode; readonly message: string } | undefined
+  /**
+   * Clients would refuse, with the roots that they are served, the certificate in use (`isServed`) or the last one that
+   * was to replace it.
+   */
+  readonly preflight: { readonly reason: string; readonly isServed: boolean } | undefined
 }
 
 /** Somebody waits; nobody has it yet; it is still valid; it has failed where others need not have. */
@@ -76,6 +81,7 @@ export class ManagedIdentity {
   #isFailing = false
   #hasFailedAlone = false
   #isAlone = false
+  #withheld: string | undefined
 
   constructor(identity: SpiffeId, { clock, phase, hold, tokenFile, onServed }: ManagedIdentityOptions) {
     this.identity = identity
@@ -191,7 +197,13 @@ export class ManagedIdentity {
     this.served.clear()
   }
 
+  /** A certificate came that clients would refuse for `reason`: it does not replace the one in use. */
+  withhold(reason: string): void {
+    this.#withheld = reason
+  }
+
   succeeded(): void {
+    this.#withheld = undefined
     this.#failures = 0
     this.#lastSuccessAt = this.#clock.now()
     this.#isFailing = false
@@ -239,7 +251,14 @@ export class ManagedIdentity {
       renewAt: this.#renewAt(nextProbeAt),
       lastSuccessAt: this.#lastSuccessAt,
       lastFailure: this.#lastFailure,
+      preflight: this.#preflight(),
     }
+  }
+
+  #preflight(): IdentityEntry['preflight'] {
+    const reason = this.served.current?.clientRefusal
+    if (reason !== undefined) return { reason, isServed: true }
+    return this.#withheld === undefined ? undefined : { reason: this.#withheld, isServed: false }
   }
 
   #renewAt(nextProbeAt: number | undefined): number | undefined {

@@ -16,6 +16,7 @@ import { type IssuanceOptions, issue } from './issue-certificate.ts'
 import { KeyDemand } from './key-demand.ts'
 import { LeafRollout } from './leaf-rollout.ts'
 import { OutageRecovery } from './outage-recovery.ts'
+import { Preflight } from './preflight.ts'
 import { RequestPlan } from './request-plan.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
@@ -57,6 +58,8 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #keyDemand: KeyDemand
   /** Which identities get certificates of a new kind, and when. */
   readonly rollout: LeafRollout
+  /** Which certificates are not served, since clients would refuse them. */
+  readonly preflight: Preflight
   readonly #plan: RequestPlan
   readonly #recovery: OutageRecovery
   readonly #ttl: TtlWishes
@@ -69,9 +72,11 @@ export class FetchSchedule implements AsyncDisposable {
     this.#options = options
     this.#clock = clock
     this.#ttl = new TtlWishes(options.ttlSeconds)
+    this.preflight = new Preflight({ ...options, ...options.issuance })
     this.rollout = new LeafRollout({
       ...options,
       clock,
+      preflight: this.preflight,
       ackWaitMs: options.rotation.ackWaitMs,
       bringForward: (managed, due) => this.#plan.bringForward(managed, due, 'new-root'),
     })
@@ -232,6 +237,7 @@ export class FetchSchedule implements AsyncDisposable {
         phase: renewalPhase(managed.phase, this.#options.random()),
         trustStore: this.#options.trust,
         controller,
+        servesRefused: reason => this.preflight.allows(managed, reason),
       })
       this.#throttle.succeeded(startedAt)
       this.#ttl.accepted(identity)
@@ -306,6 +312,8 @@ export class FetchSchedule implements AsyncDisposable {
     const spread = this.#isSuperseded(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due
     const renewAt = isProvisional ? now : spread
     if (source === 'store') managed.resumed(receivedAt)
+    if (issued.clientRefusal !== undefined)
+      this.#options.record(managed.identity, { kind: 'preflight-failed', reason: issued.clientRefusal, isServed: true })
     this.#options.record(managed.identity, { kind: 'restored', from: source, serialNumber, notAfter, renewAt })
     this.#plan.wait(managed, renewAt, 'renewal')
   }

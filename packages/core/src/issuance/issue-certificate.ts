@@ -23,6 +23,7 @@ import { summarize } from '../trust/root-reader.ts'
 import type { AcceptedRoot, OfferedRoots, TrustStore } from '../trust/trust-store.ts'
 import type { CertificateVerifier, Expectation, VerifiedChain } from '../x509/certificate-verifier.ts'
 import { derToPem, isListOfText } from '../x509/pem.ts'
+import { preflightFailed } from './preflight.ts'
 
 /** The longest RSA key that Envoy takes has 13 kB as PEM. */
 const MAX_PRIVATE_KEY_BYTES = 16_384
@@ -49,6 +50,8 @@ export interface IssuanceRequest {
   readonly phase: number
   readonly trustStore: TrustStore
   readonly controller: AbortController
+  /** Whether a certificate that clients would refuse for `reason` is served all the same. */
+  readonly servesRefused: (reason: string) => boolean
 }
 
 /**
@@ -74,6 +77,9 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     const privateKey = await key.privateKey(answer)
     const { verified, offered } = await untilAborted(verify(options, request, answer, privateKey), signal)
     signal.throwIfAborted()
+    const { clientRefusal } = verified
+    if (clientRefusal !== undefined && !request.servesRefused(clientRefusal))
+      throw preflightFailed(request.identity, clientRefusal)
     const accepted = request.trustStore.accept(offered, verified.rootFingerprint)
     answer.accepted?.()
     return toIssued(request.trustStore, verified, accepted, {
@@ -186,6 +192,7 @@ export function toIssued(
     ...origin,
     secret,
     root,
+    ...(verified.clientRefusal !== undefined && { clientRefusal: verified.clientRefusal }),
     kind: kindOf(verified, privateKey.byteLength),
     release() {
       secret.wipe()

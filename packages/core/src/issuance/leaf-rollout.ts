@@ -10,6 +10,7 @@ import type { Clock } from '../time/clock.ts'
 import { after } from '../time/deadline.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
+import type { Preflight } from './preflight.ts'
 import { turnTime } from './rotation.ts'
 
 export interface LeafRolloutOptions {
@@ -18,6 +19,7 @@ export interface LeafRolloutOptions {
   readonly identities: ReadonlyMap<SpiffeId, ManagedIdentity>
   /** Whether somebody streams it. */
   readonly isUsed: (identity: SpiffeId) => boolean
+  readonly preflight: Preflight
   /** How long a client that says nothing to a certificate of a new kind is waited for, milliseconds. */
   readonly ackWaitMs: number
   readonly record: (name: string, event: SecretEvent) => void
@@ -74,11 +76,12 @@ export class LeafRollout implements Disposable {
     // The CA has changed its mind meanwhile.
     if (bundle.isGivenUp(fingerprint)) return
     const waiting = this.#inTurn(bundle, ({ served }) => served.waiting?.root.fingerprint === fingerprint)
-    this.#serveWaiting(waiting)
+    const mayBeServed = this.#serveWaiting(waiting)
     // A root of one identity comes with its certificate; one that the operator lists says nothing of the CA.
     if (bundle.owner || !bundle.isNamed(fingerprint)) return
     if (waiting.length > 0) {
-      if (!waiting.some(({ served }) => this.#trials.has(served.newest?.kind ?? ''))) this.#follow(bundle, fingerprint)
+      if (mayBeServed && !waiting.some(({ served }) => this.#trials.has(served.newest?.kind ?? '')))
+        this.#follow(bundle, fingerprint)
     } else {
       const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
       const [first] = this.#replaceable(bundle, root => root.learnedAt < learnedAt)
@@ -141,11 +144,21 @@ export class LeafRollout implements Disposable {
     this.#proven.add(kind)
   }
 
-  #serveWaiting(all: readonly ManagedIdentity[]): void {
+  /**
+   * The roots have changed while these waited, so each kind is checked again: one that clients would refuse waits until the one
+   * in use is about to end. `false` if none may be served.
+   */
+  #serveWaiting(all: readonly ManagedIdentity[]): boolean {
+    const { preflight } = this.#options
+    let some = false
     for (const managed of all) {
       const { waiting } = managed.served
-      if (waiting && this.admit(managed, waiting)) managed.served.hasten(waiting.secret.notBefore)
+      const refusal = waiting && preflight.refusalOf(waiting, managed.identity)
+      if (!waiting || (refusal !== undefined && !preflight.allows(managed, refusal))) continue
+      some = true
+      if (this.admit(managed, waiting)) managed.served.hasten(waiting.secret.notBefore)
     }
+    return some
   }
 
   /** Once for each root: a CA that signs under two in turns would otherwise have everything renewed again and again. */

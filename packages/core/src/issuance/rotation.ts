@@ -68,6 +68,14 @@ export function latestChange(
   return now < latest ? latest : now + Math.max(notAfter - now, 0) * LATEST_CHANGE
 }
 
+/** Whether the last tenth of a certificate's life has begun. */
+export function isEnding(
+  { receivedAt, notAfter }: { readonly receivedAt: number; readonly notAfter: number },
+  now: number,
+): boolean {
+  return now >= receivedAt + (notAfter - receivedAt) * LATEST_CHANGE
+}
+
 /** A stable number in [0, 1) for an identity: where its renewals are among those of a node. */
 export function phaseOf(identity: SpiffeId): number {
   return hash('sha256', identity, 'buffer').readUInt32BE(0) / 2 ** 32

@@ -101,6 +101,11 @@ export class TestCA implements CAClient {
     this.#notify({ kind: 'certificates', identities })
   }
 
+  /** Reports that it has other roots. */
+  changeRoots(): void {
+    this.#notify({ kind: 'roots' })
+  }
+
   #notify(change: CAChange): void {
     for (const listener of this.#listeners) listener(change)
   }

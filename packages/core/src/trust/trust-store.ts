@@ -53,6 +53,8 @@ export interface TrustStoreOptions {
   readonly record: (name: string, event: SecretEvent) => void
   /** Called when the CA named roots, or the CA or the operator lists some no longer: leaves under those should be replaced. */
   readonly onRootsMoved: (bundle: TrustBundle, learned: Pick<Learned, 'added' | 'givenUp'>) => void
+  /** Called when the roots of a bundle have changed, with the new ones in force. */
+  readonly onPublished: (bundle: TrustBundle) => void
   /** Called when a client has accepted a certificate, or rejected it for `reason`. */
   readonly onCertificate: OnCertificate
   /** Called when leaves under a root that was announced may be served. */
@@ -242,7 +244,7 @@ export class TrustStore implements Disposable {
   }
 
   /** The roots that the chain of an answer can end under: those that are trusted, and those that came with it. */
-  anchorsFor({ identity, roots }: OfferedRoots): readonly Root[] {
+  anchorsFor({ identity, roots }: Pick<OfferedRoots, 'identity' | 'roots'>): readonly Root[] {
     const known = this.#bundlesOf(identity).flatMap(bundle => bundle.anchors())
     return [...new Map([...known, ...roots].map(root => [root.fingerprint, root])).values()]
   }
@@ -457,6 +459,7 @@ export class TrustStore implements Disposable {
     if (trustDomain === this.#options.trustDomain && !owner) this.#lists.report(bundle.anchors())
     if (owner) this.#listeners.notifyOwner(owner)
     else this.#listeners.notifyTrustDomain(trustDomain)
+    this.#options.onPublished(bundle)
   }
 }
 

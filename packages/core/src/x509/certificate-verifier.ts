@@ -37,6 +37,11 @@ export interface VerifiedChain {
   /** When every certificate from the leaf to the root is valid, milliseconds since the epoch: a peer needs all of them. */
   readonly notBefore: number
   readonly notAfter: number
+  /**
+   * Why clients with exactly these anchors would refuse it, by the verdict of BoringSSL's X.509 code, with which Envoy
+   * verifies; absent if none would, or if this verifier cannot ask.
+   */
+  readonly clientRefusal?: string | undefined
 }
 
 /** Checks a CA's answer, leaf first; throws a {@link CAError} `bad-response` that names the fault. */
@@ -70,7 +75,7 @@ export interface ChainFacts {
   path(): ChainPath | { readonly refused: PathRefusal | undefined }
 }
 
-export type ChainPath = Pick<VerifiedChain, 'chainPem' | 'version' | 'rootFingerprint' | 'notBefore' | 'notAfter'>
+export type ChainPath = Omit<VerifiedChain, 'serialNumber'>
 
 /** Reads a chain (DER, leaf first, never empty), or says which element is not a certificate. Does not throw. */
 export type ReadChain = (
