@@ -3,31 +3,12 @@ import type { Socket } from 'node:net'
 import type { Clock, Events, PeerCredentials, ReadPeerCredentials } from '@livery/core'
 import { type CallerAccount, type CallerAccounts, callerKey } from '../budget/caller-account.ts'
 import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from '../budget/caller-budget.ts'
-import { type ClosingQueue, PacedClosing } from '../budget/paced-closing.ts'
-import type { ConnectionInfo, RefusedConnection, SdsEvent } from '../events/sds-event.ts'
-import type { SecretView } from '../protocol/subscriptions.ts'
+import type { ClosingQueue } from '../budget/paced-closing.ts'
+import type { RefusedConnection, SdsEvent } from '../events/sds-event.ts'
 import { descriptorOf } from '../socket/peer-descriptor.ts'
+import { AdmittedConnection, type Connection } from './connection.ts'
 import { LastPermission, type Permission } from './permission.ts'
 import type { AccessPolicy } from './policy.ts'
-
-/** A connection that was let in. */
-export interface Connection {
-  readonly info: ConnectionInfo
-  /** Replaced when the rules of its socket change. */
-  readonly permission: SecretView
-  /** The account of its caller, and the limits on it. */
-  readonly budget: CallerBudget
-  /** Bytes of messages that were read from it. */
-  messageBytes: number
-  /** Closes its streams in slices before itself. */
-  readonly closing: PacedClosing
-  /** Bytes read since the last call that were not in messages. */
-  takeOverhead(): number
-  /** Closes it soon, after its streams; bytes that were not sent yet are lost. */
-  close(): void
-  /** Closes it now, so that nothing more is sent: its caller lost a permission. */
-  cut(): void
-}
 
 export interface ConnectionGateOptions {
   readonly path: string
@@ -174,46 +155,6 @@ export class ConnectionGate {
       // The connection has closed already. Where its credentials matter it is refused.
       return undefined
     }
-  }
-}
-
-class AdmittedConnection implements Connection {
-  readonly info: ConnectionInfo
-  readonly socket: Socket
-  readonly budget: CallerBudget
-  readonly closing: PacedClosing
-  permission: SecretView
-  messageBytes = 0
-  #overhead = 0
-
-  constructor(
-    info: ConnectionInfo,
-    permission: Permission,
-    budget: CallerBudget,
-    socket: Socket,
-    closings: ClosingQueue,
-  ) {
-    this.info = info
-    this.permission = permission
-    this.budget = budget
-    this.socket = socket
-    this.closing = new PacedClosing(socket, closings)
-  }
-
-  takeOverhead(): number {
-    const overhead = this.socket.bytesRead - this.messageBytes
-    const added = overhead - this.#overhead
-    this.#overhead = overhead
-    return added
-  }
-
-  close(): void {
-    this.socket.destroy()
-  }
-
-  cut(): void {
-    this.socket.destroy()
-    this.closing.endNow()
   }
 }
 

@@ -1,7 +1,7 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
 import { type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
 import type { StreamReceipts } from '@livery/core'
-import type { Connection } from '../access/connection-gate.ts'
+import type { Connection } from '../access/connection.ts'
 import type { CallerBudget } from '../budget/caller-budget.ts'
 import { NackRate } from '../budget/nack-rate.ts'
 import { describePeer } from '../events/describe-peer.ts'

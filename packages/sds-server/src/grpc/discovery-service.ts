@@ -7,7 +7,7 @@ import {
   type ServerUnaryCall,
   type sendUnaryData,
 } from '@grpc/grpc-js'
-import type { Connection } from '../access/connection-gate.ts'
+import type { Connection } from '../access/connection.ts'
 import type { CallBound, CallerBudget, SocketRoom } from '../budget/caller-budget.ts'
 import type { DeadlineQueue } from '../budget/deadline-queue.ts'
 import { describePeer } from '../events/describe-peer.ts'

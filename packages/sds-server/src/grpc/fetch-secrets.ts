@@ -1,6 +1,6 @@
 /** FetchSecrets: one response to one request, for people with grpcurl and for clients that poll. */
 import { after, type Clock } from '@livery/core'
-import type { Connection } from '../access/connection-gate.ts'
+import type { Connection } from '../access/connection.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { combinedVersion } from '../protocol/discovery-message.ts'
 import { askAndReport, type StreamReport } from '../protocol/discovery-protocol.ts'

@@ -1,7 +1,7 @@
 /** The requests of one call: read one at a time, held to a deadline, and charged to their caller while they wait. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
-import type { Connection } from '../access/connection-gate.ts'
+import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import type { RequestReader } from '../budget/request-queue.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'

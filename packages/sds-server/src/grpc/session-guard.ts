@@ -3,7 +3,7 @@ import type { Http2Server, IncomingHttpHeaders, ServerHttp2Session, ServerHttp2S
 import type { Socket } from 'node:net'
 import type { Server } from '@grpc/grpc-js'
 import { after, type Clock } from '@livery/core'
-import type { Connection } from '../access/connection-gate.ts'
+import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
 import type { OpeningQueue } from '../budget/opening-queue.ts'
