@@ -1,5 +1,6 @@
 /** The public names of `@livery/sds-server`. */
 
+export type { CallerDirectory, CallerFacts, Identification } from './access/caller-directory.ts'
 export type { CallerRule, SocketAccess } from './access/policy.ts'
 export type { GivenLimits, SocketLimits } from './budget/socket-limits.ts'
 export type { ConnectionInfo, RefusedConnection, SdsEvent, SdsMethod, StreamInfo } from './events/sds-event.ts'

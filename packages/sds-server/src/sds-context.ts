@@ -1,5 +1,6 @@
 /** The state and settings shared by all sockets of one server. */
 import type { ReadPeerCredentials } from '@livery/core'
+import type { CallerDirectory } from './access/caller-directory.ts'
 import type { CallerAccounts } from './budget/caller-account.ts'
 import type { OpeningQueue } from './budget/opening-queue.ts'
 import type { ClosingQueue } from './budget/paced-closing.ts'
@@ -13,6 +14,7 @@ export interface SdsContext extends ServiceContext {
   readonly openings: OpeningQueue
   readonly closings: ClosingQueue
   readonly readPeerCredentials: ReadPeerCredentials | undefined
+  readonly callerDirectory: CallerDirectory | undefined
   readonly acceptWaiting: AcceptWaiting | undefined
   readonly takeover: boolean
   readonly requestTimeoutMs: number

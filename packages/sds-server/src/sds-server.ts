@@ -1,5 +1,6 @@
 /** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
 import { type Clock, Events, type ReadPeerCredentials } from '@livery/core'
+import type { CallerDirectory } from './access/caller-directory.ts'
 import { CallerAccounts, defaultProcessBytes } from './budget/caller-account.ts'
 import { OpeningQueue } from './budget/opening-queue.ts'
 import { ClosingQueue } from './budget/paced-closing.ts'
@@ -24,6 +25,8 @@ export interface SdsServerOptions {
   readonly names?: Partial<WellKnownNames>
   /** Reads the credentials of a connection's peer. Required where a socket has `callers`; without it events do not name callers. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
+  /** Identifies the callers of sockets that have `identify`. The server listens to its changes until it closes. */
+  readonly callerDirectory?: CallerDirectory | undefined
   /** Accepts many connections at a time; without it each takes a turn of the event loop. */
   readonly acceptWaiting?: AcceptWaiting | undefined
   /** How long streams continue when the server closes, milliseconds. Default: 5,000. */
@@ -59,6 +62,7 @@ export class SdsServer implements AsyncDisposable {
   readonly events: Events<SdsEvent>
   readonly #context: SdsContext
   readonly #drainMs: number
+  readonly #directory: Disposable | undefined
   readonly #sockets = new Map<string, SdsSocket>()
   /** Sockets whose file was removed and whose peers are draining. */
   readonly #leaving = new Map<SdsSocket, Promise<void>>()
@@ -69,6 +73,7 @@ export class SdsServer implements AsyncDisposable {
   constructor(context: SdsContext, drainMs: number) {
     this.#context = context
     this.events = context.events
+    this.#directory = context.callerDirectory?.changes.subscribe(subject => this.#recheck(subject))
     this.#drainMs = drainMs
   }
 
@@ -160,6 +165,11 @@ export class SdsServer implements AsyncDisposable {
   async #close(): Promise<void> {
     const sockets = [...this.#sockets.values()]
     await Promise.all([...sockets.map(socket => socket.close(this.#drainMs)), ...this.#leaving.values()])
+    this.#directory?.[Symbol.dispose]()
+  }
+
+  #recheck(subject: string): void {
+    for (const socket of this.#all()) socket.recheck(subject)
   }
 
   #reportFewDescriptors(): void {
@@ -212,6 +222,7 @@ function createContext({ sockets: _, signal: _signal, ...options }: SdsServerOpt
     ...options,
     names,
     readPeerCredentials: options.readPeerCredentials,
+    callerDirectory: options.callerDirectory,
     acceptWaiting: options.acceptWaiting,
     accounts: new CallerAccounts({ ...DEFAULT_LIMITS, bytes: options.maxCallerBytes ?? defaultProcessBytes() }),
     openings: new OpeningQueue(),

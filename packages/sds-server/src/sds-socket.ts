@@ -98,6 +98,7 @@ export class SdsSocket {
       accounts: context.accounts,
       closings: context.closings,
       readPeerCredentials: context.readPeerCredentials,
+      callerDirectory: context.callerDirectory,
       nextId: context.nextId,
       events: context.events,
       admit: socket => this.#injector.injectConnection(socket),
@@ -194,6 +195,11 @@ export class SdsSocket {
     }
   }
 
+  /** Call after the facts about a subject changed. */
+  recheck(subject: string): void {
+    if (this.#gate.recheck(subject)) this.#service.review(subject)
+  }
+
   /** Lets streams ask again for names that were refused or unknown. */
   review(): void {
     this.#service.review()
@@ -235,6 +241,7 @@ export class SdsSocket {
     this.#closing.abort(new SdsServerError('closed', `Cannot listen on ${path}: it was closed before it could appear`))
     await this.#opening?.catch(() => {}) // listen() rejects with it
     await this.#file?.close()
+    this.#gate.endWaits()
     this.#health.stopServing()
     // Sends GOAWAY, so that each peer opens its next stream elsewhere, and closes connections without streams.
     this.#injector.destroy()
@@ -261,8 +268,14 @@ export class SdsSocket {
   }
 }
 
-function createPolicy(config: AccessConfig, { source, names, readPeerCredentials }: SdsContext): AccessPolicy {
+function createPolicy(config: AccessConfig, context: SdsContext): AccessPolicy {
+  const { source, names, readPeerCredentials, callerDirectory } = context
   const policy = new AccessPolicy(config, source, names)
+  if (policy.identifies && !callerDirectory)
+    throw new SdsServerError(
+      'invalid-config',
+      `Cannot identify the callers on ${config.path}: no directory of callers was given; leave out identify`,
+    )
   if (!policy.needsCredentials || readPeerCredentials) return policy
   throw new SdsServerError(
     'invalid-config',

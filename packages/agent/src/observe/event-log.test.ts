@@ -151,6 +151,20 @@ test('a refused connection is logged with its peer and the reason', () => {
   assert.equal(line?.msg, 'connection refused: no rule under callers lets this caller in')
 })
 
+test('a caller that was not identified is logged with what was found instead', () => {
+  using at = bench()
+  const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
+  at.log.sds({ kind: 'connection-refused', connection, reason: 'unidentified', detail: 'process 7 is in no pod' })
+  at.log.sds({ kind: 'connection-refused', connection: { ...connection, subject: 'pod 1' }, reason: 'unknown-caller' })
+  assert.deepEqual(
+    at.lines.map(line => [line['reason'], line['detail'], line['subject']]),
+    [
+      ['unidentified', 'process 7 is in no pod', undefined],
+      ['unknown-caller', undefined, 'pod 1'],
+    ],
+  )
+})
+
 test('opened and closed connections and streams are logged at level debug', () => {
   using at = bench('debug')
   const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }

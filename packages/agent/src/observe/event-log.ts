@@ -165,9 +165,10 @@ interface Line {
 function describeSdsEvent(event: SdsEvent): Line | undefined {
   switch (event.kind) {
     case 'connection-refused': {
-      const { socket, caller } = event.connection
-      const fields = { socket, ...caller, reason: event.reason }
-      return { level: 'warn', fields, message: REFUSED[event.reason] }
+      const { socket, caller, subject } = event.connection
+      const { reason, detail } = event
+      const fields = { socket, ...caller, subject, reason, detail }
+      return { level: 'warn', fields, message: REFUSED[reason] }
     }
     case 'stream-refused': {
       const { socket, caller } = event.connection
@@ -235,9 +236,9 @@ function describeTraffic(event: SdsEvent): Line | undefined {
   switch (event.kind) {
     case 'connection-opened':
     case 'connection-closed': {
-      const { id, socket, caller } = event.connection
+      const { id, socket, caller, subject } = event.connection
       const message = event.kind === 'connection-opened' ? 'a connection was opened' : 'a connection was closed'
-      return { level: 'debug', fields: { connection: id, socket, ...caller }, message }
+      return { level: 'debug', fields: { connection: id, socket, ...caller, subject }, message }
     }
     case 'stream-opened':
       return { level: 'debug', fields: describeStream(event.stream), message: 'a stream was opened' }
@@ -262,6 +263,8 @@ const REFUSED = {
   'too-many-in-process': 'connection refused: the process has no room left, and the caller holds its share of it',
   'caller-held': 'connection refused: the caller exceeded a rate of the socket, and is refused for some seconds',
   'unreadable-credentials': 'connection refused: its credentials cannot be read',
+  unidentified: 'connection refused: it cannot be known who called',
+  'unknown-caller': 'connection refused: nothing is known of this caller, and it waited 5 s for that to change',
 } as const
 
 const TIMES: ReadonlySet<string> = new Set(['at', 'until', 'notAfter', 'renewAt'])

@@ -4,11 +4,13 @@ import type { Clock, Events, PeerCredentials, ReadPeerCredentials } from '@liver
 import { type CallerAccount, type CallerAccounts, callerKey } from '../budget/caller-account.ts'
 import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from '../budget/caller-budget.ts'
 import type { ClosingQueue } from '../budget/paced-closing.ts'
-import type { RefusedConnection, SdsEvent } from '../events/sds-event.ts'
+import type { ConnectionInfo, RefusedConnection, SdsEvent } from '../events/sds-event.ts'
 import { descriptorOf } from '../socket/peer-descriptor.ts'
+import type { CallerDirectory, Identification } from './caller-directory.ts'
 import { AdmittedConnection, type Connection } from './connection.ts'
 import { LastPermission, type Permission } from './permission.ts'
 import type { AccessPolicy } from './policy.ts'
+import { WaitingConnections } from './waiting-connections.ts'
 
 export interface ConnectionGateOptions {
   readonly path: string
@@ -21,6 +23,8 @@ export interface ConnectionGateOptions {
   readonly accounts: CallerAccounts
   readonly closings: ClosingQueue
   readonly readPeerCredentials: ReadPeerCredentials | undefined
+  /** Required by a policy that identifies callers. */
+  readonly callerDirectory: CallerDirectory | undefined
   nextId(): number
   readonly events: Events<SdsEvent>
   /** Called when an identity on demand found no room in the budget of its caller. */
@@ -31,9 +35,17 @@ export interface ConnectionGateOptions {
   onEmpty(): void
 }
 
+/** A new connection, for which its budget has room. */
+interface Candidate {
+  readonly socket: Socket
+  readonly info: ConnectionInfo
+  readonly budget: CallerBudget
+}
+
 export class ConnectionGate {
   readonly #options: ConnectionGateOptions
   readonly #connections = new Map<string, AdmittedConnection>()
+  readonly #waiting: WaitingConnections<Candidate>
   readonly #budgets = new Map<CallerAccount, CallerBudget>()
   #policy: AccessPolicy
   #hasStoppedGranting = false
@@ -41,13 +53,14 @@ export class ConnectionGate {
   constructor(options: ConnectionGateOptions) {
     this.#options = options
     this.#policy = options.policy
+    this.#waiting = new WaitingConnections(options.clock, candidate => this.#giveUp(candidate, 'unknown-caller'))
   }
 
   get size(): number {
     return this.#connections.size
   }
 
-  /** Admits a new connection, or destroys it before any of its bytes is read. */
+  /** Admits a new connection, or destroys it, before any of its bytes is interpreted. */
   accept(socket: Socket): void {
     // A peer that leaves at once would otherwise be an uncaught exception.
     socket.on('error', ignore)
@@ -55,16 +68,15 @@ export class ConnectionGate {
       socket.destroy()
       return
     }
-    const caller = this.#readCaller(socket)
-    const info = { id: this.#options.nextId(), socket: this.#options.path, caller }
-    const budget = this.#budgetOf(caller)
-    const decision = this.#decide(caller, budget)
-    if (typeof decision !== 'string') {
-      this.#register(new AdmittedConnection(info, decision, budget, socket, this.#options.closings))
-      return
-    }
-    socket.destroy()
-    this.#options.events.emit({ kind: 'connection-refused', connection: info, reason: decision })
+    const descriptor = descriptorOf(socket)
+    const caller = this.#readCaller(descriptor)
+    const identified = this.#identify(caller, descriptor)
+    const subject = identified && 'subject' in identified ? identified.subject : undefined
+    const { path, nextId } = this.#options
+    const info = { id: nextId(), socket: path, caller, ...(subject !== undefined && { subject }) }
+    if (!caller && this.#policy.needsCredentials) this.#refuse(socket, info, 'unreadable-credentials')
+    else if (identified && 'problem' in identified) this.#refuse(socket, info, 'unidentified', identified.problem)
+    else this.#consider(socket, info)
   }
 
   /** The connection of a new call, by what `call.getPeer()` says; `undefined` once it takes none. */
@@ -80,40 +92,114 @@ export class ConnectionGate {
   follow(policy: AccessPolicy): void {
     if (this.#hasStoppedGranting) return
     this.#policy = policy
-    for (const connection of this.#connections.values()) {
-      const permission = policy.admit(connection.info.caller)
-      if (permission) connection.permission = permission
-      else connection.cut()
+    for (const connection of this.#connections.values()) this.#decideAgain(connection)
+    if (!policy.identifies) for (const subject of this.#waiting.subjects()) this.#endWait(subject)
+  }
+
+  /**
+   * Decides again about a subject of which the facts changed: those no longer let in are closed, those that waited for
+   * the facts are let in. Returns whether any connection of the subject is open.
+   */
+  recheck(subject: string): boolean {
+    if (!this.#policy.identifies) return false
+    const present = [...this.#connections.values()].filter(({ info }) => info.subject === subject)
+    const isUnknown = this.#isUnknown(subject)
+    for (const connection of present) {
+      if (isUnknown) connection.cut()
+      else if (!this.#hasStoppedGranting) this.#decideAgain(connection)
     }
+    if (!isUnknown) this.#endWait(subject)
+    return present.length > 0
   }
 
   /** From now on no connection and no call is admitted; open streams keep the names granted to them before. */
   stopGranting(): void {
     if (this.#hasStoppedGranting) return
     this.#hasStoppedGranting = true
+    this.#waiting.endAll()
     if (this.#connections.size === 0) return
     const known = this.#policy.known()
     for (const connection of this.#connections.values())
       connection.permission = new LastPermission(connection.permission, known)
   }
 
+  /** Refuses the connections that wait for the facts of their caller. Call it when no more are accepted. */
+  endWaits(): void {
+    this.#waiting.endAll()
+  }
+
   destroyAll(): void {
     for (const connection of this.#connections.values()) connection.close()
   }
 
-  /** An admitted connection counts from then on. */
-  #decide(caller: PeerCredentials | undefined, budget: CallerBudget): Permission | RefusedConnection {
-    if (!caller && this.#policy.needsCredentials) return 'unreadable-credentials'
-    const permission = this.#policy.admit(caller)
-    if (!permission) return 'not-allowed'
-    if (budget.isHeld(this.#options.clock.now())) return 'caller-held'
-    const bound = budget.openConnection()
-    return bound ? REFUSED_BY[bound] : permission
+  #identify(caller: PeerCredentials | undefined, descriptor: number | undefined): Identification | undefined {
+    const { callerDirectory } = this.#options
+    if (!this.#policy.identifies || !callerDirectory || !caller || descriptor === undefined) return undefined
+    try {
+      return callerDirectory.identifyCaller(caller, descriptor)
+    } catch (error) {
+      return { problem: error instanceof Error ? error.message : String(error) }
+    }
   }
 
-  #budgetOf(caller: PeerCredentials | undefined): CallerBudget {
+  #consider(socket: Socket, info: ConnectionInfo): void {
+    const { caller, subject } = info
+    const budget = this.#budgetOf(caller, subject)
+    const candidate = { socket, info, budget }
+    const isUnknown = this.#isUnknown(subject)
+    const permission = isUnknown ? undefined : this.#permissionOf(info)
+    const refusal = isUnknown || permission ? this.#takeRoom(budget) : 'not-allowed'
+    if (refusal) this.#refuse(socket, info, refusal)
+    else if (permission) this.#register(candidate, permission)
+    else if (!subject || !this.#waiting.add(subject, candidate)) this.#giveUp(candidate, 'unknown-caller')
+  }
+
+  /** Whether the caller was identified, and nothing is known of it. */
+  #isUnknown(subject: string | undefined): boolean {
+    return this.#policy.identifies && (!subject || !this.#options.callerDirectory?.factsOf(subject))
+  }
+
+  #permissionOf({ caller, subject }: ConnectionInfo): Permission | undefined {
+    const isKnown = this.#policy.identifies && subject !== undefined
+    return this.#policy.admit(caller, isKnown ? this.#options.callerDirectory?.factsOf(subject) : undefined)
+  }
+
+  #decideAgain(connection: AdmittedConnection): void {
+    const permission = this.#permissionOf(connection.info)
+    if (permission) connection.permission = permission
+    else connection.cut()
+  }
+
+  /** Lets in those that waited for the facts of their subject. */
+  #endWait(subject: string): void {
+    for (const candidate of this.#waiting.take(subject)) {
+      const permission = this.#permissionOf(candidate.info)
+      if (permission) this.#register(candidate, permission)
+      else this.#giveUp(candidate, 'not-allowed')
+    }
+  }
+
+  #giveUp({ socket, info, budget }: Candidate, reason: RefusedConnection): void {
+    budget.closeConnection()
+    this.#refuse(socket, info, reason)
+  }
+
+  #refuse(socket: Socket, connection: ConnectionInfo, reason: RefusedConnection, detail?: string): void {
+    socket.destroy()
+    const { events } = this.#options
+    events.emit({ kind: 'connection-refused', connection, reason, ...(detail !== undefined && { detail }) })
+  }
+
+  /** An admitted connection counts from then on. */
+  #takeRoom(budget: CallerBudget): RefusedConnection | undefined {
+    if (budget.isHeld(this.#options.clock.now())) return 'caller-held'
+    const bound = budget.openConnection()
+    return bound && REFUSED_BY[bound]
+  }
+
+  #budgetOf(caller: PeerCredentials | undefined, subject: string | undefined): CallerBudget {
     const { path, limits, room, accounts, clock, onIdentityRefused, events } = this.#options
-    const account = accounts.of(callerKey(caller, path))
+    const account = accounts.of(callerKey(caller, subject, path))
     const present = this.#budgets.get(account)
     if (present) return present
     const budget = new CallerBudget(account, {
@@ -129,16 +215,16 @@ export class ConnectionGate {
     return budget
   }
 
-  #register(connection: AdmittedConnection): void {
-    const { events, onEmpty, admit } = this.#options
-    const { info, socket } = connection
+  #register({ socket, info, budget }: Candidate, permission: Permission): void {
+    const { closings, events, onEmpty, admit } = this.#options
+    const connection = new AdmittedConnection(info, permission, budget, socket, closings)
     const peer = `connection ${info.id}`
     // The only thing grpc-js gives a call's handler of its connection is the remote address, which a UNIX socket does not have.
     Object.defineProperty(socket, 'remoteAddress', { value: peer })
     this.#connections.set(peer, connection)
     socket.on('close', () => {
       this.#connections.delete(peer)
-      connection.budget.closeConnection()
+      budget.closeConnection()
       events.emit({ kind: 'connection-closed', connection: info })
       if (this.#connections.size === 0) onEmpty()
     })
@@ -146,8 +232,7 @@ export class ConnectionGate {
     admit(socket)
   }
 
-  #readCaller(socket: Socket): PeerCredentials | undefined {
-    const descriptor = descriptorOf(socket)
+  #readCaller(descriptor: number | undefined): PeerCredentials | undefined {
     if (descriptor === undefined) return undefined
     try {
       return this.#options.readPeerCredentials?.(descriptor)

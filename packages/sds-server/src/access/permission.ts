@@ -16,6 +16,7 @@ import type { SecretSource } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { HoldBudget, Resolution, SecretView } from '../protocol/subscriptions.ts'
 import type { AllowRules } from './allow-rules.ts'
+import type { CallerFacts } from './caller-directory.ts'
 
 const NO_ROOM_FOR_FILES = {
   caller: 'too many names of files for this caller: see limits.perCaller.files',
@@ -33,11 +34,13 @@ export interface GrantContext {
 export class Permission implements SecretView {
   readonly #context: GrantContext
   readonly #layers: readonly AllowRules[]
+  readonly #caller: CallerFacts | undefined
 
-  /** An identity, or files, are allowed if a pattern of every layer matches. */
-  constructor(context: GrantContext, layers: readonly AllowRules[]) {
+  /** An identity, or files, are allowed if a pattern of every layer matches. `caller`: whose identity `default` means. */
+  constructor(context: GrantContext, layers: readonly AllowRules[], caller?: CallerFacts) {
     this.#context = context
     this.#layers = layers
+    this.#caller = caller
   }
 
   /** Decides on a name; files, and an identity that is issued on demand, take from `budget`. */
@@ -139,9 +142,9 @@ export class Permission implements SecretView {
     return { kind: 'bundle', trustDomain, ...this.#only() }
   }
 
-  /** Where the rules name exactly one identity and no pattern, that identity, which can have its own roots. */
+  /** The caller's own identity, or where the rules name exactly one and no pattern, that one: it can have its own roots. */
   #only(): { readonly identity?: SpiffeId } {
-    const [only, ...others] = this.#isNamed() ? this.#named() : []
+    const [only, ...others] = this.#caller ? [this.#caller.identity] : this.#isNamed() ? this.#named() : []
     if (only === undefined || others.length > 0) return {}
     return trustDomainOf(only) === this.#context.source.trustDomain ? { identity: only } : {}
   }
@@ -161,6 +164,7 @@ export class Permission implements SecretView {
 
   #ownIdentity(budget: HoldBudget): Resolution {
     const { source, names } = this.#context
+    if (this.#caller) return this.#callersIdentity(this.#caller, budget)
     const allowed = this.#named()
     for (const identity of this.#isNamed() ? [] : source.identities()) {
       if (allowed.size > 1) break
@@ -173,6 +177,12 @@ export class Permission implements SecretView {
       kind: 'refused',
       reason: `"${names.default}" has no single meaning here, because this caller is allowed ${reason}: ask by SPIFFE ID, or give the workload its own socket`,
     }
+  }
+
+  #callersIdentity({ identity }: CallerFacts, budget: HoldBudget): Resolution {
+    if (identity !== undefined) return this.#identity(identity, budget)
+    const reason = `"${this.#context.names.default}" has no meaning for this caller: it was identified, and no identity was chosen for it`
+    return { kind: 'refused', reason }
   }
 }
 

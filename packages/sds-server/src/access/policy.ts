@@ -1,9 +1,10 @@
-/** The access rules of one socket: path patterns for every caller, and rules for callers by SO_PEERCRED. */
+/** The access rules of one socket: path patterns for every caller, and rules for callers by SO_PEERCRED and by their facts. */
 import type { PeerCredentials, SpiffeId } from '@livery/core'
 import type { WellKnownNames } from '../protocol/resource-name.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import { SdsServerError } from '../socket/sds-server-error.ts'
 import { type AllowRules, anyOf, isEmpty, parseAllow } from './allow-rules.ts'
+import type { CallerFacts } from './caller-directory.ts'
 import { type GrantContext, Permission } from './permission.ts'
 
 /** Admits a caller that matches every given field. */
@@ -11,6 +12,8 @@ export interface CallerRule {
   readonly uid?: number | undefined
   /** The primary group of the process that connected. */
   readonly gid?: number | undefined
+  /** The caller has every one of these, such as `ns:default`. Only on a socket with `identify`. */
+  readonly selectors?: readonly string[] | undefined
   /** The patterns that this caller is allowed. Default: those of the socket. */
   readonly allow?: readonly string[] | undefined
 }
@@ -27,6 +30,11 @@ export interface SocketAccess {
   readonly allow?: readonly string[] | undefined
   /** If given, other callers are refused. A caller is allowed what both its rule and the socket allow. */
   readonly callers?: readonly CallerRule[] | undefined
+  /**
+   * Whether callers are identified by the `CallerDirectory`; one that is not known there is refused. On a shared socket
+   * each is then allowed its own identity, which `default` means, and beside it what `allow` says. Default: false.
+   */
+  readonly identify?: boolean | undefined
   /** Whether an allowed identity that is not held is issued when a caller asks for it. Default: false. */
   readonly onDemand?: boolean
 }
@@ -35,6 +43,10 @@ export interface SocketAccess {
 export class AccessPolicy {
   /** Whether the rules differ by caller, so that its credentials must be read. */
   readonly needsCredentials: boolean
+  /** Whether callers are to be identified. */
+  readonly identifies: boolean
+  readonly #isShared: boolean
+  readonly #hasRules: boolean
   readonly #socket: AllowRules
   readonly #callers: readonly { readonly rule: CallerRule; readonly allow: AllowRules | undefined }[]
   readonly #grants: GrantContext
@@ -53,20 +65,37 @@ export class AccessPolicy {
     this.#grants = { source, names, onDemand: access.onDemand ?? false }
     this.#socket = access.identity ? anyOf([parseAllow([access.identity]), allow]) : allow
     this.#callers = (access.callers ?? []).map(rule => ({
-      rule: checkRule(rule),
+      rule: checkRule(rule, access.identify ?? false),
       allow: rule.allow && parseAllow(rule.allow),
     }))
     this.#everybody = new Permission(this.#grants, [this.#socket])
-    this.needsCredentials = access.callers !== undefined
+    this.#hasRules = access.callers !== undefined
+    this.#isShared = access.identity === undefined
+    this.identifies = access.identify ?? false
+    this.needsCredentials = this.#hasRules || this.identifies
   }
 
-  /** The permission of a caller, or `undefined` if no rule lets it in. */
-  admit(caller: PeerCredentials | undefined): Permission | undefined {
+  /** The permission of a caller, or `undefined` if no rule lets it in. `facts`: where callers are identified. */
+  admit(caller: PeerCredentials | undefined, facts?: CallerFacts): Permission | undefined {
+    if (this.identifies && !facts) return undefined
     if (!this.needsCredentials) return this.#everybody
-    const rules = this.#callers.filter(({ rule }) => caller && isCaller(rule, caller))
+    const layers = this.#layersOf(caller, facts)
+    if (!layers) return undefined
+    if (!facts || !this.#isShared) return new Permission(this.#grants, layers)
+    const own = parseAllow(facts.identity === undefined ? [] : [facts.identity])
+    return new Permission(
+      this.#grants,
+      layers.map(layer => anyOf([own, layer])),
+      facts,
+    )
+  }
+
+  #layersOf(caller: PeerCredentials | undefined, facts: CallerFacts | undefined): readonly AllowRules[] | undefined {
+    if (!this.#hasRules) return [this.#socket]
+    const rules = this.#callers.filter(({ rule }) => caller && isCaller(rule, caller, facts))
     if (rules.length === 0) return undefined
     const own = anyOf(rules.map(({ allow }) => allow ?? this.#socket))
-    return new Permission(this.#grants, isEmpty(this.#socket) ? [own] : [own, this.#socket])
+    return isEmpty(this.#socket) ? [own] : [own, this.#socket]
   }
 
   /** The identities known now that anybody is allowed here, and possibly others. */
@@ -80,14 +109,21 @@ export class AccessPolicy {
   }
 }
 
-function checkRule(rule: CallerRule): CallerRule {
-  if (rule.uid !== undefined || rule.gid !== undefined) return rule
+function checkRule(rule: CallerRule, identifies: boolean): CallerRule {
+  const { uid, gid, selectors = [] } = rule
+  if (selectors.length > 0 && !identifies)
+    throw new SdsServerError(
+      'invalid-config',
+      `Cannot use the selectors ${selectors.join(', ')} in callers: this socket does not identify callers; set identify`,
+    )
+  if (uid !== undefined || gid !== undefined || selectors.length > 0) return rule
   throw new SdsServerError(
     'invalid-config',
-    'Cannot use a rule in callers that has neither uid nor gid: it would let in everybody',
+    'Cannot use a rule in callers that has no uid, gid or selector: it would let in everybody',
   )
 }
 
-function isCaller(rule: CallerRule, caller: PeerCredentials): boolean {
-  return (rule.uid ?? caller.uid) === caller.uid && (rule.gid ?? caller.gid) === caller.gid
+function isCaller(rule: CallerRule, caller: PeerCredentials, facts: CallerFacts | undefined): boolean {
+  if ((rule.uid ?? caller.uid) !== caller.uid || (rule.gid ?? caller.gid) !== caller.gid) return false
+  return rule.selectors?.every(selector => facts?.selectors.has(selector)) ?? true
 }

@@ -9,9 +9,16 @@ import { SharedLimit } from './shared-limit.ts'
 const MAX_ACCOUNTS = 4_096
 const GIB = 1024 ** 3
 
-/** A caller is a uid, over all sockets; without credentials all peers of one socket are one caller. */
-export function callerKey(caller: PeerCredentials | undefined, socketPath: string): string {
-  return caller ? `uid ${caller.uid}` : `callers of ${socketPath}`
+/**
+ * A caller is its subject where its socket identifies callers, else its uid, over all sockets; without credentials all
+ * peers of one socket are one caller.
+ */
+export function callerKey(
+  caller: PeerCredentials | undefined,
+  subject: string | undefined,
+  socketPath: string,
+): string {
+  return subject ?? (caller ? `uid ${caller.uid}` : `callers of ${socketPath}`)
 }
 
 /** One caller. The limits are in `CallerBudget`, because each socket can set others. */

@@ -13,6 +13,8 @@ export interface ConnectionInfo {
   readonly socket: string
   /** `undefined` where the server has no way to read them. */
   readonly caller: PeerCredentials | undefined
+  /** Who the caller is, such as `pod 1234`, where the socket identifies callers. */
+  readonly subject?: string
 }
 
 export type SdsMethod = 'StreamSecrets' | 'DeltaSecrets' | 'FetchSecrets'
@@ -31,7 +33,10 @@ export interface StreamInfo {
   readonly openedAt: number
 }
 
-/** `too-many-connections`: the caller holds its share of the socket; `caller-held`: the caller exceeded a rate. */
+/**
+ * `too-many-connections`: the caller holds its share of the socket; `caller-held`: the caller exceeded a rate;
+ * `unidentified`: it cannot be known who called; `unknown-caller`: nothing is known of the subject that called.
+ */
 export type RefusedConnection =
   | 'not-allowed'
   | 'too-many-connections'
@@ -39,12 +44,20 @@ export type RefusedConnection =
   | 'too-many-in-process'
   | 'caller-held'
   | 'unreadable-credentials'
+  | 'unidentified'
+  | 'unknown-caller'
 
 /** Names and texts in these are escaped; none holds a key. */
 export type SdsEvent =
   | { readonly kind: 'connection-opened'; readonly connection: ConnectionInfo }
   | { readonly kind: 'connection-closed'; readonly connection: ConnectionInfo }
-  | { readonly kind: 'connection-refused'; readonly connection: ConnectionInfo; readonly reason: RefusedConnection }
+  /** `detail`: for `unidentified`, what was found, and what to do. */
+  | {
+      readonly kind: 'connection-refused'
+      readonly connection: ConnectionInfo
+      readonly reason: RefusedConnection
+      readonly detail?: string
+    }
   | { readonly kind: 'stream-opened'; readonly stream: StreamInfo }
   /** `status` is the gRPC status with which the server ended it; 0 for a regular end. */
   | { readonly kind: 'stream-closed'; readonly stream: StreamInfo; readonly status: number; readonly details: string }

@@ -101,6 +101,10 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
     context.events.emit({ kind: 'stream-opened', stream: this.info() })
   }
 
+  get subject(): string | undefined {
+    return this.#connection.info.subject
+  }
+
   get view(): SecretView {
     return this.#connection.permission
   }

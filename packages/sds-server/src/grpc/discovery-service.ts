@@ -48,6 +48,8 @@ export interface DiscoveryServiceOptions {
 }
 
 interface OpenStream {
+  /** Who its caller is, where that is known. */
+  readonly subject: string | undefined
   info(): StreamInfo
   review(): void
   refuse(error: unknown): void
@@ -90,9 +92,9 @@ export class DiscoveryService {
     return [...this.#open].map(stream => stream.info())
   }
 
-  /** Call after the permissions of callers changed. */
-  review(): void {
-    for (const stream of this.#open) stream.review()
+  /** Call after the permissions of callers changed, or of one subject. */
+  review(subject?: string): void {
+    for (const stream of this.#open) if (subject === undefined || stream.subject === subject) stream.review()
   }
 
   /** Ends every stream with UNAVAILABLE, so that its peer reconnects. */
@@ -238,7 +240,9 @@ export class DiscoveryService {
       openedAt: context.clock.now(),
     }
     // It is answered once, by the rules of that moment.
-    const open: OpenStream = { info: () => info, review() {}, refuse: reason => cancellation.abort(reason) }
+    const { subject } = connection.info
+    const refuse = (reason: unknown) => cancellation.abort(reason)
+    const open: OpenStream = { subject, info: () => info, review() {}, refuse }
     this.#open.add(open)
     context.events.emit({ kind: 'stream-opened', stream: info })
     let ended = { code: 0, details: '' }

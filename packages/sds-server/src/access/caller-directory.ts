@@ -1,0 +1,27 @@
+/** The seam behind which a socket's callers are identified: who called, and what is known of it now. */
+import type { Events, PeerCredentials, SpiffeId } from '@livery/core'
+
+/** The facts about a caller on which its permission depends. */
+export interface CallerFacts {
+  /** Such as `ns:default`: a rule in `callers` matches a caller that has all of its selectors. */
+  readonly selectors: ReadonlySet<string>
+  /** The caller's own identity, which `default` means on a shared socket; `undefined` if none was chosen for it. */
+  readonly identity: SpiffeId | undefined
+}
+
+/** A subject, or for people what was found instead of one, and what to do. */
+export type Identification = { readonly subject: string } | { readonly problem: string }
+
+/** Knows the callers of sockets that have `identify`. A subject is who a caller is, such as `pod 1234`; it never changes for a process. */
+export interface CallerDirectory {
+  /**
+   * Identifies the caller of a connection. Called once per connection, before any of its bytes is interpreted. `caller`
+   * are its credentials, `descriptor` its open socket, which stays the server's. Must not wait; a fault that it throws
+   * refuses the connection as well.
+   */
+  identifyCaller(caller: PeerCredentials, descriptor: number): Identification
+  /** The facts about a subject now; `undefined` before anything is known of it, and from its end on. */
+  factsOf(subject: string): CallerFacts | undefined
+  /** Reports a subject of which the facts changed, arrived or ended. */
+  readonly changes: Events<string>
+}
