@@ -20,6 +20,7 @@ const wireError = v.object({
   code: v.optional(v.picklist(CA_ERROR_CODES)),
   retryable: v.optional(v.boolean()),
   retryAfterMs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0))),
+  local: v.optional(v.boolean()),
   option: v.optional(field),
 })
 

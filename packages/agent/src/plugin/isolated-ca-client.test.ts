@@ -81,7 +81,7 @@ test('tokens, connection, log and counters of the agent are there, and what it p
     console.log('printed')
     context.metrics.counter('calls', 'Calls.').add(2)
     try { context.metrics.counter('Wrong name', '') } catch (error) { context.log.warn(error.message) }
-    throw new CAError('denied', [token === 'secret', first === second, Buffer.isBuffer(first.roots), first.roots, description, isConfigured({})].join(), { retryAfterMs: 5 })`
+    throw new CAError('denied', [token === 'secret', first === second, Buffer.isBuffer(first.roots), first.roots, description, isConfigured({})].join(), { retryAfterMs: 5, local: true })`
   let asked: unknown
   const client = await bench.open(
     t,
@@ -106,8 +106,8 @@ test('tokens, connection, log and counters of the agent are there, and what it p
     (error: unknown) => {
       assert.ok(error instanceof CAError)
       assert.deepEqual(
-        [error.code, error.message, error.retryable, error.retryAfterMs],
-        ['denied', 'true,true,true,roots,a token,false', false, 5],
+        [error.code, error.message, error.retryable, error.retryAfterMs, error.local],
+        ['denied', 'true,true,true,roots,a token,false', false, 5, true],
       )
       return true
     },

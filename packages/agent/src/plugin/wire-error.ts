@@ -8,6 +8,7 @@ export interface WireError {
   readonly code?: CAErrorCode
   readonly retryable?: boolean
   readonly retryAfterMs?: number
+  readonly local?: boolean
   /** Of an `OptionError`. */
   readonly option?: string
 }
@@ -22,7 +23,8 @@ export function toWire(thrown: unknown): WireError {
   try {
     if (!isError(thrown)) return { name: 'Error', message: `it threw ${describe(thrown)}` }
     const { name, message }: Error = thrown
-    const { code, retryable, retryAfterMs, option } = thrown as Error & Partial<Omit<CAError, 'name'> & OptionError>
+    const { code, retryable, retryAfterMs, local, option } = thrown as Error &
+      Partial<Omit<CAError, 'name'> & OptionError>
     const plain = {
       name: clip(name, MAX_FIELD),
       message: clip(message),
@@ -34,6 +36,7 @@ export function toWire(thrown: unknown): WireError {
       code,
       ...(typeof retryable === 'boolean' && { retryable }),
       ...(typeof retryAfterMs === 'number' && Number.isFinite(retryAfterMs) && { retryAfterMs }),
+      ...(local === true && { local }),
     }
   } catch {
     return { name: 'Error', message: 'it threw something that cannot be read' }
@@ -42,12 +45,13 @@ export function toWire(thrown: unknown): WireError {
 
 /** Never throws: the other side may have sent anything. */
 export function fromWire(wire: WireError): Error {
-  const { name, message: given, code, option, retryable, retryAfterMs }: Partial<WireError> = wire ?? {}
+  const { name, message: given, code, option, retryable, retryAfterMs, local }: Partial<WireError> = wire ?? {}
   const message = typeof given === 'string' ? given : 'it gave an error without a message'
   if (code !== undefined && CA_ERROR_CODES.includes(code))
     return new CAError(code, message, {
       ...(typeof retryable === 'boolean' && { retryable }),
       ...(typeof retryAfterMs === 'number' && Number.isFinite(retryAfterMs) && { retryAfterMs }),
+      ...(local === true && { local }),
     })
   if (name === 'TypeError' && typeof option === 'string') return new OptionError(option, message)
   return name === 'TypeError' ? new TypeError(message) : new Error(message)

@@ -12,16 +12,19 @@ export interface Failure {
   readonly retryable?: boolean | undefined
   /** Milliseconds that the CA asked to wait. */
   readonly retryAfterMs?: number | undefined
+  /** Whether it says nothing of the CA. Default: `false`. */
+  readonly local?: boolean | undefined
   readonly cause?: unknown
 }
 
 export function caError(
   code: CAErrorCode,
-  { action, reason, remedy, retryable, retryAfterMs, cause }: Failure,
+  { action, reason, remedy, retryable, retryAfterMs, local, cause }: Failure,
 ): CAError {
   return new CAError(code, `Cannot ${action}: ${reason}. ${remedy}.`, {
     ...(retryable !== undefined && { retryable }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(local !== undefined && { local }),
     cause,
   })
 }

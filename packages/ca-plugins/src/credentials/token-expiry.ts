@@ -24,5 +24,5 @@ export function unexpired(token: string, what: string, remedy: string, clock: Cl
   const now = clock.now()
   if (expiresAt > now) return { token, expiresAt }
   const reason = `it expired at ${new Date(expiresAt).toISOString()}, and now is ${new Date(now).toISOString()}`
-  throw caError('unauthenticated', { action: `use ${what}`, reason, remedy })
+  throw caError('unauthenticated', { action: `use ${what}`, reason, remedy, local: true })
 }

@@ -76,5 +76,5 @@ async function readFile(path: string): Promise<Buffer> {
 
 function caErrorOf(path: string, reason: string): CAError {
   const remedy = 'Mount a token there, or correct tokenFile'
-  return caError('unauthenticated', { action: `use the token in ${path}`, reason, remedy })
+  return caError('unauthenticated', { action: `use the token in ${path}`, reason, remedy, local: true })
 }

@@ -122,15 +122,23 @@ export class CAError extends Error {
   readonly retryable: boolean
   /** Milliseconds that the CA asked to wait, where it did. */
   readonly retryAfterMs: number | undefined
+  /** Whether the cause is on this node, such as a file of the identity that is missing: then it says nothing of the CA. */
+  readonly local: boolean
 
-  constructor(
-    code: CAErrorCode,
-    message: string,
-    options: { readonly retryable?: boolean; readonly retryAfterMs?: number; readonly cause?: unknown } = {},
-  ) {
+  constructor(code: CAErrorCode, message: string, options: CAErrorOptions = {}) {
     super(message, options.cause === undefined ? {} : { cause: options.cause })
     this.code = code
     this.retryable = options.retryable ?? RETRYABLE.has(code)
     this.retryAfterMs = options.retryAfterMs
+    this.local = options.local ?? false
   }
+}
+
+export interface CAErrorOptions {
+  /** Default: by the code. */
+  readonly retryable?: boolean
+  readonly retryAfterMs?: number
+  /** Default: `false`. */
+  readonly local?: boolean
+  readonly cause?: unknown
 }

@@ -1,4 +1,4 @@
-/** Turns anything that a CA plugin threw into an error that can be shown. */
+/** What failures of a CA plugin say: anything that was thrown as an error that can be shown, and whether there is a CA. */
 
 import { scrub } from '../text/scrub.ts'
 import { CA_ERROR_CODES, CAError } from './ca-client.ts'
@@ -6,15 +6,16 @@ import { CA_ERROR_CODES, CAError } from './ca-client.ts'
 const CODES: ReadonlySet<unknown> = new Set(CA_ERROR_CODES)
 
 /**
- * A new `CAError` with nothing of the thrown one but its checked code, whether and when to ask again, and its scrubbed
- * text. Anything else than a `CAError` becomes `unavailable`, with `before` in front of its text. Never throws.
+ * A new `CAError` with nothing of the thrown one but its checked code, whether and when to ask again, whom it concerns, and
+ * its scrubbed text. Anything else than a `CAError` becomes `unavailable`, with `before` in front of its text. Never throws.
  */
 export function asShownCAError(thrown: unknown, before = ''): CAError {
   try {
     if (thrown instanceof CAError && CODES.has(thrown.code)) {
-      const { code, retryable, retryAfterMs } = thrown
+      const { code, retryable, retryAfterMs, local } = thrown
       return new CAError(code, scrub(thrown), {
         retryable: retryable === true,
+        local: local === true,
         ...(typeof retryAfterMs === 'number' && !Number.isNaN(retryAfterMs) && { retryAfterMs }),
       })
     }
@@ -22,4 +23,9 @@ export function asShownCAError(thrown: unknown, before = ''): CAError {
     // A getter or a trap of its own: it is shown as anything else.
   }
   return new CAError('unavailable', `${before}${scrub(thrown)}`)
+}
+
+/** Whether it says that there is no CA. Every other failure is an answer, or says nothing of the CA. */
+export function isAbsence({ code, local }: Pick<CAError, 'code' | 'local'>): boolean {
+  return !local && (code === 'unavailable' || code === 'timeout')
 }

@@ -20,7 +20,7 @@ export class FileFault extends CAError {
   readonly mayPass: boolean
 
   constructor({ file, reason, remedy, code = 'bad-response', mayPass = false }: FileFaultParts) {
-    super(code, `Cannot use ${file}: ${reason}. ${remedy}.`)
+    super(code, `Cannot use ${file}: ${reason}. ${remedy}.`, { local: true })
     this.mayPass = mayPass
   }
 }

@@ -1,6 +1,7 @@
 /** One identity in the SecretManager: what it has, why it is held, and what is being done for it. */
 
 import type { CAError, CAErrorCode } from '../contract/ca-client.ts'
+import { isAbsence } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
@@ -79,6 +80,7 @@ export class ManagedIdentity {
   #lastSuccessAt: number | undefined
   #lastFailure: IdentityEntry['lastFailure']
   #isFailing = false
+  #missedCA = false
   #hasFailedAlone = false
   #isAlone = false
   #withheld: string | undefined
@@ -116,6 +118,11 @@ export class ManagedIdentity {
   /** Whether its last attempt failed. */
   get isFailing(): boolean {
     return this.#isFailing
+  }
+
+  /** Whether its last failure said that there is no CA. */
+  get missedCA(): boolean {
+    return this.#missedCA
   }
 
   /** Whether it has failed, since its last success, where others need not have. */
@@ -216,10 +223,12 @@ export class ManagedIdentity {
     this.#lastSuccessAt = receivedAt
   }
 
-  failed({ code, message }: CAError): void {
+  failed(failure: CAError): void {
+    const { code, message } = failure
     this.#lastFailure = { at: this.#clock.now(), code, message }
     this.#isFailing = true
-    this.#hasFailedAlone ||= isItsOwn(code)
+    this.#missedCA = isAbsence(failure)
+    this.#hasFailedAlone ||= isItsOwn(failure)
   }
 
   /** The CA has answered others between two of its failures. */
@@ -284,6 +293,6 @@ export class ManagedIdentity {
 }
 
 /** A CA that is away or has no room fails for all: that says nothing of an identity. */
-export function isItsOwn(code: CAErrorCode): boolean {
-  return code !== 'unavailable' && code !== 'rate-limited'
+function isItsOwn({ code, local }: CAError): boolean {
+  return local || (code !== 'unavailable' && code !== 'rate-limited')
 }

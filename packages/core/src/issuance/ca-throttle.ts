@@ -1,6 +1,7 @@
 /** How much is asked of the CA at once, in which order, and when nothing is asked at all. */
 
 import type { CAError } from '../contract/ca-client.ts'
+import { isAbsence } from '../contract/ca-failure.ts'
 import type { Urgency } from '../identity/managed-identity.ts'
 import type { Clock } from '../time/clock.ts'
 import { after } from '../time/deadline.ts'
@@ -25,11 +26,6 @@ export interface CAThrottleOptions {
   readonly onDown: () => void
   /** Called when it answers again, with the time of the first failure. */
   readonly onBack: (downSince: number) => void
-}
-
-/** The failures that say that there is no CA: every other one is an answer. */
-export function isAbsence({ code }: Pick<CAError, 'code'>): boolean {
-  return code === 'unavailable' || code === 'timeout'
 }
 
 /** Sends one request per key, as many at once as the CA takes. */
@@ -108,6 +104,10 @@ export class CAThrottle<Key> implements Disposable {
    */
   failed(key: Key, failure: CAError, { startedAt, isAlone }: { startedAt: number; isAlone: boolean }): void {
     const now = this.#options.clock.now()
+    if (failure.local) {
+      this.#probeWasWasted(now)
+      return
+    }
     if (isAbsence(failure)) {
       this.#window.overloaded(startedAt, now)
       this.#absent(failure, { of: key, isAlone, startedAt, now })
@@ -164,6 +164,13 @@ export class CAThrottle<Key> implements Disposable {
     this.#nextProbe?.[Symbol.dispose]()
     this.#window.restart()
     this.#options.onBack(downSince)
+  }
+
+  /** While the CA is down: the next identity probes it. */
+  #probeWasWasted(now: number): void {
+    if (this.#circuit.nextProbeAt === undefined) return
+    this.#circuit.hurry(now)
+    this.#armProbe()
   }
 
   #armProbe(): void {

@@ -271,6 +271,34 @@ test('a CA that refuses is not down: each of its refusals is an answer', async (
   assert.equal(bench.manager.entries().filter(({ lastFailure }) => lastFailure?.code === 'denied').length, 200)
 })
 
+const missing = () => new CAError('unavailable', 'its file is not there', { local: true })
+
+test('failures whose cause is on this node say nothing of the CA, however many identities have them', async () => {
+  await using bench = await Bench.create({ verifier: believer(), random: () => 0.5 }, answerInstantly)
+  const { answer } = bench.ca
+  bench.ca.answer = (request, sign) => (isHung(request.identity) ? Promise.reject(missing()) : answer(request, sign))
+  for (const identity of hung) bench.manager.add(identity)
+  await bench.clock.advance(600_000)
+  assert.equal(bench.count('ca-down'), 0)
+  bench.manager.add(WEB)
+  await bench.clock.advance(0)
+  assert.ok(bench.served(WEB), 'the CA is asked at once')
+})
+
+test('in an outage they neither end it nor delay the next probe', async () => {
+  const { bench, waiting, answer } = await setUpOutage()
+  await using _ = bench
+  const away = bench.ca.answer
+  const broken = new Set<SpiffeId>(waiting.slice(90, 120))
+  bench.ca.answer = (request, sign) => (broken.has(request.identity) ? Promise.reject(missing()) : away(request, sign))
+  await bench.clock.advance(60_000)
+  assert.equal(bench.count('ca-back'), 0)
+  bench.ca.answer = (request, sign) =>
+    broken.has(request.identity) ? Promise.reject(missing()) : answer(request, sign)
+  await bench.clock.advance(2_000)
+  assert.equal(bench.count('issued'), waiting.length - broken.size)
+})
+
 test('one that fails alone keeps its backoff while others succeed all the time', async () => {
   await using bench = await Bench.create({ verifier: believer(), random: () => 0.5 }, answerInstantly)
   const { answer } = bench.ca

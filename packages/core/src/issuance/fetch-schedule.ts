@@ -1,7 +1,7 @@
 /** When the certificate of each identity is asked for, and what becomes of the answer. */
 
 import type { CAChange, CAError } from '../contract/ca-client.ts'
-import { asShownCAError } from '../contract/ca-failure.ts'
+import { asShownCAError, isAbsence } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
@@ -11,7 +11,7 @@ import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import type { Learned, TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
-import { CAThrottle, isAbsence } from './ca-throttle.ts'
+import { CAThrottle } from './ca-throttle.ts'
 import { type IssuanceOptions, issue } from './issue-certificate.ts'
 import { KeyDemand } from './key-demand.ts'
 import { LeafRollout } from './leaf-rollout.ts'

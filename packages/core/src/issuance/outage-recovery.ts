@@ -8,7 +8,7 @@ import type { RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import { HANGING_MS } from './ca-circuit.ts'
-import { type CAThrottle, isAbsence } from './ca-throttle.ts'
+import type { CAThrottle } from './ca-throttle.ts'
 import type { RequestPlan } from './request-plan.ts'
 import { wakeTime } from './rotation.ts'
 
@@ -115,8 +115,8 @@ export class OutageRecovery {
 }
 
 /** Whether it waits for the CA: in the queue, or for the end of its backoff. A renewal that just fell due is in its place in the queue. */
-function isHeldUp({ activity, isFailing, lastFailure, served }: ManagedIdentity, downSince: number): boolean {
+function isHeldUp({ activity, isFailing, lastFailure, missedCA, served }: ManagedIdentity, downSince: number): boolean {
   if (activity.kind === 'queued') return isFailing || served.current === undefined
   if (activity.kind !== 'waiting' || !isFailing || lastFailure === undefined) return false
-  return lastFailure.at >= downSince && isAbsence(lastFailure)
+  return lastFailure.at >= downSince && missedCA
 }

@@ -83,7 +83,7 @@ export class CircuitBreaker {
     if (kind !== 'open') onChange({ kind: 'open', forMs, reason })
   }
 
-  /** The call ended without news of the CA: nobody waited for it any longer. The next one is on trial. */
+  /** The call ended without news of the CA: nobody waited for it any longer, or it failed on this node. The next one is on trial. */
   abandoned(): void {
     if (this.#state.kind !== 'half-open') return
     const { openMs } = this.#state

@@ -222,6 +222,18 @@ test('a plugin that throws something else has failed, and the next CA is asked',
   await assert.rejects(issue(), /first: Its plugin failed: undefined is not a function/)
 })
 
+test('what fails on this node is followed by the next CA, and says nothing of the first', async () => {
+  const { first, second, issue, issuerOf, changes } = await bench()
+  first.answer = () => Promise.reject(new CAError('unavailable', 'a file is missing', { local: true }))
+  for (let i = 0; i < 5; i++) assert.equal(await issuerOf(), 'second')
+  assert.deepEqual(changes, [])
+  assert.equal(first.requests.length, 5)
+  second.answer = first.answer
+  await assert.rejects(issue(), { code: 'unavailable', local: true })
+  second.answer = failing('unavailable')
+  await assert.rejects(issue(), { code: 'unavailable', local: false })
+})
+
 test('a refusal by a standby CA is reported with the reason', async () => {
   const { first, second, issue } = await bench()
   first.answer = failing('unavailable')

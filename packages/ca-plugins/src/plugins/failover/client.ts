@@ -133,9 +133,9 @@ export class FailoverClient implements CAClient {
 
   /** The verdict of the failure on the CA. */
   #judge({ member, breaker }: Guarded, error: unknown, { aborted, reason }: AbortSignal): void {
-    const { code, retryAfterMs, message } = asCAError(aborted ? reason : error, member)
+    const { code, retryAfterMs, local, message } = asCAError(aborted ? reason : error, member)
     const isDeadline = code === 'timeout' && !member.capabilities.asynchronous
-    if (aborted && !isDeadline) breaker.abandoned()
+    if (local || (aborted && !isDeadline)) breaker.abandoned()
     else if (!FAILS_OVER.includes(code)) breaker.succeeded()
     else if (code === 'rate-limited' && retryAfterMs !== undefined) breaker.refused(retryAfterMs, message)
     else breaker.failed(message)
@@ -174,6 +174,8 @@ export class FailoverClient implements CAClient {
     const reasons = failures.length === 0 ? 'Each has asked to be left alone for now.' : reasonsOf(failures)
     return new CAError(reported?.code ?? 'rate-limited', `No CA of the list issues for ${identity}. ${reasons}`, {
       cause: reported,
+      // A CA that is left alone meanwhile may be down.
+      local: failures.length === this.#guarded.length && failures.every(({ error }) => error.local),
       ...(Number.isFinite(soonest) && { retryAfterMs: soonest }),
     })
   }

@@ -4,7 +4,8 @@ import { mkdirSync, readFileSync, renameSync, rmSync, unlinkSync, writeFileSync 
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { CAError, type IssuedCertificate, parseSpiffeId } from '@livery/core'
+import { CAError, type IssuedCertificate, parseSpiffeId, SecretManager } from '@livery/core'
+import { TestKeyGenerator } from '@livery/core/testing'
 import { identityOf, MountBench, POLL_MS } from '../../../test/mount-bench.ts'
 import { publishSet, replaceFile, writeSet } from '../../../test/mounted-files.ts'
 import { FakeCA } from '../../conformance/index.ts'
@@ -115,6 +116,20 @@ test('an identity whose folder is missing is refused at once, and reported when 
   await bench.until(() => bench.notified().includes('web'))
   await bench.issue('web')
   assert.deepEqual(warningsOf(bench.context), [])
+})
+
+test('identities whose files are missing do not make the CA count as down', async () => {
+  await using bench = await MountBench.create()
+  const { client: ca, clock } = bench
+  const keyGenerator = new TestKeyGenerator()
+  await using manager = new SecretManager({ ca, clock, keyGenerator, trustDomain: 'cluster.local' })
+  const kinds: string[] = []
+  manager.events.subscribe(({ event }) => kinds.push(event.kind))
+  const names = ['web', 'api', 'db', 'cache', 'queue']
+  for (const name of names) manager.add(identityOf(name))
+  while (kinds.filter(kind => kind === 'retry-planned').length < 3 * names.length) await clock.advance(100)
+  assert.deepEqual(new Set(kinds), new Set(['csr-sent', 'ca-error', 'retry-planned']))
+  assert.deepEqual(new Set(manager.entries().map(({ lastFailure }) => lastFailure?.code)), new Set(['unavailable']))
 })
 
 test('a pair without its roots is refused, and reported when they appear', async () => {
