@@ -1,9 +1,9 @@
 /** Waiting for a request's certificate: a look, then a watch, for as long as it takes. */
 import { CAError, type Clock, sleep } from '@livery/core'
 import { scrub } from '../../answers/scrub.ts'
+import type { Caller } from '../../kubernetes-api/api-connection.ts'
+import { isAboutLifetime } from '../../kubernetes-api/api-errors.ts'
 import { LAST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
-import type { Caller } from './api-connection.ts'
-import { isAboutLifetime } from './errors.ts'
 import type { SigningRequest } from './signing-request.ts'
 import type { SigningRequestApi } from './signing-request-api.ts'
 

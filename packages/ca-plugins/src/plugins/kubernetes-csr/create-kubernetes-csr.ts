@@ -1,13 +1,13 @@
 /** Makes the client that a configuration of the `kubernetes-csr` plugin asks for. */
 import type { CAClient, CAContext } from '@livery/core'
 import { type Answer, rootsInBundle } from '../../answers/certificate-chain.ts'
+import { ApiConnection } from '../../kubernetes-api/api-connection.ts'
+import { PodLogin } from '../../kubernetes-api/pod-login.ts'
 import { connectionTls } from '../../transport/connection-tls.ts'
-import { ApiConnection } from './api-connection.ts'
 import { KubernetesCsrClient } from './client.ts'
 import { type KubernetesLibrary, loadKubernetesLibrary } from './client-library.ts'
 import { KubeconfigLogin } from './kubeconfig-login.ts'
 import type { KubernetesCsrConfig } from './plugin.ts'
-import { PodLogin } from './pod-login.ts'
 import { SigningRequestApi } from './signing-request-api.ts'
 
 export interface KubernetesCsrSurroundings {

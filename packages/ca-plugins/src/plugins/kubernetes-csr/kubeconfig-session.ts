@@ -4,8 +4,8 @@ import type { KubeConfig } from '@kubernetes/client-node'
 import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { scrub } from '../../answers/scrub.ts'
+import { type ApiSession, type AuthorizedPool, type Login, UNLIMITED } from '../../kubernetes-api/api-login.ts'
 import { AGENT_OPTIONS, HttpPool, plainAgent } from '../../transport/http-pool.ts'
-import { type ApiSession, type AuthorizedPool, type Login, UNLIMITED } from './api-login.ts'
 
 export interface KubeconfigSessionOptions {
   readonly login: Login

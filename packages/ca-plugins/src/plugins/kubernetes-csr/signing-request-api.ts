@@ -1,9 +1,9 @@
 /** The calls of certificates.k8s.io that this plugin makes. */
 import { caError } from '../../answers/ca-error.ts'
-import type { ApiConnection, Caller } from './api-connection.ts'
-import type { ApiCall } from './errors.ts'
+import type { ApiConnection, Caller } from '../../kubernetes-api/api-connection.ts'
+import type { ApiCall } from '../../kubernetes-api/api-errors.ts'
+import { readWatchEvents } from '../../kubernetes-api/watch-events.ts'
 import { readSigningRequest, type SigningRequest } from './signing-request.ts'
-import { readWatchEvents } from './watch-events.ts'
 
 export interface NewSigningRequest {
   /** Its name, or with `generateName` what the name that the server makes begins with. */

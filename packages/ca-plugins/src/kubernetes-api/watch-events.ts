@@ -1,6 +1,6 @@
 /** The events of a watch: one JSON object per line, https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes */
 import type { CAError } from '@livery/core'
-import { caError } from '../../answers/ca-error.ts'
+import { caError } from '../answers/ca-error.ts'
 
 export interface WatchEvent {
   readonly type: unknown

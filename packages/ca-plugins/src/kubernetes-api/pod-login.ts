@@ -1,9 +1,9 @@
 /** The service account of a pod: https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/ */
 import { isIPv6 } from 'node:net'
 import { ChangingFile } from '@livery/core'
-import { caError } from '../../answers/ca-error.ts'
-import { reasonOf } from '../../answers/reason-of.ts'
-import { HttpPool, tlsAgent } from '../../transport/http-pool.ts'
+import { caError } from '../answers/ca-error.ts'
+import { reasonOf } from '../answers/reason-of.ts'
+import { HttpPool, tlsAgent } from '../transport/http-pool.ts'
 import { type ApiSession, type AuthorizedPool, type Login, type LoginSource, UNLIMITED } from './api-login.ts'
 
 /** Where kubelet mounts the token and the root. */

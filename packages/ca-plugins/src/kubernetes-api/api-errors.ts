@@ -1,9 +1,9 @@
 /** Failures between the plugin and the API server, as a {@link CAError} that says what to do and contains no secret. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { CAError, type CAErrorCode } from '@livery/core'
-import { caError } from '../../answers/ca-error.ts'
-import { reasonOf } from '../../answers/reason-of.ts'
-import { scrub } from '../../answers/scrub.ts'
+import { caError } from '../answers/ca-error.ts'
+import { reasonOf } from '../answers/reason-of.ts'
+import { scrub } from '../answers/scrub.ts'
 
 /** One kind of call, for messages. */
 export interface ApiCall {

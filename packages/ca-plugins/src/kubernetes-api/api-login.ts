@@ -1,5 +1,5 @@
 /** The caller and the API server: what a kubeconfig and a pod's service account have in common. */
-import type { HttpPool } from '../../transport/http-pool.ts'
+import type { HttpPool } from '../transport/http-pool.ts'
 
 export interface LoginSource {
   /** The same object while nothing has changed. Rejects with a `CAError` `unavailable` for files that cannot be used. */

@@ -1,13 +1,13 @@
 /** Calls to the API server: each with the credentials of its moment, over connections that are kept. */
 import type { IncomingMessage } from 'node:http'
 import { type CAError, type CertificateRequest, type Clock, type CredentialSource, untilAborted } from '@livery/core'
-import { jsonObject } from '../../answers/json-object.ts'
-import { readTokenFile } from '../../credentials/token-file.ts'
-import { MAX_PIECES, readBounded } from '../../transport/bounded-body.ts'
-import { CurrentConnection } from '../../transport/current-connection.ts'
-import type { HttpRequest } from '../../transport/http-pool.ts'
+import { jsonObject } from '../answers/json-object.ts'
+import { readTokenFile } from '../credentials/token-file.ts'
+import { MAX_PIECES, readBounded } from '../transport/bounded-body.ts'
+import { CurrentConnection } from '../transport/current-connection.ts'
+import type { HttpRequest } from '../transport/http-pool.ts'
+import { type ApiCall, caErrorOfAnswer, NoAnswer, noAnswer, unreadable } from './api-errors.ts'
 import type { ApiSession, Login, LoginSource } from './api-login.ts'
-import { type ApiCall, caErrorOfAnswer, NoAnswer, noAnswer, unreadable } from './errors.ts'
 
 /** On whose behalf a call is made. */
 export type Caller = Pick<CertificateRequest, 'signal' | 'tokenFile'>
