@@ -1,12 +1,12 @@
 /** Calls to the API server: each with the credentials of its moment, over connections that are kept. */
 import type { IncomingMessage } from 'node:http'
 import { type CAError, type CertificateRequest, type Clock, type CredentialSource, untilAborted } from '@livery/core'
-import { jsonObject } from '../answers/json-object.ts'
+import { hasMoreValues, jsonObject, MAX_VALUES } from '../answers/json-object.ts'
 import { readTokenFile } from '../credentials/token-file.ts'
 import { MAX_PIECES, readBounded } from '../transport/bounded-body.ts'
 import { CurrentConnection } from '../transport/current-connection.ts'
 import type { HttpRequest } from '../transport/http-pool.ts'
-import { type ApiCall, caErrorOfAnswer, NoAnswer, noAnswer, unreadable } from './api-errors.ts'
+import { type ApiCall, answerTooLarge, caErrorOfAnswer, NoAnswer, noAnswer, unreadable } from './api-errors.ts'
 import type { ApiSession, Login, LoginSource } from './api-login.ts'
 
 /** On whose behalf a call is made. */
@@ -16,6 +16,8 @@ export interface ApiRequest extends HttpRequest {
   readonly path: string
   /** Statuses other than success that are an answer. Default: none. */
   readonly expected?: readonly number[]
+  /** How many values its answer may have. Default: {@link MAX_VALUES}. */
+  readonly maxValues?: number
 }
 
 export interface ApiObject {
@@ -44,8 +46,15 @@ export class ApiConnection implements AsyncDisposable {
     )
   }
 
-  /** Resolves with the object that was answered. Rejects with a `CAError`, or the signal's reason. */
-  async request(call: ApiCall, caller: Caller, { expected = [], ...request }: ApiRequest): Promise<ApiObject> {
+  /**
+   * Resolves with the object that was answered. Rejects with a `CAError`, which is an `AnswerTooLarge` where a part of the
+   * objects would be read, or the signal's reason.
+   */
+  async request(
+    call: ApiCall,
+    caller: Caller,
+    { expected = [], maxValues = MAX_VALUES, ...request }: ApiRequest,
+  ): Promise<ApiObject> {
     using lease = await this.#sessions.lease(caller.signal)
     const session = lease.connection
     const { server } = session.login
@@ -55,7 +64,8 @@ export class ApiConnection implements AsyncDisposable {
     const text = await this.#textOf(response, session, { call, caller, secrets })
     if ((status < 200 || status >= 300) && !expected.includes(status))
       throw this.#refused(session, caErrorOfAnswer({ status, headers, text }, call, server, secrets))
-    const json = jsonObject(text)
+    if (hasMoreValues(text, maxValues)) throw answerTooLarge(`${maxValues} values`, call, server)
+    const json = jsonObject(text, maxValues)
     if (json) return { status, json }
     throw unreadable('it is not a JSON object', call, server)
   }
@@ -131,7 +141,7 @@ export class ApiConnection implements AsyncDisposable {
       throw noAnswer(error, open.call, login.server, open.secrets)
     }
     if (bytes) return bytes.toString()
-    throw unreadable(`it has more than ${MAX_ANSWER_BYTES} bytes or ${MAX_PIECES} pieces`, open.call, login.server)
+    throw answerTooLarge(`${MAX_ANSWER_BYTES} bytes or ${MAX_PIECES} pieces`, open.call, login.server)
   }
 
   /** Livery's own credentials go before those of the login. */

@@ -1,4 +1,4 @@
-/** Failures between the plugin and the API server, as a {@link CAError} that says what to do and contains no secret. */
+/** Failures between a client and the API server, as a {@link CAError} that says what to do and contains no secret. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { CAError, type CAErrorCode } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
@@ -10,8 +10,22 @@ export interface ApiCall {
   /** After "Cannot": `create the request livery-1a2b for spiffe://…`. */
   readonly what: string
   readonly verb: 'create' | 'get' | 'list' | 'watch'
-  readonly resource: 'certificatesigningrequests' | 'clustertrustbundles'
+  readonly resource: keyof typeof RESOURCES
 }
+
+/** As RBAC names them, and what to do where the server does not know them. */
+const RESOURCES = {
+  certificatesigningrequests: {
+    group: 'certificates.k8s.io',
+    notFound: 'Check that this is an API server that serves certificates.k8s.io/v1 (Kubernetes 1.22 or later)',
+  },
+  clustertrustbundles: {
+    group: 'certificates.k8s.io',
+    notFound:
+      'Create the ClusterTrustBundle, and see that the API server serves certificates.k8s.io/v1beta1; or use signerRoots',
+  },
+  pods: { group: '', notFound: 'Check that this is an API server' },
+} as const
 
 /** An answer of the API server. */
 export interface ApiAnswer {
@@ -23,6 +37,9 @@ export interface ApiAnswer {
 /** The connection broke before the answer: what was asked may have been done. */
 export class NoAnswer extends CAError {}
 
+/** The answer has more bytes, pieces or values than are read. */
+export class AnswerTooLarge extends CAError {}
+
 /** The parts of a `Status` (meta.k8s.io/v1) that are used here. */
 interface Status {
   readonly message: string
@@ -33,7 +50,7 @@ interface Status {
 export function caErrorOfAnswer(answer: ApiAnswer, call: ApiCall, server: string, secrets: readonly string[]): CAError {
   const status = readStatus(answer.text)
   const text = scrub(status.message, secrets)
-  const code = codeOf(answer.status, text)
+  const code = codeOf(answer.status, text, call)
   return caError(code, {
     action: `${call.what} at ${server}`,
     reason: `HTTP ${answer.status}${text && `: ${text}`}`,
@@ -60,6 +77,13 @@ export function unreadable(reason: string, call: ApiCall, server: string): CAErr
   })
 }
 
+export function answerTooLarge(bounds: string, call: ApiCall, server: string): AnswerTooLarge {
+  return new AnswerTooLarge(
+    'bad-response',
+    `Cannot ${call.what} at ${server}: its answer cannot be read: it has more than ${bounds}. Check that this is an API server.`,
+  )
+}
+
 /** A refusal in words alone: of a signer, or of an event of a watch. */
 export function isAboutLifetime(text: string): boolean {
   return /expirationSeconds|lifetime|validity|duration|\bttl\b/i.test(text)
@@ -84,7 +108,7 @@ function retryAfter({ headers }: ApiAnswer, { retryAfterSeconds }: Status): numb
   return seconds === undefined ? undefined : seconds * 1000
 }
 
-function codeOf(httpStatus: number, text: string): CAErrorCode {
+function codeOf(httpStatus: number, text: string, { resource }: ApiCall): CAErrorCode {
   switch (httpStatus) {
     case 401:
       return 'unauthenticated'
@@ -93,6 +117,7 @@ function codeOf(httpStatus: number, text: string): CAErrorCode {
     case 400:
     case 413:
     case 422:
+      if (resource !== 'certificatesigningrequests') return 'unavailable'
       return isAboutLifetime(text) ? 'ttl-too-long' : 'invalid-csr'
     case 408:
     case 504:
@@ -111,7 +136,7 @@ function remedyOf(httpStatus: number, code: CAErrorCode, text: string, { verb, r
     case 'denied':
       return /admission|policy/i.test(text)
         ? 'Ask the owner of that policy, or change signerName, usages or ttl to what it allows'
-        : `Grant the verb ${verb} on ${resource} in certificates.k8s.io to this user by a ClusterRole`
+        : `Grant the verb ${verb} on ${inGroup(resource)} to this user by a ClusterRole`
     case 'invalid-csr':
       return 'Set usages, signerName and keyType to what the API server and its admission allow'
     case 'ttl-too-long':
@@ -121,12 +146,11 @@ function remedyOf(httpStatus: number, code: CAErrorCode, text: string, { verb, r
     case 'timeout':
       return 'It is asked again'
     default:
-      return httpStatus === 404 ? notFoundRemedy(resource) : 'It is asked again'
+      return httpStatus === 404 ? RESOURCES[resource].notFound : 'It is asked again'
   }
 }
 
-function notFoundRemedy(resource: ApiCall['resource']): string {
-  return resource === 'clustertrustbundles'
-    ? 'Create the ClusterTrustBundle, and see that the API server serves certificates.k8s.io/v1beta1; or use signerRoots'
-    : 'Check that this is an API server that serves certificates.k8s.io/v1 (Kubernetes 1.22 or later)'
+function inGroup(resource: ApiCall['resource']): string {
+  const { group } = RESOURCES[resource]
+  return group === '' ? resource : `${resource} in ${group}`
 }

@@ -1,6 +1,7 @@
 /** The events of a watch: one JSON object per line, https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes */
 import type { CAError } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
+import { MAX_PIECES } from '../transport/bounded-body.ts'
 
 export interface WatchEvent {
   readonly type: unknown
@@ -15,17 +16,24 @@ export async function* readWatchEvents(body: AsyncIterable<Uint8Array>): AsyncGe
   for await (const line of lines(body)) if (line.trim() !== '') yield parse(line)
 }
 
+/** Looks at each byte once, however small the pieces are in which a line comes. */
 async function* lines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string, void> {
   const decoder = new TextDecoder()
-  let rest = ''
-  // Leaving the loop early cancels the request.
+  let pieces: string[] = []
+  let length = 0
+  // Leaving the loop early cancels the request. What is left at the end was cut off.
   for await (const chunk of body) {
-    const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-    rest = parts.pop() ?? ''
-    if (rest.length > MAX_LINE) throw badLine(`has more than ${MAX_LINE} characters`)
-    yield* parts
+    const [rest = '', ...begun] = decoder.decode(chunk, { stream: true }).split('\n')
+    pieces.push(rest)
+    length += rest.length
+    for (const part of begun) {
+      yield pieces.join('')
+      pieces = [part]
+      length = part.length
+    }
+    if (length > MAX_LINE) throw badLine(`has more than ${MAX_LINE} characters`)
+    if (pieces.length > MAX_PIECES) throw badLine(`has more than ${MAX_PIECES} pieces`)
   }
-  // The rest was cut off.
 }
 
 function parse(line: string): WatchEvent {
