@@ -1,0 +1,149 @@
+/** The pods of this node as the API server described them last, each with its identity. */
+import { isDeepStrictEqual } from 'node:util'
+import { Events } from '@livery/core'
+import type { PodFacts } from './identity-template.ts'
+import type { Pod, PodChange, PodTable } from './pod.ts'
+import { type PodObject, readPodObject, type UnusableObject } from './pod-object.ts'
+import { identityOf, type PodRules } from './pod-rules.ts'
+
+/** A kubelet runs 110 by default; some providers allow 1,000. */
+const MAX_PODS = 4_096
+
+/** Why an object of the API server gives no pod, or its pod no identity. */
+export interface PodProblem {
+  /** As `namespace/name`, where that can be read. */
+  readonly pod: string | undefined
+  readonly reason: string
+}
+
+export interface NodePodsOptions {
+  readonly nodeName: string
+  readonly rules: PodRules
+  /** Called once for each pod and reason, until the pod is gone. */
+  readonly onProblem: (problem: PodProblem) => void
+}
+
+interface Known {
+  readonly pod: Pod
+  /** Why it has no identity though it is chosen. */
+  readonly reason: string | undefined
+  readonly isMirror: boolean
+}
+
+export class NodePods implements PodTable {
+  readonly changes = new Events<PodChange>()
+  readonly #options: NodePodsOptions
+  /** By the UID of the API server's object. */
+  readonly #objects = new Map<string, Known>()
+  /** By the UID on the node, to that of the object. */
+  readonly #byUid = new Map<string, string>()
+  /** Of objects that are not used, by their UID, so that each is reported once. */
+  readonly #refused = new Map<string, string>()
+
+  constructor(options: NodePodsOptions) {
+    this.#options = options
+  }
+
+  get(uid: string): Pod | undefined {
+    return this.#objects.get(this.#byUid.get(uid) ?? '')?.pod
+  }
+
+  *all(): Iterable<Pod> {
+    for (const { pod } of this.#objects.values()) yield pod
+  }
+
+  get counts(): { readonly known: number; readonly chosen: number; readonly refused: number } {
+    let chosen = 0
+    let refused = this.#refused.size
+    for (const { pod, reason } of this.#objects.values()) {
+      if (pod.identity !== undefined) chosen++
+      else if (reason !== undefined) refused++
+    }
+    return { known: this.#objects.size, chosen, refused }
+  }
+
+  /** Takes an object that was added or changed. */
+  put(value: unknown): void {
+    this.#put(this.read(value))
+  }
+
+  /** Removes the pod of an object that was deleted. */
+  delete(value: unknown): void {
+    const { uid } = Object(Object(value).metadata)
+    if (typeof uid === 'string') this.#remove(uid)
+  }
+
+  /** Makes `objects` all that there is. */
+  replace(objects: readonly (PodObject | UnusableObject)[]): void {
+    const listed = new Set(objects.map(({ uid }) => uid))
+    for (const uid of [...this.#objects.keys(), ...this.#refused.keys()]) if (!listed.has(uid)) this.#remove(uid)
+    for (const object of objects) this.#put(object)
+  }
+
+  /** Keeps of an object only what is needed, for {@link replace}. */
+  read(value: unknown): PodObject | UnusableObject {
+    const { nodeName, rules } = this.#options
+    return readPodObject(value, nodeName, rules.template.annotations)
+  }
+
+  /** An object that cannot be used changes nothing of a pod that is known. */
+  #put(object: PodObject | UnusableObject): void {
+    if ('problem' in object) this.#refuse(object.uid ?? '', { pod: undefined, reason: object.problem })
+    else if (object.hasEnded) this.#remove(object.uid)
+    else this.#take(object)
+  }
+
+  #take({ uid, pod: facts, isMirror }: PodObject): void {
+    const before = this.#objects.get(uid)
+    const isKnown = before?.pod.uid === facts.uid
+    const refusal = isKnown ? undefined : this.#refusal(facts, isMirror)
+    if (refusal !== undefined) {
+      this.#refuse(uid, { pod: nameOf(facts), reason: refusal })
+      return
+    }
+    const identity = identityOf(this.#options.rules, facts)
+    const reason = typeof identity === 'object' ? identity.reason : undefined
+    const pod: Pod = { ...facts, identity: typeof identity === 'object' ? undefined : identity }
+    if (before && isDeepStrictEqual(before.pod, pod)) return
+    if (isKnown) this.#refused.delete(uid)
+    else this.#remove(uid)
+    this.#objects.set(uid, { pod, reason, isMirror })
+    this.#byUid.set(pod.uid, uid)
+    if (reason !== undefined && reason !== before?.reason) this.#options.onProblem({ pod: nameOf(pod), reason })
+    this.changes.emit({ kind: isKnown ? 'changed' : 'added', pod })
+  }
+
+  /**
+   * Why a new pod is not taken. Everybody who may make pods may write the annotations of a mirror, so a mirror never takes
+   * the UID of another pod, and gives its own up to a pod of that UID.
+   */
+  #refusal({ uid }: PodFacts, isMirror: boolean): string | undefined {
+    const holder = this.#byUid.get(uid)
+    const holds = holder === undefined ? undefined : this.#objects.get(holder)
+    if (holder !== undefined && holds) {
+      if (isMirror || !holds.isMirror) return `${nameOf(holds.pod)} has its UID ${uid} already`
+      this.#remove(holder)
+    }
+    return this.#objects.size < MAX_PODS ? undefined : `this node has more than ${MAX_PODS} pods`
+  }
+
+  #remove(object: string): void {
+    this.#refused.delete(object)
+    const known = this.#objects.get(object)
+    if (!known) return
+    this.#objects.delete(object)
+    this.#byUid.delete(known.pod.uid)
+    this.changes.emit({ kind: 'removed', pod: known.pod })
+  }
+
+  #refuse(object: string, problem: PodProblem): void {
+    if (this.#refused.get(object) === problem.reason) return
+    if (this.#refused.size >= MAX_PODS) return
+    this.#refused.set(object, problem.reason)
+    this.#options.onProblem(problem)
+  }
+}
+
+function nameOf({ namespace, name }: PodFacts): string {
+  return `${namespace}/${name}`
+}

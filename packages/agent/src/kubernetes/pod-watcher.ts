@@ -1,0 +1,170 @@
+/** Keeps the table of pods as the API server describes it: lists, then watches, and lists again where a watch cannot continue. */
+import type { WatchEvent } from '@livery/ca-plugins/kubernetes-api'
+import { after, backoff, CAError, type Clock, sleep } from '@livery/core'
+import type { NodePods } from './node-pods.ts'
+import { type PodPage, type PodsApi, UnusableListError } from './pods-api.ts'
+
+/** What the agent knows of the pods. */
+export type WatchState =
+  /** Nothing yet: no list has come. */
+  | { readonly kind: 'unknown'; readonly error: string | undefined }
+  | { readonly kind: 'watching' }
+  /** The API server does not answer. The pods are those that it described last. */
+  | { readonly kind: 'away'; readonly since: number; readonly error: string }
+
+export interface PodWatcherOptions {
+  readonly api: Pick<PodsApi, 'list' | 'watch'>
+  readonly pods: Pick<NodePods, 'put' | 'delete' | 'read' | 'replace'>
+  readonly clock: Clock
+  /** In [0, 1). Default: `Math.random`. */
+  readonly random?: () => number
+  /** Called when the state has changed. */
+  readonly onState: (state: WatchState) => void
+}
+
+const RETRY = { minMs: 1_000, maxMs: 30_000 }
+/** A server sends a bookmark once a minute: after this silence the connection may be dead. */
+const SILENCE_MS = 120_000
+/** A watch that was shorter counts as a failure. */
+const SHORT_MS = 30_000
+/** A list heals what a watch has lost. */
+const RESYNC_MS = 1_800_000
+/** Of one pod each. */
+const MAX_PAGES = 4_096
+
+export class PodWatcher implements AsyncDisposable {
+  readonly #options: Required<PodWatcherOptions>
+  readonly #ending = new AbortController()
+  readonly #running: Promise<void>
+  #state: WatchState = { kind: 'unknown', error: undefined }
+  #heardAt: number | undefined
+  /** Failures and short watches, in a row. */
+  #failures = 0
+
+  /** Starts at once. */
+  constructor(options: PodWatcherOptions) {
+    this.#options = { random: Math.random, ...options }
+    this.#running = this.#run()
+  }
+
+  get state(): WatchState {
+    return this.#state
+  }
+
+  /** The time of the last list, event or bookmark. */
+  get heardAt(): number | undefined {
+    return this.#heardAt
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort(new Error('the agent is shutting down'))
+    await this.#running
+  }
+
+  /** Never rejects. */
+  async #run(): Promise<void> {
+    const { signal } = this.#ending
+    while (!signal.aborted) {
+      try {
+        await this.#listAndWatch(signal)
+      } catch (error) {
+        if (signal.aborted) return
+        this.#fail(error)
+        await this.#wait(error instanceof CAError ? error.retryAfterMs : undefined)
+      }
+    }
+  }
+
+  /** Resolves when it is time to list again. */
+  async #listAndWatch(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options
+    let version = await this.#list(signal)
+    const listedAt = clock.now()
+    this.#hear()
+    while (clock.now() < listedAt + RESYNC_MS) {
+      const begun = clock.now()
+      const end = await this.#watch(version, signal)
+      if (clock.now() >= begun + SHORT_MS) this.#failures = 0
+      await this.#wait()
+      // Without an event it may have been refused, or the server is gone: a list says which.
+      if (end === undefined || end.version === version) return
+      version = end.version
+    }
+  }
+
+  /** Resolves with the version of the list. */
+  async #list(signal: AbortSignal): Promise<string> {
+    const { api, pods } = this.#options
+    const objects: ReturnType<NodePods['read']>[] = []
+    let page: PodPage | undefined
+    for (let count = 0; count < MAX_PAGES; count++) {
+      page = await api.list(page?.next, signal)
+      // Of each page only this is kept.
+      for (const item of page.items.slice(0, MAX_PAGES - objects.length)) objects.push(pods.read(item))
+      if (page.next !== undefined && objects.length < MAX_PAGES) continue
+      pods.replace(objects)
+      return page.resourceVersion
+    }
+    throw new UnusableListError('Cannot list the pods of this node: the list does not end')
+  }
+
+  /** Resolves with the version to continue from, `undefined` if there is none any more. */
+  async #watch(from: string, signal: AbortSignal): Promise<{ readonly version: string } | undefined> {
+    const { api, clock } = this.#options
+    const silence = new AbortController()
+    const fallSilent = () =>
+      after(clock, SILENCE_MS, () => silence.abort(new Error('nothing was heard for two minutes')))
+    let timer = fallSilent()
+    let version = from
+    try {
+      for await (const event of api.watch(from, AbortSignal.any([signal, silence.signal]))) {
+        timer[Symbol.dispose]()
+        timer = fallSilent()
+        const next = this.#follow(event)
+        if (next === undefined) return undefined
+        version = next
+        this.#hear()
+      }
+    } catch (error) {
+      if (!silence.signal.aborted || signal.aborted) throw error
+    } finally {
+      timer[Symbol.dispose]()
+    }
+    return { version }
+  }
+
+  /** The version of `event`; `undefined` for an event after which the watch cannot continue. */
+  #follow({ type, object }: WatchEvent): string | undefined {
+    const { pods } = this.#options
+    if (type === 'ADDED' || type === 'MODIFIED') pods.put(object)
+    else if (type === 'DELETED') pods.delete(object)
+    else if (type !== 'BOOKMARK') return undefined
+    const { resourceVersion } = Object(Object(object).metadata)
+    return typeof resourceVersion === 'string' && resourceVersion.length <= 256 ? resourceVersion : undefined
+  }
+
+  #hear(): void {
+    this.#heardAt = this.#options.clock.now()
+    if (this.#state.kind !== 'watching') this.#change({ kind: 'watching' })
+  }
+
+  #fail(error: unknown): void {
+    const text = error instanceof Error ? error.message : String(error)
+    const { kind } = this.#state
+    if (kind !== 'watching' && this.#state.error === text) return
+    const since = kind === 'away' ? this.#state.since : this.#options.clock.now()
+    this.#change(kind === 'unknown' ? { kind, error: text } : { kind: 'away', since, error: text })
+  }
+
+  #change(state: WatchState): void {
+    this.#state = state
+    this.#options.onState(state)
+  }
+
+  /** Longer after each failure in a row, and never the same on two nodes. Resolves at the end, too. */
+  async #wait(atLeastMs = 0): Promise<void> {
+    const { clock, random } = this.#options
+    const ms = backoff(++this.#failures, RETRY) * (0.5 + random())
+    await sleep(clock, Math.max(ms, Math.min(atLeastMs, RETRY.maxMs)), this.#ending.signal).catch(() => {})
+  }
+}
