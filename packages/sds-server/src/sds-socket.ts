@@ -13,6 +13,7 @@ import { DiscoveryService, SDS_PATHS, SDS_SERVICE } from './grpc/discovery-servi
 import { HEALTH_PATHS, HealthService } from './grpc/health-service.ts'
 import { http2ServerOf, limitHeaders, SessionGuard } from './grpc/session-guard.ts'
 import type { SdsContext } from './sds-context.ts'
+import type { PlacementOptions } from './socket/placed-socket.ts'
 import { SdsServerError } from './socket/sds-server-error.ts'
 import { SocketFile } from './socket/socket-file.ts'
 
@@ -22,13 +23,7 @@ export interface AccessConfig extends SocketAccess {
   readonly path: string
 }
 
-export interface SocketConfig extends AccessConfig {
-  /** Default: 0o660. */
-  readonly mode?: number | undefined
-  /** Numeric; default: that of the process. */
-  readonly owner?: number | undefined
-  /** Numeric; default: that of the process. */
-  readonly group?: number | undefined
+export interface SocketConfig extends AccessConfig, PlacementOptions {
   readonly limits?: GivenLimits
 }
 

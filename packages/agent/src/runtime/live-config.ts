@@ -187,7 +187,8 @@ function isOwn({ identity }: SocketConfig): boolean {
 }
 
 /** The part of a shared socket's configuration that changes while it is open. */
-function accessOf({ mode: _, owner: _owner, group: _group, limits: _limits, ...access }: SocketConfig): AccessConfig {
+function accessOf(config: SocketConfig): AccessConfig {
+  const { mode: _, owner: _owner, group: _group, folderMode: _folderMode, limits: _limits, ...access } = config
   return access
 }
 

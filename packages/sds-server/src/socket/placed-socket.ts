@@ -15,6 +15,8 @@ export interface PlacementOptions {
   readonly owner?: number | undefined
   /** Numeric; default: that of the process. */
   readonly group?: number | undefined
+  /** Of its folder, where that has to be made. Default: 0o750, or 0o751 where an owner or group is given. */
+  readonly folderMode?: number | undefined
 }
 
 /** A server that listens, and the file that leads to it. */

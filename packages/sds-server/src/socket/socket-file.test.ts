@@ -93,6 +93,19 @@ async function assertRefused(listening: Promise<unknown>, code: SdsServerErrorCo
   })
 }
 
+test('a folder is made with the mode that is given, whatever the umask, and also when it has vanished', async t => {
+  const place = await makePlace(t)
+  const modeOfFolder = async () => ((await stat(dirname(place.path))).mode & 0o7777).toString(8)
+  const umask = process.umask(0o077)
+  t.after(() => process.umask(umask))
+  await place.listen({ folderMode: 0o755 })
+  assert.equal(await modeOfFolder(), '755')
+
+  await rm(dirname(place.path), { recursive: true })
+  assert.equal((await place.look()).kind, 'socket-recreated')
+  assert.equal(await modeOfFolder(), '755')
+})
+
 test('the socket appears with its mode, in a directory that is made for it, and nothing else is left there', async t => {
   const place = await makePlace(t)
   const before = process.umask(0)

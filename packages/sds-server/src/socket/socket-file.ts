@@ -168,7 +168,7 @@ function describeOccupant({ file, listener }: Occupant): string {
 
 async function appear(options: SocketFileOptions): Promise<Listener> {
   const { path } = options
-  await prepareDirectory(path, isGiven(options))
+  await prepareDirectory(options)
   const occupant = await occupantOf(options)
   if (occupant.kind === 'live' && !options.takeover) {
     throw new SdsServerError(
@@ -190,7 +190,7 @@ async function appear(options: SocketFileOptions): Promise<Listener> {
 async function placeAgain(options: SocketFileOptions, before: Listener, occupant: Occupant): Promise<Listener> {
   const { path, onEvent } = options
   try {
-    await prepareDirectory(path, isGiven(options))
+    await prepareDirectory(options)
   } catch (error) {
     const isUnsafe = error instanceof SdsServerError && error.code === 'unsafe-directory'
     if (!isUnsafe || !isSameFile(await lstatIfPresent(dirname(path)), before.folder)) throw error
@@ -201,10 +201,6 @@ async function placeAgain(options: SocketFileOptions, before: Listener, occupant
   } catch (error) {
     throw await bindFailure(path, error)
   }
-}
-
-function isGiven({ owner, group }: SocketFileOptions): boolean {
-  return owner !== undefined || group !== undefined
 }
 
 function bindIn(options: SocketFileOptions, { kind, file }: Occupant): Promise<Listener> {

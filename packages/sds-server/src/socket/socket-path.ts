@@ -4,6 +4,7 @@ import { lstat, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { MAX_SOCKET_PATH_BYTES, makeFolder, systemErrorCode, UntrustedPathError } from '@livery/core'
+import type { PlacementOptions } from './placed-socket.ts'
 import { SdsServerError } from './sds-server-error.ts'
 
 const FOLDER_MODE = 0o750
@@ -24,13 +25,14 @@ export function checkPathLength(path: string): void {
 }
 
 /**
- * Makes the folder if there is none, with mode 0750, or 0751 where `isGiven`: where the socket gets an owner or group.
- * Refuses one in which somebody else could replace the socket.
+ * Makes the folder if there is none, with `folderMode`, else with mode 0750, or 0751 where the socket gets an owner or
+ * group. Refuses one in which somebody else could replace the socket.
  */
-export async function prepareDirectory(path: string, isGiven: boolean): Promise<void> {
+export async function prepareDirectory({ path, owner, group, folderMode }: PlacementOptions): Promise<void> {
   const directory = dirname(path)
+  const isGiven = owner !== undefined || group !== undefined
   try {
-    makeFolder(directory, isGiven ? FOLDER_MODE_OF_GIVEN : FOLDER_MODE)
+    makeFolder(directory, folderMode ?? (isGiven ? FOLDER_MODE_OF_GIVEN : FOLDER_MODE))
   } catch (error) {
     if (!(error instanceof UntrustedPathError)) throw await bindFailure(path, error)
     throw untrustedFolder(path, error)
