@@ -1,6 +1,6 @@
 /** When an outage hurts most: arithmetic over the renewal window of certificates that were all issued at the same time. */
 
-/** Core's defaults (rotation.ts): renewal after half of the lifetime, ±10 % of it. */
+/** Core's defaults (renewal-time.ts): renewal after half of the lifetime, ±10 % of it. */
 const WINDOW = { from: 0.4, until: 0.6 }
 const STEPS = 200
 

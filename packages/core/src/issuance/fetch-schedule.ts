@@ -17,10 +17,17 @@ import { KeyDemand } from './key-demand.ts'
 import { LeafRollout } from './leaf-rollout.ts'
 import { OutageRecovery } from './outage-recovery.ts'
 import { Preflight } from './preflight.ts'
+import {
+  followTime,
+  latestChange,
+  MIN_RENEWAL_INTERVAL_MS,
+  renewalPhase,
+  renewalTime,
+  turnTime,
+} from './renewal-time.ts'
 import { RequestPlan } from './request-plan.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
-import { followTime, latestChange, MIN_RENEWAL_INTERVAL_MS, renewalPhase, renewalTime, turnTime } from './rotation.ts'
 import { TtlWishes } from './ttl-wishes.ts'
 
 /** A failed request is tried again so soon while somebody waits, however often they ask. */

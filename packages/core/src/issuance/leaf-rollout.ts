@@ -11,7 +11,7 @@ import { after } from '../time/deadline.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import type { Preflight } from './preflight.ts'
-import { turnTime } from './rotation.ts'
+import { turnTime } from './renewal-time.ts'
 
 export interface LeafRolloutOptions {
   readonly clock: Clock

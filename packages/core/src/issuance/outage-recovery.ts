@@ -9,8 +9,8 @@ import type { Clock } from '../time/clock.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import { HANGING_MS } from './ca-circuit.ts'
 import type { CAThrottle } from './ca-throttle.ts'
+import { wakeTime } from './renewal-time.ts'
 import type { RequestPlan } from './request-plan.ts'
-import { wakeTime } from './rotation.ts'
 
 export interface OutageRecoveryOptions {
   readonly clock: Clock

@@ -10,7 +10,7 @@ import type { TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import type { CertificateVerifier } from '../x509/certificate-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
-import { isEnding } from './rotation.ts'
+import { isEnding } from './renewal-time.ts'
 
 export interface PreflightOptions {
   readonly verifier: CertificateVerifier

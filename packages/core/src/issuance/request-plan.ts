@@ -5,7 +5,7 @@ import type { ManagedIdentity, Reason, Urgency } from '../identity/managed-ident
 import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import type { CAThrottle } from './ca-throttle.ts'
-import { retryTime } from './rotation.ts'
+import { retryTime } from './renewal-time.ts'
 
 export interface RequestPlanOptions {
   readonly clock: Clock

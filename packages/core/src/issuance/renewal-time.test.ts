@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { latestChange, phaseOf, renewalPhase, renewalTime, turnTime } from './rotation.ts'
+import { latestChange, phaseOf, renewalPhase, renewalTime, turnTime } from './renewal-time.ts'
 
 const policy = { ratio: 0.5, jitter: 0.1 }
 const HOUR = 3_600_000
