@@ -1,8 +1,9 @@
 /** The incremental form of SDS: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#incremental-xds */
 
 import type { DeltaDiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import { Acknowledgements } from './acknowledgements.ts'
 import type { DiscoveryMessage } from './discovery-message.ts'
-import { Acknowledgements, askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
+import { askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
 import { checkCount, checkNames, checkNode, checkTypeUrl } from './request-check.ts'
 import { Subscriptions } from './subscriptions.ts'
 

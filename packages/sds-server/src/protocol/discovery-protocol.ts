@@ -1,8 +1,7 @@
-/** The shared part of the two forms of the xDS protocol: reports, and the nonces that have no answer yet. */
+/** One stream without its transport, in either form of the xDS protocol: its dependencies, its reports, its subscriptions. */
 import type { StreamReceipts } from '@livery/core'
-import type { DiscoveryMessage, MessageComposer, SecretReference, SentSecret } from './discovery-message.ts'
+import type { DiscoveryMessage, MessageComposer, SecretReference } from './discovery-message.ts'
 import { escapePeerName } from './escape-peer-name.ts'
-import { scrubPeerText } from './scrub-peer-text.ts'
 import { ledgerName } from './secret-source.ts'
 import type { HoldBudget, NameBudget, SecretView, Subscriptions } from './subscriptions.ts'
 
@@ -50,88 +49,6 @@ export interface DiscoveryStream<Request> extends Disposable {
   review(): boolean
   /** The one message that is to be sent now, or `undefined`. Whatever it carries counts as sent. */
   take(): DiscoveryMessage | undefined
-}
-
-/**
- * Beyond this many secrets in unanswered responses the oldest response is forgotten: a peer need not acknowledge anything.
- * The last response is remembered, however many secrets it has.
- */
-const MAX_UNANSWERED = 64
-
-interface SentMessage {
-  readonly nonce: string
-  readonly secrets: readonly SentSecret[]
-}
-
-/** Shared by all streams without unanswered responses; never written to. */
-const NOTHING_UNANSWERED: readonly SentMessage[] = []
-
-/** Which response a request answers. */
-export class Acknowledgements {
-  readonly #context: Pick<StreamContext, 'report' | 'receipts'>
-  /** Oldest first; replaced, not changed, as it is nearly always empty. */
-  #unanswered = NOTHING_UNANSWERED
-  #lastNonce: string | undefined
-  #lastNumber = 0
-
-  constructor(context: Pick<StreamContext, 'report' | 'receipts'>) {
-    this.#context = context
-  }
-
-  /** The number of the last message, 0 before the first. */
-  get lastNumber(): number {
-    return this.#lastNumber
-  }
-
-  sent({ number, nonce, secrets }: DiscoveryMessage): void {
-    this.#lastNumber = number
-    this.#lastNonce = nonce
-    this.#unanswered = [...this.#remembered(secrets.length), { nonce, secrets }]
-    for (const secret of secrets) {
-      const { name, ledgerName, version } = secret
-      this.#context.report({ kind: 'pushed', name, ledgerName, version })
-      this.#context.receipts?.sent(secret)
-    }
-  }
-
-  /** Reports an ACK or NACK; returns whether it answers the last response. */
-  acknowledge(nonce: string, error: { readonly message: string } | undefined): boolean {
-    const detail = error && scrubPeerText(error.message)
-    for (const secret of this.#take(nonce)) this.#report(secret, detail)
-    if (nonce === this.#lastNonce) return true
-    this.#context.report({ kind: 'stale' })
-    return false
-  }
-
-  #report(secret: SentSecret, detail: string | undefined): void {
-    const { name, ledgerName, version } = secret
-    if (detail === undefined) {
-      this.#context.report({ kind: 'acked', name, ledgerName, version })
-      this.#context.receipts?.accepted(secret)
-    } else {
-      this.#context.report({ kind: 'nacked', name, ledgerName, version, detail })
-      this.#context.receipts?.rejected(secret, detail)
-    }
-  }
-
-  /** The messages to remember beside one more response; an empty response counts, too. */
-  #remembered(added: number): readonly SentMessage[] {
-    let room = MAX_UNANSWERED - Math.max(1, added)
-    let start = this.#unanswered.length
-    for (; start > 0; start--) {
-      room -= Math.max(1, this.#unanswered[start - 1]?.secrets.length ?? 0)
-      if (room < 0) break
-    }
-    return start === 0 ? this.#unanswered : this.#unanswered.slice(start)
-  }
-
-  #take(nonce: string): readonly SentSecret[] {
-    const message = this.#unanswered.find(sent => sent.nonce === nonce)
-    if (!message) return []
-    const rest = this.#unanswered.filter(sent => sent !== message)
-    this.#unanswered = rest.length > 0 ? rest : NOTHING_UNANSWERED
-    return message.secrets
-  }
 }
 
 /** Subscribes to a name and reports it if it is new; returns whether it can ever be answered with a secret. */

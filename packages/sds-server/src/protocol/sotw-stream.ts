@@ -4,8 +4,9 @@
  */
 
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import { Acknowledgements } from './acknowledgements.ts'
 import type { DiscoveryMessage } from './discovery-message.ts'
-import { Acknowledgements, askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
+import { askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
 import { checkNames, checkNode, checkTypeUrl } from './request-check.ts'
 import { Subscriptions } from './subscriptions.ts'
 
