@@ -1,25 +1,17 @@
 /** The kit's fake CA behind Istio's protocol: real TLS, real gRPC. */
-import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
-import type { FakeCA, FakeCAAnswer, RefusalCode } from '../src/conformance/index.ts'
+import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js'
+import type { FakeCA, FakeCAAnswer } from '../src/conformance/index.ts'
 import type { IstioCertificateRequest } from '../src/gen/istio/v1/auth/ca.ts'
 import { GrpcListener } from '../src/testing/grpc-listener.ts'
 import { istioByteService } from '../src/testing/istio-byte-service.ts'
 import { refusalMetadata } from '../src/testing/refusal-metadata.ts'
 import { encodeResponse } from '../src/transport/istio-certificate-service.ts'
+import { REFUSAL_STATUS } from './refusal-status.ts'
 
 type Call = ServerUnaryCall<IstioCertificateRequest, Buffer>
 
 export interface IstioStandIn extends AsyncDisposable {
   readonly address: string
-}
-
-const STATUS: Readonly<Record<RefusalCode, status>> = {
-  unauthenticated: status.UNAUTHENTICATED,
-  denied: status.PERMISSION_DENIED,
-  'invalid-csr': status.INVALID_ARGUMENT,
-  'ttl-too-long': status.INVALID_ARGUMENT,
-  'rate-limited': status.RESOURCE_EXHAUSTED,
-  unavailable: status.UNAVAILABLE,
 }
 
 export async function startIstioStandIn(ca: FakeCA): Promise<IstioStandIn> {
@@ -61,5 +53,5 @@ function encodeIssued({ chain, root, truncated }: Extract<FakeCAAnswer, { kind: 
 
 function toServiceError({ code, message, retryAfterMs }: Extract<FakeCAAnswer, { kind: 'refused' }>) {
   const details = code === 'ttl-too-long' ? 'the requested TTL is too long' : message
-  return { code: STATUS[code], details, metadata: refusalMetadata(retryAfterMs) }
+  return { code: REFUSAL_STATUS[code], details, metadata: refusalMetadata(retryAfterMs) }
 }

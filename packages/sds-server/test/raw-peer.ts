@@ -81,7 +81,7 @@ export class RawStream {
   }
 
   send(request: Partial<DiscoveryRequest>): void {
-    this.http.write(frame({ ...EMPTY, ...request }))
+    this.http.write(requestFrame(request))
   }
 
   async next(): Promise<DiscoveryResponse> {
@@ -114,8 +114,9 @@ const EMPTY: DiscoveryRequest = {
   errorDetail: undefined,
 }
 
-function frame(request: DiscoveryRequest): Buffer {
-  const message = DiscoveryRequest.encode(request).finish()
+/** A gRPC frame with a request. */
+export function requestFrame(request: Partial<DiscoveryRequest>): Buffer {
+  const message = DiscoveryRequest.encode({ ...EMPTY, ...request }).finish()
   const head = Buffer.alloc(5)
   head.writeUInt32BE(message.length, 1)
   return Buffer.concat([head, message])

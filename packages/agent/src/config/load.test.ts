@@ -1,27 +1,13 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
-import { type Config, type LoadedConfig, loadConfig } from './load.ts'
+import { directory, file, load, MINIMAL } from '../../test/config-file.ts'
+import { type Config, loadConfig } from './load.ts'
 
 const { perCaller: everyLimit, ...limits } = DEFAULT_LIMITS
 const { identities: _, ...perCaller } = everyLimit
-
-const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))
-after(() => rmSync(directory, { recursive: true }))
-const file = join(directory, 'livery.yaml')
-
-const MINIMAL = `ca: { plugin: embedded }
-identities: [spiffe://cluster.local/ns/default/sa/web]
-sockets: [{ path: run/sds.sock }]
-`
-
-async function load(text: string): Promise<LoadedConfig> {
-  writeFileSync(file, text)
-  return await loadConfig({ file, environment: {}, workingDirectory: '/elsewhere', terminal: false })
-}
 
 /** The section by the keys that were written: those of the plugin beside those of the agent. */
 function caOf({ ca: { plugin, options, credentials, ...common } }: Config): object {

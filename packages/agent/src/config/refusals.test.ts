@@ -1,28 +1,14 @@
 /** Every way to write a wrong value, with the whole text of its refusal. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import { inspect } from 'node:util'
 import fc from 'fast-check'
+import { directory, file, load, MINIMAL } from '../../test/config-file.ts'
 import { ConfigError } from '../schema/config-error.ts'
 import { loadConfig } from './load.ts'
 import { configJson, printConfig } from './print.ts'
-
-const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))
-after(() => rmSync(directory, { recursive: true }))
-const file = join(directory, 'livery.yaml')
-
-const MINIMAL = `ca: { plugin: embedded }
-identities: [spiffe://cluster.local/ns/default/sa/web]
-sockets: [{ path: run/sds.sock }]
-`
-
-async function load(text: string): Promise<void> {
-  writeFileSync(file, text)
-  await loadConfig({ file, environment: {}, workingDirectory: '/elsewhere', terminal: false })
-}
 
 /** The message without the directory of the file. */
 async function refusal(text: string): Promise<string> {

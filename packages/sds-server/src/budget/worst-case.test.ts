@@ -7,10 +7,9 @@ import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Attacked } from '../../test/attacked-process.ts'
 import { literalHeaders, rawFrame } from '../../test/raw-http2.ts'
-import { RawPeer } from '../../test/raw-peer.ts'
+import { RawPeer, requestFrame } from '../../test/raw-peer.ts'
 import { NEVER_ISSUED, temporaryDirectory, WEB } from '../../test/running-server.ts'
 import { namesOf, SdsClient } from '../../test/sds-client.ts'
-import { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 
 const MIB = 1024 ** 2
 /** The bytes that one caller may hold in this test, and the growth of the process for it: the heap has garbage, and slack. */
@@ -55,21 +54,6 @@ function call({ session }: RawPeer, path: string, headers: Record<string, string
     .resume()
 }
 
-function frame(request: Partial<DiscoveryRequest>): Buffer {
-  const empty = {
-    versionInfo: '',
-    node: undefined,
-    resourceNames: [],
-    typeUrl: '',
-    responseNonce: '',
-    errorDetail: undefined,
-  }
-  const message = DiscoveryRequest.encode({ ...empty, ...request }).finish()
-  const head = Buffer.alloc(5)
-  head.writeUInt32BE(message.length, 1)
-  return Buffer.concat([head, message])
-}
-
 const node = { id: 'n', cluster: '' }
 /** 240 kB of names that nobody is allowed. */
 function refusedNames(stream: number, count = 120, length = 2_000): string[] {
@@ -77,11 +61,11 @@ function refusedNames(stream: number, count = 120, length = 2_000): string[] {
 }
 
 /** Made once: what the attacks cost their own process is not measured. */
-const REFUSED = frame({ node, resourceNames: refusedNames(0) })
-const LONG_NODE = frame({ node: { id: 'n'.repeat(250_000), cluster: '' }, resourceNames: [WEB] })
-const LONG_VERSION = frame({ node, versionInfo: 'v'.repeat(250_000), resourceNames: [NEVER_ISSUED] })
+const REFUSED = requestFrame({ node, resourceNames: refusedNames(0) })
+const LONG_NODE = requestFrame({ node: { id: 'n'.repeat(250_000), cluster: '' }, resourceNames: [WEB] })
+const LONG_VERSION = requestFrame({ node, versionInfo: 'v'.repeat(250_000), resourceNames: [NEVER_ISSUED] })
 /** HealthCheckRequest.service is field 1, as version_info is. */
-const LONG_SERVICE = frame({ versionInfo: 's'.repeat(250_000) })
+const LONG_SERVICE = requestFrame({ versionInfo: 's'.repeat(250_000) })
 
 /** Each opens what it can; the server may refuse any of it. */
 const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>> = {
@@ -95,7 +79,7 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
     const peer = attack.peer()
     for (let index = 0; index < 200; index++) {
       const names = Array.from({ length: 900 }, (_, each) => `spiffe://t${index}-${each}.example`)
-      call(peer, `${SERVICE}/StreamSecrets`).write(frame({ node, resourceNames: names }))
+      call(peer, `${SERVICE}/StreamSecrets`).write(requestFrame({ node, resourceNames: names }))
     }
   },
   'node ids as long as a message': attack => {
@@ -136,7 +120,7 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
       const peer = attack.peer({ initialWindowSize: 0 })
       for (let index = 0; index < 80; index++) {
         const stream = call(peer, `${SERVICE}/StreamSecrets`)
-        stream.write(frame({ node, resourceNames: [WEB] }))
+        stream.write(requestFrame({ node, resourceNames: [WEB] }))
         stream.write(REFUSED)
         stream.write(REFUSED)
       }
@@ -146,7 +130,7 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
     for (let of = 0; of < 8; of++) {
       const peer = attack.peer({ initialWindowSize: 0 })
       for (let index = 0; index < 300; index++)
-        call(peer, `${SERVICE}/StreamSecrets`).write(frame({ node, resourceNames: ['ROOTCA'] }))
+        call(peer, `${SERVICE}/StreamSecrets`).write(requestFrame({ node, resourceNames: ['ROOTCA'] }))
     }
   },
   'fetches that wait, with a version as long as a message': attack => {

@@ -4,26 +4,12 @@ import { protos } from '@google-cloud/security-private-ca'
 import { status } from '@grpc/grpc-js'
 import { configFor, decodeCas, decodeMesh, startStandIn } from '../../../test/google-ca-setup.ts'
 import { type GoogleStandIn, type Handler, Refusal, type StandInCall } from '../../../test/google-stand-in.ts'
-import {
-  type ConformanceSetup,
-  type FakeCA,
-  type FakeCAAnswer,
-  type RefusalCode,
-  suite,
-} from '../../conformance/index.ts'
+import { REFUSAL_STATUS } from '../../../test/refusal-status.ts'
+import { type ConformanceSetup, type FakeCA, type FakeCAAnswer, suite } from '../../conformance/index.ts'
 import { MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
 import { casCapabilities, createGoogleCa, googleCa, meshCaCapabilities } from './plugin.ts'
 
 const { Certificate, FetchCaCertsResponse } = protos.google.cloud.security.privateca.v1
-
-const STATUS: Readonly<Record<RefusalCode, status>> = {
-  unauthenticated: status.UNAUTHENTICATED,
-  denied: status.PERMISSION_DENIED,
-  'invalid-csr': status.INVALID_ARGUMENT,
-  'ttl-too-long': status.INVALID_ARGUMENT,
-  'rate-limited': status.RESOURCE_EXHAUSTED,
-  unavailable: status.UNAVAILABLE,
-}
 
 type Issued = Extract<FakeCAAnswer, { kind: 'issued' }>
 
@@ -40,7 +26,7 @@ async function inBytes(
     }
     case 'refused': {
       const words = answer.code === 'ttl-too-long' ? `lifetime: ${answer.message}` : answer.message
-      throw new Refusal(STATUS[answer.code], words, answer.retryAfterMs)
+      throw new Refusal(REFUSAL_STATUS[answer.code], words, answer.retryAfterMs)
     }
     case 'garbage':
       return Buffer.from(answer.text)

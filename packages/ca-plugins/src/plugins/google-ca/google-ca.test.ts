@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { once } from 'node:events'
 import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
-import { type CAClient, CAError, type CAErrorCode, type Clock, type SecretEvent, SecretManager } from '@livery/core'
-import { TestKeyGenerator } from '@livery/core/testing'
+import { CAError, type CAErrorCode } from '@livery/core'
 import { isCAError } from '../../../test/citadel-setup.ts'
 import { API, decodeCas, decodeMesh, setUpGoogle, WEB, withSignal } from '../../../test/google-ca-setup.ts'
 import { Refusal } from '../../../test/google-stand-in.ts'
+import { manage } from '../../../test/managed-client.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 
 const SERVICES = ['cas', 'mesh-ca'] as const
@@ -57,6 +56,7 @@ for (const service of SERVICES) {
   test(`${service}: a SecretManager serves what was issued, and renews it`, async t => {
     const { client, clock, authorities } = await setUpGoogle(t, { service })
     await using managed = manage(client, clock)
+    managed.manager.add(WEB)
     const { manager } = managed
     await managed.until('issued', 1)
     const first = manager.current(WEB_SECRET)
@@ -75,6 +75,7 @@ for (const service of SERVICES) {
     const { client, clock, credentials } = await setUpGoogle(t, { service })
     credentials.token = `secret-token.${API}`
     await using managed = manage(client, clock)
+    managed.manager.add(WEB)
     const event = await managed.until('ca-error', 1)
     assert.equal(event.kind === 'ca-error' && event.code, 'bad-response')
     assert.equal(managed.manager.current(WEB_SECRET), undefined)
@@ -221,32 +222,4 @@ for (const service of SERVICES) {
     await server.disconnected()
     assert.deepEqual(clock.deadlines(), [])
   })
-}
-
-/** A SecretManager that holds {@link WEB}, and its events. */
-function manage(ca: CAClient, clock: Clock) {
-  const events: SecretEvent[] = []
-  const heard = new EventTarget()
-  const manager = new SecretManager({
-    ca,
-    clock,
-    keyGenerator: new TestKeyGenerator(),
-    trustDomain: 'cluster.local',
-  })
-  manager.events.subscribe(({ event }) => {
-    events.push(event)
-    heard.dispatchEvent(new Event('event'))
-  })
-  manager.add(WEB)
-  return {
-    manager,
-    async until(kind: SecretEvent['kind'], count: number): Promise<SecretEvent> {
-      for (;;) {
-        const event = events.filter(each => each.kind === kind)[count - 1]
-        if (event) return event
-        await once(heard, 'event')
-      }
-    },
-    [Symbol.asyncDispose]: () => manager[Symbol.asyncDispose](),
-  }
 }

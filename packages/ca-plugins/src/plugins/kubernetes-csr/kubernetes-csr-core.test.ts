@@ -1,16 +1,14 @@
 /** The plugin under the SecretManager, whose deadline for a call is shorter than what an approver takes. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { type CAClient, type SecretEvent, SecretManager } from '@livery/core'
-import { type FakeClock, TestKeyGenerator } from '@livery/core/testing'
 import { temporaryDirectory } from '../../../test/citadel-setup.ts'
 import type { KubeCall } from '../../../test/kube-api-server.ts'
 import { standInCluster } from '../../../test/kube-clusters.ts'
 import { openClient } from '../../../test/kube-setup.ts'
+import { manage } from '../../../test/managed-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 /** The default of core. */
@@ -22,32 +20,9 @@ async function setUp(t: TestContext) {
   const signerRoots = join(await temporaryDirectory(t), 'roots.pem')
   await writeFile(signerRoots, cluster.authority.trustBundle().join(''))
   const opened = await openClient(t, { kubeconfig: cluster.kubeconfig, signerRoots })
-  return { ...cluster, ...opened, ...manage(t, opened.client, opened.clock) }
-}
-
-/** A SecretManager that holds {@link WEB}, and its events. */
-function manage(t: TestContext, ca: CAClient, clock: FakeClock) {
-  const events: SecretEvent[] = []
-  const heard = new EventTarget()
-  const manager = new SecretManager({
-    ca,
-    clock,
-    keyGenerator: new TestKeyGenerator(),
-    trustDomain: 'cluster.local',
-  })
-  manager.events.subscribe(({ event }) => {
-    events.push(event)
-    heard.dispatchEvent(new Event('event'))
-  })
-  t.after(() => manager[Symbol.asyncDispose]())
-  const until = async (kind: SecretEvent['kind'], count = 1): Promise<SecretEvent> => {
-    for (;;) {
-      const event = events.filter(each => each.kind === kind)[count - 1]
-      if (event) return event
-      await once(heard, 'event')
-    }
-  }
-  return { manager, events, until }
+  const managed = manage(opened.client, opened.clock)
+  t.after(() => managed[Symbol.asyncDispose]())
+  return { ...cluster, ...opened, ...managed }
 }
 
 test('an approval that takes longer than a call is waited for with one request, and one key', async t => {

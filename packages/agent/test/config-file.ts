@@ -1,0 +1,22 @@
+/** A configuration file of one test file, in a folder of its own. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+import { type LoadedConfig, loadConfig } from '../src/config/load.ts'
+
+export const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))
+after(() => rmSync(directory, { recursive: true }))
+export const file = join(directory, 'livery.yaml')
+
+/** A configuration with no more than it needs. */
+export const MINIMAL = `ca: { plugin: embedded }
+identities: [spiffe://cluster.local/ns/default/sa/web]
+sockets: [{ path: run/sds.sock }]
+`
+
+/** Writes `text` to {@link file}, and loads it without a variable or flag. */
+export async function load(text: string): Promise<LoadedConfig> {
+  writeFileSync(file, text)
+  return await loadConfig({ file, environment: {}, workingDirectory: '/elsewhere', terminal: false })
+}
