@@ -52,10 +52,11 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
   program
     .command('run')
     .description('run the agent')
-    .action(async () => {
+    .option('--takeover', 'take over the store and the sockets from the agent that has them, which drains and ends')
+    .action(async ({ takeover }: { readonly takeover?: boolean }) => {
       // Loaded only here: gRPC would double the time that the other commands take to start.
       const { runAgent } = await import('./commands/run.ts')
-      finish(await runAgent(sourcesOf(globals(), terminal), globals()))
+      finish(await runAgent({ ...sourcesOf(globals(), terminal), takeover }, globals()))
     })
   program
     .command('check-config')

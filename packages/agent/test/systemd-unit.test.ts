@@ -1,7 +1,7 @@
 /** The unit in deploy/systemd, judged by systemd's own tools. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { EXIT } from '../src/commands/exit-code.ts'
 
 const UNIT = readFileSync(new URL('../../../deploy/systemd/livery.service', import.meta.url), 'utf8')
+const TAKEOVER = readFileSync(new URL('../../../deploy/systemd/takeover.conf', import.meta.url), 'utf8')
 const PROGRAM = fileURLToPath(new URL('../bin/livery.js', import.meta.url))
 /** Of 100, where 100 is a service without any restriction. */
 const MOST_EXPOSURE = 20
@@ -23,12 +24,15 @@ const file = join(folder, 'livery.service')
 // Nothing is installed here: the program of this repository stands in.
 writeFileSync(file, UNIT.replace(/^ExecStart=livery /m, `ExecStart=${PROGRAM} `))
 
+mkdirSync(`${file}.d`)
+writeFileSync(join(`${file}.d`, 'takeover.conf'), TAKEOVER.replace(/^ExecStart=livery /m, `ExecStart=${PROGRAM} `))
+
 function analyze(...args: readonly string[]): { readonly status: number | null; readonly output: string } {
   const { status, stdout, stderr } = spawnSync('systemd-analyze', [...args, file], { encoding: 'utf8' })
   return { status, output: stdout + stderr }
 }
 
-test('systemd takes every line of the unit', { skip }, () => {
+test('systemd takes every line of the unit and of its drop-in for takeovers', { skip }, () => {
   assert.deepEqual(analyze('verify', '--man=no'), { status: 0, output: '' })
 })
 

@@ -156,6 +156,11 @@ export class SecretManager implements AsyncDisposable {
     return managed !== undefined
   }
 
+  /** Resolves when the identities that were added by now have what the store has for them. */
+  restored(): Promise<void> {
+    return this.#schedule.restored()
+  }
+
   /** The cause of failures may be gone: what failed is tried again soon, and a CA that is down probed. */
   retryFailing(): void {
     this.#schedule.retryFailing()

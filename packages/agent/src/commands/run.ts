@@ -1,5 +1,6 @@
 /** `livery run`: the agent in the foreground. */
 
+import type { Environment } from '../config/environment.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { loadConfig } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
@@ -22,11 +23,16 @@ export async function runAgent(sources: ConfigSources, { json }: GlobalOptions):
   process.on('SIGHUP', onHangup)
   try {
     return await serveUntilSignal(sink.logger, async signal => {
-      const agent = await startAgent(loaded, sink, { signal, load })
+      const agent = await startAgent(loaded, sink, { signal, load, staysWhenSucceeded: isInPod(sources.environment) })
       running.resolve(agent)
       return agent
     })
   } finally {
     process.off('SIGHUP', onHangup)
   }
+}
+
+/** Kubernetes starts the container of a DaemonSet again when it ends, and that one would take everything back. */
+function isInPod(environment: Environment): boolean {
+  return environment['KUBERNETES_SERVICE_HOST'] !== undefined
 }

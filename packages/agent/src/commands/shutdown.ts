@@ -1,21 +1,30 @@
-/** How a command that serves ends: by a signal, or by an uncaught error. */
+/** How a command that serves ends: by a signal, by an uncaught error, or because another process serves in its place. */
 
 import type { Logger } from '../observe/logger.ts'
+import type { Succession } from '../runtime/lifecycle.ts'
 import { EXIT } from './exit-code.ts'
 
 /** How long the parts may take to close after a fault. */
 const FAULT_CLOSE_MS = 2_000
 
 /** Why serving ended. */
-export type Ending = { readonly kind: 'signal'; readonly signal: NodeJS.Signals } | { readonly kind: 'fault' }
+export type Ending =
+  | { readonly kind: 'signal'; readonly signal: NodeJS.Signals }
+  | { readonly kind: 'fault' }
+  | { readonly kind: Succession }
+
+/** Parts that serve. They may end because of another process that serves in their place. */
+export interface Served extends AsyncDisposable {
+  readonly succession?: Promise<Succession>
+}
 
 /**
- * Runs `start`, waits for SIGTERM, SIGINT or a fault, closes what was started and resolves with the exit code. A second
+ * Runs `start`, waits for SIGTERM, SIGINT, a successor or a fault, closes what was started and resolves with the exit code. A second
  * signal ends the process at once, whatever is open.
  */
 export async function serveUntilSignal(
   logger: Logger,
-  start: (signal: AbortSignal) => Promise<AsyncDisposable>,
+  start: (signal: AbortSignal) => Promise<Served>,
 ): Promise<number> {
   const givenUp = new AbortController()
   const ended = Promise.withResolvers<Ending>()
@@ -36,7 +45,8 @@ export async function serveUntilSignal(
   process.on('uncaughtException', onFault).on('unhandledRejection', onFault)
   try {
     const started = start(givenUp.signal)
-    const ending = await Promise.race([ended.promise, started.then(() => ended.promise)])
+    const succeeded = started.then(({ succession }) => succession?.then(kind => ({ kind })) ?? ended.promise)
+    const ending = await Promise.race([ended.promise, succeeded])
     return await close(ending, started, logger)
   } finally {
     process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('SIGUSR2', onUnused)
@@ -44,13 +54,16 @@ export async function serveUntilSignal(
   }
 }
 
-async function close(ending: Ending, started: Promise<AsyncDisposable>, logger: Logger): Promise<number> {
+async function close(ending: Ending, started: Promise<Served>, logger: Logger): Promise<number> {
   const closed = started.then(parts => parts[Symbol.asyncDispose]())
-  if (ending.kind === 'fault') {
+  // Who starts it again gives the node an agent.
+  if (ending.kind === 'successor-gone') logger.error('the agent that took over has ended: this one ends as failed')
+  if (ending.kind === 'fault' || ending.kind === 'successor-gone') {
     await Promise.race([closed, timeout(FAULT_CLOSE_MS)])
     return EXIT.failed
   }
-  logger.info({ signal: ending.signal }, `${ending.signal}: draining; a second one exits at once`)
+  if (ending.kind === 'signal')
+    logger.info({ signal: ending.signal }, `${ending.signal}: draining; a second one exits at once`)
   await closed
   logger.info('stopped')
   return EXIT.ok

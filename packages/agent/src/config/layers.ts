@@ -21,6 +21,8 @@ export interface ConfigSources {
   readonly file?: string | undefined
   /** `--admin`. */
   readonly admin?: string | undefined
+  /** `--takeover`. */
+  readonly takeover?: boolean | undefined
   /** The argument of `ca test`, which goes before `ca.plugin`. With it there need not be a file. */
   readonly plugin?: string | undefined
   readonly environment: Environment
@@ -55,13 +57,19 @@ export async function readLayers(sources: ConfigSources): Promise<Layers> {
   const { root: written, digest } = await readFile(file, sources.signal)
   const below = file === undefined ? withSettings(written, sidecar(sources)) : written
   const { root, warnings } = withEnvironment(withPluginFlag(below, sources), sources)
-  const admin: Origin = { kind: 'flag', flag: '--admin' }
-  return {
-    file,
-    digest,
-    root: sources.admin === undefined ? root : withValue(root, ['admin', 'address'], sources.admin, admin),
-    warnings,
-  }
+  return { file, digest, root: withFlags(root, sources), warnings }
+}
+
+function withFlags(root: MapNode, { admin, takeover }: ConfigSources): MapNode {
+  const flags: readonly (readonly [Path, Tree | undefined, string])[] = [
+    [['admin', 'address'], admin, '--admin'],
+    [['sds', 'takeover'], takeover, '--takeover'],
+  ]
+  return flags.reduce(
+    (below, [path, value, flag]) =>
+      value === undefined ? below : withValue(below, path, value, { kind: 'flag', flag }),
+    root,
+  )
 }
 
 async function readFile(

@@ -22,6 +22,7 @@ export class Outputs implements Disposable {
   readonly #watched: WatchedFiles
   readonly #writes = new Semaphore(WRITES_AT_ONCE)
   readonly #outputs = new Map<string, { readonly setting: OutputSetting; readonly output: IdentityOutput }>()
+  #followed: readonly Given[] = []
   #written = 0
   #failures = 0
 
@@ -41,8 +42,8 @@ export class Outputs implements Disposable {
 
   /** Writes for these identities from now on; for one with the same output as before nothing changes. */
   follow(identities: Iterable<Given>): void {
-    const wanted = new Map<string, Given>()
-    for (const identity of identities) if (identity.output) wanted.set(identity.id, identity)
+    this.#followed = [...identities].filter(({ output }) => output)
+    const wanted = new Map<string, Given>(this.#followed.map(identity => [identity.id, identity]))
     for (const [id, { setting, output }] of this.#outputs) {
       if (isDeepStrictEqual(wanted.get(id)?.output, setting)) continue
       output[Symbol.dispose]()
@@ -52,9 +53,19 @@ export class Outputs implements Disposable {
       if (output && !this.#outputs.has(id)) this.#outputs.set(id, { setting: output, output: this.#open(id, output) })
   }
 
-  [Symbol.dispose](): void {
+  /** Writes nothing more until `reclaim`: the directories are another process's from then on. */
+  release(): void {
     for (const { output } of this.#outputs.values()) output[Symbol.dispose]()
     this.#outputs.clear()
+  }
+
+  /** The directories are this process's again. */
+  reclaim(): void {
+    this.follow(this.#followed)
+  }
+
+  [Symbol.dispose](): void {
+    this.release()
     this.#watched[Symbol.dispose]()
   }
 

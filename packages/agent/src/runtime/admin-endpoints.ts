@@ -10,6 +10,7 @@ import type { Ledger } from '../observe/ledger.ts'
 import type { Logger } from '../observe/logger.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { ListenAddress } from '../schema/values.ts'
+import type { Predecessor } from '../takeover/predecessor.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import { VERSION } from './version.ts'
 
@@ -31,16 +32,66 @@ export interface AdminAddresses {
   readonly health: ListenAddress | undefined
 }
 
-/** Rejects with an `Error` that names the address, the cause and the remedy. The servers are added to the lifecycle. */
-export async function openAdminEndpoints(loaded: LoadedConfig, parts: AdminParts): Promise<AdminAddresses> {
-  const { admin: file, health } = loaded.config
-  const source = adminSource(loaded, parts)
-  const listen = async (routes: 'admin' | 'health', address: ListenAddress): Promise<ListenAddress> => {
-    const onError = (err: unknown) => parts.logger.error({ err }, `the ${routes} endpoint failed to answer`)
-    const server = await AdminServer.listen({ routes, address, source, onError, file, readPeerCredentials })
-    return parts.lifecycle.parts.use(server).address
+/** The listening endpoints, which a successor can ask for. */
+export class AdminEndpoints implements AsyncDisposable {
+  readonly #listen: (addresses: AdminAddresses) => Promise<readonly AdminServer[]>
+  #servers: readonly AdminServer[] = []
+  #addresses: AdminAddresses
+
+  private constructor(loaded: LoadedConfig, parts: AdminParts) {
+    const { admin: file, health } = loaded.config
+    const source = adminSource(loaded, parts)
+    const listen = (routes: 'admin' | 'health', address: ListenAddress): Promise<AdminServer> => {
+      const onError = (err: unknown) => parts.logger.error({ err }, `the ${routes} endpoint failed to answer`)
+      return AdminServer.listen({ routes, address, source, onError, file, readPeerCredentials })
+    }
+    this.#addresses = { admin: file.address, health: health?.address }
+    this.#listen = async addresses => {
+      await using opened = new AsyncDisposableStack()
+      const admin = opened.use(await listen('admin', addresses.admin))
+      const servers = addresses.health ? [admin, opened.use(await listen('health', addresses.health))] : [admin]
+      opened.move()
+      return servers
+    }
   }
-  return { admin: await listen('admin', file.address), health: health && (await listen('health', health.address)) }
+
+  /**
+   * Rejects with an `Error` that names the address, the cause and the remedy. An address that `predecessor` has is asked
+   * of it.
+   */
+  static async open(loaded: LoadedConfig, parts: AdminParts, predecessor?: Predecessor): Promise<AdminEndpoints> {
+    const endpoints = new AdminEndpoints(loaded, parts)
+    try {
+      await endpoints.reopen()
+    } catch (error) {
+      if (!predecessor) throw error
+      await predecessor.ask('addresses')
+      await endpoints.reopen()
+    }
+    return endpoints
+  }
+
+  get addresses(): AdminAddresses {
+    return this.#addresses
+  }
+
+  /** Listens on the same addresses as before, with the ports that the kernel chose. */
+  async reopen(): Promise<void> {
+    if (this.#servers.length > 0) return
+    this.#servers = await this.#listen(this.#addresses)
+    const [admin, health] = this.#servers
+    if (admin) this.#addresses = { admin: admin.address, health: health?.address }
+  }
+
+  async close(): Promise<void> {
+    const servers = this.#servers
+    this.#servers = []
+    for (const server of servers) await server[Symbol.asyncDispose]()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
 }
 
 function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {

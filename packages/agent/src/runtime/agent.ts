@@ -2,31 +2,33 @@
 import { Events, type SecretManager, type SecretReport, SystemClock, shareFolders } from '@livery/core'
 import { acceptWaiting, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsEvent } from '@livery/sds-server'
-import type { LoadedConfig } from '../config/load.ts'
+import type { Config, LoadedConfig } from '../config/load.ts'
 import { IdentityUnion } from '../identity-source/identity-union.ts'
 import { EventLog } from '../observe/event-log.ts'
 import { fileMetrics } from '../observe/file-metrics.ts'
 import { identityMetrics } from '../observe/identity-metrics.ts'
 import { keyPoolMetrics } from '../observe/key-pool-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
-import type { LogSink } from '../observe/logger.ts'
+import type { Logger, LogSink } from '../observe/logger.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { outputMetrics } from '../observe/output-metrics.ts'
 import { processMetrics } from '../observe/process-metrics.ts'
 import { socketMetrics } from '../observe/sds-metrics.ts'
 import { storeMetrics } from '../observe/store-metrics.ts'
 import { Outputs } from '../output/outputs.ts'
+import { Predecessor } from '../takeover/predecessor.ts'
 import { RootSources } from '../trust/root-sources.ts'
-import { openAdminEndpoints } from './admin-endpoints.ts'
+import { AdminEndpoints } from './admin-endpoints.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
 import { ConfigReloader } from './config-reloader.ts'
 import { createCAClient } from './create-ca-client.ts'
 import { createSecretManager } from './create-secret-manager.ts'
 import { EventRecorder } from './event-recorder.ts'
-import { Lifecycle } from './lifecycle.ts'
+import { Lifecycle, type Succession } from './lifecycle.ts'
 import { configuredIdentities, LiveConfig } from './live-config.ts'
 import { openFileSecrets } from './open-file-secrets.ts'
 import { openStore } from './open-store.ts'
+import { ownStore } from './own-store.ts'
 import { chooseKeyVault, collectGarbage, keepOutOfCoreFiles, warnOfUnsetClock } from './process-setup.ts'
 import { sdsSockets, serverOptions, shareOnDemand } from './sds-sockets.ts'
 import { logStart, warnOfOpenSockets } from './start-report.ts'
@@ -42,10 +44,17 @@ export interface AgentOptions {
    * agent closes, which does not wait for it. Default: the configuration stays as it is.
    */
   readonly load?: (signal: AbortSignal) => Promise<LoadedConfig>
+  /**
+   * Stays when another agent has taken over, until it is disposed: for a process that would be started again when it ends.
+   * Default: false.
+   */
+  readonly staysWhenSucceeded?: boolean
 }
 
 /** A running agent. Disposing it drains: not ready, streams asked to end, sockets removed, then all the rest. */
 export interface Agent extends AsyncDisposable {
+  /** Resolves when the agent is to be disposed because of another: see `sds.takeover` in the configuration. */
+  readonly succession: Promise<Succession>
   /**
    * Reads the configuration again and puts in force what can change at run time: identities, their sockets, shared
    * sockets that come and go, the log level. Resolves when that is done, or the log says why it cannot be. Throws a
@@ -61,13 +70,14 @@ export interface Agent extends AsyncDisposable {
 export async function startAgent(loaded: LoadedConfig, sink: LogSink, options: AgentOptions = {}): Promise<Agent> {
   const lifecycle = new Lifecycle()
   try {
-    const basis = await openBasis(loaded, sink, lifecycle)
+    const basis = await openBasis(loaded, sink, { lifecycle, isKeptRunning: options.staysWhenSucceeded ?? false })
     await serve(loaded, holdSecrets(loaded, basis), options)
   } catch (error) {
     await lifecycle[Symbol.asyncDispose]()
     throw error
   }
   return {
+    succession: lifecycle.succession.promise,
     async reload() {
       const { reloader } = lifecycle.serving ?? {}
       if (!reloader) throw new TypeError('Cannot reload: the agent was started without a way to load')
@@ -81,8 +91,13 @@ type Basis = Awaited<ReturnType<typeof openBasis>>
 type Holding = ReturnType<typeof holdSecrets>
 
 /** The parts that hold no secret yet: the process, the clock, log and metrics, keys, the CA, the store. */
-async function openBasis(loaded: LoadedConfig, { logger, dropped }: LogSink, lifecycle: Lifecycle) {
+async function openBasis(
+  loaded: LoadedConfig,
+  { logger, dropped }: LogSink,
+  life: { readonly lifecycle: Lifecycle; readonly isKeptRunning: boolean },
+) {
   const { config, warnings } = loaded
+  const { lifecycle } = life
   const { parts } = lifecycle
   for (const warning of warnings) logger.warn(warning)
   shareFolders(config.sharedFolders)
@@ -95,15 +110,41 @@ async function openBasis(loaded: LoadedConfig, { logger, dropped }: LogSink, lif
   const vault = chooseKeyVault(logger)
   const pluginParts = { clock, logger, counters: metrics.plugins, vault, rootsPollMs: config.trust.poll }
   const ca = await withWellKnownFiles(await createCAClient(loaded, pluginParts, parts), config, pluginParts, parts)
+  const predecessor = await findPredecessor(config, logger)
+  if (predecessor) parts.use(predecessor)
+  await predecessor?.ask('store')
   // Before the SecretManager, which fills it until it is closed.
   const store = parts.use(await openStore(config, { clock, logger, vault }))
+  parts.use(await ownStore(store, config, { clock, logger, ...life }))
   const rootSources = parts.use(new RootSources({ clock, logger }))
   const roots = await rootSources.of(config)
   const crl = await rootSources.crl(config)
   metrics.add(processMetrics({ version: VERSION, keyGenerator: keyGenerator.name, droppedLogLines: dropped }))
   metrics.add(keyPoolMetrics(keyGenerator))
   metrics.add(storeMetrics(store))
-  return { lifecycle, clock, logger, log, metrics, keyGenerator, vault, ca, store, rootSources, roots, crl }
+  return {
+    lifecycle,
+    predecessor,
+    clock,
+    logger,
+    log,
+    metrics,
+    keyGenerator,
+    vault,
+    ca,
+    store,
+    rootSources,
+    roots,
+    crl,
+  }
+}
+
+/** The agent that owns the store, if this one is to take over from it. */
+async function findPredecessor({ sds, store }: Config, logger: Logger): Promise<Predecessor | undefined> {
+  if (!sds.takeover || !store) return undefined
+  const predecessor = await Predecessor.find(store.directory)
+  if (predecessor) logger.info(`taking over from the agent that owns ${store.directory}`)
+  return predecessor
 }
 
 /** The parts that hold secrets and record what happens to them. No identity is held yet. */
@@ -129,10 +170,13 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
 /** The parts that others reach: the admin endpoint, then the sockets, then what changes both at run time. */
 async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: AgentOptions): Promise<void> {
   const { config } = loaded
-  const { lifecycle, clock, logger, metrics, files, secrets, recorder, keyGenerator, rootSources } = holding
-  const addresses = await openAdminEndpoints(loaded, holding)
+  const { lifecycle, predecessor, clock, logger, metrics, files, secrets, recorder, keyGenerator, rootSources } =
+    holding
+  const endpoints = lifecycle.parts.use(await AdminEndpoints.open(loaded, holding, predecessor))
   const union = new IdentityUnion(secrets)
   union.replace('configuration', configuredIdentities(config))
+  // Until then the previous agent serves.
+  if (predecessor) await secrets.restored()
   const sockets = sdsSockets(config, shareOnDemand(config))
   const events = new Events<SdsEvent>()
   events.subscribe(event => recorder.sds(event))
@@ -181,7 +225,8 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
         onReloaded: () => secrets.retryFailing(),
       }),
     )
-  lifecycle.serve({ sds, reloader })
+  lifecycle.serve({ endpoints, sds, reloader, outputs })
+  await predecessor?.ask('serving')
   warnOfOpenSockets(sockets, logger)
-  logStart(config, addresses, { sockets, keyGenerator: keyGenerator.name }, logger)
+  logStart(config, endpoints.addresses, { sockets, keyGenerator: keyGenerator.name }, logger)
 }

@@ -1,19 +1,27 @@
 /** Where the agent is in its life: its phase, the parts that serve, and all that its end disposes. */
 import type { SdsServer } from '@livery/sds-server'
 import type { Phase } from '../admin/readiness.ts'
+import type { Outputs } from '../output/outputs.ts'
+import type { AdminEndpoints } from './admin-endpoints.ts'
 import type { ConfigReloader } from './config-reloader.ts'
 
 /** The parts that exist only once the sockets are bound. */
 export interface ServingParts {
+  readonly endpoints: AdminEndpoints
   readonly sds: SdsServer
   /** Absent if the agent was started without a way to load its configuration. */
   readonly reloader: ConfigReloader | undefined
+  readonly outputs: Outputs
 }
+
+/** Why an agent ends without a signal: another one serves in its place, or has stopped doing so. */
+export type Succession = 'succeeded' | 'successor-gone'
 
 /** The admin endpoint answers in every phase, so it reads the phase and the serving parts from here. */
 export class Lifecycle implements AsyncDisposable {
   /** Add each part when it is made: disposal is in reverse order. */
   readonly parts = new AsyncDisposableStack()
+  readonly succession = Promise.withResolvers<Succession>()
   #phase: Phase = 'starting'
   #serving: ServingParts | undefined
   #closing: Promise<void> | undefined
@@ -30,6 +38,15 @@ export class Lifecycle implements AsyncDisposable {
   serve(serving: ServingParts): void {
     this.#serving = serving
     this.#phase = 'serving'
+  }
+
+  /** Ends what a successor does from now on; the rest stays until the end, and answers probes. */
+  async handOver(): Promise<void> {
+    this.#phase = 'draining'
+    if (!this.#serving) return
+    const { sds, reloader, outputs } = this.#serving
+    outputs[Symbol.dispose]()
+    await Promise.all([reloader?.[Symbol.asyncDispose](), sds.close()])
   }
 
   /** Further calls wait for the first. */

@@ -216,6 +216,11 @@ export class FetchSchedule implements AsyncDisposable {
     this.rollout.onGivenUp(bundle, givenUp)
   }
 
+  /** Resolves when no identity waits for what the store has for it. */
+  async restored(): Promise<void> {
+    await this.#restoring?.settled()
+  }
+
   /** Resolves when no request is in flight. Every identity has to be stopped before. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#keyDemand[Symbol.dispose]()

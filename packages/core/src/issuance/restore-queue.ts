@@ -1,5 +1,6 @@
 /** Identities whose certificate is looked for in the store, a few at a time, before the CA is asked. */
 
+import { setImmediate } from 'node:timers/promises'
 import type { ManagedIdentity, RestoreUrgency } from '../identity/managed-identity.ts'
 import { FetchQueue } from './fetch-queue.ts'
 import { type RestorationOptions, type Restored, restore } from './restoration.ts'
@@ -44,9 +45,13 @@ export class RestoreQueue {
     this.#queue.delete(managed)
   }
 
-  /** Resolves when nothing is being read. */
+  /** Resolves when nothing is being read, and nothing waits to be. */
   async settled(): Promise<void> {
-    await Promise.all(this.#reading)
+    while (this.#queue.waiting + this.#queue.running > 0) {
+      await Promise.all(this.#reading)
+      // The queue starts the next ones once these have ended.
+      await setImmediate()
+    }
   }
 
   async #read(managed: ManagedIdentity): Promise<void> {

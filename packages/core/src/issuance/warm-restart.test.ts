@@ -34,6 +34,22 @@ test('after a restart every identity is served from the store, with its roots, w
   assert.equal(run.bench.last('restored').from, 'store')
 })
 
+test('restored() resolves when every identity that was added has what the store has for it', async () => {
+  await using restarts = await Restarts.create()
+  const identities = Array.from({ length: 40 }, (_, index): SpiffeId => `spiffe://cluster.local/ns/load/sa/sa-${index}`)
+  const serials = await restarts.runOnce(...identities)
+  restarts.ca.answer = down
+  await using run = await restarts.start()
+  const { manager } = run.bench
+  for (const identity of identities) manager.add(identity)
+  await manager.restored()
+  const served = identities.map(identity => manager.current({ kind: 'identity', identity }))
+  assert.deepEqual(
+    served.map(item => item?.kind === 'certificate' && item.serialNumber),
+    serials,
+  )
+})
+
 test('a restored certificate is renewed at the time at which it would have been without the restart', async () => {
   await using restarts = await Restarts.create()
   const { clock, ca } = restarts

@@ -81,6 +81,21 @@ test('the newest of many changes wins, whatever is under way', async t => {
   assert.deepEqual((await readdir(directory.path)).sort(), ['f0', 'f2'])
 })
 
+test('a directory that was released is not touched until it is reclaimed', async t => {
+  const { directory, read } = await setUp(await makeDirectory(t))
+  void directory.write('f', 'x', Buffer.from('of this process'))
+  await directory.release()
+  assert.equal(await read('f'), 'of this process')
+  await writeFile(join(directory.path, 'f'), 'of the next one')
+  await directory.write('f', 'x', Buffer.from('late'))
+  directory.remove('f', 'x')
+  await directory.release()
+  assert.equal(await read('f'), 'of the next one')
+  directory.reclaim()
+  await directory.write('f', 'x', Buffer.from('back'))
+  assert.equal(await read('f'), 'back')
+})
+
 test('the bytes are wiped when they are written, superseded, or too late', async t => {
   const { directory } = await setUp(await makeDirectory(t))
   const all = Array.from({ length: 5 }, () => Buffer.from('secret'))

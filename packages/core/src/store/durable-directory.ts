@@ -117,8 +117,8 @@ export class DurableDirectory implements AsyncDisposable {
     void this.#change({ name, about, tried: Promise.withResolvers() })
   }
 
-  /** Tries again what is left, and waits a few seconds for it at most. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  /** Writes what is left, waiting a few seconds for it at most, and changes nothing more until `reclaim`. */
+  async release(): Promise<void> {
     this.#isClosed = true
     this.#retry?.[Symbol.dispose]()
     const late = Promise.withResolvers<void>()
@@ -132,6 +132,16 @@ export class DurableDirectory implements AsyncDisposable {
     for (const change of [...this.#waiting.values(), ...this.#failed.values()]) settle(change)
     this.#waiting.clear()
     this.#failed.clear()
+  }
+
+  /** Changes are made again from now on. Those since `release` are lost. */
+  reclaim(): void {
+    this.#isClosed = false
+  }
+
+  /** As `release`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release()
   }
 
   async #flush(): Promise<void> {

@@ -141,6 +141,16 @@ export class FileStore implements Store, AsyncDisposable {
     this.#untaken.clear()
   }
 
+  /** Writes what is left, and nothing more until `reclaim`: the directory is another process's from then on. */
+  release(): Promise<void> {
+    return this.#directory.release()
+  }
+
+  /** The directory is this process's again. What changed since `release` is written when it changes the next time. */
+  reclaim(): void {
+    this.#directory.reclaim()
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#directory[Symbol.asyncDispose]()
   }

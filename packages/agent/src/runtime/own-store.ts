@@ -1,0 +1,45 @@
+/** Makes the agent the owner of its store, from which a successor takes over. */
+import type { Clock, FileStore } from '@livery/core'
+import type { Config } from '../config/load.ts'
+import type { Logger } from '../observe/logger.ts'
+import { StoreOwner } from '../takeover/store-owner.ts'
+import type { Lifecycle } from './lifecycle.ts'
+
+export interface OwnStoreParts {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly lifecycle: Lifecycle
+  /** The process stays when another has taken over, until it gets a signal. */
+  readonly isKeptRunning: boolean
+}
+
+/** Resolves with `undefined` without a store. Rejects with an `Error` if another agent owns it. */
+export async function ownStore(
+  store: FileStore | undefined,
+  config: Config,
+  { clock, logger, lifecycle, isKeptRunning }: OwnStoreParts,
+): Promise<StoreOwner | undefined> {
+  if (!store || !config.store) return undefined
+  return await StoreOwner.listen({
+    directory: config.store.directory,
+    clock,
+    logger,
+    isServing: () => lifecycle.phase === 'serving',
+    releaseStore: async () => {
+      lifecycle.serving?.outputs.release()
+      await store.release()
+    },
+    releaseAddresses: async () => await lifecycle.serving?.endpoints.close(),
+    reclaim: async () => {
+      store.reclaim()
+      lifecycle.serving?.outputs.reclaim()
+      await lifecycle.serving?.endpoints.reopen()
+    },
+    onSucceeded: () => {
+      logger.info('another agent serves now: draining')
+      void lifecycle.handOver()
+      if (!isKeptRunning) lifecycle.succession.resolve('succeeded')
+    },
+    onSuccessorGone: () => lifecycle.succession.resolve('successor-gone'),
+  })
+}

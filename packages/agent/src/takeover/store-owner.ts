@@ -1,0 +1,205 @@
+/** The agent that owns a store: it says so on a socket in the store's directory, and hands over to a successor that asks there. */
+import type { Socket } from 'node:net'
+import { createInterface } from 'node:readline'
+import { after, type Clock } from '@livery/core'
+import { SdsServerError, SocketFile } from '@livery/sds-server'
+import type { Logger } from '../observe/logger.ts'
+import { MAX_LINE_BYTES, ownerSocket, parseStep, type Step, type StepAnswer } from './handover-steps.ts'
+
+/** What the steps of a handover do to the agent. */
+export interface Handover {
+  /** Before and after that there is nothing to hand over. */
+  isServing(): boolean
+  /** Writes what is left to the store and the output directories, and nothing more until `reclaim`. */
+  releaseStore(): Promise<void>
+  /** Closes the admin and health endpoints. */
+  releaseAddresses(): Promise<void>
+  /** The successor ended before it served: all that was released is taken back. */
+  reclaim(): Promise<void>
+  /** The successor serves. */
+  onSucceeded(): void
+  /** The successor ended, and this agent has not. */
+  onSuccessorGone(): void
+}
+
+export interface StoreOwnerOptions extends Handover {
+  /** The directory of the store. */
+  readonly directory: string
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** How long a successor may take from the store to serving, milliseconds. */
+const HANDOVER_MS = 60_000
+
+export class StoreOwner implements AsyncDisposable {
+  readonly #options: StoreOwnerOptions
+  #file: SocketFile | undefined
+  #successor: Succession | undefined
+
+  private constructor(options: StoreOwnerOptions, file: SocketFile | undefined) {
+    this.#options = options
+    this.#file = file
+  }
+
+  /**
+   * Rejects with an `Error` that names the remedy if another agent owns the store. Where nobody can listen, as on a
+   * read-only disk, it serves nobody, which is logged.
+   */
+  static async listen(options: StoreOwnerOptions): Promise<StoreOwner> {
+    let owner: StoreOwner | undefined
+    const file = await listenAt(options, socket => {
+      if (owner) owner.#serve(socket)
+      else socket.destroy()
+    })
+    owner = new StoreOwner(options, file)
+    return owner
+  }
+
+  /** The store is released first: the next agent must not find it half written. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#successor?.end()
+    await this.#options.releaseStore()
+    await this.#file?.close()
+  }
+
+  #serve(socket: Socket): void {
+    // One that leaves at once would otherwise be an uncaught exception.
+    socket.on('error', () => {})
+    const reason = this.#successor ? 'another agent is taking over already' : 'it does not serve yet, or no longer'
+    if (this.#successor || !this.#options.isServing()) {
+      answer(socket, { failed: reason })
+      socket.destroySoon()
+      return
+    }
+    this.#successor = new Succession(socket, {
+      ...this.#options,
+      releaseStore: () => this.#releaseStore(),
+      reclaim: () => this.#reclaim(),
+    })
+    socket.once('close', () => {
+      this.#successor = undefined
+    })
+  }
+
+  /** The socket goes with the store: the successor listens there next. */
+  async #releaseStore(): Promise<void> {
+    await this.#file?.close()
+    await this.#options.releaseStore()
+  }
+
+  async #reclaim(): Promise<void> {
+    await this.#options.reclaim()
+    this.#file = await listenAt(this.#options, socket => this.#serve(socket))
+  }
+}
+
+async function listenAt(
+  { directory, clock, logger }: StoreOwnerOptions,
+  onConnection: (socket: Socket) => void,
+): Promise<SocketFile | undefined> {
+  const path = ownerSocket(directory)
+  try {
+    return await SocketFile.listen({
+      path,
+      mode: 0o600,
+      clock,
+      onConnection,
+      onEvent: event => logger.warn({ event }, `${path}, where a successor takes over, was disturbed`),
+    })
+  } catch (error) {
+    if (!(error instanceof SdsServerError) || error.code !== 'live-owner') {
+      logger.warn({ err: error }, `no agent can take over from this one: it cannot listen on ${path}`)
+      return undefined
+    }
+    throw new Error(
+      `Cannot use the store in ${directory}: another agent owns it. Stop that one, or start this one with --takeover`,
+      { cause: error },
+    )
+  }
+}
+
+/** One successor on its connection, from its first step to the end of either process. */
+class Succession {
+  readonly #socket: Socket
+  readonly #options: StoreOwnerOptions
+  readonly #late: Disposable
+  #reached: Step | undefined
+  /** Steps run one after the other. */
+  #work: Promise<void> = Promise.resolve()
+  #isEnding = false
+
+  constructor(socket: Socket, options: StoreOwnerOptions) {
+    this.#socket = socket
+    this.#options = options
+    this.#late = after(options.clock, HANDOVER_MS, () => this.#onLate())
+    let bytes = 0
+    socket.on('data', chunk => {
+      bytes += chunk.length
+      if (bytes > MAX_LINE_BYTES) socket.destroy()
+    })
+    // It passes on the errors of the socket.
+    createInterface({ input: socket })
+      .on('line', line => this.#onLine(line))
+      .on('error', () => {})
+    socket.once('close', () => this.#then(() => this.#onClose()))
+  }
+
+  /** This agent ends: its successor needs no answer any more. */
+  end(): void {
+    this.#isEnding = true
+    this.#late[Symbol.dispose]()
+    this.#socket.destroy()
+  }
+
+  #then(task: () => Promise<void>): void {
+    this.#work = this.#work.then(task).catch((err: unknown) => {
+      this.#options.logger.error({ err }, 'the handover to another agent failed')
+      this.#socket.destroy()
+    })
+  }
+
+  #onLine(line: string): void {
+    const step = parseStep(line)
+    if (!step)
+      answer(this.#socket, { failed: 'this step is not known here: the two agents may be of different versions' })
+    else this.#then(() => this.#take(step))
+  }
+
+  async #take(step: Step): Promise<void> {
+    if (this.#socket.destroyed) return
+    const { logger, releaseStore, releaseAddresses, onSucceeded } = this.#options
+    // First, so that a step that fails half way is undone.
+    this.#reached = step
+    if (step === 'store') {
+      logger.info('another agent takes over: it gets the store, and the sockets when it is ready')
+      await releaseStore()
+    } else if (step === 'addresses') await releaseAddresses()
+    else {
+      this.#late[Symbol.dispose]()
+      onSucceeded()
+    }
+    answer(this.#socket, { done: step })
+  }
+
+  async #onClose(): Promise<void> {
+    this.#late[Symbol.dispose]()
+    if (this.#isEnding || !this.#reached) return
+    const { logger, reclaim, onSuccessorGone } = this.#options
+    if (this.#reached === 'serving') {
+      onSuccessorGone()
+      return
+    }
+    logger.error('the agent that was taking over ended before it served: this one continues')
+    await reclaim()
+  }
+
+  #onLate(): void {
+    this.#options.logger.error(`the agent that takes over does not serve after ${HANDOVER_MS / 1_000} s: it is refused`)
+    this.#socket.destroy()
+  }
+}
+
+function answer(socket: Socket, message: StepAnswer): void {
+  if (!socket.destroyed) socket.write(`${JSON.stringify(message)}\n`)
+}

@@ -1,0 +1,217 @@
+/** One agent takes over from another with real processes: store, addresses and sockets, and nobody notices. */
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { stat, writeFile } from 'node:fs/promises'
+import { connect, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { test } from 'node:test'
+import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { fetchSecrets, openStream } from './sds-client.ts'
+
+const NAMES = Array.from({ length: 20 }, (_, index) => `spiffe://cluster.local/ns/default/sa/web-${index}`)
+const [WEB = ''] = NAMES
+const IN_POD = { KUBERNETES_SERVICE_HOST: '10.0.0.1' }
+
+/** Writes the configuration of both agents: a socket for all, a store, and an admin endpoint on a port of its own. */
+async function configure(
+  cwd: string,
+  extra: object = {},
+): Promise<{ readonly socket: string; readonly admin: string }> {
+  const admin = `127.0.0.1:${await freePort()}`
+  const config = {
+    ca: { plugin: 'embedded', directory: 'ca' },
+    identities: NAMES.map(id => ({ id })),
+    sockets: [{ path: 'sds.sock', allow: ['spiffe://cluster.local/**'] }],
+    store: { directory: 'store' },
+    admin: { address: admin, tokenFile: 'admin-token' },
+    drain: '300ms',
+    ...extra,
+  }
+  await writeFile(join(cwd, 'admin-token'), 'secret-of-the-operator', { mode: 0o600 })
+  await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
+  return { socket: join(cwd, 'sds.sock'), admin }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address ? address.port : 0
+}
+
+const start = (cwd: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  new LiveryProcess(['--json', 'run', ...args], { cwd, env })
+
+const serialsOf = async (socket: string): Promise<readonly string[]> => {
+  const secrets = await fetchSecrets(socket, NAMES)
+  return secrets.map(({ certificateChain }) => new X509Certificate(certificateChain).serialNumber).sort()
+}
+
+const allIssued = async (admin: string): Promise<void> => {
+  while ((await fetch(`http://${admin}/healthz/ready?strict`)).status !== 200);
+}
+
+/** The last that an agent takes back. */
+const isOwned = async (cwd: string): Promise<void> => {
+  while (!(await stat(join(cwd, 'store/owner.sock')).catch(() => undefined)));
+}
+
+/** A successor that stops after some steps. */
+class HalfSuccessor implements Disposable {
+  readonly #socket: Socket
+  readonly #answers: AsyncIterator<string>
+
+  constructor(cwd: string) {
+    this.#socket = connect(join(cwd, 'store/owner.sock'))
+    this.#socket.on('error', () => {})
+    this.#answers = createInterface({ input: this.#socket })[Symbol.asyncIterator]()
+  }
+
+  async send(line: string): Promise<unknown> {
+    this.#socket.write(`${line}\n`)
+    const { value } = await this.#answers.next()
+    return value === undefined ? undefined : JSON.parse(value)
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket.destroy()
+  }
+}
+
+test('an agent with --takeover gets store, addresses and sockets, no call is left unanswered, and no certificate is new', async t => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const { socket, admin } = await configure(cwd)
+  await using first = start(cwd, [])
+  await first.admin()
+  await allIssued(admin)
+  const before = await serialsOf(socket)
+  using stream = await openStream(socket, [WEB])
+
+  let calls = 0
+  let longest = 0
+  let isOver = false
+  const caller = async (): Promise<void> => {
+    while (!isOver) {
+      const asked = performance.now()
+      const [secret] = await fetchSecrets(socket, [WEB])
+      assert.ok(secret?.privateKey)
+      longest = Math.max(longest, performance.now() - asked)
+      calls++
+    }
+  }
+  const callers = Promise.all([caller(), caller()])
+  await using second = start(cwd, ['--takeover'])
+  await second.admin()
+  assert.deepEqual(await first.ended, { code: 0, signal: null })
+  isOver = true
+  await callers
+  t.diagnostic(`${calls} calls on new connections meanwhile, the longest took ${longest.toFixed(1)} ms`)
+
+  assert.equal(await stream.ended, 14, 'the streams of the first are asked to come again')
+  assert.deepEqual(await serialsOf(socket), before)
+  const metrics = await (await fetch(`http://${admin}/metrics`)).text()
+  assert.match(metrics, new RegExp(`^livery_store_restored_total\\{result="store"\\} ${NAMES.length}$`, 'm'))
+  assert.match(metrics, /^istio_agent_num_outgoing_requests\{request_type="csr"\} 0$/m)
+  assert.match(first.stderr, /another agent serves now: draining/)
+  assert.doesNotMatch(first.stderr + second.stderr, /"level":"(?:error|fatal)"/)
+})
+
+test('a store has one owner: a second agent without --takeover does not start, and says how it could', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const { admin } = await configure(cwd)
+  await using first = start(cwd, [])
+  await first.admin()
+  const { code, stderr } = await livery(['run'], { cwd })
+  assert.equal(code, 1)
+  assert.match(
+    stderr,
+    /Cannot use the store in .*store: another agent owns it\. Stop that one, or start this one with --takeover/,
+  )
+  first.kill('SIGKILL')
+  await first.ended
+  await using third = start(cwd, [])
+  await third.admin()
+  await allIssued(admin)
+})
+
+test('a successor that ends half way leaves the first agent with all that it had', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const { socket, admin } = await configure(cwd)
+  await using first = start(cwd, [])
+  await first.admin()
+  await allIssued(admin)
+  const before = await serialsOf(socket)
+  {
+    using half = new HalfSuccessor(cwd)
+    assert.deepEqual(await half.send('{"step":"store"}'), { done: 'store' })
+    assert.deepEqual(await half.send('{"step":"addresses"}'), { done: 'addresses' })
+    await assert.rejects(fetch(`http://${admin}/healthz/live`))
+    assert.deepEqual(await serialsOf(socket), before)
+  }
+  await first.line(/the agent that was taking over ended before it served: this one continues/)
+  await isOwned(cwd)
+  {
+    const hasty = connect(join(cwd, 'store/owner.sock')).on('error', () => {})
+    await once(hasty, 'connect')
+    hasty.end('{"step":"store"}\n')
+  }
+  await first.lines(/this one continues/, 2)
+  await isOwned(cwd)
+  const renewed = await livery(['renew', WEB], { cwd })
+  assert.equal(renewed.code, 0, renewed.stderr)
+  await first.lines(/"event":"issued"/, NAMES.length + 1)
+
+  await using second = start(cwd, ['--takeover'])
+  await second.admin()
+  assert.deepEqual(await first.ended, { code: 0, signal: null })
+  const after = await serialsOf(socket)
+  assert.equal(after.filter(serial => before.includes(serial)).length, NAMES.length - 1, 'the new one was stored')
+})
+
+test('a handover refuses a second successor, unknown steps and long lines, and its socket is for its owner only', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const { admin } = await configure(cwd)
+  await using first = start(cwd, [])
+  await first.admin()
+  assert.equal((await stat(join(cwd, 'store/owner.sock'))).mode & 0o777, 0o600)
+  {
+    using half = new HalfSuccessor(cwd)
+    assert.deepEqual(await half.send('{"step":"keys"}'), {
+      failed: 'this step is not known here: the two agents may be of different versions',
+    })
+    assert.deepEqual(await half.send('nothing'), {
+      failed: 'this step is not known here: the two agents may be of different versions',
+    })
+    using other = new HalfSuccessor(cwd)
+    assert.deepEqual(await other.send('{"step":"store"}'), { failed: 'another agent is taking over already' })
+    assert.equal(await half.send('x'.repeat(5_000)), undefined)
+  }
+  assert.equal((await fetch(`http://${admin}/healthz/live`)).status, 200)
+  assert.doesNotMatch(first.stderr, /takes over/)
+})
+
+test('in a pod the first agent stays, not ready, and ends as failed when its successor is gone', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const { admin } = await configure(cwd)
+  await using first = start(cwd, [], IN_POD)
+  await first.admin()
+  await allIssued(admin)
+  // Another address: each pod has a network of its own.
+  const own = `127.0.0.1:${await freePort()}`
+  await using second = start(cwd, ['--admin', own, '--takeover'], IN_POD)
+  await second.admin()
+  await first.line(/another agent serves now/)
+  assert.equal((await fetch(`http://${admin}/healthz/live`)).status, 200)
+  assert.equal((await fetch(`http://${admin}/healthz/ready`)).status, 503)
+  second.kill('SIGKILL')
+  assert.deepEqual(await first.ended, { code: 1, signal: null })
+})
