@@ -1,16 +1,20 @@
 /**
- * Thirty days of a node with 1,000 identities in virtual time: sleeps, clocks that are wrong, outages, new roots and rejections.
- * No Envoy may be without a valid certificate for a second that could have been avoided: one in which the CA was there,
- * the machine ran and its clock was right, and had been for half a minute. LIVERY_SEED chooses another course.
+ * Thirty days of a node with 1,000 identities and 40 pairs in files, in virtual time: sleeps, clocks that are wrong, outages,
+ * new roots, rejections, volumes that the kubelet fills again. Half of the Envoys use Delta. No Envoy may be without a valid
+ * certificate for a second that could have been avoided: one in which the CA was there, the machine ran and its clock was right,
+ * and had been for half a minute. Pairs in files need none of these. LIVERY_SEED chooses another course.
  */
 import assert from 'node:assert/strict'
+import { realpathSync } from 'node:fs'
 import { test } from 'node:test'
 import { isSpiffeId, SecretManager, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { parseAllow } from '../src/access/allow-rules.ts'
 import { Permission } from '../src/access/permission.ts'
 import { MessageComposer } from '../src/protocol/discovery-message.ts'
+import { temporaryDirectory } from './running-server.ts'
 import { FakeEnvoy } from './simulated-month/fake-envoy.ts'
+import { MountedPairs } from './simulated-month/mounted-pairs.ts'
 import { oneKey, QuickCA } from './simulated-month/quick-ca.ts'
 
 const MINUTE = 60_000
@@ -39,10 +43,19 @@ function seededRandom(seed: number): () => number {
 
 class Month implements AsyncDisposable {
   readonly clock = new FakeClock()
+  /** Of the course, of the rejections, and of the files, whose events come when the kernel has them: none changes another. */
   readonly random: () => number
+  readonly #rejectRandom: () => number
+  readonly #fileRandom: () => number
   readonly ca: QuickCA
   readonly manager: SecretManager
+  readonly mounted: MountedPairs
+  /** Those of the identities. */
   readonly envoys: readonly FakeEnvoy[]
+  /** Those of the pairs in files. */
+  fileEnvoys: readonly FakeEnvoy[] = []
+  readonly #view: Permission
+  readonly #messages = new MessageComposer('month')
   /** How far the node's clock is ahead of the true time, milliseconds. */
   #clockError = 0
   #rejecting = 0
@@ -53,14 +66,25 @@ class Month implements AsyncDisposable {
   avoidableCount = 0
   unavoidableSeconds = 0
 
-  constructor(seed: number) {
+  /** `folder`: for the pairs in files. */
+  constructor(seed: number, folder: string) {
     this.random = seededRandom(seed)
+    this.#rejectRandom = seededRandom(seed + 1_000_000)
+    this.#fileRandom = seededRandom(seed + 2_000_000)
     this.ca = new QuickCA(() => this.trueNow())
-    const { clock, ca, random } = this
+    const { clock, ca } = this
+    this.mounted = new MountedPairs({
+      clock,
+      folder,
+      random: this.#fileRandom,
+      trueNow: () => this.trueNow(),
+      onWithdrawn: name => this.#blame(name, 'withdrawn'),
+    })
     this.manager = new SecretManager({
       ca,
       clock,
-      random,
+      random: seededRandom(seed + 3_000_000),
+      files: this.mounted.files,
       keyGenerator: oneKey,
       trustDomain: 'cluster.local',
       ttlSeconds: TTL / 1_000,
@@ -69,11 +93,18 @@ class Month implements AsyncDisposable {
       if (event.kind === 'withdrawn' && isSpiffeId(name)) this.#judge(name, 'withdrawn')
     })
     const grant = { source: this.manager, names: { default: 'default', root: 'ROOTCA', all: 'ALL' }, onDemand: false }
-    const view = new Permission(grant, [parseAllow(['spiffe://cluster.local/**'])])
-    const messages = new MessageComposer('month')
+    this.#view = new Permission(grant, [parseAllow(['spiffe://cluster.local/**', `file-cert:${folder}/**`])])
     for (const identity of names) this.manager.add(identity)
-    this.envoys = names.map(
-      identity => new FakeEnvoy({ view, messages, identity, rejects: () => this.random() < this.#rejecting }),
+    this.envoys = names.map((identity, index) => this.#connect(identity, index, this.#rejectRandom))
+  }
+
+  async start(): Promise<void> {
+    await this.ca.addRoot()
+    this.fileEnvoys = await this.mounted.start((name, index) => this.#connect(name, index, this.#fileRandom))
+    await this.disturb(
+      MINUTE,
+      () => {},
+      () => {},
     )
   }
 
@@ -84,13 +115,13 @@ class Month implements AsyncDisposable {
   /** Lets time pass and looks at every Envoy each half minute. */
   async pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= STEP) {
-      await this.clock.advance(STEP)
-      const now = this.trueNow()
-      for (const { identity, certificate, hasRejected } of this.envoys) {
-        if (hasRejected) continue
-        if (certificate && certificate.notBefore <= now + 5 * MINUTE && certificate.notAfter > now) continue
-        this.#judge(identity, certificate ? 'expired' : 'missing')
-      }
+      const end = this.clock.now() + STEP
+      await this.mounted.swapDue()
+      // By a clock that is behind, a new pair is not valid yet.
+      if (this.#clockError === 0) await this.mounted.settle()
+      await this.clock.advance(Math.max(0, end - this.clock.now()))
+      for (const envoy of this.envoys) if (this.#lacks(envoy)) this.#judge(envoy.name, stateOf(envoy))
+      for (const envoy of this.fileEnvoys) if (this.#lacks(envoy)) this.#blame(envoy.name, stateOf(envoy))
     }
   }
 
@@ -147,41 +178,62 @@ class Month implements AsyncDisposable {
     this.#rejecting = share
     await this.pass(6 * HOUR)
     this.#rejecting = 0
-    for (const envoy of this.envoys) envoy.connect()
+    for (const envoy of [...this.envoys, ...this.fileEnvoys]) envoy.connect()
   }
 
   /** Every leaf that an Envoy has ends under a root that every other one has. */
   expectMutualTrust(): void {
     const used = new Set(this.manager.entries().flatMap(({ root }) => (root ? [root.fingerprint] : [])))
-    for (const { identity, roots } of this.envoys)
-      for (const fingerprint of used) assert.ok(roots?.has(fingerprint), `${identity} does not know ${fingerprint}`)
+    for (const { name, roots } of this.envoys)
+      for (const fingerprint of used) assert.ok(roots?.has(fingerprint), `${name} does not know ${fingerprint}`)
+  }
+
+  #connect(name: string, index: number, random: () => number): FakeEnvoy {
+    return new FakeEnvoy({
+      name,
+      form: index % 2 === 0 ? 'sotw' : 'delta',
+      view: this.#view,
+      messages: this.#messages,
+      receipts: this.manager.receipts,
+      rejects: () => random() < this.#rejecting,
+      onFault: fault => this.#blame(name, fault),
+    })
+  }
+
+  #lacks({ certificate, hasRejected }: FakeEnvoy): boolean {
+    const now = this.trueNow()
+    if (hasRejected) return false
+    return !certificate || certificate.notBefore > now + 5 * MINUTE || certificate.notAfter <= now
   }
 
   #judge(identity: string, state: string): void {
     const isCalm = this.#disturbances === 0 && this.trueNow() - this.#calmSince >= STEP
     if (!isCalm) this.unavoidableSeconds += STEP / 1_000
-    else if (this.avoidableCount++ < 5) {
-      this.avoidable.push(`${identity} ${state} at ${new Date(this.trueNow()).toISOString()}`)
-    }
+    else this.#blame(identity, state)
+  }
+
+  #blame(name: string, state: string): void {
+    if (this.avoidableCount++ < 5) this.avoidable.push(`${name} ${state} at ${new Date(this.trueNow()).toISOString()}`)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const envoy of this.envoys) envoy[Symbol.dispose]()
+    for (const envoy of [...this.envoys, ...this.fileEnvoys]) envoy[Symbol.dispose]()
+    this.mounted[Symbol.dispose]()
     await this.manager[Symbol.asyncDispose]()
   }
 }
 
-test('in thirty days of sleeps, wrong clocks, outages, new roots and rejections no Envoy lacks a certificate that it could have', async t => {
+function stateOf({ certificate }: FakeEnvoy): string {
+  return certificate ? 'expired' : 'missing'
+}
+
+test('in thirty days of sleeps, wrong clocks, outages, new roots, swapped files and rejections no Envoy lacks a certificate that it could have', async t => {
   const seed = Number(process.env['LIVERY_SEED'] ?? 1)
-  await using month = new Month(seed)
+  await using folder = await temporaryDirectory()
+  await using month = new Month(seed, realpathSync(folder.path))
   const { random } = month
-  await month.ca.addRoot()
+  await month.start()
   const between = (least: number, most: number) => Math.round((least + (most - least) * random()) / STEP) * STEP
-  await month.disturb(
-    MINUTE,
-    () => {},
-    () => {},
-  )
   const start = month.trueNow()
   let course: string[] = []
   const incidents: Readonly<Record<string, () => Promise<void> | void>> = {
@@ -205,7 +257,7 @@ test('in thirty days of sleeps, wrong clocks, outages, new roots and rejections 
     month.expectMutualTrust()
   }
   t.diagnostic(
-    `seed ${seed}: ${course.length} incidents (${course.join(', ')}), ${month.ca.signed} certificates, ${month.ca.calls} calls, ${month.unavoidableSeconds} unavoidable seconds`,
+    `seed ${seed}: ${course.length} incidents (${course.join(', ')}), ${month.ca.signed} certificates, ${month.ca.calls} calls, ${month.mounted.swaps} swaps of files, ${month.unavoidableSeconds} unavoidable seconds`,
   )
   assert.deepEqual(month.avoidable, [], `${month.avoidableCount} in all`)
   assert.ok(month.unavoidableSeconds > 0, 'the long outage cost nobody anything: nothing was shown')

@@ -1,6 +1,16 @@
 /** An Envoy on the stream state machines of the server, without a transport: it keeps what it accepted last, as Envoy does. */
-import type { CertificateSecret, SecretItem, TrustBundleSecret } from '@livery/core'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import {
+  type CertificateSecret,
+  isFileName,
+  type Receipts,
+  type SecretItem,
+  type TrustBundleSecret,
+} from '@livery/core'
+import { privateKeyOf } from '@livery/core/testing'
+import { DeltaStream } from '../../src/protocol/delta-stream.ts'
 import type { DiscoveryMessage, MessageComposer } from '../../src/protocol/discovery-message.ts'
+import type { DiscoveryStream, StreamContext } from '../../src/protocol/discovery-protocol.ts'
 import { SECRET_TYPE_URL } from '../../src/protocol/request-check.ts'
 import { SotwStream } from '../../src/protocol/sotw-stream.ts'
 import type { SecretView } from '../../src/protocol/subscriptions.ts'
@@ -9,83 +19,128 @@ import { testBudget } from '../test-budget.ts'
 export interface EnvoyOptions {
   readonly view: SecretView
   readonly messages: MessageComposer
-  readonly identity: string
+  readonly receipts: Receipts
+  /** The SPIFFE ID or the name of the files of its certificate. */
+  readonly name: string
+  readonly form: keyof typeof FORMS
   /** Whether it rejects this response. */
   readonly rejects: () => boolean
+  /** Called with what a server must not send. */
+  readonly onFault: (fault: string) => void
+}
+
+/** One name on a stream. */
+interface Subscription extends Disposable {
+  readonly stream: DiscoveryStream<never>
+  answer(nonce: string, isRejected: boolean): void
+}
+
+/** The forms of the protocol: `held` is the version that the Envoy has from an earlier stream. */
+const FORMS = {
+  sotw: (context: StreamContext, name: string): Subscription => {
+    const stream = new SotwStream(context)
+    const ask = (responseNonce: string, isRejected: boolean) => {
+      const resourceNames = [name]
+      stream.receive({ ...NODE, versionInfo: '', resourceNames, responseNonce, errorDetail: errorIf(isRejected) })
+    }
+    ask('', false)
+    return { stream, answer: ask, [Symbol.dispose]: () => stream[Symbol.dispose]() }
+  },
+  delta: (context: StreamContext, name: string, held: string | undefined): Subscription => {
+    const stream = new DeltaStream(context)
+    const none = { resourceNamesSubscribe: [], resourceNamesUnsubscribe: [], initialResourceVersions: {} }
+    const initialResourceVersions = held === undefined ? {} : { [name]: held }
+    const first = { ...none, resourceNamesSubscribe: [name], initialResourceVersions }
+    stream.receive({ ...NODE, ...first, responseNonce: '', errorDetail: undefined })
+    return {
+      stream,
+      answer: (responseNonce, isRejected) =>
+        stream.receive({ ...NODE, ...none, responseNonce, errorDetail: errorIf(isRejected) }),
+      [Symbol.dispose]: () => stream[Symbol.dispose](),
+    }
+  },
+}
+
+const NODE = { node: { id: 'fake envoy', cluster: '' }, typeUrl: SECRET_TYPE_URL }
+
+function errorIf(isRejected: boolean): { code: number; message: string } | undefined {
+  return isRejected ? { code: 13, message: 'not this one' } : undefined
 }
 
 /** One stream for its certificate and one for the roots, as Envoy opens them. */
 export class FakeEnvoy implements Disposable {
-  readonly identity: string
+  readonly name: string
+  readonly form: EnvoyOptions['form']
   certificate: CertificateSecret | undefined
   roots: TrustBundleSecret | undefined
   /** It has rejected a certificate since it connected, so that it is offered none before the next. */
   hasRejected = false
   readonly #options: EnvoyOptions
-  #streams: readonly SotwStream[] = []
+  /** What it accepted last, by the name that it asked for. */
+  readonly #held = new Map<string, string>()
+  #open = new DisposableStack()
 
   constructor(options: EnvoyOptions) {
     this.#options = options
-    this.identity = options.identity
+    this.name = options.name
+    this.form = options.form
     this.connect()
   }
 
   /** Opens its streams again, and keeps what it has meanwhile. */
   connect(): void {
     this[Symbol.dispose]()
+    this.#open = new DisposableStack()
     this.hasRejected = false
-    this.#streams = [
-      this.#open(this.identity, item => {
-        if (item.kind === 'certificate') this.certificate = item
-      }),
-      this.#open('ROOTCA', item => {
-        if (item.kind === 'bundle') this.roots = item
-      }),
-    ]
+    for (const name of [this.name, 'ROOTCA']) this.#subscribe(name)
   }
 
   [Symbol.dispose](): void {
-    for (const stream of this.#streams) stream[Symbol.dispose]()
-    this.#streams = []
+    this.#open[Symbol.dispose]()
   }
 
-  #open(name: string, keep: (item: SecretItem) => void): SotwStream {
-    const { view, messages } = this.#options
-    const stream: SotwStream = new SotwStream({
+  #subscribe(name: string): void {
+    const { view, messages, receipts, form } = this.#options
+    const open = this.#open
+    const read = () => {
+      for (let next = open.disposed ? undefined : stream.take(); next; next = stream.take()) {
+        answer(next.nonce, !this.#accepts(name, next))
+      }
+    }
+    const context: StreamContext = {
       view,
       budget: testBudget(),
       maxNames: 1,
       messages,
-      receipts: undefined,
-      wake: () => queueMicrotask(() => this.#read(stream, name, keep)),
+      receipts: open.use(receipts.open(() => this.name)),
+      wake: () => queueMicrotask(read),
       report: () => {},
-    })
-    stream.receive(request(name))
-    queueMicrotask(() => this.#read(stream, name, keep))
-    return stream
+    }
+    const { stream, answer } = open.use(FORMS[form](context, name, this.#held.get(name)))
+    queueMicrotask(read)
   }
 
-  #read(stream: SotwStream, name: string, keep: (item: SecretItem) => void): void {
-    if (!this.#streams.includes(stream)) return
-    for (let message = stream.take(); message; message = stream.take()) this.#answer(stream, name, message, keep)
-  }
-
-  #answer(stream: SotwStream, name: string, message: DiscoveryMessage, keep: (item: SecretItem) => void): void {
-    // Envoy never rejects roots that it could read.
-    const isRejected = name !== 'ROOTCA' && this.#options.rejects()
+  #accepts(name: string, { resources, removed }: DiscoveryMessage): boolean {
+    for (const each of removed) this.#held.delete(each)
+    const isRejected = name !== 'ROOTCA' && resources.length > 0 && this.#options.rejects()
     if (isRejected) this.hasRejected = true
-    else for (const { item } of message.resources) keep(item)
-    stream.receive(request(name, message.nonce, isRejected))
+    else for (const { item } of resources) this.#keep(name, item)
+    return !isRejected
+  }
+
+  #keep(name: string, item: SecretItem): void {
+    const { form, onFault } = this.#options
+    if (form === 'delta' && this.#held.get(name) === item.version) onFault(`${name} was sent again`)
+    this.#held.set(name, item.version)
+    if (item.kind === 'bundle') this.roots = item
+    if (item.kind !== 'certificate') return
+    this.certificate = item
+    // All identities have one key.
+    if (isFileName(name) && !isPair(item)) onFault(`${name} came with the key of another`)
   }
 }
 
-function request(name: string, responseNonce = '', isRejected = false): Parameters<SotwStream['receive']>[0] {
-  return {
-    versionInfo: '',
-    node: { id: 'fake envoy', cluster: '' },
-    typeUrl: SECRET_TYPE_URL,
-    resourceNames: [name],
-    responseNonce,
-    errorDetail: isRejected ? { code: 13, message: 'not this one' } : undefined,
-  }
+function isPair(certificate: CertificateSecret): boolean {
+  const leaf = new X509Certificate(certificate.certificateChain)
+  return leaf.checkPrivateKey(createPrivateKey(privateKeyOf(certificate)))
 }

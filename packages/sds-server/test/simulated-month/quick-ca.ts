@@ -1,4 +1,4 @@
-/** A CA that signs real certificates quickly, all for one key, and goes away on demand: tens of thousands in a test. */
+/** A CA that signs real certificates quickly, all for one key or two, and goes away on demand: tens of thousands in a test. */
 import { generateKeyPairSync, KeyObject, sign, X509Certificate } from 'node:crypto'
 import {
   type CAChange,
@@ -13,9 +13,21 @@ import {
 } from '@livery/core'
 import { makeIssuer, type TestIssuer } from '@livery/core/testing'
 
-const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-const PRIVATE_KEY_PEM = privateKey.export({ type: 'pkcs8', format: 'pem' })
-const PUBLIC_KEY_DER = publicKey.export({ type: 'spki', format: 'der' })
+interface Key {
+  readonly privateKeyPem: string
+  readonly publicKeyDer: Buffer
+}
+
+function makeKey(): Key {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  return {
+    privateKeyPem: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    publicKeyDer: publicKey.export({ type: 'spki', format: 'der' }),
+  }
+}
+
+const KEY = makeKey()
+const OTHER_KEY = makeKey()
 
 /** Hands out one key again and again. */
 export const oneKey: KeyGenerator = {
@@ -25,7 +37,17 @@ export const oneKey: KeyGenerator = {
 }
 
 function aKey(): GeneratedKey {
-  return { privateKeyPem: Buffer.from(PRIVATE_KEY_PEM), csrDer: Buffer.alloc(1), publicKeyDer: PUBLIC_KEY_DER }
+  const { privateKeyPem, publicKeyDer } = KEY
+  return { privateKeyPem: Buffer.from(privateKeyPem), csrDer: Buffer.alloc(1), publicKeyDer }
+}
+
+/** A certificate and its key, as they are written to files. */
+export interface SignedPair {
+  /** PEM. */
+  readonly chain: string
+  readonly key: string
+  /** Lower-case hex. */
+  readonly serialNumber: string
 }
 
 interface Root {
@@ -66,12 +88,14 @@ export class QuickCA implements CAClient {
     this.calls++
     await this.#reach(signal)
     await csr()
-    const root = this.#roots.at(-1)
-    if (!root) throw new CAError('unavailable', 'it has no root yet')
-    const now = this.#now() + this.skewMs
-    const dates = { notBefore: now - 10_000, notAfter: now + ttlSeconds * 1_000 }
-    const leaf = signLeaf(root, { identity, serial: ++this.signed, ...dates })
-    return { chain: [derToPem(leaf, 'CERTIFICATE')], roots: this.#list() }
+    return { chain: [this.#sign(identity, ttlSeconds, KEY)], roots: this.#list() }
+  }
+
+  /** Signs for files, whether it is away or not. No two in a row for one name have the same key. */
+  pair(identity: string, ttlSeconds: number, before?: SignedPair): SignedPair {
+    const key = before?.key === KEY.privateKeyPem ? OTHER_KEY : KEY
+    const chain = this.#sign(identity, ttlSeconds, key)
+    return { chain, key: key.privateKeyPem, serialNumber: serialBytes(this.signed).toString('hex') }
   }
 
   async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
@@ -91,6 +115,16 @@ export class QuickCA implements CAClient {
   async #reach(signal: AbortSignal): Promise<void> {
     if (this.away === 'refuse') throw new CAError('unavailable', 'the connection is refused')
     if (this.away === 'silent') await untilAborted(new Promise(() => {}), signal)
+  }
+
+  /** PEM. */
+  #sign(identity: string, ttlSeconds: number, { publicKeyDer }: Key): string {
+    const root = this.#roots.at(-1)
+    if (!root) throw new CAError('unavailable', 'it has no root yet')
+    const now = this.#now() + this.skewMs
+    const dates = { notBefore: now - 10_000, notAfter: now + ttlSeconds * 1_000 }
+    const leaf = signLeaf(root, { identity, serial: ++this.signed, publicKeyDer, ...dates })
+    return derToPem(leaf, 'CERTIFICATE')
   }
 
   #list(): readonly string[] {
@@ -137,16 +171,14 @@ interface Leaf {
   readonly serial: number
   readonly notBefore: number
   readonly notAfter: number
+  readonly publicKeyDer: Buffer
 }
 
 const ECDSA_WITH_SHA256 = sequence(oid('2a8648ce3d040302'))
 const CRITICAL = tlv(0x01, Buffer.from([0xff]))
 
 /** RFC 5280, section 4.1, with what a SPIFFE leaf needs. */
-function signLeaf(root: Root, { identity, serial, notBefore, notAfter }: Leaf): Buffer {
-  const serialBytes = Buffer.alloc(9)
-  serialBytes[0] = 0x4a
-  serialBytes.writeUInt32BE(serial, 5)
+function signLeaf(root: Root, { identity, serial, notBefore, notAfter, publicKeyDer }: Leaf): Buffer {
   const extensions = sequence(
     sequence(oid('551d13'), CRITICAL, octets(sequence())),
     sequence(oid('551d0f'), CRITICAL, octets(tlv(0x03, Buffer.from([7, 0x80])))),
@@ -155,16 +187,23 @@ function signLeaf(root: Root, { identity, serial, notBefore, notAfter }: Leaf): 
   )
   const toBeSigned = sequence(
     tlv(0xa0, tlv(0x02, Buffer.from([2]))),
-    tlv(0x02, serialBytes),
+    tlv(0x02, serialBytes(serial)),
     ECDSA_WITH_SHA256,
     root.subjectDer,
     sequence(time(notBefore), time(notAfter)),
     sequence(),
-    PUBLIC_KEY_DER,
+    publicKeyDer,
     tlv(0xa3, extensions),
   )
   const signature = sign('sha256', toBeSigned, root.key)
   return sequence(toBeSigned, ECDSA_WITH_SHA256, tlv(0x03, Buffer.concat([Buffer.from([0]), signature])))
+}
+
+function serialBytes(serial: number): Buffer {
+  const bytes = Buffer.alloc(9)
+  bytes[0] = 0x4a
+  bytes.writeUInt32BE(serial, 5)
+  return bytes
 }
 
 function tlv(tag: number, ...parts: readonly Buffer[]): Buffer {
