@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { SystemClock } from '@livery/core'
 import { type IssuedPair, PairIssuer } from '@livery/core/testing'
+import type { ConfigDump } from '../src/admin/config-dump.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
 import { openStream } from './sds-client.ts'
 
@@ -61,6 +62,11 @@ test('a pair in files is served on the socket whose allow names it, rotated, and
   const remaining = Number(metrics.match(/^livery_file_secret_remaining_seconds\{.*\} (\S+)$/m)?.[1])
   assert.ok(remaining > 3_500 && remaining <= 3_600, `${remaining} s remain`)
   assert.match(metrics, /^livery_file_secrets\{state="usable"\} 1$/m)
+  const { files } = (await (await fetch(`http://${admin}/config_dump`)).json()) as ConfigDump
+  const [listed] = files
+  assert.deepEqual([listed?.name, listed?.state, files.length], [name, 'Available', 1])
+  const left = Date.parse(listed?.expirationTime ?? '') - Date.now()
+  assert.ok(left > 3_500_000 && left <= 3_600_000, `${left} ms remain`)
   await agent.line(
     /"event":"read-from-files","resource":"file-cert:.*read from its files: serial [0-9a-f]+, valid until /,
   )

@@ -47,6 +47,7 @@ class Bench implements AsyncDisposable {
         return byName.get(name)
       },
       bundles: () => [],
+      files: () => [],
       explain: () => [],
       rotations: () => [],
       changeRoot: () => ({ refused: 'there is no root' }),

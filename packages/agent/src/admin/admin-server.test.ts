@@ -65,6 +65,7 @@ class Bench implements AsyncDisposable {
       entries: () => this.secrets.entries(),
       entry: identity => this.secrets.entry(identity),
       bundles: () => this.secrets.bundles(),
+      files: () => [],
       explain: name => ledger.entries(name),
       rotations: () => this.secrets.rotations(),
       changeRoot: (action, root) => this.secrets.changeRoot(action, root),

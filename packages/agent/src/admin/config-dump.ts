@@ -3,6 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import {
   type BundleEntry,
   type CertificateSecret,
+  type FileSecretEntry,
   type IdentityEntry,
   type SpiffeId,
   splitCertificates,
@@ -31,10 +32,23 @@ export interface DumpedIdentity {
   readonly warning?: string
 }
 
+/** A secret in files, which streams have by the names of these. */
+export interface DumpedFileSecret {
+  readonly name: string
+  /** `Initializing`, `Available`, or `Unavailable`; after a colon why its files cannot be used now. */
+  readonly state: string
+  /** RFC 3339; when it was read last with another content. */
+  readonly changedAt?: string
+  /** RFC 3339; absent for roots, and while nothing is served. */
+  readonly expirationTime?: string
+}
+
 export interface ConfigDump {
   readonly version: string
   /** Sorted by identity. */
   readonly certificates: readonly DumpedIdentity[]
+  /** Sorted by name. */
+  readonly files: readonly DumpedFileSecret[]
   /** The configuration, as `livery check-config --json` prints it, and the keys that need a restart. */
   readonly config: object
 }
@@ -46,6 +60,7 @@ export interface DumpSource {
   entries(): readonly IdentityEntry[]
   entry(identity: string): IdentityEntry | undefined
   bundles(): readonly BundleEntry[]
+  files(): readonly FileSecretEntry[]
 }
 
 /** A {@link ConfigDump} as JSON in pieces of one identity each: ten thousand of them are 40 MB. */
@@ -60,7 +75,9 @@ export function* dumpPieces(source: DumpSource): Generator<string, void, undefin
     yield `${separator}${identityText(entry, certificates)}`
     separator = ',\n'
   }
-  yield '\n],"config":'
+  yield '\n],"files":'
+  yield* jsonPieces(source.files().map(dumpedFile).sort(byName))
+  yield ',"config":'
   yield* jsonPieces(source.config())
   yield '}\n'
 }
@@ -78,6 +95,25 @@ function identityText(entry: IdentityEntry, certificates: CertificateTexts): str
 function preflightWarning({ reason, isServed }: NonNullable<IdentityEntry['preflight']>): string {
   const which = isServed ? 'clients would refuse it' : 'the next one is withheld, since clients would refuse it'
   return `preflight-failed: ${which}: ${reason}`
+}
+
+function dumpedFile({ name, isServed, changedAt, notAfter, fault }: FileSecretEntry): DumpedFileSecret {
+  return {
+    name,
+    state: fileState(isServed, fault ?? (isServed || changedAt === undefined ? undefined : 'expired')),
+    ...(changedAt !== undefined && { changedAt: new Date(changedAt).toISOString() }),
+    ...(notAfter !== undefined && { expirationTime: new Date(notAfter).toISOString() }),
+  }
+}
+
+/** `reason`: why it is not served, or not as its files are now. */
+function fileState(isServed: boolean, reason: string | undefined): string {
+  if (reason === undefined) return isServed ? 'Available' : 'Initializing'
+  return `${isServed ? 'Available' : 'Unavailable'}: ${reason}`
+}
+
+function byName(a: DumpedFileSecret, b: DumpedFileSecret): number {
+  return a.name < b.name ? -1 : 1
 }
 
 function dumpState({ state, lastFailure }: IdentityEntry): string {

@@ -3,6 +3,7 @@ import {
   ALL_BUNDLES,
   type BundleEntry,
   type Clock,
+  type FileSecretEntry,
   type IdentityEntry,
   type RootAction,
   type RootActionResult,
@@ -39,6 +40,7 @@ export interface AdminSource {
   entries(): readonly IdentityEntry[]
   entry(identity: string): IdentityEntry | undefined
   bundles(): readonly BundleEntry[]
+  files(): readonly FileSecretEntry[]
   rotations(): readonly RotationStatus[]
   changeRoot(action: RootAction, fingerprint: string): RootActionResult
   explain(name: string): readonly LedgerEntry[]

@@ -99,6 +99,26 @@ test('state, reason and serial numbers are apart and whole in JSON, in whole byt
   assert.deepEqual([listed.certChain[0].serialNumber, listed.rootCerts[0].serialNumber], ['03a08591', '3a0859'])
 })
 
+test('names of files are listed below the identities, with the rest of their life and why their files are not used', async () => {
+  const files = [
+    { name: 'file-cert:/c~/k', state: 'Available: its key is not there', expirationTime: '1970-01-02T00:00:00.000Z' },
+    { name: 'file-root:/ca', state: 'Available', changedAt: '1970-01-01T00:00:00.000Z' },
+  ]
+  const certificates = [{ identity: WEB, state: 'Available', certChain: [], rootCerts: [] }]
+  const answer = { type: 'application/json', status: 200, body: JSON.stringify({ certificates, files }) }
+  const { out } = await ask(['certs', '--json'], answer)
+  const listed: unknown[] = JSON.parse(out)
+  assert.deepEqual(listed.slice(1), [{ ...files[0], state: 'Available', reason: 'its key is not there' }, files[1]])
+  const [pair = { name: '', state: '' }, roots = pair] = files
+  const table = certificateTable([{ ...pair, state: 'Available', reason: 'its key is not there' }, roots], 0, 60)
+  assert.deepEqual(table.trimEnd().split('\n'), [
+    'STATE      EXPIRES    ROTATION  IDENTITY',
+    'Available  in 24h00m  -         file-cert:/c~/k',
+    '  its key is not there',
+    'Available  -          -         file-root:/ca',
+  ])
+})
+
 for (const command of [['certs'], ['explain', WEB]])
   test(`${command[0]} says in one line that another program answers at the admin address`, async () => {
     const body = '<!DOCTYPE html>\n<html>\n<head>\n<title>Not Found</title>\n</head>\n</html>\n'

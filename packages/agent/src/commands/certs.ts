@@ -1,6 +1,6 @@
-/** `livery certs`: the identities of the running agent as a table. */
+/** `livery certs`: the identities of the running agent, and the secrets in files that are streamed, as a table. */
 import { oneLine } from '@livery/core'
-import type { ConfigDump, DumpedCertificate, DumpedIdentity } from '../admin/config-dump.ts'
+import type { ConfigDump, DumpedCertificate, DumpedFileSecret, DumpedIdentity } from '../admin/config-dump.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatAge } from '../observe/ledger-text.ts'
 import { askAdmin, firstLine, printableJson } from './admin-client.ts'
@@ -35,23 +35,33 @@ export interface ListedIdentity extends DumpedIdentity {
   readonly reason?: string
 }
 
+/** A secret in files, as {@link ListedIdentity}. */
+export interface ListedFileSecret extends DumpedFileSecret {
+  readonly reason?: string
+}
+
+type Listed = ListedIdentity | ListedFileSecret
+
 /** Another program may listen there: Envoy has a `/config_dump` too. */
-function readCertificates(body: string): readonly ListedIdentity[] | undefined {
+function readCertificates(body: string): readonly Listed[] | undefined {
   try {
-    const { certificates } = JSON.parse(body) as Partial<ConfigDump>
-    return Array.isArray(certificates) ? certificates.map(listed) : undefined
+    const { certificates, files = [] } = JSON.parse(body) as Partial<ConfigDump>
+    return Array.isArray(certificates) ? [...certificates.map(listed), ...files.map(withReason)] : undefined
   } catch {
     return undefined
   }
 }
 
-/** The dump has ztunnel's `Unavailable: <reason>` and decimal serial numbers; here they are as in `livery explain`. */
+/** The dump has ztunnel's `Unavailable: <reason>`; here they are apart. */
+function withReason<Dumped extends { readonly state: string }>(dumped: Dumped): Dumped & { readonly reason?: string } {
+  const [state = '', ...reason] = dumped.state.split(': ')
+  return { ...dumped, state, ...(reason.length > 0 && { reason: reason.join(': ') }) }
+}
+
+/** Decimal serial numbers of the dump are here as in `livery explain`. */
 function listed(identity: DumpedIdentity): ListedIdentity {
-  const [state = '', ...reason] = identity.state.split(': ')
   return {
-    ...identity,
-    state,
-    ...(reason.length > 0 && { reason: reason.join(': ') }),
+    ...withReason(identity),
     certChain: identity.certChain.map(withHex),
     ...(identity.rootCerts && { rootCerts: identity.rootCerts.map(withHex) }),
   }
@@ -63,15 +73,15 @@ function withHex(certificate: DumpedCertificate): DumpedCertificate {
 
 const WIDE_HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']
 const NARROW_HEADER = ['STATE', 'EXPIRES', 'ROTATION', 'IDENTITY']
-/** Of the lines under an identity that say why it has no certificate, or why that one is not good for all. */
+/** Of the lines under a row that say why its certificate cannot be issued or read, or why that one is not good for all. */
 const REASON_WIDTH = 80
 
 /**
- * One row per identity, and below it the reason where the CA fails, or the warning. A terminal that is too narrow for all columns gets
- * no serial numbers and no dates.
+ * One row per identity and per name of files, and below it the reason where the CA or the files fail, or the warning. A
+ * terminal that is too narrow for all columns gets no serial numbers and no dates.
  */
 export function certificateTable(
-  certificates: readonly ListedIdentity[],
+  certificates: readonly Listed[],
   now: number,
   columns: number = Number.POSITIVE_INFINITY,
 ): string {
@@ -87,22 +97,34 @@ export function certificateTable(
         certificates.map(certificate => narrowCells(certificate, now)),
       )
   const lines = rows.flatMap((row, index) => {
-    const { reason = certificates[index - 1]?.warning } = certificates[index - 1] ?? {}
+    const each = certificates[index - 1]
+    const reason = each?.reason ?? (each && 'warning' in each ? each.warning : undefined)
     return reason === undefined ? [row] : [row, ...wrap(oneLine(reason), Math.min(columns, REASON_WIDTH) - 2)]
   })
   return `${lines.join('\n')}\n`
 }
 
-function wideCells({ identity, state, certChain, renewAt }: ListedIdentity, now: number): string[] {
-  const [leaf] = certChain
-  const expires = leaf ? when(leaf.expirationTime, now) : '-'
-  return [identity, state, leaf?.serialNumber ?? '-', expires, renewAt === undefined ? '-' : when(renewAt, now)]
+function wideCells(each: Listed, now: number): string[] {
+  const { name, serialNumber = '-', expirationTime, renewAt } = factsOf(each)
+  const cell = (time: string | undefined) => (time === undefined ? '-' : when(time, now))
+  return [name, each.state, serialNumber, cell(expirationTime), cell(renewAt)]
 }
 
-function narrowCells({ identity, state, certChain, renewAt }: ListedIdentity, now: number): string[] {
-  const [leaf] = certChain
-  const expires = leaf ? distance(leaf.expirationTime, now) : '-'
-  return [state, expires, renewAt === undefined ? '-' : distance(renewAt, now), identity]
+function narrowCells(each: Listed, now: number): string[] {
+  const { name, expirationTime, renewAt } = factsOf(each)
+  const cell = (time: string | undefined) => (time === undefined ? '-' : distance(time, now))
+  return [each.state, cell(expirationTime), cell(renewAt), name]
+}
+
+interface Facts extends Partial<Pick<DumpedCertificate, 'serialNumber' | 'expirationTime'>> {
+  readonly name: string
+  readonly renewAt?: string | undefined
+}
+
+function factsOf(each: Listed): Facts {
+  if ('name' in each) return each
+  const { identity: name, certChain, renewAt } = each
+  return { ...certChain[0], name, renewAt }
 }
 
 function layOut(header: readonly string[], rows: readonly (readonly string[])[]): string[] {

@@ -2,10 +2,12 @@
 import type { ConfigSources } from '../config/layers.ts'
 import { loadConfig } from '../config/load.ts'
 import { configJson, printConfig } from '../config/print.ts'
+import { unusableTrustFiles } from '../trust/unusable-files.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export async function checkConfig(sources: ConfigSources, { json }: GlobalOptions, terminal: Terminal): Promise<void> {
   const loaded = await loadConfig(sources)
-  for (const warning of loaded.warnings) terminal.err(`livery: warning: ${warning}\n`)
+  const warnings = [...loaded.warnings, ...(await unusableTrustFiles(loaded.config))]
+  for (const warning of warnings) terminal.err(`livery: warning: ${warning}\n`)
   terminal.out(json ? `${JSON.stringify(configJson(loaded), undefined, 2)}\n` : printConfig(loaded))
 }

@@ -109,6 +109,7 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     entries: () => secrets.entries(),
     entry: identity => secrets.entry(identity),
     bundles: () => secrets.bundles(),
+    files: () => secrets.files?.entries() ?? [],
     rotations: () => secrets.rotations(),
     changeRoot: (action, fingerprint) => secrets.changeRoot(action, fingerprint),
     explain: name => ledger.entries(name),

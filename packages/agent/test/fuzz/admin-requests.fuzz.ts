@@ -31,6 +31,7 @@ const source: AdminSource = {
   entries: () => secrets.entries(),
   entry: identity => secrets.entry(identity),
   bundles: () => secrets.bundles(),
+  files: () => [],
   explain: name => ledger.entries(name),
   renew: name => name === WEB && secrets.renew(WEB),
   rotations: () => secrets.rotations(),

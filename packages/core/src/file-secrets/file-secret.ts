@@ -41,6 +41,7 @@ export interface FileSecretParts {
 /** Read-only facts for metrics and dumps. */
 export interface FileSecretEntry {
   readonly name: string
+  readonly isServed: boolean
   /** When it was last replaced, milliseconds since the epoch; `undefined` before it was first read. */
   readonly changedAt: number | undefined
   /** `undefined` for roots, and while nothing is served. */
@@ -80,7 +81,13 @@ export class FileSecret implements Disposable {
   }
 
   entry(name: string): FileSecretEntry {
-    return { name, changedAt: this.#changedAt, notAfter: this.#served?.life?.notAfter, fault: this.#fault }
+    return {
+      name,
+      isServed: this.#served !== undefined,
+      changedAt: this.#changedAt,
+      notAfter: this.#served?.life?.notAfter,
+      fault: this.#fault,
+    }
   }
 
   /** Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. */
