@@ -28,6 +28,14 @@ export interface CAThrottleOptions {
   readonly onBack: (downSince: number) => void
 }
 
+/** When a request was sent. */
+export interface SentRequest {
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  /** See {@link Clock.idle}. */
+  readonly idle: number
+}
+
 /** Sends one request per key, as many at once as the CA takes. */
 export class CAThrottle<Key> implements Disposable {
   readonly #options: CAThrottleOptions
@@ -46,15 +54,16 @@ export class CAThrottle<Key> implements Disposable {
   #refusals = 0
 
   /** `send` must not reject. */
-  constructor(options: CAThrottleOptions, send: (key: Key) => Promise<void>) {
+  constructor(options: CAThrottleOptions, send: (key: Key, sent: SentRequest) => Promise<void>) {
     this.#options = options
     this.#window = new CongestionWindow(options.concurrency)
     this.#queue = new FetchQueue(
       () => this.#limit(),
       key => {
-        this.#circuit.started(options.clock.now())
+        const now = options.clock.now()
+        this.#circuit.started(now)
         this.#armProbe()
-        return send(key)
+        return send(key, { at: now, idle: this.#idle(now) })
       },
     )
   }
@@ -90,19 +99,20 @@ export class CAThrottle<Key> implements Disposable {
     this.#armProbe()
   }
 
-  /** A request that was sent at `startedAt` had its certificate. */
-  succeeded(startedAt: number): void {
+  /** A request had its certificate. */
+  succeeded(sent: SentRequest): void {
     const now = this.#options.clock.now()
     this.#answered(now)
-    this.#window.answered(startedAt, now)
+    this.#window.answered(sent.at, now, this.#waitedMs(sent, now))
     this.#refusals = 0
   }
 
   /**
-   * A request of `key` that was sent at `startedAt` failed: what that says of the CA itself counts for all. `isAlone`:
-   * the CA answers others meanwhile.
+   * A request of `key` failed: what that says of the CA itself counts for all. `isAlone`: the CA answers others
+   * meanwhile.
    */
-  failed(key: Key, failure: CAError, { startedAt, isAlone }: { startedAt: number; isAlone: boolean }): void {
+  failed(key: Key, failure: CAError, { sent, isAlone }: { sent: SentRequest; isAlone: boolean }): void {
+    const startedAt = sent.at
     const now = this.#options.clock.now()
     if (failure.local) {
       this.#probeWasWasted(now)
@@ -115,7 +125,7 @@ export class CAThrottle<Key> implements Disposable {
     }
     this.#answered(now)
     if (failure.code === 'rate-limited') this.#refusedForRoom(failure, startedAt, now)
-    else this.#window.refused(startedAt, now)
+    else this.#window.refused(this.#waitedMs(sent, now))
   }
 
   /** How long the CA asks to wait, within reason: it must not keep a node quiet until its certificates have ended. */
@@ -142,6 +152,15 @@ export class CAThrottle<Key> implements Disposable {
     if (this.#pause.timer === undefined) this.#queue.resume()
   }
 
+  #idle(now: number): number {
+    return this.#options.clock.idle?.() ?? now
+  }
+
+  /** Answers that lay unread while this process was busy say nothing of the CA. */
+  #waitedMs({ at, idle }: SentRequest, now: number): number {
+    return Math.min(now - at, this.#idle(now) - idle)
+  }
+
   #limit(): number {
     if (this.#isHeld) return 0
     const { clock, concurrency } = this.#options
@@ -162,7 +181,7 @@ export class CAThrottle<Key> implements Disposable {
     const downSince = this.#circuit.answered(now)
     if (downSince === undefined) return
     this.#nextProbe?.[Symbol.dispose]()
-    this.#window.restart()
+    this.#window.restart(now)
     this.#options.onBack(downSince)
   }
 

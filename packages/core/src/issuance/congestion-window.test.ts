@@ -57,17 +57,35 @@ test('refusals of single requests open it again, and slow ones do not', () => {
   for (let time = 0; time < 5; time++) window.overloaded(time * 10 + 1, time * 10 + 5)
   window.answered(1_000, 1_020)
   const before = window.current
-  for (let refusal = 0; refusal < 100; refusal++) window.refused(1_000, 1_500)
+  for (let refusal = 0; refusal < 100; refusal++) window.refused(500)
   assert.equal(window.current, before)
-  for (let refusal = 0; refusal < 100; refusal++) window.refused(1_000, 1_010)
+  for (let refusal = 0; refusal < 100; refusal++) window.refused(10)
   assert.equal(window.current, 8)
 })
 
 test('a CA that refuses at once is not slow when it takes its time to sign', () => {
   const window = new CongestionWindow(16)
   for (let answer = 0; answer < 100; answer++) {
-    window.refused(answer * 1_000, answer * 1_000 + 2)
+    window.refused(2)
     window.answered(answer * 1_000, answer * 1_000 + 300)
   }
   assert.equal(window.current, 16)
+})
+
+test('answers that waited unread while this process was busy are not slow', () => {
+  const window = new CongestionWindow(64)
+  for (let answer = 0; answer < 1_000; answer++) window.answered(0, 10)
+  for (let answer = 1; answer < 100; answer++) window.answered(answer * 1_000, answer * 1_000 + 900, 20)
+  assert.equal(window.current, 64)
+})
+
+test('after an outage it starts again, and neither late answers nor a slower CA hold it back', () => {
+  const window = new CongestionWindow(64)
+  for (let answer = 0; answer < 100; answer++) window.answered(0, 5)
+  window.overloaded(100, 200)
+  window.restart(10_000)
+  window.answered(8_000, 10_000)
+  window.answered(8_500, 10_000)
+  for (let answer = 0; answer < 100; answer++) window.answered(10_001, 10_301)
+  assert.equal(window.current, 64)
 })

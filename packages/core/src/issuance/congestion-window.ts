@@ -32,12 +32,15 @@ export class CongestionWindow {
     return Math.max(Math.floor(this.#size), 1)
   }
 
-  /** A certificate: the CA keeps up, unless it took much longer than before. */
-  answered(startedAt: number, now: number): void {
+  /**
+   * A certificate: the CA keeps up, unless it was waited for much longer than before. `waitedMs`: without the time in
+   * which this process was busy, and could not have seen the answer.
+   */
+  answered(startedAt: number, now: number, waitedMs = now - startedAt): void {
     const latency = now - startedAt
     // The clock was set back meanwhile.
     if (latency < 0) return
-    const isSlow = this.#isSlow(latency)
+    const isSlow = this.#isSlow(waitedMs)
     const drifted = this.#quickestMs === Number.POSITIVE_INFINITY ? latency : this.#quickestMs * (1 + DRIFT)
     this.#quickestMs = Math.min(drifted, latency)
     if (isSlow) this.overloaded(startedAt, now)
@@ -45,8 +48,8 @@ export class CongestionWindow {
   }
 
   /** The CA rejected this request, so it is responsive; the latency of a rejection says nothing about issuance. */
-  refused(startedAt: number, now: number): void {
-    if (!this.#isSlow(now - startedAt)) this.#increase()
+  refused(waitedMs: number): void {
+    if (!this.#isSlow(waitedMs)) this.#increase()
   }
 
   /** No answer, or one that says "too much". Requests sent before the last decrease say nothing new. */
@@ -57,14 +60,19 @@ export class CongestionWindow {
     this.#size = Math.max(this.#size / 2, 1)
   }
 
-  /** The CA was down and is back: as at the start, since it may come back to many nodes in one second. */
-  restart(): void {
+  /**
+   * The CA was down and is back: as at the start, since it may come back to many nodes in one second, and slower than it
+   * was. Requests sent before say nothing: their answers waited for a connection.
+   */
+  restart(now: number): void {
     this.#isStarting = true
     this.#size = Math.min(START, this.#max)
+    this.#quickestMs = Number.POSITIVE_INFINITY
+    this.#lastDecreaseAt = now
   }
 
-  #isSlow(latency: number): boolean {
-    return latency > Math.max(SLOW * this.#quickestMs, SLOW_FLOOR_MS)
+  #isSlow(waitedMs: number): boolean {
+    return waitedMs > Math.max(SLOW * this.#quickestMs, SLOW_FLOOR_MS)
   }
 
   #increase(): void {

@@ -11,7 +11,7 @@ import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import type { Learned, TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
-import { CAThrottle } from './ca-throttle.ts'
+import { CAThrottle, type SentRequest } from './ca-throttle.ts'
 import { type IssuanceOptions, issue } from './issue-certificate.ts'
 import { KeyDemand } from './key-demand.ts'
 import { LeafRollout } from './leaf-rollout.ts'
@@ -98,7 +98,7 @@ export class FetchSchedule implements AsyncDisposable {
         onDown: () => this.#recovery.onDown(),
         onBack: downSince => this.#recovery.onBack(downSince),
       },
-      managed => this.#track(this.#fetch(managed)),
+      (managed, sent) => this.#track(this.#fetch(managed, sent)),
     )
     const { issuance, trust, store, record } = options
     this.#restoring =
@@ -235,10 +235,9 @@ export class FetchSchedule implements AsyncDisposable {
     this.#inFlight.delete(fetch)
   }
 
-  async #fetch(managed: ManagedIdentity): Promise<void> {
+  async #fetch(managed: ManagedIdentity, sent: SentRequest): Promise<void> {
     if (managed.activity.kind !== 'queued') return
     const { identity, tokenFile } = managed
-    const startedAt = this.#clock.now()
     this.#options.record(identity, { kind: 'csr-sent', reason: managed.activity.reason })
     const controller = managed.startFetching()
     try {
@@ -251,17 +250,17 @@ export class FetchSchedule implements AsyncDisposable {
         controller,
         servesRefused: reason => this.preflight.allows(managed, reason),
       })
-      this.#throttle.succeeded(startedAt)
+      this.#throttle.succeeded(sent)
       this.#ttl.accepted(identity)
       // Only the request that is still the current one may change anything: forgetting wins over a late answer.
-      if (managed.isFetching(controller)) this.#accept(managed, issued, startedAt)
+      if (managed.isFetching(controller)) this.#accept(managed, issued, sent.at)
       else this.#discard(managed, issued)
     } catch (error) {
       if (!managed.isFetching(controller)) return
       const failure = asShownCAError(error)
       if (managed.isFailing && (managed.lastFailure?.at ?? 0) <= this.#throttle.lastAnswerAt) managed.failsAlone()
       const { isAlone } = managed
-      if (!this.#waitsForApproval(managed)) this.#throttle.failed(managed, failure, { startedAt, isAlone })
+      if (!this.#waitsForApproval(managed)) this.#throttle.failed(managed, failure, { sent, isAlone })
       this.#fail(managed, failure)
     }
   }

@@ -20,6 +20,7 @@ export class FakeClock implements Clock {
   readonly #waiters = new Set<() => void>()
   readonly #listeners = new Set<(jump: ClockJump) => void>()
   #unseenJump = 0
+  #busyMs = 0
 
   constructor(now: number = Date.UTC(2026, 0, 1)) {
     this.#now = now
@@ -73,6 +74,17 @@ export class FakeClock implements Clock {
   jump(ms: number): void {
     this.#now += ms
     this.#unseenJump += ms
+  }
+
+  /** Time passes while the process is busy: what fell due meanwhile runs afterwards. */
+  async busy(ms: number): Promise<void> {
+    this.#busyMs += ms
+    this.#now += ms
+    await this.advance(0)
+  }
+
+  idle(): number {
+    return this.#now - this.#busyMs
   }
 
   #seeJump(): void {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { heapGrowth } from '../../test/heap-growth.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { type ClockJump, SystemClock } from './clock.ts'
@@ -18,6 +19,17 @@ test('tasks run in the order of their times, never inside the call that planned 
     assert.deepEqual(ran, [])
   })
   assert.deepEqual(ran, ['overdue', 'soon', 'later'])
+})
+
+test('only time in which the process waits for events is idle', async () => {
+  using clock = new SystemClock()
+  await new Promise<void>(resolve => void clock.at(clock.now() + 1, resolve))
+  const before = clock.idle()
+  for (const end = performance.now() + 100; performance.now() < end; );
+  await setImmediate()
+  assert.ok(clock.idle() - before < 50, `${clock.idle() - before} ms`)
+  await new Promise<void>(resolve => void clock.at(clock.now() + 100, resolve))
+  assert.ok(clock.idle() - before > 50, `${clock.idle() - before} ms`)
 })
 
 test('a disposed task never runs, and the rest still do', async () => {

@@ -21,6 +21,11 @@ export interface Clock {
    * a jump is not seen.
    */
   onJump?(listener: (jump: ClockJump) => void): Disposable
+  /**
+   * How long this process has waited for events since some moment, milliseconds: all other time it was busy. Absent: it
+   * is never busy.
+   */
+  idle?(): number
 }
 
 /**
@@ -103,6 +108,10 @@ export class SystemClock implements Clock, Disposable {
   onJump(listener: (jump: ClockJump) => void): Disposable {
     this.#listeners.add(listener)
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) }
+  }
+
+  idle(): number {
+    return performance.eventLoopUtilization().idle
   }
 
   #add(time: number, task: () => void, isRelative: boolean): Disposable {
