@@ -92,12 +92,12 @@ export class SdsServer implements AsyncDisposable {
   }
 
   /**
-   * Opens these sockets; the configuration of each is checked before the first appears. Resolves with an error
-   * (`live-owner`) for each that waits because another process listens on its path: it is tried again every 5 s.
+   * Opens these sockets, once the configuration of each has been checked. Resolves with an error (`live-owner`) for
+   * each socket that waits because another process listens on its path; it is tried again every 5 s.
    *
-   * Rejects with an `SdsServerError`, or the reason of `signal`, which gives up binding; then none of them is open:
-   * `invalid-config` for a path that this server listens on, `closed` once the server closes, or `stopListening` was
-   * called for the path while it was bound.
+   * Rejects with an `SdsServerError`, or with the reason of `signal`, which gives up binding; then none of them is
+   * open. `invalid-config`: this server listens on the path. `closed`: the server closes, or `stopListening` was called
+   * for the path meanwhile.
    */
   async listenAll(configs: readonly SocketConfig[], signal?: AbortSignal): Promise<readonly Error[]> {
     const added = this.#add(configs)
@@ -112,10 +112,10 @@ export class SdsServer implements AsyncDisposable {
   }
 
   /**
-   * Prepares other access rules for sockets that are open; those that stay are given, too. Throws an `SdsServerError`
-   * (`invalid-config`), and then nothing has changed. The returned function puts them in force at once: connections whose
-   * caller is no longer let in, or was granted a name that it is no longer allowed, are closed. The others continue, and
-   * get the names that were refused to them and are allowed now.
+   * Prepares other access rules for open sockets, unchanged ones included. Throws an `SdsServerError`
+   * (`invalid-config`), and then nothing has changed. The returned function applies the rules at once. It closes each
+   * connection whose caller is no longer let in, or was granted a name that it is no longer allowed. The others
+   * continue, and get names that were refused to them and are allowed now.
    */
   prepareAccess(configs: readonly AccessConfig[]): () => void {
     const changes = configs.map(({ path, ...access }) => {
@@ -137,10 +137,10 @@ export class SdsServer implements AsyncDisposable {
   }
 
   /**
-   * Removes the socket at `path` at once, and resolves when its peers have left: those that are still there after the
-   * drain time were sent away with UNAVAILABLE. Before this returns its rules have ended: until they leave, peers get
-   * what was granted to them and was known by then, and nothing more. Without a socket at `path` it does nothing. The path may be listened on
-   * again without waiting.
+   * Removes the socket at `path` at once, and resolves when its peers have left; after the drain time the rest is sent
+   * away with UNAVAILABLE. Its rules end before this returns: until they leave, peers get names that were granted to
+   * them and were known by then, and no others. Does nothing without a socket at `path`. The path can be listened on
+   * again at once.
    */
   async stopListening(path: string): Promise<void> {
     const socket = this.#sockets.get(path)

@@ -35,10 +35,10 @@ export interface Readiness {
 export const GRACE_MS = 60_000
 
 /**
- * Ready by default: sockets bound, and no identity without a valid certificate, except those in their first minute,
- * failing at the CA, or only ever asked for on demand. These do not count while another identity has a valid certificate: a CA that refuses one must not
- * take the others out of service. They count once nothing valid is left to serve. An identity that needs no
- * certificate (idle or removed) never counts.
+ * Ready by default: every socket is bound, and every identity has a valid certificate. Not counted are identities in
+ * their first minute, those that fail at the CA, and those that were only ever asked for on demand, as long as another
+ * identity has a valid certificate: a CA that refuses one must not take the others out of service. An identity that
+ * needs no certificate (idle or removed) never counts.
  */
 export function readiness(input: {
   readonly phase: Phase

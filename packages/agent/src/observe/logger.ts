@@ -135,9 +135,10 @@ async function handOver(destination: sonicBoom.SonicBoom): Promise<void> {
 }
 
 /**
- * Standard error, so that a write to it never waits: one that waits holds a thread of the pool, and the process at its
- * end. A pipe or terminal is opened again, since the flag would otherwise reach everyone who shares it; a socket cannot
- * be, so Node sets the flag on it. A regular file is not opened again: others may write on from its position.
+ * Standard error in a mode in which a write never waits: a write that waits holds a thread of the pool, and keeps the
+ * process from ending. A pipe or terminal is opened again, since otherwise everyone who shares it would get the flag. A
+ * socket cannot be opened again, so Node sets the flag on it. A regular file is left as it is: others may write on from
+ * its position.
  */
 function standardError(): number {
   const status = fstatSync(2)

@@ -73,12 +73,12 @@ export class LiveConfig {
   }
 
   /**
-   * Makes it so; what is the same in both is not touched. Rejects with an `SdsServerError` if a new socket cannot be
-   * opened or new rules cannot be used, and then the previous configuration stays in force. One that should take the path of another is tried
-   * again the next time.
+   * Applies a configuration; identities and sockets that are the same in both are not touched. Rejects with an
+   * `SdsServerError` if a new socket cannot be opened or new rules cannot be used; then the previous configuration
+   * stays in force. A socket that should take the path of another is tried again the next time.
    *
-   * New sockets are opened first, which takes time and may fail. All the rest is one turn of the event loop: old rules
-   * never meet new identities.
+   * New sockets are opened first, which takes time and can fail. All the rest happens in one turn of the event loop:
+   * old rules never meet new identities.
    */
   async apply(config: Config, signal: AbortSignal): Promise<LiveChanges> {
     const { files, outputs, sds, onServe, useRoots } = this.#options

@@ -7,9 +7,9 @@ import { stampOf } from './file-stamp.ts'
 import { checkFile } from './trusted-path.ts'
 
 /**
- * Reads a regular file of at most `maxBytes`; rejects with a reason that carries nothing of the content, such as an
- * `UntrustedPathError` if anybody but its owner, root and this user can have written it. `check` is given the file before
- * anything is read of it, for `fstat` or its path only.
+ * Reads a regular file of at most `maxBytes`. Rejects with a reason that carries nothing of the content, such as an
+ * `UntrustedPathError` if anybody but its owner, root and this user can have written it. `check` gets the file before
+ * anything of it is read, for its path and `fstat` only.
  */
 export async function readSmallFile(
   path: string,

@@ -1,8 +1,8 @@
 /**
- * Whether only root, this process's user and the users whom they trust can change what a path leads to.
+ * Whether nobody but root, this process's user and the users whom they trust can change what a path leads to.
  *
- * A check that passes stays true: each component is an entry of a folder in which nobody else can replace it, so nothing
- * can change between the check and the use but by those who are trusted.
+ * A check that passes stays true. Each component is an entry of a folder in which nobody else can replace it, so
+ * between the check and the use only trusted users can change anything.
  */
 
 import { accessSync, chmodSync, constants, lstatSync, mkdirSync, readFileSync, readlinkSync, type Stats } from 'node:fs'
@@ -11,9 +11,10 @@ import { systemErrorCode } from '../text/system-error-code.ts'
 
 export interface PathTrust {
   /**
-   * `own` (default): every component belongs to root or to the user of this process. `delegated`: or to a user to whom
-   * one of them has given it, in a folder where nobody else could have put it. For files that the operator names. A link
-   * that such a user could have put leads only to that user's own files: the agent may read more than the user may.
+   * `own` (default): every component belongs to root or to the user of this process. `delegated`: for files that the
+   * operator names. A component may also belong to a user to whom one of them has given it, in a folder where nobody
+   * else could have put it. A link that such a user could have made leads only to that user's own files, since the
+   * agent may read more than the user.
    */
   readonly owners?: 'own' | 'delegated'
   /** Whether the folders of {@link shareFolders} are good enough. Default: true; false for what can name code. */

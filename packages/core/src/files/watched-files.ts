@@ -37,9 +37,10 @@ interface FileSet {
 }
 
 /**
- * Any number of sets of files under one watch for each folder; a thousand folders cost 5 MB of heap. The folders of the
- * files and of every symbolic link on the way are watched, as they are at each look; of what does not exist, the nearest
- * folder that does. Links are read synchronously, folders are watched soon after: what changed in between is looked at.
+ * Any number of sets of files, with one watch for each folder; a thousand folders cost 5 MB of heap. At each look the
+ * folders of the files are watched, and those of every symbolic link on the way; for a path that does not exist, its
+ * nearest folder that does. Links are read synchronously and folders are watched soon after; a change in between causes
+ * a look, too.
  */
 export class WatchedFiles implements Disposable {
   readonly #options: WatchedFilesOptions

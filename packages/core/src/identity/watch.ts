@@ -26,9 +26,9 @@ export interface Watch extends Disposable {
    */
   readonly current: SecretItem | undefined
   /**
-   * Somebody waits: an identity without a certificate becomes urgent. One that is not held is issued on demand and held
-   * for as long as it is used and there is room; where there is none, the ledger says so and it is issued once there is.
-   * Does nothing for a bundle or files.
+   * Reports that somebody waits: an identity without a certificate becomes urgent. An identity that is not held is
+   * issued on demand, and held while it is used and there is room. Without room the ledger says so, and it is issued
+   * when there is some. Does nothing for a bundle or files.
    */
   request(): void
 }

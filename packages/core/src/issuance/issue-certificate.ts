@@ -55,8 +55,9 @@ export interface IssuanceRequest {
 }
 
 /**
- * Asks the CA once. Rejects with a {@link CAError}, or with the signal's reason when aborted; then no key is left but
- * that of a pending request, also not one that comes with a late answer. A plugin that throws something else, never answers or ignores its signal costs no more than the deadline.
+ * Asks the CA once. Rejects with a {@link CAError}, or with the signal's reason when aborted. Then no key is left but
+ * that of a pending request; a key in a late answer is wiped, too. A plugin that throws something else, never answers
+ * or ignores its signal costs no more than the deadline.
  */
 export async function issue(options: IssuanceOptions, request: IssuanceRequest): Promise<Issued> {
   const { signal } = request.controller

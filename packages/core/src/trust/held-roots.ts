@@ -87,9 +87,9 @@ export class HeldRoots {
   }
 
   /**
-   * Whether there is room for one more root. One gives way that is not in use and has expired, or that the CA's whole list no
-   * longer has and no operator holds, the longest known first. Nothing else can evict a root: who could do so would choose what
-   * is trusted.
+   * Makes room for one more root; returns whether there is any. Roots that are not in use give way: expired ones, then
+   * those that are missing from the CA's whole list and that no operator holds, the longest known first. No other root
+   * is ever evicted: who could do that would choose what is trusted.
    */
   makeRoom(root: Root, { now, isWhole, isHeld = () => false }: MakeRoomOptions): boolean {
     const fits = () => this.size < MAX_ROOTS && this.#length + root.pem.length <= this.#maxLength

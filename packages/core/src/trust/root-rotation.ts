@@ -39,10 +39,10 @@ interface Announcement {
 const MAX_NAMED = 20
 
 /**
- * One trust domain. An announcement ends once `settlesAt` has passed (other nodes may hear of a root later) and every
- * client that uses an older bundle has accepted one with the root, or has said nothing for `ackWaitMs`. A client that
- * rejects it holds it, without an end. Streams that were first sent a bundle with the root are not waited for, nor are
- * those that have rejected every bundle: they use none.
+ * One trust domain. An announcement ends when `settlesAt` has passed (other nodes can hear of a root later) and every
+ * client that uses an older bundle has accepted one with the root. A client that does not answer is waited for during
+ * `ackWaitMs`; one that rejects the root holds it without an end. Not waited for are streams whose first bundle had the
+ * root, and streams that have rejected every bundle: they use none.
  */
 export class RootRotation implements Disposable {
   readonly #options: RootRotationOptions

@@ -146,9 +146,9 @@ export class TrustBundle {
   }
 
   /**
-   * Adds roots, the first ones where the bundle is full. `listed`: the CA lists them. `complete`: it trusts these and no
-   * others, so that the missing ones may go once nothing needs them: at once where a listed one needs their place, except
-   * those that an operator holds (`isHeld`). Otherwise never removes a root that has not expired.
+   * Adds roots, the first ones if the bundle is full. `listed`: the CA lists them. `complete`: the list is whole, so
+   * that roots that are missing from it can go once nothing needs them. They go at once if a listed root needs their
+   * place and no operator holds them (`isHeld`). Without `complete` no root is removed before it has expired.
    */
   learn(roots: readonly Root[], { listed, complete, now, isHeld }: LearnOptions): Learned {
     const settlesAt = this.#settlesAt(now)

@@ -59,9 +59,9 @@ export interface SearchTime {
 }
 
 /**
- * The path that is valid longest (no longer than its leaf), among those the one usable first, then the shortest, in
- * whatever order the intermediates come; `chain` starts with the leaf. An anchor that cannot be read is `undefined`. Any
- * good path will do: a certificate that breaks a rule closes only the paths through it.
+ * The path that is valid longest, though no longer than its leaf; of several the one that is usable first, then the
+ * shortest. The order of the intermediates does not matter; `chain` starts with the leaf. An anchor that cannot be read
+ * is `undefined`. One good path is enough: a certificate that breaks a rule closes only the paths through it.
  */
 export function findPath(
   chain: readonly Certificate[],

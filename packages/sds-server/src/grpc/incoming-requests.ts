@@ -26,9 +26,9 @@ const COPY_BELOW = 0.5
 const NOTHING: never[] = []
 
 /**
- * Takes the place of grpc-js' decoder, which bounds one message but not what many streams keep of theirs. It gets every
- * DATA frame of the stream, and hands out messages itself, each when `startRead` asks for it and its caller's turn has come.
- * Until then the stream is paused; the peer may fill its window (64 KiB), which is charged, too.
+ * Replaces grpc-js' decoder, which bounds one message but not the sum of what many streams keep. It gets every DATA
+ * frame of the stream, and hands out one message each time that `startRead` asks for it and its caller's turn has come.
+ * Until then the stream is paused. The peer can fill its window (64 KiB) meanwhile, which is charged, too.
  */
 export class IncomingRequests implements Late, RequestReader {
   readonly #call: ServerInterceptingCallInterface

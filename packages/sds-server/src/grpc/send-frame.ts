@@ -13,9 +13,9 @@ export type FrameSink = Pick<ServerInterceptingCallInterface, 'sendMetadata' | '
 const NO_METADATA = new Metadata()
 
 /**
- * Writes a frame that was acquired, and releases it when HTTP/2 has written it to the socket, or never will. `onWritten` is
- * called only in the first case, which comes as far as the peer's window is open. Without the HTTP/2 stream it goes
- * through grpc-js, which leaves a copy to the garbage collector.
+ * Writes an acquired frame, and releases it when HTTP/2 has written it to the socket, or never will. `onWritten` is
+ * called only in the first case, when the peer's window allowed it. Without the HTTP/2 stream the frame goes through
+ * grpc-js, which leaves a copy to the garbage collector.
  */
 export function sendFrame(call: FrameSink, frame: ResponseFrame, onWritten: () => void): void {
   const stream = http2StreamOf(call)

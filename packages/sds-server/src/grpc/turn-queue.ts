@@ -9,8 +9,8 @@ export interface TurnTaker {
 }
 
 /**
- * A turn of the event loop then takes about 20 ms: the kernel's part of what was written comes on top, and the ACKs of the
- * slice before. These hold up the pushes behind them, so that with slices half as long the last of a thousand streams
+ * With it a turn of the event loop takes about 20 ms, since the kernel's part of the writes and the ACKs of the
+ * previous slice come on top. These ACKs delay the next pushes: with slices half as long the last of a thousand streams
  * waits a third longer.
  */
 const SLICE_MS = 8
