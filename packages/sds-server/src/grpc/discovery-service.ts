@@ -23,12 +23,12 @@ import { SotwStream } from '../protocol/sotw-stream.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { ServiceContext } from './call-context.ts'
 import { countedCall, dropMetadata } from './counted-call.ts'
-import { type Answer, DiscoveryCall, type DiscoveryCallOptions } from './discovery-call.ts'
 import { refuseCall } from './end-call.ts'
 import { fetchSecrets } from './fetch-secrets.ts'
 import { toStatusError } from './grpc-status.ts'
 import { type IncomingOptions, IncomingRequests, UnaryRequest } from './incoming-requests.ts'
 import { http2StreamOf, sendFrame } from './send-frame.ts'
+import { type Answer, StreamCall, type StreamCallOptions } from './stream-call.ts'
 
 export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
 
@@ -109,7 +109,7 @@ export class DiscoveryService {
     createStream: (context: StreamContext) => DiscoveryStream<Request>,
   ): Opener {
     const { context, maxNames } = this.#options
-    const options: DiscoveryCallOptions<Request> = {
+    const options: StreamCallOptions<Request> = {
       method,
       maxNames,
       encoder,
@@ -132,7 +132,7 @@ export class DiscoveryService {
   #take<Request extends Answer>(
     call: ServerInterceptingCallInterface,
     connection: Connection,
-    options: DiscoveryCallOptions<Request>,
+    options: StreamCallOptions<Request>,
     decode: (message: Buffer) => Decoded<Request>,
   ): void {
     const requests = new IncomingRequests(call, {
@@ -148,7 +148,7 @@ export class DiscoveryService {
       sendStatus: call.sendStatus.bind(call),
       stream: http2StreamOf(call),
     }
-    const stream = new DiscoveryCall(transport, connection, options)
+    const stream = new StreamCall(transport, connection, options)
     this.#open.add(stream)
     call.start({
       onReceiveMetadata() {
@@ -163,7 +163,7 @@ export class DiscoveryService {
     if (!stream.isStarted) this.#end(stream, requests, connection)
   }
 
-  #end(stream: DiscoveryCall<Answer>, requests: IncomingRequests, connection: Connection): void {
+  #end(stream: StreamCall<Answer>, requests: IncomingRequests, connection: Connection): void {
     if (stream.isUnanswered) this.#fault(connection)
     requests.stop()
     stream.onCancel()

@@ -20,7 +20,7 @@ import { type FrameSink, sendFrame } from './send-frame.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
 /** The options of all streams of one method on one socket. */
-export interface DiscoveryCallOptions<Request extends Answer> {
+export interface StreamCallOptions<Request extends Answer> {
   readonly method: SdsMethod
   readonly maxNames: number
   readonly encoder: ResponseEncoder
@@ -28,7 +28,7 @@ export interface DiscoveryCallOptions<Request extends Answer> {
   createStream(context: StreamContext): DiscoveryStream<Request>
   /** `peer` says who it is, for people. */
   report(report: StreamReport, stream: StreamInfo, peer: string): void
-  onClose(call: DiscoveryCall<Request>): void
+  onClose(call: StreamCall<Request>): void
 }
 
 /** The part that the requests of both forms share. */
@@ -61,10 +61,10 @@ interface LiveInfo extends StreamInfo {
  * newest state when it reads again. The class listens to the call itself: the stream object of grpc-js reads 16 requests
  * ahead, and costs a tenth of a response.
  */
-export class DiscoveryCall<Request extends Answer> implements CallListener, StreamContext, TurnTaker {
+export class StreamCall<Request extends Answer> implements CallListener, StreamContext, TurnTaker {
   readonly #call: StreamTransport
   readonly #connection: Connection
-  readonly #options: DiscoveryCallOptions<Request>
+  readonly #options: StreamCallOptions<Request>
   readonly receipts: StreamReceipts | undefined
   readonly #stream: DiscoveryStream<Request>
   readonly #info: LiveInfo
@@ -83,7 +83,7 @@ export class DiscoveryCall<Request extends Answer> implements CallListener, Stre
   #nacks: NackRate | undefined
   #peer = ''
 
-  constructor(call: StreamTransport, connection: Connection, options: DiscoveryCallOptions<Request>) {
+  constructor(call: StreamTransport, connection: Connection, options: StreamCallOptions<Request>) {
     const { method, context } = options
     this.#call = call
     this.#connection = connection

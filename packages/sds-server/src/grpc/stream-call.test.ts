@@ -17,7 +17,7 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import type { StreamCallContext } from './call-context.ts'
-import { DiscoveryCall, type StreamTransport } from './discovery-call.ts'
+import { StreamCall, type StreamTransport } from './stream-call.ts'
 import { TurnQueue } from './turn-queue.ts'
 
 const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
@@ -78,7 +78,7 @@ async function openStream() {
     cut() {},
   }
   const transport = new OneByOne()
-  const stream = new DiscoveryCall(transport, connection, {
+  const stream = new StreamCall(transport, connection, {
     method: 'StreamSecrets',
     maxNames: 10,
     encoder: sotwEncoder(),
