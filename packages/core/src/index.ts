@@ -137,4 +137,5 @@ export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier }
 export type { PathRefusal, PathRule } from './x509/chain-path.ts'
 export { derToPem, pemToDer, splitCertificates } from './x509/pem.ts'
 export { type PemBlock, pemBlocks } from './x509/pem-blocks.ts'
+export { privateKeyToPkcs8 } from './x509/private-key-der.ts'
 export { privateKeyToPem } from './x509/private-key-pem.ts'
