@@ -3,7 +3,15 @@
 export type { CallerDirectory, CallerFacts, Identification } from './access/caller-directory.ts'
 export type { CallerRule, SocketAccess } from './access/policy.ts'
 export type { GivenLimits, SocketLimits } from './budget/socket-limits.ts'
-export type { ConnectionInfo, RefusedConnection, SdsEvent, SdsMethod, StreamInfo } from './events/sds-event.ts'
+export type {
+  CallMethod,
+  ConnectionInfo,
+  RefusedConnection,
+  SdsEvent,
+  SdsMethod,
+  StreamInfo,
+  WorkloadMethod,
+} from './events/sds-event.ts'
 export type { StreamReport } from './protocol/discovery-protocol.ts'
 export type { WellKnownNames } from './protocol/resource-name.ts'
 export type { SecretSource } from './protocol/secret-source.ts'

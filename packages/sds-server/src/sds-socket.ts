@@ -1,6 +1,12 @@
 /** One socket of the server: its file, its connections, and the gRPC server behind them. */
 
-import { type ConnectionInjector, Server, ServerCredentials, type ServerOptions } from '@grpc/grpc-js'
+import {
+  type ConnectionInjector,
+  Server,
+  ServerCredentials,
+  type ServerInterceptor,
+  type ServerOptions,
+} from '@grpc/grpc-js'
 import { after } from '@livery/core'
 import { ConnectionGate } from './access/connection-gate.ts'
 import { AccessPolicy, type SocketAccess } from './access/policy.ts'
@@ -12,6 +18,7 @@ import type { StreamInfo } from './events/sds-event.ts'
 import { DiscoveryService, SDS_PATHS, SDS_SERVICE } from './grpc/discovery-service.ts'
 import { HEALTH_PATHS, HealthService } from './grpc/health-service.ts'
 import { http2ServerOf, limitHeaders, SessionGuard } from './grpc/session-guard.ts'
+import { SocketCalls } from './grpc/socket-calls.ts'
 import type { SdsContext } from './sds-context.ts'
 import type { PlacementOptions } from './socket/placed-socket.ts'
 import { SdsServerError } from './socket/sds-server-error.ts'
@@ -63,7 +70,7 @@ export class SdsSocket {
   readonly #deadlines: DeadlineQueue
   readonly #guard: SessionGuard
   readonly #gate: ConnectionGate
-  readonly #service: DiscoveryService
+  readonly #calls: SocketCalls
   readonly #health = new HealthService([SDS_SERVICE])
   readonly #server: Server
   readonly #injector: ConnectionInjector
@@ -100,18 +107,20 @@ export class SdsSocket {
       onEmpty: () => this.#onEmpty(),
       onIdentityRefused: () => this.#reviewLater(),
     })
-    this.#service = new DiscoveryService({
-      context,
+    this.#calls = new SocketCalls({
+      clock: context.clock,
+      events: context.events,
       room: this.#room,
-      maxNames: limits.names,
       messageBytes: limits.messageBytes,
       deadlines: this.#deadlines,
       connectionOf: peer => this.#gate.find(peer),
     })
-    this.#server = new Server(serverOptions(limits, context, this.#service))
+    const discovery = new DiscoveryService({ context, calls: this.#calls, maxNames: limits.names })
+    const interceptor: ServerInterceptor = ({ path }, call) => discovery.intercept(path, call)
+    this.#server = new Server(serverOptions(limits, context, interceptor))
     limitHeaders(this.#server)
     this.#injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure())
-    this.#service.register(this.#server)
+    discovery.register(this.#server)
     this.#health.register(this.#server)
     this.#guard = new SessionGuard({
       clock: context.clock,
@@ -186,18 +195,18 @@ export class SdsSocket {
     const policy = createPolicy({ ...access, path: this.#config.path }, this.#context)
     return () => {
       this.#gate.follow(policy)
-      this.#service.review()
+      this.#calls.review()
     }
   }
 
   /** Call after the facts about a subject changed. */
   recheck(subject: string): void {
-    if (this.#gate.recheck(subject)) this.#service.review(subject)
+    if (this.#gate.recheck(subject)) this.#calls.review(subject)
   }
 
   /** Lets streams ask again for names that were refused or unknown. */
   review(): void {
-    this.#service.review()
+    this.#calls.review()
   }
 
   /** For identities on demand that found no room: a SotW peer asks only once. */
@@ -222,7 +231,7 @@ export class SdsSocket {
   }
 
   streams(): readonly StreamInfo[] {
-    return this.#service.streams()
+    return this.#calls.streams()
   }
 
   /**
@@ -242,7 +251,7 @@ export class SdsSocket {
     this.#injector.destroy()
     await this.#empty(drainMs)
     this.#health[Symbol.dispose]()
-    this.#service.endStreams()
+    this.#calls.endStreams()
     await this.#empty(CLOSE_GRACE_MS)
     this.#gate.destroyAll()
     await this.#empty(CLOSE_GRACE_MS)
@@ -293,9 +302,9 @@ function roomOf({ connections, streams }: SocketLimits): SocketRoom {
   }
 }
 
-function serverOptions(limits: SocketLimits, context: SdsContext, service: DiscoveryService): ServerOptions {
+function serverOptions(limits: SocketLimits, context: SdsContext, interceptor: ServerInterceptor): ServerOptions {
   return {
-    interceptors: [service.interceptor()],
+    interceptors: [interceptor],
     'grpc.max_receive_message_length': limits.messageBytes,
     'grpc.max_concurrent_streams': limits.streams,
     // Beyond this a connection gets no new streams.

@@ -19,13 +19,23 @@ export interface ConnectionInfo {
 
 export type SdsMethod = 'StreamSecrets' | 'DeltaSecrets' | 'FetchSecrets'
 
+/** Of the SPIFFE Workload API. */
+export type WorkloadMethod =
+  | 'FetchX509SVID'
+  | 'FetchX509Bundles'
+  | 'FetchJWTSVID'
+  | 'FetchJWTBundles'
+  | 'ValidateJWTSVID'
+
+export type CallMethod = SdsMethod | WorkloadMethod
+
 /** A stream, or a call of FetchSecrets. */
 export interface StreamInfo {
   /** Counted from 1 in this process. */
   readonly id: number
-  readonly method: SdsMethod
+  readonly method: CallMethod
   readonly connection: ConnectionInfo
-  /** The peer's node id, escaped; empty until its first request. */
+  /** The peer's node id, escaped; empty until its first request, and of the Workload API. */
   readonly node: string
   /** How many names it is subscribed to. */
   readonly names: number
@@ -64,7 +74,7 @@ export type SdsEvent =
   | {
       readonly kind: 'stream-refused'
       readonly connection: ConnectionInfo
-      readonly method: SdsMethod
+      readonly method: CallMethod
       readonly bound: CallBound
     }
   /** `peer` says who it is, for people. */

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { Socket } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Metadata } from '@grpc/grpc-js'
 import { Events } from '@livery/core'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, WEB } from '../../test/running-server.ts'
@@ -11,13 +12,13 @@ import { testBudget } from '../../test/test-budget.ts'
 import { AccessPolicy } from '../access/policy.ts'
 import { ClosingQueue, PacedClosing } from '../budget/paced-closing.ts'
 import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { MessageComposer } from '../protocol/discovery-message.ts'
+import { type DiscoveryMessage, MessageComposer } from '../protocol/discovery-message.ts'
 import { decodeDiscoveryRequest } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import type { StreamCallContext } from './call-context.ts'
-import { StreamCall, type StreamTransport } from './stream-call.ts'
+import { StreamCall, type StreamCallOptions, type StreamTransport } from './stream-call.ts'
 import { TurnQueue } from './turn-queue.ts'
 
 const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
@@ -78,16 +79,17 @@ async function openStream() {
     cut() {},
   }
   const transport = new OneByOne()
-  const stream = new StreamCall(transport, connection, {
+  const encoder = sotwEncoder()
+  const method: StreamCallOptions<DiscoveryRequest, DiscoveryMessage> = {
     method: 'StreamSecrets',
+    requestName: 'discovery request',
     maxNames: 10,
-    encoder: sotwEncoder(),
+    encodeMessage: message => encoder.encodeMessage(message),
     context,
     createStream: each => new SotwStream(each),
-    report: () => {},
-    onClose: () => {},
-  })
-  stream.onReceiveMetadata()
+  }
+  const stream = new StreamCall(transport, connection, method, { report() {}, delete() {} })
+  stream.onReceiveMetadata(new Metadata())
   const receive = (responseNonce: string, ...resourceNames: string[]) => {
     const node = { id: 'n', cluster: '' }
     const request = { versionInfo: '', node, resourceNames, typeUrl: '', responseNonce, errorDetail: undefined }

@@ -1,37 +1,46 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
-import { type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
+import { type Metadata, type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
 import type { StreamReceipts } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
 import type { CallerBudget } from '../budget/caller-budget.ts'
 import { NackRate } from '../budget/nack-rate.ts'
 import { describePeer } from '../events/describe-peer.ts'
-import type { SdsMethod, StreamInfo } from '../events/sds-event.ts'
+import type { CallMethod, StreamInfo } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
 import type { DiscoveryStream, StreamContext, StreamReport } from '../protocol/discovery-protocol.ts'
 import { type Decoded, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
-import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { SecretView } from '../protocol/subscriptions.ts'
 import type { StreamCallContext } from './call-context.ts'
+import { onReceived } from './delivery.ts'
 import { onClosed } from './end-call.ts'
 import { toStatusError } from './grpc-status.ts'
 import { type FrameSink, sendFrame } from './send-frame.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
-/** The options of all streams of one method on one socket. */
-export interface StreamCallOptions<Request extends Answer> {
-  readonly method: SdsMethod
+/** How the streams of one method are served on one socket. */
+export interface StreamCallOptions<Request extends Answer, Message> {
+  readonly method: CallMethod
+  /** A request, in messages. */
+  readonly requestName: string
   readonly maxNames: number
-  readonly encoder: ResponseEncoder
   readonly context: StreamCallContext
-  createStream(context: StreamContext): DiscoveryStream<Request>
-  /** `peer` says who it is, for people. */
-  report(report: StreamReport, stream: StreamInfo, peer: string): void
-  onClose(call: StreamCall<Request>): void
+  createStream(context: StreamContext): DiscoveryStream<Request, Message>
+  /** A frame that is acquired for one write. */
+  encodeMessage(message: Message): ResponseFrame
+  /** Throws a `StreamRefusal` for a call with other headers. Default: any will do. */
+  checkHeaders?(headers: Metadata): void
 }
 
-/** The part that the requests of both forms share. */
+/** Lists the streams of one socket. */
+export interface StreamList {
+  /** `peer` says who it is, for people. */
+  report(report: StreamReport, stream: StreamInfo, peer: string): void
+  delete(stream: object): void
+}
+
+/** The part that the requests of all forms share. */
 export interface Answer {
   /** Empty in a request that asks; in an ACK or NACK that of the response. */
   readonly responseNonce: string
@@ -61,12 +70,13 @@ interface LiveInfo extends StreamInfo {
  * newest state when it reads again. The class listens to the call itself: the stream object of grpc-js reads 16 requests
  * ahead, and costs a tenth of a response.
  */
-export class StreamCall<Request extends Answer> implements CallListener, StreamContext, TurnTaker {
+export class StreamCall<Request extends Answer, Message> implements CallListener, StreamContext, TurnTaker {
   readonly #call: StreamTransport
   readonly #connection: Connection
-  readonly #options: StreamCallOptions<Request>
+  readonly #options: StreamCallOptions<Request, Message>
+  readonly #list: StreamList
   readonly receipts: StreamReceipts | undefined
-  readonly #stream: DiscoveryStream<Request>
+  readonly #stream: DiscoveryStream<Request, Message>
   readonly #info: LiveInfo
   #state: 'new' | 'idle' | 'writing' | 'ended' | 'closed' = 'new'
   #status = NOT_REFUSED
@@ -83,11 +93,17 @@ export class StreamCall<Request extends Answer> implements CallListener, StreamC
   #nacks: NackRate | undefined
   #peer = ''
 
-  constructor(call: StreamTransport, connection: Connection, options: StreamCallOptions<Request>) {
+  constructor(
+    call: StreamTransport,
+    connection: Connection,
+    options: StreamCallOptions<Request, Message>,
+    list: StreamList,
+  ) {
     const { method, context } = options
     this.#call = call
     this.#connection = connection
     this.#options = options
+    this.#list = list
     this.#info = {
       id: context.nextId(),
       method,
@@ -138,7 +154,7 @@ export class StreamCall<Request extends Answer> implements CallListener, StreamC
   report(report: StreamReport): void {
     const info = this.#liveInfo()
     if (this.#peer === '' && info.node !== '') this.#describe(info)
-    this.#options.report(report, info, this.#peer)
+    this.#list.report(report, info, this.#peer)
   }
 
   /** Whether grpc-js has reported any event of the call. */
@@ -151,8 +167,13 @@ export class StreamCall<Request extends Answer> implements CallListener, StreamC
     return !this.#hasAnswered && this.#status.code !== status.UNAVAILABLE
   }
 
-  onReceiveMetadata(): void {
+  onReceiveMetadata(headers: Metadata): void {
     this.#state = 'idle'
+    try {
+      this.#options.checkHeaders?.(headers)
+    } catch (error) {
+      this.refuse(error)
+    }
     this.#read()
   }
 
@@ -164,7 +185,7 @@ export class StreamCall<Request extends Answer> implements CallListener, StreamC
 
   /** The peer has ended its side. */
   onReceiveHalfClose(): void {
-    if (this.#isOver()) return
+    if (this.#isOver() || this.#stream.outlivesRequests) return
     this.#stop()
     this.#call.sendStatus({ code: status.OK, details: 'OK' })
   }
@@ -181,7 +202,7 @@ export class StreamCall<Request extends Answer> implements CallListener, StreamC
       status: this.#status.code,
       details: this.#status.details,
     })
-    this.#options.onClose(this)
+    this.#list.delete(this)
     onClosed(this.#call, () => this.#onGone())
   }
 
@@ -252,7 +273,7 @@ export class StreamCall<Request extends Answer> implements CallListener, StreamC
         return
       }
       if (decoded.kind === 'malformed')
-        throw new StreamRefusal('invalid-argument', 'the message is not a discovery request')
+        throw new StreamRefusal('invalid-argument', `the message is not a ${this.#options.requestName}`)
       if (decoded.request.errorDetail) this.#countNack()
       this.#stream.receive(decoded.request)
     } catch (error) {
@@ -289,10 +310,10 @@ export class StreamCall<Request extends Answer> implements CallListener, StreamC
     try {
       const message = this.#stream.take()
       if (!message) return
-      const frame = this.#options.encoder.encodeMessage(message)
+      const frame = this.#options.encodeMessage(message)
       if (!this.#chargeSending(frame)) return
       this.#state = 'writing'
-      sendFrame(this.#call, frame, () => this.#onWritten())
+      sendFrame(this.#call, frame, () => this.#onWritten(message))
     } catch (error) {
       this.refuse(error)
     }
@@ -311,8 +332,9 @@ export class StreamCall<Request extends Answer> implements CallListener, StreamC
   }
 
   /** Called when the message was written to the socket, which takes it as far as the peer's window is open. */
-  #onWritten(): void {
+  #onWritten(message: Message): void {
     if (this.#state !== 'writing') return
+    if (this.#stream.received) onReceived(this.#call, () => this.#onReceived(message))
     this.#state = 'idle'
     this.#hasAnswered = true
     this.budget.release(this.#sending)
@@ -321,6 +343,10 @@ export class StreamCall<Request extends Answer> implements CallListener, StreamC
     if (held) this.#onRequest(held)
     else this.#flush()
     this.#read()
+  }
+
+  #onReceived(message: Message): void {
+    if (!this.#isOver()) this.#stream.received?.(message)
   }
 
   #stop(): void {

@@ -39,7 +39,7 @@ export interface StreamContext {
 }
 
 /** The protocol of one stream without its transport: requests in, the newest message out. */
-export interface DiscoveryStream<Request> extends Disposable {
+export interface DiscoveryStream<Request, Message = DiscoveryMessage> extends Disposable {
   /** The peer's node id, escaped; empty before the first request. */
   readonly nodeId: string
   readonly names: number
@@ -48,7 +48,11 @@ export interface DiscoveryStream<Request> extends Disposable {
   /** Call after the permission changed. Returns `false` if the caller is no longer allowed a name that it was granted. */
   review(): boolean
   /** The one message that is to be sent now, or `undefined`. Whatever it carries counts as sent. */
-  take(): DiscoveryMessage | undefined
+  take(): Message | undefined
+  /** Whether it continues when the peer has ended its side. Default: no. */
+  readonly outlivesRequests?: boolean
+  /** Called when the peer's HTTP/2 has confirmed all of `message`: for a protocol without answers. */
+  received?(message: Message): void
 }
 
 /** Subscribes to a name and reports it if it is new; returns whether it can ever be answered with a secret. */

@@ -1,12 +1,12 @@
 /** A gRPC message as it is sent. It holds private keys only while it is being written. */
-import type { CertificateSecret } from '@livery/core'
+import type { SealedKey } from '@livery/core'
 
 /** Compressed flag and length: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 const PREFIX_BYTES = 5
 
-/** Where in the message a key belongs. */
+/** Where in the message a key belongs, in the form in which it is sent. */
 export interface KeySlot {
-  readonly item: CertificateSecret
+  readonly key: Pick<SealedKey, 'byteLength' | 'copyTo'>
   readonly offset: number
 }
 
@@ -45,7 +45,7 @@ export class ResponseFrame {
   acquire(): this {
     if (this.#writers === 0) {
       try {
-        for (const { item, offset } of this.#slots) item.privateKey.copyTo(this.bytes, offset)
+        for (const { key, offset } of this.#slots) key.copyTo(this.bytes, offset)
       } catch (error) {
         this.#wipe()
         throw error
@@ -62,6 +62,6 @@ export class ResponseFrame {
   }
 
   #wipe(): void {
-    for (const { item, offset } of this.#slots) this.bytes.fill(0, offset, offset + item.privateKey.byteLength)
+    for (const { key, offset } of this.#slots) this.bytes.fill(0, offset, offset + key.byteLength)
   }
 }

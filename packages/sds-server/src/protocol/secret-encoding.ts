@@ -56,7 +56,7 @@ export class ResponseEncoder {
     bodies.forEach(({ bytes, keyOffset = 0 }, index) => {
       frame.set(bytes, end)
       const item = resources[index]?.item
-      if (item?.kind === 'certificate') slots.push({ item, offset: end + keyOffset })
+      if (item?.kind === 'certificate') slots.push({ key: item.privateKey, offset: end + keyOffset })
       end += bytes.length
     })
     return new ResponseFrame(frame, slots).acquire()

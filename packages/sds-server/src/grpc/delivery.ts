@@ -1,0 +1,30 @@
+/** Reports when a peer has what was written to it, for protocols in which it does not answer. */
+import type { Http2Session } from 'node:http2'
+import { http2StreamOf } from './send-frame.ts'
+
+/** The tasks that wait for the next PING, of sessions with one on its way. */
+const waiting = new WeakMap<Http2Session, (() => void)[]>()
+
+/**
+ * Calls `task` when the peer of `call` has received everything that was written to it before: it answers a PING, and reads
+ * frames in their order (RFC 9113, section 6.7). One PING at a time serves all streams of a connection. If the connection
+ * ends before, `task` is never called.
+ */
+export function onReceived(call: object, task: () => void): void {
+  const session = http2StreamOf(call)?.session
+  if (!session || session.destroyed || session.closed) return
+  const next = waiting.get(session)
+  if (next) next.push(task)
+  else sendPing(session, [task])
+}
+
+function sendPing(session: Http2Session, tasks: readonly (() => void)[]): void {
+  const next: (() => void)[] = []
+  waiting.set(session, next)
+  session.ping(error => {
+    waiting.delete(session)
+    if (error) return
+    for (const task of tasks) task()
+    if (next.length > 0 && !session.destroyed) sendPing(session, next)
+  })
+}

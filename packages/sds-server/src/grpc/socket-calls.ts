@@ -1,0 +1,179 @@
+/** The calls of one socket: admitted by the budget of their caller, listed while they are open, reviewed and ended together. */
+import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
+import type { Clock, Events } from '@livery/core'
+import type { Connection } from '../access/connection.ts'
+import type { CallBound, CallerBudget, SocketRoom } from '../budget/caller-budget.ts'
+import type { DeadlineQueue } from '../budget/deadline-queue.ts'
+import type { CallMethod, SdsEvent, StreamInfo } from '../events/sds-event.ts'
+import type { StreamReport } from '../protocol/discovery-protocol.ts'
+import type { Decoded } from '../protocol/request-codec.ts'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { dropMetadata } from './counted-call.ts'
+import { refuseCall } from './end-call.ts'
+import { type IncomingOptions, IncomingRequests } from './incoming-requests.ts'
+import { http2StreamOf } from './send-frame.ts'
+import { type Answer, StreamCall, type StreamCallOptions, type StreamList } from './stream-call.ts'
+
+export interface SocketCallsOptions {
+  readonly clock: Clock
+  readonly events: Events<SdsEvent>
+  readonly room: SocketRoom
+  readonly messageBytes: number
+  /** The deadlines of requests. */
+  readonly deadlines: DeadlineQueue
+  connectionOf(peer: string): Connection | undefined
+}
+
+/** A call as it is listed. */
+export interface OpenStream {
+  /** Who its caller is, where that is known. */
+  readonly subject: string | undefined
+  info(): StreamInfo
+  review(): void
+  refuse(error: unknown): void
+}
+
+/** One method whose calls are streams. */
+export interface StreamMethod<Request extends Answer, Message> extends StreamCallOptions<Request, Message> {
+  decode(message: Buffer): Decoded<Request>
+}
+
+export class SocketCalls implements StreamList {
+  readonly #options: SocketCallsOptions
+  /** A fetch is listed from its message on. */
+  readonly #open = new Set<OpenStream>()
+
+  constructor(options: SocketCallsOptions) {
+    this.#options = options
+  }
+
+  streams(): readonly StreamInfo[] {
+    return [...this.#open].map(stream => stream.info())
+  }
+
+  /** Call after the permissions of callers changed, or of one subject. */
+  review(subject?: string): void {
+    for (const stream of this.#open) if (subject === undefined || stream.subject === subject) stream.review()
+  }
+
+  /** Ends every stream with UNAVAILABLE, so that its peer reconnects. */
+  endStreams(): void {
+    for (const stream of [...this.#open]) stream.refuse(new StreamRefusal('unavailable', 'the agent is shutting down'))
+  }
+
+  add(stream: OpenStream): void {
+    this.#open.add(stream)
+  }
+
+  delete(stream: OpenStream): void {
+    this.#open.delete(stream)
+  }
+
+  /** The connection of a call, by what `call.getPeer()` says; `undefined` once it takes none. */
+  connectionOf(peer: string): Connection | undefined {
+    return this.#options.connectionOf(peer)
+  }
+
+  /** Serves `call` as a stream, or refuses it. */
+  serve<Request extends Answer, Message>(
+    call: ServerInterceptingCallInterface,
+    method: StreamMethod<Request, Message>,
+  ): void {
+    const connection = this.connectionOf(call.getPeer())
+    const bound = connection?.budget.openStream()
+    if (!connection || bound) this.refuse(call, method.method, bound)
+    else this.#take(call, connection, method)
+  }
+
+  /** Refuses a call that finds no room, or whose connection closes. */
+  refuse(call: ServerInterceptingCallInterface, method: CallMethod | 'Health', bound: CallBound | undefined): void {
+    const connection = this.connectionOf(call.getPeer())
+    if (!connection || !bound) {
+      refuseCall(call, connectionCloses())
+      return
+    }
+    const { events, room } = this.#options
+    const what = method === 'Health' ? 'health checks' : 'streams'
+    if (method !== 'Health') events.emit({ kind: 'stream-refused', connection: connection.info, method, bound })
+    this.fault(connection)
+    refuseCall(call, noRoom(what, bound, connection.budget, room))
+  }
+
+  /** Counts misuse, and closes the connection of a caller with too much of it. */
+  fault(connection: Connection): void {
+    if (!connection.budget.addFaults(this.#options.clock.now(), 1)) connection.close()
+  }
+
+  incoming(connection: Connection): Pick<IncomingOptions, 'connection' | 'deadlines' | 'maxBytes'> {
+    return { connection, deadlines: this.#options.deadlines, maxBytes: this.#options.messageBytes }
+  }
+
+  report(report: StreamReport, stream: StreamInfo, peer: string): void {
+    this.#options.events.emit({ kind: 'stream-report', stream, report, peer })
+  }
+
+  #take<Request extends Answer, Message>(
+    call: ServerInterceptingCallInterface,
+    connection: Connection,
+    method: StreamMethod<Request, Message>,
+  ): void {
+    const requests = new IncomingRequests(call, {
+      ...this.incoming(connection),
+      onMessage: message => stream.onReceiveMessage(method.decode(message)),
+      onHalfClose: () => stream.onReceiveHalfClose(),
+      onRefusal: error => stream.refuse(error),
+    })
+    const transport = {
+      startRead: () => requests.startRead(),
+      sendMetadata: call.sendMetadata.bind(call),
+      sendMessage: call.sendMessage.bind(call),
+      sendStatus: call.sendStatus.bind(call),
+      stream: http2StreamOf(call),
+    }
+    const stream = new StreamCall(transport, connection, method, this)
+    this.#open.add(stream)
+    call.start({
+      onReceiveMetadata(headers) {
+        dropMetadata(call)
+        stream.onReceiveMetadata(headers)
+      },
+      onReceiveMessage: () => {},
+      onReceiveHalfClose: () => requests.endOfStream(),
+      onCancel: () => this.#end(stream, requests, connection),
+    })
+    // grpc-js reports nothing, not even the end, of a call whose stream is destroyed when it starts.
+    if (!stream.isStarted) this.#end(stream, requests, connection)
+  }
+
+  #end<Request extends Answer, Message>(
+    stream: StreamCall<Request, Message>,
+    requests: IncomingRequests,
+    connection: Connection,
+  ): void {
+    if (stream.isUnanswered) this.fault(connection)
+    requests.stop()
+    stream.onCancel()
+  }
+}
+
+/** The refusal of a call whose connection takes none. */
+export function connectionCloses(): StreamRefusal {
+  return new StreamRefusal('unavailable', 'the connection is closing')
+}
+
+function noRoom(
+  what: 'streams' | 'health checks',
+  bound: CallBound,
+  { account }: CallerBudget,
+  room: SocketRoom,
+): StreamRefusal {
+  const { most } = what === 'streams' ? room.streams : room.healthCalls
+  const who = `this caller (${account.key})`
+  const why = {
+    socket: `this socket serves at most ${most} ${what} at once, and ${who} holds its share of them`,
+    caller: `${who} has reached its limits: see limits.perCaller`,
+    process: `this process has no room left, and ${who} holds its share of it`,
+    rate: `${who} sends too many requests: see limits.perCaller.requestsPerSecond`,
+  }
+  return new StreamRefusal('resource-exhausted', why[bound])
+}
