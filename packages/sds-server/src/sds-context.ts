@@ -7,8 +7,9 @@ import type { ClosingQueue } from './budget/paced-closing.ts'
 import type { ServiceContext } from './grpc/call-context.ts'
 import type { WellKnownNames } from './protocol/resource-name.ts'
 import type { AcceptWaiting } from './socket/accept-connections.ts'
+import type { WorkloadContext } from './workload-api/workload-service.ts'
 
-export interface SdsContext extends ServiceContext {
+export interface SdsContext extends ServiceContext, WorkloadContext {
   readonly names: WellKnownNames
   readonly accounts: CallerAccounts
   readonly openings: OpeningQueue

@@ -1,4 +1,7 @@
-/** Envoy's Secret Discovery Service over UNIX sockets: https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret */
+/**
+ * Envoy's Secret Discovery Service (https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret) and the SPIFFE
+ * Workload API over UNIX sockets.
+ */
 import { type Clock, Events, type ReadPeerCredentials } from '@livery/core'
 import type { CallerDirectory } from './access/caller-directory.ts'
 import { CallerAccounts, defaultProcessBytes } from './budget/caller-account.ts'
@@ -16,6 +19,7 @@ import { type AccessConfig, SdsSocket, type SocketConfig, type SocketStatus } fr
 import type { AcceptWaiting } from './socket/accept-connections.ts'
 import { descriptorShortage, readDescriptorLimit } from './socket/descriptor-limit.ts'
 import { SdsServerError } from './socket/sds-server-error.ts'
+import { encodeBundles, encodeSvids, WorkloadEncoder } from './workload-api/workload-encoding.ts'
 
 export interface SdsServerOptions {
   readonly sockets: readonly SocketConfig[]
@@ -229,6 +233,8 @@ function createContext({ sockets: _, signal: _signal, ...options }: SdsServerOpt
     closings: new ClosingQueue(),
     sotw: sotwEncoder(),
     delta: deltaEncoder(),
+    svids: new WorkloadEncoder(encodeSvids),
+    bundles: new WorkloadEncoder(encodeBundles),
     pushes: new TurnQueue(options.clock),
     messages: new MessageComposer(options.clock.now().toString(36)),
     receipts: options.source.receipts,

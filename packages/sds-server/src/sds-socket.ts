@@ -23,6 +23,7 @@ import type { SdsContext } from './sds-context.ts'
 import type { PlacementOptions } from './socket/placed-socket.ts'
 import { SdsServerError } from './socket/sds-server-error.ts'
 import { SocketFile } from './socket/socket-file.ts'
+import { WORKLOAD_PATHS, WORKLOAD_SERVICE, WorkloadService } from './workload-api/workload-service.ts'
 
 /** The part that can change while the socket is open. */
 export interface AccessConfig extends SocketAccess {
@@ -32,6 +33,10 @@ export interface AccessConfig extends SocketAccess {
 
 export interface SocketConfig extends AccessConfig, PlacementOptions {
   readonly limits?: GivenLimits
+  /**
+   * Whether the SPIFFE Workload API is served beside SDS, under the same rules and limits. Default: where `identity` is given.
+   */
+  readonly workloadApi?: boolean | undefined
 }
 
 export interface SocketStatus {
@@ -47,7 +52,7 @@ export interface SocketStatus {
   readonly streams: number
 }
 
-const PATHS = new Set([...SDS_PATHS, ...HEALTH_PATHS])
+const PATHS = [...SDS_PATHS, ...HEALTH_PATHS]
 /** Health checks have separate room, so that a socket full of streams still answers them, and they never fill it. */
 const MAX_HEALTH_CALLS = 2_000
 /** The HTTP/2 memory of one connection without its streams: the queue of frames, and header tables. */
@@ -71,7 +76,7 @@ export class SdsSocket {
   readonly #guard: SessionGuard
   readonly #gate: ConnectionGate
   readonly #calls: SocketCalls
-  readonly #health = new HealthService([SDS_SERVICE])
+  readonly #health: HealthService
   readonly #server: Server
   readonly #injector: ConnectionInjector
   readonly #closing = new AbortController()
@@ -116,15 +121,20 @@ export class SdsSocket {
       connectionOf: peer => this.#gate.find(peer),
     })
     const discovery = new DiscoveryService({ context, calls: this.#calls, maxNames: limits.names })
-    const interceptor: ServerInterceptor = ({ path }, call) => discovery.intercept(path, call)
+    const isServed = config.workloadApi ?? config.identity !== undefined
+    const workload = isServed ? new WorkloadService(context, this.#calls, limits.names) : undefined
+    const interceptor: ServerInterceptor = ({ path }, call) =>
+      workload?.intercept(path, call) ?? discovery.intercept(path, call)
     this.#server = new Server(serverOptions(limits, context, interceptor))
     limitHeaders(this.#server)
     this.#injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure())
     discovery.register(this.#server)
+    workload?.register(this.#server)
+    this.#health = new HealthService(workload ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE])
     this.#health.register(this.#server)
     this.#guard = new SessionGuard({
       clock: context.clock,
-      paths: PATHS,
+      paths: new Set(workload ? [...PATHS, ...WORKLOAD_PATHS] : PATHS),
       openings: context.openings,
       deadlines: this.#deadlines,
       connectionOf: socket => (socket.remoteAddress ? this.#gate.find(socket.remoteAddress) : undefined),

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { createHash, X509Certificate } from 'node:crypto'
 import {
+  ALL_BUNDLES,
+  AllBundlesSecret,
   CertificateSecret,
   type FileSecretName,
   type FileSecrets,
@@ -43,6 +45,10 @@ export class MemorySource implements SecretSource {
     return source
   }
 
+  get roots(): readonly string[] {
+    return this.#ca.roots
+  }
+
   knows(name: SecretName): boolean {
     return this.#items.has(ledgerName(name))
   }
@@ -61,7 +67,18 @@ export class MemorySource implements SecretSource {
 
   current(name: SecretName): SecretItem | undefined {
     if (name.kind === 'file-pair' || name.kind === 'file-roots') return this.files?.current(name)
-    return this.#items.get(ledgerName(name))
+    return name.kind === 'all-bundles' ? this.#allBundles() : this.#items.get(ledgerName(name))
+  }
+
+  #allBundles(): AllBundlesSecret | undefined {
+    const bundles = [...this.#items.values()].flatMap(item =>
+      item?.kind === 'bundle' ? [{ trustDomain: item.name.slice('spiffe://'.length), bundle: item }] : [],
+    )
+    const version = createHash('sha256')
+      .update(bundles.map(({ bundle }) => bundle.version).join())
+      .digest('hex')
+    const own = bundles.find(({ trustDomain }) => trustDomain === this.trustDomain)?.bundle
+    return bundles.length === 0 ? undefined : new AllBundlesSecret({ version, own, bundles })
   }
 
   watch(name: SecretName, listener: Listener): Watch {
@@ -128,6 +145,9 @@ export class MemorySource implements SecretSource {
     const before = this.#items.get(key)
     this.#items.set(key, item)
     for (const listener of this.#listeners.get(key) ?? []) listener(item)
+    if (item?.kind === 'bundle') {
+      for (const listener of this.#listeners.get(ALL_BUNDLES) ?? []) listener(this.#allBundles())
+    }
     // As core does it: what was encoded before is all that is left of the old key.
     if (before?.kind === 'certificate' && before !== item) before.wipe()
   }
@@ -143,14 +163,25 @@ export class MemorySource implements SecretSource {
     this.setBundle()
   }
 
-  /** Sets the bundle of the CA's roots; `padding` bytes of comment make it big. */
+  /** Sets the bundle of the CA's roots; `padding` bytes of comment or `copies` of them make it big. */
   setBundle(
     trustDomain = this.trustDomain,
-    options: { readonly version?: string; readonly padding?: number } = {},
+    options: {
+      readonly version?: string
+      readonly padding?: number
+      readonly copies?: number
+      readonly crl?: Uint8Array
+    } = {},
   ): void {
-    const pem = this.#ca.roots.join('') + '#'.repeat(options.padding ?? 0)
+    const pem = this.#ca.roots.join('').repeat(options.copies ?? 1) + '#'.repeat(options.padding ?? 0)
     const version = options.version ?? createHash('sha256').update(pem).digest('hex')
-    const item = new TrustBundleSecret({ name: `spiffe://${trustDomain}`, version, trustedCa: Buffer.from(pem) })
+    const crl = options.crl && { crl: options.crl }
+    const item = new TrustBundleSecret({
+      name: `spiffe://${trustDomain}`,
+      version,
+      trustedCa: Buffer.from(pem),
+      ...crl,
+    })
     this.set(`spiffe://${trustDomain}`, item)
   }
 }

@@ -1,6 +1,6 @@
 /** A peer at the level of HTTP/2: cheap enough to have thousands, and its flow-control windows are under control. */
 import { once } from 'node:events'
-import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, type OutgoingHttpHeaders } from 'node:http2'
 import { connect as connectSocket } from 'node:net'
 import { DiscoveryRequest, DiscoveryResponse } from '../src/gen/envoy/service/discovery/v3/discovery.ts'
 
@@ -22,14 +22,19 @@ export class RawPeer implements Disposable {
   }
 
   open(method = 'StreamSecrets'): RawStream {
-    return new RawStream(
-      this.session.request({
-        ':method': 'POST',
-        ':path': `/envoy.service.secret.v3.SecretDiscoveryService/${method}`,
-        'content-type': 'application/grpc',
-        te: 'trailers',
-      }),
-    )
+    return new RawStream(this.request(`/envoy.service.secret.v3.SecretDiscoveryService/${method}`))
+  }
+
+  /** A call of the Workload API, without its request. */
+  openWorkload(method = 'FetchX509SVID'): ClientHttp2Stream {
+    const stream = this.request(`/SpiffeWorkloadAPI/${method}`, { 'workload.spiffe.io': 'true' })
+    stream.on('error', () => {})
+    return stream
+  }
+
+  request(path: string, headers: OutgoingHttpHeaders = {}): ClientHttp2Stream {
+    const call = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' }
+    return this.session.request({ ...call, ...headers })
   }
 
   openWindows(initialWindowSize: number): void {

@@ -73,6 +73,17 @@ export class Permission implements SecretView {
     return names
   }
 
+  ownIdentities(): readonly SpiffeId[] {
+    const { source, onDemand } = this.#context
+    // One that was chosen for the caller is its own before the source knows it.
+    if (this.#caller) return [this.#caller.identity ?? []].flat().filter(identity => this.#allows(identity))
+    const isKnown = (identity: SpiffeId) => source.knows({ kind: 'identity', identity })
+    const known = [...this.#named()].filter(isKnown)
+    if (known.length > 0) return known
+    const [only, ...others] = this.#firstAllowed()
+    return only && others.length === 0 && (onDemand || isKnown(only)) ? [only] : []
+  }
+
   mayHave(secret: SecretName): boolean {
     if (secret.kind === 'identity') return this.#allows(secret.identity)
     if (secret.kind !== 'bundle' && secret.kind !== 'all-bundles') return this.#allowsFiles(secret)
@@ -162,14 +173,20 @@ export class Permission implements SecretView {
     return this.#layers.some(({ identities }) => identities.every(pattern => pattern.kind === 'literal'))
   }
 
-  #ownIdentity(budget: HoldBudget): Resolution {
-    const { source, names } = this.#context
-    if (this.#caller) return this.#callersIdentity(this.#caller, budget)
+  /** The identities that the caller is allowed, as far as needed to see whether it is exactly one. */
+  #firstAllowed(): ReadonlySet<SpiffeId> {
     const allowed = this.#named()
-    for (const identity of this.#isNamed() ? [] : source.identities()) {
+    for (const identity of this.#isNamed() ? [] : this.#context.source.identities()) {
       if (allowed.size > 1) break
       if (this.#allows(identity)) allowed.add(identity)
     }
+    return allowed
+  }
+
+  #ownIdentity(budget: HoldBudget): Resolution {
+    const { names } = this.#context
+    if (this.#caller) return this.#callersIdentity(this.#caller, budget)
+    const allowed = this.#firstAllowed()
     const [only] = allowed
     if (only && allowed.size === 1) return this.#identity(only, budget)
     const reason = only ? 'more than one identity' : 'no identity'
@@ -204,6 +221,10 @@ export class LastPermission implements SecretView {
 
   everything(): never {
     throw new StreamRefusal('unavailable', 'this socket is closing: connect again')
+  }
+
+  ownIdentities(): readonly SpiffeId[] {
+    return this.#before.ownIdentities().filter(identity => this.#known.has(identity))
   }
 
   mayHave(secret: SecretName): boolean {

@@ -4,8 +4,10 @@ import { type RefusalCode, StreamRefusal } from '../protocol/stream-refusal.ts'
 
 const CODES: Record<RefusalCode, number> = {
   'invalid-argument': status.INVALID_ARGUMENT,
+  'permission-denied': status.PERMISSION_DENIED,
   'resource-exhausted': status.RESOURCE_EXHAUSTED,
   'deadline-exceeded': status.DEADLINE_EXCEEDED,
+  unimplemented: status.UNIMPLEMENTED,
   unavailable: status.UNAVAILABLE,
 }
 

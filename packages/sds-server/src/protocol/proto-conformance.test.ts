@@ -18,7 +18,7 @@ const official = ['envoy-api', 'xds', 'googleapis', 'protoc-gen-validate'].map(n
 const SPLIT: Record<string, string> = {
   'envoy/extensions/transport_sockets/tls/v3/secret.proto': 'envoy/extensions/transport_sockets/tls/v3/common.proto',
 }
-const NOT_ENVOYS = 'grpc/health/v1/health.proto'
+const NOT_ENVOYS = ['grpc/health/v1/health.proto', 'spiffe/workload/workload.proto']
 
 function load(roots: readonly string[], files: readonly string[]): protobuf.Root {
   const root = new protobuf.Root()
@@ -36,7 +36,7 @@ function* messagesOf(namespace: protobuf.NamespaceBase): Generator<protobuf.Type
   }
 }
 
-const files = globSync('**/*.proto', { cwd: ours }).filter(file => file !== NOT_ENVOYS)
+const files = globSync('**/*.proto', { cwd: ours }).filter(file => !NOT_ENVOYS.includes(file))
 const mine = load([ours], files)
 const theirs = load(official, [...files, ...Object.values(SPLIT)])
 
@@ -85,4 +85,16 @@ test('the methods are those of the official service', async () => {
     'FetchSecrets',
     'StreamSecrets',
   ])
+})
+
+test('what is served of the Workload API has the fields that the plugin which consumes it reads', () => {
+  const consumed = fileURLToPath(new URL('../../../ca-plugins/proto', import.meta.url))
+  const file = ['spiffe/workload/workload.proto']
+  const served = load([ours], file)
+  for (const message of messagesOf(load([consumed], file)))
+    for (const field of message.fieldsArray)
+      assert.deepEqual(
+        describe(served.lookupType(message.fullName).fields[field.name] ?? assert.fail(field.name)),
+        describe(field),
+      )
 })

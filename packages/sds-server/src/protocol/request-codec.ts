@@ -2,12 +2,15 @@
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { HealthCheckRequest } from '../gen/grpc/health/v1/health.ts'
+import { X509SVIDRequest } from '../gen/spiffe/workload/workload.ts'
 
 /** grpc-js would answer INTERNAL to bytes that are not a request; so they are decoded to a kind of their own. */
 export type Decoded<Request> = { readonly kind: 'request'; readonly request: Request } | { readonly kind: 'malformed' }
 
 export const decodeDiscoveryRequest = decoder(DiscoveryRequest)
 export const decodeDeltaRequest = decoder(DeltaDiscoveryRequest)
+/** The requests of the Workload API that are served have no fields. */
+export const decodeWorkloadRequest = decoder(X509SVIDRequest)
 
 /** An open watch keeps its request, and no service of ours has a longer name. */
 const MAX_HEALTH_REQUEST = 512

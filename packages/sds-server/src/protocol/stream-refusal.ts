@@ -1,7 +1,13 @@
 /** Ends one stream with a status; the connection and its other streams continue. */
 
 /** The gRPC status that the peer gets. */
-export type RefusalCode = 'invalid-argument' | 'resource-exhausted' | 'deadline-exceeded' | 'unavailable'
+export type RefusalCode =
+  | 'invalid-argument'
+  | 'permission-denied'
+  | 'resource-exhausted'
+  | 'deadline-exceeded'
+  | 'unimplemented'
+  | 'unavailable'
 
 /** Thrown where a request cannot be served. The message is sent to the peer, so it quotes the peer only escaped. */
 export class StreamRefusal extends Error {

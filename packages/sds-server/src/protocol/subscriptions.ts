@@ -15,6 +15,11 @@ export interface SecretView {
   resolve(name: string, budget: HoldBudget): Resolution
   /** All names that the caller is allowed, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[]
+  /**
+   * The identities that are the caller's own, in a stable order: that of `default`, or those that its rules name and the
+   * source knows. Empty if it has none.
+   */
+  ownIdentities(): readonly SpiffeId[]
   /** Whether the caller is still allowed a secret that it was granted. */
   mayHave(secret: SecretName): boolean
   watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch

@@ -1,0 +1,26 @@
+/** What a stream of the Workload API is sent: every message is complete. */
+import { type AllBundlesSecret, type CertificateSecret, type SpiffeId, trustDomainOf } from '@livery/core'
+
+/** An identity with its certificate. */
+export interface Svid {
+  readonly identity: SpiffeId
+  readonly item: CertificateSecret
+}
+
+export interface WorkloadMessage {
+  /** Of everything in it: two messages with the same one carry the same. */
+  readonly version: string
+  /** The default identity first; empty in a message that has only bundles. */
+  readonly svids: readonly Svid[]
+  /** Those of all trust domains, that of each SVID among them. */
+  readonly bundles: AllBundlesSecret
+}
+
+/** `undefined` if a bundle is missing that has to be in it. */
+export function composeMessage(svids: readonly Svid[], bundles: AllBundlesSecret): WorkloadMessage | undefined {
+  const has = (identity: SpiffeId) => bundles.bundles.some(each => each.trustDomain === trustDomainOf(identity))
+  const isWhole = svids.length > 0 ? svids.every(({ identity }) => has(identity)) : bundles.own !== undefined
+  if (!isWhole) return undefined
+  const version = [bundles.version, ...svids.map(({ identity, item }) => `${identity} ${item.version}`)].join()
+  return { version, svids, bundles }
+}

@@ -1,0 +1,114 @@
+/** The SPIFFE Workload API on one socket: https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE_Workload_API.md */
+import type { Metadata, Server, ServerInterceptingCall, ServerInterceptingCallInterface } from '@grpc/grpc-js'
+import type { WorkloadMethod } from '../events/sds-event.ts'
+import type { StreamCallContext } from '../grpc/call-context.ts'
+import { InterceptedCall, neverCalled } from '../grpc/intercepted-call.ts'
+import type { SocketCalls, StreamMethod } from '../grpc/socket-calls.ts'
+import type { DiscoveryStream } from '../protocol/discovery-protocol.ts'
+import { type Decoded, decodeWorkloadRequest } from '../protocol/request-codec.ts'
+import type { ResponseFrame } from '../protocol/response-frame.ts'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { WorkloadEncoder } from './workload-encoding.ts'
+import type { WorkloadMessage } from './workload-message.ts'
+import { type WorkloadRequest, WorkloadStream } from './workload-stream.ts'
+
+export const WORKLOAD_SERVICE = 'SpiffeWorkloadAPI'
+
+/** The methods of JWT-SVIDs, which no CA here issues, are answered with UNIMPLEMENTED. */
+const METHODS: readonly WorkloadMethod[] = [
+  'FetchX509SVID',
+  'FetchX509Bundles',
+  'FetchJWTSVID',
+  'FetchJWTBundles',
+  'ValidateJWTSVID',
+]
+const BY_PATH = new Map(METHODS.map(method => [`/${WORKLOAD_SERVICE}/${method}`, method]))
+export const WORKLOAD_PATHS: readonly string[] = [...BY_PATH.keys()]
+
+/** Every call has it, so that nobody is tricked into making one: section 6.1 of the specification of the endpoint. */
+const SECURITY_HEADER = 'workload.spiffe.io'
+
+export interface WorkloadContext extends StreamCallContext {
+  readonly names: { readonly all: string }
+  readonly svids: WorkloadEncoder
+  readonly bundles: WorkloadEncoder
+}
+
+export class WorkloadService {
+  readonly #calls: SocketCalls
+  readonly #methods: ReadonlyMap<string, StreamMethod<WorkloadRequest, WorkloadMessage>>
+
+  constructor(context: WorkloadContext, calls: SocketCalls, maxNames: number) {
+    this.#calls = calls
+    this.#methods = new Map(
+      [...BY_PATH].map(([path, method]) => [path, { ...methodOf(method, context), maxNames, context }]),
+    )
+  }
+
+  register(server: Server): void {
+    const serialize = (frame: ResponseFrame) => frame.message
+    for (const path of WORKLOAD_PATHS) server.register(path, neverCalled, serialize, decodeWorkloadRequest, 'bidi')
+  }
+
+  /** `undefined` for the path of another service. */
+  intercept(path: string, call: ServerInterceptingCallInterface): ServerInterceptingCall | undefined {
+    const method = this.#methods.get(path)
+    return method && new InterceptedCall(call, each => this.#calls.serve(each, method))
+  }
+}
+
+type Method = Omit<StreamMethod<WorkloadRequest, WorkloadMessage>, 'maxNames' | 'context'>
+
+function methodOf(method: WorkloadMethod, { svids, bundles, names }: WorkloadContext): Method {
+  const common = { method, requestName: 'request of the Workload API', decode: toRequest, checkHeaders }
+  const allBundles = names.all
+  switch (method) {
+    case 'FetchX509SVID':
+      return {
+        ...common,
+        createStream: context => new WorkloadStream(context, { hasIdentities: true, allBundles }),
+        encodeMessage: message => svids.encodeMessage(message),
+      }
+    case 'FetchX509Bundles':
+      return {
+        ...common,
+        createStream: context => new WorkloadStream(context, { hasIdentities: false, allBundles }),
+        encodeMessage: message => bundles.encodeMessage(message),
+      }
+    default:
+      return { ...common, ...UNSERVED }
+  }
+}
+
+const SILENT: DiscoveryStream<WorkloadRequest, WorkloadMessage> = {
+  nodeId: '',
+  names: 0,
+  receive() {},
+  review: () => true,
+  take: () => undefined,
+  [Symbol.dispose]() {},
+}
+
+const UNSERVED: Pick<Method, 'createStream' | 'encodeMessage' | 'checkHeaders'> = {
+  createStream: () => SILENT,
+  encodeMessage: () => {
+    throw new Error('Cannot encode a response: this method has none')
+  },
+  checkHeaders(headers) {
+    checkHeaders(headers)
+    throw new StreamRefusal('unimplemented', 'this agent issues no JWT-SVIDs')
+  },
+}
+
+function checkHeaders(headers: Metadata): void {
+  const [value, ...more] = headers.get(SECURITY_HEADER)
+  if (value === 'true' && more.length === 0) return
+  throw new StreamRefusal('invalid-argument', `the header "${SECURITY_HEADER}: true" is missing`)
+}
+
+const REQUEST: WorkloadRequest = { responseNonce: '', errorDetail: undefined }
+
+function toRequest(message: Buffer): Decoded<WorkloadRequest> {
+  const decoded = decodeWorkloadRequest(message)
+  return decoded.kind === 'malformed' ? decoded : { kind: 'request', request: REQUEST }
+}

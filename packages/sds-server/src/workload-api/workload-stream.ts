@@ -1,0 +1,141 @@
+/** One stream of the Workload API without its transport: the caller's identities, and the newest of all that belongs to them. */
+import type { SecretItem, SpiffeId } from '@livery/core'
+import { askAndReport, type DiscoveryStream, type StreamContext } from '../protocol/discovery-protocol.ts'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { Subscriptions } from '../protocol/subscriptions.ts'
+import { composeMessage, type Svid, type WorkloadMessage } from './workload-message.ts'
+
+/** Clients read all certificates of a message, and take 4 MiB. */
+const MAX_IDENTITIES = 64
+
+/** It has no fields, and answers nothing. */
+export interface WorkloadRequest {
+  readonly responseNonce: ''
+  readonly errorDetail: undefined
+}
+
+export interface WorkloadStreamOptions {
+  /** Whether it sends the caller's identities, and ends without any; otherwise bundles alone, for every caller. */
+  readonly hasIdentities: boolean
+  /** The resource name of the bundles of all trust domains. */
+  readonly allBundles: string
+}
+
+export class WorkloadStream implements DiscoveryStream<WorkloadRequest, WorkloadMessage> {
+  /** The Workload API has none. */
+  readonly nodeId = ''
+  readonly #context: StreamContext
+  readonly #options: WorkloadStreamOptions
+  readonly #subscriptions: Subscriptions
+  /** The default first. */
+  #identities: readonly SpiffeId[] = []
+  /** The newest of each name. */
+  readonly #items = new Map<string, SecretItem>()
+  #hasRequest = false
+  #sentVersion: string | undefined
+
+  constructor(context: StreamContext, options: WorkloadStreamOptions) {
+    this.#context = context
+    this.#options = options
+    this.#subscriptions = new Subscriptions(context)
+  }
+
+  get names(): number {
+    return this.#subscriptions.size
+  }
+
+  /** The client ends its side with its one request. */
+  get outlivesRequests(): boolean {
+    return this.#hasRequest
+  }
+
+  receive(_request: WorkloadRequest): void {
+    if (this.#hasRequest) throw new StreamRefusal('invalid-argument', 'a second request: this method takes one')
+    this.#hasRequest = true
+    this.#follow()
+  }
+
+  review(): boolean {
+    if (!this.#subscriptions.review()) return false
+    if (this.#hasRequest) this.#follow()
+    return true
+  }
+
+  take(): WorkloadMessage | undefined {
+    this.#update()
+    const message = this.#compose()
+    if (!message || message.version === this.#sentVersion) return undefined
+    this.#sentVersion = message.version
+    for (const { identity, item } of message.svids) this.#reportPushed(identity, item)
+    const { bundles } = message
+    this.#reportPushed(this.#options.allBundles, bundles)
+    if (bundles.own) this.#context.receipts?.sent(receiptOf(bundles.own))
+    return message
+  }
+
+  /**
+   * The client replaces its bundles by what it received, as a whole (section 4.4 of the specification). Nothing is accepted
+   * for it of a certificate: that the client can use it is not known.
+   */
+  received({ bundles }: WorkloadMessage): void {
+    if (bundles.own) this.#context.receipts?.accepted(receiptOf(bundles.own))
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscriptions[Symbol.dispose]()
+    this.#items.clear()
+  }
+
+  /** Subscribes to exactly the caller's identities and the bundles. Throws a `StreamRefusal` if it has none, or too many. */
+  #follow(): void {
+    this.#identities = this.#options.hasIdentities ? ownIdentities(this.#context) : []
+    const wanted = new Set([...this.#identities, this.#options.allBundles])
+    for (const name of this.#subscriptions.names()) {
+      if (wanted.has(name)) continue
+      this.#subscriptions.delete(name)
+      this.#items.delete(name)
+    }
+    for (const name of wanted)
+      if (!this.#subscriptions.has(name)) askAndReport(this.#subscriptions, name, undefined, this.#context)
+  }
+
+  #update(): void {
+    const removed = this.#subscriptions.takeRemoved()
+    for (const name of removed) this.#items.delete(name)
+    // An identity that was forgotten is no longer the caller's; one that has expired is, and waits.
+    if (removed.length > 0) this.#follow()
+    for (const { name, item } of this.#subscriptions.takeDue()) this.#items.set(name, item)
+  }
+
+  /** Nothing without a certificate for the default identity: clients would take the next one for it. */
+  #compose(): WorkloadMessage | undefined {
+    const bundles = this.#items.get(this.#options.allBundles)
+    if (bundles?.kind !== 'all-bundles') return undefined
+    const svids = this.#identities.flatMap((identity): Svid[] => {
+      const item = this.#items.get(identity)
+      return item?.kind === 'certificate' ? [{ identity, item }] : []
+    })
+    return svids[0]?.identity === this.#identities[0] ? composeMessage(svids, bundles) : undefined
+  }
+
+  #reportPushed(name: string, { name: ledgerName, version }: SecretItem): void {
+    this.#context.report({ kind: 'pushed', name, ledgerName, version })
+  }
+}
+
+function ownIdentities({ view }: StreamContext): readonly SpiffeId[] {
+  const identities = view.ownIdentities()
+  if (identities.length === 0) {
+    throw new StreamRefusal(
+      'permission-denied',
+      'no identity is issued to this caller here: see allow and callers of this socket, or give the workload its own socket',
+    )
+  }
+  if (identities.length <= MAX_IDENTITIES) return identities
+  const count = `${identities.length} identities, more than ${MAX_IDENTITIES}`
+  throw new StreamRefusal('permission-denied', `this caller has ${count}: name its own in callers of this socket`)
+}
+
+function receiptOf(bundle: NonNullable<WorkloadMessage['bundles']['own']>) {
+  return { ledgerName: bundle.name, version: bundle.version, bundle }
+}
