@@ -3,6 +3,9 @@ export { DEFAULT_LIMITS } from './budget/socket-limits.ts'
 export { DEFAULT_NAMES } from './protocol/resource-name.ts'
 export { DEFAULT_MODE } from './socket/placed-socket.ts'
 
+/** Whether the SPIFFE Workload API is served: on the socket of one identity, and on others. */
+export const DEFAULT_WORKLOAD_API = { own: true, shared: false } as const
+
 export const DEFAULT_OPTIONS = {
   drainMs: 5_000,
   takeover: false,

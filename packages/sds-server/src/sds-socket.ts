@@ -14,6 +14,7 @@ import type { SocketRoom } from './budget/caller-budget.ts'
 import { DeadlineQueue } from './budget/deadline-queue.ts'
 import { SharedLimit } from './budget/shared-limit.ts'
 import { type GivenLimits, readLimits, type SocketLimits } from './budget/socket-limits.ts'
+import { DEFAULT_WORKLOAD_API } from './defaults.ts'
 import type { StreamInfo } from './events/sds-event.ts'
 import { DiscoveryService, SDS_PATHS, SDS_SERVICE } from './grpc/discovery-service.ts'
 import { HEALTH_PATHS, HealthService } from './grpc/health-service.ts'
@@ -121,7 +122,7 @@ export class SdsSocket {
       connectionOf: peer => this.#gate.find(peer),
     })
     const discovery = new DiscoveryService({ context, calls: this.#calls, maxNames: limits.names })
-    const isServed = config.workloadApi ?? config.identity !== undefined
+    const isServed = config.workloadApi ?? DEFAULT_WORKLOAD_API[config.identity ? 'own' : 'shared']
     const workload = isServed ? new WorkloadService(context, this.#calls, limits.names) : undefined
     const interceptor: ServerInterceptor = ({ path }, call) =>
       workload?.intercept(path, call) ?? discovery.intercept(path, call)

@@ -1,7 +1,13 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
 import { FILE_DEFAULTS, DEFAULT_OPTIONS as MANAGER } from '@livery/core'
 import { DEFAULT_POOL_CPU, DEFAULT_RSA_KEYS } from '@livery/native-keygen/defaults'
-import { DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_NAMES, DEFAULT_OPTIONS as SERVER } from '@livery/sds-server/defaults'
+import {
+  DEFAULT_LIMITS,
+  DEFAULT_MODE,
+  DEFAULT_NAMES,
+  DEFAULT_WORKLOAD_API,
+  DEFAULT_OPTIONS as SERVER,
+} from '@livery/sds-server/defaults'
 import type { TreeObject } from '../schema/config-tree.ts'
 import { formatDuration } from '../schema/duration.ts'
 
@@ -55,6 +61,7 @@ const { identities: _, ...PER_CALLER } = perCaller
 /** The defaults of an identity's own socket, where it is a mapping. */
 export const OWN_SOCKET_DEFAULTS: TreeObject = {
   mode: `0${DEFAULT_MODE.toString(8)}`,
+  workloadApi: DEFAULT_WORKLOAD_API.own,
   limits: { ...LIMITS, perCaller: PER_CALLER },
 }
 
@@ -62,4 +69,9 @@ export const OWN_SOCKET_DEFAULTS: TreeObject = {
 export const OUTPUT_DEFAULTS: TreeObject = { mode: '0600', bundle: false }
 
 /** The defaults of every entry of `sockets`. */
-export const SOCKET_DEFAULTS: TreeObject = { ...OWN_SOCKET_DEFAULTS, allow: [], onDemand: false }
+export const SOCKET_DEFAULTS: TreeObject = {
+  ...OWN_SOCKET_DEFAULTS,
+  workloadApi: DEFAULT_WORKLOAD_API.shared,
+  allow: [],
+  onDemand: false,
+}

@@ -61,6 +61,7 @@ sockets:
     allow: ["spiffe://example.org/*/x", "spiffe://example.org/**"]
     callers: [{ uid: 1001, allow: [spiffe://example.org/a] }, { uid: 0, gid: 5 }]
     onDemand: true
+    workloadApi: true
     limits: { connections: 1, streams: 2, names: 3, messageBytes: 65536, perCaller: { connections: 4, bytes: 33554432 } }
 files: { allow: [certs], wellKnown: [], expired: serve, poll: 2s }
 names: { default: own, root: roots }
@@ -127,6 +128,7 @@ log: { level: debug, format: pretty }
           mode: 0o600,
           owner: 12,
           group: 0,
+          workloadApi: true,
           limits: { ...limits, streams: 9, perCaller },
           callers: [{ gid: 7 }],
         },
@@ -148,6 +150,7 @@ log: { level: debug, format: pretty }
           { uid: 0, gid: 5 },
         ],
         onDemand: true,
+        workloadApi: true,
         limits: {
           connections: 1,
           streams: 2,
@@ -205,6 +208,7 @@ test('omitted keys have the documented defaults', async () => {
       {
         path: join(directory, 'run/sds.sock'),
         mode: 0o660,
+        workloadApi: false,
         allow: [],
         onDemand: false,
         limits: {

@@ -80,6 +80,7 @@ const socketFile = {
   mode: socketMode,
   owner: v.optional(account('/etc/passwd')),
   group: v.optional(account('/etc/group')),
+  workloadApi: flag,
   limits,
 }
 

@@ -188,7 +188,15 @@ function isOwn({ identity }: SocketConfig): boolean {
 
 /** The part of a shared socket's configuration that changes while it is open. */
 function accessOf(config: SocketConfig): AccessConfig {
-  const { mode: _, owner: _owner, group: _group, folderMode: _folderMode, limits: _limits, ...access } = config
+  const {
+    mode: _,
+    owner: _owner,
+    group: _group,
+    folderMode: _folder,
+    limits: _limits,
+    workloadApi: _api,
+    ...access
+  } = config
   return access
 }
 

@@ -25,7 +25,7 @@ const METHODS: readonly WorkloadMethod[] = [
 const BY_PATH = new Map(METHODS.map(method => [`/${WORKLOAD_SERVICE}/${method}`, method]))
 export const WORKLOAD_PATHS: readonly string[] = [...BY_PATH.keys()]
 
-/** Every call has it, so that nobody is tricked into making one: section 6.1 of the specification of the endpoint. */
+/** Every call has it, so that nobody is tricked into making one: SPIFFE Workload Endpoint, section 3. */
 const SECURITY_HEADER = 'workload.spiffe.io'
 
 export interface WorkloadContext extends StreamCallContext {
