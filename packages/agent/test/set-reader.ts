@@ -1,4 +1,7 @@
-/** A thread that reads an output directory in a loop, until it gets a message: then it reports what it has seen. */
+/**
+ * A thread that reads an output directory in a loop, and posts the serial number of each new set; a message ends it, and it posts
+ * its report.
+ */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -38,7 +41,10 @@ parentPort?.postMessage({ reads, serials, faults } satisfies ReaderReport)
 /** As a program that follows the link once, and as one that reads the one file with everything. */
 function read(set: string): void {
   const serial = check(readFileSync(join(set, 'cert-chain.pem')), readFileSync(join(set, 'key.pem')))
-  if (serials.at(-1) !== serial) serials.push(serial)
+  if (serials.at(-1) !== serial) {
+    serials.push(serial)
+    parentPort?.postMessage(serial)
+  }
   new X509Certificate(readFileSync(join(set, 'root-cert.pem')))
   const whole = readFileSync(join(directory, 'bundle.pem'))
   check(whole, whole)
