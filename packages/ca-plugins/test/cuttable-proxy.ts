@@ -7,6 +7,7 @@ export class CuttableProxy implements AsyncDisposable {
   readonly #sockets = new Set<Socket>()
   readonly #waiting = new Set<() => void>()
   #connections = 0
+  #refusedPort = 0
 
   private constructor(port: number) {
     this.#server = createServer(socket => {
@@ -48,6 +49,17 @@ export class CuttableProxy implements AsyncDisposable {
   /** Present connections stay open but carry nothing more, in either direction: a firewall that forgot, a node that died. */
   stall(): void {
     for (const socket of this.#sockets) socket.unpipe().pause()
+  }
+
+  /** Until `accept` new connections are refused; present ones are cut. */
+  async refuse(): Promise<void> {
+    const { port } = this
+    await this[Symbol.asyncDispose]()
+    this.#refusedPort = port
+  }
+
+  async accept(): Promise<void> {
+    await once(this.#server.listen(this.#refusedPort, '127.0.0.1'), 'listening')
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

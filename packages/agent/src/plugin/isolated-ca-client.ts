@@ -93,7 +93,7 @@ class IsolatedCAClient implements CAClient {
 
   /** The thread has a number in place of what cannot be cloned. */
   #register(request: CertificateRequest): WireRequest {
-    const { identity, ttlSeconds, tokenFile, ticket } = request
+    const { identity, ttlSeconds, tokenFile, connectWithinMs, ticket } = request
     const id = this.#nextId++
     this.#open.set(id, request)
     const { stored } = ticket ?? {}
@@ -102,6 +102,7 @@ class IsolatedCAClient implements CAClient {
       identity,
       ttlSeconds,
       ...(tokenFile !== undefined && { tokenFile }),
+      ...(connectWithinMs !== undefined && { connectWithinMs }),
       ...(ticket && { ticket: stored === undefined ? {} : { stored } }),
     }
   }

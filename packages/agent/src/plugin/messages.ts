@@ -80,6 +80,7 @@ export interface WireRequest {
   readonly identity: SpiffeId
   readonly ttlSeconds: number
   readonly tokenFile?: string
+  readonly connectWithinMs?: number
   readonly ticket?: { readonly stored?: string }
 }
 

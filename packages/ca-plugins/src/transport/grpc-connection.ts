@@ -8,7 +8,7 @@ import {
   type Metadata,
   status,
 } from '@grpc/grpc-js'
-import { type Deadline, type TlsMaterial, withDeadline } from '@livery/core'
+import { after, type Clock, type Deadline, type TlsMaterial, untilAborted, withDeadline } from '@livery/core'
 import type { Connection } from './current-connection.ts'
 import { isStatus } from './grpc-status.ts'
 
@@ -32,6 +32,8 @@ export interface UnaryCall {
   readonly request: Uint8Array
   readonly metadata: Metadata
   readonly signal: AbortSignal
+  /** How long to wait for the connection before the call; without one it fails then as it would have at once. Default: no wait. */
+  readonly connectWithin?: { readonly clock: Clock; readonly ms: number }
   /** By our own clock: gRPC's deadline reads the machine's. Default: the signal alone ends the call. */
   readonly deadline?: Omit<Deadline, 'signal'>
 }
@@ -65,6 +67,7 @@ export class GrpcConnection implements Connection {
   readonly #client: Client
   readonly #maxFailures: number
   #failures = 0
+  #becomingReady: Promise<void> | undefined
 
   constructor({ uri, channel, maxFailures = Number.POSITIVE_INFINITY, ...options }: GrpcConnectionOptions) {
     this.material = options.material
@@ -82,7 +85,8 @@ export class GrpcConnection implements Connection {
    * deadline's error, or the signal's reason.
    */
   async call(call: UnaryCall): Promise<Buffer> {
-    const { signal, deadline } = call
+    const { signal, deadline, connectWithin } = call
+    if (connectWithin) await this.#connected(connectWithin, signal)
     try {
       const answer = deadline
         ? await withDeadline({ ...deadline, signal }, ending => this.#send(call, ending))
@@ -94,6 +98,24 @@ export class GrpcConnection implements Connection {
       if (!signal.aborted) this.#failures = isBroken(error) ? this.#failures + 1 : 0
       throw error
     }
+  }
+
+  /** The channel connects on its own, about every half second. */
+  async #connected({ clock, ms }: NonNullable<UnaryCall['connectWithin']>, signal: AbortSignal): Promise<void> {
+    const { promise: isOver, resolve } = Promise.withResolvers<void>()
+    using _timer = after(clock, ms, resolve)
+    await untilAborted(Promise.race([this.#ready(), isOver]), signal)
+  }
+
+  /** Resolves also when the channel is closed. One for all calls: gRPC would keep each until the channel changes. */
+  #ready(): Promise<void> {
+    this.#becomingReady ??= new Promise(resolve => {
+      this.#client.waitForReady(Number.POSITIVE_INFINITY, () => {
+        this.#becomingReady = undefined
+        resolve()
+      })
+    })
+    return this.#becomingReady
   }
 
   close(): void {

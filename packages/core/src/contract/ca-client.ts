@@ -38,6 +38,11 @@ export interface CertificateRequest {
   /** Aborted when nobody waits for the answer, or at the deadline. */
   readonly signal: AbortSignal
   /**
+   * The CA as a whole is down: a client that reconnects without a call waits so long for its connection, milliseconds, and
+   * finds a CA that is back at once. Absent: it fails as soon as there is no connection.
+   */
+  readonly connectWithinMs?: number
+  /**
    * Makes the key and the CSR on the first call, and gives the same CSR on each later one. A CA that signs awaits it
    * and never sees the key; a source that brings its own key never calls it.
    */

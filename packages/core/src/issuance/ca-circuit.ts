@@ -2,11 +2,13 @@
 
 /** So many failures in a row, with no answer in between, say that the CA is down for all. */
 const FAILURES_TO_OPEN = 3
+/** Between the end of a probe that waited for its connection and the next. */
+const PAUSE_MS = 100
 /** Two probes start at least this far apart, also when somebody waits: the bound of what an outage costs the CA. */
 const HURRIED_PROBE_MS = 500
 const MIN_INTERVAL_MS = 1_000
 const MAX_INTERVAL_MS = 10_000
-/** The wait for the next probe, as a share of the outage so far: an hour's outage is noticed to end within seven seconds. */
+/** The time from one probe to the next, as a share of the outage so far: an hour's outage is noticed to end within seven seconds. */
 const SHARE_OF_OUTAGE = 1 / 500
 /** And as a share of the time after which the first certificate ends: while all live long, there is no hurry. */
 const SHARE_OF_LIFE = 1 / 100
@@ -39,7 +41,7 @@ export class CACircuit {
   #firstFailureAt = 0
   #lastProbeAt = Number.NEGATIVE_INFINITY
   #nextProbeAt = Number.NEGATIVE_INFINITY
-  /** After the last probe that failed, milliseconds. */
+  /** From the start of the last probe that failed to the next, milliseconds. */
   #wait = MIN_INTERVAL_MS
 
   /** Since when the CA is down, milliseconds since the epoch; `undefined` while it is not. */
@@ -67,11 +69,17 @@ export class CACircuit {
     return downSince
   }
 
-  /** A request starts. While the circuit is open that is the probe, and no other starts until it has failed or hangs. */
-  started(now: number): void {
-    if (this.#downSince === undefined) return
+  /**
+   * A request starts. While the circuit is open that is the probe, and no other starts until it has failed or hangs.
+   * Returns how long it is to wait for a connection, milliseconds: until the next one, so that there is always one that
+   * waits.
+   */
+  started(now: number): number | undefined {
+    if (this.#downSince === undefined) return undefined
     this.#lastProbeAt = now
-    this.#nextProbeAt = now + Math.max(HANGING_MS, this.#wait)
+    const interval = Math.max(HANGING_MS, this.#wait)
+    this.#nextProbeAt = now + interval
+    return interval - PAUSE_MS
   }
 
   /** No answer. `true` if this failure opened the circuit. */
@@ -84,7 +92,7 @@ export class CACircuit {
     if (opens) this.#downSince = this.#firstFailureAt
     if (opens || (this.#downSince !== undefined && startedAt >= this.#lastProbeAt)) {
       this.#wait = this.#interval(probe)
-      this.#nextProbeAt = now + this.#wait
+      this.#nextProbeAt = Math.max(startedAt + this.#wait, now + Math.max(probe.requestedWaitMs, PAUSE_MS))
     }
     return opens
   }
@@ -108,10 +116,10 @@ export class CACircuit {
     if (this.#failures++ === 0) this.#firstFailureAt = now
   }
 
-  #interval({ now, leastLeftMs, requestedWaitMs, random }: FailedProbe): number {
+  #interval({ now, leastLeftMs, random }: FailedProbe): number {
     const wanted = Math.max((now - this.#firstFailureAt) * SHARE_OF_OUTAGE, leastLeftMs * SHARE_OF_LIFE)
     const interval = Math.min(Math.max(wanted, MIN_INTERVAL_MS), MAX_INTERVAL_MS)
     // Nodes that lost the CA together must not probe it together.
-    return Math.max(interval * (0.8 + 0.4 * random), requestedWaitMs)
+    return interval * (0.8 + 0.4 * random)
   }
 }

@@ -1,6 +1,6 @@
 /** How much is asked of the CA at once, in which order, and when nothing is asked at all. */
 
-import type { CAError } from '../contract/ca-client.ts'
+import type { CAError, CertificateRequest } from '../contract/ca-client.ts'
 import { isAbsence } from '../contract/ca-failure.ts'
 import type { Urgency } from '../identity/managed-identity.ts'
 import type { Clock } from '../time/clock.ts'
@@ -34,6 +34,8 @@ export interface SentRequest {
   readonly at: number
   /** See {@link Clock.idle}. */
   readonly idle: number
+  /** See {@link CertificateRequest.connectWithinMs}. */
+  readonly connectWithinMs: number | undefined
 }
 
 /** Sends one request per key, as many at once as the CA takes. */
@@ -61,9 +63,9 @@ export class CAThrottle<Key> implements Disposable {
       () => this.#limit(),
       key => {
         const now = options.clock.now()
-        this.#circuit.started(now)
+        const connectWithinMs = this.#circuit.started(now)
         this.#armProbe()
-        return send(key, { at: now, idle: this.#idle(now) })
+        return send(key, { at: now, idle: this.#idle(now), connectWithinMs })
       },
     )
   }

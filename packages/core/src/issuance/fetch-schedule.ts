@@ -245,6 +245,7 @@ export class FetchSchedule implements AsyncDisposable {
         identity,
         ttlSeconds: this.#ttl.of(identity),
         ...(tokenFile === undefined ? {} : { tokenFile }),
+        connectWithinMs: sent.connectWithinMs,
         phase: renewalPhase(managed.phase, this.#options.random()),
         trustStore: this.#options.trust,
         controller,

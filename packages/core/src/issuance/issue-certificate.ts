@@ -46,6 +46,7 @@ export interface IssuanceRequest {
   /** The lifetime to ask for. */
   readonly ttlSeconds: number
   readonly tokenFile?: string
+  readonly connectWithinMs: number | undefined
   /** See {@link Issued.phase}. */
   readonly phase: number
   readonly trustStore: TrustStore
@@ -99,12 +100,15 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
 
 async function ask(
   { issueAt }: IssuanceOptions,
-  { identity, ttlSeconds, tokenFile, controller: { signal } }: IssuanceRequest,
+  { identity, ttlSeconds, tokenFile, connectWithinMs, controller: { signal } }: IssuanceRequest,
   key: LazyKey,
   ticket: Ticket,
 ): Promise<IssuedCertificate> {
-  const token = tokenFile === undefined ? {} : { tokenFile }
-  return await issueAt({ identity, ttlSeconds, ...token, signal, csr: () => key.csr(), ticket })
+  const optional = {
+    ...(tokenFile !== undefined && { tokenFile }),
+    ...(connectWithinMs !== undefined && { connectWithinMs }),
+  }
+  return await issueAt({ identity, ttlSeconds, ...optional, signal, csr: () => key.csr(), ticket })
 }
 
 /** A plugin may answer anything. */

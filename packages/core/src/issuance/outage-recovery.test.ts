@@ -84,3 +84,30 @@ test('a CA that is back and says that it has no room gets half as much at once e
   await bench.clock.advance(20_000)
   assert.equal(bench.manager.entries().filter(({ secret }) => secret).length, ALL.length)
 })
+
+test('a client that reconnects on its own is probed every two seconds, one probe at a time, and found back at once', async () => {
+  const { bench, seen } = await setUp()
+  await using _ = bench
+  const connected = Promise.withResolvers<void>()
+  const { answer } = bench.ca
+  let waiting = 0
+  bench.ca.requests.length = 0
+  bench.ca.answer = async (request, sign) => {
+    const { connectWithinMs: ms } = request
+    assert.ok(ms !== undefined && ++waiting === 1, `${waiting} wait`)
+    const isBack = await Promise.race([connected.promise.then(() => true), sleep(bench.clock, ms).then(() => false)])
+    waiting--
+    if (!isBack) throw new CAError('unavailable', 'no connection')
+    bench.ca.answer = answer
+    return await answer(request, sign)
+  }
+  await bench.clock.advance(90_000)
+  assert.ok(bench.ca.requests.length <= 46, `asked ${bench.ca.requests.length} times in 90 s`)
+  connected.resolve()
+  await bench.clock.advance(0)
+  await bench.clock.advance(FIRST_ANSWER_MS)
+  assert.ok(seen.firstAnswerAt > 0)
+  await bench.clock.advance(500)
+  assert.equal(bench.count('issued'), 2 * ALL.length)
+  assert.ok(bench.ca.requests.slice(-10).every(({ connectWithinMs }) => connectWithinMs === undefined))
+})

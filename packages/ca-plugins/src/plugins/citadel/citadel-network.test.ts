@@ -36,6 +36,27 @@ test('a connection that goes silent is given up within 30 s, and the next call h
   assert.ok(clock.now() - start < 30_000)
 })
 
+test('a call that may wait for its connection succeeds as soon as the CA is back, and fails with the reason if it is not', async () => {
+  await using server = await FaultyCaServer.start()
+  await using proxy = await CuttableProxy.start(Number(server.address.split(':')[1]))
+  const clock = new FakeClock()
+  const rootCert = server.authority.trustBundle().join('')
+  await using client = await createCitadel({ address: `127.0.0.1:${proxy.port}`, rootCert }, pluginContext({ clock }))
+  await client.issue(await workloadRequest(WEB))
+  await proxy.refuse()
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable'))
+  const request = async () => ({ ...(await workloadRequest(WEB)), connectWithinMs: 5_000 })
+  const inVain = assert.rejects(client.issue(await request()), isCAError('unavailable', /ECONNREFUSED/))
+  await clock.waitForDeadline(time => time === clock.now() + 5_000)
+  await clock.advance(5_000)
+  await inVain
+  const waiting = client.issue(await request())
+  await clock.waitForDeadline(time => time === clock.now() + 5_000)
+  await proxy.accept()
+  await waiting
+  assert.equal(clock.deadlines().length, 0)
+})
+
 test('a load balancer that drains a connection loses no call in flight, and what it refuses succeeds when it is asked again', async () => {
   await using server = await FaultyCaServer.start({ maxConnectionAgeMs: 100 })
   const rootCert = server.authority.trustBundle().join('')

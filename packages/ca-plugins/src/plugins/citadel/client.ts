@@ -58,7 +58,12 @@ export class CitadelClient implements CAClient {
     const reading = await this.#readToken(request.tokenFile, signal)
     const bytes = await untilAborted(
       this.#connection.use(connection =>
-        this.#call(connection, this.#encode(request, pem), { action, reading, signal }),
+        this.#call(connection, this.#encode(request, pem), {
+          action,
+          reading,
+          signal,
+          connectWithinMs: request.connectWithinMs,
+        }),
       ),
       signal,
     )
@@ -72,16 +77,19 @@ export class CitadelClient implements CAClient {
     await this.#connection[Symbol.asyncDispose]()
   }
 
-  async #call(connection: GrpcConnection, request: Buffer, { action, reading, signal }: Call): Promise<Buffer> {
+  async #call(connection: GrpcConnection, request: Buffer, call: Call): Promise<Buffer> {
+    const { action, reading, signal, connectWithinMs } = call
     const { token, remedy } = this.#proof(reading, connection.material)
     const { timeout: ms, headers = {} } = this.#config
+    const { clock } = this.#context
     try {
       return await connection.call({
         path: CREATE_CERTIFICATE,
         request,
         metadata: this.#metadata(token),
         signal,
-        deadline: { clock: this.#context.clock, ms, error: () => timeoutError(action, ms) },
+        ...(connectWithinMs !== undefined && { connectWithin: { clock, ms: connectWithinMs } }),
+        deadline: { clock, ms, error: () => timeoutError(action, ms) },
       })
     } catch (error) {
       if (!isStatus(error)) throw error
@@ -151,6 +159,7 @@ interface Call {
   readonly action: string
   readonly reading: TokenReading
   readonly signal: AbortSignal
+  readonly connectWithinMs: number | undefined
 }
 
 type TokenReading =

@@ -143,8 +143,10 @@ export class FailoverClient implements CAClient {
 
   async #ask(member: CAMember, request: CertificateRequest): Promise<IssuedCertificate> {
     const { clock, timeoutMs } = this.#options
+    // Another one may be back sooner: no member is waited for.
+    const { connectWithinMs: _, ...rest } = request
     const { ticket, signal } = request
-    const own = { ...request, ...(ticket && { ticket: memberTicket(member.name, ticket) }) }
+    const own = { ...rest, ...(ticket && { ticket: memberTicket(member.name, ticket) }) }
     if (member.capabilities.asynchronous) return await untilAborted(member.client.issue(own), signal)
     const text = `it gave no answer within ${timeoutMs} ms. Check that it runs, or set a longer timeout.`
     const error = () => new CAError('timeout', text)
