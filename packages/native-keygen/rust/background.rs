@@ -21,7 +21,8 @@ pub fn stand_back() {}
 /// there priorities of single threads need more than POSIX has: the budget alone holds the thread back.
 #[cfg(target_os = "linux")]
 pub fn lower_priority() {
-    let lowest = libc::sched_param { sched_priority: 0 };
+    // SAFETY: numbers alone, for which zero is a value; musl has more of them than glibc.
+    let lowest = unsafe { std::mem::zeroed::<libc::sched_param>() };
     // SAFETY: `lowest` outlives the call, which only reads it; the thread is this one.
     let status = unsafe {
         libc::pthread_setschedparam(libc::pthread_self(), libc::SCHED_IDLE, &raw const lowest)
