@@ -11,8 +11,8 @@ import { deployed, Envoy, get, makeFolder, noEnvoy, startAgent, type Tree, until
 const OURS = 'a.example'
 const THEIRS = 'b.example'
 
-/** An agent of one trust domain, which trusts the roots of the other from the file of its CA. */
-async function agentOf(folder: string, trustDomain: string, other: string) {
+/** An agent of one trust domain, which trusts the roots of the other from the file of its CA; `more` is about that one. */
+async function agentOf(folder: string, trustDomain: string, other: string, more: object = {}) {
   const cwd = join(folder, trustDomain)
   await mkdir(cwd)
   const id = `spiffe://${trustDomain}/ns/default/sa/workload`
@@ -20,7 +20,7 @@ async function agentOf(folder: string, trustDomain: string, other: string) {
     trustDomain,
     ca: { plugin: 'embedded', directory: 'ca' },
     identities: [{ id, socket: 'workload.sock' }],
-    trust: { federated: { [other]: { file: join(folder, other, 'ca', 'root.pem') } } },
+    trust: { federated: { [other]: { file: join(folder, other, 'ca', 'root.pem'), ...more } } },
   })
 }
 
@@ -69,6 +69,38 @@ test('Envoys of two trust domains do mutual TLS with ALL, and not with ROOTCA', 
   const refused = await get(alone.get(15001) ?? 0, '/')
   assert.equal(refused.status, 503)
   assert.ok((await ownEnvoy.stat('cluster.api.ssl.fail_verify_error')) > 0)
+})
+
+test('an Envoy of another trust domain whose serial number is in the list of that one is refused, with ALL', {
+  skip: noEnvoy,
+}, async () => {
+  await using folder = await makeFolder()
+  const theirs = join(folder.path, THEIRS)
+  await using ours = await agentOf(folder.path, OURS, THEIRS, { crl: join(theirs, 'crl.pem') })
+  await using _theirs = await agentOf(folder.path, THEIRS, OURS)
+  await revoke(theirs, [])
+  await until('the list is served', async () => ours.output.includes('"event":"crl-changed"') || undefined)
+  const ports = new Map<number, number>()
+  for (const port of [15443, 19001, 15001, 19002]) ports.set(port, await freePort())
+  const start = async (name: 'api' | 'web', trustDomain: string, names: Readonly<Record<string, string>>) => {
+    const file = await deployed(name, { socket: join(folder.path, trustDomain, 'workload.sock'), ports })
+    const envoy = await Envoy.start(folder.path, name, renamed(file, { ROOTCA: 'ALL', ...names }))
+    await envoy.live()
+    return envoy
+  }
+  await using api = await start('api', OURS, { 'spiffe://cluster.local/': `spiffe://${THEIRS}/` })
+  const peer = { 'spiffe://cluster.local/ns/default/sa/api': `spiffe://${OURS}/ns/default/sa/workload` }
+  await using web = await start('web', THEIRS, peer)
+  const answer = (status: number) =>
+    until(`an answer of ${status}`, async () => (await get(ports.get(15001) ?? 0, '/')).status === status || undefined)
+  await answer(200)
+  const [certificate] = await web.certificates()
+  assert.ok(certificate)
+  await revoke(theirs, [certificate.serial])
+  await answer(503)
+  assert.ok((await api.stat(`listener.127.0.0.1_${ports.get(15443)}.ssl.fail_verify_error`)) > 0)
+  await revoke(theirs, [])
+  await answer(200)
 })
 
 /** Writes a revocation list of the embedded CA that names these serial numbers. */
@@ -130,3 +162,27 @@ for (const roots of ['ROOTCA', 'ALL'])
     await revoke(path, [])
     await answer(web, 200)
   })
+
+test('an Envoy refuses a peer of another SPIFFE ID than its own configuration names beside the roots', {
+  skip: noEnvoy,
+}, async () => {
+  await using folder = await makeFolder()
+  await using _agent = await agentOf(folder.path, OURS, THEIRS)
+  const socket = join(folder.path, OURS, 'workload.sock')
+  const ports = new Map<number, number>()
+  for (const port of [15443, 19001, 15001, 19002]) ports.set(port, await freePort())
+  const start = async (name: 'api' | 'web', names: Readonly<Record<string, string>>) => {
+    const envoy = await Envoy.start(folder.path, name, renamed(await deployed(name, { socket, ports }), names))
+    await envoy.live()
+    return envoy
+  }
+  await using _api = await start('api', { 'spiffe://cluster.local/': `spiffe://${OURS}/` })
+  const api = 'spiffe://cluster.local/ns/default/sa/api'
+  await using web = await start('web', { [api]: `spiffe://${OURS}/ns/default/sa/another` })
+  const refused = await until('web has its secrets', async () => {
+    await get(ports.get(15001) ?? 0, '/')
+    return (await web.stat('cluster.api.ssl.fail_verify_san')) > 0 || undefined
+  })
+  assert.ok(refused)
+  assert.equal((await get(ports.get(15001) ?? 0, '/')).status, 503)
+})

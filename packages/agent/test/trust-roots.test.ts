@@ -134,7 +134,10 @@ test('a reload adds and removes revocation lists, and a list that nobody can rea
   await stream.answered(2)
   const sent = stream.answers[1]?.[0]
   assert.equal(sent?.crl.replaceAll(/\s/g, ''), list.replaceAll(/\s/g, ''))
-  assert.match(await bench.text('/metrics'), /livery_crl_next_update_timestamp_seconds \d{10}/)
+  assert.match(
+    await bench.text('/metrics'),
+    /livery_crl_next_update_timestamp_seconds\{trust_domain="[a-z.]+"\} \d{10}/,
+  )
   // The root of the embedded CA has none.
   assert.match(
     await bench.agent.line(/"event":"crl-changed"/),

@@ -31,8 +31,8 @@ export interface SecretManagerOptions {
   readonly trustDomain: string
   /** Roots beside those of the CA, of this trust domain and of others. Default: none. */
   readonly rootSources?: readonly RootSource[]
-  /** Revocation lists of this trust domain (PEM), served beside its roots. Default: none. */
-  readonly crlSource?: RootSource
+  /** Revocation lists (PEM), at most one source for each trust domain, served beside its roots. Default: none. */
+  readonly crlSources?: readonly RootSource[]
   /** Keeps certificates, roots and pending requests for the next process. Its creator closes it. Default: nothing is kept. */
   readonly store?: Store
   /** The secrets in files that may be named. Its creator closes it. Default: none may be. */

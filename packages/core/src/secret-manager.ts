@@ -91,7 +91,7 @@ export class SecretManager implements AsyncDisposable {
       timeoutMs,
       retry,
       rootSources: options.rootSources ?? [],
-      crlSource: options.crlSource,
+      crlSources: options.crlSources ?? [],
       store,
       record: report,
       onRootsMoved: (bundle, learned) => this.#schedule.onRootsMoved(bundle, learned),
@@ -188,9 +188,9 @@ export class SecretManager implements AsyncDisposable {
     return this.#trust.useRootSources(sources)
   }
 
-  /** Replaces the revocation lists; without a source there are none. */
-  useCrlSource(source: RootSource | undefined): void {
-    this.#trust.useCrlSource(source)
+  /** Replaces the revocation lists; a trust domain without a source has none. */
+  useCrlSources(sources: readonly RootSource[]): void {
+    this.#trust.useCrlSources(sources)
   }
 
   /** The trust domains of which roots are held or waited for, its own first. */

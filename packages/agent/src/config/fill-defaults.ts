@@ -36,6 +36,7 @@ const PATHS = [
   ['store', 'directory'],
   ['trust', 'anchors', '*'],
   ['trust', 'crl'],
+  ['trust', 'federated', '*', 'crl'],
   ['trust', 'federated', '*', 'file'],
   ['trust', 'federated', '*', 'rootCert'],
 ]

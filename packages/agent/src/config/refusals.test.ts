@@ -77,7 +77,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     text: 'trust: { federated: { other.example: { file: a.pem, url: "https://other.example" } } }',
-    says: 'livery.yaml:4: trust.federated."other.example".url: unknown key. Remove it. Known here: file.',
+    says: 'livery.yaml:4: trust.federated."other.example".url: unknown key. Did you mean "crl"? Known here: file, crl.',
   },
   {
     text: 'trust: { federated: { Other: { file: a.pem } } }',

@@ -186,15 +186,16 @@ const httpsUrl = text(input => {
   return url.hash === '' ? input : new Fault('has a fragment', remedy)
 }, 'Write a URL')
 
-/** Where the roots of another trust domain come from. `rootCert` verifies the server of `url`. */
-export type Federated =
+/** Where the roots of another trust domain come from, and its revocation lists. `rootCert` verifies the server of `url`. */
+export type Federated = { readonly crl?: string | undefined } & (
   | { readonly file: string; readonly url?: undefined }
   | { readonly url: string; readonly rootCert?: string | undefined }
+)
 
 const federated = v.lazy(input =>
   isTreeObject(input) && 'file' in input
-    ? object({ file: path })
-    : object({ url: httpsUrl, rootCert: v.optional(anchor) }),
+    ? object({ file: path, crl: v.optional(path) })
+    : object({ url: httpsUrl, rootCert: v.optional(anchor), crl: v.optional(path) }),
 ) as Schema<Federated>
 
 const settings = {

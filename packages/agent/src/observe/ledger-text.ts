@@ -77,7 +77,7 @@ function describeUncovered(fingerprints: readonly string[]): string {
   const [first, ...others] = fingerprints
   if (first === undefined) return ''
   const more = others.length > 0 ? ` and ${others.length} more` : ''
-  return `; verifiers refuse all peers under the root ${first.slice(0, 12)}${more}, which has no list: add it to trust.crl`
+  return `; verifiers refuse all peers under the root ${first.slice(0, 12)}${more}, which has no list: add it to the file of crl under trust`
 }
 
 /** The ledger with ages, oldest first, one line per event. */

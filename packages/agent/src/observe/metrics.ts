@@ -37,7 +37,7 @@ export class Metrics implements Disposable {
   record(name: string, entry: LedgerEntry): void {
     this.#ca.record(name, entry)
     this.#store.record(entry.event)
-    this.#trust.record(entry.event)
+    this.#trust.record(name, entry.event)
     this.sds.record(entry.event)
   }
 

@@ -6,7 +6,7 @@ import type { LedgerEvent } from './ledger.ts'
 export class TrustMetrics {
   readonly #rejected: Counter<'source'>
   readonly #unavailable: Counter<'source'>
-  readonly #nextUpdate: Gauge
+  readonly #nextUpdate: Gauge<'trust_domain'>
 
   constructor(registry: Registry) {
     const registers = [registry]
@@ -25,13 +25,16 @@ export class TrustMetrics {
     })
     this.#nextUpdate = new Gauge({
       name: 'livery_crl_next_update_timestamp_seconds',
-      help: 'When the first of the revocation lists is out of date: verifiers refuse all peers after it. 0 without one.',
+      help: 'When the first of the revocation lists of a trust domain is out of date: verifiers refuse all its peers after it. 0 without one.',
+      labelNames: ['trust_domain'],
       registers,
     })
   }
 
-  record(event: LedgerEvent): void {
-    if (event.kind === 'crl-changed') this.#nextUpdate.set((event.nextUpdate ?? 0) / 1000)
+  /** `name`: `spiffe://…` of the trust domain. */
+  record(name: string, event: LedgerEvent): void {
+    if (event.kind === 'crl-changed')
+      this.#nextUpdate.set({ trust_domain: name.slice('spiffe://'.length) }, (event.nextUpdate ?? 0) / 1000)
     if (event.kind === 'roots-rejected') this.#rejected.inc({ source: event.source }, event.count)
     else if (event.kind === 'roots-unavailable' || event.kind === 'crl-unavailable')
       this.#unavailable.inc({ source: event.source })

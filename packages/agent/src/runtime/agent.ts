@@ -118,7 +118,7 @@ async function openBasis(
   parts.use(await ownStore(store, config, { clock, logger, ...life }))
   const rootSources = parts.use(new RootSources({ clock, logger }))
   const roots = await rootSources.of(config)
-  const crl = await rootSources.crl(config)
+  const crls = await rootSources.crls(config)
   metrics.add(processMetrics({ version: VERSION, keyGenerator: keyGenerator.name, droppedLogLines: dropped }))
   metrics.add(keyPoolMetrics(keyGenerator))
   metrics.add(storeMetrics(store))
@@ -135,7 +135,7 @@ async function openBasis(
     store,
     rootSources,
     roots,
-    crl,
+    crls,
   }
 }
 
@@ -202,7 +202,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
     outputs,
     sds,
     useRoots: async next => {
-      secrets.useCrlSource(await rootSources.crl(next))
+      secrets.useCrlSources(await rootSources.crls(next))
       await secrets.useRootSources(await rootSources.of(next))
       sds.review()
     },

@@ -22,7 +22,7 @@ export interface SecretManagerParts {
   readonly files: FileSecrets
   /** Of what the operator lists. */
   readonly roots: readonly RootSource[]
-  readonly crl: RootSource | undefined
+  readonly crls: readonly RootSource[]
   readonly keyGenerator: KeyGenerator
   readonly vault: KeyVault
   readonly clock: Clock
@@ -31,7 +31,7 @@ export interface SecretManagerParts {
 
 export function createSecretManager(
   config: Config,
-  { store, roots, crl, ...parts }: SecretManagerParts,
+  { store, roots, crls, ...parts }: SecretManagerParts,
 ): SecretManager {
   const { batch } = config.ca.plugin.capabilities
   const { ratio, jitter, ackWait, overlap } = config.rotation
@@ -53,7 +53,7 @@ export function createSecretManager(
       ...(overlap !== undefined && { overlapMs: overlap }),
     },
     rootSources: roots,
-    ...(crl && { crlSource: crl }),
+    crlSources: crls,
     rootsPollMs: config.trust.poll,
     retry: { minMs: config.retry.min, maxMs: config.retry.max },
     concurrency: config.concurrency,

@@ -19,7 +19,7 @@ export class RootSources implements Disposable {
   readonly #options: RootSourcesOptions
   readonly #watched: WatchedFiles
   #sources: ReadonlyMap<string, RootSource> = new Map()
-  #crl: RootSource | undefined
+  #crls: readonly RootSource[] = []
 
   constructor(options: RootSourcesOptions) {
     const { clock, logger } = options
@@ -40,19 +40,25 @@ export class RootSources implements Disposable {
     }
     for (const [index, anchor] of trust.anchors.entries())
       await add({ trustDomain, anchor }, () => this.#anchor(anchor, trustDomain, `trust.anchors[${index}]`))
-    for (const [name, federated] of Object.entries(trust.federated))
+    for (const [name, { crl: _, ...federated }] of Object.entries(trust.federated))
       await add({ name, ...federated }, () => this.#federated(name, federated))
     this.#sources = sources
     return [...sources.values()]
   }
 
-  /** As {@link of}, the revocation lists; `undefined` where none are configured. */
-  async crl({ trustDomain, trust }: Pick<Config, 'trustDomain' | 'trust'>): Promise<RootSource | undefined> {
-    const { crl: path } = trust
-    if (path === undefined) this.#crl = undefined
-    else if (this.#crl?.name !== path)
-      this.#crl = await RootsFile.open({ path, trustDomain, watched: this.#watched, content: 'crls' })
-    return this.#crl
+  /** As {@link of}, the revocation lists. */
+  async crls({ trustDomain, trust }: Pick<Config, 'trustDomain' | 'trust'>): Promise<readonly RootSource[]> {
+    const files = [[trustDomain, trust.crl] as const, ...federatedCrls(trust)]
+    const before = this.#crls
+    const crls: RootSource[] = []
+    for (const [name, path] of files) {
+      if (path === undefined) continue
+      const present = before.find(each => each.trustDomain === name && each.name === path)
+      const options = { path, trustDomain: name, watched: this.#watched, content: 'crls' } as const
+      crls.push(present ?? (await RootsFile.open(options)))
+    }
+    this.#crls = crls
+    return crls
   }
 
   [Symbol.dispose](): void {
@@ -78,6 +84,10 @@ export class RootSources implements Disposable {
   #file(path: string, trustDomain: string): Promise<RootSource> {
     return RootsFile.open({ path, trustDomain, watched: this.#watched })
   }
+}
+
+function federatedCrls({ federated }: Config['trust']): (readonly [trustDomain: string, path: string | undefined])[] {
+  return Object.entries(federated).map(([name, { crl }]) => [name, crl])
 }
 
 /** PEM in the configuration itself. */

@@ -24,14 +24,20 @@ test('files of trust that are missing or no roots are listed by their keys, and 
     federated: {
       'other.example': { file: write('empty.pem', '') },
       'third.example': { url: 'https://third.example/bundle', rootCert: missing },
-      'fourth.example': { file: roots },
+      'fourth.example': { file: roots, crl: missing },
     },
     crl: missing,
   }
   const warnings = await unusableTrustFiles({ trustDomain: 'cluster.local', trust })
   assert.deepEqual(
     warnings.map(line => line.split(' ', 1)[0]),
-    ['trust.anchors[2]', 'trust.federated.other.example.file', 'trust.federated.third.example.rootCert', 'trust.crl'],
+    [
+      'trust.anchors[2]',
+      'trust.federated.other.example.file',
+      'trust.federated.third.example.rootCert',
+      'trust.federated.fourth.example.crl',
+      'trust.crl',
+    ],
   )
   assert.match(warnings[0] ?? '', /cannot be used: \S+missing\.pem: .*ENOENT/)
   assert.match(warnings[1] ?? '', /it has no PEM certificate/)

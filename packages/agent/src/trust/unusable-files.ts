@@ -34,6 +34,7 @@ function filesOf({ anchors, federated, crl }: Config['trust']): readonly TrustFi
     const key = `trust.federated.${name}`
     if ('file' in from) files.push({ key: `${key}.file`, path: from.file, content: 'roots' })
     else if (from.rootCert !== undefined) files.push({ key: `${key}.rootCert`, path: from.rootCert, content: 'roots' })
+    if (from.crl !== undefined) files.push({ key: `${key}.crl`, path: from.crl, content: 'crls' })
   }
   if (crl !== undefined) files.push({ key: 'trust.crl', path: crl, content: 'crls' })
   return files.filter(({ path }) => !isPem(path))

@@ -10,12 +10,13 @@ const NAME = { kind: 'bundle', trustDomain: 'cluster.local' } as const
 
 /** The file of an operator that a test changes. */
 class CrlFile implements RootSource {
-  readonly trustDomain = 'cluster.local'
+  readonly trustDomain: string
   readonly name = 'crl.pem'
   #text: string
   #listener: RootListener | undefined
 
-  constructor(text: string) {
+  constructor(text: string, trustDomain = 'cluster.local') {
+    this.trustDomain = trustDomain
     this.#text = text
   }
 
@@ -54,7 +55,7 @@ test('revocation lists are served beside the roots, and a change is another vers
   const before = bench.manager.current(NAME)?.version
   const first = await crlOf(root, '4a01')
   const file = new CrlFile(first)
-  bench.manager.useCrlSource(file)
+  bench.manager.useCrlSources([file])
   same(served(bench), first)
   assert.deepEqual(bench.last('crl-changed').uncovered, [])
   assert.equal(bench.last('crl-changed').nextUpdate, dates.nextUpdate)
@@ -68,7 +69,7 @@ test('revocation lists are served beside the roots, and a change is another vers
   file.write(second)
   assert.equal(pushed.length, 1)
   same(served(bench), second)
-  bench.manager.useCrlSource(undefined)
+  bench.manager.useCrlSources([])
   assert.equal(served(bench), '')
   assert.equal(bench.manager.current(NAME)?.version, before)
 })
@@ -79,12 +80,41 @@ MIG7MGICAQEwCgYIKoZIzj0EAwIwDDEKMAgGA1UEAxMBeBcNMjYxMTIyMTg1MjM5WhcNMjYxMTIyMTk1
 -----END X509 CRL-----
 `
 
+test('each trust domain has its own lists, and another one none of them', async () => {
+  const other = await makeIssuer('CN=other', START)
+  const roots = { trustDomain: 'other.example', name: 'other.pem', open: listing([other.pem]) }
+  await using bench = await Bench.create({ rootSources: [roots] })
+  await bench.until('roots-changed', 2)
+  const [own, theirs] = [await crlOf(bench.ca.newestRoot(), '4a01'), await crlOf(other, '4a02')]
+  bench.manager.useCrlSources([new CrlFile(own), new CrlFile(theirs, 'other.example')])
+  const bundle = bench.manager.current({ kind: 'bundle', trustDomain: 'other.example' })
+  assert.ok(bundle?.kind === 'bundle' && bundle.crl)
+  same(Buffer.from(bundle.crl).toString(), theirs)
+  same(served(bench), own)
+  const all = bench.manager.current({ kind: 'all-bundles' })
+  assert.ok(all?.kind === 'all-bundles')
+  assert.deepEqual(
+    all.bundles.map(({ bundle: { crl } }) => crl && Buffer.from(crl).toString()),
+    [served(bench), Buffer.from(bundle.crl).toString()],
+  )
+  bench.manager.useCrlSources([new CrlFile(own)])
+  const without = bench.manager.current({ kind: 'bundle', trustDomain: 'other.example' })
+  assert.ok(without?.kind === 'bundle' && without.crl === undefined)
+})
+
+function listing(texts: readonly string[]): RootSource['open'] {
+  return listener => {
+    listener.listed(texts)
+    return { [Symbol.dispose]() {} }
+  }
+}
+
 test('a file that cannot be read keeps the lists before it, and is reported', async () => {
   await using bench = await Bench.create()
   await bench.until('roots-changed', 1)
   const good = await crlOf(bench.ca.newestRoot())
   const file = new CrlFile(good)
-  bench.manager.useCrlSource(file)
+  bench.manager.useCrlSources([file])
   const junk = '-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n'
   for (const [text, reason] of [
     ['', /no PEM block/],
@@ -106,7 +136,7 @@ test('a list in the name of a root that has not signed it is left out, one of an
   const evil = await makeIssuer(subject, START)
   const below = await makeIssuer('CN=intermediate', START)
   const other = await crlOf(below)
-  bench.manager.useCrlSource(new CrlFile((await crlOf(evil)) + other))
+  bench.manager.useCrlSources([new CrlFile((await crlOf(evil)) + other)])
   same(served(bench), other)
   assert.equal(bench.last('crl-changed').uncovered.length, 1)
 })
@@ -116,7 +146,7 @@ test('a root without a list is reported with each change of roots or lists, unti
   await bench.until('roots-changed', 1)
   const file = new CrlFile(await crlOf(bench.ca.newestRoot()))
   const first = bench.ca.newestRoot()
-  bench.manager.useCrlSource(file)
+  bench.manager.useCrlSources([file])
   assert.equal(bench.last('crl-changed').uncovered.length, 0)
   await bench.ca.addRoot()
   await bench.until('crl-changed', 2)
@@ -128,7 +158,7 @@ test('a root without a list is reported with each change of roots or lists, unti
 test('a list that is out of date is reported at its time', async () => {
   await using bench = await Bench.create()
   await bench.until('roots-changed', 1)
-  bench.manager.useCrlSource(new CrlFile(await crlOf(bench.ca.newestRoot())))
+  bench.manager.useCrlSources([new CrlFile(await crlOf(bench.ca.newestRoot()))])
   await bench.clock.advance(10 * HOUR - 1)
   assert.equal(bench.count('crl-unavailable'), 0)
   await bench.clock.advance(1)

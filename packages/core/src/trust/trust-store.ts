@@ -46,8 +46,8 @@ export interface TrustStoreOptions {
   readonly retry: RetryPolicy
   /** The lists of the operator. */
   readonly rootSources: readonly RootSource[]
-  /** Revocation lists of the agent's trust domain. */
-  readonly crlSource: RootSource | undefined
+  /** Revocation lists, one source for each trust domain that has some. */
+  readonly crlSources: readonly RootSource[]
   /** Has the roots of the trust domain from the previous process, and gets them for the next. */
   readonly store?: Store | undefined
   readonly record: (name: string, event: SecretEvent) => void
@@ -80,7 +80,8 @@ export class TrustStore implements Disposable {
   readonly #own: OwnRoots
   readonly #listeners = new BundleListeners(this)
   readonly #configured: ConfiguredRoots
-  readonly #lists: RevocationLists
+  /** The revocation lists of each trust domain that has had some. */
+  readonly #lists = new Map<string, RevocationLists>()
   readonly #rotations: RootRotations
   readonly #removal: RootRemoval
   readonly #list: CARootList
@@ -97,12 +98,6 @@ export class TrustStore implements Disposable {
       onChange: bundle => this.#onPhase(bundle),
       onCertificate: options.onCertificate,
       onTrusted: (bundle, fingerprint) => options.onTrusted(bundle, fingerprint),
-    })
-    this.#lists = new RevocationLists({
-      clock: options.clock,
-      name: `spiffe://${options.trustDomain}`,
-      record: options.record,
-      onChange: () => this.#onListsChanged(),
     })
     this.#configured = new ConfiguredRoots({
       clock: options.clock,
@@ -137,8 +132,8 @@ export class TrustStore implements Disposable {
 
   /** Takes up the stored roots and those that the operator lists, then asks the CA. Call once, before anything else. */
   start(): void {
-    const { store, rootSources, crlSource } = this.#options
-    this.#lists.use(crlSource)
+    const { store, rootSources, crlSources } = this.#options
+    this.useCrlSources(crlSources)
     if (store) this.#restore(store)
     this.#firstAsked =
       rootSources.length === 0 ? this.refresh() : this.#configured.use(rootSources).then(() => this.refresh())
@@ -149,9 +144,11 @@ export class TrustStore implements Disposable {
     return this.#configured.use(sources)
   }
 
-  /** Replaces the revocation lists; without a source there are none. */
-  useCrlSource(source: RootSource | undefined): void {
-    this.#lists.use(source)
+  /** Replaces the revocation lists; a trust domain without a source has none. */
+  useCrlSources(sources: readonly RootSource[]): void {
+    const wanted = new Map(sources.map(source => [source.trustDomain, source]))
+    for (const trustDomain of new Set([...this.#lists.keys(), ...wanted.keys()]))
+      this.#listsOf(trustDomain).use(wanted.get(trustDomain))
   }
 
   /** Whether the bundle of a trust domain is held, or waited for. */
@@ -296,7 +293,7 @@ export class TrustStore implements Disposable {
   [Symbol.dispose](): void {
     this.#list[Symbol.dispose]()
     this.#configured[Symbol.dispose]()
-    this.#lists[Symbol.dispose]()
+    for (const lists of this.#lists.values()) lists[Symbol.dispose]()
     this.#rotations[Symbol.dispose]()
     this.#removal[Symbol.dispose]()
     this.#listeners[Symbol.dispose]()
@@ -306,7 +303,7 @@ export class TrustStore implements Disposable {
     const { trustDomain, settleMs, overlapMs, clock, ca } = this.#options
     // No list will ever give up what another CA had listed.
     const taken = ca.trustBundle ? roots : roots.map(root => ({ ...root, standing: withoutList(root.standing) }))
-    const bundle = new TrustBundle(trustDomain, settleMs, { overlapMs, lists: this.#lists })
+    const bundle = new TrustBundle(trustDomain, settleMs, { overlapMs, lists: this.#listsOf(trustDomain) })
     for (const reason of bundle.restore(taken, this.#reader, clock.now()))
       this.#options.record(`spiffe://${trustDomain}`, { kind: 'not-restored', reason })
     if (!bundle.secret) return
@@ -387,8 +384,22 @@ export class TrustStore implements Disposable {
     }
   }
 
-  #onListsChanged(): void {
-    const bundle = this.#bundles.get(this.#options.trustDomain)
+  #listsOf(trustDomain: string): RevocationLists {
+    const present = this.#lists.get(trustDomain)
+    if (present) return present
+    const { clock, record } = this.#options
+    const lists = new RevocationLists({
+      clock,
+      record,
+      name: `spiffe://${trustDomain}`,
+      onChange: () => this.#onListsChanged(trustDomain),
+    })
+    this.#lists.set(trustDomain, lists)
+    return lists
+  }
+
+  #onListsChanged(trustDomain: string): void {
+    const bundle = this.#bundles.get(trustDomain)
     if (!bundle) return
     bundle.refresh()
     this.#publish(bundle)
@@ -415,8 +426,7 @@ export class TrustStore implements Disposable {
     const others = this.#bundles.size - (this.#bundles.has(this.#options.trustDomain) ? 1 : 0)
     if (trustDomain !== this.#options.trustDomain && others >= MAX_TRUST_DOMAINS - 1) return undefined
     const { settleMs, overlapMs } = this.#options
-    const isOwn = trustDomain === this.#options.trustDomain
-    return new TrustBundle(trustDomain, settleMs, { overlapMs, ...(isOwn && { lists: this.#lists }) })
+    return new TrustBundle(trustDomain, settleMs, { overlapMs, lists: this.#listsOf(trustDomain) })
   }
 
   /** The list is whole: the file that it is from says which roots there are. */
@@ -456,7 +466,7 @@ export class TrustStore implements Disposable {
       version: secret.version,
       roots: bundle.anchors().length,
     })
-    if (trustDomain === this.#options.trustDomain && !owner) this.#lists.report(bundle.anchors())
+    if (!owner) this.#lists.get(trustDomain)?.report(bundle.anchors())
     if (owner) this.#listeners.notifyOwner(owner)
     else this.#listeners.notifyTrustDomain(trustDomain)
     this.#options.onPublished(bundle)
