@@ -13,7 +13,7 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 /** Envoy's user in Istio's sidecar. */
 const PROXY = 1_337
 const STRANGER = 12_345
-/** That of the container image. */
+/** The user of the container image. */
 const AGENT = 15_100
 const GROUP = 2_000
 const FETCH = fileURLToPath(new URL('fetch-secrets.ts', import.meta.url))

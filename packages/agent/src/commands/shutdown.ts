@@ -56,7 +56,7 @@ export async function serveUntilSignal(
 
 async function close(ending: Ending, started: Promise<Served>, logger: Logger): Promise<number> {
   const closed = started.then(parts => parts[Symbol.asyncDispose]())
-  // Who starts it again gives the node an agent.
+  // Starting it again gives the node an agent.
   if (ending.kind === 'successor-gone') logger.error('the agent that took over has ended: this one ends as failed')
   if (ending.kind === 'fault' || ending.kind === 'successor-gone') {
     await Promise.race([closed, timeout(FAULT_CLOSE_MS)])

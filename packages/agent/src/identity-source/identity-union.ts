@@ -49,7 +49,7 @@ export class IdentityUnion {
     return SOURCES.some(other => other !== source && this.#named.get(other)?.has(id))
   }
 
-  /** What holds an identity. */
+  /** How an identity is held: by a source with a token file, if there is one. */
   #find(id: SpiffeId): Pick<HeldIdentity, 'tokenFile'> | undefined {
     const holders = SOURCES.flatMap(source => this.#named.get(source)?.get(id) ?? [])
     return holders.find(({ tokenFile }) => tokenFile !== undefined) ?? holders[0]

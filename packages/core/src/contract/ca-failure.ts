@@ -1,4 +1,4 @@
-/** What failures of a CA plugin say: anything that was thrown as an error that can be shown, and whether there is a CA. */
+/** Reads failures of a CA plugin: anything that was thrown as an error that can be shown, and whether there is a CA. */
 
 import { scrub } from '../text/scrub.ts'
 import { CA_ERROR_CODES, CAError } from './ca-client.ts'

@@ -12,7 +12,7 @@ import { RootsFile } from './roots-file.ts'
 const NOW = Date.UTC(2026, 0, 1)
 const [a = '', b = ''] = (await Promise.all(['CN=a', 'CN=b'].map(name => makeIssuer(name, NOW)))).map(({ pem }) => pem)
 
-/** What a listener heard, in order; `next` resolves with the next of it. */
+/** The reports to a listener, in order; `next` resolves with the next one. */
 class Heard {
   readonly #looks: (readonly string[] | string)[] = []
   #wake = Promise.withResolvers<void>()

@@ -13,7 +13,7 @@ export interface RootsFileOptions {
   readonly path: string
   readonly trustDomain: string
   readonly watched: WatchedFiles
-  /** What it holds. Default: roots. */
+  /** The kind of its content. Default: roots. */
   readonly content?: 'roots' | 'crls'
 }
 

@@ -48,7 +48,7 @@ export class WaitingConnections<Waiting extends WaitingConnection> {
     return true
   }
 
-  /** Those of a subject, which wait no longer. */
+  /** Takes the connections of a subject: they wait no longer. */
   take(subject: string): readonly Waiting[] {
     const present = this.#bySubject.get(subject)
     this.#bySubject.delete(subject)

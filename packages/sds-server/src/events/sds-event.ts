@@ -13,7 +13,7 @@ export interface ConnectionInfo {
   readonly socket: string
   /** `undefined` where the server has no way to read them. */
   readonly caller: PeerCredentials | undefined
-  /** Who the caller is, such as `pod 1234`, where the socket identifies callers. */
+  /** The caller, such as `pod 1234`, where the socket identifies callers. */
   readonly subject?: string
 }
 

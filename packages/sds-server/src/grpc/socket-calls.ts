@@ -26,7 +26,7 @@ export interface SocketCallsOptions {
 
 /** A call as it is listed. */
 export interface OpenStream {
-  /** Who its caller is, where that is known. */
+  /** Its caller, where that is known. */
   readonly subject: string | undefined
   info(): StreamInfo
   review(): void

@@ -1,4 +1,4 @@
-/** What a stream of the Workload API is sent: every message is complete. */
+/** The messages to a stream of the Workload API: each is complete. */
 import { type AllBundlesSecret, type CertificateSecret, type SpiffeId, trustDomainOf } from '@livery/core'
 
 /** An identity with its certificate. */
@@ -12,7 +12,7 @@ export interface WorkloadMessage {
   readonly version: string
   /** The default identity first; empty in a message that has only bundles. */
   readonly svids: readonly Svid[]
-  /** Those of all trust domains, that of each SVID among them. */
+  /** The bundles of all trust domains, that of each SVID among them. */
   readonly bundles: AllBundlesSecret
 }
 
