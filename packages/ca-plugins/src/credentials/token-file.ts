@@ -11,6 +11,7 @@ import {
 } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
 import { reasonOf } from '../answers/reason-of.ts'
+import { SharedRead } from './shared-read.ts'
 import { unexpired } from './token-expiry.ts'
 
 export const tokenFile = defineCredentialPlugin({
@@ -55,7 +56,7 @@ class TokenFile implements CredentialSource {
 
 /** The token in `path` now, without the white space around it; rejects as {@link CredentialSource.get} does. */
 export async function readTokenFile(path: string, clock: Clock, signal: AbortSignal): Promise<Credential> {
-  const token = (await untilAborted(readFile(path), signal)).toString().trim()
+  const token = (await untilAborted(reads.read(path), signal)).trim()
   if (token === '') throw caErrorOf(path, 'it is empty')
   if (!/^[\x21-\x7e]+$/.test(token)) throw caErrorOf(path, 'it holds other characters than those of a token')
   return unexpired(
@@ -66,9 +67,11 @@ export async function readTokenFile(path: string, clock: Clock, signal: AbortSig
   )
 }
 
-async function readFile(path: string): Promise<Buffer> {
+const reads = new SharedRead(readFile)
+
+async function readFile(path: string): Promise<string> {
   try {
-    return await readSmallFile(path, MAX_BYTES)
+    return (await readSmallFile(path, MAX_BYTES)).toString()
   } catch (error) {
     throw caErrorOf(path, reasonOf(error))
   }
