@@ -1,5 +1,6 @@
 /** Checks across settings: those that do not go together, and a configuration that would serve nothing. */
 import { MAX_SOCKET_PATH_BYTES, trustDomainProblem } from '@livery/core'
+import { parseIdentityTemplate } from '../kubernetes/identity-template.ts'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
@@ -18,6 +19,7 @@ export function checkTogether(
     ...checkServed(settings, sockets, at),
     ...checkPairs(settings, at),
     ...checkFederated(settings, at),
+    ...checkKubernetes(settings, sockets, at),
   ]
 }
 
@@ -61,10 +63,11 @@ function checkSocketPaths(
 }
 
 function checkServed(
-  { sockets, identities }: Settings,
+  { sockets, identities, kubernetes }: Settings,
   ownSockets: readonly NamedSocket[],
   at: Location,
 ): readonly Problem[] {
+  if (kubernetes) return []
   const hasSocket = sockets.length > 0 || ownSockets.length > 0
   const hasIdentity = identities.length > 0 || sockets.some(({ onDemand }) => onDemand)
   const noSocket = new Fault(
@@ -76,6 +79,36 @@ function checkServed(
     ...(hasSocket ? [] : [at.child('sockets').problem(noSocket)]),
     ...(hasIdentity ? [] : [at.child('identities').problem(noIdentity)]),
   ]
+}
+
+/** A UUID: the UID of a pod is the name of its folder. */
+const UID_BYTES = 36
+
+function checkKubernetes(
+  { kubernetes, trustDomain, sockets }: Settings,
+  ownSockets: readonly NamedSocket[],
+  at: Location,
+): readonly Problem[] {
+  if (!kubernetes) return []
+  const { identity, sockets: podSockets } = kubernetes
+  const { root, name } = podSockets
+  const key = at.child('kubernetes')
+  const problems: Problem[] = []
+  const template = parseIdentityTemplate(identity, trustDomain)
+  if ('problem' in template) {
+    const remedy = 'Write such as spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}'
+    problems.push(key.child('identity').problem(new Fault(`${JSON.stringify(identity)} ${template.problem}`, remedy)))
+  }
+  const bytes = Buffer.byteLength(root) + UID_BYTES + Buffer.byteLength(name) + 2
+  if (bytes > MAX_SOCKET_PATH_BYTES) {
+    const reason = `the path of a pod's socket in ${root} would be ${bytes} bytes long, and the kernel allows ${MAX_SOCKET_PATH_BYTES}`
+    problems.push(key.child('sockets', 'root').problem(new Fault(reason, 'Choose a shorter path')))
+  }
+  const others = [...sockets.map(({ path }) => path), ...ownSockets.map(({ socket }) => socket)]
+  const inside = others.find(path => path.startsWith(`${root}/`))
+  if (inside === undefined) return problems
+  const reason = `the socket ${inside} is in ${root}, which is for the folders of pods`
+  return [...problems, key.child('sockets', 'root').problem(new Fault(reason, 'Choose another folder'))]
 }
 
 /** Core holds the bundles of so many trust domains, its own among them. */

@@ -75,3 +75,11 @@ export const SOCKET_DEFAULTS: TreeObject = {
   allow: [],
   onDemand: false,
 }
+
+/** The defaults of `kubernetes`, where it is there. */
+export const KUBERNETES_DEFAULTS: TreeObject = {
+  identity: 'spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}',
+  selector: 'livery.dev/inject=true',
+  namespaces: { only: [], except: [] },
+  sockets: { root: '/run/livery/pods', name: 'socket', mode: '0666' },
+}

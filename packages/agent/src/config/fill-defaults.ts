@@ -15,7 +15,7 @@ import {
 import { changeOptions, fillDefault, markSecret, type OptionChange } from '../schema/plugin-schema.ts'
 import { isPem, UNIX_PREFIX } from '../schema/values.ts'
 import type { SectionShape } from './ca-section.ts'
-import { defaults, OUTPUT_DEFAULTS, OWN_SOCKET_DEFAULTS, SOCKET_DEFAULTS } from './defaults.ts'
+import { defaults, KUBERNETES_DEFAULTS, OUTPUT_DEFAULTS, OWN_SOCKET_DEFAULTS, SOCKET_DEFAULTS } from './defaults.ts'
 import type { ConfigSources } from './layers.ts'
 
 /** `*` is each entry of a list. The plugin of `ca` knows its own paths. */
@@ -28,6 +28,7 @@ const PATHS = [
   ['identities', '*', 'socket'],
   ['identities', '*', 'socket', 'path'],
   ['identities', '*', 'tokenFile'],
+  ['kubernetes', 'sockets', 'root'],
   ['output', 'directory'],
   ['output', 'reload', 'pidFile'],
   ['sharedFolders', '*'],
@@ -50,7 +51,8 @@ export function completeSettings(written: ConfigNode, { workingDirectory, termin
     (node, path) => changeAt(node, path, mapping(OUTPUT_DEFAULTS)),
     withOwn,
   )
-  const withAdmin = changeAt(withOutput, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
+  const withKubernetes = changeAt(withOutput, ['kubernetes'], mapping(KUBERNETES_DEFAULTS))
+  const withAdmin = changeAt(withKubernetes, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
   return PATHS.reduce((node, path) => changeAt(node, path, value => absolute(value, workingDirectory)), withAdmin)
 }
 

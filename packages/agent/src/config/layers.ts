@@ -95,7 +95,10 @@ function withPluginFlag(root: MapNode, { plugin }: ConfigSources): MapNode {
   return plugin === undefined ? root : withValue(root, ['ca', 'plugin'], plugin, { kind: 'flag', flag: '<plugin>' })
 }
 
-/** Variables of the CA are for `citadel`, and do not replace a plugin that a flag names. */
+/**
+ * Variables of the CA are for `citadel`, and do not replace a plugin that a flag names. The name of the node is for a
+ * section `kubernetes` that is written, and makes none.
+ */
 function withEnvironment(tree: MapNode, { environment, plugin }: ConfigSources): Pick<Layers, 'root' | 'warnings'> {
   const settings = withPlugin(tree, environmentSettings(environment)).filter(
     setting => plugin === undefined || !isAt(setting, 'ca', 'plugin'),

@@ -3,6 +3,7 @@
 import { splitCertificates } from '@livery/core'
 import { RSA_KEYS } from '@livery/native-keygen/defaults'
 import * as v from 'valibot'
+import { parseLabelSelector } from '../kubernetes/label-selector.ts'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import { LOG_LEVELS } from '../schema/log-level.ts'
@@ -198,6 +199,34 @@ const federated = v.lazy(input =>
     : object({ url: httpsUrl, rootCert: v.optional(anchor), crl: v.optional(path) }),
 ) as Schema<Federated>
 
+const labelSelector = text(
+  input =>
+    parseLabelSelector(input) ?? new Fault('is not a label selector', 'Write it as for kubectl -l: app=web,tier!=test'),
+  'Quote it',
+)
+
+/** RFC 1123, as Kubernetes checks the names of nodes and namespaces. */
+const kubernetesName = text(input => {
+  const isName = input.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(input)
+  return isName ? input : new Fault('is not a name (RFC 1123)', 'Write lower-case letters, digits, "-" and "."')
+}, 'Quote it')
+
+const fileName = text(input => {
+  const isName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(input)
+  return isName ? input : new Fault('is not a plain file name', 'Write such as socket')
+}, 'Quote it')
+
+/** Identities of the pods of this node. */
+const kubernetes = object({
+  nodeName: kubernetesName,
+  identity: nonEmpty,
+  selector: labelSelector,
+  namespaces: object({ only: list(kubernetesName), except: list(kubernetesName) }),
+  sockets: object({ root: path, name: fileName, mode: socketMode }),
+})
+
+export type KubernetesSetting = v.InferOutput<typeof kubernetes>
+
 const settings = {
   trustDomain,
   keyType,
@@ -230,6 +259,7 @@ const settings = {
   removal: object({ grace: duration({ min: '0s', max: '30d' }) }),
   idle: object({ after: duration({ min: '1s', max: '3650d' }), action: oneOf(['renew', 'drop']) }),
   maxIdentities: wholeNumber(1, 1_000_000),
+  kubernetes: v.optional(kubernetes),
   store: v.optional(object({ directory: path, bootstrap: v.optional(path) })),
   sharedFolders: list(path),
   sockets: list(socket),

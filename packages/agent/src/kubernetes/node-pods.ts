@@ -40,8 +40,15 @@ export class NodePods implements PodTable {
   /** Of objects that are not used, by their UID, so that each is reported once. */
   readonly #refused = new Map<string, string>()
 
+  #isListed = false
+
   constructor(options: NodePodsOptions) {
     this.#options = options
+  }
+
+  /** Whether a whole list has come. */
+  get isListed(): boolean {
+    return this.#isListed
   }
 
   get(uid: string): Pod | undefined {
@@ -75,6 +82,7 @@ export class NodePods implements PodTable {
 
   /** Makes `objects` all that there is. */
   replace(objects: readonly (PodObject | UnusableObject)[]): void {
+    this.#isListed = true
     const listed = new Set(objects.map(({ uid }) => uid))
     for (const uid of [...this.#objects.keys(), ...this.#refused.keys()]) if (!listed.has(uid)) this.#remove(uid)
     for (const object of objects) this.#put(object)

@@ -1,0 +1,78 @@
+/** The folders of pods: removed when their pods are gone, never before, since a pod that has mounted one sees no other. */
+import { lstatSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { makeFolder, systemErrorCode } from '@livery/core'
+import { isPodUid } from './pod-object.ts'
+
+/** kubelet mounts the folder of a pod there; other users of the node have no way to it. */
+const ROOT_MODE = 0o700
+const PARENT_MODE = 0o755
+const WRITABLE_BY_OTHERS = 0o022
+
+export interface PodFoldersOptions {
+  /** The folder of the folders of pods. */
+  readonly root: string
+  /** The name of each pod's socket. */
+  readonly name: string
+  /** Whether the node has the pod, chosen or not. */
+  readonly hasPod: (uid: string) => boolean
+  /** Called with a folder that stays though its pod is gone, and why. */
+  readonly onKept: (folder: string, reason: string) => void
+}
+
+export class PodFolders {
+  readonly #options: PodFoldersOptions
+
+  /** Makes the root. Throws an `UntrustedPathError` or a system error. */
+  constructor(options: PodFoldersOptions) {
+    this.#options = options
+    makeFolder(dirname(options.root), PARENT_MODE)
+    makeFolder(options.root, ROOT_MODE)
+  }
+
+  /** Removes the folder of a pod that is gone, if its socket was removed: otherwise that is called again when it is closed. */
+  onGone(uid: string): void {
+    const folder = join(this.#options.root, uid)
+    if (this.#options.hasPod(uid)) return
+    try {
+      rmdirSync(folder)
+    } catch (error) {
+      const code = systemErrorCode(error)
+      if (code !== 'ENOENT' && code !== 'ENOTEMPTY') this.#keep(folder, error)
+    }
+  }
+
+  /** As {@link onGone}, for the pod whose socket was at `path`. */
+  onClosed(path: string): void {
+    this.onGone(basename(dirname(path)))
+  }
+
+  /** Call it when all pods are known: removes what an earlier process left of pods that are gone, and nothing else. */
+  sweep(): void {
+    const { root, hasPod } = this.#options
+    for (const entry of readdirSync(root)) {
+      if (!isPodUid(entry) || hasPod(entry)) continue
+      try {
+        this.#removeLeftover(join(root, entry))
+      } catch (error) {
+        this.#keep(join(root, entry), error)
+      }
+    }
+  }
+
+  /** A folder of this user with nothing in it but a socket, as this program leaves it. */
+  #removeLeftover(folder: string): void {
+    const stats = lstatSync(folder)
+    const isOwn = stats.isDirectory() && stats.uid === process.geteuid?.() && (stats.mode & WRITABLE_BY_OTHERS) === 0
+    if (!isOwn) throw new Error('it is not a folder that this user alone can write to')
+    const entries = readdirSync(folder, { withFileTypes: true })
+    if (!entries.every(entry => entry.name === this.#options.name && entry.isSocket()))
+      throw new Error('it holds other files than a socket')
+    for (const { name } of entries) unlinkSync(join(folder, name))
+    rmdirSync(folder)
+  }
+
+  #keep(folder: string, error: unknown): void {
+    this.#options.onKept(folder, error instanceof Error ? error.message : String(error))
+  }
+}
