@@ -16,6 +16,14 @@ export interface SocketStatus {
   readonly reason?: string
 }
 
+/** What is known of the pods of this node. */
+export interface PodsStatus {
+  /** Whether they have been listed. */
+  readonly known: boolean
+  /** Why that is not up to date. */
+  readonly problem: string | undefined
+}
+
 /**
  * The question of the reader. `sockets`: are they bound. `default`: that, and is there something valid to serve.
  * `strict`: that, and does every identity have a valid certificate.
@@ -29,6 +37,8 @@ export interface Readiness {
   readonly waitingFor: readonly string[]
   /** Identities without a valid certificate that do not count (yet), one line each. */
   readonly tolerated: readonly string[]
+  /** What else is wrong and does not count, one line each. */
+  readonly notes: readonly string[]
 }
 
 /** How long a new identity may be without a certificate before that counts. */
@@ -43,22 +53,27 @@ export const GRACE_MS = 60_000
 export function readiness(input: {
   readonly phase: Phase
   readonly sockets: readonly SocketStatus[]
+  /** `undefined` if the configuration has no section `kubernetes`. */
+  readonly pods?: PodsStatus | undefined
   readonly entries: Iterable<IdentityEntry>
   readonly now: number
   readonly mode: ReadinessMode
 }): Readiness {
-  const { entries, now, mode } = input
+  const { entries, now, mode, pods } = input
   const waitingFor = unboundSockets(input)
+  // Who mounts a pod's folder is served once the pod is known. Later it is held though the API server is away.
+  if (pods?.known === false) waitingFor.push(`the list of the pods of this node: ${pods.problem ?? 'it is on the way'}`)
+  const notes = pods?.known && pods.problem !== undefined ? [`pods that come or go are not seen: ${pods.problem}`] : []
   const missing = new MissingCertificates(now, mode)
   for (const entry of entries) missing.look(entry)
-  if (mode === 'sockets') return { ready: waitingFor.length === 0, waitingFor, tolerated: missing.all() }
+  if (mode === 'sockets') return { ready: waitingFor.length === 0, waitingFor, tolerated: missing.all(), notes }
   if (missing.nothingIsServed) {
     const { tolerated } = missing
     if (tolerated.length > 0) waitingFor.push('a valid certificate: no identity has one, and these are without')
-    return { ready: false, waitingFor: [...waitingFor, ...missing.all()], tolerated: [] }
+    return { ready: false, waitingFor: [...waitingFor, ...missing.all()], tolerated: [], notes }
   }
   waitingFor.push(...missing.counted)
-  return { ready: waitingFor.length === 0, waitingFor, tolerated: missing.tolerated }
+  return { ready: waitingFor.length === 0, waitingFor, tolerated: missing.tolerated, notes }
 }
 
 function unboundSockets({
@@ -132,10 +147,11 @@ const LINES = 100
 const LINE_CHARS = 300
 
 /** Plain text for people and probes: the verdict first, then up to 100 lines of each list. */
-export function readinessText({ ready, waitingFor, tolerated }: Readiness): string {
+export function readinessText({ ready, waitingFor, tolerated, notes }: Readiness): string {
   const lines = [ready ? 'ready' : 'not ready']
   if (!ready) lines.push(...section('waiting for', waitingFor))
   if (tolerated.length > 0) lines.push(...section('without a certificate, not counted', tolerated))
+  if (notes.length > 0) lines.push(...section('not counted', notes))
   return `${lines.join('\n')}\n`
 }
 

@@ -19,6 +19,7 @@ import { dumpPieces } from './config-dump.ts'
 import { authorityOf, type Caller } from './operator.ts'
 import {
   type Phase,
+  type PodsStatus,
   READINESS_MODES,
   type ReadinessMode,
   readiness,
@@ -37,6 +38,8 @@ export interface AdminSource {
   config(): object
   phase(): Phase
   sockets(): readonly SocketStatus[]
+  /** Default: the configuration has no section `kubernetes`. */
+  pods?(): PodsStatus | undefined
   entries(): readonly IdentityEntry[]
   entry(identity: string): IdentityEntry | undefined
   bundles(): readonly BundleEntry[]
@@ -167,6 +170,7 @@ function lookAtReadiness(source: AdminSource, mode: ReadinessMode): Answer {
   const result = readiness({
     phase: source.phase(),
     sockets: source.sockets(),
+    pods: source.pods?.(),
     entries: source.entries(),
     now: source.clock.now(),
     mode,

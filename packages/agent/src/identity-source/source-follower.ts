@@ -31,6 +31,7 @@ export class SourceFollower implements Disposable {
   readonly #sockets = new Map<string, SocketConfig>()
   /** The paths whose failure was reported. */
   readonly #failed = new Set<string>()
+  readonly #firstOpened = Promise.withResolvers<void>()
   #next: Disposable | undefined
   #retry: Disposable | undefined
   #followedAt = Number.NEGATIVE_INFINITY
@@ -39,6 +40,11 @@ export class SourceFollower implements Disposable {
     this.#options = options
     this.#subscription = options.source.changes.subscribe(() => this.#followSoon())
     this.#followSoon()
+  }
+
+  /** Resolves when the sockets of the first identities were opened, or could not be. */
+  get opened(): Promise<void> {
+    return this.#firstOpened.promise
   }
 
   /** The sockets stay: they end with the server. */
@@ -69,7 +75,10 @@ export class SourceFollower implements Disposable {
     const { added } = union.replace(name, identities)
     // Callers of shared sockets may already have asked in vain.
     if (added.length > 0) sds.review()
-    for (const socket of wanted.values()) if (!this.#sockets.has(socket.path)) void this.#open(socket)
+    const openings = [...wanted.values()]
+      .filter(({ path }) => !this.#sockets.has(path))
+      .map(socket => this.#open(socket))
+    void Promise.all(openings).then(() => this.#firstOpened.resolve())
   }
 
   #close(path: string): void {

@@ -120,6 +120,11 @@ export class EventLog implements Disposable {
     this.#write(this.#security, { level: 'warn', fields, message }, event)
   }
 
+  /** An event of the pods of this node. */
+  note(level: Level, event: string, fields: object, message: string): void {
+    if (this.#logger.isLevelEnabled(level)) this.#write(this.#logger, { level, fields, message }, event)
+  }
+
   #summarize(kind: string, suppressed: number, level: Level): void {
     const logger = isSecurityEvent(kind) ? this.#security : this.#logger
     logger[level]({ event: kind, suppressed }, `${suppressed} more lines of the event ${kind} in 10 s`)

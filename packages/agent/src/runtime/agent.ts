@@ -167,6 +167,13 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
   return { ...basis, files, secrets, ledger, recorder }
 }
 
+/** Begins to list the pods of this node, if the configuration asks for that. */
+async function listPods(config: Config, { clock, log, metrics, lifecycle }: Holding) {
+  if (!config.kubernetes) return undefined
+  const { FollowedPods } = await import('./followed-pods.ts')
+  return lifecycle.parts.use(new FollowedPods(config.kubernetes, config, { clock, log, metrics }))
+}
+
 /** The parts that others reach: the admin endpoint, then the sockets, then what changes both at run time. */
 async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: AgentOptions): Promise<void> {
   const { config } = loaded
@@ -175,6 +182,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   const endpoints = lifecycle.parts.use(await AdminEndpoints.open(loaded, holding, predecessor))
   const union = new IdentityUnion(secrets)
   union.replace('configuration', configuredIdentities(config))
+  const pods = await listPods(config, holding)
   // Until then the previous agent serves.
   if (predecessor) await secrets.restored()
   const sockets = sdsSockets(config, shareOnDemand(config))
@@ -225,7 +233,9 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
         onReloaded: () => secrets.retryFailing(),
       }),
     )
-  lifecycle.serve({ endpoints, sds, reloader, outputs })
+  pods?.follow(union, sds)
+  if (predecessor) await pods?.opened()
+  lifecycle.serve({ endpoints, sds, reloader, outputs, pods })
   await predecessor?.ask('serving')
   warnOfOpenSockets(sockets, logger)
   logStart(config, endpoints.addresses, { sockets, keyGenerator: keyGenerator.name }, logger)

@@ -4,6 +4,7 @@ import type { Phase } from '../admin/readiness.ts'
 import type { Outputs } from '../output/outputs.ts'
 import type { AdminEndpoints } from './admin-endpoints.ts'
 import type { ConfigReloader } from './config-reloader.ts'
+import type { FollowedPods } from './followed-pods.ts'
 
 /** The parts that exist only once the sockets are bound. */
 export interface ServingParts {
@@ -12,6 +13,8 @@ export interface ServingParts {
   /** Absent if the agent was started without a way to load its configuration. */
   readonly reloader: ConfigReloader | undefined
   readonly outputs: Outputs
+  /** Absent without a section `kubernetes`. */
+  readonly pods: FollowedPods | undefined
 }
 
 /** Why an agent ends without a signal: another one serves in its place, or has stopped doing so. */
@@ -44,9 +47,9 @@ export class Lifecycle implements AsyncDisposable {
   async handOver(): Promise<void> {
     this.#phase = 'draining'
     if (!this.#serving) return
-    const { sds, reloader, outputs } = this.#serving
+    const { sds, reloader, outputs, pods } = this.#serving
     outputs[Symbol.dispose]()
-    await Promise.all([reloader?.[Symbol.asyncDispose](), sds.close()])
+    await Promise.all([reloader?.[Symbol.asyncDispose](), pods?.[Symbol.asyncDispose](), sds.close()])
   }
 
   /** Further calls wait for the first. */

@@ -10,18 +10,25 @@ import { type ApiSession, type AuthorizedPool, type Login, type LoginSource, UNL
 const FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
 const MAX_BYTES = 1_048_576
 
+export interface PodLoginOptions {
+  /** Precedes the paths that kubelet mounts. Default: empty. */
+  readonly root?: string | undefined
+  /** What to do outside of a pod. */
+  readonly remedy: string
+}
+
 export class PodLogin implements LoginSource {
   readonly #server: string
   readonly #tokenFile: string
   readonly #rootFile: ChangingFile
   #login: { readonly roots: Buffer; readonly login: Login } | undefined
 
-  /** `root` precedes the paths that kubelet mounts. Throws a `TypeError` outside of a pod. */
-  constructor(root = '') {
+  /** Throws a `TypeError` outside of a pod. */
+  constructor({ root = '', remedy }: PodLoginOptions) {
     const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = '443' } = process.env
     if (host === undefined)
       throw new TypeError(
-        'Cannot use the service account of the pod: KUBERNETES_SERVICE_HOST is not set, so this process does not run in a pod. Set kubeconfig to a file.',
+        `Cannot use the service account of the pod: KUBERNETES_SERVICE_HOST is not set, so this process does not run in a pod. ${remedy}.`,
       )
     this.#server = `https://${isIPv6(host) ? `[${host}]` : host}:${port}`
     this.#tokenFile = `${root}${FOLDER}/token`

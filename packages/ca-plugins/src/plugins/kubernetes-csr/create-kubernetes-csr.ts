@@ -32,7 +32,7 @@ export async function createKubernetesCsr(
   const { kubeconfig, context: contextName } = config
   const login =
     kubeconfig === undefined
-      ? new PodLogin(podRoot)
+      ? new PodLogin({ root: podRoot, remedy: 'Set kubeconfig to a file' })
       : new KubeconfigLogin({
           library: await loadKubernetesLibrary(loadLibrary),
           log,
