@@ -7,7 +7,7 @@ import { type PodObject, readPodObject, type UnusableObject } from './pod-object
 import { identityOf, type PodRules } from './pod-rules.ts'
 
 /** A kubelet runs 110 by default; some providers allow 1,000. */
-const MAX_PODS = 4_096
+export const MAX_PODS = 4_096
 
 /** Why an object of the API server gives no pod, or its pod no identity. */
 export interface PodProblem {

@@ -1,7 +1,7 @@
 /** Keeps the table of pods as the API server describes it: lists, then watches, and lists again where a watch cannot continue. */
 import type { WatchEvent } from '@livery/ca-plugins/kubernetes-api'
 import { after, backoff, CAError, type Clock, sleep } from '@livery/core'
-import type { NodePods } from './node-pods.ts'
+import { MAX_PODS, type NodePods } from './node-pods.ts'
 import { type PodPage, type PodsApi, UnusableListError } from './pods-api.ts'
 
 /** What the agent knows of the pods. */
@@ -29,8 +29,8 @@ const SILENCE_MS = 120_000
 const SHORT_MS = 30_000
 /** A list heals what a watch has lost. */
 const RESYNC_MS = 1_800_000
-/** Of one pod each. */
-const MAX_PAGES = 4_096
+/** All pods that a node may have, in pages of four. */
+const MAX_PAGES = 1_024
 
 export class PodWatcher implements AsyncDisposable {
   readonly #options: Required<PodWatcherOptions>
@@ -100,8 +100,8 @@ export class PodWatcher implements AsyncDisposable {
     for (let count = 0; count < MAX_PAGES; count++) {
       page = await api.list(page?.next, signal)
       // Of each page only this is kept.
-      for (const item of page.items.slice(0, MAX_PAGES - objects.length)) objects.push(pods.read(item))
-      if (page.next !== undefined && objects.length < MAX_PAGES) continue
+      for (const item of page.items.slice(0, MAX_PODS - objects.length)) objects.push(pods.read(item))
+      if (page.next !== undefined && objects.length < MAX_PODS) continue
       pods.replace(objects)
       return page.resourceVersion
     }

@@ -1,0 +1,262 @@
+/** A stand-in for the pods of the Kubernetes API over real HTTPS: pages, versions, watches with bookmarks, 410, faults on demand. */
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdir, writeFile } from 'node:fs/promises'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer, type Server } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import { join } from 'node:path'
+import { SystemClock } from '@livery/core'
+import { CertificateAuthority } from '../../ca-plugins/src/plugins/embedded/certificate-authority.ts'
+
+export const NODE = 'node-1'
+export const TOKEN = 'token-of-the-agent'
+
+export interface PodInit {
+  readonly name: string
+  readonly namespace?: string
+  readonly serviceAccount?: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+  readonly node?: string
+  readonly phase?: string
+  /** Default: a new one. */
+  readonly uid?: string
+}
+
+export interface PodResource {
+  readonly metadata: {
+    readonly name: string
+    readonly namespace: string
+    readonly uid: string
+    readonly labels: Readonly<Record<string, string>>
+    readonly annotations: Readonly<Record<string, string>>
+    readonly resourceVersion?: string
+    readonly deletionTimestamp?: string
+  }
+  readonly spec: object
+  readonly status: { readonly phase: string }
+}
+
+/** A pod as the API server describes it, chosen by default, with fields that nobody needs. */
+export function podResource(init: PodInit): PodResource {
+  const { name, namespace = 'default', serviceAccount = 'web', labels = { 'livery.dev/inject': 'true' } } = init
+  const { annotations = {}, node = NODE, phase = 'Running', uid = randomUUID() } = init
+  return {
+    metadata: { name, namespace, uid, labels, annotations },
+    spec: { nodeName: node, serviceAccountName: serviceAccount, containers: [{ name: 'main', image: 'example/main' }] },
+    status: { phase },
+  }
+}
+
+export interface PodCall {
+  readonly verb: 'list' | 'watch'
+  readonly query: URLSearchParams
+}
+
+/** What becomes of a call in place of an answer: a status, a body, or nothing at all. */
+export type PodFault =
+  | { readonly status: number; readonly message?: string }
+  | { readonly body: string | Buffer }
+  | 'hang'
+
+interface Recorded {
+  readonly version: number
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
+  readonly object: PodResource
+}
+
+export class PodApiServer implements AsyncDisposable {
+  readonly calls: PodCall[] = []
+  /** Asked at each call; `undefined`: it is served. */
+  fault: (call: PodCall) => PodFault | undefined = () => undefined
+  /** Events go out in pieces of so many bytes. */
+  pieceBytes = Number.POSITIVE_INFINITY
+  readonly #server: Server
+  readonly #roots: string
+  readonly #sockets = new Set<Socket>()
+  readonly #watches = new Map<ServerResponse, (event: Recorded) => void>()
+  readonly #waiting = new Set<() => void>()
+  readonly #pods = new Map<string, PodResource>()
+  #events: Recorded[] = []
+  #version = 100
+  /** Versions before are forgotten. */
+  #compacted = 0
+  #port = 0
+
+  private constructor(tls: { readonly cert: string; readonly key: string }, roots: string) {
+    this.#roots = roots
+    this.#server = createServer(tls, (request, response) => this.#serve(request, response))
+    this.#server.on('secureConnection', socket => {
+      this.#sockets.add(socket)
+      socket.on('close', () => this.#sockets.delete(socket))
+      socket.on('error', () => {})
+    })
+  }
+
+  static async start(): Promise<PodApiServer> {
+    using clock = new SystemClock()
+    const authority = await CertificateAuthority.open({ clock, trustDomain: 'kube.local', intermediate: false })
+    const names = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] }
+    const { chain, privateKey } = await authority.issueServerCertificate(names, 86_400)
+    const server = new PodApiServer({ cert: chain, key: privateKey }, authority.trustBundle().join(''))
+    await server.up()
+    return server
+  }
+
+  /** The variables that kubelet gives a container. */
+  get environment(): { readonly KUBERNETES_SERVICE_HOST: string; readonly KUBERNETES_SERVICE_PORT: string } {
+    return { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(this.#port) }
+  }
+
+  /** Writes the files of a service account below `root`, where kubelet mounts them. */
+  async mountAccount(root: string): Promise<void> {
+    const folder = join(root, 'var/run/secrets/kubernetes.io/serviceaccount')
+    await mkdir(folder, { recursive: true })
+    await writeFile(join(folder, 'token'), TOKEN)
+    await writeFile(join(folder, 'ca.crt'), this.#roots)
+  }
+
+  /** Adds the pod, or changes the one of its name. */
+  put(pod: PodResource): void {
+    const key = keyOf(pod)
+    const type = this.#pods.has(key) ? 'MODIFIED' : 'ADDED'
+    this.#pods.set(key, this.#record(type, pod))
+  }
+
+  delete(pod: PodResource): void {
+    this.#pods.delete(keyOf(pod))
+    this.#record('DELETED', pod)
+  }
+
+  /** Forgets every version before now, as an API server does after some minutes. */
+  compact(): void {
+    this.#compacted = this.#version
+    this.#events = []
+  }
+
+  /** Sends a bookmark on every watch, whose version is after events that no watch is interested in. */
+  bookmark(): void {
+    const object = { kind: 'Pod', metadata: { resourceVersion: String(++this.#version) } }
+    for (const response of this.#watches.keys()) this.#write(response, { type: 'BOOKMARK', object })
+  }
+
+  /** Sends `text` on every watch as it is. */
+  say(text: string): void {
+    for (const response of this.#watches.keys()) response.write(text)
+  }
+
+  /** Ends every watch as the server does after a time. */
+  endWatches(): void {
+    for (const response of this.#watches.keys()) response.end()
+  }
+
+  /** Resolves when there are so many watches. */
+  async watched(count: number): Promise<void> {
+    while (this.#watches.size !== count) await new Promise(setImmediate)
+  }
+
+  /** Listens on the port that it had. */
+  async up(): Promise<void> {
+    await once(this.#server.listen(this.#port, '127.0.0.1'), 'listening')
+    this.#port = (this.#server.address() as AddressInfo).port
+  }
+
+  /** Cuts every connection, and refuses others. */
+  async down(): Promise<void> {
+    const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
+    for (const socket of this.#sockets) socket.destroy()
+    await closed
+  }
+
+  /** Resolves with the `count`th call that matches, come or to come. */
+  async called(verb: PodCall['verb'], count = 1): Promise<PodCall> {
+    for (;;) {
+      const found = this.calls.filter(call => call.verb === verb)[count - 1]
+      if (found) return found
+      await new Promise<void>(resolve => this.#waiting.add(resolve))
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#server.listening) await this.down()
+  }
+
+  #serve({ url = '', headers }: IncomingMessage, response: ServerResponse): void {
+    const { pathname, searchParams: query } = new URL(url, 'https://kube')
+    const call: PodCall = { verb: query.get('watch') === 'true' ? 'watch' : 'list', query }
+    this.calls.push(call)
+    for (const wake of this.#waiting) wake()
+    this.#waiting.clear()
+    const isCaller = headers.authorization === `Bearer ${TOKEN}`
+    const fault = this.fault(call)
+    if (pathname !== '/api/v1/pods') refuse(response, 404, 'not found')
+    else if (!isCaller) refuse(response, 401, 'Unauthorized')
+    else if (fault && typeof fault === 'object') answerWith(fault, response)
+    else if (fault) return
+    else if (call.verb === 'watch') this.#watch(query, response)
+    else this.#list(query, response)
+  }
+
+  #list(query: URLSearchParams, response: ServerResponse): void {
+    const [version = this.#version, start = 0] = (query.get('continue') ?? '').split(':').filter(Boolean).map(Number)
+    if (version < this.#compacted) {
+      refuse(response, 410, 'The provided continue parameter is too old')
+      return
+    }
+    const pods = [...this.#pods.values()].filter(pod => isOn(pod, query))
+    const end = start + Number(query.get('limit') ?? pods.length)
+    const metadata = { resourceVersion: String(version), ...(end < pods.length && { continue: `${version}:${end}` }) }
+    const items = pods.slice(start, end)
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ kind: 'PodList', apiVersion: 'v1', metadata, items }))
+  }
+
+  #watch(query: URLSearchParams, response: ServerResponse): void {
+    const from = Number(query.get('resourceVersion'))
+    response.writeHead(200, { 'content-type': 'application/json', 'transfer-encoding': 'chunked' }).flushHeaders()
+    if (from < this.#compacted) {
+      const object = { kind: 'Status', code: 410, reason: 'Expired', message: `too old resource version: ${from}` }
+      response.end(`${JSON.stringify({ type: 'ERROR', object })}\n`)
+      return
+    }
+    const send = ({ version, type, object }: Recorded): void => {
+      if (version > from && isOn(object, query)) this.#write(response, { type, object })
+    }
+    for (const event of this.#events) send(event)
+    this.#watches.set(response, send)
+    response.on('close', () => this.#watches.delete(response))
+  }
+
+  #write(response: ServerResponse, event: object): void {
+    const line = Buffer.from(`${JSON.stringify(event)}\n`)
+    for (let start = 0; start < line.length; start += this.pieceBytes)
+      response.write(line.subarray(start, start + this.pieceBytes))
+  }
+
+  #record(type: Recorded['type'], { metadata, ...rest }: PodResource): PodResource {
+    const object = { ...rest, metadata: { ...metadata, resourceVersion: String(++this.#version) } }
+    const event = { version: this.#version, type, object }
+    this.#events.push(event)
+    for (const send of this.#watches.values()) send(event)
+    return object
+  }
+}
+
+function keyOf({ metadata: { namespace, name } }: PodResource): string {
+  return `${namespace}/${name}`
+}
+
+function isOn({ spec }: PodResource, query: URLSearchParams): boolean {
+  return query.get('fieldSelector') === `spec.nodeName=${Object(spec).nodeName}`
+}
+
+function answerWith(fault: Exclude<PodFault, 'hang'>, response: ServerResponse): void {
+  if ('status' in fault) refuse(response, fault.status, fault.message ?? 'refused')
+  else response.writeHead(200, { 'content-type': 'application/json' }).end(fault.body)
+}
+
+function refuse(response: ServerResponse, code: number, message: string): void {
+  response.writeHead(code, { 'content-type': 'application/json' })
+  response.end(JSON.stringify({ kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code }))
+}

@@ -1,0 +1,100 @@
+/** The pods of a node, watched at a stand-in of the API server, on a clock that the test moves. */
+import type { TestContext } from 'node:test'
+import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
+import { FakeClock } from '@livery/core/testing'
+import { parseIdentityTemplate } from '../src/kubernetes/identity-template.ts'
+import { parseLabelSelector } from '../src/kubernetes/label-selector.ts'
+import { NodePods, type PodProblem } from '../src/kubernetes/node-pods.ts'
+import type { PodRules } from '../src/kubernetes/pod-rules.ts'
+import { PodWatcher, type WatchState } from '../src/kubernetes/pod-watcher.ts'
+import { PodsApi } from '../src/kubernetes/pods-api.ts'
+import { makeDirectory } from './livery-process.ts'
+import { NODE, PodApiServer } from './pod-api-server.ts'
+
+export interface RulesInit {
+  readonly identity?: string
+  readonly selector?: string
+  readonly only?: readonly string[]
+  readonly except?: readonly string[]
+}
+
+/** The defaults of the configuration, but for `init`. */
+export function podRules(init: RulesInit = {}): PodRules {
+  const { identity = 'spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}' } = init
+  const { selector: text = 'livery.dev/inject=true', only = [], except = [] } = init
+  const trustDomain = 'cluster.local'
+  const template = parseIdentityTemplate(identity, trustDomain)
+  const selector = parseLabelSelector(text)
+  if ('problem' in template || !selector) throw new TypeError('unusable rules')
+  return { trustDomain, template, selector, namespaces: { only, except } }
+}
+
+/** A table without an API server, and what it reports. */
+export function podTable(init: RulesInit = {}): { readonly pods: NodePods; readonly problems: PodProblem[] } {
+  const problems: PodProblem[] = []
+  const onProblem = (problem: PodProblem) => void problems.push(problem)
+  return { pods: new NodePods({ nodeName: NODE, rules: podRules(init), onProblem }), problems }
+}
+
+export interface WatchedPods {
+  readonly server: PodApiServer
+  readonly clock: FakeClock
+  readonly pods: NodePods
+  readonly watcher: PodWatcher
+  readonly states: readonly WatchState[]
+  /** The names of the pods that are known, sorted. */
+  names(): readonly string[]
+  /** Resolves as soon as it is so after a change of the pods or of the state. */
+  until(isSo: () => boolean): Promise<void>
+}
+
+export async function watchPods(
+  t: TestContext,
+  { prepare, rules = {} }: { readonly prepare?: (server: PodApiServer) => void; readonly rules?: RulesInit } = {},
+): Promise<WatchedPods> {
+  const server = await PodApiServer.start()
+  const directory = await makeDirectory()
+  await server.mountAccount(directory.path)
+  prepare?.(server)
+  const clock = new FakeClock(Date.now())
+  const { pods } = podTable(rules)
+  const states: WatchState[] = []
+  const waiting = new Set<() => void>()
+  const wake = () => {
+    for (const look of waiting) look()
+  }
+  Object.assign(process.env, server.environment)
+  const login = new PodLogin({ root: directory.path, remedy: '' })
+  const connection = new ApiConnection({ login, clock, credentials: undefined })
+  const api = new PodsApi({ connection, clock, nodeName: NODE })
+  const onState = (state: WatchState) => {
+    states.push(state)
+    wake()
+  }
+  pods.changes.subscribe(wake)
+  const watcher = new PodWatcher({ api, pods, clock, random: () => 0.4, onState })
+  t.after(async () => {
+    await watcher[Symbol.asyncDispose]()
+    await connection[Symbol.asyncDispose]()
+    await server[Symbol.asyncDispose]()
+    await directory[Symbol.asyncDispose]()
+  })
+  return {
+    server,
+    clock,
+    pods,
+    watcher,
+    states,
+    names: () => [...pods.all()].map(({ name }) => name).sort(),
+    async until(isSo) {
+      while (!isSo())
+        await new Promise<void>(resolve => {
+          const look = () => {
+            waiting.delete(look)
+            resolve()
+          }
+          waiting.add(look)
+        })
+    },
+  }
+}
