@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -211,3 +212,25 @@ test('without any watch of the system, files are polled, and why is reported', {
   const output = execFileSync('unshare', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
   assert.deepEqual(output.trim().split('\n'), ['ENOSPC', 'first', 'second', 'third'])
 })
+
+/** As root of a namespace of its own, whose mounts nobody else sees. */
+const OWN_MOUNTS = [
+  '-Urm',
+  'sh',
+  '-c',
+  'mount -t tmpfs none "$1" && mkdir "$1/lower" "$1/upper" "$1/work" && shift && exec "$@"',
+]
+const mounting = spawnSync('unshare', [...OWN_MOUNTS, 'sh', tmpdir(), 'true'])
+const noMounts = mounting.status === 0 ? false : `no mounts in a user namespace here: ${mounting.stderr}`
+
+for (const kind of ['overlay', 'bind'])
+  test(`on a mount without events every final state is served by the poll: ${kind}`, { skip: noMounts }, async t => {
+    const script = fileURLToPath(new URL('../../test/files-without-events.ts', import.meta.url))
+    const folder = await tempFolder(t)
+    const run = [process.execPath, '--conditions=@livery/source', script, kind, folder]
+    const output = execFileSync('unshare', [...OWN_MOUNTS, 'sh', folder, ...run], { encoding: 'utf8' })
+    assert.deepEqual(
+      output.trim().split('\n'),
+      [1, 2, 3].map(version => `version ${version} after one poll`),
+    )
+  })
