@@ -11,11 +11,15 @@ import { startServer, WEB } from '../running-server.ts'
 
 let callers = 0
 // Each connection is of a new caller: the faults of one would hold off the next.
-const running = await startServer({}, { readPeerCredentials: () => ({ pid: 1, uid: ++callers, gid: callers }) })
+const running = await startServer(
+  { workloadApi: true },
+  { readPeerCredentials: () => ({ pid: 1, uid: ++callers, gid: callers }) },
+)
 const victim = new RawPeer(running.path)
 
 const SERVICE = '/envoy.service.secret.v3.SecretDiscoveryService'
 const PATHS = [`${SERVICE}/StreamSecrets`, `${SERVICE}/DeltaSecrets`, `${SERVICE}/FetchSecrets`, `${SERVICE}/Other`]
+const WORKLOAD_PATHS = ['/SpiffeWorkloadAPI/FetchX509SVID', '/SpiffeWorkloadAPI/ValidateJWTSVID']
 const HEALTH_PATHS = ['/grpc.health.v1.Health/Check', '/grpc.health.v1.Health/Watch', '/', '*', '']
 
 const longText = fc.integer({ min: 1, max: 5_000 }).map(length => 'a'.repeat(length))
@@ -23,12 +27,13 @@ const text = fc.oneof({ weight: 4, arbitrary: fc.string({ maxLength: 20 }) }, { 
 const header = fc.oneof(
   fc.tuple(fc.constantFrom(':path', ':authority', ':scheme', ':method', ':protocol', ':status', 'host'), text),
   fc.tuple(fc.constantFrom('te', 'content-type', 'content-length', 'grpc-timeout', 'grpc-encoding'), text),
+  fc.tuple(fc.constant('workload.spiffe.io'), fc.constantFrom('true', 'false')),
   fc.tuple(fc.constantFrom('connection', 'transfer-encoding', 'Upper', 'x-bin', '', 'x'), text),
 )
 /** A request that is nearly right. */
 const request = fc
   .record({
-    path: fc.constantFrom(...PATHS, ...HEALTH_PATHS),
+    path: fc.constantFrom(...PATHS, ...WORKLOAD_PATHS, ...HEALTH_PATHS),
     method: fc.constantFrom('POST', 'POST', 'POST', 'GET', 'CONNECT', 'OPTIONS'),
     authority: fc.oneof(fc.constant('sds'), longText),
     scheme: fc.constantFrom('http', 'http', 'https', 'a'.repeat(17)),

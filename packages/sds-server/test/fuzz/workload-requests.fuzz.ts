@@ -1,0 +1,79 @@
+/** Bytes of a peer of the Workload API, and changes of what it is allowed: refused or answered, and nothing is left behind. */
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import { AccessPolicy } from '../../src/access/policy.ts'
+import { X509SVIDResponse } from '../../src/gen/spiffe/workload/workload.ts'
+import { MessageComposer } from '../../src/protocol/discovery-message.ts'
+import { decodeWorkloadRequest } from '../../src/protocol/request-codec.ts'
+import { StreamRefusal } from '../../src/protocol/stream-refusal.ts'
+import type { SecretView } from '../../src/protocol/subscriptions.ts'
+import { encodeSvids, WorkloadEncoder } from '../../src/workload-api/workload-encoding.ts'
+import { WorkloadStream } from '../../src/workload-api/workload-stream.ts'
+import { MemorySource } from '../memory-source.ts'
+import { testBudget } from '../test-budget.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const API = 'spiffe://cluster.local/ns/default/sa/api'
+
+const source = await MemorySource.create(WEB, API)
+const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
+const encoder = new WorkloadEncoder(encodeSvids)
+
+export const inputs = fc.record({
+  requests: fc.array(fc.oneof(fc.constant(new Uint8Array()), fc.uint8Array({ maxLength: 200 })), { maxLength: 3 }),
+  /** What the caller is allowed at first, and after each request. */
+  allowed: fc.array(fc.subarray([WEB, API]), { minLength: 1, maxLength: 4 }),
+})
+
+type Input = typeof inputs extends fc.Arbitrary<infer T> ? T : never
+
+export function run({ requests, allowed }: Input): void {
+  const before = source.subscribers
+  let [current = []] = allowed
+  let view = viewOf(current)
+  const stream = new WorkloadStream(
+    {
+      get view() {
+        return view
+      },
+      budget: testBudget(),
+      maxNames: 1,
+      messages: new MessageComposer('n'),
+      receipts: undefined,
+      wake() {},
+      report() {},
+    },
+    { hasIdentities: true, allBundles: names.all },
+  )
+  try {
+    requests.forEach((bytes, index) => {
+      if (decodeWorkloadRequest(Buffer.from(bytes)).kind === 'malformed') return
+      stream.receive({ responseNonce: '', errorDetail: undefined })
+      read(stream, current)
+      current = allowed[index + 1] ?? current
+      view = viewOf(current)
+      if (stream.review()) read(stream, current)
+    })
+  } catch (error) {
+    assert.ok(error instanceof StreamRefusal, `${error}`)
+  }
+  stream[Symbol.dispose]()
+  assert.equal(source.subscribers, before)
+}
+
+function viewOf(allow: readonly string[]): SecretView {
+  return (
+    new AccessPolicy({ allow }, source, names).admit(undefined) ??
+    assert.fail('a socket without callers lets everybody in')
+  )
+}
+
+function read(stream: WorkloadStream, allowed: readonly string[]): void {
+  const message = stream.take()
+  if (!message) return
+  const frame = encoder.encodeMessage(message)
+  const { svids } = X509SVIDResponse.decode(frame.message)
+  frame.release()
+  assert.ok(svids.length > 0)
+  for (const { spiffeId } of svids) assert.ok(allowed.includes(spiffeId), spiffeId)
+}
