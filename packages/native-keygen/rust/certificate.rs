@@ -8,6 +8,7 @@ mod name_constraints;
 mod names;
 pub(crate) mod object_identifiers;
 pub mod path;
+pub(crate) mod preflight;
 pub mod private_key;
 mod profile;
 mod public_key;
@@ -130,6 +131,12 @@ impl Certificate {
     /// SubjectPublicKeyInfo.
     pub fn public_key_der(&self) -> &[u8] {
         &self.der[self.fields.public_key.clone()]
+    }
+
+    /// Whether it constrains the names below it, or may do so.
+    fn constrains_names(&self) -> bool {
+        let profile = self.profile.as_ref();
+        profile.is_none_or(|profile| profile.name_constraints.is_some())
     }
 
     pub fn is_readable(&self) -> bool {

@@ -16,6 +16,7 @@ use crate::certificate::Certificate;
 use crate::certificate::forge::Issuer;
 use crate::certificate::object_identifiers::are_shortest;
 use crate::certificate::path::{Now, find_path_in};
+use crate::certificate::preflight::{LibraryCertificate, refusal_of};
 use crate::certificate::private_key::public_key_of;
 use crate::der::element;
 use crate::key::{KeyRequest, KeyType, PrivateKey, PrivateKeyFormat};
@@ -30,12 +31,13 @@ pub struct Subject {
     judge: Judge,
 }
 
-pub const SUBJECTS: [Subject; 8] = [
+pub const SUBJECTS: [Subject; 9] = [
     subject("certificate", certificate),
     subject("csr", csr),
     subject("der", der),
     subject("extensions", extensions),
     subject("path", path),
+    subject("preflight", preflight),
     subject("private-key-der", private_key_der),
     subject("private-key-pem", private_key_pem),
     subject("vault", vault),
@@ -124,6 +126,22 @@ fn path(input: &[u8]) -> String {
         chosen.map(|(_, der)| *der).collect::<Vec<_>>()
     };
     verdict_on_path(&of(false), &of(true))
+}
+
+/// The library reads what no reader of ours has seen.
+fn preflight(input: &[u8]) -> String {
+    let sections = sections(input);
+    let (roots, chain): (Vec<_>, Vec<_>) = sections.iter().partition(|(is_anchor, _)| *is_anchor);
+    let chain: Vec<&[u8]> = chain.iter().map(|(_, der)| *der).collect();
+    let roots: Vec<_> = roots
+        .iter()
+        .filter_map(|(_, der)| LibraryCertificate::read(der))
+        .collect();
+    let seconds = (NOW.now / 1_000.0) as i64;
+    format!(
+        "{:?}",
+        refusal_of(&chain, &roots.iter().collect::<Vec<_>>(), seconds)
+    )
 }
 
 /// 2026-11-21T12:00:00.5Z: the certificates that are kept are valid.

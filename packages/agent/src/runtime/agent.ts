@@ -29,7 +29,13 @@ import { configuredIdentities, LiveConfig } from './live-config.ts'
 import { openFileSecrets } from './open-file-secrets.ts'
 import { openStore } from './open-store.ts'
 import { ownStore } from './own-store.ts'
-import { chooseKeyVault, collectGarbage, keepOutOfCoreFiles, warnOfUnsetClock } from './process-setup.ts'
+import {
+  chooseKeyVault,
+  collectGarbage,
+  keepOutOfCoreFiles,
+  warnOfUnsetClock,
+  warnWithoutPreflight,
+} from './process-setup.ts'
 import { sdsSockets, serverOptions, shareOnDemand } from './sds-sockets.ts'
 import { logStart, warnOfOpenSockets } from './start-report.ts'
 import { StormCollector } from './storm-collector.ts'
@@ -108,6 +114,7 @@ async function openBasis(
   const metrics = parts.use(new Metrics(clock))
   const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
   const vault = chooseKeyVault(logger)
+  warnWithoutPreflight(logger)
   const pluginParts = { clock, logger, counters: metrics.plugins, vault, rootsPollMs: config.trust.poll }
   const ca = await withWellKnownFiles(await createCAClient(loaded, pluginParts, parts), config, pluginParts, parts)
   const predecessor = await findPredecessor(config, logger)

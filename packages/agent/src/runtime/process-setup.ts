@@ -1,6 +1,6 @@
-/** Prepares the process: no core files, a vault for keys, a warning of a clock that is not set, garbage collection on demand. */
+/** Prepares the process: no core files, a vault for keys, warnings of what it lacks, garbage collection on demand. */
 import type { Clock, KeyVault } from '@livery/core'
-import { createKeyVault, disableCoreDumps } from '@livery/native-keygen'
+import { createKeyVault, disableCoreDumps, nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Logger } from '../observe/logger.ts'
 
 export function keepOutOfCoreFiles(logger: Logger): void {
@@ -15,6 +15,14 @@ export function chooseKeyVault(logger: Logger): KeyVault {
   const { vault, reason } = createKeyVault()
   if (reason !== undefined) logger.warn(`${reason}.`)
   return vault
+}
+
+/** Without the addon Envoy's library cannot be asked whether it would refuse a certificate. */
+export function warnWithoutPreflight(logger: Logger): void {
+  if (nativeCertificateVerifier) return
+  logger.warn(
+    'certificates are served without a pre-flight: only the native addon can ask whether Envoy would refuse them; build it with "npm run native"',
+  )
 }
 
 /** A machine without a battery starts in 1970. Core waits: what a CA issues is not valid yet then, and is not served. */

@@ -8,12 +8,14 @@ use napi_derive::napi;
 use pem_rfc7468::LineEnding;
 
 use super::path::{Now, find_path};
+use super::preflight::{self, LibraryCertificate};
 use super::{Certificate, private_key};
 
 /// A root, read once.
 #[napi]
 pub struct TrustAnchor {
     certificate: Certificate,
+    library: Option<LibraryCertificate>,
     fingerprint: String,
 }
 
@@ -30,6 +32,7 @@ impl TrustAnchor {
         })?;
         Ok(Self {
             fingerprint: sha256_hex(&[der]),
+            library: LibraryCertificate::read(der),
             certificate,
         })
     }
@@ -85,6 +88,8 @@ pub struct ChainPath {
     /// Milliseconds since the epoch: when all certificates of the path are valid, the root too.
     pub not_before: f64,
     pub not_after: f64,
+    /// Why clients that have these anchors would refuse the path; absent if none would.
+    pub client_refusal: Option<String>,
 }
 
 #[napi(object, object_from_js = false)]
@@ -161,8 +166,10 @@ fn path_of(
             at: refusal.at as u32,
         })
     })?;
-    let ders: Vec<&[u8]> = path.chain.iter().map(|&index| chain[index].der()).collect();
+    let certificates: Vec<&Certificate> = path.chain.iter().map(|&index| &chain[index]).collect();
+    let ders: Vec<&[u8]> = certificates.iter().map(|it| it.der()).collect();
     Ok(ChainPath {
+        client_refusal: client_refusal(&certificates, question, path.not_before),
         chain_pem: ders
             .iter()
             .map(|der| pem_rfc7468::encode_string("CERTIFICATE", LineEnding::LF, der).ok())
@@ -173,6 +180,25 @@ fn path_of(
         not_before: path.not_before,
         not_after: path.not_after,
     })
+}
+
+/// A path that is not valid yet is judged at its first moment.
+fn client_refusal(
+    path: &[&Certificate],
+    question: &ChainQuestion,
+    not_before: f64,
+) -> Option<String> {
+    let roots: Vec<_> = question
+        .anchors
+        .iter()
+        .map(|anchor| preflight::Root {
+            certificate: &anchor.certificate,
+            library: anchor.library.as_ref(),
+            fingerprint: &anchor.fingerprint,
+        })
+        .collect();
+    let seconds = question.now.max(not_before) / 1_000.0;
+    preflight::refusal(path, &roots, seconds as i64)
 }
 
 fn sha256_hex(parts: &[&[u8]]) -> String {

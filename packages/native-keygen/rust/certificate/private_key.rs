@@ -122,6 +122,28 @@ mod tests {
         assert_eq!(public_key_of(&both), public_key);
     }
 
+    /// So a key whose public half is the leaf's signs what the leaf verifies: no signature has to be made to know.
+    #[test]
+    fn a_key_with_a_damaged_part_has_another_public_half_or_none() {
+        let ec = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).expect("a key");
+        let rsa = rsa::KeyPair::generate(KeySize::Rsa2048).expect("a key");
+        let rsa_der: Pkcs8V1Der = rsa.as_der().expect("PKCS#8");
+        let keys = [
+            ec.to_pkcs8v1().expect("PKCS#8").as_ref().to_vec(),
+            rsa_der.as_ref().to_vec(),
+        ];
+        for der in keys {
+            let public_key = public_key_of(&pem("PRIVATE KEY", &der));
+            assert!(public_key.is_some());
+            for index in 0..der.len() {
+                let mut damaged = der.clone();
+                damaged[index] ^= 1;
+                let found = public_key_of(&pem("PRIVATE KEY", &damaged));
+                assert_ne!(found, public_key, "byte {index} of {}", der.len());
+            }
+        }
+    }
+
     #[test]
     fn what_is_no_private_key_has_no_public_half() {
         let (pem, ..) = ecdsa(&ECDSA_P256_SHA256_ASN1_SIGNING);

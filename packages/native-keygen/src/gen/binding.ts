@@ -58,7 +58,7 @@ export declare const ABI: number
 export interface AcceptedConnections {
   /** The caller owns them. */
   descriptors: Array<number>
-  /** What the system ran out of: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. Absent if it did not. */
+  /** The resource that the system ran out of: `EMFILE`, `ENFILE`, `ENOBUFS` or `ENOMEM`. Absent if it did not. */
   error?: string
 }
 
@@ -102,6 +102,8 @@ export interface ChainPath {
   /** Milliseconds since the epoch: when all certificates of the path are valid, the root too. */
   notBefore: number
   notAfter: number
+  /** Why clients that have these anchors would refuse the path; absent if none would. */
+  clientRefusal?: string
 }
 
 export interface ChainQuestion {
