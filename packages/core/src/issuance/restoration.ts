@@ -9,7 +9,7 @@ import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 import { withDeadline } from '../time/deadline.ts'
 import type { OfferedRoots, TrustStore } from '../trust/trust-store.ts'
-import type { CertificateVerifier } from '../x509/certificate-verifier.ts'
+import { type CertificateVerifier, faultOf } from '../x509/certificate-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
 import { toIssued } from './issue-certificate.ts'
 
@@ -121,7 +121,6 @@ const NO_ROOT = {
 } as const
 
 function reasonOf(error: unknown): string {
-  if (error instanceof CAError)
-    return error.message.replace(/^The CA's answer cannot be used and replaces nothing: /, '')
+  if (error instanceof CAError) return faultOf(error)
   return error instanceof Error ? error.message : String(error)
 }

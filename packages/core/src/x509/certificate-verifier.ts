@@ -103,10 +103,15 @@ export function createCertificateVerifier(read: ReadChain): CertificateVerifier 
 /** The verifier on node:crypto. */
 export const nodeCertificateVerifier: CertificateVerifier = createCertificateVerifier(readWithNode)
 
+const PREAMBLE = "The CA's answer cannot be used and replaces nothing: "
+
 function bad(reason: string, cause?: unknown): CAError {
-  return new CAError('bad-response', `The CA's answer cannot be used and replaces nothing: ${reason}`, {
-    cause,
-  })
+  return new CAError('bad-response', `${PREAMBLE}${reason}`, { cause })
+}
+
+/** The fault that a verifier has thrown, for a chain that is not a CA's answer. */
+export function faultOf({ message }: CAError): string {
+  return message.startsWith(PREAMBLE) ? message.slice(PREAMBLE.length) : message
 }
 
 function notACertificate(index: number, cause: unknown): CAError {
