@@ -73,8 +73,12 @@ where
 #[cfg(test)]
 mod tests {
     use aws_lc_rs::encoding::{EcPrivateKeyRfc5915Der, Pkcs8V1Der};
+    use aws_lc_rs::rand::SystemRandom;
     use aws_lc_rs::rsa::KeySize;
-    use aws_lc_rs::signature::EcdsaSigningAlgorithm;
+    use aws_lc_rs::signature::{
+        ECDSA_P256_SHA256_ASN1, EcdsaSigningAlgorithm, RSA_PKCS1_2048_8192_SHA256,
+        RSA_PKCS1_SHA256, UnparsedPublicKey,
+    };
     use pem_rfc7468::LineEnding;
 
     use super::*;
@@ -122,25 +126,40 @@ mod tests {
         assert_eq!(public_key_of(&both), public_key);
     }
 
-    /// So a key whose public half is the leaf's signs what the leaf verifies: no signature has to be made to know.
+    /// `der` with one bit changed in each of its bytes, where the public half stays the same.
+    fn damaged_with_the_same_public_half(der: &[u8]) -> Vec<Vec<u8>> {
+        let public_half = |der: &[u8]| public_key_of(&pem("PRIVATE KEY", der));
+        let public_key = public_half(der);
+        assert!(public_key.is_some());
+        let damaged = (0..der.len()).map(|index| {
+            let mut damaged = der.to_vec();
+            damaged[index] ^= 1;
+            damaged
+        });
+        damaged
+            .filter(|damaged| public_half(damaged) == public_key)
+            .collect()
+    }
+
     #[test]
-    fn a_key_with_a_damaged_part_has_another_public_half_or_none() {
+    fn a_key_whose_public_half_is_right_signs_what_that_verifies() {
+        let random = SystemRandom::new();
         let ec = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).expect("a key");
+        for der in damaged_with_the_same_public_half(ec.to_pkcs8v1().expect("PKCS#8").as_ref()) {
+            let key = EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_ASN1_SIGNING, &der);
+            let signature = key.expect("a key").sign(&random, b"text").expect("signed");
+            let verifier = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, ec.public_key());
+            assert!(verifier.verify(b"text", signature.as_ref()).is_ok());
+        }
         let rsa = rsa::KeyPair::generate(KeySize::Rsa2048).expect("a key");
-        let rsa_der: Pkcs8V1Der = rsa.as_der().expect("PKCS#8");
-        let keys = [
-            ec.to_pkcs8v1().expect("PKCS#8").as_ref().to_vec(),
-            rsa_der.as_ref().to_vec(),
-        ];
-        for der in keys {
-            let public_key = public_key_of(&pem("PRIVATE KEY", &der));
-            assert!(public_key.is_some());
-            for index in 0..der.len() {
-                let mut damaged = der.clone();
-                damaged[index] ^= 1;
-                let found = public_key_of(&pem("PRIVATE KEY", &damaged));
-                assert_ne!(found, public_key, "byte {index} of {}", der.len());
-            }
+        let pkcs8: Pkcs8V1Der = rsa.as_der().expect("PKCS#8");
+        for der in damaged_with_the_same_public_half(pkcs8.as_ref()) {
+            let key = rsa::KeyPair::from_pkcs8(&der).expect("a key");
+            let mut signature = vec![0; key.public_modulus_len()];
+            key.sign(&RSA_PKCS1_SHA256, &random, b"text", &mut signature)
+                .expect("signed");
+            let verifier = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, rsa.public_key());
+            assert!(verifier.verify(b"text", &signature).is_ok());
         }
     }
 
