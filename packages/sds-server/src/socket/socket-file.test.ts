@@ -106,6 +106,13 @@ test('a folder is made with the mode that is given, whatever the umask, and also
   assert.equal(await modeOfFolder(), '755')
 })
 
+test('a folder that was made with another mode gets the one that is given', async t => {
+  const place = await makePlace(t)
+  await mkdir(dirname(place.path), { mode: 0o700 })
+  await place.listen({ folderMode: 0o755 })
+  assert.equal((await stat(dirname(place.path))).mode & 0o7777, 0o755)
+})
+
 test('the socket appears with its mode, in a directory that is made for it, and nothing else is left there', async t => {
   const place = await makePlace(t)
   const before = process.umask(0)

@@ -1,6 +1,6 @@
 /** Checks a path before a socket appears there. */
 import type { BigIntStats } from 'node:fs'
-import { lstat, stat } from 'node:fs/promises'
+import { chmod, chown, lstat, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { MAX_SOCKET_PATH_BYTES, makeFolder, systemErrorCode, UntrustedPathError } from '@livery/core'
@@ -25,18 +25,30 @@ export function checkPathLength(path: string): void {
 }
 
 /**
- * Makes the folder if there is none, with `folderMode`, else with mode 0750, or 0751 where the socket gets an owner or
- * group. Refuses one in which somebody else could replace the socket.
+ * Makes the folder if there is none, with mode 0750, or 0751 where the socket gets an owner or group. With `folderMode` it
+ * has that mode afterwards, made now or not. Refuses one in which somebody else could replace the socket.
  */
 export async function prepareDirectory({ path, owner, group, folderMode }: PlacementOptions): Promise<void> {
   const directory = dirname(path)
   const isGiven = owner !== undefined || group !== undefined
   try {
     makeFolder(directory, folderMode ?? (isGiven ? FOLDER_MODE_OF_GIVEN : FOLDER_MODE))
+    if (folderMode !== undefined) await takeFolder(directory, folderMode)
   } catch (error) {
     if (!(error instanceof UntrustedPathError)) throw await bindFailure(path, error)
     throw untrustedFolder(path, error)
   }
+}
+
+/**
+ * kubelet makes the folder of a pod where it comes first: for root, with the mode of the folder above, which keeps the pod's
+ * user out.
+ */
+async function takeFolder(directory: string, mode: number): Promise<void> {
+  const present = await stat(directory)
+  if ((present.mode & 0o7777) === mode) return
+  if (present.uid !== ownUid()) await chown(directory, ownUid(), -1)
+  await chmod(directory, mode)
 }
 
 /** In an emptyDir of Kubernetes, which everybody may write to, a folder below it is safe: it belongs to this process alone. */
