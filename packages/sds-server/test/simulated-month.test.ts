@@ -227,7 +227,10 @@ function stateOf({ certificate }: FakeEnvoy): string {
   return certificate ? 'expired' : 'missing'
 }
 
-test('in thirty days of sleeps, wrong clocks, outages, new roots, swapped files and rejections no Envoy lacks a certificate that it could have', async t => {
+test('in thirty days of sleeps, wrong clocks, outages, new roots, swapped files and rejections no Envoy lacks a certificate that it could have', {
+  // 20 s of the CPU; a machine that is busy with other things takes longer.
+  timeout: 300_000,
+}, async t => {
   const seed = Number(process.env['LIVERY_SEED'] ?? 1)
   await using folder = await temporaryDirectory()
   await using month = new Month(seed, realpathSync(folder.path))
