@@ -18,6 +18,7 @@ export function checkTogether(
     ...checkSocketPaths(settings, sockets, at),
     ...checkServed(settings, sockets, at),
     ...checkPairs(settings, at),
+    ...checkSelectors(settings, at),
     ...checkFederated(settings, at),
     ...checkKubernetes(settings, sockets, at),
   ]
@@ -109,6 +110,21 @@ function checkKubernetes(
   if (inside === undefined) return problems
   const reason = `the socket ${inside} is in ${root}, which is for the folders of pods`
   return [...problems, key.child('sockets', 'root').problem(new Fault(reason, 'Choose another folder'))]
+}
+
+function checkSelectors({ sockets, identities }: Settings, at: Location): readonly Problem[] {
+  const all = [
+    ...sockets.map((socket, index) => ({ socket, key: at.child('sockets', index) })),
+    ...identities.map(({ socket }, index) => ({ socket, key: at.child('identities', index, 'socket') })),
+  ]
+  return all.flatMap(({ socket, key }) => {
+    if (socket?.identify) return []
+    const fault = new Fault('is for a socket that identifies its callers', 'Write identify: kubernetes beside callers')
+    const callers: readonly { readonly selectors?: unknown }[] = socket?.callers ?? []
+    return callers.flatMap(({ selectors }, index) =>
+      selectors === undefined ? [] : [key.child('callers', index, 'selectors').problem(fault)],
+    )
+  })
 }
 
 /** Core holds the bundles of so many trust domains, its own among them. */

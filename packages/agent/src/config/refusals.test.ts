@@ -361,12 +361,48 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'path: run/sds.sock',
     text: 'path: run/sds.sock, callers: [{ allow: [] }]',
-    says: 'livery.yaml:3: sockets[0].callers[0]: {"allow":[]} has neither uid nor gid, so it would let in everybody. Add one of them.',
+    says: 'livery.yaml:3: sockets[0].callers[0]: {"allow":[]} has no uid, gid or selectors, so it would let in everybody. Add one of them.',
   },
   {
     replaces: '[spiffe://cluster.local/ns/default/sa/web]',
     text: '[{ id: spiffe://cluster.local/a, socket: { path: s, callers: [{ pid: 7 }] } }]',
-    says: 'livery.yaml:2: identities[0].socket.callers[0].pid: unknown key. Did you mean "uid"? Known here: uid, gid.',
+    says: 'livery.yaml:2: identities[0].socket.callers[0].pid: unknown key. Did you mean "uid"? Known here: uid, gid, selectors.',
+  },
+  ...[
+    'ns:',
+    'ns:Default',
+    'pod:x',
+    'sa:a/b',
+    'label:app',
+    'label:a b=c',
+    'label:=x',
+    'ns:*',
+    'ns:a ',
+    'label:a=b=c',
+  ].map(selector => ({
+    replaces: 'path: run/sds.sock',
+    text: `path: run/sds.sock, identify: kubernetes, callers: [{ selectors: ["${selector}"] }]`,
+    says: `livery.yaml:3: sockets[0].callers[0].selectors[0]: "${selector}" is not a selector of pods. Write ns:NAMESPACE, sa:SERVICE-ACCOUNT or label:KEY=VALUE; a pattern is not possible.`,
+  })),
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, identify: kubernetes, callers: [{ selectors: [] }]',
+    says: 'livery.yaml:3: sockets[0].callers[0]: {"selectors":[]} has no uid, gid or selectors, so it would let in everybody. Add one of them.',
+  },
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, callers: [{ selectors: [ns:a] }]',
+    says: 'livery.yaml:3: sockets[0].callers[0].selectors: is for a socket that identifies its callers. Write identify: kubernetes beside callers.',
+  },
+  {
+    replaces: '[spiffe://cluster.local/ns/default/sa/web]',
+    text: '[{ id: spiffe://cluster.local/a, socket: { path: s, callers: [{ uid: 1, selectors: [sa:b] }] } }]',
+    says: 'livery.yaml:2: identities[0].socket.callers[0].selectors: is for a socket that identifies its callers. Write identify: kubernetes beside callers.',
+  },
+  {
+    replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, identify: docker',
+    says: 'livery.yaml:3: sockets[0].identify: "docker" is none of kubernetes. Write one of these.',
   },
   {
     replaces: '[spiffe://cluster.local/ns/default/sa/web]',

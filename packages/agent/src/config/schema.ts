@@ -11,6 +11,7 @@ import { faultMessage, kindOf, list, object, record, type Schema, scalar, text }
 import {
   account,
   allowEntry,
+  callerSelector,
   checkSpiffeId,
   duration,
   filePattern,
@@ -50,12 +51,18 @@ const identityRange = text(input => {
   return input
 }, 'Quote it')
 
-/** SO_PEERCRED has the uid and the primary group of the process that connected. */
-const credentials = { uid: v.optional(wholeNumber(0, MAX_ID)), gid: v.optional(wholeNumber(0, MAX_ID)) }
-const namesSomebody = <T extends { readonly uid?: number | undefined; readonly gid?: number | undefined }>() =>
+/** SO_PEERCRED has the uid and the primary group of the process that connected; `selectors` are about its pod. */
+const callerFields = {
+  uid: v.optional(wholeNumber(0, MAX_ID)),
+  gid: v.optional(wholeNumber(0, MAX_ID)),
+  selectors: v.optional(list(callerSelector)),
+}
+type CallerFields = { readonly [Field in keyof typeof callerFields]?: unknown }
+const namesSomebody = <T extends CallerFields>() =>
   v.check<T, string>(
-    ({ uid, gid }) => uid !== undefined || gid !== undefined,
-    faultMessage(new Fault('has neither uid nor gid, so it would let in everybody', 'Add one of them')),
+    ({ uid, gid, selectors }) =>
+      uid !== undefined || gid !== undefined || (Array.isArray(selectors) && selectors.length > 0),
+    faultMessage(new Fault('has no uid, gid or selectors, so it would let in everybody', 'Add one of them')),
   )
 
 const limits = object({
@@ -85,10 +92,19 @@ const socketFile = {
   limits,
 }
 
+/** `kubernetes`: the callers of a socket are identified by their pods. */
+const identify = v.optional(
+  v.pipe(
+    oneOf(['kubernetes']),
+    v.transform(() => true),
+  ),
+)
+
 const ownSocketMapping = object({
   ...socketFile,
   allow: v.optional(list(filePattern)),
-  callers: v.optional(list(v.pipe(object(credentials), namesSomebody()))),
+  callers: v.optional(list(v.pipe(object(callerFields), namesSomebody()))),
+  identify,
 })
 
 /** An identity's own socket. A bare path has the defaults of the server. */
@@ -149,12 +165,13 @@ const identity = v.lazy(input => {
   return object({ id: spiffeId, ...ofIdentity })
 }) as Schema<IdentitySetting>
 
-const caller = v.pipe(object({ ...credentials, allow: v.optional(list(allowEntry)) }), namesSomebody())
+const caller = v.pipe(object({ ...callerFields, allow: v.optional(list(allowEntry)) }), namesSomebody())
 
 const socket = object({
   ...socketFile,
   allow: list(allowEntry),
   callers: v.optional(list(caller)),
+  identify,
   onDemand: flag,
 })
 

@@ -200,7 +200,8 @@ function accessOf(config: SocketConfig): AccessConfig {
   return access
 }
 
-function fixedOf({ allow: _, callers: _callers, onDemand: _onDemand, ...fixed }: SocketConfig): SocketConfig {
+function fixedOf(socket: SocketConfig): SocketConfig {
+  const { allow: _, callers: _callers, identify: _identify, onDemand: _onDemand, ...fixed } = socket
   return fixed
 }
 

@@ -47,6 +47,12 @@ test('the line of a socket names what its callers are allowed, and that only bun
     ],
     [{ allow: [web], callers: [{ uid: 7, allow: [api] }] }, `by name ${web} (callers: uid 7)`],
     [{ identity: web, callers: [{ gid: 8 }] }, `${web} (callers: gid 8)`],
+    [{ identify: true }, 'to each pod its identity (callers: pods)'],
+    [
+      { identify: true, allow: [web], callers: [{ uid: 7, selectors: ['ns:a', 'sa:b'] }, { selectors: ['ns:c'] }] },
+      `to each pod its identity, and by name ${web} (callers: uid 7 with ns:a with sa:b, ns:c)`,
+    ],
+    [{ identity: web, identify: true }, `${web} (callers: pods)`],
   ]
   for (const [socket, text] of cases) assert.equal(describeSocket({ path: '/s', ...socket }), `socket /s: ${text}`)
 })

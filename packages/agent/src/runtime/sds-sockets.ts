@@ -39,12 +39,17 @@ export function serverOptions({ sds, names, drain }: Config): Partial<SdsServerO
 }
 
 /** For the log: what is served on a socket, and to whom. */
-export function describeSocket({ path, identity, allow = [], callers }: SocketConfig): string {
+export function describeSocket({ path, identity, identify, allow = [], callers }: SocketConfig): string {
   const allowed = allow.length > 0 ? allow : [...new Set(callers?.flatMap(caller => caller.allow ?? []))]
-  const named = allowed.length === 0 ? 'only trust bundles, because allow is empty' : `by name ${allowed.join(', ')}`
-  return `socket ${path}: ${identity ?? named}${callers ? ` (callers: ${callers.map(describeCaller).join(', ')})` : ''}`
+  const named = allowed.length === 0 ? [] : [`by name ${allowed.join(', ')}`]
+  const shared = identify ? ['to each pod its identity', ...named] : named
+  const served = shared.length === 0 ? 'only trust bundles, because allow is empty' : shared.join(', and ')
+  const pods = identify ? 'pods' : undefined
+  const who = callers ? callers.map(describeCaller).join(', ') : pods
+  return `socket ${path}: ${identity ?? served}${who === undefined ? '' : ` (callers: ${who})`}`
 }
 
-function describeCaller({ uid, gid }: CallerRule): string {
-  return [uid === undefined ? [] : [`uid ${uid}`], gid === undefined ? [] : [`gid ${gid}`]].flat().join(' with ')
+function describeCaller({ uid, gid, selectors = [] }: CallerRule): string {
+  const ids = [uid === undefined ? [] : [`uid ${uid}`], gid === undefined ? [] : [`gid ${gid}`]].flat()
+  return [...ids, ...selectors].join(' with ')
 }

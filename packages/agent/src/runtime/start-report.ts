@@ -40,8 +40,8 @@ export function logStart(
 
 /** A caller that can open a socket gets what it allows: a file mode that lets in everybody deserves a warning. */
 export function warnOfOpenSockets(sockets: readonly SocketConfig[], logger: Logger): void {
-  for (const { path, mode = 0, callers } of sockets) {
-    if (callers || (mode & 0o006) === 0) continue
+  for (const { path, mode = 0, callers, identify } of sockets) {
+    if (callers || identify || (mode & 0o006) === 0) continue
     logger.warn(
       `socket ${path}: every user of this machine may open it (mode ${mode.toString(8)}) and gets what it allows; set a mode such as "0660", or callers`,
     )

@@ -140,6 +140,22 @@ export const allowEntry: Schema<string> = text(
   'Quote it',
 )
 
+const NAME = '[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?'
+const LABEL = '[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?'
+const CALLER_SELECTOR = new RegExp(`^(?:(?:ns|sa):${NAME}|label:(?:${NAME}/)?${LABEL}=(?:${LABEL})?)$`)
+
+/** What a caller that is a pod has: `ns:NAMESPACE`, `sa:SERVICE-ACCOUNT` or `label:KEY=VALUE`, each as Kubernetes takes them. */
+export const callerSelector: Schema<string> = text(
+  input =>
+    CALLER_SELECTOR.test(input)
+      ? input
+      : new Fault(
+          'is not a selector of pods',
+          'Write ns:NAMESPACE, sa:SERVICE-ACCOUNT or label:KEY=VALUE; a pattern is not possible',
+        ),
+  'Quote it',
+)
+
 /** A file mode, quoted: YAML 1.1 and 1.2 read a bare 0660 as two different numbers. */
 export const socketMode: Schema<number> = scalar(input => {
   const remedy = 'Write it in octal and in quotes: "0660"'
