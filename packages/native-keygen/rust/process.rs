@@ -1,6 +1,7 @@
 //! System calls that Node does not have: who is on a UNIX socket, who waits on one, and that keys stay out of core files.
 
 pub mod bridge;
+pub mod peer_cgroups;
 
 use std::io;
 

@@ -4,7 +4,7 @@ export type { KeyGeneratorChoice, KeyGeneratorOptions } from './create-key-gener
 export { createKeyGenerator } from './create-key-generator.ts'
 export type { RsaKeys } from './defaults.ts'
 export type { AcceptedConnections } from './kernel.ts'
-export { acceptWaiting, disableCoreDumps, readPeerCredentials } from './kernel.ts'
+export { acceptWaiting, disableCoreDumps, readPeerCgroups, readPeerCredentials } from './kernel.ts'
 export { nativeCertificateVerifier } from './native-certificate-verifier.ts'
 export type { KeyPoolOptions } from './native-key-generator.ts'
 export type { ChosenKeyVault } from './native-key-vault.ts'

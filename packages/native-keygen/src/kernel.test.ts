@@ -1,16 +1,20 @@
 import assert from 'node:assert/strict'
-import { execFile, spawn } from 'node:child_process'
+import { execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, open, rm } from 'node:fs/promises'
+import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
 import { connect, createServer, type Server, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
 import { lookup } from './addon.ts'
-import { acceptWaiting, disableCoreDumps, readPeerCredentials } from './kernel.ts'
+import { acceptWaiting, disableCoreDumps, readPeerCgroups, readPeerCredentials } from './kernel.ts'
 
+const noNamespace =
+  spawnSync('unshare', ['--pid', '--fork', '--mount-proc', 'true']).status === 0
+    ? false
+    : 'needs root and unshare, for a pid namespace'
 const skip = lookup.addon ? process.platform !== 'linux' && 'SO_PEERCRED is of Linux' : lookup.reason
 
 /**
@@ -135,9 +139,61 @@ test('no core file is left once core dumps are disabled', { skip }, async () => 
   assert.match(stdout, /Max core file size +0 +0 /)
 })
 
+/** Prints the groups of the peer of its first connection, or the code of the error; then it ends. */
+const PRINT_PEER_CGROUPS = `import { readPeerCgroups } from ${JSON.stringify(new URL('./kernel.ts', import.meta.url))}
+  import { createServer } from 'node:net'
+  createServer(socket => {
+    try { console.log(readPeerCgroups(socket._handle.fd)) } catch (error) { console.log(error.code + ': ' + error.message) }
+    process.exit()
+  }).listen(process.argv[1], () => console.log('listening'))`
+
+test('the control groups of a peer are those of the process that connected', { skip }, async context => {
+  const output = await groupsOfPeer(context, [])
+  assert.equal(output, await readFile('/proc/self/cgroup', 'utf8'))
+})
+
+test('a peer in a pid namespace that cannot be seen has no control groups, and that is said', {
+  skip: skip || noNamespace,
+}, async context => {
+  const output = await groupsOfPeer(context, ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child'])
+  assert.equal(
+    output.trim(),
+    'OTHER_PID_NAMESPACE: the process that connected is in a pid namespace that cannot be seen from here',
+  )
+})
+
+test('a descriptor without a peer has no control groups', { skip }, async () => {
+  assert.ok(readPeerCgroups)
+  await using file = await open('/dev/null')
+  const { fd } = file
+  assert.throws(() => readPeerCgroups?.(fd), { code: 'ENOTSOCK' })
+  assert.throws(() => readPeerCgroups?.(-1), { code: 'EBADF' })
+  assert.throws(() => readPeerCgroups?.(Number.NaN), TypeError)
+})
+
+/** What a server in a process of its own, started by `prefix`, finds about this process. */
+async function groupsOfPeer(context: TestContext, prefix: readonly string[]): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
+  const path = join(folder, 'a.sock')
+  const node = [process.execPath, '--conditions=@livery/source', '--input-type=module', '-e', PRINT_PEER_CGROUPS, path]
+  const [command = '', ...args] = [...prefix, ...node]
+  const server = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  context.after(async () => {
+    server.kill()
+    await rm(folder, { recursive: true })
+  })
+  const [listening] = await once(server.stdout, 'data')
+  assert.equal(String(listening), 'listening\n')
+  const output = text(server.stdout)
+  const client = connect(path)
+  client.on('error', () => {})
+  return (await output).replace(/\n$/, '')
+}
+
 test('nothing is offered that the addon does not have', () => {
   assert.equal(disableCoreDumps === undefined, lookup.addon === undefined)
-  if (process.platform !== 'linux') assert.deepEqual([readPeerCredentials, acceptWaiting], [undefined, undefined])
+  if (process.platform !== 'linux')
+    assert.deepEqual([readPeerCredentials, readPeerCgroups, acceptWaiting], Array(3).fill(undefined))
 })
 
 function isSocket(value: unknown): value is Socket {

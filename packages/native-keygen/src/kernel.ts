@@ -11,6 +11,14 @@ const { addon } = lookup
 export const readPeerCredentials: ReadPeerCredentials | undefined =
   addon && process.platform === 'linux' ? fd => addon.peerCredentials(checkDescriptor(fd)) : undefined
 
+/**
+ * The text of `/proc/PID/cgroup` for the process that called `connect`, which lived while that was read, so that it is not
+ * the text of a later process of the same pid. Throws an `Error` with `code`: `GONE` if that process has ended,
+ * `OTHER_PID_NAMESPACE` if it cannot be seen from here, `TOO_LONG` over 64 KiB, or that of the system. Absent without the addon, and outside Linux.
+ */
+export const readPeerCgroups: ((fd: number) => string) | undefined =
+  addon?.peerCgroups && process.platform === 'linux' ? fd => addon.peerCgroups(checkDescriptor(fd)) : undefined
+
 export interface AcceptedConnections {
   /** The caller's to close. */
   readonly descriptors: readonly number[]

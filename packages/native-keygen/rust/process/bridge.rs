@@ -5,6 +5,8 @@ use std::io;
 use napi::{Error, Result};
 use napi_derive::napi;
 
+use super::peer_cgroups::Unknown;
+
 #[napi(object, object_from_js = false)]
 pub struct PeerCredentials {
     pub pid: i32,
@@ -50,14 +52,38 @@ pub fn disable_core_dumps() -> Result<(), String> {
     super::disable_core_dumps().map_err(|error| system_error("disable core dumps", &error))
 }
 
+/// The text of `/proc/PID/cgroup` for the process that connected to a UNIX socket. Throws with the code `GONE`,
+/// `OTHER_PID_NAMESPACE`, `TOO_LONG`, or that of the system, if that process has ended or its groups cannot be read.
+#[napi(catch_unwind)]
+pub fn peer_cgroups(fd: i32) -> Result<String, String> {
+    super::peer_cgroups::peer_cgroups(fd).map_err(|unknown| {
+        let code = match unknown {
+            Unknown::Gone => "GONE",
+            Unknown::OtherPidNamespace => "OTHER_PID_NAMESPACE",
+            Unknown::TooLong => "TOO_LONG",
+            Unknown::System(_, number) => code_of(number),
+        };
+        Error::new(code.into(), unknown.to_string())
+    })
+}
+
 fn system_error(action: &str, error: &io::Error) -> Error<String> {
-    let code = match error.raw_os_error() {
-        Some(libc::EBADF) => "EBADF",
-        Some(libc::ENOTSOCK) => "ENOTSOCK",
-        Some(libc::ENOTCONN) => "ENOTCONN",
-        Some(libc::ENOTSUP) => "ENOTSUP",
-        Some(libc::EPERM) => "EPERM",
-        _ => "EUNKNOWN",
-    };
+    let code = error.raw_os_error().map_or("EUNKNOWN", code_of);
     Error::new(code.into(), format!("Cannot {action}: {error}"))
+}
+
+fn code_of(number: i32) -> &'static str {
+    match number {
+        libc::EBADF => "EBADF",
+        libc::ENOTSOCK => "ENOTSOCK",
+        libc::ENOTCONN => "ENOTCONN",
+        libc::ENOTSUP => "ENOTSUP",
+        libc::EPERM => "EPERM",
+        libc::EACCES => "EACCES",
+        libc::ENOENT => "ENOENT",
+        libc::ENOSYS => "ENOSYS",
+        libc::ENAMETOOLONG => "ENAMETOOLONG",
+        libc::EMFILE => "EMFILE",
+        _ => "EUNKNOWN",
+    }
 }

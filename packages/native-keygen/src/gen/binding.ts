@@ -149,6 +149,12 @@ export interface PathRefusal {
 }
 
 /**
+ * The text of `/proc/PID/cgroup` for the process that connected to a UNIX socket. Throws with the code `GONE`,
+ * `OTHER_PID_NAMESPACE`, `TOO_LONG`, or that of the system, if that process has ended or its groups cannot be read.
+ */
+export declare function peerCgroups(fd: number): string
+
+/**
  * The peer of a connected UNIX socket; throws with the code `EBADF`, `ENOTSOCK`, `ENOTCONN` (not a UNIX socket, or
  * without a peer) or `ENOTSUP` (this is not Linux).
  */
