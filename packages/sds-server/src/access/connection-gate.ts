@@ -187,6 +187,8 @@ export class ConnectionGate {
   #refuse(socket: Socket, connection: ConnectionInfo, reason: RefusedConnection, detail?: string): void {
     socket.destroy()
     const { events } = this.#options
+    // The server itself connects to its path, to see that it is still its own.
+    if (connection.caller?.pid === process.pid) return
     events.emit({ kind: 'connection-refused', connection, reason, ...(detail !== undefined && { detail }) })
   }
 

@@ -116,6 +116,19 @@ test('a caller that cannot be identified is refused with what was found, before 
   assert.deepEqual([last?.reason, last?.detail], ['unidentified', 'no such process'])
 })
 
+test('the server connects to its own path to check it, and reports no refused caller', async () => {
+  let reads = 0
+  const readPeerCredentials = () => {
+    reads++
+    return { pid: process.pid, uid: 0, gid: 0 }
+  }
+  await using running = await startServer({ callers: [{ uid: 1 }] }, { readPeerCredentials })
+  await running.source.clock.advance(5_000)
+  // Two connections are accepted, and of one the check reads who listens.
+  while (reads < 3) await new Promise(setImmediate)
+  assert.equal(running.events.filter(({ kind }) => kind === 'connection-refused').length, 0)
+})
+
 test('it is identified once per connection, whatever it asks', async t => {
   const { directory, client } = await start(t)
   const one = client(1)
@@ -134,17 +147,29 @@ test('a caller of which nothing is known waits, and is served when the facts arr
   assert.equal(refusals(bench, 'unknown-caller'), 0)
 })
 
-test('a wait ends after five seconds with a refusal, and gives its room back', async t => {
-  const bench = await start(t, { limits: { perCaller: { connections: 1 } } })
-  for (let round = 0; round < 3; round++) {
+test('a wait ends after five seconds with a refusal', async t => {
+  const bench = await start(t)
+  const raw = await bench.socket(7)
+  const closed = once(raw, 'close')
+  await bench.running.source.clock.advance(4_900)
+  assert.equal(refusals(bench, 'unknown-caller'), 0)
+  await bench.running.source.clock.advance(200)
+  await closed
+  assert.ok(refusals(bench, 'unknown-caller') > 0)
+})
+
+test('a wait that ends gives its room back', async t => {
+  // Two of them are for the server's own check of its path, which here has the pid of the caller.
+  const bench = await start(t, { limits: { perCaller: { connections: 3 } } })
+  for (let round = 0; round < 5; round++) {
     const raw = await bench.socket(7)
-    const closed = once(raw, 'close')
-    await bench.running.source.clock.advance(4_900)
-    assert.equal(refusals(bench, 'unknown-caller'), round)
-    await bench.running.source.clock.advance(200)
-    await closed
-    assert.equal(refusals(bench, 'unknown-caller'), round + 1)
+    while (!raw.closed) {
+      await bench.running.source.clock.advance(1_000)
+      await new Promise(setImmediate)
+    }
   }
+  assert.ok(refusals(bench, 'unknown-caller') >= 5)
+  assert.equal(refusals(bench, 'too-many-of-caller'), 0)
 })
 
 test('of one subject at most sixteen connections wait, and others have their own room', async t => {
