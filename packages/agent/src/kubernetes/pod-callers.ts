@@ -1,0 +1,77 @@
+/** The directory of callers for the pods of a node: a connection is that of the pod in whose control group its process is. */
+import { Events, type PeerCredentials } from '@livery/core'
+import type { CallerDirectory, CallerFacts, Identification } from '@livery/sds-server'
+import type { Pod, PodTable } from './pod.ts'
+import { findPod } from './pod-cgroup.ts'
+
+export interface PodCallersOptions {
+  readonly pods: PodTable
+  /** The text of `/proc/PID/cgroup` for the process that opened a connection: `@livery/native-keygen`. */
+  readonly readPeerCgroups: (descriptor: number) => string
+  /** The roots of kubelet's control groups: see `findPod`. */
+  readonly roots: readonly string[]
+}
+
+export class PodCallers implements CallerDirectory, Disposable {
+  readonly changes = new Events<string>()
+  readonly #options: PodCallersOptions
+  readonly #facts = new WeakMap<Pod, CallerFacts>()
+  readonly #subscription: Disposable
+
+  constructor(options: PodCallersOptions) {
+    this.#options = options
+    this.#subscription = options.pods.changes.subscribe(({ pod }) => this.changes.emit(subjectOf(pod.uid)))
+  }
+
+  identifyCaller({ pid }: PeerCredentials, descriptor: number): Identification {
+    const { readPeerCgroups, roots } = this.#options
+    try {
+      const found = findPod(readPeerCgroups(descriptor), roots)
+      return 'uid' in found ? { subject: subjectOf(found.uid) } : { problem: `process ${pid}: ${found.problem}` }
+    } catch (error) {
+      return { problem: `process ${pid}: ${describeFailure(error)}` }
+    }
+  }
+
+  factsOf(subject: string): CallerFacts | undefined {
+    const pod = this.#options.pods.get(subject.slice(PREFIX.length))
+    if (!pod) return undefined
+    const present = this.#facts.get(pod)
+    if (present) return present
+    const facts = { selectors: selectorsOf(pod), identity: pod.identity }
+    this.#facts.set(pod, facts)
+    return facts
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscription[Symbol.dispose]()
+  }
+}
+
+const PREFIX = 'pod '
+
+function subjectOf(uid: string): string {
+  return `${PREFIX}${uid}`
+}
+
+/** The forms that `callers` of a socket can ask for. */
+function selectorsOf({ namespace, serviceAccount, labels }: Pod): ReadonlySet<string> {
+  const ofLabels = Array.from(labels, ([key, value]) => `label:${key}=${value}`)
+  return new Set([`ns:${namespace}`, `sa:${serviceAccount}`, ...ofLabels])
+}
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  OTHER_PID_NAMESPACE: 'run the agent with hostPID: true',
+  EACCES: 'mount /proc without hidepid, or run the agent as root',
+  EPERM: 'mount /proc without hidepid, or run the agent as root',
+  ENOENT: 'mount /proc without hidepid, or run the agent as root',
+  ENOSYS: 'identifying callers by their pods needs Linux 5.3',
+  GONE: 'a process that hands its connection on has to live as long as it takes to accept it',
+  ENAMETOOLONG: 'its control groups are nested too deeply',
+}
+
+function describeFailure(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const remedy = 'code' in error && typeof error.code === 'string' ? REMEDIES[error.code] : undefined
+  return remedy === undefined ? error.message : `${error.message}; ${remedy}`
+}
