@@ -4,6 +4,7 @@ import { createPrivateKey } from 'node:crypto'
 import { test } from 'node:test'
 import { Metadata, status } from '@grpc/grpc-js'
 import { derToPem, type Receipts, type SentVersion, type SpiffeId } from '@livery/core'
+import { MemoryDirectory } from '../../test/memory-directory.ts'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, NEVER_ISSUED, OTHER, type RunningServer, startServer, WEB } from '../../test/running-server.ts'
 import { certificatesOf, securityHeader, verified, WorkloadClient } from '../../test/workload-client.ts'
@@ -230,6 +231,27 @@ test('a stream counts as having new roots when its peer has received them, and a
   await accepted
   const inOrder = (version: string) => heard.filter(each => each.endsWith(version))
   assert.deepEqual([...inOrder('v1'), ...inOrder('v2')], ['sent v1', 'accepted v1', 'sent v2', 'accepted v2'])
+})
+
+test('a caller that a directory identified has the identity that was chosen for it, when that is issued, and no other', async () => {
+  const directory = new MemoryDirectory()
+  const { readPeerCredentials } = directory
+  directory.pid = 1
+  directory.set(1, OTHER)
+  const options = { callerDirectory: directory, readPeerCredentials }
+  await using api = await start({ allow: [], identify: true, workloadApi: true }, options)
+  const stream = api.client.svids()
+  await api.running.event('stream-report', ({ report }) => report.kind === 'asked' && report.name === OTHER)
+  await api.running.source.issue(OTHER)
+  api.running.server.review()
+  assert.deepEqual(idsOf(await stream.next()), [OTHER])
+  directory.set(1, WEB)
+  assert.notEqual((await stream.status).code, status.OK)
+  const second = api.client.svids()
+  assert.deepEqual(idsOf(await second.next()), [WEB])
+  directory.set(1, undefined)
+  await second.status
+  assert.equal((await api.client.svids().status).code, status.PERMISSION_DENIED)
 })
 
 test('streams and pushes are reported as those of SDS', async () => {
