@@ -1,11 +1,13 @@
 /** How many copies of a private key a running agent has in its memory, while it is in use and afterwards. */
 import assert from 'node:assert/strict'
+import { createPrivateKey } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { type BroughtCertificate, FakeCA } from '@livery/ca-plugins/conformance'
 import { SystemClock } from '@livery/core'
 import { createKeyVault } from '@livery/native-keygen'
+import { WorkloadClient } from '../../sds-server/test/workload-client.ts'
 import { until } from './envoy-bench.ts'
 import { holdStream } from './held-streams.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
@@ -153,6 +155,19 @@ test(
     }
   },
 )
+
+test('a key that was sent by the Workload API is in memory no more often than before', options, async () => {
+  await using bench = await MemoryBench.start({ identities: [{ id: WEB, socket: 'web.sock' }, API] })
+  using client = new WorkloadClient(join(dirname(bench.socket), 'web.sock'))
+  const streams = Array.from({ length: 5 }, () => client.svids())
+  const responses = await Promise.all(streams.map(stream => stream.next()))
+  const key = await bench.key()
+  for (const { svids } of responses) {
+    const sent = createPrivateKey({ key: svids[0]?.x509SvidKey ?? Buffer.alloc(0), format: 'der', type: 'pkcs8' })
+    assert.equal(sent.export({ type: 'pkcs8', format: 'pem' }), key)
+  }
+  await bench.holds(key, AT_REST, 'with five streams of the Workload API')
+})
 
 test('messages that twenty readers do not read are two copies, which go with the streams', options, async () => {
   await using bench = await MemoryBench.start()
