@@ -53,6 +53,19 @@ for (const [name, load] of Object.entries(BUILT_IN_CA_PLUGINS))
     }
   })
 
+test('the configuration of a node of Kubernetes is accepted unchanged, and so is the section in the README', async () => {
+  const example = readFileSync(new URL('../deploy/kubernetes-node.yaml', packages), 'utf8')
+  const [section = ''] = /(?<=```yaml\n)kubernetes:\n[\s\S]*?(?=```)/.exec(page('agent/README.md')) ?? []
+  for (const text of [example, `ca: { plugin: embedded }\n${section}`]) {
+    const file = join(folder, 'livery.yaml')
+    writeFileSync(file, text)
+    const environment = { NODE_NAME: 'node-1' }
+    const { config } = await loadConfig({ file, environment, workingDirectory: folder, terminal: false })
+    assert.equal(config.kubernetes?.nodeName, 'node-1')
+    assert.deepEqual(config.kubernetes.namespaces, { only: [], except: ['kube-system'] })
+  }
+})
+
 test('the papers name every plugin that is built in', () => {
   for (const name of Object.keys(BUILT_IN_CA_PLUGINS)) {
     assert.ok(page('agent/README.md').includes(`[\`${name}\`](../ca-plugins/docs/${name}.md)`), `agent: ${name}`)

@@ -37,6 +37,15 @@ function caOf({ ca: { plugin, options, credentials: _, ...common } }: Config): o
   return { plugin: plugin.name, ...options, ...common }
 }
 
+test('NODE_NAME names the node of a section kubernetes, and makes none', async () => {
+  const kubernetes = 'ca: { plugin: embedded }\nkubernetes: { selector: "" }\n'
+  const loaded = await load({ NODE_NAME: 'node-7' }, kubernetes)
+  assert.equal(loaded.config.kubernetes?.nodeName, 'node-7')
+  assert.equal(loaded.config.kubernetes.sockets.root, '/run/livery/pods')
+  assert.deepEqual(loaded.config.kubernetes.selector, [])
+  assert.equal((await load({ NODE_NAME: 'node-7' })).config.kubernetes, undefined)
+})
+
 /** Each variable that Istio's users know, a value, and what it makes of which key. */
 const VARIABLES: readonly [name: string, value: string, path: string, expected: unknown][] = [
   ['SECRET_TTL', '1h0m0s', 'ttl', 3_600_000],

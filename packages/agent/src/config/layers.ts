@@ -100,8 +100,10 @@ function withPluginFlag(root: MapNode, { plugin }: ConfigSources): MapNode {
  * section `kubernetes` that is written, and makes none.
  */
 function withEnvironment(tree: MapNode, { environment, plugin }: ConfigSources): Pick<Layers, 'root' | 'warnings'> {
+  const isKubernetes = new Location(tree, ['kubernetes']).node !== undefined
   const settings = withPlugin(tree, environmentSettings(environment)).filter(
-    setting => plugin === undefined || !isAt(setting, 'ca', 'plugin'),
+    setting =>
+      (plugin === undefined || !isAt(setting, 'ca', 'plugin')) && (isKubernetes || setting.path[0] !== 'kubernetes'),
   )
   const root = withSettings(
     tree,

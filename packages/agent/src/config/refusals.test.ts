@@ -32,7 +32,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
   {
     text: 'keyTyp: rsa-2048',
-    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, store, sharedFolders, sockets, files, output, names, sds, admin, health, drain, log.',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, kubernetes, store, sharedFolders, sockets, files, output, names, sds, admin, health, drain, log.',
   },
   {
     text: 'keyType: rsa-1024',
@@ -511,6 +511,41 @@ test('a socket path that the kernel would cut is refused with its length', async
     await refusal(MINIMAL.replace('run/sds.sock', path)),
     `livery.yaml:3: sockets[0].path: ${path} is 121 bytes long, and the kernel allows 107. Choose a shorter path.`,
   )
+})
+
+test('a wrong section kubernetes is refused by its keys, with the remedy', async () => {
+  const cases = [
+    ['', 'kubernetes.nodeName: is missing. Add the key "nodeName".'],
+    ['nodeName: Node_1', 'nodeName: "Node_1" is not a name (RFC 1123). Write lower-case letters, digits, "-" and ".".'],
+    [
+      'nodeName: n, selector: "a in b"',
+      'selector: "a in b" is not a label selector. Write it as for kubectl -l: app=web,tier!=test.',
+    ],
+    [
+      'nodeName: n, identity: "spiffe://x/{pod}"',
+      'is not in the trust domain cluster.local of this agent. Write such as spiffe://{trustDomain}',
+    ],
+    [
+      'nodeName: n, identity: "spiffe://{trustDomain}/{who}"',
+      'names {who}, which is none of trustDomain, namespace, serviceAccount, pod, uid, label:KEY and annotation:KEY',
+    ],
+    ['nodeName: n, sockets: { name: ../x }', 'sockets.name: "../x" is not a plain file name. Write such as socket.'],
+    [
+      `nodeName: n, sockets: { root: /${'x'.repeat(80)} }`,
+      'would be 125 bytes long, and the kernel allows 107. Choose a shorter path.',
+    ],
+    [
+      'nodeName: n, sockets: { root: run }',
+      'run/a is in run, which is for the folders of pods. Choose another folder.',
+    ],
+    ['nodeName: n, namespaces: { only: [A_b] }', 'namespaces.only[0]: "A_b" is not a name (RFC 1123)'],
+  ] as const
+  for (const [keys, says] of cases) {
+    const sockets = keys.includes('root: run') ? 'sockets: [{ path: run/a }]\n' : ''
+    const minimal = 'ca: { plugin: embedded }\n'
+    const text = await refusal(`${minimal}${sockets}kubernetes: { ${keys} }\n`)
+    assert.ok(text.includes(says), `${keys}\n${text}`)
+  }
 })
 
 test('all errors are reported together, each with its own line', async () => {

@@ -47,8 +47,13 @@ async function startNode(t: TestContext, { rules = {}, wrap = ca => ca }: NodeSe
   const applied: number[] = []
   const settings = { root, name: 'socket', mode: 0o666 }
   const hasPod = (uid: string) => pods.get(uid) !== undefined
-  const folders = new PodFolders({ ...settings, hasPod, onKept: folder => kept.push(folder) })
-  pods.changes.subscribe(({ kind, pod }) => void (kind === 'removed' && folders.onGone(pod.uid)))
+  const folders = new PodFolders({
+    ...settings,
+    hasPod,
+    onKept: folder => kept.push(folder),
+    onClosedToPod: folder => errors.push(folder),
+  })
+  pods.changes.subscribe(change => folders.onChange(change))
   const union = new IdentityUnion(secrets)
   const closed = new EventTarget()
   const follower = new SourceFollower({
@@ -137,6 +142,17 @@ test('each pod has a socket in a folder of its own, where default is its identit
     [API],
   )
   assert.deepEqual([readdirSync(node.root), node.errors], [[pods[2]?.metadata.uid], []])
+})
+
+test('a folder that kubelet made first, closed as its root, is opened to the pod that has mounted it', async t => {
+  const node = await startNode(t)
+  const pod = podResource({ name: 'quick' })
+  const folder = dirname(node.socketOf(pod.metadata.uid))
+  mkdirSync(folder, { mode: 0o700 })
+  const { ino } = lstatSync(folder)
+  node.pods.replace([node.pods.read(pod)])
+  await node.followed(1)
+  assert.deepEqual([lstatSync(folder).ino, lstatSync(folder).mode & 0o7777], [ino, 0o755])
 })
 
 test('500 pods that arrive at once are one change, and so are those that leave', async t => {

@@ -1,9 +1,12 @@
 /** The folders of pods: removed when their pods are gone, never before, since a pod that has mounted one sees no other. */
-import { lstatSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs'
+import { chmodSync, lstatSync, mkdirSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { makeFolder, systemErrorCode } from '@livery/core'
+import type { PodChange } from './pod.ts'
 import { isPodUid } from './pod-object.ts'
 
+/** For the pod's user, whoever that is. Only what is mounted in the pod can be reached there, and the root is closed to others. */
+export const FOLDER_MODE = 0o755
 /** kubelet mounts the folder of a pod there; other users of the node have no way to it. */
 const ROOT_MODE = 0o700
 const PARENT_MODE = 0o755
@@ -16,6 +19,8 @@ export interface PodFoldersOptions {
   readonly name: string
   /** Whether the node has the pod, chosen or not. */
   readonly hasPod: (uid: string) => boolean
+  /** Called with the folder of a pod that cannot be made or opened to it, and why. */
+  readonly onClosedToPod: (folder: string, reason: string) => void
   /** Called with a folder that stays though its pod is gone, and why. */
   readonly onKept: (folder: string, reason: string) => void
 }
@@ -30,8 +35,30 @@ export class PodFolders {
     makeFolder(options.root, ROOT_MODE)
   }
 
-  /** Removes the folder of a pod that is gone, if its socket was removed: otherwise that is called again when it is closed. */
-  onGone(uid: string): void {
+  /** Makes the folder of a pod that has an identity, and removes that of one that is gone. */
+  onChange({ kind, pod: { uid, identity } }: PodChange): void {
+    if (kind === 'removed') this.#onGone(uid)
+    else if (identity !== undefined) this.#make(uid)
+  }
+
+  /** The socket at `path` was closed: its pod may be gone. */
+  onClosed(path: string): void {
+    this.#onGone(basename(dirname(path)))
+  }
+
+  /** kubelet, which may come first, makes it with the mode of the root. */
+  #make(uid: string): void {
+    const folder = join(this.#options.root, uid)
+    try {
+      mkdirSync(folder, { recursive: true })
+      if ((lstatSync(folder).mode & 0o7777) !== FOLDER_MODE) chmodSync(folder, FOLDER_MODE)
+    } catch (error) {
+      this.#options.onClosedToPod(folder, messageOf(error))
+    }
+  }
+
+  /** A folder that still holds its socket stays until that is closed. */
+  #onGone(uid: string): void {
     const folder = join(this.#options.root, uid)
     if (this.#options.hasPod(uid)) return
     try {
@@ -40,11 +67,6 @@ export class PodFolders {
       const code = systemErrorCode(error)
       if (code !== 'ENOENT' && code !== 'ENOTEMPTY') this.#keep(folder, error)
     }
-  }
-
-  /** As {@link onGone}, for the pod whose socket was at `path`. */
-  onClosed(path: string): void {
-    this.onGone(basename(dirname(path)))
   }
 
   /** Call it when all pods are known: removes what an earlier process left of pods that are gone, and nothing else. */
@@ -73,6 +95,10 @@ export class PodFolders {
   }
 
   #keep(folder: string, error: unknown): void {
-    this.#options.onKept(folder, error instanceof Error ? error.message : String(error))
+    this.#options.onKept(folder, messageOf(error))
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

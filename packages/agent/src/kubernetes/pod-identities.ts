@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { Events, type SpiffeId } from '@livery/core'
 import type { HeldIdentities, IdentitySocket, IdentitySource } from '../identity-source/identity-source.ts'
 import type { NodePods } from './node-pods.ts'
+import { FOLDER_MODE } from './pod-folders.ts'
 
 export interface PodSocketSettings {
   /** The folder of the folders of pods. */
@@ -11,9 +12,6 @@ export interface PodSocketSettings {
   readonly name: string
   readonly mode: number
 }
-
-/** For the pod's user, whoever that is. Only what is mounted in the pod can be reached there, and the root is closed to others. */
-const FOLDER_MODE = 0o755
 
 export class PodIdentities implements IdentitySource, Disposable {
   readonly changes = new Events<void>()

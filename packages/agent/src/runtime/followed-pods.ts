@@ -55,6 +55,8 @@ export class FollowedPods implements AsyncDisposable {
     this.#folders = new PodFolders({
       ...sockets,
       hasPod: uid => this.#pods.get(uid) !== undefined,
+      onClosedToPod: (folder, reason) =>
+        log.note('error', 'pod-folder-failed', { folder }, `a pod may not get through its folder ${folder}: ${reason}`),
       onKept: (folder, reason) =>
         log.note('warn', 'pod-folder-kept', { folder }, `the folder ${folder} of a pod that is gone stays: ${reason}`),
     })
@@ -110,8 +112,9 @@ export class FollowedPods implements AsyncDisposable {
     return this.#stack.disposeAsync()
   }
 
-  #onChange({ kind, pod }: PodChange): void {
-    if (kind === 'removed') this.#folders.onGone(pod.uid)
+  #onChange(change: PodChange): void {
+    this.#folders.onChange(change)
+    const { kind, pod } = change
     const { uid, namespace, name, identity } = pod
     const fields = { pod: `${namespace}/${name}`, uid, identity }
     const what = kind === 'removed' ? 'is gone' : `has ${identity ?? 'no identity'}`
