@@ -18,7 +18,7 @@ export function checkTogether(
     ...checkSocketPaths(settings, sockets, at),
     ...checkServed(settings, sockets, at),
     ...checkPairs(settings, at),
-    ...checkSelectors(settings, at),
+    ...checkIdentify(settings, at),
     ...checkFederated(settings, at),
     ...checkKubernetes(settings, sockets, at),
   ]
@@ -112,13 +112,16 @@ function checkKubernetes(
   return [...problems, key.child('sockets', 'root').problem(new Fault(reason, 'Choose another folder'))]
 }
 
-function checkSelectors({ sockets, identities }: Settings, at: Location): readonly Problem[] {
+function checkIdentify({ sockets, identities, kubernetes }: Settings, at: Location): readonly Problem[] {
   const all = [
     ...sockets.map((socket, index) => ({ socket, key: at.child('sockets', index) })),
     ...identities.map(({ socket }, index) => ({ socket, key: at.child('identities', index, 'socket') })),
   ]
   return all.flatMap(({ socket, key }) => {
-    if (socket?.identify) return []
+    if (socket?.identify) {
+      const missing = new Fault('needs the section kubernetes', 'Write kubernetes: { nodeName }')
+      return kubernetes ? [] : [key.child('identify').problem(missing)]
+    }
     const fault = new Fault('is for a socket that identifies its callers', 'Write identify: kubernetes beside callers')
     const callers: readonly { readonly selectors?: unknown }[] = socket?.callers ?? []
     return callers.flatMap(({ selectors }, index) =>

@@ -401,6 +401,11 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     replaces: 'path: run/sds.sock',
+    text: 'path: run/sds.sock, identify: kubernetes',
+    says: 'livery.yaml:3: sockets[0].identify: needs the section kubernetes. Write kubernetes: { nodeName }.',
+  },
+  {
+    replaces: 'path: run/sds.sock',
     text: 'path: run/sds.sock, identify: docker',
     says: 'livery.yaml:3: sockets[0].identify: "docker" is none of kubernetes. Write one of these.',
   },

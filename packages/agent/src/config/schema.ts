@@ -240,6 +240,12 @@ const kubernetes = object({
   selector: labelSelector,
   namespaces: object({ only: list(kubernetesName), except: list(kubernetesName) }),
   sockets: object({ root: path, name: fileName, mode: socketMode }),
+  cgroupRoot: v.optional(
+    text(
+      input => (input.startsWith('/') ? input : new Fault('is not an absolute path', 'Write such as /kubelet')),
+      'Quote it',
+    ),
+  ),
 })
 
 export type KubernetesSetting = v.InferOutput<typeof kubernetes>

@@ -177,8 +177,14 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
 /** Begins to list the pods of this node, if the configuration asks for that. */
 async function listPods(config: Config, { clock, log, metrics, lifecycle }: Holding) {
   if (!config.kubernetes) return undefined
-  const { FollowedPods } = await import('./followed-pods.ts')
-  return lifecycle.parts.use(new FollowedPods(config.kubernetes, config, { clock, log, metrics }))
+  const [{ FollowedPods }, { identifyPods }] = await Promise.all([
+    import('./followed-pods.ts'),
+    import('./identify-pods.ts'),
+  ])
+  const pods = lifecycle.parts.use(new FollowedPods(config.kubernetes, config, { clock, log, metrics }))
+  const callers = identifyPods(config, pods.table)
+  if (callers) lifecycle.parts.use(callers)
+  return { pods, callers }
 }
 
 /** The parts that others reach: the admin endpoint, then the sockets, then what changes both at run time. */
@@ -189,7 +195,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   const endpoints = lifecycle.parts.use(await AdminEndpoints.open(loaded, holding, predecessor))
   const union = new IdentityUnion(secrets)
   union.replace('configuration', configuredIdentities(config))
-  const pods = await listPods(config, holding)
+  const { pods, callers } = (await listPods(config, holding)) ?? {}
   // Until then the previous agent serves.
   if (predecessor) await secrets.restored()
   const sockets = sdsSockets(config, shareOnDemand(config))
@@ -201,6 +207,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
       source: secrets,
       clock,
       ...(readPeerCredentials && { readPeerCredentials }),
+      callerDirectory: callers,
       ...(acceptWaiting && { acceptWaiting }),
       ...serverOptions(config),
       ...(signal && { signal }),
