@@ -1,0 +1,111 @@
+/** The pods of a node at a real API server, which LIVERY_KUBE names: no kubelet is needed for pods that are bound to a node. */
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { test } from 'node:test'
+import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
+import { SystemClock } from '@livery/core'
+import { NodePods } from '../src/kubernetes/node-pods.ts'
+import { PodWatcher } from '../src/kubernetes/pod-watcher.ts'
+import { PodsApi } from '../src/kubernetes/pods-api.ts'
+import { KubeAdmin, noKube } from './kube-admin.ts'
+import { makeDirectory } from './livery-process.ts'
+import { podRules } from './watched-pods.ts'
+
+/** More than a page. */
+const PODS = 100
+
+test('pods that are made, labelled, ended and deleted at a real API server are followed', { skip: noKube }, async t => {
+  const kube = new KubeAdmin()
+  const name = `livery-${randomUUID().slice(0, 8)}`
+  const namespace = `/api/v1/namespaces/${name}`
+  await kube.call('POST', '/api/v1/namespaces', { metadata: { name } })
+  t.after(() => kube.call('DELETE', namespace))
+  await kube.call('POST', '/api/v1/nodes', { metadata: { name } })
+  t.after(() => kube.call('DELETE', `/api/v1/nodes/${name}`))
+  for (const account of ['livery', 'web', 'api'])
+    await kube.call('POST', `${namespace}/serviceaccounts`, { metadata: { name: account } })
+  const rbac = '/apis/rbac.authorization.k8s.io/v1'
+  const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] }]
+
+  const create = (pod: string, serviceAccountName: string, nodeName = name) =>
+    kube.call('POST', `${namespace}/pods`, {
+      metadata: { name: pod, labels: { 'livery.dev/inject': 'true' } },
+      spec: {
+        nodeName,
+        serviceAccountName,
+        automountServiceAccountToken: false,
+        containers: [{ name: 'c', image: 'i' }],
+      },
+    })
+  const remove = (pod: string) => kube.call('DELETE', `${namespace}/pods/${pod}?gracePeriodSeconds=0`)
+  for (let index = 0; index < PODS; index++) await create(`pod-${index}`, index % 2 ? 'web' : 'api')
+  await create('elsewhere', 'web', `${name}-2`)
+
+  const directory = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  await kube.mountAccount(directory.path, name, 'livery')
+  Object.assign(process.env, kube.environment)
+  const clock = new SystemClock()
+  const login = new PodLogin({ root: directory.path, remedy: '' })
+  const connection = new ApiConnection({ login, clock, credentials: undefined })
+  const api = new PodsApi({ connection, clock, nodeName: name })
+  const pods = new NodePods({
+    nodeName: name,
+    rules: podRules(),
+    onProblem: problem => assert.fail(JSON.stringify(problem)),
+  })
+  let wake = () => {}
+  const watcher = new PodWatcher({ api, pods, clock, onState: () => wake() })
+  pods.changes.subscribe(() => wake())
+  t.after(async () => {
+    await watcher[Symbol.asyncDispose]()
+    await connection[Symbol.asyncDispose]()
+    clock[Symbol.dispose]()
+  })
+  const until = async (isSo: () => boolean): Promise<void> => {
+    while (!isSo()) await new Promise<void>(resolve => (wake = resolve))
+  }
+  const find = (pod: string) => [...pods.all()].find(each => each.name === pod)
+
+  // Without the right the error says which one it is; the next attempt has it.
+  await until(() => watcher.state.kind === 'unknown' && watcher.state.error !== undefined)
+  assert.match(JSON.stringify(watcher.state), /HTTP 403: .*Grant the verb list on pods/)
+  await kube.call('POST', `${rbac}/clusterroles`, { metadata: { name }, rules })
+  t.after(() => kube.call('DELETE', `${rbac}/clusterroles/${name}`))
+  await kube.call('POST', `${rbac}/clusterrolebindings`, {
+    metadata: { name },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+    subjects: [{ kind: 'ServiceAccount', name: 'livery', namespace: name }],
+  })
+  t.after(() => kube.call('DELETE', `${rbac}/clusterrolebindings/${name}`))
+  await until(() => pods.isListed)
+  assert.deepEqual(pods.counts, { known: PODS, chosen: PODS, refused: 0 })
+  assert.equal(find('pod-1')?.identity, `spiffe://cluster.local/ns/${name}/sa/web`)
+
+  const begun = performance.now()
+  await create('late', 'web')
+  await until(() => find('late') !== undefined)
+  t.diagnostic(`a new pod was known ${Math.round(performance.now() - begun)} ms after it was asked for`)
+  await kube.call('PATCH', `${namespace}/pods/late`, { metadata: { labels: { 'livery.dev/inject': null } } })
+  await until(() => find('late')?.identity === undefined)
+  await kube.call('PATCH', `${namespace}/pods/pod-0/status`, { status: { phase: 'Failed' } })
+  await until(() => find('pod-0') === undefined)
+
+  // Made again by its name, with another account.
+  const before = find('pod-1')?.uid
+  await remove('pod-1')
+  await create('pod-1', 'api')
+  await until(() => find('pod-1') !== undefined && find('pod-1')?.uid !== before)
+  assert.equal(find('pod-1')?.identity, `spiffe://cluster.local/ns/${name}/sa/api`)
+  for (let index = 0; index < PODS; index++) await remove(`pod-${index}`)
+  await remove('late')
+  await until(() => pods.counts.known === 0)
+
+  // A version from before what the server remembers.
+  const first: unknown[] = []
+  for await (const { type, object } of api.watch('1', AbortSignal.timeout(10_000))) {
+    first.push(type, Object(object).code)
+    break
+  }
+  t.diagnostic(`a watch from version 1 gave ${JSON.stringify(first)}`)
+})

@@ -1,0 +1,171 @@
+/** The program on a node of Kubernetes: a process in a mount namespace where its service account is mounted, pods at a stand-in of the API server. */
+import assert from 'node:assert/strict'
+import { execFile, spawnSync } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
+import { chmod, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { PodApiServer, podResource } from './pod-api-server.ts'
+import { fetchSecrets } from './sds-client.ts'
+
+const run = promisify(execFile)
+const FETCH = fileURLToPath(new URL('fetch-secrets.ts', import.meta.url))
+/** Envoy's user in Istio's sidecar. */
+const PROXY = 1_337
+
+const skip =
+  process.geteuid?.() === 0 && spawnSync('unshare', ['--mount', 'setpriv', '--version']).status === 0
+    ? false
+    : 'needs root, unshare and setpriv, for a mount namespace in which kubelet has mounted a service account'
+
+/** Mounts an empty /run over that of the machine, and the files of the service account below it. */
+const MOUNT =
+  'mount -t tmpfs none /run && mkdir -p /run/secrets && cp -r "$0/var/run/secrets/." /run/secrets && exec "$@"'
+
+async function startOnNode(t: TestContext, options: { readonly prepare?: (server: PodApiServer) => void } = {}) {
+  const server = await PodApiServer.start()
+  const directory = await makeDirectory()
+  const cwd = directory.path
+  await chmod(cwd, 0o755)
+  await server.mountAccount(cwd)
+  options.prepare?.(server)
+  const root = join(cwd, 'pods')
+  const config = {
+    ca: { plugin: 'embedded' },
+    admin: { address: '127.0.0.1:0' },
+    drain: '100ms',
+    removal: { grace: '0s' },
+    kubernetes: { sockets: { root } },
+  }
+  const file = join(cwd, 'livery.yaml')
+  await writeFile(file, JSON.stringify(config))
+  const start = () => {
+    const agent = new LiveryProcess(['run', '--config', file], {
+      cwd,
+      env: { ...server.environment, NODE_NAME: 'node-1' },
+      launcher: ['unshare', '--mount', 'sh', '-c', MOUNT, cwd],
+    })
+    t.after(() => agent[Symbol.asyncDispose]())
+    return agent
+  }
+  t.after(async () => {
+    await server[Symbol.asyncDispose]()
+    await directory[Symbol.asyncDispose]()
+  })
+  return { server, root, cwd, file, start, socketOf: (uid: string) => join(root, uid, 'socket') }
+}
+
+async function identityAt(socket: string): Promise<string> {
+  const [secret] = await fetchSecrets(socket, ['default'])
+  return new X509Certificate(secret?.certificateChain ?? '').subjectAltName ?? ''
+}
+
+test('a pod is served in its folder as its own user, while the API server is away too, and no longer than it lives', {
+  skip,
+}, async t => {
+  const node = await startOnNode(t)
+  const web = podResource({ name: 'web-0' })
+  const other = podResource({ name: 'other', labels: {} })
+  node.server.put(web)
+  node.server.put(other)
+  const agent = node.start()
+  const admin = await agent.admin()
+  await agent.line(/"event":"pods-known".*this node has 2 pods, 1 with an identity/)
+  const socket = node.socketOf(web.metadata.uid)
+  while ((await ready(admin)).status !== 200) await new Promise(setImmediate)
+  while (!(await identityAt(socket).catch(() => ''))) await new Promise(setImmediate)
+  assert.equal(await identityAt(socket), 'URI:spiffe://cluster.local/ns/default/sa/web')
+
+  // As the pod's user sees it, where only its own folder is mounted.
+  const mounted = join(node.cwd, 'mounted')
+  const asProxy = ['setpriv', `--reuid=${PROXY}`, `--regid=${PROXY}`, '--clear-groups', process.execPath]
+  const fetchAt = [...asProxy, '--conditions=@livery/source', FETCH]
+  const script = 'mkdir -p "$1" && mount --bind "$0" "$1" && shift && exec "$@"'
+  const inPod = ['--mount', 'sh', '-c', script, join(node.root, web.metadata.uid), mounted, ...fetchAt]
+  const fetchInPod = async (name: string): Promise<string> => {
+    const { stdout } = await run('unshare', [...inPod, join(mounted, 'socket'), name], { cwd: '/' })
+    return stdout.trim()
+  }
+  assert.equal(await fetchInPod('default'), 'default with key')
+  assert.doesNotMatch(await fetchInPod('spiffe://cluster.local/ns/default/sa/api'), /key/)
+  // Other users of the node have no way to it.
+  const [setpriv = '', ...words] = fetchAt
+  const refused = await run(setpriv, [...words, socket, 'default'], { cwd: '/' })
+  assert.match(refused.stdout, /refused/)
+
+  await node.server.down()
+  await agent.line(/"event":"pods-away"/)
+  const { status, text } = await ready(admin)
+  assert.deepEqual([status, /not counted:\n {2}pods that come or go are not seen/.test(text)], [200, true])
+  assert.match(await metrics(admin), /livery_pods_watch_state\{state="away"\} 1/)
+  assert.match(await identityAt(socket), /sa\/web/)
+
+  node.server.delete(web)
+  await node.server.up()
+  await agent.line(/"event":"pod-removed".*"pod":"default\/web-0"/)
+  while ((await readdir(node.root)).length > 0) await new Promise(setImmediate)
+})
+
+test('the folder of a pod outlives the agent, whose next run serves it again and removes those of pods that went', {
+  skip,
+}, async t => {
+  const [stays, goes] = [podResource({ name: 'stays' }), podResource({ name: 'goes' })]
+  const node = await startOnNode(t, {
+    prepare(server) {
+      server.put(stays)
+      server.put(goes)
+    },
+  })
+  const first = node.start()
+  for (const pod of [stays, goes])
+    while (!(await identityAt(node.socketOf(pod.metadata.uid)).catch(() => ''))) await new Promise(setImmediate)
+  first.kill('SIGTERM')
+  await first.ended
+  assert.deepEqual((await readdir(node.root)).sort(), [stays, goes].map(({ metadata }) => metadata.uid).sort())
+
+  node.server.delete(goes)
+  const second = node.start()
+  await second.line(/"event":"pods-known"/)
+  while (!(await identityAt(node.socketOf(stays.metadata.uid)).catch(() => ''))) await new Promise(setImmediate)
+  assert.deepEqual(await readdir(node.root), [stays.metadata.uid])
+})
+
+test('an agent that no list has reached is not ready, and says what it is refused and how to allow it', {
+  skip,
+}, async t => {
+  const node = await startOnNode(t, {
+    prepare(server) {
+      server.fault = () => ({ status: 403, message: 'pods is forbidden' })
+    },
+  })
+  const agent = node.start()
+  const admin = await agent.admin()
+  await agent.line(/"event":"pods-unknown".*Grant the verb list on pods to this user by a ClusterRole/)
+  const { status, text } = await ready(admin)
+  assert.deepEqual([status, /the list of the pods of this node: .*HTTP 403/.test(text)], [503, true])
+})
+
+test('outside of a pod the section is refused at the start', async t => {
+  const directory = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  const file = join(directory.path, 'livery.yaml')
+  const kubernetes = { nodeName: 'n', sockets: { root: join(directory.path, 'pods') } }
+  await writeFile(file, JSON.stringify({ ca: { plugin: 'embedded' }, admin: { address: '127.0.0.1:0' }, kubernetes }))
+  const agent = new LiveryProcess(['run', '--config', file], { cwd: directory.path })
+  t.after(() => agent[Symbol.asyncDispose]())
+  const { code } = await agent.ended
+  assert.notEqual(code, 0)
+  assert.match(agent.stderr, /KUBERNETES_SERVICE_HOST is not set.*Remove the section kubernetes, or run it in a pod/)
+})
+
+async function ready(admin: string): Promise<{ readonly status: number; readonly text: string }> {
+  const answer = await fetch(`http://${admin}/healthz/ready`)
+  return { status: answer.status, text: await answer.text() }
+}
+
+async function metrics(admin: string): Promise<string> {
+  return await (await fetch(`http://${admin}/metrics`)).text()
+}
