@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CertificateSecret, type IdentityEntry, parseSpiffeId, plainKeyVault, SealedKey } from '@livery/core'
-import { GRACE_MS, type ReadinessMode, readiness, readinessText } from './readiness.ts'
+import { GRACE_MS, type PodsStatus, type ReadinessMode, readiness, readinessText } from './readiness.ts'
 
 const identity = parseSpiffeId('spiffe://cluster.local/web')
 const NOW = Date.UTC(2026, 0, 1)
@@ -115,4 +115,19 @@ test('the mode sockets looks at sockets only, and still lists what is missing', 
   const sockets = [{ path: '/run/a.sock', state: 'closed' }] as const
   assert.equal(readiness({ phase: 'serving', sockets, entries: [], now: NOW, mode: 'sockets' }).ready, false)
   assert.equal(readiness({ phase: 'draining', sockets: [], entries: [], now: NOW, mode: 'sockets' }).ready, false)
+})
+
+test('it is not ready before the pods of the node are known, and stays ready while the API server is away', () => {
+  const lookWith = (pods: PodsStatus, mode: ReadinessMode = 'default') =>
+    readiness({ phase: 'serving', sockets: [], entries: [], now: NOW, mode, pods })
+  const unknown = lookWith({ known: false, problem: 'HTTP 403' })
+  assert.deepEqual([unknown.ready, unknown.waitingFor], [false, ['the list of the pods of this node: HTTP 403']])
+  assert.equal(lookWith({ known: false, problem: undefined }).ready, false)
+  for (const mode of ['default', 'strict', 'sockets'] as const) {
+    assert.equal(
+      readinessText(lookWith({ known: true, problem: 'no answer' }, mode)),
+      'ready\nnot counted:\n  pods that come or go are not seen: no answer\n',
+    )
+    assert.equal(readinessText(lookWith({ known: true, problem: undefined }, mode)), 'ready\n')
+  }
 })
