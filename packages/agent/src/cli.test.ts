@@ -33,6 +33,7 @@ test('--help and --version are results: standard output, exit 0', async () => {
     'check-config',
     'certs',
     'explain',
+    'wait',
     '--config',
     '--admin',
     '--json',

@@ -10,6 +10,7 @@ import { EXIT, exitCodeOf } from './commands/exit-code.ts'
 import { explainName } from './commands/explain.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import { ROOT_ACTIONS, showRotations } from './commands/trust.ts'
+import type { WaitCommandOptions } from './commands/wait.ts'
 import type { ConfigSources } from './config/layers.ts'
 import { VERSION } from './runtime/version.ts'
 import { ConfigError, describeConfigError } from './schema/config-error.ts'
@@ -80,6 +81,10 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .action(async (name: string) =>
       finish(await showChange(`/renew?name=${encodeURIComponent(name)}`, sourcesOf(globals(), terminal), terminal)),
     )
+  addWait(program, async options => {
+    const { waitUntilServed } = await import('./commands/wait.ts')
+    finish(await waitUntilServed(options, globals(), terminal))
+  })
   addTrust(program, globals, terminal, finish)
   const ca = addCA(program, async options => {
     const { serveCA } = await import('./commands/ca.ts')
@@ -94,6 +99,17 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     finish(await changeCARoots(action, id, dir, globals(), terminal))
   })
   return program
+}
+
+function addWait(program: Command, action: (options: WaitCommandOptions) => Promise<void>): void {
+  program
+    .command('wait')
+    .description('wait until a socket serves: for an init container, or a script that starts what needs it')
+    .requiredOption('--socket <path>', 'of the agent')
+    .option('--name <name>', 'also wait until this secret is served to this user: default, ROOTCA, a SPIFFE ID')
+    .option('--timeout <duration>', 'then fail', '60s')
+    .addHelpText('after', '\nExit codes: 0 it serves, 1 it did not in time, 2 wrong usage.')
+    .action(action)
 }
 
 function addTrust(

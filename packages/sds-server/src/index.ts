@@ -3,6 +3,7 @@
 export type { CallerDirectory, CallerFacts, Identification } from './access/caller-directory.ts'
 export type { CallerRule, SocketAccess } from './access/policy.ts'
 export type { GivenLimits, SocketLimits } from './budget/socket-limits.ts'
+export { type WaitOptions, waitForSocket } from './client/wait-for-socket.ts'
 export type {
   CallMethod,
   ConnectionInfo,

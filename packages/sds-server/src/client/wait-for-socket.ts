@@ -1,0 +1,100 @@
+/** Waits until an SDS socket answers, and until it serves a secret: for what must not start before. */
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { systemErrorCode } from '@livery/core'
+import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
+import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import { SECRET_TYPE_URL } from '../protocol/request-check.ts'
+
+export interface WaitOptions {
+  /** Absolute. */
+  readonly path: string
+  /** The secret that has to be served; absent: that gRPC answers is enough. */
+  readonly name?: string | undefined
+  /** Milliseconds. */
+  readonly timeoutMs: number
+}
+
+/** Between two requests for a secret that is not served yet. */
+const PAUSE_MS = 250
+/** An absent socket is looked for so often, milliseconds, at first and at last. */
+const RECONNECT = { 'grpc.initial_reconnect_backoff_ms': 100, 'grpc.max_reconnect_backoff_ms': 500 }
+
+/**
+ * Resolves when the server at `path` has sent its HTTP/2 SETTINGS, which is the check of Istio's agent, and, with a name, has
+ * answered this caller with that secret. Rejects after the timeout with the last reason and a remedy.
+ */
+export async function waitForSocket({ path, name, timeoutMs }: WaitOptions): Promise<void> {
+  const deadline = Date.now() + timeoutMs
+  const client = new Client(`unix:${path}`, credentials.createInsecure(), RECONNECT)
+  try {
+    if (!(await isReady(client, deadline))) throw new Error(`${path} did not answer: ${await whyNot(path)}`)
+    if (name === undefined) return
+    for (;;) {
+      const refusal = await fetchRefusal(client, name, deadline)
+      if (refusal === undefined) return
+      if (Date.now() + PAUSE_MS >= deadline)
+        throw new Error(`${path} does not serve ${JSON.stringify(name)} to uid ${ownUid()}: ${refusal}`)
+      await sleep(PAUSE_MS)
+    }
+  } finally {
+    client.close()
+  }
+}
+
+async function isReady(client: Client, deadline: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  client.waitForReady(deadline, error => resolve(error === undefined || error === null))
+  return await promise
+}
+
+/** `undefined` once the answer has the secret. */
+async function fetchRefusal(client: Client, name: string, deadline: number): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>()
+  const answered = (error: ServiceError | null, names: readonly string[] = []): void => {
+    if (error?.code === status.DEADLINE_EXCEEDED) resolve('it was not issued in time. Look at: livery certs')
+    else if (error) resolve(`${error.details}. Look at: livery certs`)
+    else resolve(names.includes(name) ? undefined : `it is unknown there, or not allowed. Run: livery explain ${name}`)
+  }
+  const path = '/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets'
+  // A server that is restarted meanwhile is waited for.
+  const metadata = new Metadata({ waitForReady: true })
+  client.makeUnaryRequest(path, encodeRequest, decodeNames, name, metadata, { deadline }, answered)
+  return await promise
+}
+
+function encodeRequest(name: string): Buffer {
+  const asked = { resourceNames: [name], typeUrl: SECRET_TYPE_URL }
+  const request = { versionInfo: '', node: undefined, responseNonce: '', errorDetail: undefined, ...asked }
+  return Buffer.from(DiscoveryRequest.encode(request).finish())
+}
+
+function decodeNames(bytes: Uint8Array): readonly string[] {
+  return DiscoveryResponse.decode(bytes).resources.map(({ value }) => Secret.decode(value).name)
+}
+
+/** The reason and the remedy, by one more connection. */
+async function whyNot(path: string): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>()
+  const socket = connect(path)
+  socket.on('connect', () => resolve(undefined))
+  socket.on('error', error => resolve(systemErrorCode(error) ?? error.message))
+  const code = await promise.finally(() => socket.destroy())
+  switch (code) {
+    case undefined:
+      return `who listens there refuses uid ${ownUid()}, or does not speak gRPC. Look at callers of that socket, and at the log of livery run`
+    case 'ENOENT':
+      return 'there is no such socket. Start livery run, and mount its folder here'
+    case 'ECONNREFUSED':
+      return 'nobody listens on it. Start livery run'
+    case 'EACCES':
+      return `uid ${ownUid()} is not allowed to connect (EACCES). Change mode, owner or group of the socket, or of a folder above it`
+    default:
+      return `${code}. Name the path of an SDS socket`
+  }
+}
+
+function ownUid(): number {
+  return process.getuid?.() ?? -1
+}
