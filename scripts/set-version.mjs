@@ -1,9 +1,10 @@
-// Moves the one version of all packages, in every manifest and lockfile: `npm run set-version -- 0.2.0`.
+// Moves the one version of all packages, of the image and of the chart, wherever it is written: `npm run set-version -- 0.2.0`.
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root, say } from './setup-step.mjs'
 
 const MANIFESTS = ['package.json', 'benchmarks/package.json', 'packages/*/package.json', 'examples/*/package.json']
+const NAMES_THE_IMAGE = ['deploy/kubernetes/*.yaml', 'docs/kubernetes.md']
 const OURS = /^@livery\//
 
 const [version = ''] = process.argv.slice(2)
@@ -22,6 +23,9 @@ rewrite('package-lock.json', text => {
 })
 rewrite('Cargo.toml', text => text.replace(/(\[workspace\.package\]\nversion = )".*"/, `$1"${version}"`))
 rewrite('Cargo.lock', text => text.replace(/(name = "livery-[^"]*"\nversion = )".*"/g, `$1"${version}"`))
+rewrite('deploy/helm/livery/Chart.yaml', text => text.replace(/^((?:v|appV)ersion: "?)[^"\n]+/gm, `$1${version}`))
+for (const file of globSync(NAMES_THE_IMAGE, { cwd: root }))
+  rewrite(file, text => text.replace(/(livery\/livery:|app\.kubernetes\.io\/version: ")\d[\w.-]*/g, `$1${version}`))
 say(`all packages are ${version}: name it in CHANGELOG.md, commit, and push the tag v${version}`)
 
 function moved(manifest) {

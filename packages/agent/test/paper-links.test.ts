@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
-const papers = globSync(['*.md', '{docs,benchmarks,examples,packages}/**/*.md'], {
+const papers = globSync(['*.md', '{deploy,docs,benchmarks,examples,packages}/**/*.md'], {
   cwd: root,
   exclude: path => /node_modules|THIRD-PARTY/.test(path),
 })

@@ -47,6 +47,21 @@ test('every manifest and lockfile gets the new version, and no other number chan
     execFileSync('cargo', ['metadata', '--locked', '--format-version', '1'], { cwd: copy.path, stdio: 'pipe' })
 })
 
+test('the chart, its plain manifests and the page about them get the new version', { skip: noCopy }, async () => {
+  using copy = new WorkingCopy({ dependencies: false })
+  await using move = copy.start('npm', ['run', 'set-version', '--', '9.8.7'], shellEnvironment())
+  assert.equal(await move.code(), 0, move.output)
+  const chart = readFileSync(join(copy.path, 'deploy/helm/livery/Chart.yaml'), 'utf8')
+  assert.match(chart, /^version: 9\.8\.7\nappVersion: "9\.8\.7"$/m)
+  const files = globSync(['deploy/kubernetes/*.yaml', 'docs/kubernetes.md'], { cwd: copy.path })
+  assert.ok(files.length > 1)
+  for (const file of files) {
+    const text = readFileSync(join(copy.path, file), 'utf8')
+    const versions = text.match(/(?<=livery\/livery:|io\/version: ")[^\s"]+/g) ?? []
+    assert.deepEqual(new Set(versions), new Set(['9.8.7']), file)
+  }
+})
+
 test('an invalid version is refused', { skip: noCopy }, async () => {
   using copy = new WorkingCopy({ dependencies: false })
   await using move = copy.start('npm', ['run', 'set-version', '--', 'v2'], shellEnvironment())

@@ -1,0 +1,54 @@
+// Writes the plain manifests in deploy/kubernetes, one file per example of the Helm chart: `npm run manifests`, which needs helm.
+// `--check` writes nothing, and fails if one is not current.
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { root, say } from './setup-step.mjs'
+
+const chart = join(root, 'deploy/helm/livery')
+const folder = join(root, 'deploy/kubernetes')
+const NAMESPACE = 'livery-system'
+/** A helm that was built from its module takes an old version for the default. */
+const KUBERNETES = '1.36.0'
+
+const examples = readdirSync(join(chart, 'examples'))
+const stale = readable(folder).filter(name => !examples.includes(name))
+for (const name of examples) if (read(join(folder, name)) !== manifest(name)) stale.push(name)
+
+if (process.argv.includes('--check')) {
+  if (stale.length > 0) say(`deploy/kubernetes is not what the chart makes: ${stale.join(', ')}. Run npm run manifests`)
+  process.exit(stale.length > 0 ? 1 : 0)
+}
+mkdirSync(folder, { recursive: true })
+for (const name of readable(folder)) rmSync(join(folder, name))
+for (const name of examples) writeFileSync(join(folder, name), manifest(name))
+
+function manifest(name) {
+  const values = join(chart, 'examples', name)
+  const options = ['--namespace', NAMESPACE, '--values', values, '--kube-version', KUBERNETES]
+  const objects = execFileSync('helm', ['template', 'livery', chart, ...options], { encoding: 'utf8' })
+  return `${heading(name)}${objects}`
+}
+
+/** Helm makes the namespace itself (`--create-namespace`). */
+function heading(name) {
+  const [about] = readFileSync(join(chart, 'examples', name), 'utf8').split('\n')
+  return `# Made from the Helm chart by npm run manifests, with examples/${basename(name)}. Change that one.
+${about}
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: ${NAMESPACE}
+  labels:
+    # The agent mounts a folder of the node.
+    pod-security.kubernetes.io/enforce: privileged
+`
+}
+
+function read(path) {
+  return existsSync(path) ? readFileSync(path, 'utf8') : undefined
+}
+
+function readable(path) {
+  return existsSync(path) ? readdirSync(path) : []
+}
