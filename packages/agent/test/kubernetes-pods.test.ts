@@ -25,7 +25,10 @@ const skip =
 const MOUNT =
   'mount -t tmpfs none /run && mkdir -p /run/secrets && cp -r "$0/var/run/secrets/." /run/secrets && exec "$@"'
 
-async function startOnNode(t: TestContext, options: { readonly prepare?: (server: PodApiServer) => void } = {}) {
+async function startOnNode(
+  t: TestContext,
+  options: { readonly prepare?: (server: PodApiServer) => void; readonly config?: object } = {},
+) {
   const server = await PodApiServer.start()
   const directory = await makeDirectory()
   const cwd = directory.path
@@ -39,11 +42,12 @@ async function startOnNode(t: TestContext, options: { readonly prepare?: (server
     drain: '100ms',
     removal: { grace: '0s' },
     kubernetes: { sockets: { root } },
+    ...options.config,
   }
   const file = join(cwd, 'livery.yaml')
   await writeFile(file, JSON.stringify(config))
-  const start = () => {
-    const agent = new LiveryProcess(['run', '--config', file], {
+  const start = (...flags: readonly string[]) => {
+    const agent = new LiveryProcess(['run', '--config', file, ...flags], {
       cwd,
       env: { ...server.environment, NODE_NAME: 'node-1' },
       launcher: ['unshare', '--mount', 'sh', '-c', MOUNT, cwd],
@@ -131,6 +135,38 @@ test('the folder of a pod outlives the agent, whose next run serves it again and
   await second.line(/"event":"pods-known"/)
   while (!(await identityAt(node.socketOf(stays.metadata.uid)).catch(() => ''))) await new Promise(setImmediate)
   assert.deepEqual(await readdir(node.root), [stays.metadata.uid])
+})
+
+test('an agent that takes over serves the sockets of the pods without a gap', { skip }, async t => {
+  const pods = Array.from({ length: 20 }, (_, index) => podResource({ name: `web-${index}` }))
+  const node = await startOnNode(t, {
+    config: { store: { directory: 'store' } },
+    prepare(server) {
+      for (const pod of pods) server.put(pod)
+    },
+  })
+  const sockets = pods.map(({ metadata }) => node.socketOf(metadata.uid))
+  const first = node.start()
+  for (const socket of sockets) while (!(await identityAt(socket).catch(() => ''))) await new Promise(setImmediate)
+
+  const second = node.start('--takeover')
+  // In a pod the first one stays, so that kubelet does not start it again.
+  let isOver = false
+  const drained = first.line(/another agent serves now: draining/).then(() => {
+    isOver = true
+  })
+  let answers = 0
+  const askAll = async () => {
+    for (const socket of sockets) answers += (await identityAt(socket)).length > 0 ? 1 : 0
+  }
+  while (!isOver) await askAll()
+  await drained
+  for (let round = 0; round < 10; round++) await askAll()
+  t.diagnostic(`${answers} answers, none missing, while one took over from the other`)
+  assert.equal(answers % sockets.length, 0)
+  second.kill('SIGTERM')
+  await second.ended
+  assert.equal((await readdir(node.root)).length, pods.length)
 })
 
 test('an agent that no list has reached is not ready, and says what it is refused and how to allow it', {
