@@ -274,6 +274,20 @@ test('an output that leaves the configuration is written no more, and its files 
   await bench.upToDate()
 })
 
+test('a configuration that comes while another agent has the directories is written when they come back', async t => {
+  const bench = await Bench.create(t)
+  bench.start()
+  await bench.written(1)
+  bench.outputs.release()
+  rmSync(bench.directory, { recursive: true })
+  bench.follow()
+  await bench.clock.advance(1_000)
+  assert.equal(existsSync(bench.directory), false)
+  bench.outputs.reclaim()
+  await bench.written(2)
+  await bench.upToDate()
+})
+
 test('a program is asked by its signal after each set, one whose number cannot be read is reported and asked later', async t => {
   const base = realpathSync(mkdtempSync(join(tmpdir(), 'livery-pid-')))
   t.after(() => rmSync(base, { recursive: true }))

@@ -23,6 +23,7 @@ export class Outputs implements Disposable {
   readonly #writes = new Semaphore(WRITES_AT_ONCE)
   readonly #outputs = new Map<string, { readonly setting: OutputSetting; readonly output: IdentityOutput }>()
   #followed: readonly Given[] = []
+  #isReleased = false
   #written = 0
   #failures = 0
 
@@ -40,9 +41,10 @@ export class Outputs implements Disposable {
     return { written: this.#written, failures: this.#failures }
   }
 
-  /** Writes for these identities from now on; for one with the same output as before nothing changes. */
+  /** Writes for these identities from now on, or from `reclaim` on; for one with the same output as before nothing changes. */
   follow(identities: Iterable<Given>): void {
     this.#followed = [...identities].filter(({ output }) => output)
+    if (this.#isReleased) return
     const wanted = new Map<string, Given>(this.#followed.map(identity => [identity.id, identity]))
     for (const [id, { setting, output }] of this.#outputs) {
       if (isDeepStrictEqual(wanted.get(id)?.output, setting)) continue
@@ -55,12 +57,14 @@ export class Outputs implements Disposable {
 
   /** Writes nothing more until `reclaim`: the directories are another process's from then on. */
   release(): void {
+    this.#isReleased = true
     for (const { output } of this.#outputs.values()) output[Symbol.dispose]()
     this.#outputs.clear()
   }
 
   /** The directories are this process's again. */
   reclaim(): void {
+    this.#isReleased = false
     this.follow(this.#followed)
   }
 
