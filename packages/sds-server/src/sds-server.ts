@@ -140,6 +140,11 @@ export class SdsServer implements AsyncDisposable {
     for (const socket of this.#sockets.values()) socket.review()
   }
 
+  /** Takes the paths back that other processes of root or of this user have taken, which were to serve in its place. */
+  async reclaim(): Promise<void> {
+    await Promise.all([...this.#sockets.values()].map(socket => socket.reclaim()))
+  }
+
   /**
    * Removes the socket at `path` at once, and resolves when its peers have left; after the drain time the rest is sent
    * away with UNAVAILABLE. Its rules end before this returns: until they leave, peers get names that were granted to

@@ -158,6 +158,11 @@ export class SdsSocket {
     }
   }
 
+  /** See {@link SocketFile.reclaim}. */
+  async reclaim(): Promise<void> {
+    await this.#file?.reclaim()
+  }
+
   /** Why it is `waiting`. */
   get failure(): Error | undefined {
     return this.#waiting?.error

@@ -202,7 +202,11 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
     case 'accept-failed':
       return { level: 'warn', fields: { path: event.path, err: event.error }, message: 'a connection was not accepted' }
     case 'socket-recreated':
-      return { level: 'warn', fields: { path: event.path }, message: 'the socket file had vanished and was made again' }
+      return {
+        level: 'warn',
+        fields: { path: event.path },
+        message: 'the socket file had vanished, or a successor that failed had replaced it, and was made again',
+      }
     case 'socket-superseded':
       return { level: 'warn', fields: { path: event.path }, message: 'another process has taken over this socket path' }
     case 'socket-reclaimed': {

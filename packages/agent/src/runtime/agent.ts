@@ -1,5 +1,5 @@
 /** The agent: makes every part in the order in which the parts need each other, and disposes them in reverse. */
-import { Events, type SecretManager, type SecretReport, SystemClock, shareFolders } from '@livery/core'
+import { Events, type SecretManager, type SecretReport, SystemClock, shareFolders, untilAborted } from '@livery/core'
 import { acceptWaiting, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsEvent } from '@livery/sds-server'
 import type { Config, LoadedConfig } from '../config/load.ts'
@@ -122,7 +122,7 @@ async function openBasis(
   await predecessor?.ask('store')
   // Before the SecretManager, which fills it until it is closed.
   const store = parts.use(await openStore(config, { clock, logger, vault }))
-  parts.use(await ownStore(store, config, { clock, logger, ...life }))
+  parts.use(await ownStore(store, config, { clock, logger, isSuccessor: predecessor !== undefined, ...life }))
   const rootSources = parts.use(new RootSources({ clock, logger }))
   const roots = await rootSources.of(config)
   const crls = await rootSources.crls(config)
@@ -197,7 +197,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   union.replace('configuration', configuredIdentities(config))
   const { pods, callers } = (await listPods(config, holding)) ?? {}
   // Until then the previous agent serves.
-  if (predecessor) await secrets.restored()
+  if (predecessor) await untilAborted(secrets.restored(), predecessor.refused)
   const sockets = sdsSockets(config, shareOnDemand(config))
   const events = new Events<SdsEvent>()
   events.subscribe(event => recorder.sds(event))
@@ -210,7 +210,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
       callerDirectory: callers,
       ...(acceptWaiting && { acceptWaiting }),
       ...serverOptions(config),
-      ...(signal && { signal }),
+      signal: AbortSignal.any([signal, predecessor?.refused].filter(each => each !== undefined)),
       events,
     }),
   )
@@ -248,7 +248,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
       }),
     )
   pods?.follow(union, sds)
-  if (predecessor) await pods?.opened()
+  if (predecessor) await untilAborted(pods?.opened() ?? Promise.resolve(), predecessor.refused)
   lifecycle.serve({ endpoints, sds, reloader, outputs, pods })
   await predecessor?.ask('serving')
   warnOfOpenSockets(sockets, logger)

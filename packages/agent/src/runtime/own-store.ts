@@ -9,6 +9,7 @@ export interface OwnStoreParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly lifecycle: Lifecycle
+  readonly isSuccessor: boolean
   /** The process stays when another has taken over, until it gets a signal. */
   readonly isKeptRunning: boolean
 }
@@ -17,11 +18,12 @@ export interface OwnStoreParts {
 export async function ownStore(
   store: FileStore | undefined,
   config: Config,
-  { clock, logger, lifecycle, isKeptRunning }: OwnStoreParts,
+  { clock, logger, lifecycle, isSuccessor, isKeptRunning }: OwnStoreParts,
 ): Promise<StoreOwner | undefined> {
   if (!store || !config.store) return undefined
   return await StoreOwner.listen({
     directory: config.store.directory,
+    isSuccessor,
     clock,
     logger,
     isServing: () => lifecycle.phase === 'serving',
@@ -30,6 +32,7 @@ export async function ownStore(
       await store.release()
     },
     releaseAddresses: async () => await lifecycle.serving?.endpoints.close(),
+    reclaimSockets: async () => await lifecycle.serving?.sds.reclaim(),
     reclaim: async () => {
       store.reclaim()
       lifecycle.serving?.outputs.reclaim()

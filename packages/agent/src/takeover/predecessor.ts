@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { createInterface, type Interface } from 'node:readline'
-import { systemErrorCode } from '@livery/core'
+import { MAX_SOCKET_PATH_BYTES, systemErrorCode, untilAborted } from '@livery/core'
 import { ownerSocket, parseAnswer, type Step } from './handover-steps.ts'
 
 /** How long one step may take, milliseconds: the owner waits for its disk for 3 s at most. */
@@ -12,17 +12,33 @@ const STEP_MS = 15_000
 export class Predecessor implements Disposable {
   readonly #socket: Socket
   readonly #lines: Interface
+  /** Aborted when the previous agent refuses to hand over, or to go on with it, with the reason. */
+  readonly #refused = new AbortController()
+  readonly #ended = Promise.withResolvers<void>()
+  #answered: () => void = () => {}
 
   private constructor(socket: Socket) {
     this.#socket = socket
     // It passes on the errors of the socket.
     this.#lines = createInterface({ input: socket }).on('error', () => {})
-    socket.on('error', () => {}).unref()
+    this.#lines.on('line', line => this.#onLine(line))
+    socket
+      .on('error', () => {})
+      .once('close', () => this.#ended.resolve())
+      .unref()
+  }
+
+  /** Aborted, with an `Error`, when this agent must not serve in the place of the previous one. */
+  get refused(): AbortSignal {
+    return this.#refused.signal
   }
 
   /** Resolves with `undefined` if no agent owns the store in this directory. */
   static async find(storeDirectory: string): Promise<Predecessor | undefined> {
-    const socket = connect(ownerSocket(storeDirectory))
+    const path = ownerSocket(storeDirectory)
+    // No agent can listen there.
+    if (Buffer.byteLength(path) > MAX_SOCKET_PATH_BYTES) return undefined
+    const socket = connect(path)
     try {
       await once(socket, 'connect')
       return new Predecessor(socket)
@@ -30,38 +46,42 @@ export class Predecessor implements Disposable {
       socket.destroy()
       // Nothing there, or left by an agent that was killed.
       if (['ENOENT', 'ECONNREFUSED'].includes(systemErrorCode(error) ?? '')) return undefined
-      throw new Error(
-        `Cannot take over: ${ownerSocket(storeDirectory)} cannot be reached (${systemErrorCode(error)})`,
-        {
-          cause: error,
-        },
-      )
+      throw new Error(`Cannot take over: ${path} cannot be reached (${systemErrorCode(error)})`, { cause: error })
     }
   }
 
-  /** Resolves when the previous agent has done `step`; rejects with an `Error` that says why it has not. */
+  /**
+   * Resolves when the previous agent has done `step`, or has ended: then all is this one's. Rejects with an `Error` that
+   * says why it has not.
+   */
   async ask(step: Step): Promise<void> {
-    if (this.#socket.destroyed) throw refused(step, 'it ended, or took everything back')
-    const signal = AbortSignal.timeout(STEP_MS)
-    const closed = once(this.#socket, 'close', { signal }).then(() => undefined)
-    const answered = once(this.#lines, 'line', { signal }).then(([line]) => String(line))
+    this.#refused.signal.throwIfAborted()
+    const done = Promise.withResolvers<void>()
+    const late = setTimeout(() => this.#refuse(`no answer to "${step}" within ${STEP_MS / 1_000} s`), STEP_MS)
+    this.#answered = done.resolve
     this.#socket.write(`${JSON.stringify({ step })}\n`)
     this.#socket.ref()
-    const line = await Promise.race([answered, closed])
-      .catch((cause: unknown) => {
-        throw refused(step, `no answer within ${STEP_MS / 1_000} s`, cause)
-      })
-      .finally(() => this.#socket.unref())
-    const answer = line === undefined ? { failed: 'it ended, or took everything back' } : parseAnswer(line)
-    if ('failed' in answer) throw refused(step, answer.failed)
+    try {
+      await untilAborted(Promise.race([done.promise, this.#ended.promise]), this.#refused.signal)
+    } finally {
+      clearTimeout(late)
+      this.#socket.unref()
+    }
   }
 
   [Symbol.dispose](): void {
     this.#socket.destroy()
     this.#lines.close()
   }
-}
 
-function refused(step: Step, reason: string, cause?: unknown): Error {
-  return new Error(`Cannot take over ("${step}") from the agent that owns the store: ${reason}`, { cause })
+  #onLine(line: string): void {
+    const answer = parseAnswer(line)
+    if ('failed' in answer) this.#refuse(answer.failed)
+    else this.#answered()
+  }
+
+  #refuse(reason: string): void {
+    this.#refused.abort(new Error(`Cannot take over from the agent that owns the store: ${reason}`))
+    this.#socket.destroy()
+  }
 }

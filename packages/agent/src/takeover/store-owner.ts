@@ -14,7 +14,9 @@ export interface Handover {
   releaseStore(): Promise<void>
   /** Closes the admin and health endpoints. */
   releaseAddresses(): Promise<void>
-  /** The successor ended before it served: all that was released is taken back. */
+  /** The successor will not serve: this agent listens on its sockets, also where the successor has replaced them. */
+  reclaimSockets(): Promise<void>
+  /** The successor is gone: all else that was released is taken back. May be called again after a failure. */
   reclaim(): Promise<void>
   /** The successor serves. */
   onSucceeded(): void
@@ -25,17 +27,25 @@ export interface Handover {
 export interface StoreOwnerOptions extends Handover {
   /** The directory of the store. */
   readonly directory: string
+  /** Whether the previous owner, if one is left, has released the store to this agent. */
+  readonly isSuccessor: boolean
   readonly clock: Clock
   readonly logger: Logger
 }
 
 /** How long a successor may take from the store to serving, milliseconds. */
 const HANDOVER_MS = 60_000
+/** How soon what could not be taken back is tried again: a successor that hangs has it still. */
+const RECLAIM_MS = 1_000
 
 export class StoreOwner implements AsyncDisposable {
   readonly #options: StoreOwnerOptions
   #file: SocketFile | undefined
   #successor: Succession | undefined
+  #reclaiming: Disposable | undefined
+  /** Whether all that a successor was given is still to be taken back. */
+  #isReleased = false
+  #isEnding = false
 
   private constructor(options: StoreOwnerOptions, file: SocketFile | undefined) {
     this.#options = options
@@ -48,7 +58,7 @@ export class StoreOwner implements AsyncDisposable {
    */
   static async listen(options: StoreOwnerOptions): Promise<StoreOwner> {
     let owner: StoreOwner | undefined
-    const file = await listenAt(options, socket => {
+    const file = await listenAt(options, options.isSuccessor, socket => {
       if (owner) owner.#serve(socket)
       else socket.destroy()
     })
@@ -58,44 +68,68 @@ export class StoreOwner implements AsyncDisposable {
 
   /** The store is released first: the next agent must not find it half written. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#successor?.end()
+    this.#isEnding = true
+    this.#reclaiming?.[Symbol.dispose]()
+    this.#successor?.keep()
     await this.#options.releaseStore()
     await this.#file?.close()
+    this.#successor?.end()
   }
 
   #serve(socket: Socket): void {
     // One that leaves at once would otherwise be an uncaught exception.
     socket.on('error', () => {})
-    const reason = this.#successor ? 'another agent is taking over already' : 'it does not serve yet, or no longer'
-    if (this.#successor || !this.#options.isServing()) {
-      answer(socket, { failed: reason })
-      socket.destroySoon()
-      return
-    }
-    this.#successor = new Succession(socket, {
+    const succession: Succession = new Succession(socket, {
       ...this.#options,
+      begin: () => this.#begin(succession),
       releaseStore: () => this.#releaseStore(),
       reclaim: () => this.#reclaim(),
     })
     socket.once('close', () => {
-      this.#successor = undefined
+      if (this.#successor === succession) this.#successor = undefined
     })
   }
 
-  /** The socket goes with the store: the successor listens there next. */
+  /** Not when it connects: others do so only to see whether somebody listens. */
+  #begin(succession: Succession): string | undefined {
+    if (this.#successor === succession) return undefined
+    if (this.#successor) return 'another agent is taking over already'
+    if (this.#isReleased) return 'it takes back what another agent had'
+    if (this.#isEnding || !this.#options.isServing()) return 'it does not serve yet, or no longer'
+    this.#successor = succession
+    return undefined
+  }
+
+  /** This agent listens until the successor has replaced its socket: a third one must not find the store without an owner. */
   async #releaseStore(): Promise<void> {
-    await this.#file?.close()
+    this.#isReleased = true
     await this.#options.releaseStore()
   }
 
   async #reclaim(): Promise<void> {
-    await this.#options.reclaim()
-    this.#file = await listenAt(this.#options, socket => this.#serve(socket))
+    await this.#options.reclaimSockets()
+    await this.#reclaimStore()
+  }
+
+  /** A successor that hangs keeps the store and its addresses: they are taken back when it has ended. */
+  async #reclaimStore(): Promise<void> {
+    if (this.#isEnding) return
+    try {
+      await this.#file?.close()
+      this.#file = await listenAt(this.#options, false, socket => this.#serve(socket))
+      await this.#options.reclaim()
+      this.#isReleased = false
+      this.#options.logger.info('all that the other agent was given is taken back')
+    } catch (err) {
+      this.#options.logger.error({ err }, 'not all could be taken back from the agent that was taking over')
+      this.#reclaiming = after(this.#options.clock, RECLAIM_MS, () => void this.#reclaimStore())
+    }
   }
 }
 
 async function listenAt(
   { directory, clock, logger }: StoreOwnerOptions,
+  takeover: boolean,
   onConnection: (socket: Socket) => void,
 ): Promise<SocketFile | undefined> {
   const path = ownerSocket(directory)
@@ -103,9 +137,14 @@ async function listenAt(
     return await SocketFile.listen({
       path,
       mode: 0o600,
+      takeover,
       clock,
       onConnection,
-      onEvent: event => logger.warn({ event }, `${path}, where a successor takes over, was disturbed`),
+      onEvent: event => {
+        // Only this user can have done it: its successor.
+        if (event.kind !== 'socket-superseded')
+          logger.warn({ event }, `${path}, where a successor takes over, was disturbed`)
+      },
     })
   } catch (error) {
     if (!(error instanceof SdsServerError) || error.code !== 'live-owner') {
@@ -119,17 +158,22 @@ async function listenAt(
   }
 }
 
+interface SuccessionOptions extends Omit<StoreOwnerOptions, 'isServing' | 'reclaimSockets'> {
+  /** Why the handover cannot begin, or continue. */
+  begin(): string | undefined
+}
+
 /** One successor on its connection, from its first step to the end of either process. */
 class Succession {
   readonly #socket: Socket
-  readonly #options: StoreOwnerOptions
+  readonly #options: SuccessionOptions
   readonly #late: Disposable
   #reached: Step | undefined
   /** Steps run one after the other. */
   #work: Promise<void> = Promise.resolve()
   #isEnding = false
 
-  constructor(socket: Socket, options: StoreOwnerOptions) {
+  constructor(socket: Socket, options: SuccessionOptions) {
     this.#socket = socket
     this.#options = options
     this.#late = after(options.clock, HANDOVER_MS, () => this.#onLate())
@@ -145,17 +189,27 @@ class Succession {
     socket.once('close', () => this.#then(() => this.#onClose()))
   }
 
-  /** This agent ends: its successor needs no answer any more. */
-  end(): void {
+  /** This agent ends: nothing is taken back any more. */
+  keep(): void {
     this.#isEnding = true
     this.#late[Symbol.dispose]()
+  }
+
+  /** The successor sees that all is its own. */
+  end(): void {
     this.#socket.destroy()
+  }
+
+  /** The successor sees that it must not serve. */
+  #refuse(reason: string): void {
+    answer(this.#socket, { failed: reason })
+    this.#socket.destroySoon()
   }
 
   #then(task: () => Promise<void>): void {
     this.#work = this.#work.then(task).catch((err: unknown) => {
       this.#options.logger.error({ err }, 'the handover to another agent failed')
-      this.#socket.destroy()
+      this.#refuse('it could not do the step: its log says why')
     })
   }
 
@@ -168,7 +222,12 @@ class Succession {
 
   async #take(step: Step): Promise<void> {
     if (this.#socket.destroyed) return
-    const { logger, releaseStore, releaseAddresses, onSucceeded } = this.#options
+    const { logger, begin, releaseStore, releaseAddresses, onSucceeded } = this.#options
+    const reason = begin()
+    if (reason !== undefined) {
+      this.#refuse(reason)
+      return
+    }
     // First, so that a step that fails half way is undone.
     this.#reached = step
     if (step === 'store') {
@@ -195,8 +254,12 @@ class Succession {
   }
 
   #onLate(): void {
+    if (!this.#reached) {
+      this.#socket.destroy()
+      return
+    }
     this.#options.logger.error(`the agent that takes over does not serve after ${HANDOVER_MS / 1_000} s: it is refused`)
-    this.#socket.destroy()
+    this.#refuse(`it does not serve after ${HANDOVER_MS / 1_000} s`)
   }
 }
 

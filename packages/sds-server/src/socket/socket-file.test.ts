@@ -178,6 +178,26 @@ test('a successor that takes over keeps its file when the predecessor closes', a
   assert.ok(await canConnect(place.path))
 })
 
+test('the path is taken back from a successor that failed, which had got it, live or gone', async t => {
+  const place = await makePlace(t)
+  const predecessor = await place.listen()
+  for (const isLive of [true, false]) {
+    const successor = await place.listen({ takeover: true })
+    assert.deepEqual(await place.look(), { kind: 'socket-superseded', path: place.path })
+    if (!isLive) await successor.close()
+    await predecessor.reclaim()
+    assert.deepEqual(place.events.at(-1), { kind: 'socket-recreated', path: place.path })
+    assert.equal(predecessor.state, 'listening')
+    const accepted = place.accepted.length
+    assert.ok(await canConnect(place.path))
+    assert.equal(place.accepted.length, accepted + 1)
+    await successor.close()
+    assert.ok(await canConnect(place.path))
+  }
+  await rm(place.path)
+  assert.deepEqual(await place.look(), { kind: 'socket-recreated', path: place.path }, 'it is watched again')
+})
+
 test('the file is removed on closing, once, and closing again changes nothing', async t => {
   const place = await makePlace(t)
   const socket = await place.listen()

@@ -36,7 +36,7 @@ export interface SocketFileOptions extends PlacementOptions {
 }
 
 export type SocketFileEvent =
-  /** The file had vanished and was made again; connections continue. */
+  /** The file had vanished, or a successor that failed had replaced it, and was made again; connections continue. */
   | { readonly kind: 'socket-recreated'; readonly path: string }
   /** Another process, of root or of this user, took the path; this one continues to serve its connections. */
   | { readonly kind: 'socket-superseded'; readonly path: string }
@@ -85,6 +85,15 @@ export class SocketFile implements AsyncDisposable {
     return this.#state.kind
   }
 
+  /** Takes the path back from another process of root or of this user, to which it was left. */
+  async reclaim(): Promise<void> {
+    await this.#look
+    if (this.#state.kind === 'closed') return
+    if (this.#state.kind === 'listening') this.#state.watch[Symbol.dispose]()
+    this.#look = this.#lookAtFile(this.#state.listener, { yields: false })
+    await this.#look
+  }
+
   /** Accepts no more connections, and removes the file unless it is another's. Accepted ones are not touched. */
   async close(): Promise<void> {
     const state = this.#state
@@ -101,23 +110,25 @@ export class SocketFile implements AsyncDisposable {
   #listening(listener: Listener): State {
     const { clock } = this.#options
     const watch = after(clock, WATCH_INTERVAL_MS, () => {
-      this.#look = this.#lookAtFile(listener)
+      this.#look = this.#lookAtFile(listener, { yields: true })
     })
     return { kind: 'listening', listener, watch }
   }
 
-  async #lookAtFile(listener: Listener): Promise<void> {
+  /** `yields`: whether the path is left to another process of root or of this user. */
+  async #lookAtFile(listener: Listener, { yields }: { readonly yields: boolean }): Promise<void> {
     const { path } = this.#options
     let next = listener
     let event: SocketFileEvent | undefined
     try {
       const occupant = await occupantOf(this.#options)
       if (!isSameFile(occupant.file, listener.file)) {
-        if (occupant.kind === 'live' && isOurs(occupant, this.#options)) event = { kind: 'socket-superseded', path }
+        if (yields && occupant.kind === 'live' && isOurs(occupant, this.#options))
+          event = { kind: 'socket-superseded', path }
         else {
           next = await placeAgain(this.#options, listener, occupant)
           event =
-            occupant.kind === 'live'
+            occupant.kind === 'live' && !isOurs(occupant, this.#options)
               ? { kind: 'socket-reclaimed', path, from: describeOccupant(occupant) }
               : { kind: 'socket-recreated', path }
         }
