@@ -354,7 +354,8 @@ export class FetchSchedule implements AsyncDisposable {
   #backoff(managed: ManagedIdentity, failure: CAError): number {
     const { retry, random } = this.#options
     const mayPass = failure.retryable || (failure.code === 'ttl-too-long' && this.#lowerTtl(managed))
-    const own = mayPass ? this.#plan.ownBackoff(managed) : backoff(Number.MAX_SAFE_INTEGER, retry, random())
+    const isNew = failure.code === 'unauthenticated' && !failure.local && managed.lastSuccessAt === undefined
+    const own = mayPass ? this.#plan.ownBackoff(managed, isNew) : backoff(Number.MAX_SAFE_INTEGER, retry, random())
     return Math.max(own, this.#throttle.requestedWait(failure) ?? 0)
   }
 

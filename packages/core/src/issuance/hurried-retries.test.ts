@@ -93,3 +93,70 @@ test('and while the CA is down, probes it with that identity', async () => {
   await bench.clock.advance(500)
   assert.equal(bench.ca.requests[0]?.identity, last)
 })
+
+/** The CA knows the identity after `afterMs`; resolves with how long after that it has its certificate, milliseconds. */
+async function lateAfter(afterMs: number, code: 'unauthenticated' | 'bad-response'): Promise<number> {
+  await using bench = await Bench.create({ verifier: believer(), random: () => 0.5 }, answerInstantly)
+  const { answer } = bench.ca
+  bench.ca.answer = () => Promise.reject(new CAError(code, 'no pod of it here'))
+  bench.manager.add(WEB)
+  for (let passed = 0; passed < afterMs; passed += 100) await bench.clock.advance(100)
+  bench.ca.answer = answer
+  let late = 0
+  for (; bench.count('issued') === 0 && late < 60_000; late += 250) await bench.clock.advance(250)
+  return late
+}
+
+test('a new identity that the CA does not know yet has its certificate within two seconds after the CA does', async () => {
+  for (const afterMs of [300, 1_600, 4_000, 8_000, 16_000]) {
+    const late = await lateAfter(afterMs, 'unauthenticated')
+    assert.ok(late <= 2_250, `known after ${afterMs} ms, issued ${late} ms later`)
+  }
+  assert.ok((await lateAfter(8_000, 'bad-response')) > 2_250)
+})
+
+test('and one that the CA never knows waits longer and longer all the same', async () => {
+  await using bench = await Bench.create({ random: () => 0.5 }, ca => {
+    ca.answer = () => Promise.reject(new CAError('unauthenticated', 'no pod of it here'))
+  })
+  bench.manager.add(WEB)
+  const waits: number[] = []
+  for (let failures = 1; failures <= 17; failures++) {
+    await bench.until('retry-planned', failures)
+    waits.push(bench.last('retry-planned').at - bench.clock.now())
+    await bench.toNextDue(WEB)
+  }
+  assert.deepEqual(waits.slice(0, 12), [500, 1_000, ...Array.from({ length: 8 }, () => 2_000), 4_000, 8_000])
+  assert.equal(waits.at(-1), 150_000)
+})
+
+/** What hurries an identity, and within how many milliseconds it has its certificate then. */
+const hurries: readonly (readonly [string, number, (bench: Bench) => unknown])[] = [
+  ['a request of a stream', 0, bench => bench.request(WEB)],
+  ['another token', 0, bench => bench.manager.add(WEB, { tokenFile: '/run/other-token' })],
+  ['a reload', 10_000, bench => bench.manager.retryFailing()],
+  [
+    'a new root',
+    10_000,
+    async bench => {
+      const changes = bench.count('roots-changed')
+      await bench.ca.addRoot()
+      await bench.until('roots-changed', changes + 1)
+    },
+  ],
+]
+for (const [what, withinMs, hurry] of hurries)
+  test(`${what} hurries an identity without a certificate that waits out the longest backoff`, async () => {
+    await using bench = await Bench.create({ verifier: believer(), random: () => 0.5 }, answerInstantly)
+    await bench.add(`${WEB}-other`)
+    const { answer } = bench.ca
+    bench.ca.answer = denied
+    bench.manager.add(WEB)
+    await bench.until('retry-planned', 1)
+    await bench.clock.advance(20_000)
+    bench.ca.answer = answer
+    assert.equal(bench.served(WEB), undefined)
+    await hurry(bench)
+    await bench.clock.advance(withinMs + 500)
+    assert.ok(bench.served(WEB))
+  })

@@ -17,6 +17,10 @@ export interface RequestPlanOptions {
   readonly onMoreDue: () => void
 }
 
+/** Waits up to four times the shortest (2 s), and how many more of those a CA gets that does not know the identity yet: about 17 s. */
+const SHORT_WAITS = 3
+const MORE_SHORT_WAITS = 7
+
 export class RequestPlan {
   readonly #options: RequestPlanOptions
 
@@ -63,8 +67,13 @@ export class RequestPlan {
     this.wait(managed, due, managed.served.current ? 'renewal' : 'first')
   }
 
-  /** The wait after one more failure of this identity, milliseconds. */
-  ownBackoff(managed: ManagedIdentity): number {
-    return backoff(managed.countFailure(), this.#options.retry, this.#options.random())
+  /**
+   * The wait after one more failure of this identity, milliseconds. `isNew`: the CA may be about to learn of it, as istiod
+   * is of a pod that has just been scheduled, so the wait stays short at first.
+   */
+  ownBackoff(managed: ManagedIdentity, isNew = false): number {
+    const failures = managed.countFailure()
+    const counted = isNew ? Math.max(Math.min(failures, SHORT_WAITS), failures - MORE_SHORT_WAITS) : failures
+    return backoff(counted, this.#options.retry, this.#options.random())
   }
 }
