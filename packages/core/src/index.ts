@@ -29,6 +29,8 @@ export type {
   CredentialPlugin,
   CredentialRequest,
   CredentialSource,
+  WorkloadTokenRequest,
+  WorkloadTokens,
 } from './contract/credentials.ts'
 export { CREDENTIAL_PLUGIN_API_VERSION, defineCredentialPlugin } from './contract/credentials.ts'
 export { Events } from './contract/events.ts'

@@ -28,6 +28,8 @@ export type {
   CredentialPlugin,
   CredentialRequest,
   CredentialSource,
+  WorkloadTokenRequest,
+  WorkloadTokens,
 } from './contract/credentials.ts'
 export { CREDENTIAL_PLUGIN_API_VERSION, defineCredentialPlugin } from './contract/credentials.ts'
 export type { KeyType } from './contract/key-generator.ts'

@@ -18,6 +18,7 @@ export const BUILT_IN_CREDENTIALS: Readonly<Record<string, () => Promise<{ reado
   'token-file': async () => ({ plugin: (await credentials()).tokenFile }),
   'gce-metadata': async () => ({ plugin: (await credentials()).gceMetadata }),
   sts: async () => ({ plugin: (await credentials()).sts }),
+  'workload-token': async () => ({ plugin: (await credentials()).workloadToken }),
   static: async () => ({ plugin: (await credentials()).staticToken }),
 }
 

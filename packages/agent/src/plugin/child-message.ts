@@ -29,7 +29,7 @@ const ARGUMENTS = {
   count: v.object({ name: field, help: field, count: v.pipe(v.number(), v.finite(), v.minValue(0)) }),
   csr: id,
   store: v.object({ id, note: v.optional(field) }),
-  credential: v.object({ audience: v.optional(field), tokenFile: v.optional(field) }),
+  credential: v.object({ identity: v.optional(field), audience: v.optional(field), tokenFile: v.optional(field) }),
   tls: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
   change: v.variant('kind', [
     v.object({ kind: v.literal('certificates'), identities: v.optional(v.array(field)) }),

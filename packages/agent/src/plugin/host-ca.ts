@@ -123,11 +123,12 @@ function contextOf({ trustDomain = '', credentials, hasTls }: Start, agent: Agen
 }
 
 function remoteCredentials(
-  { description, isConfigured }: NonNullable<Start['credentials']>,
+  { description, isConfigured, isPerIdentity }: NonNullable<Start['credentials']>,
   agent: Agent,
 ): CredentialSource {
   return {
     description,
+    isPerIdentity,
     isConfigured: ({ tokenFile }) => isConfigured || tokenFile !== undefined,
     get: ({ signal, ...request }) => agent().call('credential', request, signal),
   }

@@ -53,6 +53,7 @@ class IsolatedCAClient implements CAClient {
     const own = credentials && {
       description: credentials.description,
       isConfigured: credentials.isConfigured?.({}) ?? true,
+      isPerIdentity: credentials.isPerIdentity ?? false,
     }
     this.#supervisor = new PluginSupervisor({
       module,

@@ -70,7 +70,11 @@ export interface Start {
   /** For a source of credentials. */
   readonly tokenFile?: string
   /** Whether there are credentials without an identity's own, and what they are. */
-  readonly credentials?: { readonly description: string; readonly isConfigured: boolean }
+  readonly credentials?: {
+    readonly description: string
+    readonly isConfigured: boolean
+    readonly isPerIdentity: boolean
+  }
   readonly hasTls: boolean
 }
 

@@ -11,6 +11,7 @@ import {
   type CredentialRequest,
   type CredentialSource,
   defineCredentialPlugin,
+  OptionError,
   type PluginOptions,
   sleep,
 } from '@livery/core'
@@ -21,8 +22,9 @@ import { type JsonAnswer, retryAfterOf } from '../transport/https-json.ts'
 import { gceMetadata, gceMetadataOptions } from './gce-metadata.ts'
 import { exchange } from './http-exchange.ts'
 import { accessTokenOf } from './token-answer.ts'
-import { TokenCache } from './token-cache.ts'
+import { TokenCache, tokenKey } from './token-cache.ts'
 import { tokenFile } from './token-file.ts'
+import { workloadToken, workloadTokenOptions } from './workload-token.ts'
 
 const exchangeOptions = {
   endpoint: {
@@ -62,14 +64,32 @@ export const sts = defineCredentialPlugin({
       options: metadataOptions,
       description: 'exchange the identity token of the metadata server; without it, the token in tokenFile under ca',
     },
+    workloadToken: {
+      type: 'object',
+      options: workloadTokenOptions,
+      description: "exchange the token of the workload's own account, in place of one for all",
+    },
   },
-  async create(context, { gceMetadata: metadata, ...config }) {
-    const subject = metadata
-      ? await gceMetadata.create(context, { ...metadata, token: 'identity' })
-      : await tokenFile.create(context, {})
-    return exchangeTokens(context, config, subject)
+  check({ gceMetadata: metadata, workloadToken: workload }) {
+    if (metadata && workload)
+      throw new OptionError(
+        'workloadToken',
+        'Cannot use workloadToken: gceMetadata is set as well. Leave one of them out.',
+      )
+  },
+  async create(context, { gceMetadata: metadata, workloadToken: workload, ...config }) {
+    return exchangeTokens(context, config, await subjectOf(context, metadata, workload))
   },
 })
+
+async function subjectOf(
+  context: CredentialContext,
+  metadata: ConfigOf<typeof metadataOptions> | undefined,
+  workload: ConfigOf<typeof workloadTokenOptions> | undefined,
+): Promise<CredentialSource> {
+  if (workload) return workloadToken.create(context, workload)
+  return metadata ? gceMetadata.create(context, { ...metadata, token: 'identity' }) : tokenFile.create(context, {})
+}
 
 /** A source of tokens that are exchanged for those of `subject`, whichever that is. */
 export function exchangeTokens(
@@ -107,17 +127,23 @@ class TokenExchange implements CredentialSource {
     return `the token that ${this.#config.endpoint} gives for ${this.#subject.description}`
   }
 
+  get isPerIdentity(): boolean {
+    return this.#subject.isPerIdentity ?? false
+  }
+
   isConfigured(request: Pick<CredentialRequest, 'tokenFile'>): boolean {
     return this.#subject.isConfigured?.(request) ?? true
   }
 
   /** The audience is the configured one: that of the request is not the service's. */
-  async get({ tokenFile: own, signal }: CredentialRequest): Promise<Credential> {
-    return this.#cache.get(own ?? '', signal, aborted => this.#exchange(own, aborted))
+  async get({ identity, tokenFile: own, signal }: CredentialRequest): Promise<Credential> {
+    const subject = { ...(identity !== undefined && { identity }), ...(own !== undefined && { tokenFile: own }) }
+    return this.#cache.get(tokenKey(this.#subject, subject), signal, aborted => this.#exchange(subject, aborted))
   }
 
-  async #exchange(own: string | undefined, signal: AbortSignal): Promise<Credential> {
-    const { token } = await this.#subject.get({ ...(own !== undefined && { tokenFile: own }), signal })
+  async #exchange(subject: Omit<CredentialRequest, 'signal'>, signal: AbortSignal): Promise<Credential> {
+    const { tokenFile: own } = subject
+    const { token } = await this.#subject.get({ ...subject, signal })
     const action = `exchange ${own === undefined ? this.#subject.description : `the token in ${own}`} at ${this.#config.endpoint}`
     for (let attempt = 1; ; attempt++) {
       try {

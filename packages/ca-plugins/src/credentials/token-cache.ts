@@ -1,5 +1,5 @@
 /** Tokens that cost a request, held while they are valid, with one request in flight per token. */
-import { type Clock, type Credential, type PluginLog, untilAborted } from '@livery/core'
+import { type Clock, type Credential, type CredentialSource, type PluginLog, untilAborted } from '@livery/core'
 import { reasonOf } from '../answers/reason-of.ts'
 
 export interface TokenCacheOptions {
@@ -9,6 +9,17 @@ export interface TokenCacheOptions {
   readonly refreshBeforeMs: number | ((lifetimeMs: number) => number)
   /** The least time between two fetches while the token is still valid: a source may have no newer one. */
   readonly intervalMs: number
+}
+
+/** What tells apart the tokens that `source` gives. */
+export function tokenKey(
+  { isPerIdentity }: Pick<CredentialSource, 'isPerIdentity'>,
+  {
+    identity = '',
+    tokenFile = '',
+  }: { readonly identity?: string | undefined; readonly tokenFile?: string | undefined },
+): string {
+  return isPerIdentity && tokenFile === '' ? identity : tokenFile
 }
 
 /** Resolves with a new token; rejects with a `CAError`, or the reason of `signal`. */

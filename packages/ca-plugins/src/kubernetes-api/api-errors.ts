@@ -25,6 +25,14 @@ const RESOURCES = {
       'Create the ClusterTrustBundle, and see that the API server serves certificates.k8s.io/v1beta1; or use signerRoots',
   },
   pods: { group: '', notFound: 'Check that this is an API server' },
+  'serviceaccounts/token': {
+    group: '',
+    notFound: 'Check that the service account exists, and that the pod is not gone; it is asked again',
+  },
+  tokenreviews: {
+    group: 'authentication.k8s.io',
+    notFound: 'Check that this is an API server that serves authentication.k8s.io/v1',
+  },
 } as const
 
 /** An answer of the API server. */

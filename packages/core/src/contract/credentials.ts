@@ -1,10 +1,13 @@
 /** The interface of whatever proves to a CA who asks: tokens that are read or fetched when they are used. */
 
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 import type { PluginLog } from './ca-plugin.ts'
 import type { ConfigOf, PluginOptions } from './plugin-options.ts'
 
 export interface CredentialRequest {
+  /** Whose certificate the token is to bring; absent: that of no single workload. */
+  readonly identity?: SpiffeId
   /** Whom the token is for, where the source can choose; absent: as the source is configured. */
   readonly audience?: string
   /** An identity's own token file, which goes before the source's. */
@@ -28,6 +31,8 @@ export interface CredentialSource {
    * connection has to prove who asks, and `get` rejects with `unauthenticated`.
    */
   isConfigured?(request: Pick<CredentialRequest, 'tokenFile'>): boolean
+  /** Whether the token depends on the identity of the request: what it brings is then good for no other identity. */
+  readonly isPerIdentity?: boolean
   /**
    * A token that has not expired. Rejects with a `CAError` `unauthenticated` that says what is wrong with the token and
    * what to do, with `unavailable`, `timeout`, `rate-limited` or `bad-response` if the source itself cannot be asked or
@@ -45,6 +50,24 @@ export interface CredentialContext {
   readonly log: PluginLog
   /** `tokenFile` under `ca:`, for sources that start from it. */
   readonly tokenFile?: string
+  /** Absent where the agent does not know the workloads, and in a module. */
+  readonly workloadTokens?: WorkloadTokens
+}
+
+/** Which token of a workload. */
+export interface WorkloadTokenRequest {
+  readonly identity: SpiffeId
+  /** Whom the token is for. */
+  readonly audience: string
+  /** The wished lifetime in seconds; the issuer of the token decides. */
+  readonly expirationSeconds: number
+  readonly signal: AbortSignal
+}
+
+/** The tokens that the platform issues to the workloads of this node. */
+export interface WorkloadTokens {
+  /** Rejects as {@link CredentialSource.get} does. Calls for one token share one request. */
+  get(request: WorkloadTokenRequest): Promise<Credential>
 }
 
 /** A kind of credentials that the agent can load: `credentials: { source: <name>, … }` under `ca:`. */

@@ -55,7 +55,7 @@ export class CitadelClient implements CAClient {
     const action = `get a certificate for ${request.identity} from the CA at ${this.#target.address}`
     const signal = this.#closing.until(request.signal)
     const { pem } = await untilAborted(request.csr(), signal)
-    const reading = await this.#readToken(request.tokenFile, signal)
+    const reading = await this.#readToken(request, signal)
     const bytes = await untilAborted(
       this.#connection.use(connection =>
         this.#call(connection, this.#encode(request, pem), {
@@ -101,12 +101,12 @@ export class CitadelClient implements CAClient {
     }
   }
 
-  async #readToken(tokenFile: string | undefined, signal: AbortSignal): Promise<TokenReading> {
+  async #readToken({ identity, tokenFile }: CertificateRequest, signal: AbortSignal): Promise<TokenReading> {
     const { credentials } = this.#context
     const own = tokenFile === undefined ? {} : { tokenFile }
     if (!credentials || credentials.isConfigured?.(own) === false) return { kind: 'unset' }
     try {
-      const { token } = await untilAborted(credentials.get({ ...own, signal }), signal)
+      const { token } = await untilAborted(credentials.get({ identity, ...own, signal }), signal)
       const what = tokenFile === undefined ? credentials.description : `the token in ${tokenFile}`
       return { kind: 'token', token, what }
     } catch (error) {

@@ -40,6 +40,7 @@ export class CasClient implements CAClient {
       path: `${SERVICE}/CreateCertificate`,
       encode: async () => CreateCertificateRequest.encode(this.#request(request, await request.csr())).finish(),
       routing: `parent=${encodeURIComponent(pool)}`,
+      identity: request.identity,
       tokenFile: request.tokenFile,
       signal: request.signal,
     })

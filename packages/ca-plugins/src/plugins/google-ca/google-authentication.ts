@@ -1,5 +1,5 @@
 /** How a call proves to Google who calls: a token for each, from the configured credentials or from Google's library. */
-import { CAError, ChangingFile, type CredentialSource, untilAborted } from '@livery/core'
+import { CAError, ChangingFile, type CredentialRequest, type CredentialSource, untilAborted } from '@livery/core'
 import type { AuthClient, GoogleAuth } from 'google-auth-library'
 import { caError } from '../../answers/ca-error.ts'
 import { Closable } from '../../transport/closable.ts'
@@ -9,7 +9,7 @@ export interface Authentication extends Disposable {
   /** The remedy if the service does not accept the token; no period at the end. */
   readonly remedy: string
   /** Rejects with a `CAError`, or with the signal's reason. */
-  authenticate(call: { readonly tokenFile?: string; readonly signal: AbortSignal }): Promise<CallCredentials>
+  authenticate(call: CredentialRequest): Promise<CallCredentials>
   /** A token was refused: the next call starts from nothing. */
   forget(): void
 }

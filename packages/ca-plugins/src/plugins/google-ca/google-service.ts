@@ -1,6 +1,6 @@
 /** Calls to one of Google's CAs: authenticated, over one connection that is made again when its files change. */
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
-import { type CAContext, type CAErrorCode, untilAborted } from '@livery/core'
+import { type CAContext, type CAErrorCode, type SpiffeId, untilAborted } from '@livery/core'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
 import { GrpcConnection } from '../../transport/grpc-connection.ts'
@@ -32,6 +32,8 @@ export interface GoogleCall {
   readonly encode: () => Promise<Uint8Array>
   /** By which Google finds the region of the call: `parent=projects%2F…`. */
   readonly routing?: string | undefined
+  /** Absent: the call is for no single workload. */
+  readonly identity?: SpiffeId
   readonly tokenFile?: string | undefined
   readonly signal: AbortSignal
 }
@@ -59,11 +61,15 @@ export class GoogleService implements AsyncDisposable {
   }
 
   /** Resolves with the answer's bytes. Rejects with a `CAError`, or with the signal's reason. */
-  async call({ action, path, encode, routing, tokenFile, ...call }: GoogleCall): Promise<Buffer> {
+  async call({ action, path, encode, routing, identity, tokenFile, ...call }: GoogleCall): Promise<Buffer> {
     const { authentication } = this.#options
     const signal = this.#closing.until(call.signal)
     const request = await untilAborted(encode(), signal)
-    const credentials = await authentication.authenticate({ signal, ...(tokenFile !== undefined && { tokenFile }) })
+    const credentials = await authentication.authenticate({
+      signal,
+      ...(identity !== undefined && { identity }),
+      ...(tokenFile !== undefined && { tokenFile }),
+    })
     const metadata = metadataOf(credentials, routing)
     try {
       return await untilAborted(

@@ -35,6 +35,7 @@ export class MeshCaClient implements CAClient {
       path: CREATE_CERTIFICATE,
       encode: async () => MeshCertificateRequest.encode(messageOf(request, await request.csr())).finish(),
       routing: location === undefined ? undefined : `location=locations/${location}`,
+      identity: request.identity,
       tokenFile: request.tokenFile,
       signal: request.signal,
     })

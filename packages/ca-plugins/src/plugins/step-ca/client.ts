@@ -101,8 +101,8 @@ function tokenSource(proof: Proof, address: string, clock: Clock): TokenSource {
   }
   const { credentials } = proof
   return {
-    get: async ({ tokenFile }, _csr, signal) =>
-      (await credentials.get({ ...(tokenFile !== undefined && { tokenFile }), signal })).token,
+    get: async ({ identity, tokenFile }, _csr, signal) =>
+      (await credentials.get({ identity, ...(tokenFile !== undefined && { tokenFile }), signal })).token,
     remedy: `Check that a provisioner of the CA accepts ${credentials.description}: its issuer, client ID or audience, expiry, and that it was not used before`,
   }
 }

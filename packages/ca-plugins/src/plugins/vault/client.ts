@@ -15,7 +15,7 @@ import { badAnswer, ChainReader, selfSignedIn } from '../../answers/certificate-
 import { scrub } from '../../answers/scrub.ts'
 import { Closable } from '../../transport/closable.ts'
 import type { VaultConfig } from './plugin.ts'
-import { givenTokens, KubernetesLogin, type VaultTokens } from './vault-login.ts'
+import { givenTokens, KubernetesLogin, type TokenRequest, type VaultTokens } from './vault-login.ts'
 import { fieldsOf, VaultServer } from './vault-server.ts'
 
 /** Of one mount: each is asked for. */
@@ -46,7 +46,7 @@ export class VaultClient implements CAClient {
     const action = `get a certificate for ${request.identity} from ${this.#signPath} at ${this.#config.address}`
     const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
-    const answer = await this.#withToken({ tokenFile: request.tokenFile, signal }, token =>
+    const answer = await this.#withToken({ identity: request.identity, tokenFile: request.tokenFile, signal }, token =>
       this.#server.call({
         action,
         method: 'POST',
@@ -88,10 +88,7 @@ export class VaultClient implements CAClient {
   }
 
   /** A lease that was held may have ended on the server's side: then a new login is made, once. */
-  async #withToken<T>(
-    request: { readonly tokenFile: string | undefined; readonly signal: AbortSignal },
-    call: (token: string) => Promise<T>,
-  ): Promise<T> {
+  async #withToken<T>(request: TokenRequest, call: (token: string) => Promise<T>): Promise<T> {
     const { token, isHeld } = await untilAborted(this.#tokens.get(request), request.signal)
     try {
       return await call(token)

@@ -1,11 +1,19 @@
 /** The tokens that calls to Vault carry: those of the credentials, or leases that a Kubernetes login gives. */
-import { type CAContext, CAError, type Clock, type Credential, type CredentialSource } from '@livery/core'
+import {
+  type CAContext,
+  CAError,
+  type Clock,
+  type Credential,
+  type CredentialSource,
+  type SpiffeId,
+} from '@livery/core'
 import { caError } from '../../answers/ca-error.ts'
-import { TokenCache } from '../../credentials/token-cache.ts'
+import { TokenCache, tokenKey } from '../../credentials/token-cache.ts'
 import type { VaultConfig } from './plugin.ts'
 import { fieldsOf, type VaultServer } from './vault-server.ts'
 
 export interface TokenRequest {
+  readonly identity: SpiffeId
   readonly tokenFile: string | undefined
   readonly signal: AbortSignal
 }
@@ -38,6 +46,7 @@ interface Lease {
   readonly renewable: boolean
   /** Of a renewed one that of the login: when the last renewals get shorter, its end is near. */
   readonly fullMs: number
+  readonly endsAt: number
 }
 
 /** Of a lease that does not end on its own. */
@@ -45,7 +54,7 @@ const ENDLESS_MS = 3_600_000
 /** Renewed at two thirds of its life. */
 const REFRESH = { refreshBeforeMs: (lifetimeMs: number) => lifetimeMs / 3, intervalMs: 5_000 }
 
-/** One lease for each token file: kept until close to its end, renewed automatically, and replaced by a new login when it cannot be renewed. */
+/** One lease for each token file, or for each identity where the credentials are per identity: kept until close to its end, renewed automatically, and replaced by a new login when it cannot be renewed. */
 export class KubernetesLogin implements VaultTokens {
   readonly remedy: string
   readonly #server: VaultServer
@@ -76,7 +85,7 @@ export class KubernetesLogin implements VaultTokens {
 
   async get(request: TokenRequest): Promise<VaultToken> {
     let isHeld = true
-    const { token } = await this.#cache.get(keyOf(request), request.signal, signal => {
+    const { token } = await this.#cache.get(this.#keyOf(request), request.signal, signal => {
       isHeld = false
       return this.#fetch({ ...request, signal })
     })
@@ -84,13 +93,13 @@ export class KubernetesLogin implements VaultTokens {
   }
 
   forget(request: TokenRequest, token: string): void {
-    this.#cache.forget(keyOf(request), token)
+    this.#cache.forget(this.#keyOf(request), token)
     // Another call may have logged in already.
-    if (this.#leases.get(keyOf(request))?.token === token) this.#leases.delete(keyOf(request))
+    if (this.#leases.get(this.#keyOf(request))?.token === token) this.#leases.delete(this.#keyOf(request))
   }
 
   async #fetch(request: TokenRequest): Promise<Credential> {
-    const lease = this.#leases.get(keyOf(request))
+    const lease = this.#leases.get(this.#keyOf(request))
     return (lease?.renewable ? await this.#renew(lease, request) : undefined) ?? (await this.#login(request))
   }
 
@@ -114,7 +123,7 @@ export class KubernetesLogin implements VaultTokens {
       // A server that cannot be asked cannot be asked to log in either.
       if (!(error instanceof CAError) || UNASKED.has(error.code)) throw error
     }
-    this.#leases.delete(keyOf(request))
+    this.#leases.delete(this.#keyOf(request))
     return undefined
   }
 
@@ -137,25 +146,27 @@ export class KubernetesLogin implements VaultTokens {
     throw caError('bad-response', { action, reason: 'its answer has no client_token', remedy: 'Check the address' })
   }
 
-  #keep(lease: Lease, lifetimeMs: number, request: TokenRequest, askedAt: number): Credential {
-    this.#leases.set(keyOf(request), lease)
-    return { token: lease.token, expiresAt: askedAt + lifetimeMs }
+  #keep(lease: Omit<Lease, 'endsAt'>, lifetimeMs: number, request: TokenRequest, askedAt: number): Credential {
+    for (const [key, { endsAt }] of this.#leases) if (endsAt <= askedAt) this.#leases.delete(key)
+    const expiresAt = askedAt + lifetimeMs
+    this.#leases.set(this.#keyOf(request), { ...lease, endsAt: expiresAt })
+    return { token: lease.token, expiresAt }
+  }
+
+  #keyOf(request: TokenRequest): string {
+    return tokenKey(this.#credentials, request)
   }
 }
 
 const UNASKED: ReadonlySet<string> = new Set(['unavailable', 'timeout', 'rate-limited', 'bad-response'])
 
-function leaseOf(auth: Readonly<Record<string, unknown>>): Lease | undefined {
+function leaseOf(auth: Readonly<Record<string, unknown>>): Omit<Lease, 'endsAt'> | undefined {
   const { client_token: token, lease_duration: seconds, renewable } = auth
   if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) return undefined
   const fullMs = typeof seconds === 'number' && seconds > 0 ? seconds * 1000 : ENDLESS_MS
   return { token, renewable: renewable === true, fullMs }
 }
 
-function ask(credentials: CredentialSource, { tokenFile, signal }: TokenRequest): Promise<Credential> {
-  return credentials.get({ ...(tokenFile !== undefined && { tokenFile }), signal })
-}
-
-function keyOf({ tokenFile }: TokenRequest): string {
-  return tokenFile ?? ''
+function ask(credentials: CredentialSource, { identity, tokenFile, signal }: TokenRequest): Promise<Credential> {
+  return credentials.get({ identity, ...(tokenFile !== undefined && { tokenFile }), signal })
 }

@@ -1,0 +1,79 @@
+/** The `workload-token` source: for each identity the token of its workload's own account, which the agent gets from the platform. */
+import {
+  type ConfigOf,
+  type Credential,
+  type CredentialContext,
+  type CredentialRequest,
+  type CredentialSource,
+  defineCredentialPlugin,
+  type PluginOptions,
+  type WorkloadTokens,
+} from '@livery/core'
+import { caError } from '../answers/ca-error.ts'
+import { readTokenFile } from './token-file.ts'
+
+export const workloadTokenOptions = {
+  audience: {
+    type: 'string',
+    required: true,
+    problem: audience => (/^\S{1,253}$/.test(audience) ? undefined : 'is not one word. Write whom the token is for'),
+    description: 'whom the token is for: what the CA expects, such as istio-ca',
+  },
+  expiration: {
+    type: 'duration',
+    default: '1h',
+    // The least that an API server of Kubernetes takes.
+    min: '10m',
+    max: '720h',
+    description: 'the wished lifetime of a token',
+  },
+} as const satisfies PluginOptions
+
+export const workloadToken = defineCredentialPlugin({
+  apiVersion: 1,
+  name: 'workload-token',
+  options: workloadTokenOptions,
+  create(context, config) {
+    const { workloadTokens } = context
+    if (workloadTokens) return new WorkloadToken(context, workloadTokens, config)
+    throw new TypeError(
+      'Cannot use the source workload-token: the agent does not know the workloads. Add the section kubernetes, or use token-file.',
+    )
+  },
+})
+
+class WorkloadToken implements CredentialSource {
+  readonly isPerIdentity = true
+  readonly description: string
+  readonly #clock: CredentialContext['clock']
+  /** The agent's own token, for calls that are for no single workload. */
+  readonly #common: string | undefined
+  readonly #tokens: WorkloadTokens
+  readonly #config: ConfigOf<typeof workloadTokenOptions>
+
+  constructor(
+    { clock, tokenFile }: Pick<CredentialContext, 'clock' | 'tokenFile'>,
+    tokens: WorkloadTokens,
+    config: ConfigOf<typeof workloadTokenOptions>,
+  ) {
+    this.#clock = clock
+    this.#common = tokenFile
+    this.#tokens = tokens
+    this.#config = config
+    this.description = `the token of the workload's account for ${config.audience}`
+  }
+
+  async get({ identity, tokenFile, signal }: CredentialRequest): Promise<Credential> {
+    const file = tokenFile ?? (identity === undefined ? this.#common : undefined)
+    if (file !== undefined) return readTokenFile(file, this.#clock, signal)
+    const { audience, expiration } = this.#config
+    if (identity !== undefined)
+      return this.#tokens.get({ identity, audience, expirationSeconds: Math.floor(expiration / 1_000), signal })
+    throw caError('unauthenticated', {
+      action: `get ${this.description}`,
+      reason: 'the call is for no single workload',
+      remedy: "Set tokenFile under ca to the agent's own token",
+      local: true,
+    })
+  }
+}
