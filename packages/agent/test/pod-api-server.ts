@@ -1,4 +1,4 @@
-/** A stand-in for the pods of the Kubernetes API over real HTTPS: pages, versions, watches with bookmarks, 410, faults on demand. */
+/** A stand-in for the pods of the Kubernetes API over real HTTPS: pages, versions, watches with bookmarks, 410, tokens, faults on demand. */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -6,11 +6,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
+import { json } from 'node:stream/consumers'
 import { SystemClock } from '@livery/core'
 import { CertificateAuthority } from '../../ca-plugins/src/plugins/embedded/certificate-authority.ts'
 
 export const NODE = 'node-1'
 export const TOKEN = 'token-of-the-agent'
+
+const ACCOUNT = /^\/api\/v1\/namespaces\/(?<namespace>[^/]+)\/serviceaccounts\/(?<name>[^/]+)\/token$/
 
 export interface PodInit {
   readonly name: string
@@ -50,13 +53,14 @@ export function podResource(init: PodInit): PodResource {
 }
 
 export interface PodCall {
-  readonly verb: 'list' | 'watch'
+  readonly verb: 'list' | 'watch' | 'token'
+  readonly path: string
   readonly query: URLSearchParams
 }
 
 /** What becomes of a call in place of an answer: a status, a body, or nothing at all. */
 export type PodFault =
-  | { readonly status: number; readonly message?: string }
+  | { readonly status: number; readonly message?: string; readonly retryAfter?: string }
   | { readonly body: string | Buffer }
   | 'hang'
 
@@ -70,6 +74,8 @@ export class PodApiServer implements AsyncDisposable {
   readonly calls: PodCall[] = []
   /** Asked at each call; `undefined`: it is served. */
   fault: (call: PodCall) => PodFault | undefined = () => undefined
+  /** The longest life of a token. */
+  maxTokenSeconds = Number.POSITIVE_INFINITY
   /** Events go out in pieces of so many bytes. */
   pieceBytes = Number.POSITIVE_INFINITY
   readonly #server: Server
@@ -83,6 +89,7 @@ export class PodApiServer implements AsyncDisposable {
   /** Versions before are forgotten. */
   #compacted = 0
   #port = 0
+  #tokens = 0
 
   private constructor(tls: { readonly cert: string; readonly key: string }, roots: string) {
     this.#roots = roots
@@ -182,20 +189,40 @@ export class PodApiServer implements AsyncDisposable {
     if (this.#server.listening) await this.down()
   }
 
-  #serve({ url = '', headers }: IncomingMessage, response: ServerResponse): void {
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const { url = '', headers } = request
     const { pathname, searchParams: query } = new URL(url, 'https://kube')
-    const call: PodCall = { verb: query.get('watch') === 'true' ? 'watch' : 'list', query }
+    const account = ACCOUNT.exec(pathname)?.groups
+    const verb = account ? 'token' : query.get('watch') === 'true' ? 'watch' : 'list'
+    const call: PodCall = { verb, path: pathname, query }
     this.calls.push(call)
     for (const wake of this.#waiting) wake()
     this.#waiting.clear()
     const isCaller = headers.authorization === `Bearer ${TOKEN}`
     const fault = this.fault(call)
-    if (pathname !== '/api/v1/pods') refuse(response, 404, 'not found')
+    if (!account && pathname !== '/api/v1/pods') refuse(response, 404, 'not found')
     else if (!isCaller) refuse(response, 401, 'Unauthorized')
     else if (fault && typeof fault === 'object') answerWith(fault, response)
     else if (fault) return
+    else if (account) void this.#token(account, request, response)
     else if (call.verb === 'watch') this.#watch(query, response)
     else this.#list(query, response)
+  }
+
+  /** As TokenRequest has it: a token that is bound to a pod is for one that is there and has that account. */
+  async #token(account: Readonly<Record<string, string>>, request: IncomingMessage, response: ServerResponse) {
+    const { namespace = '', name = '' } = account
+    const { spec } = Object(await json(request))
+    const { boundObjectRef: bound, expirationSeconds: wished, audiences } = spec
+    const pod = this.#pods.get(`${namespace}/${bound.name}`)
+    if (!pod) return refuse(response, 404, `pods "${bound.name}" not found`)
+    if (pod.metadata.uid !== bound.uid)
+      return refuse(response, 409, 'the UID in the bound object reference does not match')
+    if (Object(pod.spec).serviceAccountName !== name) return refuse(response, 422, 'not the service account of the pod')
+    const expirationSeconds = Math.min(wished, this.maxTokenSeconds)
+    const token = `token-${++this.#tokens}-of-${namespace}-${name}-for-${audiences}`
+    response.writeHead(201, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ kind: 'TokenRequest', spec: { ...spec, expirationSeconds }, status: { token } }))
   }
 
   #list(query: URLSearchParams, response: ServerResponse): void {
@@ -252,11 +279,11 @@ function isOn({ spec }: PodResource, query: URLSearchParams): boolean {
 }
 
 function answerWith(fault: Exclude<PodFault, 'hang'>, response: ServerResponse): void {
-  if ('status' in fault) refuse(response, fault.status, fault.message ?? 'refused')
+  if ('status' in fault) refuse(response, fault.status, fault.message ?? 'refused', fault.retryAfter)
   else response.writeHead(200, { 'content-type': 'application/json' }).end(fault.body)
 }
 
-function refuse(response: ServerResponse, code: number, message: string): void {
-  response.writeHead(code, { 'content-type': 'application/json' })
+function refuse(response: ServerResponse, code: number, message: string, retryAfter?: string): void {
+  response.writeHead(code, { 'content-type': 'application/json', ...(retryAfter && { 'retry-after': retryAfter }) })
   response.end(JSON.stringify({ kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code }))
 }

@@ -40,6 +40,7 @@ export interface WatchedPods {
   readonly server: PodApiServer
   readonly clock: FakeClock
   readonly pods: NodePods
+  readonly connection: ApiConnection
   readonly watcher: PodWatcher
   readonly states: readonly WatchState[]
   /** The names of the pods that are known, sorted. */
@@ -83,6 +84,7 @@ export async function watchPods(
     server,
     clock,
     pods,
+    connection,
     watcher,
     states,
     names: () => [...pods.all()].map(({ name }) => name).sort(),

@@ -1,9 +1,19 @@
 /** The agent: makes every part in the order in which the parts need each other, and disposes them in reverse. */
-import { Events, type SecretManager, type SecretReport, SystemClock, shareFolders, untilAborted } from '@livery/core'
+import {
+  type Clock,
+  Events,
+  isSpiffeId,
+  type SecretManager,
+  type SecretReport,
+  SystemClock,
+  shareFolders,
+  untilAborted,
+} from '@livery/core'
 import { acceptWaiting, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsEvent } from '@livery/sds-server'
 import type { Config, LoadedConfig } from '../config/load.ts'
 import { IdentityUnion } from '../identity-source/identity-union.ts'
+import type { PodTokens } from '../kubernetes/pod-tokens.ts'
 import { EventLog } from '../observe/event-log.ts'
 import { fileMetrics } from '../observe/file-metrics.ts'
 import { identityMetrics } from '../observe/identity-metrics.ts'
@@ -21,7 +31,7 @@ import { RootSources } from '../trust/root-sources.ts'
 import { AdminEndpoints } from './admin-endpoints.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
 import { ConfigReloader } from './config-reloader.ts'
-import { createCAClient } from './create-ca-client.ts'
+import { createCAClient, pluginLog } from './create-ca-client.ts'
 import { createSecretManager } from './create-secret-manager.ts'
 import { EventRecorder } from './event-recorder.ts'
 import { Lifecycle, type Succession } from './lifecycle.ts'
@@ -115,7 +125,15 @@ async function openBasis(
   const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
   const vault = chooseKeyVault(logger)
   warnWithoutPreflight(logger)
-  const pluginParts = { clock, logger, counters: metrics.plugins, vault, rootsPollMs: config.trust.poll }
+  const podTokens = await openPodTokens(config, clock, logger)
+  const pluginParts = {
+    clock,
+    logger,
+    counters: metrics.plugins,
+    vault,
+    workloadTokens: podTokens,
+    rootsPollMs: config.trust.poll,
+  }
   const ca = await withWellKnownFiles(await createCAClient(loaded, pluginParts, parts), config, pluginParts, parts)
   const predecessor = await findPredecessor(config, logger)
   if (predecessor) parts.use(predecessor)
@@ -139,11 +157,19 @@ async function openBasis(
     keyGenerator,
     vault,
     ca,
+    podTokens,
     store,
     rootSources,
     roots,
     crls,
   }
+}
+
+/** Of the pods that are listed later. */
+async function openPodTokens({ kubernetes }: Config, clock: Clock, logger: Logger): Promise<PodTokens | undefined> {
+  if (!kubernetes) return undefined
+  const { PodTokens } = await import('../kubernetes/pod-tokens.ts')
+  return new PodTokens({ clock, log: pluginLog(logger, 'kubernetes') })
 }
 
 /** The agent that owns the store, if this one is to take over from it. */
@@ -156,7 +182,7 @@ async function findPredecessor({ sds, store }: Config, logger: Logger): Promise<
 
 /** The parts that hold secrets and record what happens to them. No identity is held yet. */
 function holdSecrets({ config }: LoadedConfig, basis: Basis) {
-  const { lifecycle, clock, log, metrics } = basis
+  const { lifecycle, clock, log, metrics, podTokens } = basis
   const events = new Events<SecretReport>()
   let secrets: SecretManager | undefined
   // The ledger and its subscription come first: the manager reports while it is made what the store had.
@@ -167,6 +193,10 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
     const storms = lifecycle.parts.use(new StormCollector({ clock, collect: collectGarbage }))
     events.subscribe(({ event }) => void (event.kind === 'issued' && storms.onIssued()))
   }
+  if (podTokens)
+    events.subscribe(({ name, event }) => {
+      if (event.kind === 'ca-error' && event.code === 'unauthenticated' && isSpiffeId(name)) podTokens.refused(name)
+    })
   const files = lifecycle.parts.use(openFileSecrets(config, { ...basis, events }))
   secrets = lifecycle.parts.use(createSecretManager(config, { ...basis, events, files }))
   metrics.add(identityMetrics(secrets, clock))
@@ -175,13 +205,13 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
 }
 
 /** Begins to list the pods of this node, if the configuration asks for that. */
-async function listPods(config: Config, { clock, log, metrics, lifecycle }: Holding) {
+async function listPods(config: Config, { clock, log, metrics, lifecycle, podTokens: tokens }: Holding) {
   if (!config.kubernetes) return undefined
   const [{ FollowedPods }, { identifyPods }] = await Promise.all([
     import('./followed-pods.ts'),
     import('./identify-pods.ts'),
   ])
-  const pods = lifecycle.parts.use(new FollowedPods(config.kubernetes, config, { clock, log, metrics }))
+  const pods = lifecycle.parts.use(new FollowedPods(config.kubernetes, config, { clock, log, metrics, tokens }))
   const callers = identifyPods(config, pods.table)
   if (callers) lifecycle.parts.use(callers)
   return { pods, callers }

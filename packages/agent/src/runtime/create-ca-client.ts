@@ -9,6 +9,7 @@ import type {
   KeyVault,
   PluginLog,
   PluginOptions,
+  WorkloadTokens,
 } from '@livery/core'
 import { scrub } from '@livery/core'
 import type { CASection } from '../config/ca-section.ts'
@@ -25,6 +26,7 @@ export interface PluginParts {
   readonly logger: Logger
   readonly counters: PluginCounters
   readonly vault?: KeyVault
+  readonly workloadTokens?: WorkloadTokens | undefined
   /** How often the members of a list are asked for their roots. */
   readonly rootsPollMs?: number
 }
@@ -115,12 +117,17 @@ async function connectionOf({ rootCert, clientCertificate }: CASection, log: Plu
 
 async function credentialsOf(
   { credentials, tokenFile }: CASection,
-  { clock, logger }: PluginParts,
+  { clock, logger, workloadTokens }: PluginParts,
   stack: AsyncDisposableStack,
 ): Promise<CredentialSource | undefined> {
   if (!credentials) return undefined
   const { plugin, options } = credentials
-  const context = { clock, log: pluginLog(logger, plugin.name), ...(tokenFile !== undefined && { tokenFile }) }
+  const context = {
+    clock,
+    log: pluginLog(logger, plugin.name),
+    ...(tokenFile !== undefined && { tokenFile }),
+    ...(workloadTokens && { workloadTokens }),
+  }
   const source: CredentialSource & Partial<AsyncDisposable> = await plugin.create(
     context,
     options as ConfigOf<PluginOptions>,

@@ -12,6 +12,7 @@ import { NodePods } from '../kubernetes/node-pods.ts'
 import type { PodChange, PodTable } from '../kubernetes/pod.ts'
 import { PodFolders } from '../kubernetes/pod-folders.ts'
 import { PodIdentities } from '../kubernetes/pod-identities.ts'
+import type { PodTokens } from '../kubernetes/pod-tokens.ts'
 import { PodWatcher, type WatchState } from '../kubernetes/pod-watcher.ts'
 import { PodsApi } from '../kubernetes/pods-api.ts'
 import type { EventLog } from '../observe/event-log.ts'
@@ -22,6 +23,7 @@ export interface PodParts {
   readonly clock: Clock
   readonly log: EventLog
   readonly metrics: Pick<Metrics, 'add'>
+  readonly tokens: PodTokens | undefined
 }
 
 /** How long an agent that takes over waits for the pods before it serves without them. */
@@ -40,7 +42,7 @@ export class FollowedPods implements AsyncDisposable {
 
   /** Begins to list. Throws an `Error` outside of a pod, or where the folder of the pods cannot be made. */
   constructor(setting: KubernetesSetting, { trustDomain }: Pick<Config, 'trustDomain'>, parts: PodParts) {
-    const { clock, log, metrics } = parts
+    const { clock, log, metrics, tokens } = parts
     const { nodeName, identity, selector, namespaces, sockets } = setting
     this.#parts = parts
     this.#setting = setting
@@ -63,6 +65,7 @@ export class FollowedPods implements AsyncDisposable {
     const connection = this.#stack.use(
       new ApiConnection({ login: new PodLogin({ remedy: REMEDY }), clock, credentials: undefined }),
     )
+    if (tokens) this.#stack.use(tokens.follow({ pods: this.#pods, connection }))
     this.#stack.use(this.#pods.changes.subscribe(change => this.#onChange(change)))
     this.#watcher = this.#stack.use(
       new PodWatcher({

@@ -1,0 +1,196 @@
+/** The tokens of the service accounts of this node's pods: asked for when they are used, bound to a living pod, held in memory only. */
+import { TokenCache } from '@livery/ca-plugins/credentials'
+import type { ApiConnection } from '@livery/ca-plugins/kubernetes-api'
+import {
+  CAError,
+  type Clock,
+  type Credential,
+  type PluginLog,
+  type SpiffeId,
+  type WorkloadTokenRequest,
+  type WorkloadTokens,
+  withDeadline,
+} from '@livery/core'
+import type { Pod, PodTable } from './pod.ts'
+
+export interface PodTokensOptions {
+  readonly clock: Clock
+  readonly log: Pick<PluginLog, 'warn'>
+}
+
+/** Where the pods are known, and asked about. */
+export interface PodSource {
+  readonly pods: PodTable
+  readonly connection: Pick<ApiConnection, 'request'>
+}
+
+interface TokensOfPod {
+  readonly cache: TokenCache
+  readonly since: number
+}
+
+/** Renewed at three quarters of its life, when somebody asks. */
+const REFRESH = { refreshBeforeMs: (lifetimeMs: number) => lifetimeMs / 4, intervalMs: 10_000 }
+/** How long a call of the API server may take. */
+const TIMEOUT_MS = 10_000
+/** A CA that refuses every token does not lead to more calls of the API server than this. */
+const LEAST_BETWEEN_MS = 10_000
+const MAX_TOKEN_LENGTH = 65_536
+
+/** Holds no more than the tokens of the pods that there are, and drops those of a pod that is gone. */
+export class PodTokens implements WorkloadTokens {
+  readonly #options: PodTokensOptions
+  /** By the UID of the pod to which they are bound. */
+  readonly #held = new Map<string, TokensOfPod>()
+  #source: PodSource | undefined
+
+  constructor(options: PodTokensOptions) {
+    this.#options = options
+  }
+
+  /** Answers for the pods of `source` from now on, until the result is disposed. */
+  follow(source: PodSource): Disposable {
+    this.#source = source
+    const subscription = source.pods.changes.subscribe(({ kind, pod }) => {
+      if (kind === 'removed') this.#held.delete(pod.uid)
+    })
+    return {
+      [Symbol.dispose]: () => {
+        subscription[Symbol.dispose]()
+        this.#source = undefined
+        this.#held.clear()
+      },
+    }
+  }
+
+  async get({ identity, audience, expirationSeconds, signal }: WorkloadTokenRequest): Promise<Credential> {
+    const source = this.#source
+    const pod = source && boundPod(source.pods, identity)
+    if (!pod) throw noPod(identity)
+    const wish = { pod, audience, expirationSeconds }
+    const { cache } = this.#tokensOf(pod)
+    return await cache.get(`${expirationSeconds} ${audience}`, signal, aborted => this.#fetch(source, wish, aborted))
+  }
+
+  /** The CA refused the token of `identity`: the next caller gets another one, unless it is new. */
+  refused(identity: SpiffeId): void {
+    const pod = this.#source && boundPod(this.#source.pods, identity)
+    const held = pod && this.#held.get(pod.uid)
+    if (held && Math.abs(this.#options.clock.now() - held.since) >= LEAST_BETWEEN_MS) this.#held.delete(pod.uid)
+  }
+
+  #tokensOf({ uid }: Pod): TokensOfPod {
+    const present = this.#held.get(uid)
+    if (present) return present
+    const { clock, log } = this.#options
+    const tokens = { cache: new TokenCache({ clock, log, ...REFRESH }), since: clock.now() }
+    this.#held.set(uid, tokens)
+    return tokens
+  }
+
+  async #fetch(source: PodSource, wish: TokenWish, signal: AbortSignal): Promise<Credential> {
+    const { clock } = this.#options
+    const error = () =>
+      new CAError('timeout', `Cannot ${describe(wish)}: no answer within ${TIMEOUT_MS} ms. It is asked again.`)
+    try {
+      return await withDeadline({ clock, ms: TIMEOUT_MS, error, signal }, ending =>
+        request(source, wish, clock, ending),
+      )
+    } catch (failure) {
+      signal.throwIfAborted()
+      throw failure instanceof CAError ? ofAccount(failure) : failure
+    }
+  }
+}
+
+interface TokenWish {
+  readonly pod: Pod
+  readonly audience: string
+  readonly expirationSeconds: number
+}
+
+/** The same one for all identities of its service account, so that they share its tokens. */
+function boundPod(pods: PodTable, identity: SpiffeId): Pod | undefined {
+  const account = firstPod(pods, pod => pod.identity === identity)
+  if (!account) return undefined
+  const { namespace, serviceAccount } = account
+  return firstPod(pods, pod => pod.serviceAccount === serviceAccount && pod.namespace === namespace)
+}
+
+/** The mirror of a static pod has no service account. */
+function firstPod(pods: PodTable, matches: (pod: Pod) => boolean): Pod | undefined {
+  for (const pod of pods.all()) if (pod.serviceAccount !== '' && matches(pod)) return pod
+  return undefined
+}
+
+function describe({ pod, audience }: TokenWish): string {
+  const { namespace, serviceAccount, name } = pod
+  return `get a token of the service account ${namespace}/${serviceAccount} for ${audience}, bound to the pod ${name}`
+}
+
+/** https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-request-v1/ */
+async function request(
+  { connection }: PodSource,
+  wish: TokenWish,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Credential> {
+  const { pod, audience, expirationSeconds } = wish
+  const { namespace, serviceAccount, name, uid } = pod
+  const call = { what: describe(wish), verb: 'create', resource: 'serviceaccounts/token' } as const
+  const askedAt = clock.now()
+  const { json } = await connection.request(
+    call,
+    { signal },
+    {
+      method: 'POST',
+      path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(serviceAccount)}/token`,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        apiVersion: 'authentication.k8s.io/v1',
+        kind: 'TokenRequest',
+        spec: {
+          audiences: [audience],
+          expirationSeconds,
+          boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name, uid },
+        },
+      }),
+    },
+  )
+  return credentialOf(json, wish, askedAt)
+}
+
+/** The lifetime is counted on this machine's clock, which may differ from that of the API server. */
+function credentialOf(json: Readonly<Record<string, unknown>>, wish: TokenWish, askedAt: number): Credential {
+  const { token } = Object(json['status'])
+  const { expirationSeconds } = Object(json['spec'])
+  const isToken = typeof token === 'string' && token.length <= MAX_TOKEN_LENGTH && /^[\x21-\x7e]+$/.test(token)
+  if (isToken && typeof expirationSeconds === 'number' && expirationSeconds > 0)
+    return { token, expiresAt: askedAt + expirationSeconds * 1_000 }
+  throw new CAError(
+    'bad-response',
+    `Cannot ${describe(wish)}: the answer has no token, or no lifetime of it. Check that this is an API server.`,
+  )
+}
+
+function noPod(identity: SpiffeId): CAError {
+  return new CAError(
+    'unauthenticated',
+    `Cannot get a token for ${identity}: this node has no pod of it with a service account. Give the identity a tokenFile, or wait until the pods of the node are known.`,
+    { local: true },
+  )
+}
+
+/**
+ * It says nothing of the CA. A pod or service account that is not there may come back under the same name; a busy API
+ * server asks this identity to wait, and no other one.
+ */
+function ofAccount(failure: CAError): CAError {
+  const { code, message, retryAfterMs, cause } = failure
+  return new CAError(code === 'rate-limited' ? 'unavailable' : code, message, {
+    local: true,
+    cause,
+    ...((code === 'unavailable' || code === 'rate-limited') && { retryable: true }),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  })
+}
