@@ -8,7 +8,7 @@ export type Addon = typeof import('./gen/binding.ts')
 export type AddonLookup = { readonly addon: Addon } | { readonly addon: undefined; readonly reason: string }
 
 /** The number of the addon's interface: `rust/abi.rs` has the same, and both are raised when an export changes. */
-export const ABI = 2
+export const ABI = 3
 
 /** Never throws: `reason` says why there is no addon and what to do. `folder` is that of this package. */
 export function findAddon(folder: string = fileURLToPath(new URL('..', import.meta.url))): AddonLookup {
