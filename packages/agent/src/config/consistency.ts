@@ -36,13 +36,14 @@ function checkCeiling(
 }
 
 function checkSocketPaths(
-  { admin, sockets }: Settings,
+  { admin, sockets, kubernetes }: Settings,
   ownSockets: readonly NamedSocket[],
   at: Location,
 ): readonly Problem[] {
   const { address } = admin
   const all: readonly NamedSocket[] = [
     ...('path' in address ? [{ socket: address.path, key: at.child('admin', 'address') }] : []),
+    ...(kubernetes?.csi ? [{ socket: kubernetes.csi.socket, key: at.child('kubernetes', 'csi', 'socket') }] : []),
     ...sockets.map(({ path }, index) => ({ socket: path, key: at.child('sockets', index, 'path') })),
     ...ownSockets,
   ]

@@ -1,4 +1,5 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
+
 import { FILE_DEFAULTS, DEFAULT_OPTIONS as MANAGER } from '@livery/core'
 import { DEFAULT_POOL_CPU, DEFAULT_RSA_KEYS } from '@livery/native-keygen/defaults'
 import {
@@ -8,6 +9,7 @@ import {
   DEFAULT_WORKLOAD_API,
   DEFAULT_OPTIONS as SERVER,
 } from '@livery/sds-server/defaults'
+import { DRIVER_NAME } from '../csi/driver-name.ts'
 import type { TreeObject } from '../schema/config-tree.ts'
 import { formatDuration } from '../schema/duration.ts'
 
@@ -82,4 +84,10 @@ export const KUBERNETES_DEFAULTS: TreeObject = {
   selector: 'livery.dev/inject=true',
   namespaces: { only: [], except: [] },
   sockets: { root: '/run/livery/pods', name: 'socket', mode: '0666' },
+}
+
+/** The defaults of `kubernetes.csi`, where it is there. */
+export const CSI_DEFAULTS: TreeObject = {
+  socket: `/var/lib/kubelet/plugins/${DRIVER_NAME}/csi.sock`,
+  kubeletRoot: '/var/lib/kubelet',
 }

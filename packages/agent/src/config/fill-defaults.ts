@@ -15,7 +15,14 @@ import {
 import { changeOptions, fillDefault, markSecret, type OptionChange } from '../schema/plugin-schema.ts'
 import { isPem, UNIX_PREFIX } from '../schema/values.ts'
 import type { SectionShape } from './ca-section.ts'
-import { defaults, KUBERNETES_DEFAULTS, OUTPUT_DEFAULTS, OWN_SOCKET_DEFAULTS, SOCKET_DEFAULTS } from './defaults.ts'
+import {
+  CSI_DEFAULTS,
+  defaults,
+  KUBERNETES_DEFAULTS,
+  OUTPUT_DEFAULTS,
+  OWN_SOCKET_DEFAULTS,
+  SOCKET_DEFAULTS,
+} from './defaults.ts'
 import type { ConfigSources } from './layers.ts'
 
 /** `*` is each entry of a list. The plugin of `ca` knows its own paths. */
@@ -28,6 +35,8 @@ const PATHS = [
   ['identities', '*', 'socket'],
   ['identities', '*', 'socket', 'path'],
   ['identities', '*', 'tokenFile'],
+  ['kubernetes', 'csi', 'kubeletRoot'],
+  ['kubernetes', 'csi', 'socket'],
   ['kubernetes', 'sockets', 'root'],
   ['output', 'directory'],
   ['output', 'reload', 'pidFile'],
@@ -52,7 +61,8 @@ export function completeSettings(written: ConfigNode, { workingDirectory, termin
     withOwn,
   )
   const withKubernetes = changeAt(withOutput, ['kubernetes'], mapping(KUBERNETES_DEFAULTS))
-  const withAdmin = changeAt(withKubernetes, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
+  const withCsi = changeAt(withKubernetes, ['kubernetes', 'csi'], mapping(CSI_DEFAULTS))
+  const withAdmin = changeAt(withCsi, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
   return PATHS.reduce((node, path) => changeAt(node, path, value => absolute(value, workingDirectory)), withAdmin)
 }
 

@@ -543,6 +543,11 @@ test('a wrong section kubernetes is refused by its keys, with the remedy', async
       'nodeName: n, sockets: { root: run }',
       'run/a is in run, which is for the folders of pods. Choose another folder.',
     ],
+    [
+      `nodeName: n, csi: { socket: /${'x'.repeat(120)} }`,
+      'is 121 bytes long, and the kernel allows 107. Choose a shorter path.',
+    ],
+    ['nodeName: n, csi: { sockets: a }', 'kubernetes.csi.sockets: unknown key. Did you mean "socket"?'],
     ['nodeName: n, namespaces: { only: [A_b] }', 'namespaces.only[0]: "A_b" is not a name (RFC 1123)'],
   ] as const
   for (const [keys, says] of cases) {

@@ -240,6 +240,7 @@ const kubernetes = object({
   selector: labelSelector,
   namespaces: object({ only: list(kubernetesName), except: list(kubernetesName) }),
   sockets: object({ root: path, name: fileName, mode: socketMode }),
+  csi: v.optional(object({ socket: path, kubeletRoot: path })),
   cgroupRoot: v.optional(
     text(
       input => (input.startsWith('/') ? input : new Fault('is not an absolute path', 'Write such as /kubelet')),

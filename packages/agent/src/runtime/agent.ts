@@ -281,6 +281,8 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   if (predecessor) await untilAborted(pods?.opened() ?? Promise.resolve(), predecessor.refused)
   lifecycle.serve({ endpoints, sds, reloader, outputs, pods })
   await predecessor?.ask('serving')
+  // A previous agent answers kubelet until then, also if this one fails.
+  await pods?.serveVolumes(config.sds.takeover)
   warnOfOpenSockets(sockets, logger)
   logStart(config, endpoints.addresses, { sockets, keyGenerator: keyGenerator.name }, logger)
 }

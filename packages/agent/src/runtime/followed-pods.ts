@@ -18,6 +18,7 @@ import { PodsApi } from '../kubernetes/pods-api.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import { podMetrics } from '../observe/pod-metrics.ts'
+import { VERSION } from './version.ts'
 
 export interface PodParts {
   readonly clock: Clock
@@ -98,6 +99,30 @@ export class FollowedPods implements AsyncDisposable {
     })
     this.#stack.use(follower)
     void follower.opened.then(() => this.#listed.resolve())
+  }
+
+  /** Has kubelet mount the folders of pods, where the configuration asks for it. Rejects with an `SdsServerError`. */
+  async serveVolumes(takeover: boolean): Promise<void> {
+    const { csi, sockets, nodeName } = this.#setting
+    if (!csi) return
+    const { clock, log } = this.#parts
+    const { CsiDriver } = await import('../csi/csi-driver.ts')
+    const driver = await CsiDriver.start({
+      ...csi,
+      pods: this.#pods,
+      clock,
+      sockets,
+      nodeName,
+      takeover,
+      version: VERSION,
+      onVolume: ({ operation, uid, path, error }) =>
+        error === undefined
+          ? log.note('info', `volume-${operation}ed`, { uid, path }, `the volume of pod ${uid} is ${operation}ed`)
+          : log.note('warn', 'volume-failed', { uid, path, operation }, `the volume of pod ${uid}: ${error}`),
+      onSocket: problem =>
+        log.note('warn', 'csi-socket', { path: csi.socket }, `the socket of the CSI driver: ${problem}`),
+    })
+    this.#stack.use(driver)
   }
 
   /** Resolves when the sockets of the pods that were listed first are served, after 30 s in any case. */
