@@ -96,6 +96,20 @@ test('a directory that was released is not touched until it is reclaimed', async
   assert.equal(await read('f'), 'back')
 })
 
+test('a file that was to go while the directory was released goes when it is reclaimed, unless it was written again', async t => {
+  const path = await makeDirectory(t)
+  const { directory, read } = await setUp(path)
+  for (const name of ['gone', 'again']) await directory.write(name, 'x', Buffer.from(name))
+  await directory.release()
+  for (const name of ['gone', 'again']) directory.remove(name, 'x')
+  await directory.write('again', 'x', Buffer.from('late'))
+  assert.equal(await read('gone'), 'gone')
+  directory.reclaim()
+  assert.deepEqual([...directory.names()], ['again'])
+  await directory.release()
+  assert.deepEqual(await readdir(path), ['again'])
+})
+
 test('the bytes are wiped when they are written, superseded, or too late', async t => {
   const { directory } = await setUp(await makeDirectory(t))
   const all = Array.from({ length: 5 }, () => Buffer.from('secret'))

@@ -50,6 +50,8 @@ export class DurableDirectory implements AsyncDisposable {
   #failures = 0
   #retry: Disposable | undefined
   #isClosed = false
+  /** Files that were to go since `release`, with what they concern. */
+  readonly #missed = new Map<string, string>()
   onFailure: (about: string, reason: string) => void = () => {}
 
   private constructor(path: string, clock: Clock, names: readonly string[], warnings: readonly string[]) {
@@ -108,13 +110,15 @@ export class DurableDirectory implements AsyncDisposable {
    */
   write(name: string, about: string, bytes: Buffer): Promise<void> {
     this.#names.add(name)
+    this.#missed.delete(name)
     return this.#change({ name, about, bytes, tried: Promise.withResolvers() })
   }
 
   /** Overwrites and removes the file, if it is there. */
   remove(name: string, about: string): void {
     if (!this.#names.delete(name)) return
-    void this.#change({ name, about, tried: Promise.withResolvers() })
+    if (this.#isClosed) this.#missed.set(name, about)
+    else void this.#change({ name, about, tried: Promise.withResolvers() })
   }
 
   /** Writes what is left, waiting a few seconds for it at most, and changes nothing more until `reclaim`. */
@@ -134,9 +138,14 @@ export class DurableDirectory implements AsyncDisposable {
     this.#failed.clear()
   }
 
-  /** Changes are made again from now on. Those since `release` are lost. */
+  /** Changes are made again from now on. Files that were to go since `release` go now; what was to be written then is lost. */
   reclaim(): void {
     this.#isClosed = false
+    for (const [name, about] of this.#missed) {
+      this.#names.add(name)
+      this.remove(name, about)
+    }
+    this.#missed.clear()
   }
 
   /** As `release`. */
