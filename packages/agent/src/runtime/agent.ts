@@ -140,6 +140,7 @@ async function openBasis(
   await predecessor?.ask('store')
   // Before the SecretManager, which fills it until it is closed.
   const store = parts.use(await openStore(config, { clock, logger, vault }))
+  predecessor?.refused.throwIfAborted()
   parts.use(await ownStore(store, config, { clock, logger, isSuccessor: predecessor !== undefined, ...life }))
   const rootSources = parts.use(new RootSources({ clock, logger }))
   const roots = await rootSources.of(config)
@@ -222,12 +223,13 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   const { config } = loaded
   const { lifecycle, predecessor, clock, logger, metrics, files, secrets, recorder, keyGenerator, rootSources } =
     holding
+  const stop = AbortSignal.any([signal, predecessor?.refused].filter(each => each !== undefined))
   const endpoints = lifecycle.parts.use(await AdminEndpoints.open(loaded, holding, predecessor))
   const union = new IdentityUnion(secrets)
   union.replace('configuration', configuredIdentities(config))
   const { pods, callers } = (await listPods(config, holding)) ?? {}
   // Until then the previous agent serves.
-  if (predecessor) await untilAborted(secrets.restored(), predecessor.refused)
+  if (predecessor) await untilAborted(secrets.restored(), stop)
   const sockets = sdsSockets(config, shareOnDemand(config))
   const events = new Events<SdsEvent>()
   events.subscribe(event => recorder.sds(event))
@@ -240,7 +242,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
       callerDirectory: callers,
       ...(acceptWaiting && { acceptWaiting }),
       ...serverOptions(config),
-      signal: AbortSignal.any([signal, predecessor?.refused].filter(each => each !== undefined)),
+      signal: stop,
       events,
     }),
   )
@@ -278,7 +280,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
       }),
     )
   pods?.follow(union, sds)
-  if (predecessor) await untilAborted(pods?.opened() ?? Promise.resolve(), predecessor.refused)
+  if (predecessor) await untilAborted(pods?.opened() ?? Promise.resolve(), stop)
   lifecycle.serve({ endpoints, sds, reloader, outputs, pods })
   await predecessor?.ask('serving')
   // A previous agent answers kubelet until then, also if this one fails.
