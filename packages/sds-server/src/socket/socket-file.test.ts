@@ -198,6 +198,17 @@ test('the path is taken back from a successor that failed, which had got it, liv
   assert.deepEqual(await place.look(), { kind: 'socket-recreated', path: place.path }, 'it is watched again')
 })
 
+test('a path that was left to a process which then ends is taken again', async t => {
+  const place = await makePlace(t)
+  const first = await place.listen()
+  const other = await place.listen({ takeover: true })
+  assert.deepEqual(await place.look(), { kind: 'socket-superseded', path: place.path })
+  await other.close()
+  assert.deepEqual(await place.look(), { kind: 'socket-recreated', path: place.path })
+  assert.equal(first.state, 'listening')
+  assert.ok(await canConnect(place.path))
+})
+
 test('the file is removed on closing, once, and closing again changes nothing', async t => {
   const place = await makePlace(t)
   const socket = await place.listen()

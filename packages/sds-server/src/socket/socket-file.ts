@@ -38,7 +38,10 @@ export interface SocketFileOptions extends PlacementOptions {
 export type SocketFileEvent =
   /** The file had vanished, or a successor that failed had replaced it, and was made again; connections continue. */
   | { readonly kind: 'socket-recreated'; readonly path: string }
-  /** Another process, of root or of this user, took the path; this one continues to serve its connections. */
+  /**
+   * Another process, of root or of this user, took the path; this one continues to serve its connections, and takes the
+   * path again when nobody listens there any longer.
+   */
   | { readonly kind: 'socket-superseded'; readonly path: string }
   /** Another user had put a socket in the place of this one, which has replaced it again. */
   | { readonly kind: 'socket-reclaimed'; readonly path: string; readonly from: string }
@@ -55,9 +58,8 @@ const WATCH_INTERVAL_MS = 5_000
 
 type State =
   | { readonly kind: 'closed' }
-  | { readonly kind: 'listening'; readonly listener: Listener; readonly watch: Disposable }
-  /** Somebody else has the path now. */
-  | { readonly kind: 'superseded'; readonly listener: Listener }
+  /** `superseded`: somebody else has the path now. */
+  | { readonly kind: 'listening' | 'superseded'; readonly listener: Listener; readonly watch: Disposable }
 
 /** Listens on a path until it is closed. */
 export class SocketFile implements AsyncDisposable {
@@ -68,7 +70,7 @@ export class SocketFile implements AsyncDisposable {
 
   private constructor(options: SocketFileOptions, listener: Listener) {
     this.#options = options
-    this.#state = this.#listening(listener)
+    this.#state = this.#watched(listener, 'listening')
   }
 
   /** Rejects with an `SdsServerError`. A failure that can end on its own is retried: five attempts in all, over 15 s. */
@@ -89,7 +91,7 @@ export class SocketFile implements AsyncDisposable {
   async reclaim(): Promise<void> {
     await this.#look
     if (this.#state.kind === 'closed') return
-    if (this.#state.kind === 'listening') this.#state.watch[Symbol.dispose]()
+    this.#state.watch[Symbol.dispose]()
     this.#look = this.#lookAtFile(this.#state.listener, { yields: false })
     await this.#look
   }
@@ -97,7 +99,7 @@ export class SocketFile implements AsyncDisposable {
   /** Accepts no more connections, and removes the file unless it is another's. Accepted ones are not touched. */
   async close(): Promise<void> {
     const state = this.#state
-    if (state.kind === 'listening') state.watch[Symbol.dispose]()
+    if (state.kind !== 'closed') state.watch[Symbol.dispose]()
     this.#state = { kind: 'closed' }
     if (state.kind !== 'closed') closeListener(state.listener, this.#options.path)
     await this.#look
@@ -107,12 +109,12 @@ export class SocketFile implements AsyncDisposable {
     return this.close()
   }
 
-  #listening(listener: Listener): State {
+  #watched(listener: Listener, kind: 'listening' | 'superseded'): State {
     const { clock } = this.#options
     const watch = after(clock, WATCH_INTERVAL_MS, () => {
       this.#look = this.#lookAtFile(listener, { yields: true })
     })
-    return { kind: 'listening', listener, watch }
+    return { kind, listener, watch }
   }
 
   /** `yields`: whether the path is left to another process of root or of this user. */
@@ -120,33 +122,35 @@ export class SocketFile implements AsyncDisposable {
     const { path } = this.#options
     let next = listener
     let event: SocketFileEvent | undefined
+    let isSuperseded = this.#state.kind === 'superseded'
     try {
       const occupant = await occupantOf(this.#options)
-      if (!isSameFile(occupant.file, listener.file)) {
-        if (yields && occupant.kind === 'live' && isOurs(occupant, this.#options))
-          event = { kind: 'socket-superseded', path }
-        else {
-          next = await placeAgain(this.#options, listener, occupant)
-          event =
-            occupant.kind === 'live' && !isOurs(occupant, this.#options)
-              ? { kind: 'socket-reclaimed', path, from: describeOccupant(occupant) }
-              : { kind: 'socket-recreated', path }
-        }
+      const isSame = isSameFile(occupant.file, listener.file)
+      const isLeft = !isSame && occupant.kind === 'live' && isOurs(occupant, this.#options)
+      if (yields && isLeft) {
+        if (!isSuperseded) event = { kind: 'socket-superseded', path }
+      } else if (!isSame) {
+        next = await placeAgain(this.#options, listener, occupant)
+        event =
+          occupant.kind === 'live' && !isLeft
+            ? { kind: 'socket-reclaimed', path, from: describeOccupant(occupant) }
+            : { kind: 'socket-recreated', path }
       }
+      isSuperseded = yields && isLeft
     } catch (error) {
       event = { kind: 'socket-lost', path, error }
     }
-    this.#follow(listener, next, event)
+    this.#follow(listener, next, isSuperseded ? 'superseded' : 'listening')
+    if (event && this.#state.kind !== 'closed') this.#options.onEvent(event)
   }
 
-  #follow(before: Listener, next: Listener, event: SocketFileEvent | undefined): void {
+  #follow(before: Listener, next: Listener, kind: 'listening' | 'superseded'): void {
     if (next !== before) before.server.close()
     if (this.#state.kind === 'closed') {
       if (next !== before) closeListener(next, this.#options.path)
       return
     }
-    this.#state = event?.kind === 'socket-superseded' ? { kind: 'superseded', listener: next } : this.#listening(next)
-    if (event) this.#options.onEvent(event)
+    this.#state = this.#watched(next, kind)
   }
 }
 
