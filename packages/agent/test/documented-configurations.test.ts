@@ -37,6 +37,18 @@ for (const path of [...PAGES, 'ca-plugins/docs/writing-a-plugin.md'])
     await loadConfig({ file, environment: {}, workingDirectory: folder, terminal: false })
   })
 
+test('docs/istio.md: each configuration is accepted unchanged', async () => {
+  const examples = [...page('../docs/istio.md').matchAll(/^( *)```yaml\n( *profile: [\s\S]*?)```/gm)]
+  assert.equal(examples.length, 2)
+  for (const [, indent = '', example = ''] of examples) {
+    const file = join(folder, 'istio.yaml')
+    writeFileSync(file, example.replaceAll(new RegExp(`^${indent}`, 'gm'), ''))
+    const environment = { SERVICE_ACCOUNT: 'web', POD_NAMESPACE: 'shop' }
+    const { warnings } = await loadConfig({ file, environment, workingDirectory: folder, terminal: false })
+    assert.deepEqual(warnings, [])
+  }
+})
+
 for (const [name, load] of Object.entries(BUILT_IN_CA_PLUGINS))
   test(`ca-plugins/docs/${name}.md: the table has the options of the plugin, with their defaults`, async () => {
     const { plugin } = await load()

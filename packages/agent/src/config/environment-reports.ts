@@ -37,12 +37,16 @@ const WITHOUT_EFFECT: Readonly<Record<string, WithoutEffect>> = {
 const XDS_PREFIX = 'XDS_'
 
 /** One line per variable. `isSidecar`: there is no file, and the environment is the configuration. */
-export function environmentWarnings(environment: Environment, isSidecar: boolean): string[] {
+export function environmentWarnings(
+  environment: Environment,
+  { isSidecar, profile }: { readonly isSidecar: boolean; readonly profile: 'istio' | undefined },
+): string[] {
   const set = Object.entries(WITHOUT_EFFECT).filter(([variable, { harmless }]) => {
     const value = environment[variable]
     if (!value || harmless.includes(value)) return false
     // In a sidecar it decides where the certificates come from.
-    return !(isSidecar && variable === 'FILE_MOUNTED_CERTS')
+    if (variable === 'FILE_MOUNTED_CERTS') return !isSidecar
+    return variable !== 'WORKLOAD_IDENTITY_SOCKET_FILE' || !(isSidecar || profile === 'istio')
   })
   const xds = Object.keys(environment).filter(variable => variable.startsWith(XDS_PREFIX) && environment[variable])
   return [

@@ -261,6 +261,50 @@ test("SERVICE_ACCOUNT and POD_NAMESPACE without a file mean Istio's sidecar", as
   })
 })
 
+const MOUNTED = 'var/run/secrets'
+
+test("the profile istio fills in what Istio's proxy needs, below what the file writes, and says so", async () => {
+  const inPod = { SERVICE_ACCOUNT: 'web', POD_NAMESPACE: 'shop', WORKLOAD_IDENTITY_SOCKET_FILE: 'livery' }
+  const text = 'profile: istio\nca: { address: "istiod-canary.istio-system.svc:15012" }\n'
+  const loaded = await load(inPod, text)
+  const { config } = loaded
+  assert.deepEqual(loaded.warnings, [])
+  assert.deepEqual(config.sharedFolders, [join(directory, MOUNTED, 'workload-spiffe-uds')])
+  const [identity] = config.identities
+  assert.equal(identity?.id, 'spiffe://cluster.local/ns/shop/sa/web')
+  assert.equal(identity?.socket?.path, join(directory, MOUNTED, 'workload-spiffe-uds/livery'))
+  assert.deepEqual(caOf(config), {
+    plugin: 'citadel',
+    address: 'istiod-canary.istio-system.svc:15012',
+    impersonate: false,
+    timeout: 10_000,
+    rootCert: join(directory, MOUNTED, 'istio/root-cert.pem'),
+    tokenFile: join(directory, MOUNTED, 'tokens/istio-token'),
+  })
+  const printed = printConfig(loaded)
+  assert.match(printed, /workload-spiffe-uds +# profile istio/)
+  assert.match(printed, /istiod-canary\S+ +# .*livery\.yaml:2/)
+})
+
+test('with pods of a node it asks as their node, and with another CA it sets nothing of istiod', async () => {
+  const inPod = { SERVICE_ACCOUNT: 'livery', POD_NAMESPACE: 'livery' }
+  const ofNode = await load(inPod, 'profile: istio\nkubernetes: { nodeName: node-1 }\n')
+  assert.deepEqual(ofNode.config.identities, [])
+  assert.match(printConfig(ofNode), /impersonate: true +# profile istio/)
+  const embedded = await load(inPod, 'profile: istio\nca: { plugin: embedded }\n')
+  assert.doesNotMatch(printConfig(embedded), /istio-token/)
+  await assert.rejects(load({}, `profile: linkerd\n${CITADEL}`), /livery\.yaml:1: profile: "linkerd" is none of istio/)
+})
+
+test('the list of revoked certificates is sent where the mesh mounts one', async () => {
+  const crl = join(directory, MOUNTED, 'istio/crl/ca-crl.pem')
+  mkdirSync(join(directory, MOUNTED, 'istio/crl'), { recursive: true })
+  const inPod = { SERVICE_ACCOUNT: 'web', POD_NAMESPACE: 'shop' }
+  assert.equal((await load(inPod, 'profile: istio\n')).config.trust.crl, undefined)
+  writeFileSync(crl, '')
+  assert.equal((await load(inPod, 'profile: istio\n')).config.trust.crl, crl)
+})
+
 test('without a file and without both variables there is nothing to run, and the message says how', async () => {
   const sources = {
     environment: { SERVICE_ACCOUNT: 'web' },

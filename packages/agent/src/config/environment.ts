@@ -2,6 +2,7 @@
 import { hideUserinfo, type PrivateKeyFormat } from '@livery/core'
 import { ConfigError } from '../schema/config-error.ts'
 import type { Tree } from '../schema/config-tree.ts'
+import { ISTIOD, istioKeys } from './istio-profile.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -103,22 +104,12 @@ export function environmentSwitches(environment: Environment): EnvironmentSwitch
  * The meaning of Istio's injected sidecar: one identity, from istiod, on Istio's socket. `undefined` unless both
  * `SERVICE_ACCOUNT` and `POD_NAMESPACE` are set.
  */
-export function sidecarSettings(environment: Environment): Setting[] | undefined {
+export function sidecarSettings(environment: Environment, workingDirectory: string): Setting[] | undefined {
   const { SERVICE_ACCOUNT: account, POD_NAMESPACE: namespace } = environment
   if (!account || !namespace) return undefined
-  const id = `spiffe://${environment['TRUST_DOMAIN'] || 'cluster.local'}/ns/${namespace}/sa/${account}`
-  const identity = { id, socket: './var/run/secrets/workload-spiffe-uds/socket' }
-  const by = { variable: 'SERVICE_ACCOUNT', text: account }
-  const identities = { path: ['identities'], value: [identity], ...by }
   const mounted = mountedSettings(environment)
-  if (mounted.length > 0) return [identities, ...mounted]
-  return [
-    identities,
-    { path: ['ca', 'plugin'], value: 'citadel', ...by },
-    { path: ['ca', 'address'], value: 'istiod.istio-system.svc:15012', ...by },
-    { path: ['ca', 'rootCert'], value: './var/run/secrets/istio/root-cert.pem', ...by },
-    { path: ['ca', 'tokenFile'], value: './var/run/secrets/tokens/istio-token', ...by },
-  ]
+  const keys = [...istioKeys(environment, workingDirectory), ...(mounted.length > 0 ? [] : ISTIOD)]
+  return [...keys.map(([path, value]) => ({ path, value, variable: 'SERVICE_ACCOUNT', text: account })), ...mounted]
 }
 
 /** A sidecar whose certificates others mount asks no CA. */

@@ -14,6 +14,7 @@ import {
 } from '../schema/config-tree.ts'
 import { readDocument } from '../schema/document.ts'
 import { type Environment, environmentSettings, type Setting, sidecarSettings } from './environment.ts'
+import { ISTIOD, istioKeys } from './istio-profile.ts'
 
 /** Where a configuration is looked for. */
 export interface ConfigSources {
@@ -55,7 +56,7 @@ export function configFile({ file, environment, workingDirectory }: ConfigSource
 export async function readLayers(sources: ConfigSources): Promise<Layers> {
   const file = configFile(sources)
   const { root: written, digest } = await readFile(file, sources.signal)
-  const below = file === undefined ? withSettings(written, sidecar(sources)) : written
+  const below = file === undefined ? withSettings(written, sidecar(sources)) : withProfile(written, sources)
   const { root, warnings } = withEnvironment(withPluginFlag(below, sources), sources)
   return { file, digest, root: withFlags(root, sources), warnings }
 }
@@ -84,11 +85,32 @@ async function readFile(
 }
 
 function sidecar({ environment, workingDirectory, plugin }: ConfigSources): Setting[] {
-  const settings = sidecarSettings(environment)
+  const settings = sidecarSettings(environment, workingDirectory)
   if (settings) return settings
   if (plugin !== undefined) return []
   const reason = `there is none: no --config, no LIVERY_CONFIG, no livery.yaml in ${workingDirectory}, and SERVICE_ACCOUNT and POD_NAMESPACE are not both set`
   throw new ConfigError([{ origin: UNWRITTEN, path: '', reason, remedy: 'Name a file with --config' }])
+}
+
+/** The keys of the profile are below those that the file writes. Another plugin than istiod's has none of its keys. */
+function withProfile(written: MapNode, { environment, workingDirectory }: ConfigSources): MapNode {
+  const valueAt = (...path: Path) => new Location(written, path).node?.value
+  if (valueAt('profile') !== 'istio') return written
+  const plugin = valueAt('ca', 'plugin') ?? 'citadel'
+  const isOfNode = valueAt('kubernetes') !== undefined
+  const keys = [
+    ...istioKeys(environment, workingDirectory).filter(([[key]]) => key !== 'identities' || !isOfNode),
+    ...(plugin === 'citadel' ? ISTIOD : []),
+    // The agent of a node asks for the identities of all its pods.
+    ...(plugin === 'citadel' && isOfNode ? [[['ca', 'impersonate'], true] as const] : []),
+  ]
+  const origin = { kind: 'profile', profile: 'istio' } as const
+  const empty: MapNode = { value: new Map(), origin: UNWRITTEN }
+  const laid = overlay(
+    keys.reduce<MapNode>((below, [path, value]) => withValue(below, path, value, origin), empty),
+    written,
+  )
+  return isMap(laid) ? laid : written
 }
 
 function withPluginFlag(root: MapNode, { plugin }: ConfigSources): MapNode {

@@ -54,7 +54,7 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
     root,
     warnings: [
       ...warnings,
-      ...environmentWarnings(sources.environment, file === undefined),
+      ...environmentWarnings(sources.environment, { isSidecar: file === undefined, profile: settings.profile }),
       ...exposures(settings),
       ...settleWarnings(settings, ca),
     ],

@@ -315,6 +315,7 @@ const settings = {
   health: v.optional(listener),
   drain: duration({ min: '0s', max: '1h' }),
   log: object({ level: oneOf(LOG_LEVELS), format: oneOf(['json', 'pretty']) }),
+  profile: v.optional(oneOf(['istio'])),
 }
 
 /** The whole file but `ca`, whose keys depend on its plugin, with every default filled in and every path absolute. */

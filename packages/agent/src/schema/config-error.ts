@@ -7,6 +7,7 @@ export type Origin =
   | { readonly kind: 'flag'; readonly flag: string }
   | { readonly kind: 'environment'; readonly variable: string; readonly text: string }
   | { readonly kind: 'file'; readonly file: string; readonly line?: number }
+  | { readonly kind: 'profile'; readonly profile: string }
   | { readonly kind: 'default' }
 
 export const UNWRITTEN: Origin = { kind: 'default' }
@@ -43,6 +44,8 @@ export function formatOrigin(origin: Origin): string {
       return `environment ${origin.variable}`
     case 'file':
       return origin.line === undefined ? shortPath(origin.file) : `${shortPath(origin.file)}:${origin.line}`
+    case 'profile':
+      return `profile ${origin.profile}`
     case 'default':
       return 'default'
   }
