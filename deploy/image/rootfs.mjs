@@ -28,6 +28,8 @@ const CAPABILITIES = 'cap_chown,cap_dac_override+p'
 const UNUSED = new Set(['.ts', '.mts', '.cts', '.map', '.md', '.tsbuildinfo'])
 
 const SETPRIV = '/usr/bin/setpriv'
+/** Of util-linux, for the volumes of pods. They keep no set-user-ID bit. */
+const MOUNT = ['/usr/bin/mount', '/usr/bin/umount']
 
 /** Files of Debian that were laid, by their paths here and there. */
 const systemFiles = []
@@ -98,8 +100,8 @@ function copyPackage(place) {
 function layProgram() {
   lay(realpathSync(process.execPath), 'usr/bin/node')
   write('usr/bin/livery', `#!/usr/bin/node\nimport('/${PREFIX}/node_modules/@livery/agent/bin/livery.js')\n`, 0o755)
-  const shared = [process.execPath, SETPRIV, addon].flatMap(libraries)
-  systemFiles.push(SETPRIV, ...new Set(shared))
+  const shared = [process.execPath, SETPRIV, ...MOUNT, addon].flatMap(libraries)
+  systemFiles.push(SETPRIV, ...MOUNT, ...new Set(shared))
   for (const file of systemFiles) lay(file, file)
   // Kubernetes gives a user other than root no ambient capabilities: a file that has them is the way.
   execFileSync('setcap', [CAPABILITIES, join(out, 'usr/bin/setpriv')])

@@ -85,6 +85,7 @@ const EVERYTHING = {
     ca: { plugin: 'failover', cas: [{ plugin: 'kubernetes-csr', signerName: 'example.com/workloads' }, TRIAL.ca] },
     sds: { takeover: true },
     store: { directory: '/run/livery-store' },
+    kubernetes: {},
   },
   storeDirectory: '/run/livery-store',
   caToken: { audience: 'istio-ca' },
@@ -102,7 +103,8 @@ const EVERYTHING = {
   extraEnv: [{ name: 'TRUST_DOMAIN', value: 'cluster.local' }],
   networkPolicy: { from: [{ namespaceSelector: { matchLabels: { team: 'monitoring' } } }] },
   podMonitor: { enabled: true, labels: { release: 'prometheus' } },
-  csiDriver: { enabled: true },
+  user: 0,
+  csiDriver: { enabled: true, registrarImage: 'example/node-driver-registrar:v2' },
 }
 
 /** The paths of all values, those of a mapping in place of the mapping. */
@@ -226,6 +228,17 @@ for (const [what, values, rules] of [
     )
   })
 
+test('with the CSI driver the agent mounts where kubelet sees it, and kubelet knows the socket', { skip }, () => {
+  const objects = render(EVERYTHING)
+  const daemonSet = stringify(only('DaemonSet', objects))
+  for (const part of ['privileged: true', 'mountPropagation: Bidirectional', 'image: example/node-driver-registrar:v2'])
+    assert.ok(daemonSet.includes(part), part)
+  const socket = '/var/lib/kubelet/plugins/csi.livery.dev/csi.sock'
+  assert.ok(daemonSet.includes(`--kubelet-registration-path=${socket}`))
+  assert.ok(stringify(only('ConfigMap', objects)).includes(`socket: ${socket}`))
+  assert.ok(!stringify(render({ config: TRIAL })).includes('privileged'))
+})
+
 for (const [values, says] of [
   [{ config: {} }, /config\.ca is missing/],
   [{ config: { ...TRIAL, health: { address: 'localhost' } } }, /config\.health\.address "localhost" has no port/],
@@ -237,6 +250,8 @@ for (const [values, says] of [
   [{ storeDirectory: 's' }, /storeDirectory/],
   [{ capabilities: ['SYS_ADMIN'] }, /capabilities/],
   [{ csiDriver: { enabld: true } }, /enabld/],
+  [{ config: TRIAL, csiDriver: { enabled: true } }, /needs user: 0, and user is 15100/],
+  [{ config: TRIAL, user: 0, csiDriver: { enabled: true } }, /registrarImage is missing/],
 ] as const)
   test(`helm refuses ${JSON.stringify(values)}`, { skip }, () => {
     const { status, stderr } = helm('template', values, 'livery')
