@@ -31,9 +31,11 @@ function identities(): Schema<readonly SpiffeId[]> {
 function grants() {
   return list(
     object({
-      token: text(
-        input => (/^\S+$/.test(input) ? input : new Fault('is empty or has spaces', 'Write one word')),
-        'Quote it',
+      token: v.optional(
+        text(
+          input => (/^\S+$/.test(input) ? input : new Fault('is empty or has spaces', 'Write one word')),
+          'Quote it',
+        ),
       ),
       identity: spiffeId,
       impersonates: v.optional(list(identities())),

@@ -257,3 +257,21 @@ test('its endpoint has to be https, but on this machine', () => {
   assert.match(endpoint.problem('http://sts.example/token') ?? '', /^would send the token unencrypted/)
   assert.match(endpoint.problem('sts') ?? '', /^is not a URL/)
 })
+
+test('with workloadToken the token of each identity is exchanged, and none is given to another identity', async t => {
+  const { context, config, server, file } = await setUp(t)
+  const workloadTokens = { get: async ({ identity }: { identity: string }) => ({ token: `subject-${identity}` }) }
+  const workloadToken = { audience: 'gcp', expiration: 3_600_000 }
+  const source = await sts.create({ ...context, tokenFile: file, workloadTokens }, { ...config, workloadToken })
+  const of = async (name: string) =>
+    (await source.get({ identity: `spiffe://cluster.local/ns/default/sa/${name}`, signal })).token
+  assert.deepEqual([await of('web'), await of('api'), await of('web')], ['access-1', 'access-2', 'access-1'])
+  const subjects = server.requests.map(({ body }) => new URLSearchParams(body).get('subject_token'))
+  assert.deepEqual(
+    subjects,
+    ['web', 'api'].map(name => `subject-spiffe://cluster.local/ns/default/sa/${name}`),
+  )
+  await source.get({ signal })
+  assert.equal(new URLSearchParams(server.requests.at(-1)?.body).get('subject_token'), 'subject-1')
+  await assert.rejects(async () => sts.create(context, { ...config, workloadToken }), /Add the section kubernetes/)
+})

@@ -21,13 +21,14 @@ export interface Caller {
 }
 
 export interface Authenticator {
-  /** The caller, or `undefined` if these credentials are not of this kind or not good. Must not reject. */
+  /** The caller, or `undefined` if these credentials are not of this kind or not good. Rejects with a `CAError` while that cannot be said. */
   authenticate(credentials: CallerCredentials): Promise<Caller | undefined>
 }
 
 /** One token of {@link listedTokens}. */
 export interface TokenGrant {
-  readonly token: string
+  /** Absent: the caller proves its identity in another way, and the grant says what it is allowed. */
+  readonly token?: string | undefined
   readonly identity: SpiffeId
   /** If given, the token is that of a node's agent, which may ask for these identities. */
   readonly impersonates?: readonly SpiffeId[]
@@ -73,10 +74,11 @@ export function clientCertificates(authority: CertificateAuthority, current: Cur
 export function checkGrants(grants: readonly TokenGrant[]): void {
   const seen = new Set<string>()
   for (const { token, identity, impersonates } of grants) {
+    caller(identity, impersonates)
+    if (token === undefined) continue
     if (token === '') throw new TypeError(`Cannot use the token of ${identity}: it is empty`)
     if (seen.has(digest(token))) throw new TypeError(`Cannot use the token of ${identity}: another caller has it too`)
     seen.add(digest(token))
-    caller(identity, impersonates)
   }
 }
 
@@ -93,9 +95,10 @@ class GrantIndex {
   of(grants: readonly TokenGrant[]): ReadonlyMap<string, Caller> {
     if (grants === this.#grants) return this.#callers
     this.#callers = new Map(
-      grants.map(({ token, identity, impersonates }) => {
+      grants.flatMap(({ token, identity, impersonates }) => {
+        if (token === undefined) return []
         const grant = digest(token)
-        return [grant, { ...caller(identity, impersonates), grant }]
+        return [[grant, { ...caller(identity, impersonates), grant }] as const]
       }),
     )
     this.#grants = grants

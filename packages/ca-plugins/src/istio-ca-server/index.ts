@@ -6,3 +6,4 @@ export type { IstioCaServerEvent, IstioCaServerOptions } from './istio-ca-server
 export { IstioCaServer } from './istio-ca-server.ts'
 export type { JwtTokensOptions } from './jwt-authenticator.ts'
 export { jwtTokens } from './jwt-authenticator.ts'
+export { type ReviewedTokensOptions, reviewedTokens } from './token-review.ts'

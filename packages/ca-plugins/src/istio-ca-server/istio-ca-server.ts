@@ -177,11 +177,21 @@ class CertificateHandler {
   }
 
   async #authenticate(credentials: CallerCredentials): Promise<Caller> {
+    let failure: CAError | undefined
     for (const authenticator of this.#options.authenticators) {
-      const caller = await authenticator.authenticate(credentials)
-      if (caller) return caller
+      try {
+        const caller = await authenticator.authenticate(credentials)
+        if (caller) return caller
+      } catch (error) {
+        if (!(error instanceof CAError)) throw error
+        failure = error
+      }
     }
     this.#count('authentication_failure_count')
+    if (failure) {
+      this.#options.warn(failure.message)
+      throw new Refusal(status.UNAVAILABLE, 'the caller cannot be authenticated now')
+    }
     throw new Refusal(status.UNAUTHENTICATED, 'request authenticate failure')
   }
 

@@ -256,3 +256,23 @@ test('without credentials there is nothing to ask with, and names are names', as
   for (const good of ['pki', 'team/pki', 'pki-1.2_3']) assert.equal(mount.problem(good), undefined)
   assert.ok(role.problem('a/b'))
 })
+
+test('credentials that are per identity lead to a login for each identity, never to a shared one', async t => {
+  const kubernetes = { ...kubernetesOf(3600), jwts: new Set(['of-web', 'of-api']) }
+  const { context, config, server, count, leases } = await setUp(t, { config: LOGIN, kubernetes })
+  assert.equal(leases.size, 0)
+  const credentials = {
+    description: 'the token of the workload',
+    isPerIdentity: true,
+    get: async ({ identity }: CredentialRequest) => ({ token: `of-${identity?.split('/').at(-1)}` }),
+  }
+  const client = await vault.create({ ...context, credentials }, config)
+  t.after(() => client[Symbol.asyncDispose]())
+  for (const name of ['web', 'api', 'web', 'api'] as const)
+    await client.issue(await workloadRequest(`spiffe://cluster.local/ns/default/sa/${name}`))
+  assert.equal(count('/login'), 2)
+  const signed = server.calls.filter(({ path }) => path.includes('/sign/'))
+  const [web, api, ...again] = signed.map(({ headers }) => headers['x-vault-token'])
+  assert.notEqual(web, api)
+  assert.deepEqual(again, [web, api])
+})
