@@ -195,6 +195,7 @@ function addCA(program: Command, action: (options: CAOptions) => Promise<void>):
     .option('--tokens <file>', 'YAML list of { token, identity, impersonates: [...] }')
     .option('--jwks <file>', 'keys of Kubernetes service account tokens; needs --issuer')
     .option('--issuer <url>', 'issuer of those tokens')
+    .option('--token-review <kubeconfig>', 'have an API server review tokens: a kubeconfig, or in-cluster')
     .option('--audience <name>', 'audience of those tokens', 'istio-ca')
     .addOption(new Option('--server-name <name...>', 'further DNS names and addresses of its TLS certificate'))
     .action(action)

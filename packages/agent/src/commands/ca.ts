@@ -4,11 +4,14 @@ import { join, resolve } from 'node:path'
 import { CertificateAuthority } from '@livery/ca-plugins/embedded'
 import {
   type Authenticator,
+  type CurrentGrants,
   clientCertificates,
   IstioCaServer,
   jwtTokens,
   listedTokens,
+  reviewedTokens,
 } from '@livery/ca-plugins/istio-ca-server'
+import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
 import { type Clock, hideUserinfo, SystemClock, trustDomainProblem } from '@livery/core'
 import { createLogger, type Logger } from '../observe/logger.ts'
 import { parseHostPort } from '../schema/values.ts'
@@ -25,8 +28,16 @@ export interface CAOptions {
   readonly tokens?: string
   readonly jwks?: string
   readonly issuer?: string
+  readonly tokenReview?: string
   readonly audience: string
   readonly serverName?: readonly string[]
+}
+
+interface ReviewContext {
+  readonly clock: Clock
+  /** Takes what has to be closed. */
+  readonly parts: AsyncDisposableStack
+  warn(message: string): void
 }
 
 /** Resolves with the exit code when a signal has ended it; rejects if it cannot start. */
@@ -39,13 +50,13 @@ export async function serveCA(options: CAOptions, { json }: GlobalOptions, termi
   )
 }
 
-function checkOptions({ listen, tokens, jwks, issuer }: CAOptions, trustDomain: string): void {
+function checkOptions({ listen, tokens, jwks, issuer, tokenReview }: CAOptions, trustDomain: string): void {
   const problem = trustDomainProblem(trustDomain)
   if (problem !== undefined) throw new UsageError(`trust domain ${JSON.stringify(trustDomain)} ${problem}.`)
   if (!parseHostPort(listen))
     throw new UsageError(`--listen ${JSON.stringify(hideUserinfo(listen))} is not an address. Write host:port.`)
-  if (tokens === undefined && jwks === undefined) {
-    throw new UsageError('nobody could call this CA: name the callers with --tokens or --jwks.')
+  if (tokens === undefined && jwks === undefined && tokenReview === undefined) {
+    throw new UsageError('nobody could call this CA: name the callers with --tokens, --jwks or --token-review.')
   }
   if (jwks !== undefined && issuer === undefined) throw new UsageError('--jwks needs --issuer: whose tokens these are.')
 }
@@ -61,7 +72,7 @@ async function startCA(
   const warn = (message: string): void => logger.warn(message)
   const directory = resolve(workingDirectory, options.dir)
   const authority = await CertificateAuthority.open({ clock, trustDomain, directory, warn })
-  const authenticators = await authenticatorsOf(options, authority, workingDirectory, { clock, warn })
+  const authenticators = await authenticatorsOf(options, authority, workingDirectory, { clock, warn, parts })
   const server = parts.use(
     await IstioCaServer.start({
       authority,
@@ -102,14 +113,16 @@ async function listenForRoots(
 
 /** Nothing is known of a JWT when its certificate is renewed, so that takes a JWT again. */
 async function authenticatorsOf(
-  { tokens, jwks, issuer, audience }: CAOptions,
+  { tokens, jwks, issuer, tokenReview, audience }: CAOptions,
   authority: CertificateAuthority,
   workingDirectory: string,
-  context: { readonly clock: Clock; warn(message: string): void },
+  { parts, ...context }: ReviewContext,
 ): Promise<Authenticator[]> {
   const authenticators: Authenticator[] = []
+  let grants: CurrentGrants | undefined
   if (tokens !== undefined) {
     const { current } = await TokenGrantsFile.open(resolve(workingDirectory, tokens), context.warn)
+    grants = current
     authenticators.push(listedTokens(current), clientCertificates(authority, current))
   }
   if (jwks !== undefined && issuer !== undefined) {
@@ -117,7 +130,21 @@ async function authenticatorsOf(
     const { trustDomain } = authority
     authenticators.push(await jwtTokens({ ...context, jwksFile, issuer, audience, trustDomain }))
   }
+  if (tokenReview !== undefined) {
+    const login = await apiLogin(tokenReview, workingDirectory, context)
+    const connection = parts.use(new ApiConnection({ login, clock: context.clock, credentials: undefined }))
+    const { trustDomain } = authority
+    authenticators.push(reviewedTokens({ connection, clock: context.clock, audience, trustDomain, grants }))
+  }
   return authenticators
+}
+
+/** `in-cluster`, or the path of a kubeconfig, for which the client library has to be installed. */
+async function apiLogin(where: string, workingDirectory: string, log: Pick<ReviewContext, 'warn'>) {
+  if (where === 'in-cluster') return new PodLogin({ remedy: 'Name a kubeconfig' })
+  const { KubeconfigLogin, loadKubernetesLibrary } = await import('@livery/ca-plugins/kubernetes-csr')
+  const library = await loadKubernetesLibrary()
+  return new KubeconfigLogin({ library, kubeconfig: resolve(workingDirectory, where), log })
 }
 
 /** The names of a certificate that is good for this machine, and the further ones. */
