@@ -58,7 +58,7 @@ test('wrong usage is exit 2, on standard error, with what was meant', async () =
     [['explain'], /missing required argument 'name'/],
     [['--config'], /argument missing/],
     [['certs', '--admin', 'nowhere'], /--admin "nowhere" is not an address\. Write host:port/],
-    [['ca'], /nobody could call this CA: name the callers with --tokens or --jwks/],
+    [['ca'], /nobody could call this CA: name the callers with --tokens, --jwks or --token-review/],
     [['ca', '--jwks', 'x'], /--jwks needs --issuer/],
     [['ca', '--tokens', 'x', '--listen', '15012'], /--listen "15012" is not an address/],
     [['ca', '--tokens', 'x', '--trust-domain', 'A B'], /trust domain "A B" has a character/],
