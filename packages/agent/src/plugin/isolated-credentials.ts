@@ -29,7 +29,8 @@ export async function createIsolatedCredentials(
   const description = typeof described === 'string' ? described : `the token of ${module.specifier}`
   return {
     description,
-    async get({ signal, ...request }: CredentialRequest): Promise<Credential> {
+    // Not the identity: what it brings is shared among identities, since nobody knows here whether it depends on them.
+    async get({ signal, identity: _, ...request }: CredentialRequest): Promise<Credential> {
       const { token, expiresAt }: Partial<Credential> = (await supervisor.call('getCredential', request, signal)) ?? {}
       if (typeof token === 'string' && token !== '')
         return { token, ...(typeof expiresAt === 'number' && Number.isFinite(expiresAt) && { expiresAt }) }

@@ -6,7 +6,7 @@ import type { PluginLog } from './ca-plugin.ts'
 import type { ConfigOf, PluginOptions } from './plugin-options.ts'
 
 export interface CredentialRequest {
-  /** Whose certificate the token is to bring; absent: that of no single workload. */
+  /** Whose certificate the token is to bring; absent: that of no single workload, or the source is in a module. */
   readonly identity?: SpiffeId
   /** Whom the token is for, where the source can choose; absent: as the source is configured. */
   readonly audience?: string
