@@ -134,8 +134,8 @@ export type {
   Expectation,
   ReadChain,
   VerifiedChain,
-} from './x509/certificate-verifier.ts'
-export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './x509/certificate-verifier.ts'
+} from './x509/ca-answer-verifier.ts'
+export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './x509/ca-answer-verifier.ts'
 export type { PathRefusal, PathRule } from './x509/chain-path.ts'
 export { derToPem, pemToDer, splitCertificates } from './x509/pem.ts'
 export { type PemBlock, pemBlocks } from './x509/pem-blocks.ts'

@@ -17,7 +17,7 @@ import { PendingRequestsInMemory } from './store/pending-requests.ts'
 import type { RetryPolicy } from './time/backoff.ts'
 import type { Clock } from './time/clock.ts'
 import { defaultOverlapMs, defaultSettleMs, OWN_SETTLE_MS } from './trust/settle-time.ts'
-import { type CertificateVerifier, nodeCertificateVerifier } from './x509/certificate-verifier.ts'
+import { type CertificateVerifier, nodeCertificateVerifier } from './x509/ca-answer-verifier.ts'
 
 export interface SecretManagerOptions {
   readonly ca: CAClient

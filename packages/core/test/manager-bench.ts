@@ -10,7 +10,7 @@ import type { SpiffeId } from '../src/spiffe/spiffe-id.ts'
 import { FakeClock } from '../src/testing/fake-clock.ts'
 import { TestCA } from '../src/testing/test-ca.ts'
 import { TestKeyGenerator } from '../src/testing/test-key-generator.ts'
-import type { CertificateVerifier } from '../src/x509/certificate-verifier.ts'
+import type { CertificateVerifier } from '../src/x509/ca-answer-verifier.ts'
 
 const never = new AbortController().signal
 

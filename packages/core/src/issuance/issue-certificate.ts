@@ -21,7 +21,7 @@ import { after } from '../time/deadline.ts'
 import { untilAborted } from '../time/until-aborted.ts'
 import { summarize } from '../trust/root-reader.ts'
 import type { AcceptedRoot, OfferedRoots, TrustStore } from '../trust/trust-store.ts'
-import type { CertificateVerifier, Expectation, VerifiedChain } from '../x509/certificate-verifier.ts'
+import type { CertificateVerifier, Expectation, VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import { derToPem, isListOfText } from '../x509/pem.ts'
 import { preflightFailed } from './preflight.ts'
 

@@ -6,7 +6,7 @@ import { Bench } from '../../test/manager-bench.ts'
 import type { SecretManagerOptions } from '../secret-manager-options.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { makeIssuer, type TestCA, type TestIssuer } from '../testing/test-ca.ts'
-import { type CertificateVerifier, nodeCertificateVerifier } from '../x509/certificate-verifier.ts'
+import { type CertificateVerifier, nodeCertificateVerifier } from '../x509/ca-answer-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
 
 const LIFE = 3_600_000

@@ -8,7 +8,7 @@ import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
-import { type CertificateVerifier, faultOf } from '../x509/certificate-verifier.ts'
+import { type CertificateVerifier, faultOf } from '../x509/ca-answer-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
 import { isEnding } from './renewal-time.ts'
 

@@ -9,7 +9,7 @@ import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 import { withDeadline } from '../time/deadline.ts'
 import type { OfferedRoots, TrustStore } from '../trust/trust-store.ts'
-import { type CertificateVerifier, faultOf } from '../x509/certificate-verifier.ts'
+import { type CertificateVerifier, faultOf } from '../x509/ca-answer-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
 import { toIssued } from './issue-certificate.ts'
 

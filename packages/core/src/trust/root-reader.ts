@@ -3,8 +3,8 @@
 import { createHash, X509Certificate } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from '../contract/trust-anchor.ts'
+import { MAX_CLOCK_SKEW_MS } from '../x509/ca-answer-verifier.ts'
 import { datesOf } from '../x509/certificate-dates.ts'
-import { MAX_CLOCK_SKEW_MS } from '../x509/certificate-verifier.ts'
 
 /** How much is read in one turn, in characters. A root counts for at least {@link MIN_COST}: parsing a short one takes 30 µs too. */
 const COST_PER_TURN = 65_536

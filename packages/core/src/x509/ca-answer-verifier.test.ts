@@ -7,7 +7,7 @@ import { CAError, type CertificateRequest } from '../contract/ca-client.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { type CertificateOverrides, makeIssuer, TestCA } from '../testing/test-ca.ts'
 import { TestKeyGenerator } from '../testing/test-key-generator.ts'
-import { type Expectation, nodeCertificateVerifier } from './certificate-verifier.ts'
+import { type Expectation, nodeCertificateVerifier } from './ca-answer-verifier.ts'
 import { derToPem } from './pem.ts'
 
 const MINUTE = 60_000
