@@ -1,6 +1,6 @@
 /** Reads the configuration again on demand and when the file has changed, and applies what can change while the agent runs. */
 import { type Clock, untilAborted, WatchedFiles } from '@livery/core'
-import { changedKeys } from '../config/changes.ts'
+import { changedKeys } from '../config/changed-keys.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { configJson } from '../config/print.ts'
 import { securityLogger } from '../observe/event-log.ts'

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { FileSecrets, SpiffeId } from '@livery/core'
 import type { AccessConfig, SdsServer, SocketConfig } from '@livery/sds-server'
-import { changedKeys } from '../config/changes.ts'
+import { changedKeys } from '../config/changed-keys.ts'
 import type { Config } from '../config/load.ts'
 import type { HeldIdentities } from '../identity-source/identity-source.ts'
 import type { IdentityUnion } from '../identity-source/identity-union.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { changedKeys } from './changes.ts'
+import { changedKeys } from './changed-keys.ts'
 
 test('keys that differ are named by their paths, however deep, and lists as a whole', () => {
   const before = { ttl: '24h', rotation: { ratio: 0.5, jitter: 0.1 }, allow: ['a'], gone: 1, same: { a: [{ b: 1 }] } }
