@@ -117,7 +117,6 @@ export { SystemClock } from './time/clock.ts'
 export { after, type Deadline, sleep, withDeadline } from './time/deadline.ts'
 export { Semaphore } from './time/semaphore.ts'
 export { untilAborted } from './time/until-aborted.ts'
-export { RootsFile, type RootsFileOptions } from './trust/roots-file.ts'
 export type {
   RootAction,
   RootActionResult,
@@ -127,6 +126,7 @@ export type {
 } from './trust/rotation-control.ts'
 export { defaultSettleMs, hearingTime, type SettleFacts } from './trust/settle-time.ts'
 export { readSpiffeBundle, type SpiffeBundle } from './trust/spiffe-bundle.ts'
+export { RootsFile, type RootsFileOptions } from './trust/trust-file.ts'
 export type {
   CertificateVerifier,
   ChainFacts,

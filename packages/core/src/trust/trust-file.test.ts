@@ -7,7 +7,7 @@ import { WatchedFiles } from '../files/watched-files.ts'
 import { makeIssuer } from '../testing/test-ca.ts'
 import { SystemClock } from '../time/clock.ts'
 import { pemToDer } from '../x509/pem.ts'
-import { RootsFile } from './roots-file.ts'
+import { RootsFile } from './trust-file.ts'
 
 const NOW = Date.UTC(2026, 0, 1)
 const [a = '', b = ''] = (await Promise.all(['CN=a', 'CN=b'].map(name => makeIssuer(name, NOW)))).map(({ pem }) => pem)
