@@ -142,9 +142,8 @@ async function authenticatorsOf(
 /** `in-cluster`, or the path of a kubeconfig, for which the client library has to be installed. */
 async function apiLogin(where: string, workingDirectory: string, log: Pick<ReviewContext, 'warn'>) {
   if (where === 'in-cluster') return new PodLogin({ remedy: 'Name a kubeconfig' })
-  const { KubeconfigLogin, loadKubernetesLibrary } = await import('@livery/ca-plugins/kubernetes-csr')
-  const library = await loadKubernetesLibrary()
-  return new KubeconfigLogin({ library, kubeconfig: resolve(workingDirectory, where), log })
+  const { openKubeconfig } = await import('@livery/ca-plugins/kubernetes-csr')
+  return await openKubeconfig(resolve(workingDirectory, where), log)
 }
 
 /** The names of a certificate that is good for this machine, and the further ones. */

@@ -221,7 +221,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { source: stss }',
-    says: 'livery.yaml:1: ca.credentials.source: "stss" is none of the built-in token-file, gce-metadata, sts, static, and is not found from DIRECTORY. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in sts?',
+    says: 'livery.yaml:1: ca.credentials.source: "stss" is none of the built-in token-file, gce-metadata, sts, workload-token, static, and is not found from DIRECTORY. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in sts?',
   },
   {
     replaces: 'plugin: embedded',
