@@ -1,4 +1,5 @@
 /** Where the agent is in its life: its phase, the parts that serve, and all that its end disposes. */
+import { type Clock, sleep } from '@livery/core'
 import type { SdsServer } from '@livery/sds-server'
 import type { Phase } from '../admin/readiness.ts'
 import type { Outputs } from '../output/outputs.ts'
@@ -19,6 +20,9 @@ export interface ServingParts {
 
 /** Why an agent ends without a signal: another one serves in its place, or has stopped doing so. */
 export type Succession = 'succeeded' | 'successor-gone'
+
+/** A caller that connected before a successor replaced the socket may not be accepted yet: closing it would turn that caller away. */
+const LAST_CALLS_MS = 250
 
 /** The admin endpoint answers in every phase, so it reads the phase and the serving parts from here. */
 export class Lifecycle implements AsyncDisposable {
@@ -44,11 +48,12 @@ export class Lifecycle implements AsyncDisposable {
   }
 
   /** Ends what a successor does from now on; the rest stays until the end, and answers probes. */
-  async handOver(): Promise<void> {
+  async handOver(clock: Clock): Promise<void> {
     this.#phase = 'draining'
     if (!this.#serving) return
     const { sds, reloader, outputs, pods } = this.#serving
     outputs[Symbol.dispose]()
+    await sleep(clock, LAST_CALLS_MS)
     await Promise.all([reloader?.[Symbol.asyncDispose](), pods?.[Symbol.asyncDispose](), sds.close()])
   }
 

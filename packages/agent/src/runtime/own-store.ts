@@ -40,8 +40,9 @@ export async function ownStore(
     },
     onSucceeded: () => {
       logger.info('another agent serves now: draining')
-      void lifecycle.handOver()
-      if (!isKeptRunning) lifecycle.succession.resolve('succeeded')
+      void lifecycle.handOver(clock).finally(() => {
+        if (!isKeptRunning) lifecycle.succession.resolve('succeeded')
+      })
     },
     onSuccessorGone: () => lifecycle.succession.resolve('successor-gone'),
   })
