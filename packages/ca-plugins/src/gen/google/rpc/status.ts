@@ -10,7 +10,7 @@ export const protobufPackage = "google.rpc";
 
 export const protobufFileName = "google/rpc/status.proto";
 
-/** What a refusal carries in the trailer grpc-status-details-bin (googleapis google/rpc/status.proto, error_details.proto). */
+/** The detail of a refusal in the trailer grpc-status-details-bin (googleapis google/rpc/status.proto, error_details.proto). */
 
 export interface Status {
   details: Any[];

@@ -8,7 +8,7 @@ export const protobufPackage = "google.rpc";
 
 export const protobufFileName = "google/rpc/status.proto";
 
-/** What a NACK carries; `details` is left unread. */
+/** The reason in a NACK; `details` is left unread. */
 
 export interface Status {
   code: number;
