@@ -29,7 +29,7 @@ for (const [what, text, uid, container = CONTAINER] of [
   ['v2, a static pod, cgroupfs', v2(`/kubepods/burstable/pod${HASH}/${CONTAINER}`), HASH],
   ['v2, groups below the container', v2(`/${slice(UID)}/cri-containerd-${CONTAINER}.scope/init.scope/a:b`), UID],
   ['v2, the group of the pod itself', v2(`/${slice(UID)}`), UID, null],
-  ['v2, a runtime that is no container', v2(`/${slice(UID)}/kata_overhead`), UID, null],
+  ['v2, a runtime that is not a container', v2(`/${slice(UID)}/kata_overhead`), UID, null],
   ['v1, cgroupfs', v1(`/kubepods/besteffort/pod${UID}/${CONTAINER}`), UID],
   ['v1, systemd', v1(`/${slice(UID)}/cri-containerd-${CONTAINER}.scope`), UID],
   ['hybrid', v1(`/${slice(UID)}/crio-${CONTAINER}.scope`, '/system.slice/containerd.service'), UID],

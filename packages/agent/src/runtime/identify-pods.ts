@@ -15,7 +15,7 @@ const NO_ADDON = new Fault(
 
 /**
  * Throws a `ConfigError` where a socket identifies pods and this machine does not let the agent. Without such a socket
- * that is no error: returns `undefined`.
+ * that is not an error: returns `undefined`.
  */
 export function identifyPods({ kubernetes, sockets, identities }: Config, pods: PodTable): PodCallers | undefined {
   const isInPod = process.env['KUBERNETES_SERVICE_HOST'] !== undefined
