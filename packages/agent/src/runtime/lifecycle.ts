@@ -21,8 +21,11 @@ export interface ServingParts {
 /** Why an agent ends without a signal: another one serves in its place, or has stopped doing so. */
 export type Succession = 'succeeded' | 'successor-gone'
 
-/** A caller that connected before a successor replaced the socket may not be accepted yet: closing it would turn that caller away. */
-const LAST_CALLS_MS = 250
+/**
+ * A caller that connected before a successor replaced the socket may not be accepted yet: closing it would turn that caller
+ * away. In steps, because on a busy machine the whole wait can pass before this process accepts anything.
+ */
+const LAST_CALLS = { steps: 5, stepMs: 50 } as const
 
 /** The admin endpoint answers in every phase, so it reads the phase and the serving parts from here. */
 export class Lifecycle implements AsyncDisposable {
@@ -53,7 +56,7 @@ export class Lifecycle implements AsyncDisposable {
     if (!this.#serving) return
     const { sds, reloader, outputs, pods } = this.#serving
     outputs[Symbol.dispose]()
-    await sleep(clock, LAST_CALLS_MS)
+    for (let step = 0; step < LAST_CALLS.steps; step++) await sleep(clock, LAST_CALLS.stepMs)
     await Promise.all([reloader?.[Symbol.asyncDispose](), pods?.[Symbol.asyncDispose](), sds.close()])
   }
 
