@@ -219,8 +219,8 @@ export class SecretManager implements AsyncDisposable {
 
   /** The newest version that may be used now, or `undefined` while there is none. */
   current(name: SecretName): SecretItem | undefined {
-    if (name.kind === 'bundle') return this.#trust.current(name.trustDomain, name.identity)
-    if (name.kind === 'all-bundles') return this.#trust.all(name.identity)
+    if (name.kind === 'bundle') return this.#trust.bundles.current(name.trustDomain, name.identity)
+    if (name.kind === 'all-bundles') return this.#trust.bundles.all(name.identity)
     if (name.kind === 'identity') return this.#table.held.get(name.identity)?.served.current?.secret
     return this.files?.current(name)
   }
@@ -259,8 +259,7 @@ export class SecretManager implements AsyncDisposable {
 
   /** The bundles of trust domains, then those of identities that have roots of their own. */
   bundles(): readonly BundleEntry[] {
-    const own = Array.from(this.#trust.ownBundles(), ([, bundle]) => bundle)
-    return [...this.#trust.bundles(), ...own].flatMap(bundle => {
+    return this.#trust.bundles.values().flatMap(bundle => {
       const { trustDomain, secret, owner } = bundle
       return secret ? [{ trustDomain, secret, roots: bundle.anchors(), ...(owner && { identity: owner }) }] : []
     })
@@ -283,8 +282,8 @@ export class SecretManager implements AsyncDisposable {
   }
 
   #subscribe(name: SecretName, listener: Listener): Disposable {
-    if (name.kind === 'bundle') return this.#trust.subscribe(name.trustDomain, name.identity, listener)
-    if (name.kind === 'all-bundles') return this.#trust.subscribeAll(name.identity, listener)
+    if (name.kind === 'bundle') return this.#trust.bundles.subscribe(name.trustDomain, name.identity, listener)
+    if (name.kind === 'all-bundles') return this.#trust.bundles.subscribeAll(name.identity, listener)
     if (name.kind === 'identity') return this.#table.subscribe(name.identity, listener)
     return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
   }
@@ -311,8 +310,8 @@ export class SecretManager implements AsyncDisposable {
     if (!current || current.source === 'store' || current.source === 'bootstrap') return
     if (!this.#store) return
     const { secret, source, receivedAt, phase } = current
-    const roots = this.#trust
-      .ownBundle(identity)
+    const roots = this.#trust.bundles
+      .own(identity)
       ?.anchors()
       .map(({ pem }) => pem)
     const facts = {

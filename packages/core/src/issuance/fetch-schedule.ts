@@ -385,8 +385,8 @@ export class FetchSchedule implements AsyncDisposable {
   #isSuperseded({ identity }: ManagedIdentity, { root }: Issued, startedAt: number): boolean {
     const { trust } = this.#options
     // A file that has roots of one identity says when it has changed.
-    if (trust.ownBundle(identity)?.anchor(root.fingerprint)) return false
-    const bundle = trust.bundle(trustDomainOf(identity))
+    if (trust.bundles.own(identity)?.anchor(root.fingerprint)) return false
+    const bundle = trust.bundles.get(trustDomainOf(identity))
     if (!bundle || bundle.isGivenUp(root.fingerprint)) return true
     return bundle.isSuperseded(root.fingerprint, startedAt)
   }

@@ -59,7 +59,7 @@ export class LeafRollout implements Disposable {
   /** Call after `issued` replaced `before`: the first leaf under a newer root shows that the CA signs under it. */
   served({ identity }: ManagedIdentity, { root, kind }: Issued, before: TrustAnchor): void {
     if (root.learnedAt <= before.learnedAt || this.#trials.has(kind)) return
-    const bundle = this.#options.trust.bundle(trustDomainOf(identity))
+    const bundle = this.#options.trust.bundles.get(trustDomainOf(identity))
     if (bundle?.anchor(root.fingerprint)) this.#follow(bundle, root.fingerprint)
   }
 
@@ -135,7 +135,7 @@ export class LeafRollout implements Disposable {
     const waiting = [...identities.values()].filter(({ served }) => served.waiting?.kind === kind)
     this.#serveWaiting(waiting)
     const root = trial && identities.get(trial.identity)?.served.current?.root
-    const bundle = trial && trust.bundle(trustDomainOf(trial.identity))
+    const bundle = trial && trust.bundles.get(trustDomainOf(trial.identity))
     if (root && bundle?.anchor(root.fingerprint)) this.#follow(bundle, root.fingerprint)
   }
 
@@ -201,7 +201,7 @@ export class LeafRollout implements Disposable {
     if (owner) return own ? [own] : []
     return [...identities.values()].filter(({ identity, served }) => {
       const root = served.newest?.root.fingerprint ?? ''
-      return trustDomainOf(identity) === trustDomain && !trust.ownBundle(identity)?.anchor(root)
+      return trustDomainOf(identity) === trustDomain && !trust.bundles.own(identity)?.anchor(root)
     })
   }
 }

@@ -38,7 +38,7 @@ export class Preflight {
     const { clock, trust } = this.#options
     if (this.#judgedAt !== clock.now()) this.#verdicts.clear()
     this.#judgedAt = clock.now()
-    const key = `${trust.ownBundle(identity) ? identity : trustDomainOf(identity)} ${issued.kind}`
+    const key = `${trust.bundles.own(identity) ? identity : trustDomainOf(identity)} ${issued.kind}`
     if (!this.#verdicts.has(key)) this.#verdicts.set(key, this.#judge(issued, identity))
     return this.#verdicts.get(key)
   }

@@ -109,7 +109,7 @@ async function offeredRoots(
   identity: SpiffeId,
   { roots = [], rootsFor }: Found,
 ): Promise<OfferedRoots> {
-  if (roots.length === 0 && !trust.bundle(trustDomainOf(identity))) await trust.firstAsked
+  if (roots.length === 0 && !trust.bundles.get(trustDomainOf(identity))) await trust.firstAsked
   return await trust.readOffered(identity, { roots, ...(rootsFor && { rootsFor }) })
 }
 

@@ -22,8 +22,8 @@ export class OwnRoots {
     return this.#bundles.get(identity)
   }
 
-  entries(): IterableIterator<[SpiffeId, TrustBundle]> {
-    return this.#bundles.entries()
+  bundles(): Iterable<TrustBundle> {
+    return this.#bundles.values()
   }
 
   /** The bundle of the identity, new if it has none. */

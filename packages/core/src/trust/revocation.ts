@@ -26,6 +26,46 @@ export interface RevocationListsOptions {
   readonly onChange: () => void
 }
 
+export interface RevocationTableOptions extends Pick<RevocationListsOptions, 'clock' | 'record'> {
+  /** Called when the lists of a trust domain are others than before. */
+  readonly onChange: (trustDomain: string) => void
+}
+
+/** The lists of each trust domain that has had some, or could. */
+export class RevocationTable implements Disposable {
+  readonly #options: RevocationTableOptions
+  readonly #lists = new Map<string, RevocationLists>()
+
+  constructor(options: RevocationTableOptions) {
+    this.#options = options
+  }
+
+  /** Replaces the sources; a trust domain without one has no lists. */
+  use(sources: readonly RootSource[]): void {
+    const wanted = new Map(sources.map(source => [source.trustDomain, source]))
+    for (const trustDomain of new Set([...this.#lists.keys(), ...wanted.keys()]))
+      this.of(trustDomain).use(wanted.get(trustDomain))
+  }
+
+  of(trustDomain: string): RevocationLists {
+    const present = this.#lists.get(trustDomain)
+    if (present) return present
+    const { clock, record, onChange } = this.#options
+    const lists = new RevocationLists({
+      clock,
+      record,
+      name: `spiffe://${trustDomain}`,
+      onChange: () => onChange(trustDomain),
+    })
+    this.#lists.set(trustDomain, lists)
+    return lists
+  }
+
+  [Symbol.dispose](): void {
+    for (const lists of this.#lists.values()) lists[Symbol.dispose]()
+  }
+}
+
 /** A file that cannot be read changes nothing: without its lists, those that they name would be let in. */
 export class RevocationLists implements Disposable {
   readonly #options: RevocationListsOptions

@@ -1,0 +1,132 @@
+/** The trust bundles that are held, one per trust domain and those of single identities: who sees which, and who watches. */
+
+import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
+import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import { allBundlesSecret } from './all-bundles.ts'
+import { BundleListeners, type Listener } from './bundle-listeners.ts'
+import { OwnRoots, unionOf } from './own-roots.ts'
+import type { RevocationLists } from './revocation.ts'
+import { TrustBundle } from './trust-bundle.ts'
+
+/** The most trust domains of which roots are held. */
+export const MAX_TRUST_DOMAINS = 100
+
+export interface BundleTableOptions {
+  /** The agent's own. */
+  readonly trustDomain: string
+  readonly settleMs: number
+  /** Of roots that count for one identity. */
+  readonly ownSettleMs: number
+  readonly overlapMs: number
+  /** The revocation lists of a trust domain. */
+  readonly listsOf: (trustDomain: string) => RevocationLists
+}
+
+export class BundleTable implements Disposable {
+  readonly #options: BundleTableOptions
+  readonly #bundles = new Map<string, TrustBundle>()
+  readonly #own: OwnRoots
+  readonly #listeners = new BundleListeners(this)
+
+  constructor(options: BundleTableOptions) {
+    this.#options = options
+    this.#own = new OwnRoots(options.ownSettleMs)
+  }
+
+  /** Those that count for a whole trust domain. */
+  get byTrustDomain(): ReadonlyMap<string, TrustBundle> {
+    return this.#bundles
+  }
+
+  get(trustDomain: string): TrustBundle | undefined {
+    return this.#bundles.get(trustDomain)
+  }
+
+  /** The roots that count for this identity only. */
+  own(identity: SpiffeId): TrustBundle | undefined {
+    return this.#own.bundle(identity)
+  }
+
+  /** The bundles that an identity trusts: its own, then that of its trust domain. */
+  of(identity: SpiffeId): readonly TrustBundle[] {
+    const bundles = [this.#own.bundle(identity), this.#bundles.get(trustDomainOf(identity))]
+    return bundles.filter(bundle => bundle !== undefined)
+  }
+
+  /** The bundles of trust domains, then those of single identities. */
+  values(): readonly TrustBundle[] {
+    return [...this.#bundles.values(), ...this.#own.bundles()]
+  }
+
+  /**
+   * The bundle of a trust domain, new if none is held: then {@link put} holds it. `undefined` if there is no room for one
+   * more trust domain.
+   */
+  open(trustDomain: string): TrustBundle | undefined {
+    const { settleMs, overlapMs, listsOf } = this.#options
+    const present = this.#bundles.get(trustDomain)
+    if (present || !this.#hasRoomFor(trustDomain)) return present
+    return new TrustBundle(trustDomain, settleMs, { overlapMs, lists: listsOf(trustDomain) })
+  }
+
+  put(bundle: TrustBundle): void {
+    this.#bundles.set(bundle.trustDomain, bundle)
+  }
+
+  /** `false` if it is not held. */
+  delete({ trustDomain }: TrustBundle): boolean {
+    return this.#bundles.delete(trustDomain)
+  }
+
+  /** The bundle of the identity, new if it has none. */
+  openOwn(identity: SpiffeId): TrustBundle {
+    return this.#own.open(identity)
+  }
+
+  forgetOwn(identity: SpiffeId): TrustBundle | undefined {
+    return this.#own.forget(identity)
+  }
+
+  /** The roots that are trusted in a trust domain, or with `identity` by that identity, which may have its own roots. */
+  current(trustDomain: string, identity?: SpiffeId): TrustBundleSecret | undefined {
+    return unionOf(identity && this.#own.bundle(identity), this.#bundles.get(trustDomain))
+  }
+
+  /** The bundles of all trust domains, that of its own as `identity` sees it. */
+  all(identity?: SpiffeId): AllBundlesSecret | undefined {
+    const { trustDomain } = this.#options
+    const bundles = Array.from(new Set([trustDomain, ...this.#bundles.keys()])).flatMap(each => {
+      const isOwn = identity !== undefined && trustDomainOf(identity) === each
+      const bundle = this.current(each, isOwn ? identity : undefined)
+      return bundle ? [{ trustDomain: each, bundle }] : []
+    })
+    return allBundlesSecret(trustDomain, bundles)
+  }
+
+  /** Calls `listener` with each new version of {@link current}. */
+  subscribe(trustDomain: string, identity: SpiffeId | undefined, listener: Listener): Disposable {
+    return this.#listeners.add(trustDomain, identity, listener)
+  }
+
+  /** Calls `listener` with each new version of {@link all}. */
+  subscribeAll(identity: SpiffeId | undefined, listener: Listener<AllBundlesSecret>): Disposable {
+    return this.#listeners.addForAll(identity, listener)
+  }
+
+  /** The roots of a bundle changed, or it is no longer held. */
+  notify({ owner, trustDomain }: TrustBundle): void {
+    if (owner) this.#listeners.notifyOwner(owner)
+    else this.#listeners.notifyTrustDomain(trustDomain)
+  }
+
+  [Symbol.dispose](): void {
+    this.#listeners[Symbol.dispose]()
+  }
+
+  /** The agent's own always has its place. */
+  #hasRoomFor(trustDomain: string): boolean {
+    const { trustDomain: ownDomain } = this.#options
+    const others = this.#bundles.size - (this.#bundles.has(ownDomain) ? 1 : 0)
+    return trustDomain === ownDomain || others < MAX_TRUST_DOMAINS - 1
+  }
+}

@@ -1,0 +1,140 @@
+/** Takes roots into their bundles: those that the CA lists, that come with its answers, that the operator lists, that were stored. */
+
+import type { SecretEvent } from '../contract/secret-event.ts'
+import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Clock } from '../time/clock.ts'
+import { type BundleTable, MAX_TRUST_DOMAINS } from './bundle-table.ts'
+import type { RootLifecycle } from './root-lifecycle.ts'
+import { type ReadRoots, type RootReader, summarize } from './root-reader.ts'
+import type { Learned, TrustBundle } from './trust-bundle.ts'
+
+export interface RootIntakeOptions {
+  readonly clock: Clock
+  /** The agent's own. */
+  readonly trustDomain: string
+  readonly settleMs: number
+  readonly reader: RootReader
+  readonly bundles: BundleTable
+  readonly lifecycle: RootLifecycle
+  readonly record: (name: string, event: SecretEvent) => void
+  /** Called when the CA named roots, or the CA or the operator lists some no longer: leaves under those should be replaced. */
+  readonly onRootsMoved: (bundle: TrustBundle, learned: Pick<Learned, 'added' | 'givenUp'>) => void
+  /** Called when leaves under a root that was announced may be served. */
+  readonly onTrusted: (bundle: TrustBundle, fingerprint: string) => void
+}
+
+export class RootIntake {
+  readonly #options: RootIntakeOptions
+
+  constructor(options: RootIntakeOptions) {
+    this.#options = options
+  }
+
+  /** Those that the previous process stored, each in its phase. */
+  restore(roots: readonly StoredRoot[]): void {
+    const { clock, trustDomain, settleMs, reader, bundles, lifecycle, record } = this.#options
+    const bundle = bundles.open(trustDomain)
+    for (const reason of bundle?.restore(roots, reader, clock.now()) ?? [])
+      record(`spiffe://${trustDomain}`, { kind: 'not-restored', reason })
+    if (!bundle?.secret) return
+    bundles.put(bundle)
+    lifecycle.publish(bundle)
+    for (const stored of roots.filter(({ isAnnouncing, isHeld }) => isAnnouncing || isHeld)) {
+      const root = reader.readOne(stored.pem)
+      const anchor = typeof root === 'string' ? undefined : bundle.anchor(root.fingerprint)
+      if (anchor) lifecycle.rotations.restore(bundle, anchor, stored, clock.now() + settleMs)
+    }
+    lifecycle.schedulePrune(bundle)
+  }
+
+  /** Those that the CA has named. `listed`: its own list has them; `complete`: the list is whole. */
+  learn(
+    trustDomain: string,
+    read: Pick<ReadRoots, 'roots' | 'rejected'>,
+    how: { readonly listed: boolean; readonly complete: boolean },
+  ): void {
+    const { clock, bundles, lifecycle, onRootsMoved, onTrusted } = this.#options
+    const bundle = bundles.open(trustDomain)
+    const isFirst = bundle?.hasNoneOfTheCA ?? true
+    const learned =
+      bundle?.learn(read.roots, { ...how, now: clock.now(), isHeld: lifecycle.isHeldIn(bundle) }) ?? NO_PLACE
+    this.#recordRejected(`spiffe://${trustDomain}`, [...read.rejected, ...learned.rejected])
+    if (!bundle) return
+    if (learned.added.length > 0) this.#hold(bundle, isFirst ? [] : learned.added)
+    if (learned.added.length > 0 || learned.adopted.length > 0 || learned.givenUp.length > 0) {
+      lifecycle.putRoots(bundle)
+      for (const { fingerprint } of learned.adopted)
+        if (!isFirst && lifecycle.rotations.isTrusted(bundle, fingerprint)) onTrusted(bundle, fingerprint)
+      onRootsMoved(bundle, { ...learned, added: [...learned.added, ...learned.adopted] })
+      lifecycle.schedulePrune(bundle)
+    }
+  }
+
+  /** Those that count for one identity. The list is whole: the file that it is from says which roots there are. */
+  learnOwn(identity: SpiffeId, { roots, rejected, isWhole }: Pick<ReadRoots, 'roots' | 'rejected' | 'isWhole'>): void {
+    const { clock, bundles, lifecycle } = this.#options
+    const bundle = bundles.openOwn(identity)
+    const isFirst = bundle.hasNoneOfTheCA
+    const how = { listed: true, complete: isWhole, now: clock.now(), isHeld: lifecycle.isHeldIn(bundle) }
+    const learned = bundle.learn(roots, how)
+    this.#recordRejected(identity, [...rejected, ...learned.rejected])
+    if (learned.added.length > 0) lifecycle.onAdded(bundle, isFirst ? [] : learned.added)
+    if (learned.added.length > 0 || learned.givenUp.length > 0) lifecycle.schedulePrune(bundle)
+  }
+
+  /** All that the operator lists for a trust domain, `undefined` for no list; leaves do not follow them before the CA names one. */
+  configure(trustDomain: string, roots: readonly Root[] | undefined): void {
+    const { clock, bundles, lifecycle, record, onRootsMoved } = this.#options
+    const bundle = bundles.open(trustDomain)
+    const isFirst = bundle?.hasNoneOfTheCA ?? true
+    const learned = bundle?.configure(roots ?? [], clock.now(), lifecycle.isHeldIn(bundle)) ?? NO_PLACE
+    const { length: count } = learned.rejected
+    if (count > 0)
+      record(`spiffe://${trustDomain}`, {
+        kind: 'roots-rejected',
+        source: 'configuration',
+        count,
+        reason: summarize(learned.rejected),
+      })
+    if (!bundle) return
+    if (!roots && bundle.isUnneeded) {
+      this.#forget(bundle)
+      return
+    }
+    if (learned.added.length > 0) this.#hold(bundle, isFirst ? [] : learned.added)
+    if (learned.givenUp.length > 0) {
+      onRootsMoved(bundle, { added: [], givenUp: learned.givenUp })
+      lifecycle.schedulePrune(bundle)
+    }
+  }
+
+  /** `announced`: its roots that clients are to learn before leaves under them are served. */
+  #hold(bundle: TrustBundle, announced: readonly TrustAnchor[]): void {
+    const { bundles, lifecycle } = this.#options
+    bundles.put(bundle)
+    lifecycle.onAdded(bundle, announced)
+  }
+
+  /** Nobody lists roots of the trust domain any longer, which is not the agent's own. */
+  #forget(bundle: TrustBundle): void {
+    const { bundles, lifecycle } = this.#options
+    if (!bundles.delete(bundle)) return
+    lifecycle.release(bundle)
+    bundle.clear()
+    bundles.notify(bundle)
+  }
+
+  #recordRejected(name: string, reasons: readonly string[]): void {
+    if (reasons.length === 0) return
+    const message = `Roots were left out: ${summarize(reasons)}`
+    this.#options.record(name, { kind: 'ca-error', code: 'bad-response', message })
+  }
+}
+
+const NO_PLACE: Learned = {
+  added: [],
+  adopted: [],
+  givenUp: [],
+  rejected: [`roots of ${MAX_TRUST_DOMAINS} trust domains are held already`],
+}
