@@ -1,33 +1,28 @@
-/** When the certificate of each identity is asked for, and what becomes of the answer. */
+/** When the certificate of each identity is requested: at first, to renew it, because somebody waits, because the CA changed. */
 
-import type { CAChange, CAError } from '../contract/ca-client.ts'
-import { asShownCAError, isAbsence } from '../contract/ca-failure.ts'
+import type { CAChange } from '../contract/ca-client.ts'
+import { asShownCAError } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
 import type { ManagedIdentity } from '../identity/managed-identity.ts'
-import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
-import { backoff, type RetryPolicy } from '../time/backoff.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import type { Learned, TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import { CAThrottle, type SentRequest } from './ca-throttle.ts'
+import { CertificateIntake } from './certificate-intake.ts'
 import { type IssuanceOptions, issue } from './issue-certificate.ts'
 import { KeyDemand } from './key-demand.ts'
 import { LeafRollout } from './leaf-rollout.ts'
 import { OutageRecovery } from './outage-recovery.ts'
 import { Preflight } from './preflight.ts'
-import {
-  followTime,
-  latestChange,
-  MIN_RENEWAL_INTERVAL_MS,
-  renewalPhase,
-  renewalTime,
-  turnTime,
-} from './renewal-time.ts'
+import { MIN_RENEWAL_INTERVAL_MS, renewalPhase } from './renewal-time.ts'
 import { RequestPlan } from './request-plan.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
+import { Retries } from './retries.ts'
 import { TtlWishes } from './ttl-wishes.ts'
 
 /** A failed request is tried again so soon while somebody waits, however often they ask. */
@@ -68,10 +63,10 @@ export class FetchSchedule implements AsyncDisposable {
   /** Which certificates are not served, since clients would refuse them. */
   readonly preflight: Preflight
   readonly #plan: RequestPlan
+  readonly #intake: CertificateIntake
+  readonly #retries: Retries
   readonly #recovery: OutageRecovery
   readonly #ttl: TtlWishes
-  /** Each is reported once, not by each identity. */
-  #lowestTtlReported = Number.POSITIVE_INFINITY
   readonly #inFlight = new Set<Promise<void>>()
 
   constructor(options: FetchScheduleOptions) {
@@ -107,12 +102,13 @@ export class FetchSchedule implements AsyncDisposable {
     const throttle = this.#throttle
     const plan = new RequestPlan({ clock, random, retry, throttle, record, onMoreDue: () => this.#keyDemand.rose() })
     this.#plan = plan
+    this.#intake = new CertificateIntake({ ...options, clock, plan, rollout: this.rollout })
+    // While somebody takes their time to approve it: that says nothing of the CA.
+    const waitsForApproval = ({ identity }: ManagedIdentity) => issuance.pending.has(identity)
+    const parts = { ...options, clock, throttle, plan, waitsForApproval }
+    this.#retries = new Retries({ ...parts, ttl: this.#ttl })
     this.#recovery = new OutageRecovery({
-      ...options,
-      clock,
-      throttle,
-      plan,
-      waitsForApproval: managed => this.#waitsForApproval(managed),
+      ...parts,
       refreshRoots: () => void this.#track(trust.refresh()),
     })
   }
@@ -205,7 +201,8 @@ export class FetchSchedule implements AsyncDisposable {
     }
     if (change.identities) return
     for (const managed of this.#options.identities.values()) {
-      if (managed.activity.kind === 'waiting') this.#plan.bringForward(managed, this.#followTime(managed), 'renewal')
+      if (managed.activity.kind === 'waiting')
+        this.#plan.bringForward(managed, this.#intake.followTime(managed), 'renewal')
       else managed.markOutdated()
     }
   }
@@ -254,15 +251,10 @@ export class FetchSchedule implements AsyncDisposable {
       this.#throttle.succeeded(sent)
       this.#ttl.accepted(identity)
       // Only the request that is still the current one may change anything: forgetting wins over a late answer.
-      if (managed.isFetching(controller)) this.#accept(managed, issued, sent.at)
+      if (managed.isFetching(controller)) this.#intake.accept(managed, issued, sent.at)
       else this.#discard(managed, issued)
     } catch (error) {
-      if (!managed.isFetching(controller)) return
-      const failure = asShownCAError(error)
-      if (managed.isFailing && (managed.lastFailure?.at ?? 0) <= this.#throttle.lastAnswerAt) managed.failsAlone()
-      const { isAlone } = managed
-      if (!this.#waitsForApproval(managed)) this.#throttle.failed(managed, failure, { sent, isAlone })
-      this.#fail(managed, failure)
+      if (managed.isFetching(controller)) this.#retries.failed(managed, asShownCAError(error), sent)
     }
   }
 
@@ -272,128 +264,15 @@ export class FetchSchedule implements AsyncDisposable {
     if (!this.#options.identities.has(identity)) this.#options.trust.forgetOwn(identity)
   }
 
-  #accept(managed: ManagedIdentity, issued: Issued, startedAt: number): void {
-    const now = this.#clock.now()
-    const { secret, root } = issued
-    const inUse = managed.served.current
-    const isAdmitted = this.rollout.admit(managed, issued)
-    // Old before new only while the old one lives; without one, a root that not every peer knows yet is the lesser evil.
-    const announced = inUse && !isAdmitted ? latestChange({ ...inUse, notAfter: inUse.secret.notAfter }, now) : now
-    const from = Math.max(secret.notBefore, announced)
-    const usableFrom = Math.max(now, secret.notBefore)
-    const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, this.#options.rotation, issued.phase)
-    const renewAt = this.#isSuperseded(managed, issued, startedAt)
-      ? Math.min(planned, this.#followTime(managed))
-      : planned
-
-    managed.succeeded()
-    const { serialNumber, notAfter } = secret
-    this.#options.record(managed.identity, { kind: 'issued', serialNumber, notAfter, renewAt })
-    if (from > now) {
-      const isKnown = this.#options.trust.mayServe(managed.identity, root.fingerprint)
-      const announcing = isKnown ? 'on-trial' : 'root-announcing'
-      const reason = secret.notBefore > now ? 'not-yet-valid' : announcing
-      const until = reason === 'root-announcing' ? Math.min(Math.max(root.settlesAt, now), from) : from
-      this.#options.record(managed.identity, { kind: 'held', until, reason })
-    }
-    this.#plan.wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
-    managed.served.offer(issued, from)
-    if (inUse && isAdmitted) this.rollout.served(managed, issued, inUse.root)
-  }
-
   #onRestored(managed: ManagedIdentity, issued: Restored | undefined): void {
     const { activity } = managed
     if (activity.kind !== 'restoring') this.#discard(managed, issued)
     else if (!issued) this.#plan.enqueue(managed, activity.urgency)
     else {
-      this.#acceptRestored(managed, issued)
+      this.#intake.acceptRestored(managed, issued)
       if (issued.isProvisional) this.#plan.enqueue(managed, 'first')
-      else if (activity.isOutdated) this.#plan.bringForward(managed, this.#followTime(managed), 'renewal')
+      else if (activity.isOutdated) this.#plan.bringForward(managed, this.#intake.followTime(managed), 'renewal')
     }
-  }
-
-  /** It is renewed when it would have been without the restart; what fell due meanwhile soon, but spread out. */
-  #acceptRestored(managed: ManagedIdentity, issued: Restored): void {
-    const now = this.#clock.now()
-    const { source, receivedAt, phase, isProvisional } = issued
-    const { serialNumber, notBefore, notAfter } = issued.secret
-    const usableFrom = Math.max(receivedAt, notBefore)
-    const planned = renewalTime({ usableFrom, notAfter }, this.#options.rotation, phase)
-    managed.served.offer(issued, notBefore)
-    const due = planned > now ? planned : turnTime({ now, notAfter }, managed.phase)
-    const spread = this.#isSuperseded(managed, issued, receivedAt) ? Math.min(due, this.#followTime(managed)) : due
-    const renewAt = isProvisional ? now : spread
-    if (source === 'store') managed.resumed(receivedAt)
-    if (issued.clientRefusal !== undefined)
-      this.#options.record(managed.identity, { kind: 'preflight-failed', reason: issued.clientRefusal, isServed: true })
-    this.#options.record(managed.identity, { kind: 'restored', from: source, serialNumber, notAfter, renewAt })
-    this.#plan.wait(managed, renewAt, 'renewal')
-  }
-
-  /** While somebody takes their time to approve it: that says nothing of the CA. */
-  #waitsForApproval({ identity }: ManagedIdentity): boolean {
-    return this.#options.issuance.pending.has(identity)
-  }
-
-  #fail(managed: ManagedIdentity, failure: CAError): void {
-    const { record } = this.#options
-    const now = this.#clock.now()
-    const { nextProbeAt } = this.#throttle
-    if (nextProbeAt !== undefined && isAbsence(failure)) {
-      this.#failInOutage(managed, failure, nextProbeAt)
-      return
-    }
-    const delay = failure.code === 'rate-limited' ? this.#throttle.pausedUntil - now : this.#backoff(managed, failure)
-    const { code, message } = failure
-    managed.failed(failure)
-    record(managed.identity, { kind: 'ca-error', code, message })
-    this.#plan.retryAfter(managed, delay)
-  }
-
-  /** A CA without room says nothing of this identity: with the others it comes back when the pause ends. */
-  #backoff(managed: ManagedIdentity, failure: CAError): number {
-    const { retry, random } = this.#options
-    const mayPass = failure.retryable || (failure.code === 'ttl-too-long' && this.#lowerTtl(managed))
-    const isNew = failure.code === 'unauthenticated' && !failure.local && managed.lastSuccessAt === undefined
-    const own = mayPass ? this.#plan.ownBackoff(managed, isNew) : backoff(Number.MAX_SAFE_INTEGER, retry, random())
-    return Math.max(own, this.#throttle.requestedWait(failure) ?? 0)
-  }
-
-  /** `false` where the CA refuses even the shortest lifetime. */
-  #lowerTtl({ identity }: ManagedIdentity): boolean {
-    const { record, trust } = this.#options
-    const fromSeconds = this.#ttl.of(identity)
-    const toSeconds = this.#ttl.lower(identity)
-    if (toSeconds === undefined) return false
-    if (toSeconds < this.#lowestTtlReported) {
-      this.#lowestTtlReported = toSeconds
-      record(`spiffe://${trust.trustDomain}`, { kind: 'ttl-lowered', fromSeconds, toSeconds })
-    }
-    return true
-  }
-
-  /** It waits with the others for the CA, behind those that have not probed it yet: one that always fails must not come first each time. */
-  #failInOutage(managed: ManagedIdentity, failure: CAError, nextProbeAt: number): void {
-    const { code, message } = failure
-    managed.failed(failure)
-    this.#options.record(managed.identity, { kind: 'ca-error', code, message })
-    this.#options.record(managed.identity, { kind: 'retry-planned', at: nextProbeAt })
-    this.#plan.enqueue(managed, managed.served.current ? 'renewal' : 'first', 'retry')
-  }
-
-  /** Whether the roots moved on while this certificate was under way. */
-  #isSuperseded({ identity }: ManagedIdentity, { root }: Issued, startedAt: number): boolean {
-    const { trust } = this.#options
-    // A file that has roots of one identity says when it has changed.
-    if (trust.bundles.own(identity)?.anchor(root.fingerprint)) return false
-    const bundle = trust.bundles.get(trustDomainOf(identity))
-    if (!bundle || bundle.isGivenUp(root.fingerprint)) return true
-    return bundle.isSuperseded(root.fingerprint, startedAt)
-  }
-
-  #followTime({ phase, served }: ManagedIdentity): number {
-    const now = this.#clock.now()
-    return followTime({ now, notAfter: served.current?.secret.notAfter ?? now }, this.#options.rotation.settleMs, phase)
   }
 
   #countDue(until: number): number {
