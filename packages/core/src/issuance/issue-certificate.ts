@@ -1,17 +1,10 @@
 /** One certificate from asking to checked: key, CSR, the CA's answer, all under one deadline. */
 
 import { hash } from 'node:crypto'
-import {
-  type CAClient,
-  CAError,
-  type CertificateSigningRequest,
-  type IssuedCertificate,
-  type RequestTicket,
-} from '../contract/ca-client.ts'
+import { type CAClient, CAError, type IssuedCertificate } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
-import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from '../contract/key-generator.ts'
-import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
-import type { PendingRequest, PendingRequests } from '../contract/store.ts'
+import type { SealedKey } from '../contract/key-vault.ts'
+import type { PendingRequests } from '../contract/store.ts'
 import type { Root } from '../contract/trust-anchor.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
 import { CertificateSecret } from '../identity/secret-item.ts'
@@ -22,22 +15,20 @@ import { untilAborted } from '../time/until-aborted.ts'
 import { summarize } from '../trust/root-reader.ts'
 import type { AcceptedRoot, OfferedRoots, TrustStore } from '../trust/trust-store.ts'
 import type { CertificateVerifier, Expectation, VerifiedChain } from '../x509/ca-answer-verifier.ts'
-import { derToPem, isListOfText } from '../x509/pem.ts'
+import { isListOfText } from '../x509/pem.ts'
 import { preflightFailed } from './preflight.ts'
+import { type PrivateKey, RequestKey, type RequestKeyOptions } from './request-key.ts'
+import { Ticket } from './request-ticket.ts'
 
 /** The longest RSA key that Envoy takes has 13 kB as PEM. */
 const MAX_PRIVATE_KEY_BYTES = 16_384
 
-export interface IssuanceOptions {
+export interface IssuanceOptions extends RequestKeyOptions {
   /** `ca.issue`, or a wrapper that batches into `ca.issueBatch`. */
   readonly issueAt: CAClient['issue']
   readonly pending: PendingRequests
-  readonly keyGenerator: KeyGenerator
   readonly verifier: CertificateVerifier
-  readonly vault: KeyVault
   readonly clock: Clock
-  readonly keyType: KeyType
-  readonly keyFormat: PrivateKeyFormat
   readonly timeoutMs: number
 }
 
@@ -68,7 +59,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     ),
   )
   const pending = await untilAborted(options.pending.get(request.identity), signal)
-  const key = new LazyKey(options, request.identity, signal, pending?.key)
+  const key = new RequestKey(options, request.identity, signal, pending?.key)
   using ticket = new Ticket(options.pending, request, key, pending)
   const answering = ask(options, request, key, ticket)
   try {
@@ -101,7 +92,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
 async function ask(
   { issueAt }: IssuanceOptions,
   { identity, ttlSeconds, tokenFile, connectWithinMs, controller: { signal } }: IssuanceRequest,
-  key: LazyKey,
+  key: RequestKey,
   ticket: Ticket,
 ): Promise<IssuedCertificate> {
   const optional = {
@@ -223,134 +214,12 @@ function kindOf({ rootFingerprint, chainPem }: VerifiedChain, keyBytes: number):
   return kind
 }
 
-/** A key with what the certificate's own key is compared to. */
-interface PrivateKey {
-  readonly sealed: SealedKey
-  /** Absent of a key that a source brought. */
-  readonly publicKeyDer?: Uint8Array
-}
-
-/** A key that was generated, sealed as soon as it came. */
-interface HeldKey extends Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
-  readonly sealed: SealedKey
-}
-
-/** The key and CSR of one request, made when a plugin first asks for the CSR, or those of the previous attempt. */
-class LazyKey {
-  readonly #vault: KeyVault
-  readonly #make: () => Promise<HeldKey>
-  #pending: Promise<HeldKey> | undefined
-  #brought: SealedKey | undefined
-
-  constructor(
-    { keyGenerator, keyType, keyFormat, vault }: IssuanceOptions,
-    identity: SpiffeId,
-    signal: AbortSignal,
-    present: GeneratedKey | undefined,
-  ) {
-    this.#vault = vault
-    this.#make = async () =>
-      this.#hold(await keyGenerator.generate({ type: keyType, identity, format: keyFormat }, { signal }))
-    if (present) this.#pending = Promise.resolve(this.#hold(present))
-  }
-
-  generated(): Promise<HeldKey> {
-    this.#pending ??= this.#make()
-    return this.#pending
-  }
-
-  async csr(): Promise<CertificateSigningRequest> {
-    const { csrDer } = await this.generated()
-    return { der: csrDer, pem: derToPem(csrDer, 'CERTIFICATE REQUEST') }
-  }
-
-  /** The answer's own key, or the one that was generated for it. */
-  async privateKey({ privateKey }: IssuedCertificate): Promise<PrivateKey> {
-    if (privateKey) {
-      this.#brought = new SealedKey(this.#vault, privateKey)
-      this.#wipeGenerated()
-      return { sealed: this.#brought }
-    }
-    const generated = await this.#pending
-    if (!generated)
-      throw new CAError('bad-response', 'The CA plugin answered without a key and without asking for the CSR')
-    return generated
-  }
-
-  /** Wipes the key, also one that is still being made. */
-  wipe(): void {
-    this.#brought?.wipe()
-    this.#wipeGenerated()
-  }
-
-  #wipeGenerated(): void {
-    this.#pending?.then(
-      ({ sealed }) => sealed.wipe(),
-      () => {}, // the caller of csr() has the error
-    )
-  }
-
-  #hold({ privateKeyPem, csrDer, publicKeyDer }: GeneratedKey): HeldKey {
-    return { sealed: new SealedKey(this.#vault, privateKeyPem), csrDer, publicKeyDer }
-  }
-}
-
 /** Wipes the key of an answer that nobody takes, whenever it comes. Never rejects. */
 async function wipeBrought(answering: Promise<IssuedCertificate>): Promise<void> {
   try {
     const { privateKey } = await answering
     if (privateKey instanceof Uint8Array) privateKey.fill(0)
   } catch {} // there is no answer, or none with a key
-}
-
-/** The note of one request, which keeps its key with it; not once the request has ended or is given up. */
-class Ticket implements RequestTicket, Disposable {
-  stored: string | undefined
-  readonly #pending: PendingRequests
-  readonly #request: IssuanceRequest
-  readonly #key: LazyKey
-  #hasEnded = false
-
-  constructor(pending: PendingRequests, request: IssuanceRequest, key: LazyKey, before: PendingRequest | undefined) {
-    this.#pending = pending
-    this.#request = request
-    this.#key = key
-    this.stored = before?.note
-  }
-
-  async store(note: string | undefined): Promise<void> {
-    const { identity } = this.#request
-    if (this.#isOver()) return
-    const key = note === undefined ? undefined : await this.#key.generated()
-    if (this.#isOver()) return
-    this.stored = note
-    if (note === undefined || key === undefined) this.#pending.drop(identity)
-    else await putPending(this.#pending, identity, note, key)
-  }
-
-  #isOver(): boolean {
-    return this.#hasEnded || this.#request.controller.signal.aborted
-  }
-
-  [Symbol.dispose](): void {
-    this.#hasEnded = true
-  }
-}
-
-/** The key is open only while it is kept. */
-async function putPending(
-  pending: PendingRequests,
-  identity: SpiffeId,
-  note: string,
-  { sealed, csrDer, publicKeyDer }: HeldKey,
-): Promise<void> {
-  const privateKeyPem = new Uint8Array(sealed.byteLength)
-  try {
-    sealed.copyTo(privateKeyPem, 0)
-    await pending.put(identity, { note, key: { privateKeyPem, csrDer, publicKeyDer } })
-  } finally {
-    privateKeyPem.fill(0)
-  }
 }
 
 /** A plugin may throw anything: nothing of it is passed on but what can be shown. */
