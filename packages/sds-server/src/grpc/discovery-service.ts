@@ -22,10 +22,10 @@ import type { ServiceContext } from './call-context.ts'
 import { countedCall } from './counted-call.ts'
 import { fetchSecrets } from './fetch-secrets.ts'
 import { toStatusError } from './grpc-status.ts'
-import { UnaryRequest } from './incoming-requests.ts'
 import { type CallOpener, InterceptedCall, neverCalled } from './intercepted-call.ts'
 import { sendFrame } from './send-frame.ts'
 import { connectionCloses, type OpenStream, type SocketCalls, type StreamMethod } from './socket-calls.ts'
+import { UnaryRequest } from './unary-request.ts'
 
 export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
 

@@ -1,4 +1,4 @@
-/** The requests of one call: read one at a time, held to a deadline, and charged to their caller while they wait. */
+/** The requests of one stream: read one at a time, held to a deadline, and charged to their caller while they wait. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { Connection } from '../access/connection.ts'
@@ -233,72 +233,8 @@ export class IncomingRequests implements Late, RequestReader {
   }
 }
 
-/** The one message of a unary call, for grpc-js' own handler: held to a deadline and charged while it is not whole. */
-export class UnaryRequest implements Late {
-  readonly #deadlines: DeadlineQueue
-  readonly #connection: Connection
-  readonly #assembler: MessageAssembler
-  readonly #onRefusal: (error: unknown) => void
-  #isWhole = false
-  #charged = 0
-
-  constructor(
-    call: ServerInterceptingCallInterface,
-    { deadlines, connection, maxBytes, onRefusal }: Omit<IncomingOptions, 'onMessage' | 'onHalfClose'>,
-  ) {
-    this.#deadlines = deadlines
-    this.#connection = connection
-    this.#onRefusal = onRefusal
-    this.#assembler = new MessageAssembler(maxBytes, bytes => {
-      connection.budget.chargeOrRefuse(bytes, 'more unread requests')
-      this.#charged += bytes
-    })
-    replaceDecoder(call, this)
-    deadlines.add(this)
-  }
-
-  /** Whether the message arrived completely. */
-  get isWhole(): boolean {
-    return this.#isWhole
-  }
-
-  /** If it throws, grpc-js answers with RESOURCE_EXHAUSTED. */
-  write(data: Buffer): Buffer[] {
-    this.#connection.messageBytes += data.length
-    const frames: Buffer[] = []
-    for (let start = 0; start < data.length; ) {
-      const found = this.#assembler.read(data, start)
-      if (!found) break
-      start = found.end
-      frames.push(uncompressedFrame(found.message))
-    }
-    if (frames.length > 0) {
-      this.#isWhole = true
-      this.stop()
-    }
-    return frames
-  }
-
-  onLate(): void {
-    this.#onRefusal(new StreamRefusal('deadline-exceeded', `no whole request came within ${this.#deadlines.seconds} s`))
-  }
-
-  /** Releases everything that is held. */
-  stop(): void {
-    this.#deadlines.delete(this)
-    this.#connection.budget.release(this.#charged)
-    this.#charged = 0
-  }
-}
-
-function uncompressedFrame(message: Buffer): Buffer {
-  const head = Buffer.alloc(5)
-  head.writeUInt32BE(message.length, 1)
-  return Buffer.concat([head, message])
-}
-
 /** grpc-js has no public way to replace the decoder of a call. */
-function replaceDecoder(call: object, decoder: { write(data: Buffer): Buffer[] }): void {
+export function replaceDecoder(call: object, decoder: { write(data: Buffer): Buffer[] }): void {
   if (!('decoder' in call)) throw new Error('Cannot bound what a call holds: this grpc-js has no decoder to replace')
   Reflect.set(call, 'decoder', decoder)
 }
