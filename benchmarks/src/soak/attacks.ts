@@ -1,4 +1,4 @@
-/** The attacks of a hostile caller on the node: each goes on until its signal aborts, then closes what it has opened. */
+/** The attacks of a hostile caller on the node: each continues until its signal aborts, then closes what it has opened. */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
 import { connect as connectSocket, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -64,7 +64,7 @@ function configOf(
   return JSON.parse(JSON.stringify({ admin: at(ports.admin), static_resources: { listeners, clusters } })) as Tree
 }
 
-/** What the addon says of the pair with each bundle. */
+/** The addon's verdict on the pair with each bundle. */
 function verdicts({ chain, key }: IssuedPair, bundles: readonly Bundle[]): readonly (string | undefined)[] {
   return bundles.map(({ roots }) => {
     const anchors = roots.map(pem => new X509Certificate(pem))

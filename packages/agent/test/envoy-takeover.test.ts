@@ -1,4 +1,4 @@
-/** Agents that take over from each other under traffic between real Envoys, whose certificates go on rotating. */
+/** Agents that take over from each other under traffic between real Envoys, whose certificates continue to rotate. */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'

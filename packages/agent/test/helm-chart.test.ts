@@ -115,7 +115,7 @@ function leaves(value: unknown, path: readonly string[] = []): readonly (readonl
 }
 
 const VALUES: Readonly<Record<string, unknown>> = parse(readFileSync(join(chart, 'values.yaml'), 'utf8'))
-/** Those that are mappings of somebody else's: taken whole. */
+/** Mappings in the form of another program: taken whole. */
 const WHOLE = new Set(['config', 'resources', 'nodeSelector', 'tolerations'])
 
 test('the page of the chart lists each value with its default', () => {

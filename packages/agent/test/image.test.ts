@@ -1,4 +1,4 @@
-/** What the container image has, and that it runs. */
+/** The files of the container image, and the program in it. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'

@@ -19,7 +19,7 @@ test('a plugin that crashes for one identity leaves the agent up and the others 
   await writePluginModule(cwd, {
     onIssue: `if (request.identity.endsWith('bad')) {
       if (existsSync(folder + '/broken')) process.exit(9)
-      if (!existsSync(folder + '/mended')) throw new CAError('unavailable', 'not yet')
+      if (!existsSync(folder + '/fixed')) throw new CAError('unavailable', 'not yet')
     }`,
   })
   const config = {
@@ -48,7 +48,7 @@ test('a plugin that crashes for one identity leaves the agent up and the others 
   const metrics = await (await fetch(`http://${admin}/metrics`)).text()
   assert.match(metrics, /^livery_ca_plugin_restarts_total [1-9]/m)
 
-  await writeFile(join(cwd, 'mended'), '')
+  await writeFile(join(cwd, 'fixed'), '')
   await unlink(join(cwd, 'broken'))
   await agent.line(issued(BAD))
   const [healed] = await fetchSecrets(join(cwd, 'bad.sock'), ['default'])

@@ -22,7 +22,7 @@ const skip =
   process.geteuid?.() === 0 && spawnSync('setpriv', ['--version']).status === 0
     ? false
     : 'needs root and setpriv, to connect as other users'
-const skipCallers = skip || (readPeerCredentials ? false : 'needs the addon, to tell callers apart')
+const skipCallers = skip || (readPeerCredentials ? false : 'needs the addon, to distinguish callers')
 
 const run = promisify(execFile)
 

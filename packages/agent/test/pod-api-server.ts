@@ -58,7 +58,7 @@ export interface PodCall {
   readonly query: URLSearchParams
 }
 
-/** What becomes of a call in place of an answer: a status, a body, or nothing at all. */
+/** Takes the place of an answer: a status, a body, or nothing at all. */
 export type PodFault =
   | { readonly status: number; readonly message?: string; readonly retryAfter?: string }
   | { readonly body: string | Buffer }

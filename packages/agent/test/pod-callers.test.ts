@@ -215,7 +215,7 @@ test('a pid that is that of a pod by now is not taken for the pod', {
     const answer: { readonly pid: number; readonly reused: boolean } = JSON.parse(stdout.toString())
     if (answer.reused) {
       reused++
-      // Whoever looked at the pid alone would see the pod.
+      // The pid alone would lead to the pod.
       assert.equal(findUid(answer.pid, node.groups.root), pod.uid)
     }
     while (node.refusals().length <= round) await new Promise(setImmediate)

@@ -22,7 +22,7 @@ const CONFIG = {
   drain: '100ms',
 }
 
-const callers = { skip: readPeerCredentials ? false : 'no addon to tell callers apart' }
+const callers = { skip: readPeerCredentials ? false : 'no addon to distinguish callers' }
 
 /** An agent in its own directory, with its configuration in `livery.yaml` there. */
 class Bench implements AsyncDisposable {

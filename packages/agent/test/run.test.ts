@@ -148,7 +148,7 @@ test('a place where no socket can be made ends the start with exit 1, the path a
 })
 
 test('a caller that no rule lets in is refused and logged, one that a rule lets in is served', {
-  skip: readPeerCredentials ? false : 'no addon to tell callers apart',
+  skip: readPeerCredentials ? false : 'no addon to distinguish callers',
 }, async () => {
   await using directory = await makeDirectory()
   const allow = ['spiffe://cluster.local/**']

@@ -24,7 +24,7 @@ const PATIENCE_MS = 5_000
 /** How long an answer may take in all. */
 const ANSWER_MS = 30_000
 const SWEEP_MS = 1_000
-/** The most that is read behind a request. Reading goes on only to notice that the client leaves. */
+/** The most that is read behind a request. Reading continues only to notice that the client leaves. */
 const MAX_IGNORED_BYTES = 65_536
 /** Heads are parsed and answered for so long in one turn of the event loop. */
 const SLICE_MS = 1

@@ -16,7 +16,7 @@ export interface SocketStatus {
   readonly reason?: string
 }
 
-/** What is known of the pods of this node. */
+/** The state of the watch of this node's pods. */
 export interface PodsStatus {
   /** Whether they have been listed. */
   readonly known: boolean
@@ -37,7 +37,7 @@ export interface Readiness {
   readonly waitingFor: readonly string[]
   /** Identities without a valid certificate that do not count (yet), one line each. */
   readonly tolerated: readonly string[]
-  /** What else is wrong and does not count, one line each. */
+  /** Other faults, which do not count, one per line. */
   readonly notes: readonly string[]
 }
 
@@ -61,7 +61,7 @@ export function readiness(input: {
 }): Readiness {
   const { entries, now, mode, pods } = input
   const waitingFor = unboundSockets(input)
-  // Who mounts a pod's folder is served once the pod is known. Later it is held though the API server is away.
+  // A pod is served once it is known. Later it is held though the API server is away.
   if (pods?.known === false) waitingFor.push(`the list of the pods of this node: ${pods.problem ?? 'it is on the way'}`)
   const notes = pods?.known && pods.problem !== undefined ? [`pods that come or go are not seen: ${pods.problem}`] : []
   const missing = new MissingCertificates(now, mode)

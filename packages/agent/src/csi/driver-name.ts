@@ -1,2 +1,2 @@
-/** What volumes of pods name as their driver, the CSIDriver object is called, and kubelet registers. At most 63 characters. */
+/** The name of the CSI driver: in the volumes of pods, of the CSIDriver object, at kubelet. At most 63 characters. */
 export const DRIVER_NAME = 'csi.livery.dev'

@@ -125,7 +125,7 @@ test('each pod has a socket in a folder of its own, where default is its identit
       .sort(),
     [API, WEB],
   )
-  // The pod's user, whoever that is, has to reach it; other users of the node have no way to it.
+  // The pod's user, which may be any, has to reach it; other users of the node have no way to it.
   const modeOf = (path: string) => (lstatSync(path).mode & 0o7777).toString(8)
   assert.deepEqual([modeOf(node.root), modeOf(dirname(web)), modeOf(web)], ['700', '755', '666'])
 

@@ -5,7 +5,7 @@ import { makeFolder, systemErrorCode } from '@livery/core'
 import type { PodChange } from './pod.ts'
 import { isPodUid } from './pod-object.ts'
 
-/** For the pod's user, whoever that is. Only what is mounted in the pod can be reached there, and the root is closed to others. */
+/** Open to the pod's user, which is not known. Only what is mounted in the pod can be reached there, and the root is closed to others. */
 export const FOLDER_MODE = 0o755
 /** kubelet mounts the folder of a pod there; other users of the node have no way to it. */
 const ROOT_MODE = 0o700

@@ -1,4 +1,4 @@
-/** Reads a pod as the API server sends it. What does not have the form that Kubernetes gives it is not used. */
+/** Reads a pod as the API server sends it. A field in another form than that of Kubernetes is not used. */
 import type { PodFacts } from './identity-template.ts'
 
 /** An object of the API server, and the pod that it stands for. */
@@ -23,7 +23,7 @@ const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 const SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/
 /** A UUID, or the hash of a static pod: the name of a folder. */
 const UID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
-/** What kubelet sets on the mirror of a static pod: the UID that it gave the static pod. */
+/** Annotations that kubelet sets on the mirror of a static pod: the UID that it gave the static pod. */
 const MIRROR = 'kubernetes.io/config.mirror'
 const HASH = 'kubernetes.io/config.hash'
 

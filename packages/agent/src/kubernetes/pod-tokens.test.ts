@@ -132,7 +132,7 @@ test('an API server that does not answer is given up after 10 s, and nobody wait
   await aborted
 })
 
-test('before the pods are known, an identity is refused and told apart from a fault of the CA', async () => {
+test('before the pods are known, an identity is refused, which is distinguished from a fault of the CA', async () => {
   const tokens = new PodTokens({ clock: new FakeClock(), log: { warn() {} } })
   const { signal } = new AbortController()
   await assert.rejects(

@@ -4,7 +4,7 @@ import { after, backoff, CAError, type Clock, sleep } from '@livery/core'
 import { MAX_PODS, type NodePods } from './node-pods.ts'
 import { type PodPage, type PodsApi, UnusableListError } from './pods-api.ts'
 
-/** What the agent knows of the pods. */
+/** How current the list of pods is. */
 export type WatchState =
   /** Nothing yet: no list has come. */
   | { readonly kind: 'unknown'; readonly error: string | undefined }

@@ -1,4 +1,4 @@
-/** What the agent needs to see in /proc, and what it says where it does not. */
+/** The parts of /proc that the agent needs, and its report where they are missing. */
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -278,11 +278,11 @@ const REFUSED = {
 
 const TIMES: ReadonlySet<string> = new Set(['at', 'until', 'notAfter', 'renewAt'])
 /** Parts of the sentence. */
-const TOLD: ReadonlySet<string> = new Set(['message', 'detail'])
+const IN_MESSAGE: ReadonlySet<string> = new Set(['message', 'detail'])
 
 /** The fields that tools filter by; times as ISO 8601, as everywhere in the log. */
 function readable(fields: object): object {
-  const entries = Object.entries(fields).filter(([key]) => !TOLD.has(key))
+  const entries = Object.entries(fields).filter(([key]) => !IN_MESSAGE.has(key))
   return Object.fromEntries(
     entries.map(([key, value]) => [
       key,

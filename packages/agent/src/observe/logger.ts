@@ -15,7 +15,7 @@ export interface LogSink extends AsyncDisposable {
   dropped(): number
 }
 
-/** Names whose values never go into a line, wherever they stand. */
+/** Names whose values never go into a line, wherever they are. */
 const REDACTED = ['privateKey', 'privateKeyPem', 'token', 'authorization', 'headers'].flatMap(name => [
   name,
   `*.${name}`,

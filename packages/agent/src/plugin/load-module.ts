@@ -9,7 +9,7 @@ import { toWire } from './wire-error.ts'
 
 export type LoadedModule =
   | { readonly plugin: CAPlugin | CredentialPlugin }
-  /** Without the specifier, which stands before them. */
+  /** Without the specifier, which precedes them. */
   | { readonly faults: readonly Fault[] }
 
 /** Never rejects. */

@@ -39,7 +39,7 @@ export interface Manifest {
   /** Of a CA plugin. */
   readonly capabilities?: CACapabilities
   readonly needs?: readonly PluginNeed[]
-  /** In place of each `problem` stands `true`: it has to be asked for. */
+  /** Each `problem` is replaced by `true`: it has to be asked for. */
   readonly options: PluginOptions
   /** Whether it has a `check`. */
   readonly checks: boolean
@@ -47,7 +47,7 @@ export interface Manifest {
 
 export type Described =
   | { readonly kind: 'plugin'; readonly manifest: Manifest }
-  /** Without the specifier, which stands before them: `is not found …`. */
+  /** Without the specifier, which precedes them: `is not found …`. */
   | { readonly kind: 'faults'; readonly faults: readonly Fault[] }
 
 /** Asks an option what is wrong with a value. */

@@ -144,7 +144,7 @@ const NAME = '[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?'
 const LABEL = '[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?'
 const CALLER_SELECTOR = new RegExp(`^(?:(?:ns|sa):${NAME}|label:(?:${NAME}/)?${LABEL}=(?:${LABEL})?)$`)
 
-/** What a caller that is a pod has: `ns:NAMESPACE`, `sa:SERVICE-ACCOUNT` or `label:KEY=VALUE`, each as Kubernetes takes them. */
+/** A property of a pod: `ns:NAMESPACE`, `sa:SERVICE-ACCOUNT` or `label:KEY=VALUE`, each as Kubernetes takes them. */
 export const callerSelector: Schema<string> = text(
   input =>
     CALLER_SELECTOR.test(input)

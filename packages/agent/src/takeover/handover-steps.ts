@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 
 /**
- * What the successor asks for, in this order. `store`: that the owner writes what is left, and nothing more.
+ * The requests of the successor, in this order. `store`: that the owner writes what is left, and nothing more.
  * `addresses`: that it closes its admin and health endpoints; only if they are in the way. `serving`: that it drains,
  * because the successor has the sockets.
  */

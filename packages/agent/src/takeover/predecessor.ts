@@ -12,7 +12,7 @@ const STEP_MS = 15_000
 export class Predecessor implements Disposable {
   readonly #socket: Socket
   readonly #lines: Interface
-  /** Aborted when the previous agent refuses to hand over, or to go on with it, with the reason. */
+  /** Aborted when the previous agent refuses to hand over, or to continue with it, with the reason. */
   readonly #refused = new AbortController()
   readonly #ended = Promise.withResolvers<void>()
   #answered: () => void = () => {}

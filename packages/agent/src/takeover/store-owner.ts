@@ -6,7 +6,7 @@ import { SdsServerError, SocketFile } from '@livery/sds-server'
 import type { Logger } from '../observe/logger.ts'
 import { MAX_LINE_BYTES, ownerSocket, parseStep, type Step, type StepAnswer } from './handover-steps.ts'
 
-/** What the steps of a handover do to the agent. */
+/** The agent, as the steps of a handover change it. */
 export interface Handover {
   /** Before and after that there is nothing to hand over. */
   isServing(): boolean

@@ -11,7 +11,7 @@ export interface TokenCacheOptions {
   readonly intervalMs: number
 }
 
-/** What tells apart the tokens that `source` gives. */
+/** The key under which a token of `source` is cached: equal for requests that get the same one. */
 export function tokenKey(
   { isPerIdentity }: Pick<CredentialSource, 'isPerIdentity'>,
   {

@@ -13,7 +13,7 @@ const MAX_BYTES = 1_048_576
 export interface PodLoginOptions {
   /** Precedes the paths that kubelet mounts. Default: empty. */
   readonly root?: string | undefined
-  /** What to do outside of a pod. */
+  /** The advice for a process that does not run in a pod. */
   readonly remedy: string
 }
 

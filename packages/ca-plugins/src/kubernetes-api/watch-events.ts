@@ -21,7 +21,7 @@ async function* lines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string, v
   const decoder = new TextDecoder()
   let pieces: string[] = []
   let length = 0
-  // Leaving the loop early cancels the request. What is left at the end was cut off.
+  // Leaving the loop early cancels the request. A rest at the end was cut off.
   for await (const chunk of body) {
     const [rest = '', ...begun] = decoder.decode(chunk, { stream: true }).split('\n')
     pieces.push(rest)

@@ -81,7 +81,7 @@ export class GrpcConnection implements Connection {
   }
 
   /**
-   * Bytes to bytes, so that the caller can tell a bad answer from a broken connection. Rejects with a `ServiceError`, the
+   * Bytes to bytes, so that the caller can distinguish a bad answer from a broken connection. Rejects with a `ServiceError`, the
    * deadline's error, or the signal's reason.
    */
   async call(call: UnaryCall): Promise<Buffer> {

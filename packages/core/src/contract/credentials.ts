@@ -6,9 +6,9 @@ import type { PluginLog } from './ca-plugin.ts'
 import type { ConfigOf, PluginOptions } from './plugin-options.ts'
 
 export interface CredentialRequest {
-  /** Whose certificate the token is to bring; absent: that of no single workload, or the source is in a module. */
+  /** The identity whose certificate is requested with the token; absent: not for a single one, or the source is in a module. */
   readonly identity?: SpiffeId
-  /** Whom the token is for, where the source can choose; absent: as the source is configured. */
+  /** The audience of the token, where the source can choose; absent: as the source is configured. */
   readonly audience?: string
   /** An identity's own token file, which goes before the source's. */
   readonly tokenFile?: string

@@ -5,7 +5,7 @@ import type { PendingRequest, PendingRequests } from '../contract/store.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { HeldKey, RequestKey } from './request-key.ts'
 
-/** Who asks, and what aborts it. */
+/** The request that a ticket belongs to. */
 export interface TicketHolder {
   readonly identity: SpiffeId
   readonly controller: AbortController

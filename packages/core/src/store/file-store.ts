@@ -146,7 +146,7 @@ export class FileStore implements Store, AsyncDisposable {
     return this.#directory.release()
   }
 
-  /** The directory is this process's again. What changed since `release` is written when it changes the next time. */
+  /** The directory is this process's again. A change since `release` is written with the next one. */
   reclaim(): void {
     this.#directory.reclaim()
   }

@@ -33,7 +33,7 @@ export class BundleTable implements Disposable {
     this.#own = new OwnRoots(options.ownSettleMs)
   }
 
-  /** Those that count for a whole trust domain. */
+  /** The bundles that count for a whole trust domain. */
   get byTrustDomain(): ReadonlyMap<string, TrustBundle> {
     return this.#bundles
   }

@@ -31,7 +31,7 @@ export class RootIntake {
     this.#options = options
   }
 
-  /** Those that the previous process stored, each in its phase. */
+  /** Takes the roots that the previous process stored, each in its phase. */
   restore(roots: readonly StoredRoot[]): void {
     const { clock, trustDomain, settleMs, reader, bundles, lifecycle, record } = this.#options
     const bundle = bundles.open(trustDomain)
@@ -48,7 +48,7 @@ export class RootIntake {
     lifecycle.schedulePrune(bundle)
   }
 
-  /** Those that the CA has named. `listed`: its own list has them; `complete`: the list is whole. */
+  /** Takes the roots that the CA has named. `listed`: its own list has them; `complete`: the list is whole. */
   learn(
     trustDomain: string,
     read: Pick<ReadRoots, 'roots' | 'rejected'>,
@@ -71,7 +71,7 @@ export class RootIntake {
     }
   }
 
-  /** Those that count for one identity. The list is whole: the file that it is from says which roots there are. */
+  /** Takes roots that count for one identity. The list is whole: the file that it is from says which roots there are. */
   learnOwn(identity: SpiffeId, { roots, rejected, isWhole }: Pick<ReadRoots, 'roots' | 'rejected' | 'isWhole'>): void {
     const { clock, bundles, lifecycle } = this.#options
     const bundle = bundles.openOwn(identity)
@@ -83,7 +83,7 @@ export class RootIntake {
     if (learned.added.length > 0 || learned.givenUp.length > 0) lifecycle.schedulePrune(bundle)
   }
 
-  /** All that the operator lists for a trust domain, `undefined` for no list; leaves do not follow them before the CA names one. */
+  /** Takes all roots that the operator lists for a trust domain (`undefined`: no list); leaves follow them once the CA names one. */
   configure(trustDomain: string, roots: readonly Root[] | undefined): void {
     const { clock, bundles, lifecycle, record, onRootsMoved } = this.#options
     const bundle = bundles.open(trustDomain)

@@ -1,4 +1,4 @@
-/** What follows when the roots of a bundle change: they are announced, published and stored, and removed in the end. */
+/** The life of a root in its bundle: it is announced, published and stored, and removed in the end. */
 
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'

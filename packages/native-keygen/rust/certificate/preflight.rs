@@ -78,7 +78,7 @@ type Verdicts = HashMap<[u8; 32], Option<String>>;
 static KNOWN: LazyLock<Mutex<Verdicts>> = LazyLock::new(Mutex::default);
 
 /// SHA-256 of all that the library looks at, but what our own search has checked in each leaf: its serial number, dates, key,
-/// names and signature. `None` where its names count. Dates of others are looked at anew each minute.
+/// names and signature. `None` where its names count. Dates of others are looked at again each minute.
 fn key_of(path: &[&Certificate], roots: &[Root], now: i64) -> Option<[u8; 32]> {
     let (leaf, issuers) = path.split_first()?;
     let mut above = issuers

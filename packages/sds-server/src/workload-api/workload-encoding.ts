@@ -28,7 +28,7 @@ interface Kept {
   readonly frame: ResponseFrame
 }
 
-/** One for a method. What it keeps holds no key. */
+/** One per method. It keeps no key. */
 export class WorkloadEncoder {
   readonly #encode: (message: WorkloadMessage) => ResponseFrame
   /** By version, the latest last. */
