@@ -65,7 +65,9 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .action(async () => await checkConfig(sourcesOf(globals(), terminal), globals(), terminal))
   program
     .command('certs')
-    .description('list the identities of the running agent: state, serial, expiry, next rotation')
+    .description(
+      'list the identities of the running agent and its secrets in files: state, serial, expiry, next rotation',
+    )
     .action(async () => finish(await showCertificates(sourcesOf(globals(), terminal), globals(), terminal)))
   program
     .command('explain')
