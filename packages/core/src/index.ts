@@ -126,7 +126,7 @@ export type {
 } from './trust/rotation-control.ts'
 export { defaultSettleMs, hearingTime, type SettleFacts } from './trust/settle-time.ts'
 export { readSpiffeBundle, type SpiffeBundle } from './trust/spiffe-bundle.ts'
-export { RootsFile, type RootsFileOptions } from './trust/trust-file.ts'
+export { TrustFile, type TrustFileOptions } from './trust/trust-file.ts'
 export type {
   CertificateVerifier,
   ChainFacts,

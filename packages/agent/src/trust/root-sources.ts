@@ -1,5 +1,5 @@
 /** The sources of what the configuration lists under `trust`: anchors, the roots of other trust domains, revocation lists. */
-import { type Clock, type RootSource, RootsFile, splitCertificates, WatchedFiles } from '@livery/core'
+import { type Clock, type RootSource, splitCertificates, TrustFile, WatchedFiles } from '@livery/core'
 import type { Config } from '../config/load.ts'
 import type { Federated } from '../config/schema.ts'
 import type { Logger } from '../observe/logger.ts'
@@ -55,7 +55,7 @@ export class RootSources implements Disposable {
       if (path === undefined) continue
       const present = before.find(each => each.trustDomain === name && each.name === path)
       const options = { path, trustDomain: name, watched: this.#watched, content: 'crls' } as const
-      crls.push(present ?? (await RootsFile.open(options)))
+      crls.push(present ?? (await TrustFile.open(options)))
     }
     this.#crls = crls
     return crls
@@ -82,7 +82,7 @@ export class RootSources implements Disposable {
   }
 
   #file(path: string, trustDomain: string): Promise<RootSource> {
-    return RootsFile.open({ path, trustDomain, watched: this.#watched })
+    return TrustFile.open({ path, trustDomain, watched: this.#watched })
   }
 }
 

@@ -1,5 +1,5 @@
 /** The files of `trust` that cannot be used now, for `livery check-config`: a running agent reads them when they can be. */
-import { RootsFile, SystemClock, WatchedFiles } from '@livery/core'
+import { SystemClock, TrustFile, WatchedFiles } from '@livery/core'
 import type { Config } from '../config/load.ts'
 import { isPem } from '../schema/values.ts'
 
@@ -12,7 +12,7 @@ export async function unusableTrustFiles({
   using watched = new WatchedFiles({ clock, onError: () => {} })
   const warnings: string[] = []
   for (const { key, path, content } of filesOf(trust)) {
-    const file = await RootsFile.open({ path, trustDomain, watched, content })
+    const file = await TrustFile.open({ path, trustDomain, watched, content })
     using _open = file.open({
       listed() {},
       failed: reason =>
@@ -22,14 +22,18 @@ export async function unusableTrustFiles({
   return warnings
 }
 
-interface TrustFile {
+interface ConfiguredFile {
   readonly key: string
   readonly path: string
   readonly content: 'roots' | 'crls'
 }
 
-function filesOf({ anchors, federated, crl }: Config['trust']): readonly TrustFile[] {
-  const files: TrustFile[] = anchors.map((path, index) => ({ key: `trust.anchors[${index}]`, path, content: 'roots' }))
+function filesOf({ anchors, federated, crl }: Config['trust']): readonly ConfiguredFile[] {
+  const files: ConfiguredFile[] = anchors.map((path, index) => ({
+    key: `trust.anchors[${index}]`,
+    path,
+    content: 'roots',
+  }))
   for (const [name, { url, ...from }] of Object.entries(federated)) {
     const key = `trust.federated.${name}`
     if ('file' in from) files.push({ key: `${key}.file`, path: from.file, content: 'roots' })

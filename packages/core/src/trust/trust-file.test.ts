@@ -7,7 +7,7 @@ import { WatchedFiles } from '../files/watched-files.ts'
 import { makeIssuer } from '../testing/test-ca.ts'
 import { SystemClock } from '../time/clock.ts'
 import { pemToDer } from '../x509/pem.ts'
-import { RootsFile } from './trust-file.ts'
+import { TrustFile } from './trust-file.ts'
 
 const NOW = Date.UTC(2026, 0, 1)
 const [a = '', b = ''] = (await Promise.all(['CN=a', 'CN=b'].map(name => makeIssuer(name, NOW)))).map(({ pem }) => pem)
@@ -42,7 +42,7 @@ async function open(t: TestContext, content?: string) {
   if (content !== undefined) await writeFile(path, content)
   const clock = new SystemClock()
   const watched = new WatchedFiles({ clock, onError: error => assert.fail(String(error)) })
-  const source = await RootsFile.open({ path, trustDomain: 'cluster.local', watched })
+  const source = await TrustFile.open({ path, trustDomain: 'cluster.local', watched })
   const heard = new Heard()
   const opened = source.open(heard)
   t.after(() => {

@@ -1,4 +1,4 @@
-/** A file with roots, PEM or a SPIFFE bundle: read again whenever it has changed. */
+/** A file with roots, PEM or a SPIFFE bundle, or with revocation lists: read again whenever it has changed. */
 
 import type { RootListener, RootSource } from '../contract/root-source.ts'
 import { MAX_ROOTS_LENGTH } from '../contract/trust-anchor.ts'
@@ -8,7 +8,7 @@ import { errorText } from '../text/error-text.ts'
 import { splitCertificates } from '../x509/pem.ts'
 import { readSpiffeBundle } from './spiffe-bundle.ts'
 
-export interface RootsFileOptions {
+export interface TrustFileOptions {
   /** Absolute. */
   readonly path: string
   readonly trustDomain: string
@@ -19,17 +19,17 @@ export interface RootsFileOptions {
 
 type Look = { readonly roots: readonly string[] } | { readonly reason: string }
 
-export class RootsFile implements RootSource {
+export class TrustFile implements RootSource {
   readonly trustDomain: string
   readonly name: string
   readonly #watched: WatchedFiles
-  readonly #content: RootsFileOptions['content']
+  readonly #content: TrustFileOptions['content']
   readonly #file: ChangingFile
   #reads = 0
   #bytes: Buffer | undefined
   #last: Look = { reason: 'it was not read yet' }
 
-  private constructor({ path, trustDomain, watched, content }: RootsFileOptions) {
+  private constructor({ path, trustDomain, watched, content }: TrustFileOptions) {
     this.#content = content
     this.trustDomain = trustDomain
     this.name = path
@@ -38,8 +38,8 @@ export class RootsFile implements RootSource {
   }
 
   /** Never rejects: a file that cannot be read is reported to the listener, and read as soon as it can be. */
-  static async open(options: RootsFileOptions): Promise<RootsFile> {
-    const file = new RootsFile(options)
+  static async open(options: TrustFileOptions): Promise<TrustFile> {
+    const file = new TrustFile(options)
     await file.#read()
     return file
   }
