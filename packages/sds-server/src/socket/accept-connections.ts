@@ -37,12 +37,12 @@ export interface AcceptOptions {
 
 /** Reports the first of a storm of failures: the cause is the same for the thousands of connections that come with it. */
 export function failureReporter(clock: Clock, onFailure: OnFailure): OnFailure {
-  let toldAt = Number.NEGATIVE_INFINITY
+  let reportedAt = Number.NEGATIVE_INFINITY
   return error => {
     const now = clock.now()
     // A clock that was set back silences nothing.
-    if (Math.abs(now - toldAt) < FAILURE_INTERVAL_MS) return
-    toldAt = now
+    if (Math.abs(now - reportedAt) < FAILURE_INTERVAL_MS) return
+    reportedAt = now
     onFailure(error)
   }
 }
