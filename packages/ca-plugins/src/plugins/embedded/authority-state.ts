@@ -1,6 +1,7 @@
-/** The state of an embedded CA: its roots, and the one that signs. */
+/** The state of an embedded CA: its roots, how they are made, and the one that signs. */
 import { createHash } from 'node:crypto'
-import type { Issuer } from './certificate-profiles.ts'
+import type { Clock, KeyType } from '@livery/core'
+import { createIntermediate, createRoot, type Issuer } from './certificate-profiles.ts'
 
 /** One root, and the intermediate that signs under it where there is one. */
 export interface Anchor {
@@ -20,4 +21,50 @@ export interface AuthorityState {
 
 export function rootId(root: Issuer): string {
   return createHash('sha256').update(new Uint8Array(root.certificate.rawData)).digest('hex')
+}
+
+export interface AnchorOptions {
+  readonly clock: Clock
+  readonly trustDomain: string
+  readonly keyType: KeyType
+  /** Whether it signs through an intermediate. */
+  readonly intermediate: boolean
+  readonly rootTtlSeconds: number
+  readonly backdateSeconds: number
+}
+
+export async function firstState(options: AnchorOptions): Promise<AuthorityState> {
+  const anchor = await createAnchor(options)
+  return { trustDomain: options.trustDomain, anchors: [anchor], signing: anchor }
+}
+
+/** No clock that was ever set says an earlier time. */
+export const EARLIEST = Date.UTC(2025, 0, 1)
+
+export async function createAnchor(options: AnchorOptions): Promise<Anchor> {
+  const now = options.clock.now()
+  // A root of that time would have ended when the clock is set.
+  if (now < EARLIEST)
+    throw new Error(`Cannot make a root: the clock says ${new Date(now).toISOString()}. Set it, and start again.`)
+  const validity = { notBefore: now - options.backdateSeconds * 1000, notAfter: now + options.rootTtlSeconds * 1000 }
+  const root = await createRoot(options.trustDomain, options.keyType, validity)
+  const id = rootId(root)
+  return options.intermediate
+    ? { id, root, intermediate: await createIntermediate(root, options.keyType, validity) }
+    : { id, root }
+}
+
+export function findAnchor(state: AuthorityState, id: string): Anchor {
+  const anchor = state.anchors.find(each => each.id === id)
+  if (anchor) return anchor
+  const known = state.anchors.map(each => each.id).join(', ')
+  throw new TypeError(`Cannot find root ${JSON.stringify(id)}: this CA has ${known}`)
+}
+
+export function issuerOf(anchor: Anchor): Issuer {
+  return anchor.intermediate ?? anchor.root
+}
+
+export function intermediatesOf(anchor: Anchor): readonly string[] {
+  return anchor.intermediate ? [anchor.intermediate.pem] : []
 }

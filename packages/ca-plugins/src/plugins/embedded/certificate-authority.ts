@@ -12,11 +12,17 @@ import {
 } from '@livery/core'
 import { caError } from '../../answers/ca-error.ts'
 import { AuthorityDirectory } from './authority-directory.ts'
-import { type Anchor, type AuthorityState, rootId } from './authority-state.ts'
+import {
+  type AuthorityState,
+  createAnchor,
+  EARLIEST,
+  findAnchor,
+  firstState,
+  intermediatesOf,
+  issuerOf,
+} from './authority-state.ts'
 import { boundSerial, isBoundTo } from './bound-serial.ts'
 import {
-  createIntermediate,
-  createRoot,
   createServerCertificate,
   createSvid,
   exportPrivateKey,
@@ -290,32 +296,6 @@ export class CertificateAuthority {
   }
 }
 
-type AnchorOptions = Pick<
-  Required<CertificateAuthorityOptions>,
-  'clock' | 'trustDomain' | 'keyType' | 'intermediate' | 'rootTtlSeconds' | 'backdateSeconds'
->
-
-async function firstState(options: AnchorOptions): Promise<AuthorityState> {
-  const anchor = await createAnchor(options)
-  return { trustDomain: options.trustDomain, anchors: [anchor], signing: anchor }
-}
-
-/** No clock that was ever set says an earlier time. */
-const EARLIEST = Date.UTC(2025, 0, 1)
-
-async function createAnchor(options: AnchorOptions): Promise<Anchor> {
-  const now = options.clock.now()
-  // A root of that time would have ended when the clock is set.
-  if (now < EARLIEST)
-    throw new Error(`Cannot make a root: the clock says ${new Date(now).toISOString()}. Set it, and start again.`)
-  const validity = { notBefore: now - options.backdateSeconds * 1000, notAfter: now + options.rootTtlSeconds * 1000 }
-  const root = await createRoot(options.trustDomain, options.keyType, validity)
-  const id = rootId(root)
-  return options.intermediate
-    ? { id, root, intermediate: await createIntermediate(root, options.keyType, validity) }
-    : { id, root }
-}
-
 function checkOptions(options: Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>): void {
   const problem = trustDomainProblem(options.trustDomain)
   if (problem) throw new TypeError(`Cannot open the CA: trustDomain ${JSON.stringify(options.trustDomain)} ${problem}`)
@@ -323,19 +303,4 @@ function checkOptions(options: Required<Omit<CertificateAuthorityOptions, 'direc
     if (!(options[name] >= 1)) throw new TypeError(`Cannot open the CA: ${name} ${options[name]} is less than 1`)
   if (!(options.backdateSeconds >= 0))
     throw new TypeError(`Cannot open the CA: backdateSeconds ${options.backdateSeconds} is less than 0`)
-}
-
-function findAnchor(state: AuthorityState, id: string): Anchor {
-  const anchor = state.anchors.find(each => each.id === id)
-  if (anchor) return anchor
-  const known = state.anchors.map(each => each.id).join(', ')
-  throw new TypeError(`Cannot find root ${JSON.stringify(id)}: this CA has ${known}`)
-}
-
-function issuerOf(anchor: Anchor): Issuer {
-  return anchor.intermediate ?? anchor.root
-}
-
-function intermediatesOf(anchor: Anchor): readonly string[] {
-  return anchor.intermediate ? [anchor.intermediate.pem] : []
 }
