@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+
+/** The exports of a file of public names: which name comes from which file. */
+async function exportsOf(file: string): Promise<ReadonlyMap<string, string>> {
+  const source = await readFile(new URL(file, import.meta.url), 'utf8')
+  const lists = source.matchAll(/export (?:type )?\{([^}]+)\} from '([^']+)'/g)
+  return new Map(
+    [...lists].flatMap(([, names = '', from = '']) =>
+      names
+        .split(',')
+        .map(name => name.trim().replace(/^type /, ''))
+        .filter(name => name !== '')
+        .map(name => [name, from] as const),
+    ),
+  )
+}
+
+test('each name of @livery/core/plugin is the same one in @livery/core, but for the check of the shape of a plugin', async () => {
+  const [plugin, all] = await Promise.all([exportsOf('plugin.ts'), exportsOf('index.ts')])
+  assert.ok(plugin.size > 50, 'the lists are read')
+  const apart = [...plugin].filter(([name, from]) => all.get(name) !== from)
+  assert.deepEqual(new Set(apart.map(([, from]) => from)), new Set(['./contract/plugin-shape.ts']))
+})
