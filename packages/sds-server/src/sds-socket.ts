@@ -21,9 +21,9 @@ import { HEALTH_PATHS, HealthService } from './grpc/health-service.ts'
 import { http2ServerOf, limitHeaders, SessionGuard } from './grpc/session-guard.ts'
 import { SocketCalls } from './grpc/socket-calls.ts'
 import type { SdsContext } from './sds-context.ts'
+import { AwaitedSocketFile } from './socket/awaited-socket-file.ts'
 import type { PlacementOptions } from './socket/placed-socket.ts'
 import { SdsServerError } from './socket/sds-server-error.ts'
-import { SocketFile } from './socket/socket-file.ts'
 import { WORKLOAD_PATHS, WORKLOAD_SERVICE, WorkloadService } from './workload-api/workload-service.ts'
 
 /** The part that can change while the socket is open. */
@@ -62,8 +62,6 @@ const SESSION_MEMORY_MB = 16
 const STREAM_MEMORY_KB = 8
 /** How soon an identity that found no room in the budget of its caller is asked for again. */
 const REVIEW_MS = 1_000
-/** How soon a path on which another process listens is tried again. */
-const RETRY_MS = 5_000
 /** How long a connection has to close after its streams were ended. */
 const CLOSE_GRACE_MS = 1_000
 
@@ -80,10 +78,7 @@ export class SdsSocket {
   readonly #health: HealthService
   readonly #server: Server
   readonly #injector: ConnectionInjector
-  readonly #closing = new AbortController()
-  #opening: Promise<SocketFile> | undefined
-  #file: SocketFile | undefined
-  #waiting: { readonly error: Error; readonly retry: Disposable } | undefined
+  readonly #file: AwaitedSocketFile
   #review: Disposable | undefined
   #onEmpty: () => void = () => {}
 
@@ -142,68 +137,30 @@ export class SdsSocket {
       connections: () => this.#gate.connections(),
     })
     this.#guard.watch(http2ServerOf(this.#server))
+    this.#file = new AwaitedSocketFile({
+      ...config,
+      takeover: context.takeover,
+      clock: context.clock,
+      acceptWaiting: context.acceptWaiting,
+      readPeerCredentials: context.readPeerCredentials,
+      onConnection: socket => this.#gate.accept(socket),
+      onEvent: event => context.events.emit(event),
+    })
   }
 
-  /**
-   * Makes the socket appear. While another process listens on the path it is `waiting`, and tries again every 5 s. Call it
-   * once. Rejects with an `SdsServerError`, or the reason of the signal.
-   */
-  async listen(signal: AbortSignal | undefined): Promise<void> {
-    try {
-      await this.#open(signal)
-    } catch (error) {
-      if (!isTaken(error)) throw error
-      this.#wait(error)
-      this.#context.events.emit({ kind: 'socket-waiting', path: this.#config.path, error })
-    }
+  /** See {@link AwaitedSocketFile.listen}. */
+  listen(signal: AbortSignal | undefined): Promise<void> {
+    return this.#file.listen(signal)
   }
 
-  /** See {@link SocketFile.reclaim}. */
-  async reclaim(): Promise<void> {
-    await this.#file?.reclaim()
+  /** See {@link AwaitedSocketFile.reclaim}. */
+  reclaim(): Promise<void> {
+    return this.#file.reclaim()
   }
 
   /** Why it is `waiting`. */
   get failure(): Error | undefined {
-    return this.#waiting?.error
-  }
-
-  async #open(signal: AbortSignal | undefined): Promise<void> {
-    const { clock, takeover, readPeerCredentials, acceptWaiting } = this.#context
-    const stop = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal
-    this.#opening = SocketFile.listen({
-      ...this.#config,
-      takeover,
-      clock,
-      acceptWaiting,
-      signal: stop,
-      readPeerCredentials,
-      onConnection: socket => this.#gate.accept(socket),
-      onEvent: event => this.#context.events.emit(event),
-    })
-    this.#file = await this.#opening
-    stop.throwIfAborted()
-  }
-
-  #wait(error: Error): void {
-    const { clock } = this.#context
-    this.#waiting = { error, retry: clock.at(clock.now() + RETRY_MS, () => void this.#retry()) }
-  }
-
-  /** Whatever keeps the path now, the next attempt may succeed. */
-  async #retry(): Promise<void> {
-    const { path } = this.#config
-    const before = this.#waiting?.error.message
-    try {
-      await this.#open(undefined)
-      this.#waiting = undefined
-      this.#context.events.emit({ kind: 'socket-acquired', path })
-    } catch (thrown) {
-      if (this.#closing.signal.aborted) return
-      const error = thrown instanceof Error ? thrown : new Error(String(thrown))
-      this.#wait(error)
-      if (error.message !== before) this.#context.events.emit({ kind: 'socket-waiting', path, error })
-    }
+    return this.#file.failure
   }
 
   /** The returned function applies the rules. Throws an `SdsServerError` (`invalid-config`). */
@@ -242,8 +199,8 @@ export class SdsSocket {
   status(): SocketStatus {
     const { path } = this.#config
     const used = { connections: this.#gate.size, streams: this.#room.streams.used }
-    if (this.#waiting) return { path, state: 'waiting', reason: this.#waiting.error.message, ...used }
-    return { path, state: this.#file?.state ?? 'closed', ...used }
+    const { state, failure } = this.#file
+    return { path, state, ...(failure && { reason: failure.message }), ...used }
   }
 
   streams(): readonly StreamInfo[] {
@@ -255,12 +212,7 @@ export class SdsSocket {
    * connections that are still there a second later.
    */
   async close(drainMs: number): Promise<void> {
-    const { path } = this.#config
-    this.#waiting?.retry[Symbol.dispose]()
-    this.#waiting = undefined
-    this.#closing.abort(new SdsServerError('closed', `Cannot listen on ${path}: it was closed before it could appear`))
-    await this.#opening?.catch(() => {}) // listen() rejects with it
-    await this.#file?.close()
+    await this.#file.close()
     this.#gate.endWaits()
     this.#health.stopServing()
     // Sends GOAWAY, so that each peer opens its next stream elsewhere, and closes connections without streams.
@@ -303,11 +255,6 @@ function createPolicy(config: AccessConfig, context: SdsContext): AccessPolicy {
       'install or build it (npm run native), or leave out callers and give each workload a socket of its own, ' +
       'with the owner and mode that let only that workload open it',
   )
-}
-
-/** Whether another process has the path, which may end: the operator has nothing to correct here. */
-function isTaken(error: unknown): error is SdsServerError {
-  return error instanceof SdsServerError && error.code === 'live-owner'
 }
 
 function roomOf({ connections, streams }: SocketLimits): SocketRoom {

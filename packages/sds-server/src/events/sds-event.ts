@@ -2,8 +2,8 @@
 import type { PeerCredentials } from '@livery/core'
 import type { CallBound } from '../budget/caller-budget.ts'
 import type { StreamReport } from '../protocol/discovery-protocol.ts'
+import type { AwaitedSocketEvent } from '../socket/awaited-socket-file.ts'
 import type { DescriptorShortage } from '../socket/descriptor-limit.ts'
-import type { SocketFileEvent } from '../socket/socket-file.ts'
 
 /** A connection to one of the sockets. */
 export interface ConnectionInfo {
@@ -93,8 +93,4 @@ export type SdsEvent =
   | { readonly kind: 'stream-failed'; readonly stream: StreamInfo; readonly error: unknown }
   /** The limits of a socket are more than the process can have. Reported when the socket opens. */
   | ({ readonly kind: 'few-descriptors' } & DescriptorShortage)
-  /** Another process listens on the path, which is tried again every 5 s. Reported again only if the reason changes. */
-  | { readonly kind: 'socket-waiting'; readonly path: string; readonly error: Error }
-  /** A socket that was waiting listens. */
-  | { readonly kind: 'socket-acquired'; readonly path: string }
-  | SocketFileEvent
+  | AwaitedSocketEvent

@@ -1,0 +1,101 @@
+/** A socket file whose path another process may have: it waits for the path, and appears there once it is free. */
+
+import { SdsServerError } from './sds-server-error.ts'
+import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
+
+export type AwaitedSocketEvent =
+  | SocketFileEvent
+  /** Another process listens on the path, which is tried again every 5 s. Reported again only if the reason changes. */
+  | { readonly kind: 'socket-waiting'; readonly path: string; readonly error: Error }
+  /** A socket that was waiting listens. */
+  | { readonly kind: 'socket-acquired'; readonly path: string }
+
+export interface AwaitedSocketOptions extends Omit<SocketFileOptions, 'signal' | 'onEvent'> {
+  onEvent(event: AwaitedSocketEvent): void
+}
+
+/** How soon a path on which another process listens is tried again. */
+const RETRY_MS = 5_000
+
+export class AwaitedSocketFile {
+  readonly #options: AwaitedSocketOptions
+  readonly #closing = new AbortController()
+  #opening: Promise<SocketFile> | undefined
+  #file: SocketFile | undefined
+  #waiting: { readonly error: Error; readonly retry: Disposable } | undefined
+
+  constructor(options: AwaitedSocketOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Makes the socket appear. While another process listens on the path it is `waiting`, and tries again every 5 s. Call it
+   * once. Rejects with an `SdsServerError`, or the reason of the signal.
+   */
+  async listen(signal: AbortSignal | undefined): Promise<void> {
+    try {
+      await this.#open(signal)
+    } catch (error) {
+      if (!isTaken(error)) throw error
+      this.#wait(error)
+      this.#options.onEvent({ kind: 'socket-waiting', path: this.#options.path, error })
+    }
+  }
+
+  /** See {@link SocketFile.reclaim}. */
+  async reclaim(): Promise<void> {
+    await this.#file?.reclaim()
+  }
+
+  get state(): SocketFile['state'] | 'waiting' {
+    return this.#waiting ? 'waiting' : (this.#file?.state ?? 'closed')
+  }
+
+  /** Why it is `waiting`. */
+  get failure(): Error | undefined {
+    return this.#waiting?.error
+  }
+
+  /** Gives up waiting, or closes the file: see {@link SocketFile.close}. */
+  async close(): Promise<void> {
+    const { path } = this.#options
+    this.#waiting?.retry[Symbol.dispose]()
+    this.#waiting = undefined
+    this.#closing.abort(new SdsServerError('closed', `Cannot listen on ${path}: it was closed before it could appear`))
+    await this.#opening?.catch(() => {}) // listen() rejects with it
+    await this.#file?.close()
+  }
+
+  async #open(signal: AbortSignal | undefined): Promise<void> {
+    const stop = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal
+    this.#opening = SocketFile.listen({ ...this.#options, signal: stop })
+    this.#file = await this.#opening
+    stop.throwIfAborted()
+  }
+
+  #wait(error: Error): void {
+    const { clock } = this.#options
+    this.#waiting = { error, retry: clock.at(clock.now() + RETRY_MS, () => void this.#retry()) }
+  }
+
+  /** Whatever keeps the path now, the next attempt may succeed. */
+  async #retry(): Promise<void> {
+    const { path, onEvent } = this.#options
+    const before = this.#waiting?.error.message
+    try {
+      await this.#open(undefined)
+      this.#waiting = undefined
+      onEvent({ kind: 'socket-acquired', path })
+    } catch (thrown) {
+      if (this.#closing.signal.aborted) return
+      const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+      this.#wait(error)
+      if (error.message !== before) onEvent({ kind: 'socket-waiting', path, error })
+    }
+  }
+}
+
+/** Whether another process has the path, which may end: the operator has nothing to correct here. */
+function isTaken(error: unknown): error is SdsServerError {
+  return error instanceof SdsServerError && error.code === 'live-owner'
+}
