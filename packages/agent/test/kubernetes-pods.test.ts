@@ -1,33 +1,36 @@
 /** The program on a node of Kubernetes: a process in a mount namespace where its service account is mounted, pods at a stand-in of the API server. */
 import assert from 'node:assert/strict'
-import { execFile, spawnSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
-import { chmod, readdir, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { asUser, noMounts as skip, withAccount, withFolder } from './launchers.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
 import { PodApiServer, podResource } from './pod-api-server.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const run = promisify(execFile)
-const FETCH = fileURLToPath(new URL('fetch-secrets.ts', import.meta.url))
+const FETCH = [
+  process.execPath,
+  '--conditions=@livery/source',
+  fileURLToPath(new URL('fetch-secrets.ts', import.meta.url)),
+]
 /** Envoy's user in Istio's sidecar. */
 const PROXY = 1_337
 
-const skip =
-  process.geteuid?.() === 0 && spawnSync('unshare', ['--mount', 'setpriv', '--version']).status === 0
-    ? false
-    : 'needs root, unshare and setpriv, for a mount namespace in which kubelet has mounted a service account'
-
-/** Mounts an empty /run over that of the machine, and the files of the service account below it. */
-const MOUNT =
-  'mount -t tmpfs none /run && mkdir -p /run/secrets && cp -r "$0/var/run/secrets/." /run/secrets && exec "$@"'
+/** That of the Helm chart. */
+const AGENT = 15_100
 
 async function startOnNode(
   t: TestContext,
-  options: { readonly prepare?: (server: PodApiServer) => void; readonly config?: object } = {},
+  options: {
+    readonly prepare?: (server: PodApiServer) => void
+    readonly config?: object
+    readonly user?: readonly string[]
+  } = {},
 ) {
   const server = await PodApiServer.start()
   const directory = await makeDirectory()
@@ -50,7 +53,7 @@ async function startOnNode(
     const agent = new LiveryProcess(['run', '--config', file, ...flags], {
       cwd,
       env: { ...server.environment, NODE_NAME: 'node-1' },
-      launcher: ['unshare', '--mount', 'sh', '-c', MOUNT, cwd],
+      launcher: [...withAccount(cwd), ...(options.user ?? [])],
     })
     t.after(() => agent[Symbol.asyncDispose]())
     return agent
@@ -84,21 +87,11 @@ test('a pod is served in its folder as its own user, while the API server is awa
   assert.equal(await identityAt(socket), 'URI:spiffe://cluster.local/ns/default/sa/web')
 
   // As the pod's user sees it, where only its own folder is mounted.
-  const mounted = join(node.cwd, 'mounted')
-  const asProxy = ['setpriv', `--reuid=${PROXY}`, `--regid=${PROXY}`, '--clear-groups', process.execPath]
-  const fetchAt = [...asProxy, '--conditions=@livery/source', FETCH]
-  const script = 'mkdir -p "$1" && mount --bind "$0" "$1" && shift && exec "$@"'
-  const inPod = ['--mount', 'sh', '-c', script, join(node.root, web.metadata.uid), mounted, ...fetchAt]
-  const fetchInPod = async (name: string): Promise<string> => {
-    const { stdout } = await run('unshare', [...inPod, join(mounted, 'socket'), name], { cwd: '/' })
-    return stdout.trim()
-  }
+  const fetchInPod = (name: string) => fetchAsProxy(node, web.metadata.uid, name)
   assert.equal(await fetchInPod('default'), 'default with key')
   assert.doesNotMatch(await fetchInPod('spiffe://cluster.local/ns/default/sa/api'), /key/)
   // Other users of the node have no way to it.
-  const [setpriv = '', ...words] = fetchAt
-  const refused = await run(setpriv, [...words, socket, 'default'], { cwd: '/' })
-  assert.match(refused.stdout, /refused/)
+  assert.match(await runAlone(...asUser(PROXY), ...FETCH, socket, 'default'), /refused/)
 
   await node.server.down()
   await agent.line(/"event":"pods-away"/)
@@ -184,6 +177,23 @@ test('an agent that no list has reached is not ready, and says what it is refuse
   assert.deepEqual([status, /the list of the pods of this node: .*HTTP 403/.test(text)], [503, true])
 })
 
+test('a folder that kubelet made first, for root, is opened to its pod by an agent of another user, and goes with the pod', {
+  skip,
+}, async t => {
+  const node = await startOnNode(t, { user: asUser(AGENT, 'chown', 'dac_override') })
+  const agent = node.start()
+  await agent.line(/"event":"pods-known"/)
+  const web = podResource({ name: 'web-0' })
+  const folder = join(node.root, web.metadata.uid)
+  await mkdir(folder, { mode: 0o700 })
+  node.server.put(web)
+  while (!(await identityAt(join(folder, 'socket')).catch(() => ''))) await new Promise(setImmediate)
+  assert.equal(await fetchAsProxy(node, web.metadata.uid, 'default'), 'default with key')
+  assert.doesNotMatch(agent.stderr, /"level":"error"/)
+  node.server.delete(web)
+  while ((await readdir(node.root)).length > 0) await new Promise(setImmediate)
+})
+
 test('outside of a pod the section is refused at the start', async t => {
   const directory = await makeDirectory()
   t.after(() => directory[Symbol.asyncDispose]())
@@ -196,6 +206,23 @@ test('outside of a pod the section is refused at the start', async t => {
   assert.notEqual(code, 0)
   assert.match(agent.stderr, /KUBERNETES_SERVICE_HOST is not set.*Remove the section kubernetes, or run it in a pod/)
 })
+
+/** As Envoy's user in the pod, where only the pod's own folder is mounted. */
+function fetchAsProxy(node: { readonly root: string; readonly cwd: string }, uid: string, name: string) {
+  const mounted = join(node.cwd, 'mounted')
+  return runAlone(
+    ...withFolder(join(node.root, uid), mounted),
+    ...asUser(PROXY),
+    ...FETCH,
+    join(mounted, 'socket'),
+    name,
+  )
+}
+
+async function runAlone(...[command = '', ...words]: readonly string[]): Promise<string> {
+  const { stdout } = await run(command, words, { cwd: '/' })
+  return stdout.trim()
+}
 
 async function ready(admin: string): Promise<{ readonly status: number; readonly text: string }> {
   const answer = await fetch(`http://${admin}/healthz/ready`)

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { readPeerCredentials } from '@livery/native-keygen'
+import { asUser } from './launchers.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -38,13 +39,6 @@ interface Started {
   readonly cwd: string
   readonly agent: LiveryProcess
   write(config: object): Promise<void>
-}
-
-/** As `AGENT`, which has these capabilities and gets no others. */
-function withCapabilities(...names: readonly string[]): readonly string[] {
-  const set = ['-all', ...names.map(name => `+${name}`)].join()
-  const user = [`--reuid=${AGENT}`, `--regid=${AGENT}`, '--clear-groups', '--no-new-privs']
-  return ['setpriv', ...user, `--inh-caps=${set}`, `--ambient-caps=${set}`, `--bounding-set=${set}`]
 }
 
 async function start(t: TestContext, config: object, uid?: number): Promise<Started> {
@@ -157,7 +151,7 @@ test('an agent that is not root gives sockets away with CHOWN, and has them agai
   const config = { ca: { plugin: 'embedded', directory: 'run/ca' }, identities, admin: { address: '127.0.0.1:0' } }
   await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
   const launch = (...capabilities: readonly string[]) => {
-    const agent = new LiveryProcess(['run'], { cwd, launcher: withCapabilities(...capabilities) })
+    const agent = new LiveryProcess(['run'], { cwd, launcher: asUser(AGENT, ...capabilities) })
     t.after(() => agent[Symbol.asyncDispose]())
     return agent
   }

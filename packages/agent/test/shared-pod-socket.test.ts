@@ -1,24 +1,17 @@
 /** The program in a pod of its own: it learns its pods from an API server, and serves all of them on one socket. */
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { ControlGroups, noControlGroups } from './control-groups.ts'
+import { inGroup, noMounts, withAccount } from './launchers.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
 import { NODE, PodApiServer, podResource } from './pod-api-server.ts'
 import { StartedPod } from './pod-process.ts'
 
-const skip =
-  noControlGroups ||
-  (spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'none', '/run']).status === 0
-    ? false
-    : 'needs root and unshare, for the mounts of a pod')
+const skip = noControlGroups || noMounts
 const CONTAINER = '0123456789abcdef'.repeat(4)
-/** As a runtime starts a container: its group, the mounts of its service account, then the program. */
-const LAUNCH =
-  'echo $$ > "$0/cgroup.procs" && mount -t tmpfs none /run && cp -r "$1/var/run/secrets" /run && shift && exec "$@"'
 
 test('pods that an API server lists share one socket: each has its identity, and loses it with its end', {
   skip,
@@ -41,7 +34,7 @@ test('pods that an API server lists share one socket: each has its identity, and
   await using agent = new LiveryProcess(['run'], {
     cwd: directory.path,
     env: api.environment,
-    launcher: ['unshare', '--mount', 'sh', '-c', LAUNCH, groupOf(randomUUID()), directory.path],
+    launcher: [...inGroup(groupOf(randomUUID())), ...withAccount(directory.path)],
   })
   assert.match(await agent.line(/socket .*sds\.sock/), /to each pod its identity \(callers: pods\)/)
   const socket = join(directory.path, 'sds.sock')

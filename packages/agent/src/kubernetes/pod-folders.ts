@@ -1,5 +1,5 @@
 /** The folders of pods: removed when their pods are gone, never before, since a pod that has mounted one sees no other. */
-import { chmodSync, lstatSync, mkdirSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs'
+import { chmodSync, lchownSync, lstatSync, mkdirSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { makeFolder, systemErrorCode } from '@livery/core'
 import type { PodChange } from './pod.ts'
@@ -46,12 +46,12 @@ export class PodFolders {
     this.#onGone(basename(dirname(path)))
   }
 
-  /** kubelet, which may come first, makes it with the mode of the root. */
+  /** kubelet, which may come first, makes it with the mode of the root, and for its own user. */
   #make(uid: string): void {
     const folder = join(this.#options.root, uid)
     try {
       mkdirSync(folder, { recursive: true })
-      if ((lstatSync(folder).mode & 0o7777) !== FOLDER_MODE) chmodSync(folder, FOLDER_MODE)
+      if ((lstatSync(folder).mode & 0o7777) !== FOLDER_MODE) openToAll(folder)
     } catch (error) {
       this.#options.onClosedToPod(folder, messageOf(error))
     }
@@ -97,6 +97,13 @@ export class PodFolders {
   #keep(folder: string, error: unknown): void {
     this.#options.onKept(folder, messageOf(error))
   }
+}
+
+/** Only its owner may change the mode of a folder. A folder of another user becomes this user's, which takes the capability CHOWN. */
+function openToAll(folder: string): void {
+  const [user = -1, group = -1] = [process.geteuid?.(), process.getegid?.()]
+  if (lstatSync(folder).uid !== user) lchownSync(folder, user, group)
+  chmodSync(folder, FOLDER_MODE)
 }
 
 function messageOf(error: unknown): string {
