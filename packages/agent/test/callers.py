@@ -1,9 +1,11 @@
-"""Callers that mislead, for pod-callers.test.ts: each command connects to a socket in its own way.
+"""Callers that mislead, for callers.ts: each command connects to a socket in its own way.
 
-Prints one line of JSON. A served connection gets the server's SETTINGS, so any byte is a success.
+Prints one line of JSON: the answer of the command, a list of answers for `several`. A served connection gets the server's
+SETTINGS, so any byte is a success.
 """
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -48,6 +50,34 @@ def attempts(path, count, groups):
     return {"attempts": count * len(groups), "served": served}
 
 
+def renamed(path, count, group, name):
+    """Each attempt is made while the group of this process has the name of a pod, which cgroup v1 allows."""
+    enter(group)
+    disguise = os.path.join(os.path.dirname(group), name)
+    served = 0
+    for _ in range(count):
+        os.rename(group, disguise)
+        s = connect(path)
+        served += is_served(s)
+        s.close()
+        os.rename(disguise, group)
+    return {"attempts": count, "served": served}
+
+
+def trespass(user, paths):
+    """Another user of the node tries sockets that are not for it."""
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+    served = 0
+    for path in paths:
+        try:
+            served += is_served(connect(path))
+        except PermissionError:
+            pass
+    return {"attempts": len(paths), "served": served}
+
+
 def handed_on(path, count):
     """Each connection is opened by a process that ends at once, and used by this one."""
     served = 0
@@ -72,6 +102,41 @@ def reused(path, group):
 
     Run it while the server does nothing. It leaves two processes, which end when the server has answered.
     """
+    child, s = left_behind(path)
+    victim = start_as(child, 2000)
+    if victim == child:
+        enter(group, victim)
+        if os.fork() == 0:
+            detach()
+            is_served(s)
+            os.kill(victim, 9)
+            os._exit(0)
+    return {"pid": child, "reused": victim == child}
+
+
+def reused_while_stopped(path, group, server, count):
+    """As `reused`, `count` times: the server is another process, which is stopped until the pid is that of the pod."""
+    served = reused = 0
+    for _ in range(count):
+        os.kill(server, signal.SIGSTOP)
+        try:
+            child, s = left_behind(path)
+            victim = start_as(child, 200)
+            if victim:
+                enter(group, victim)
+                reused += 1
+        finally:
+            os.kill(server, signal.SIGCONT)
+        served += is_served(s)
+        s.close()
+        if victim:
+            os.kill(victim, 9)
+            os.waitpid(victim, 0)
+    return {"attempts": count, "served": served, "reused": reused}
+
+
+def left_behind(path):
+    """The pid of a process that has connected and ended, and its connection."""
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
@@ -79,20 +144,12 @@ def reused(path, group):
         os._exit(0)
     _, fds, _, _ = socket.recv_fds(ours, 1, 1)
     os.waitpid(child, 0)
-    victim = start_as(child)
-    if victim == child:
-        enter(group, victim)
-        if os.fork() == 0:
-            detach()
-            is_served(socket.socket(fileno=fds[0]))
-            os.kill(victim, 9)
-            os._exit(0)
-    return {"pid": child, "reused": victim == child}
+    return child, socket.socket(fileno=fds[0])
 
 
-def start_as(pid):
-    """A process that sleeps, with this pid if the machine lets it in 2,000 attempts."""
-    for _ in range(2000):
+def start_as(pid, attempts):
+    """The pid of a process that sleeps, which is `pid`; 0 if the machine does not let it in so many attempts."""
+    for _ in range(attempts):
         with open("/proc/sys/kernel/ns_last_pid", "w") as file:
             file.write(str(pid - 1))
         started = os.fork()
@@ -145,11 +202,19 @@ def thread(path, group, thread_group):
     return result
 
 
+def run(command, *arguments):
+    return COMMANDS[command](*arguments)
+
+
 COMMANDS = {
     "attempts": lambda path, count, *groups: attempts(path, int(count), groups),
+    "renamed": lambda path, count, group, name: renamed(path, int(count), group, name),
     "handed-on": lambda path, count: handed_on(path, int(count)),
+    "reused-while-stopped": lambda path, group, server, count: reused_while_stopped(path, group, int(server), int(count)),
+    "trespass": lambda user, *paths: trespass(int(user), paths),
+    "several": lambda *lines: [run(*json.loads(line)) for line in lines],
     "reused": reused,
     "passed": passed,
     "thread": thread,
 }
-print(json.dumps(COMMANDS[sys.argv[1]](*sys.argv[2:])), flush=True)
+print(json.dumps(run(*sys.argv[1:])), flush=True)

@@ -18,6 +18,14 @@ export const noRenames: string | false =
   noControlGroups ||
   (MOUNTS.pids ? false : 'needs the pids controller of cgroup v1: groups of version 2 cannot be renamed')
 
+/** The id of a container. */
+export const CONTAINER = '0123456789abcdef'.repeat(4)
+
+/** The group of a container of a pod, below a root, as kubelet's cgroupfs driver and containerd name it. */
+export function groupPath(uid: string): string {
+  return `kubepods/burstable/pod${uid}/${CONTAINER}`
+}
+
 /** A folder of groups in which kubelet's would be. Disposing it removes them; the processes in them must have ended. */
 export class ControlGroups implements AsyncDisposable {
   /** As `findPod` has a root. */
@@ -30,8 +38,8 @@ export class ControlGroups implements AsyncDisposable {
   }
 
   /** Makes a group that is not below the root. */
-  makeOutside(path: string): string {
-    return this.#make(join(this.mount('unified'), `${this.root}-outside`, path))
+  makeOutside(path: string, hierarchy: Hierarchy = 'unified'): string {
+    return this.#make(join(this.mount(hierarchy), `${this.root}-outside`, path))
   }
 
   mount(hierarchy: Hierarchy): string {

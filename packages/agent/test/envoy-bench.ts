@@ -48,9 +48,9 @@ export interface Answer {
   readonly body: string
 }
 
-export function get(port: number, path: string): Promise<Answer> {
+export function get(port: number, path: string, host = '127.0.0.1'): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const call = request({ host: '127.0.0.1', port, path, timeout: 10_000 }, response => {
+    const call = request({ host, port, path, timeout: 10_000 }, response => {
       let body = ''
       response.setEncoding('utf8').on('data', text => {
         body += text
@@ -129,31 +129,38 @@ export async function deployed(
 
 export class Envoy extends Process {
   readonly adminPort: number
+  readonly #adminHost: string
 
-  private constructor(file: string, cwd: string, adminPort: number) {
-    super(ENVOY, ['-c', file, '--use-dynamic-base-id', '--concurrency', '1', '-l', 'warning'], { cwd })
-    this.adminPort = adminPort
+  private constructor([command = '', ...words]: readonly string[], cwd: string, admin: Tree) {
+    super(command, words, { cwd })
+    this.adminPort = admin.port_value
+    this.#adminHost = String(admin['address'])
   }
 
-  /** Starts Envoy; resolves when its admin port answers (it may still wait for secrets). */
-  static async start(cwd: string, name: string, config: Tree): Promise<Envoy> {
-    const adminPort = Number(config['admin']?.['address']?.['socket_address']?.port_value)
+  /**
+   * Starts Envoy; resolves when its admin port answers (it may still wait for secrets). `launcher` is a command that runs
+   * the one behind it.
+   */
+  static async start(cwd: string, name: string, config: Tree, launcher: readonly string[] = []): Promise<Envoy> {
+    const admin = config['admin']?.['address']?.['socket_address']
+    if (!admin) throw new Error(`the configuration of Envoy ${name} has no admin address`)
     const file = join(cwd, `${name}.json`)
     await writeFile(file, JSON.stringify(config))
-    const envoy = new Envoy(file, cwd, adminPort)
+    const command = [...launcher, ENVOY, '-c', file, '--use-dynamic-base-id', '--concurrency', '1', '-l', 'warning']
+    const envoy = new Envoy(command, cwd, admin)
     await until(`Envoy ${name} answers`, async () => {
       if (envoy.child.exitCode !== null) throw new Error(envoy.output)
-      return (await get(adminPort, '/server_info')).status === 200 || undefined
+      return (await envoy.#get('/server_info')).status === 200 || undefined
     })
     return envoy
   }
 
   async live(): Promise<void> {
-    await until('Envoy is live', async () => (await get(this.adminPort, '/ready')).status === 200 || undefined)
+    await until('Envoy is live', async () => (await this.#get('/ready')).status === 200 || undefined)
   }
 
   async certificates(): Promise<readonly { readonly uri: string; readonly serial: string }[]> {
-    const { body } = await get(this.adminPort, '/certs')
+    const { body } = await this.#get('/certs')
     const { certificates } = JSON.parse(body) as {
       certificates: { cert_chain?: { serial_number: string; subject_alt_names?: { uri?: string }[] }[] }[]
     }
@@ -164,8 +171,12 @@ export class Envoy extends Process {
   }
 
   async stat(name: string): Promise<number> {
-    const { body } = await get(this.adminPort, `/stats?filter=^${name.replaceAll('.', '\\.')}$`)
+    const { body } = await this.#get(`/stats?filter=^${name.replaceAll('.', '\\.')}$`)
     return Number(/: (\d+)/.exec(body)?.[1] ?? 0)
+  }
+
+  #get(path: string): Promise<Answer> {
+    return get(this.adminPort, path, this.#adminHost)
   }
 }
 
@@ -208,7 +219,7 @@ export class Pair implements AsyncDisposable {
   }
 }
 
-const FIVE_REQUESTS_PER_CONNECTION = {
+export const FIVE_REQUESTS_PER_CONNECTION = {
   'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
     '@type': 'type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions',
     common_http_protocol_options: { max_requests_per_connection: 5 },

@@ -44,10 +44,18 @@ export class KubeAdmin {
     return JSON.parse(answer)
   }
 
-  /** Writes the files of a service account below `root`, where kubelet mounts them. */
-  async mountAccount(root: string, namespace: string, name: string): Promise<void> {
+  /** Writes the files of a service account below `root`, where kubelet mounts them. The token is bound to `pod`, as kubelet asks for it. */
+  async mountAccount(
+    root: string,
+    namespace: string,
+    name: string,
+    pod?: { readonly name: string; readonly uid: string },
+  ): Promise<void> {
     const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`
-    const { status } = await this.call('POST', path, { spec: { audiences: [], expirationSeconds: 600 } })
+    const boundObjectRef = pod && { kind: 'Pod', apiVersion: 'v1', ...pod }
+    const { status } = await this.call('POST', path, {
+      spec: { audiences: [], expirationSeconds: 600, boundObjectRef },
+    })
     const folder = join(root, 'var/run/secrets/kubernetes.io/serviceaccount')
     await mkdir(folder, { recursive: true })
     await writeFile(join(folder, 'token'), String(Object(status).token))

@@ -1,6 +1,5 @@
 /** The pods of a node at a real API server, which LIVERY_KUBE names: no kubelet is needed for pods that are bound to a node. */
 import assert from 'node:assert/strict'
-import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
 import { SystemClock } from '@livery/core'
@@ -8,6 +7,7 @@ import { NodePods } from '../src/kubernetes/node-pods.ts'
 import { PodWatcher } from '../src/kubernetes/pod-watcher.ts'
 import { PodsApi } from '../src/kubernetes/pods-api.ts'
 import { KubeAdmin, noKube } from './kube-admin.ts'
+import { KubeNodes } from './kube-nodes.ts'
 import { makeDirectory } from './livery-process.ts'
 import { podRules } from './watched-pods.ts'
 
@@ -16,30 +16,13 @@ const PODS = 100
 
 test('pods that are made, labelled, ended and deleted at a real API server are followed', { skip: noKube }, async t => {
   const kube = new KubeAdmin()
-  const name = `livery-${randomUUID().slice(0, 8)}`
-  const namespace = `/api/v1/namespaces/${name}`
-  await kube.call('POST', '/api/v1/namespaces', { metadata: { name } })
-  t.after(() => kube.call('DELETE', namespace))
-  await kube.call('POST', '/api/v1/nodes', { metadata: { name } })
-  t.after(() => kube.call('DELETE', `/api/v1/nodes/${name}`))
-  for (const account of ['livery', 'web', 'api'])
-    await kube.call('POST', `${namespace}/serviceaccounts`, { metadata: { name: account } })
-  const rbac = '/apis/rbac.authorization.k8s.io/v1'
-  const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] }]
-
-  const create = (pod: string, serviceAccountName: string, nodeName = name) =>
-    kube.call('POST', `${namespace}/pods`, {
-      metadata: { name: pod, labels: { 'livery.dev/inject': 'true' } },
-      spec: {
-        nodeName,
-        serviceAccountName,
-        automountServiceAccountToken: false,
-        containers: [{ name: 'c', image: 'i' }],
-      },
-    })
-  const remove = (pod: string) => kube.call('DELETE', `${namespace}/pods/${pod}?gracePeriodSeconds=0`)
-  for (let index = 0; index < PODS; index++) await create(`pod-${index}`, index % 2 ? 'web' : 'api')
-  await create('elsewhere', 'web', `${name}-2`)
+  const nodes = await KubeNodes.make(kube)
+  t.after(() => nodes[Symbol.asyncDispose]())
+  const { name } = nodes
+  for (const account of ['livery', 'web', 'api']) await nodes.addAccount(account)
+  for (let index = 0; index < PODS; index++)
+    await nodes.createPod({ name: `pod-${index}`, account: index % 2 ? 'web' : 'api' })
+  await nodes.createPod({ name: 'elsewhere', account: 'web', node: nodes.otherNode })
 
   const directory = await makeDirectory()
   t.after(() => directory[Symbol.asyncDispose]())
@@ -70,35 +53,29 @@ test('pods that are made, labelled, ended and deleted at a real API server are f
   // Without the right the error says which one it is; the next attempt has it.
   await until(() => watcher.state.kind === 'unknown' && watcher.state.error !== undefined)
   assert.match(JSON.stringify(watcher.state), /HTTP 403: .*Grant the verb list on pods/)
-  await kube.call('POST', `${rbac}/clusterroles`, { metadata: { name }, rules })
-  t.after(() => kube.call('DELETE', `${rbac}/clusterroles/${name}`))
-  await kube.call('POST', `${rbac}/clusterrolebindings`, {
-    metadata: { name },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
-    subjects: [{ kind: 'ServiceAccount', name: 'livery', namespace: name }],
-  })
-  t.after(() => kube.call('DELETE', `${rbac}/clusterrolebindings/${name}`))
+  await nodes.allow('livery', [{ apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] }])
   await until(() => pods.isListed)
   assert.deepEqual(pods.counts, { known: PODS, chosen: PODS, refused: 0 })
   assert.equal(find('pod-1')?.identity, `spiffe://cluster.local/ns/${name}/sa/web`)
 
   const begun = performance.now()
-  await create('late', 'web')
+  await nodes.createPod({ name: 'late', account: 'web' })
   await until(() => find('late') !== undefined)
   t.diagnostic(`a new pod was known ${Math.round(performance.now() - begun)} ms after it was asked for`)
-  await kube.call('PATCH', `${namespace}/pods/late`, { metadata: { labels: { 'livery.dev/inject': null } } })
+  const unlabelled = { metadata: { labels: { 'livery.dev/inject': null } } }
+  await kube.call('PATCH', `/api/v1/namespaces/${name}/pods/late`, unlabelled)
   await until(() => find('late')?.identity === undefined)
-  await kube.call('PATCH', `${namespace}/pods/pod-0/status`, { status: { phase: 'Failed' } })
+  await nodes.reportPod('pod-0', 'Failed')
   await until(() => find('pod-0') === undefined)
 
   // Made again by its name, with another account.
   const before = find('pod-1')?.uid
-  await remove('pod-1')
-  await create('pod-1', 'api')
+  await nodes.deletePod('pod-1')
+  await nodes.createPod({ name: 'pod-1', account: 'api' })
   await until(() => find('pod-1') !== undefined && find('pod-1')?.uid !== before)
   assert.equal(find('pod-1')?.identity, `spiffe://cluster.local/ns/${name}/sa/api`)
-  for (let index = 0; index < PODS; index++) await remove(`pod-${index}`)
-  await remove('late')
+  for (let index = 0; index < PODS; index++) await nodes.deletePod(`pod-${index}`)
+  await nodes.deletePod('late')
   await until(() => pods.counts.known === 0)
 
   // A version from before what the server remembers.

@@ -1,12 +1,10 @@
 /** Pods that share one socket, as real processes in real control groups: each gets its own identity, and nobody else's. */
 import assert from 'node:assert/strict'
-import { execFile, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { readFileSync, renameSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { CertificateAuthority, EmbeddedClient } from '@livery/ca-plugins/embedded'
 import { Events, SecretManager, type SpiffeId, SystemClock } from '@livery/core'
 import { createKeyGenerator, readPeerCgroups, readPeerCredentials } from '@livery/native-keygen'
@@ -14,14 +12,12 @@ import { createSdsServer, type SdsEvent } from '@livery/sds-server'
 import type { Pod, PodChange, PodTable } from '../src/kubernetes/pod.ts'
 import { PodCallers } from '../src/kubernetes/pod-callers.ts'
 import { findPod } from '../src/kubernetes/pod-cgroup.ts'
-import { ControlGroups, enter, noControlGroups, noRenames } from './control-groups.ts'
+import { CALLERS, noCallers, runCallers } from './callers.ts'
+import { CONTAINER, ControlGroups, enter, groupPath, noControlGroups, noRenames } from './control-groups.ts'
 import { makeDirectory } from './livery-process.ts'
 import { StartedPod } from './pod-process.ts'
 
-const PYTHON = fileURLToPath(new URL('callers.py', import.meta.url))
-const skip =
-  noControlGroups || (spawnSync('python3', ['--version']).status === 0 ? false : 'needs python3, for the callers')
-const CONTAINER = '0123456789abcdef'.repeat(4)
+const skip = noControlGroups || noCallers
 
 /** The pods of a test, as the API server would list them. */
 class MemoryPods implements PodTable {
@@ -112,7 +108,7 @@ async function startNode(t: TestContext): Promise<Node> {
       const identity = identityOf(name)
       const pod = { uid, namespace: 'default', name, serviceAccount: name, labels, annotations: labels, identity }
       pods.put(pod)
-      return { pod, group: groups.make(`kubepods/burstable/pod${pod.uid}/${CONTAINER}`, hierarchy) }
+      return { pod, group: groups.make(groupPath(pod.uid), hierarchy) }
     },
     start: async (...into) => stack.use(await StartedPod.start(...into)),
     async connections(count) {
@@ -121,11 +117,6 @@ async function startNode(t: TestContext): Promise<Node> {
     refusals: () => seen.filter(event => event.kind === 'connection-refused'),
     subjects: () => seen.flatMap(event => (event.kind === 'connection-opened' ? [event.connection.subject] : [])),
   }
-}
-
-async function runPython(command: string, ...args: readonly (string | number)[]): Promise<Record<string, unknown>> {
-  const { stdout } = await promisify(execFile)('python3', [PYTHON, command, ...args.map(String)])
-  return JSON.parse(stdout)
 }
 
 test('two pods of one uid on one socket: default is the identity of the pod, and that of the other is refused', {
@@ -150,7 +141,7 @@ test('the driver of systemd, and a group that a container made below its own', {
   const [web, api] = [node.add('web'), node.add('api')]
   const uid = web.pod.uid.replaceAll('-', '_')
   const container = `kubepods.slice/kubepods-pod${uid}.slice/cri-containerd-${CONTAINER}.scope`
-  const process = await node.start(node.groups.make(`${container}/kubepods/burstable/pod${api.pod.uid}/${CONTAINER}`))
+  const process = await node.start(node.groups.make(`${container}/${groupPath(api.pod.uid)}`))
   assert.deepEqual(await process.ask(node.socket, 'default'), { identities: { default: identityOf('web') } })
 })
 
@@ -170,7 +161,7 @@ test('a pod that is gone loses its connection; one that is not known yet is serv
 test('ten thousand attempts by strangers get nothing, and a pod is served meanwhile', { skip }, async t => {
   const node = await startNode(t)
   const { pod, group } = node.add('web')
-  const forged = `kubepods/burstable/pod${pod.uid}/${CONTAINER}`
+  const forged = groupPath(pod.uid)
   const strangers = [
     '', // in no pod
     node.groups.makeOutside(`user.slice/user-1000.slice/user@1000.service/${forged}`),
@@ -179,8 +170,8 @@ test('ten thousand attempts by strangers get nothing, and a pod is served meanwh
   const process = await node.start(group)
   let isOver = false
   const attempts = Promise.all([
-    runPython('attempts', node.socket, 3_200, ...strangers),
-    runPython('handed-on', node.socket, 400),
+    runCallers('attempts', node.socket, 3_200, ...strangers),
+    runCallers('handed-on', node.socket, 400),
   ]).finally(() => {
     isOver = true
   })
@@ -211,7 +202,7 @@ test('a pid that is that of a pod by now is not taken for the pod', {
   let reused = 0
   for (let round = 0; round < 10; round++) {
     // The server does nothing until this returns.
-    const { stdout } = spawnSync('python3', [PYTHON, 'reused', node.socket, group])
+    const { stdout } = spawnSync('python3', [CALLERS, 'reused', node.socket, group])
     const answer: { readonly pid: number; readonly reused: boolean } = JSON.parse(stdout.toString())
     if (answer.reused) {
       reused++
@@ -230,7 +221,7 @@ test('a pid that is that of a pod by now is not taken for the pod', {
 test('a connection that one pod passes to another is that of the pod which opened it', { skip }, async t => {
   const node = await startNode(t)
   const [web, api] = [node.add('web'), node.add('api')]
-  assert.deepEqual(await runPython('passed', node.socket, web.group, api.group), { served: true })
+  assert.deepEqual(await runCallers('passed', node.socket, web.group, api.group), { served: true })
   assert.deepEqual(node.subjects(), [`pod ${web.pod.uid}`])
 })
 
@@ -273,7 +264,7 @@ test('groups of two pods in two hierarchies are refused', { skip: noRenames }, a
 test('a thread in the group of another pod connects as its process', { skip: skip || noRenames }, async t => {
   const node = await startNode(t)
   const [web, api] = [node.add('web', 'pids'), node.add('api', 'pids')]
-  assert.deepEqual(await runPython('thread', node.socket, web.group, api.group), { served: true })
+  assert.deepEqual(await runCallers('thread', node.socket, web.group, api.group), { served: true })
   assert.deepEqual(node.subjects(), [`pod ${web.pod.uid}`])
 })
 

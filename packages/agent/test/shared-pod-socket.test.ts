@@ -4,14 +4,13 @@ import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { ControlGroups, noControlGroups } from './control-groups.ts'
+import { ControlGroups, groupPath, noControlGroups } from './control-groups.ts'
 import { inGroup, noMounts, withAccount } from './launchers.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
 import { NODE, PodApiServer, podResource } from './pod-api-server.ts'
 import { StartedPod } from './pod-process.ts'
 
 const skip = noControlGroups || noMounts
-const CONTAINER = '0123456789abcdef'.repeat(4)
 
 test('pods that an API server lists share one socket: each has its identity, and loses it with its end', {
   skip,
@@ -20,7 +19,7 @@ test('pods that an API server lists share one socket: each has its identity, and
   await using groups = new ControlGroups()
   await using api = await PodApiServer.start()
   await api.mountAccount(directory.path)
-  const groupOf = (uid: string) => groups.make(`kubepods/burstable/pod${uid}/${CONTAINER}`)
+  const groupOf = (uid: string) => groups.make(groupPath(uid))
   const [web, db] = ['web', 'db'].map(name => podResource({ name, serviceAccount: name }))
   assert.ok(web && db)
   api.put(web)
