@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import { rename, stat, writeFile } from 'node:fs/promises'
+import { readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -191,6 +191,26 @@ test('a successor that ends after it has replaced a socket leaves nobody without
     assert.deepEqual(await serialsOf(socket), before)
     await first.lines(/all that the other agent was given is taken back/, isSuperseded ? 1 : 2)
   }
+})
+
+test('an agent that hands over leaves the path of a new socket to its successor, also where it took over itself', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  await configure(cwd)
+  await using first = start(cwd, ['--takeover'])
+  await first.admin()
+  using half = new HalfSuccessor(cwd)
+  assert.deepEqual(await half.send('{"step":"store"}'), { done: 'store' })
+  const path = join(cwd, 'late.sock')
+  await using replacement = createServer().listen(path)
+  await once(replacement, 'listening')
+  const { ino } = await stat(path)
+  const file = join(cwd, 'livery.yaml')
+  const config: object = JSON.parse(await readFile(file, 'utf8'))
+  await writeFile(file, JSON.stringify({ ...config, identities: [{ id: WEB, socket: 'late.sock' }] }))
+  await first.line(/"msg":"reloaded: /)
+  assert.equal((await stat(path)).ino, ino)
+  await first.line(/"event":"socket-waiting".*late\.sock/)
 })
 
 test('a handover refuses a second successor, unknown steps and long lines, and its socket is for its owner only', async () => {

@@ -17,7 +17,8 @@ export interface SdsContext extends ServiceContext, WorkloadContext {
   readonly readPeerCredentials: ReadPeerCredentials | undefined
   readonly callerDirectory: CallerDirectory | undefined
   readonly acceptWaiting: AcceptWaiting | undefined
-  readonly takeover: boolean
+  /** Whether a socket that opens takes its path from another process that listens there. */
+  takeover: boolean
   readonly requestTimeoutMs: number
   readonly connectionIdleMs: number
   readonly keepaliveMs: number

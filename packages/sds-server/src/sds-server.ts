@@ -140,6 +140,14 @@ export class SdsServer implements AsyncDisposable {
     for (const socket of this.#sockets.values()) socket.review()
   }
 
+  /**
+   * Ends `takeover`, for a server that hands over itself: sockets that open from now on wait where another process listens.
+   * Its successor can have opened the same ones already.
+   */
+  endTakeover(): void {
+    this.#context.takeover = false
+  }
+
   /** Takes the paths back that other processes of root or of this user have taken, which were to serve in its place. */
   async reclaim(): Promise<void> {
     await Promise.all([...this.#sockets.values()].map(socket => socket.reclaim()))

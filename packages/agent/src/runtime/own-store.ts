@@ -28,6 +28,7 @@ export async function ownStore(
     logger,
     isServing: () => lifecycle.phase === 'serving',
     releaseStore: async () => {
+      lifecycle.serving?.sds.endTakeover()
       lifecycle.serving?.outputs.release()
       await store.release()
     },
