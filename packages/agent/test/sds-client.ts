@@ -15,14 +15,17 @@ export interface ReceivedSecret {
   readonly crl: string
 }
 
-/** Asks once and waits for the answer. */
+/** A connection, on which any number of calls can be made. */
+export interface Connection extends Disposable {
+  readonly grpc: Client
+  /** Asks once and waits for the answer. */
+  fetch(names: readonly string[]): Promise<readonly ReceivedSecret[]>
+}
+
+/** Asks once, on a new connection, and waits for the answer. */
 export async function fetchSecrets(socket: string, names: readonly string[]): Promise<readonly ReceivedSecret[]> {
   using client = connect(socket)
-  const { promise, resolve, reject } = Promise.withResolvers<readonly ReceivedSecret[]>()
-  client.grpc.makeUnaryRequest(`${SERVICE}/FetchSecrets`, encodeRequest, decodeResponse, names, (error, secrets) =>
-    error ? reject(error) : resolve(secrets ?? []),
-  )
-  return await promise
+  return await client.fetch(names)
 }
 
 /** An open stream with its first answer. */
@@ -61,11 +64,18 @@ export async function openStream(socket: string, names: readonly string[]): Prom
   return { secrets: await first, answers, answered, ended, [Symbol.dispose]: close }
 }
 
-function connect(socket: string): { readonly grpc: Client } & Disposable {
-  // Its own connection, as each Envoy has.
+/** Its own connection, as each Envoy has. */
+export function connect(socket: string): Connection {
   const options = { 'grpc.use_local_subchannel_pool': 1 }
   const grpc = new Client(`unix:${socket}`, credentials.createInsecure(), options)
-  return { grpc, [Symbol.dispose]: () => grpc.close() }
+  const fetch = (names: readonly string[]) => {
+    const { promise, resolve, reject } = Promise.withResolvers<readonly ReceivedSecret[]>()
+    grpc.makeUnaryRequest(`${SERVICE}/FetchSecrets`, encodeRequest, decodeResponse, names, (error, secrets) =>
+      error ? reject(error) : resolve(secrets ?? []),
+    )
+    return promise
+  }
+  return { grpc, fetch, [Symbol.dispose]: () => grpc.close() }
 }
 
 function encodeRequest(names: readonly string[]): Buffer {

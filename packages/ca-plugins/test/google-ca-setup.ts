@@ -28,6 +28,8 @@ export const CLUSTER = 'https://container.googleapis.com/v1/projects/p/locations
 
 const { CreateCertificateRequest, Certificate, FetchCaCertsResponse } = protos.google.cloud.security.privateca.v1
 const REFLECTED_SPIFFE = 2
+/** The longest lifetime that the issuance policy allows. */
+const MAX_SECONDS = 86_400
 
 /** One token per identity, for a server that takes the identity from the caller. */
 export class IdentityTokens implements CredentialSource {
@@ -117,13 +119,19 @@ export function withSignal(request: CertificateRequest, signal: AbortSignal): Ce
   return { ...request, signal }
 }
 
-/** Answers as Certificate Authority Service does, each request ID once. */
-export function casHandler(authorities: readonly CertificateAuthority[], maxSeconds = 86_400): Handler {
+/**
+ * Answers as Certificate Authority Service does, each request ID once. `lifetimeOf`: what an identity gets, in seconds;
+ * default: its wish.
+ */
+export function casHandler(
+  authorities: readonly CertificateAuthority[],
+  lifetimeOf: (identity: SpiffeId, wish: number) => number = (_, wish) => wish,
+): Handler {
   const answered = new Map<string, Promise<Uint8Array>>()
   return call => {
     if (call.method === 'FetchCaCerts') return fetchCaCerts(authorities)
     const request = decodeCas(call)
-    const answer = answered.get(request.requestId) ?? createCertificate(authorities, call, maxSeconds)
+    const answer = answered.get(request.requestId) ?? createCertificate(authorities, call, lifetimeOf)
     answered.set(request.requestId, answer)
     return answer
   }
@@ -132,16 +140,16 @@ export function casHandler(authorities: readonly CertificateAuthority[], maxSeco
 async function createCertificate(
   [authority]: readonly CertificateAuthority[],
   call: StandInCall,
-  maxSeconds: number,
+  lifetimeOf: (identity: SpiffeId, wish: number) => number,
 ): Promise<Uint8Array> {
   const { certificate } = decodeCas(call)
-  const ttlSeconds = Number(certificate?.lifetime?.seconds)
-  if (ttlSeconds > maxSeconds)
+  const wish = Number(certificate?.lifetime?.seconds)
+  if (wish > MAX_SECONDS)
     throw new Refusal(status.INVALID_ARGUMENT, 'The requested lifetime exceeds the maximum of the issuance policy.')
   const csr = pemToDer(certificate?.pemCsr ?? '')
   const identity = certificate?.subjectMode === REFLECTED_SPIFFE ? callerOf(call) : identityIn(csr)
   if (!authority) throw new Refusal(status.FAILED_PRECONDITION, 'The CA pool has no enabled CA.')
-  const { chain, root } = await authority.sign({ identity, csr, ttlSeconds })
+  const { chain, root } = await authority.sign({ identity, csr, ttlSeconds: lifetimeOf(identity, wish) })
   const [pemCertificate = '', ...issuers] = chain
   return Certificate.encode({ pemCertificate, pemCertificateChain: [...issuers, root] }).finish()
 }

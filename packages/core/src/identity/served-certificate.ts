@@ -23,8 +23,12 @@ export class ServedCertificate {
     this.#onChange = onChange
   }
 
+  /**
+   * `undefined` from notAfter on, also while its withdrawal is still to come: an event loop that was stopped or busy reads
+   * its sockets before it runs timers.
+   */
   get current(): Issued | undefined {
-    return this.#current
+    return this.#current && this.#current.secret.notAfter > this.#clock.now() ? this.#current : undefined
   }
 
   /** The one that waits for its time. */

@@ -43,6 +43,18 @@ test('after a sleep the roots come first, then leaves by what is left of them', 
   assert.equal(bench.count('withdrawn'), 0)
 })
 
+test('a certificate that ended while nothing ran is not served, though its timer is still to run', async () => {
+  await using bench = await setUp()
+  const [first, last] = [names[0], names.at(-1)] as [SpiffeId, SpiffeId]
+  const { notAfter = 0 } = bench.served(first) ?? {}
+  bench.clock.jump(notAfter - bench.clock.now() - 1)
+  assert.equal(bench.served(first)?.notAfter, notAfter)
+  bench.clock.jump(1)
+  assert.equal(bench.served(first), undefined)
+  assert.ok(bench.served(last))
+  assert.equal(bench.count('withdrawn'), 0)
+})
+
 test('leaves wait two seconds for the roots of a CA that does not list them', async () => {
   await using bench = await setUp()
   bench.ca.trustBundle = ({ signal } = { signal: new AbortController().signal }) =>
