@@ -1,9 +1,10 @@
 /** Names of files on a stream: who gets them, and why not, each name for itself. */
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { FileStream, startFileServer, textOf } from '../../test/file-server.ts'
 import { WEB } from '../../test/running-server.ts'
 import { namesOf, SdsClient, secretsOf } from '../../test/sds-client.ts'
@@ -126,6 +127,41 @@ test('a file that others can write to is refused, and served once they cannot', 
   chmodSync(both, 0o644)
   assert.equal(textOf(certificateOf(await stream.next(), name)), pair.chain.join(''))
 })
+
+const UNREADABLE = 'a file that the agent may not read is refused for that name alone, and served once it may'
+const THIS_FILE = fileURLToPath(import.meta.url)
+/** Root reads every file: there the test runs in a process of this user. */
+const NOBODY = { uid: 65_534, gid: 65_534 }
+
+if (process.geteuid?.() === 0) {
+  const asNobody = (...args: readonly string[]) =>
+    spawnSync(process.execPath, ['--conditions=@livery/source', ...args], { ...NOBODY, env: {}, encoding: 'utf8' })
+  const canRun = asNobody('--eval', `require('node:fs').accessSync(${JSON.stringify(THIS_FILE)})`).status === 0
+  test(UNREADABLE, { skip: !canRun && `uid ${NOBODY.uid} may not run Node or read ${THIS_FILE}` }, () => {
+    const { status, stdout, stderr } = asNobody(`--test-name-pattern=${UNREADABLE}`, THIS_FILE)
+    assert.equal(status, 0, stdout + stderr)
+    assert.match(stdout, /^. pass 1$/m)
+  })
+} else
+  test(UNREADABLE, async t => {
+    const { server, folder, issue } = await startFileServer(t)
+    const pair = await issue()
+    const both = join(folder, 'both.pem')
+    mkdirSync(folder)
+    writeFileSync(both, pair.key + pair.chain.join(''), { mode: 0o000 })
+    const name = `file-cert:${both}~${both}`
+    const stream = server.connect().sotw()
+    stream.ask(name, WEB)
+    const response = await stream.next()
+    stream.ack(response, name, WEB)
+    assert.deepEqual(namesOf(response), [WEB])
+    assert.match(
+      JSON.stringify(server.reports.get(name)),
+      /both\.pem: the agent may not read it\. Let the agent's user read it and pass through its folders/,
+    )
+    chmodSync(both, 0o600)
+    assert.equal(textOf(certificateOf(await stream.next(), name)), pair.chain.join(''))
+  })
 
 test('a name with .. in it, and a file in a folder that is not listed, are refused by name', async t => {
   const { server, folder } = await startFileServer(t, {}, { allow: ['file-root:/etc/**'] })
