@@ -22,6 +22,7 @@ async function main(args: readonly string[]): Promise<number> {
     'program',
     'without a certificate, mean',
     'all back after',
+    'CPU until then, agent and CA',
     'calls in the outage',
     'highest rate after it',
   ]
@@ -36,9 +37,17 @@ function sides({ folders }: OutageOptions, round: number): readonly string[] {
 
 async function runOnce(options: OutageOptions, folder: string, round: number): Promise<string[]> {
   process.stderr.write(`outage: round ${round}, ${folder}\n`)
-  const { missingSeconds, backAfterSeconds, calls, highestRate } = await cut(folder, options)
-  const seconds = (value: number) => `${value.toFixed(1)} s`
-  return [`${round}`, folder, seconds(missingSeconds), seconds(backAfterSeconds), `${calls}`, `${highestRate}/s`]
+  const { missingSeconds, backAfterSeconds, agentCpuSeconds, caCpuSeconds, ...seen } = await cut(folder, options)
+  const cpu = `${agentCpuSeconds.toFixed(2)} + ${caCpuSeconds.toFixed(2)} s`
+  return [
+    `${round}`,
+    folder,
+    `${missingSeconds.toFixed(1)} s`,
+    `${backAfterSeconds.toFixed(1)} s`,
+    cpu,
+    `${seen.calls}`,
+    `${seen.highestRate}/s`,
+  ]
 }
 
 process.exitCode = await main(process.argv.slice(2))

@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { accepts, freePort } from '../peers/listeners.ts'
+import { cpuSeconds } from '../peers/proc.ts'
 import { Workdir } from '../peers/workdir.ts'
 import { CuttableLink } from './cuttable-link.ts'
 import type { OutageOptions } from './options.ts'
@@ -18,6 +19,9 @@ export interface Observed {
   readonly missingSeconds: number
   /** From the moment when the CA could be reached until every identity had a certificate. */
   readonly backAfterSeconds: number
+  /** Used in that time by the agent and by the CA, on all threads, in steps of 10 ms: it counts less what else the machine does. */
+  readonly agentCpuSeconds: number
+  readonly caCpuSeconds: number
   readonly calls: number
   /** Calls in a second, from the end of the outage on. */
   readonly highestRate: number
@@ -32,48 +36,64 @@ interface Sample {
 /** Runs the agent of the working copy in `folder`. */
 export async function cut(folder: string, { identities, ttlMs, cutMs, manner }: OutageOptions): Promise<Observed> {
   await using workdir = new Workdir()
-  await using link = await startCA(workdir, folder, identities)
-  const admin = await startAgent(workdir, folder, { port: link.port, identities, ttlMs })
-  const sample = () => look(admin)
+  const ca = await startCA(workdir, folder, identities)
+  await using link = await CuttableLink.open(ca.port)
+  const agent = await startAgent(workdir, folder, { port: link.port, identities, ttlMs })
+  const sample = () => look(agent.admin)
+  const cpu = async () => ({ agent: await cpuSeconds(agent.pid), ca: await cpuSeconds(ca.pid) })
   while ((await sample()).available < identities) await sleep(SAMPLE_MS)
   // Renewals are spread by then.
   await sleep(ttlMs)
   const before = await sample()
   await link.cut(manner)
   const during = await samplesUntil(sample, ({ at }) => at >= before.at + cutMs)
+  const cpuBefore = await cpu()
   await link.restore()
   const restoredAt = performance.now()
   const after = await samplesUntil(sample, ({ at, available }) => {
     if (at > restoredAt + BACK_WITHIN_MS) throw new Error(`only ${available} identities were back after 5 minutes`)
     return available === identities
   })
+  const cpuAfter = await cpu()
   const back = after.at(-1) ?? before
   const last = during.at(-1) ?? before
   const later = await samplesUntil(sample, ({ at }) => at >= back.at + 10_000)
   return {
     missingSeconds: missingSeconds([before, ...during, ...after], identities),
     backAfterSeconds: (back.at - restoredAt) / 1_000,
+    agentCpuSeconds: cpuAfter.agent - cpuBefore.agent,
+    caCpuSeconds: cpuAfter.ca - cpuBefore.ca,
     calls: last.calls - before.calls,
     highestRate: highestRate([last, ...after, ...later]),
   }
 }
 
-async function startCA(workdir: Workdir, folder: string, identities: number): Promise<CuttableLink> {
+interface StartedCA {
+  readonly pid: number
+  readonly port: number
+}
+
+async function startCA(workdir: Workdir, folder: string, identities: number): Promise<StartedCA> {
   const port = await freePort()
   const grants = [{ token: 'outage', identity: AGENT, impersonates: [range(identities)] }]
   await writeFile(join(workdir.folder, 'grants.yaml'), JSON.stringify(grants))
   await writeFile(join(workdir.folder, 'token'), 'outage')
   const args = ['ca', '--listen', `127.0.0.1:${port}`, '--dir', 'ca', '--tokens', 'grants.yaml']
-  await workdir.start(program(folder), args, () => accepts(port))
-  return await CuttableLink.open(port)
+  const { server } = await workdir.start(program(folder), args, () => accepts(port))
+  return { pid: server.pid, port }
 }
 
-/** Resolves with the address of its admin endpoint. */
+interface StartedAgent {
+  readonly pid: number
+  /** The address of its admin endpoint. */
+  readonly admin: string
+}
+
 async function startAgent(
   workdir: Workdir,
   folder: string,
   { port, identities, ttlMs }: { readonly port: number; readonly identities: number; readonly ttlMs: number },
-): Promise<string> {
+): Promise<StartedAgent> {
   const adminPort = await freePort()
   const config = {
     trustDomain: 'cluster.local',
@@ -93,8 +113,8 @@ async function startAgent(
   }
   // JSON is YAML.
   await writeFile(join(workdir.folder, 'livery.yaml'), JSON.stringify(config))
-  await workdir.start(program(folder), ['run', '--config', 'livery.yaml'], () => accepts(adminPort))
-  return `127.0.0.1:${adminPort}`
+  const { server } = await workdir.start(program(folder), ['run', '--config', 'livery.yaml'], () => accepts(adminPort))
+  return { pid: server.pid, admin: `127.0.0.1:${adminPort}` }
 }
 
 async function samplesUntil(sample: () => Promise<Sample>, isLast: (sample: Sample) => boolean): Promise<Sample[]> {
