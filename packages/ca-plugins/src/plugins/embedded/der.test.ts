@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { element, extension, firstChild, objectIdentifier, time } from './der.ts'
+import { readInside } from '@livery/core'
+import { element, extension, objectIdentifier, time } from './der.ts'
 
 test('lengths of one, two and three bytes are written and read back', () => {
   for (const length of [0, 1, 127, 128, 255, 256, 16_000]) {
     const inner = element(0x04, Buffer.alloc(length, 7))
-    assert.deepEqual(firstChild(element(0x30, inner, element(0x05))), inner)
+    assert.deepEqual(readInside(element(0x30, inner, element(0x05)))[0]?.der, inner)
   }
   assert.throws(() => element(0x04, Buffer.alloc(65_536)), RangeError)
 })
@@ -23,16 +24,4 @@ test('times are UTCTime until 2049 and GeneralizedTime after', () => {
 test('only a critical extension says so', () => {
   assert.equal(extension('2.5.29.14', false, Buffer.of(1)).toString('hex'), '30080603551d0e040101')
   assert.equal(extension('2.5.29.14', true, Buffer.of(1)).toString('hex'), '300b0603551d0e0101ff040101')
-})
-
-test('truncated, padded or indefinite-length DER is not read', () => {
-  const whole = element(0x30, element(0x04, Buffer.alloc(200)))
-  for (const bytes of [
-    Buffer.alloc(0),
-    whole.subarray(0, 100),
-    Buffer.concat([whole, Buffer.alloc(1)]),
-    Buffer.from([0x30, 0x80, 0x04, 0x00, 0x00, 0x00]),
-    Buffer.from([0x30, 0x02, 0x04, 0x05]),
-  ])
-    assert.throws(() => firstChild(bytes), RangeError)
 })

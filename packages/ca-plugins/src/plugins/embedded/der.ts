@@ -1,4 +1,4 @@
-/** DER (ITU-T X.690), as much of it as a certificate needs. */
+/** Writes DER (ITU-T X.690), as much of it as a certificate needs. */
 
 const SEQUENCE = 0x30
 const BOOLEAN_TRUE = Buffer.from([0x01, 0x01, 0xff])
@@ -44,24 +44,6 @@ export function time(date: Date): Buffer {
 /** A certificate extension (RFC 5280, section 4.2). */
 export function extension(id: string, critical: boolean, value: Uint8Array): Buffer {
   return sequence(objectIdentifier(id), ...(critical ? [BOOLEAN_TRUE] : []), octetString(value))
-}
-
-/** The first element inside the element that `bytes` is, with its header: what the signature of a CSR is over. */
-export function firstChild(bytes: Uint8Array): Uint8Array {
-  const outer = contentRange(bytes, 0)
-  if (outer.end !== bytes.length) throw new RangeError('Cannot read DER: there is more than one element')
-  const { end } = contentRange(bytes, outer.start)
-  if (end > outer.end) throw new RangeError('Cannot read DER: an element ends beyond the one that it is in')
-  return bytes.subarray(outer.start, end)
-}
-
-/** Where the content of the element at `offset` is. */
-function contentRange(bytes: Uint8Array, offset: number): { readonly start: number; readonly end: number } {
-  const [, first = 0x80, second = 0, third = 0] = bytes.subarray(offset, offset + 4)
-  if (first < 0x80) return { start: offset + 2, end: offset + 2 + first }
-  if (first === 0x81) return { start: offset + 3, end: offset + 3 + second }
-  if (first === 0x82) return { start: offset + 4, end: offset + 4 + (second << 8) + third }
-  throw new RangeError('Cannot read DER: the length of an element is indefinite or over 65535')
 }
 
 function header(tag: number, length: number): Buffer {
