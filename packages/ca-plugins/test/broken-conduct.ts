@@ -19,6 +19,20 @@ export const leakedTimers: NodeJS.Timeout[] = []
 /** Descriptors that a broken plugin left open; its test closes them. */
 export const leakedFiles: number[] = []
 
+const inContract: readonly BrokenPlugin[] = [
+  {
+    that: 'waits for as long as it may, though the CA is there',
+    fails: ['contract'],
+    hangs: true,
+    client: class extends ReferenceClient {
+      override async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+        await setTimeout(request.connectWithinMs ?? 0, undefined, { ref: false })
+        return await super.issue(request)
+      }
+    },
+  },
+]
+
 const inCancellation: readonly BrokenPlugin[] = [
   {
     that: 'ignores the signal',
@@ -356,6 +370,7 @@ const inHandlesAndClose: readonly BrokenPlugin[] = [
 ]
 
 export const brokenConduct: readonly BrokenPlugin[] = [
+  ...inContract,
   ...inCancellation,
   ...inCancellationWithPrograms,
   ...inParallel,

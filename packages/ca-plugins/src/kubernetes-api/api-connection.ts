@@ -6,6 +6,7 @@ import { readTokenFile } from '../credentials/token-file.ts'
 import { MAX_PIECES, readBounded } from '../transport/bounded-body.ts'
 import { CurrentConnection } from '../transport/current-connection.ts'
 import type { HttpRequest } from '../transport/http-pool.ts'
+import { untilReachable } from '../transport/until-reachable.ts'
 import { type ApiCall, answerTooLarge, caErrorOfAnswer, NoAnswer, noAnswer, unreadable } from './api-errors.ts'
 import type { ApiSession, Login, LoginSource } from './api-login.ts'
 
@@ -83,6 +84,16 @@ export class ApiConnection implements AsyncDisposable {
       // The caller looks at the object again, and learns then what is wrong with the connection.
       caller.signal.throwIfAborted()
     }
+  }
+
+  /** Waits until the server accepts connections, for as long as a request may wait for its own: not at all, unless it says so. */
+  async reachable(
+    { connectWithinMs: ms }: Pick<CertificateRequest, 'connectWithinMs'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (ms === undefined) return
+    using lease = await this.#sessions.lease(signal)
+    await untilReachable(new URL(lease.connection.login.server), { clock: this.#options.clock, ms, signal })
   }
 
   /** Waits for the open calls, which the caller has aborted. */

@@ -20,10 +20,9 @@ export interface GrpcConnectionOptions {
   /** Whether the connection goes without TLS. */
   readonly plaintext: boolean
   readonly material: TlsMaterial
+  readonly clock: Clock
   /** Over {@link CHANNEL_OPTIONS}. */
   readonly channel?: ChannelOptions
-  /** Failed calls in a row after which `isWorn`. Default: never. */
-  readonly maxFailures?: number
 }
 
 export interface UnaryCall {
@@ -32,10 +31,13 @@ export interface UnaryCall {
   readonly request: Uint8Array
   readonly metadata: Metadata
   readonly signal: AbortSignal
-  /** How long to wait for the connection before the call; without one it fails then as it would have at once. Default: no wait. */
-  readonly connectWithin?: { readonly clock: Clock; readonly ms: number }
+  /**
+   * How long to wait for the connection before the call, milliseconds; without one it fails then as it would have at once.
+   * Default: no wait.
+   */
+  readonly connectWithinMs?: number | undefined
   /** By our own clock: gRPC's deadline reads the machine's. Default: the signal alone ends the call. */
-  readonly deadline?: Omit<Deadline, 'signal'>
+  readonly deadline?: Omit<Deadline, 'signal' | 'clock'>
 }
 
 /** A chain of ten large certificates, several times over. */
@@ -53,6 +55,9 @@ export const CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.enable_channelz': 0,
 }
 
+/** Of calls in a row. gRPC itself resolves the name of a server that cannot be reached every 30 s. */
+const MAX_FAILURES = 2
+
 /** Statuses that a new connection may avoid. */
 const RECONNECTABLE: ReadonlySet<status> = new Set([
   status.UNAVAILABLE,
@@ -64,20 +69,20 @@ const RECONNECTABLE: ReadonlySet<status> = new Set([
 
 export class GrpcConnection implements Connection {
   readonly material: TlsMaterial
+  readonly #clock: Clock
   readonly #client: Client
-  readonly #maxFailures: number
   #failures = 0
   #becomingReady: Promise<void> | undefined
 
-  constructor({ uri, channel, maxFailures = Number.POSITIVE_INFINITY, ...options }: GrpcConnectionOptions) {
+  constructor({ uri, channel, ...options }: GrpcConnectionOptions) {
     this.material = options.material
-    this.#maxFailures = maxFailures
+    this.#clock = options.clock
     this.#client = new Client(uri, channelCredentials(options), { ...CHANNEL_OPTIONS, ...channel })
   }
 
   /** Whether so many calls failed in a row that a new connection should be tried: it resolves the name again. */
   get isWorn(): boolean {
-    return this.#failures >= this.#maxFailures
+    return this.#failures >= MAX_FAILURES
   }
 
   /**
@@ -85,11 +90,11 @@ export class GrpcConnection implements Connection {
    * deadline's error, or the signal's reason.
    */
   async call(call: UnaryCall): Promise<Buffer> {
-    const { signal, deadline, connectWithin } = call
-    if (connectWithin) await this.#connected(connectWithin, signal)
+    const { signal, deadline, connectWithinMs } = call
+    if (connectWithinMs !== undefined) await this.#connected(connectWithinMs, signal)
     try {
       const answer = deadline
-        ? await withDeadline({ ...deadline, signal }, ending => this.#send(call, ending))
+        ? await withDeadline({ ...deadline, clock: this.#clock, signal }, ending => this.#send(call, ending))
         : await this.#send(call, signal)
       this.#failures = 0
       return answer
@@ -101,9 +106,9 @@ export class GrpcConnection implements Connection {
   }
 
   /** The channel connects on its own, about every half second. */
-  async #connected({ clock, ms }: NonNullable<UnaryCall['connectWithin']>, signal: AbortSignal): Promise<void> {
+  async #connected(withinMs: number, signal: AbortSignal): Promise<void> {
     const { promise: isOver, resolve } = Promise.withResolvers<void>()
-    using _timer = after(clock, ms, resolve)
+    using _timer = after(this.#clock, withinMs, resolve)
     await untilAborted(Promise.race([this.#ready(), isOver]), signal)
   }
 

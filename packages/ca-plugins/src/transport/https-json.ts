@@ -1,6 +1,6 @@
 /** JSON over HTTPS to a CA: kept connections, bounds on time and size, no redirects, and errors without secrets. */
 import type { IncomingHttpHeaders } from 'node:http'
-import { type CAContext, type CAError, type Clock, withDeadline } from '@livery/core'
+import { type CAContext, type CAError, type CertificateRequest, type Clock, withDeadline } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
 import { jsonObject } from '../answers/json-object.ts'
 import { reasonOf } from '../answers/reason-of.ts'
@@ -9,6 +9,7 @@ import { MAX_PIECES, readBounded } from './bounded-body.ts'
 import { CurrentConnection, systemRoots } from './current-connection.ts'
 import { isLoopback, userinfoProblem } from './host-port.ts'
 import { HttpPool, type HttpRequest, plainAgent, tlsAgent } from './http-pool.ts'
+import { untilReachable } from './until-reachable.ts'
 
 export interface HttpsJsonOptions {
   /** Starts with `https://`, or on loopback `http://`; paths are relative to it. */
@@ -76,6 +77,15 @@ export class HttpsJson implements AsyncDisposable {
     if (bytes === undefined) throw tooLong(action, maxBytes)
     const text = bytes.toString()
     return { status: response.statusCode ?? 0, headers: response.headers, text, json: jsonObject(text) }
+  }
+
+  /** Waits for as long as a request may wait for its connection: not at all, unless it says so. */
+  async reachable(
+    { connectWithinMs: ms }: Pick<CertificateRequest, 'connectWithinMs'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { address, clock } = this.#options
+    if (ms !== undefined) await untilReachable(new URL(address), { clock, ms, signal })
   }
 
   /** Waits for the open calls, which the caller has aborted. */

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Metadata } from '@grpc/grpc-js'
+import { SystemClock } from '@livery/core'
 import fc from 'fast-check'
 import { literalHeaders, rawFrame, uint32 } from '../../../sds-server/test/raw-http2.ts'
 import { GrpcConnection } from '../../src/transport/grpc-connection.ts'
@@ -19,6 +20,7 @@ server.listen(0, '127.0.0.1')
 await once(server, 'listening')
 const address = server.address()
 assert.ok(typeof address === 'object' && address)
+const clock = new SystemClock()
 const uri = `ipv4:127.0.0.1:${address.port}`
 
 const text = fc.oneof(
@@ -103,6 +105,7 @@ export async function run(input: Input): Promise<void> {
     serverName: 'ca',
     plaintext: true,
     material: {},
+    clock,
     channel,
   })
   const ending = new AbortController()

@@ -38,7 +38,7 @@ export interface CertificateRequest {
   /** Aborted when nobody waits for the answer, or at the deadline. */
   readonly signal: AbortSignal
   /**
-   * The CA as a whole is down: a client that reconnects without a call waits so long for its connection, milliseconds, and
+   * The CA as a whole is down: a client of a network waits so long for its connection before it asks, milliseconds, and so
    * finds a CA that is back at once. Absent: it fails as soon as there is no connection.
    */
   readonly connectWithinMs?: number

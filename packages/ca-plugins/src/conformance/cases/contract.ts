@@ -40,6 +40,14 @@ export const contractCases: readonly LiveCase[] = [
   },
   {
     group,
+    name: 'a request that may wait for its connection waits no longer than for that',
+    async run(on) {
+      const connectWithinMs = 10 * on.patienceMs
+      for (let call = 1; call <= 2; call++) await issueWell(on, { connectWithinMs })
+    },
+  },
+  {
+    group,
     name: 'the request and its CSR are left as they were',
     skip: unlessBringsKey,
     async run(on) {

@@ -14,6 +14,7 @@ export interface KitRequestOptions {
   readonly ttlSeconds?: number
   readonly signal?: AbortSignal
   readonly tokenFile?: string
+  readonly connectWithinMs?: number
   readonly ticket?: RequestTicket
   readonly keyType?: KeyType
   /** Default: a new key. */
@@ -26,13 +27,14 @@ export interface KitRequestOptions {
 export async function kitRequest(on: Subject, options: KitRequestOptions = {}): Promise<KitRequest> {
   const identity = options.identity ?? firstOf(on.identities)
   const material = options.material ?? (await createKeyMaterial(identity, options.keyType ?? on.keyType))
-  const { csr = async () => material.csr, tokenFile, ticket } = options
+  const { csr = async () => material.csr, tokenFile, connectWithinMs, ticket } = options
   let calls = 0
   return {
     identity,
     ttlSeconds: options.ttlSeconds ?? on.ttlSeconds,
     signal: options.signal ?? new AbortController().signal,
     ...(tokenFile !== undefined && { tokenFile }),
+    ...(connectWithinMs !== undefined && { connectWithinMs }),
     ...(ticket !== undefined && { ticket }),
     csr: () => {
       calls++

@@ -29,9 +29,6 @@ import {
 import { caErrorOfCall } from './errors.ts'
 import type { CitadelConfig, CitadelTarget } from './plugin.ts'
 
-/** Then a new connection resolves the name again, and waits for no backoff. */
-const MAX_FAILURES = 2
-
 export class CitadelClient implements CAClient {
   readonly #config: CitadelConfig
   readonly #target: CitadelTarget
@@ -47,7 +44,8 @@ export class CitadelClient implements CAClient {
     this.#closing = new Closable(`the CA at ${target.address}`)
     this.#connection = new CurrentConnection(
       (target.plaintext ? undefined : context.tls) ?? systemRoots,
-      material => new GrpcConnection(connectionOptions(target, config.serverName, material)),
+      material =>
+        new GrpcConnection({ ...connectionOptions(target, config.serverName), material, clock: context.clock }),
     )
   }
 
@@ -81,15 +79,14 @@ export class CitadelClient implements CAClient {
     const { action, reading, signal, connectWithinMs } = call
     const { token, remedy } = this.#proof(reading, connection.material)
     const { timeout: ms, headers = {} } = this.#config
-    const { clock } = this.#context
     try {
       return await connection.call({
         path: CREATE_CERTIFICATE,
         request,
         metadata: this.#metadata(token),
         signal,
-        ...(connectWithinMs !== undefined && { connectWithin: { clock, ms: connectWithinMs } }),
-        deadline: { clock, ms, error: () => timeoutError(action, ms) },
+        connectWithinMs,
+        deadline: { ms, error: () => timeoutError(action, ms) },
       })
     } catch (error) {
       if (!isStatus(error)) throw error
@@ -183,16 +180,13 @@ function timeoutError(action: string, timeoutMs: number): CAError {
 function connectionOptions(
   { uri, host, plaintext }: CitadelTarget,
   serverName: string | undefined,
-  material: TlsMaterial,
-): GrpcConnectionOptions {
+): Omit<GrpcConnectionOptions, 'material' | 'clock'> {
   // TLS has no addresses for names (RFC 6066, section 3), and Node warns of them: istiod's usual name is sent instead.
   const sentName = serverName ?? (isIP(host) ? 'istiod.istio-system.svc' : host)
   return {
     uri,
     serverName: serverName ?? host,
     plaintext,
-    material,
-    maxFailures: MAX_FAILURES,
     channel: {
       ...(serverName !== undefined && { 'grpc.default_authority': serverName }),
       ...(!plaintext && { 'grpc.ssl_target_name_override': sentName }),

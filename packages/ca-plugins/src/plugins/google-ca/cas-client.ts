@@ -42,6 +42,7 @@ export class CasClient implements CAClient {
       routing: `parent=${encodeURIComponent(pool)}`,
       identity: request.identity,
       tokenFile: request.tokenFile,
+      connectWithinMs: request.connectWithinMs,
       signal: request.signal,
     })
     const answer = { action, remedy: 'Check the endpoint' }

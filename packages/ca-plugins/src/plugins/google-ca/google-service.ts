@@ -1,6 +1,6 @@
 /** Calls to one of Google's CAs: authenticated, over one connection that is made again when its files change. */
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
-import { type CAContext, type CAErrorCode, type SpiffeId, untilAborted } from '@livery/core'
+import { type CAContext, type CAErrorCode, type CertificateRequest, type SpiffeId, untilAborted } from '@livery/core'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
 import { GrpcConnection } from '../../transport/grpc-connection.ts'
@@ -11,6 +11,7 @@ import type { GoogleEndpoint } from './plugin.ts'
 /** The parts of a client of one of the CAs. */
 export interface GoogleClientParts<Target> {
   readonly target: Target
+  readonly clock: CAContext['clock']
   readonly tls: CAContext['tls']
   readonly authentication: Authentication
 }
@@ -35,6 +36,8 @@ export interface GoogleCall {
   /** Absent: the call is for no single workload. */
   readonly identity?: SpiffeId
   readonly tokenFile?: string | undefined
+  /** See {@link CertificateRequest.connectWithinMs}. */
+  readonly connectWithinMs?: CertificateRequest['connectWithinMs'] | undefined
   readonly signal: AbortSignal
 }
 
@@ -50,18 +53,35 @@ export class GoogleService implements AsyncDisposable {
   readonly #closing: Closable
 
   constructor(options: GoogleServiceOptions) {
-    const { plaintext, host, address } = options.endpoint
+    const { clock, endpoint } = options
+    const { plaintext, host, address } = endpoint
     this.#options = options
     this.#closing = new Closable(options.ca)
     this.#connection = new CurrentConnection(
       (plaintext ? undefined : options.tls) ?? systemRoots,
       material =>
-        new GrpcConnection({ uri: `dns:///${address}`, serverName: host, plaintext, material, channel: KEEPALIVE }),
+        new GrpcConnection({
+          uri: `dns:///${address}`,
+          serverName: host,
+          plaintext,
+          material,
+          clock,
+          channel: KEEPALIVE,
+        }),
     )
   }
 
   /** Resolves with the answer's bytes. Rejects with a `CAError`, or with the signal's reason. */
-  async call({ action, path, encode, routing, identity, tokenFile, ...call }: GoogleCall): Promise<Buffer> {
+  async call({
+    action,
+    path,
+    encode,
+    routing,
+    identity,
+    tokenFile,
+    connectWithinMs,
+    ...call
+  }: GoogleCall): Promise<Buffer> {
     const { authentication } = this.#options
     const signal = this.#closing.until(call.signal)
     const request = await untilAborted(encode(), signal)
@@ -73,7 +93,7 @@ export class GoogleService implements AsyncDisposable {
     const metadata = metadataOf(credentials, routing)
     try {
       return await untilAborted(
-        this.#connection.use(connection => connection.call({ path, request, metadata, signal })),
+        this.#connection.use(connection => connection.call({ path, request, metadata, signal, connectWithinMs })),
         signal,
       )
     } catch (error) {

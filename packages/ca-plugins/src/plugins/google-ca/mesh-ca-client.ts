@@ -37,6 +37,7 @@ export class MeshCaClient implements CAClient {
       routing: location === undefined ? undefined : `location=locations/${location}`,
       identity: request.identity,
       tokenFile: request.tokenFile,
+      connectWithinMs: request.connectWithinMs,
       signal: request.signal,
     })
     return this.#issued(bytes, { action, remedy: 'Check the endpoint' })

@@ -100,15 +100,15 @@ export async function createGoogleCa(
   loadLibrary?: () => Promise<GoogleAuthPackage>,
 ): Promise<CAClient> {
   const target = targetOf(config)
-  const { tls, credentials } = context
+  const { clock, tls, credentials } = context
   if (target.service === 'cas') {
     const authentication = await casAuthentication(context, config, target, loadLibrary)
-    return new CasClient({ target, tls, authentication })
+    return new CasClient({ target, clock, tls, authentication })
   }
   if (!credentials)
     throw new TypeError('Cannot use service "mesh-ca": credentials is missing. Set credentials to an STS exchange.')
   const authentication = sourceAuthentication(credentials)
-  return new MeshCaClient({ target, tls, authentication })
+  return new MeshCaClient({ target, clock, tls, authentication })
 }
 
 /** The configured credentials; where there are none, those of Google's library. */

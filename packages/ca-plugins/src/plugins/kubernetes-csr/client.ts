@@ -64,6 +64,7 @@ export class KubernetesCsrClient implements CAClient {
     const { identity, ttlSeconds, tokenFile, ticket } = request
     const caller = { signal: this.#closing.until(request.signal), ...(tokenFile !== undefined && { tokenFile }) }
     const asked = this.#asked(await untilAborted(request.csr(), caller.signal), ttlSeconds)
+    await this.#parts.connection.reachable(request, caller.signal)
     try {
       return { chain: await this.#chain({ asked, caller, ticket, whose: `for ${identity}` }) }
     } catch (error) {

@@ -76,9 +76,9 @@ export class SpiffeClient implements CAClient {
     })
   }
 
-  async issue({ identity, signal }: CertificateRequest): Promise<IssuedCertificate> {
+  async issue({ identity, connectWithinMs, signal }: CertificateRequest): Promise<IssuedCertificate> {
     try {
-      const { svids } = await this.#svids.current(signal)
+      const { svids } = await this.#svids.current(signal, connectWithinMs)
       const svid = svids.get(identity)
       if (!svid) throw this.#notAmong(identity, [...svids.keys()])
       const { chain, roots, privateKey } = svid

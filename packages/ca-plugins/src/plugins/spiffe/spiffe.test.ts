@@ -235,6 +235,33 @@ test('a request while the stream is broken has it opened soon, and waits for the
   }
 })
 
+test('a request that may wait for its connection has the stream opened every second until then', async t => {
+  const { clock, client, server, issue } = await bench(t, { kind: 'refuse', code: status.UNAVAILABLE })
+  await assert.rejects(issue(), { code: 'unavailable' })
+  const { signal } = new AbortController()
+  const request = { identity: WEB, ttlSeconds: 60, connectWithinMs: 2_500, signal, csr: () => assert.fail() }
+  const nextAttempt = async () => {
+    await clock.waitForDeadline(time => time === clock.now() + 1_000)
+    await clock.advance(1_000)
+  }
+  const inVain = assert.rejects(client.issue(request), { code: 'unavailable' })
+  await nextAttempt()
+  await nextAttempt()
+  await inVain
+  const waiting = client.issue(request)
+  await nextAttempt()
+  server.behaviour = { kind: 'push' }
+  await nextAttempt()
+  assert.equal(leafOf(await waiting).subjectAltName, `URI:${WEB}`)
+})
+
+test('an answer ends the waiting for a connection', async t => {
+  const { client } = await bench(t, { kind: 'refuse', code: status.PERMISSION_DENIED })
+  const { signal } = new AbortController()
+  const request = { identity: WEB, ttlSeconds: 60, connectWithinMs: 60_000, signal, csr: () => assert.fail() }
+  await assert.rejects(client.issue(request), { code: 'denied' })
+})
+
 test('after INVALID_ARGUMENT it is not asked again at once, whatever the caller', async t => {
   const { clock, server, issue } = await bench(t, { kind: 'refuse', code: status.INVALID_ARGUMENT })
   for (let i = 0; i < 3; i++) {

@@ -54,9 +54,27 @@ export class WorkloadStream<T> {
 
   /**
    * The latest message, if the stream is open; else the first message of the next attempt, which then starts soon. Opens
-   * the stream the first time. Rejects with a `CAError`, or the signal's reason.
+   * the stream the first time. Rejects with a `CAError`, or the signal's reason; while nothing answers there, only once
+   * no further attempt fits into `connectWithinMs`.
    */
-  async current(signal: AbortSignal): Promise<T> {
+  async current(signal: AbortSignal, connectWithinMs = 0): Promise<T> {
+    const until = this.#options.clock.now() + connectWithinMs
+    for (;;) {
+      try {
+        return await this.#next(signal)
+      } catch (error) {
+        if (signal.aborted || !this.#fitsAnother(error, until)) throw error
+      }
+    }
+  }
+
+  #fitsAnother(error: unknown, until: number): boolean {
+    const state = this.#state
+    if (state.kind !== 'broken' || state.failure.isFinal || state.failure.error !== error) return false
+    return state.failure.error.code === 'unavailable' && state.since + FIRST_DELAY_MS < until
+  }
+
+  async #next(signal: AbortSignal): Promise<T> {
     signal.throwIfAborted()
     switch (this.#state.kind) {
       case 'open':

@@ -50,6 +50,7 @@ export class StepCaClient implements CAClient {
     const action = `get a certificate for ${request.identity} from step-ca at ${this.#address}`
     const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
+    await this.#http.reachable(request, signal)
     const ott = await untilAborted(this.#tokens.get(request, csr, signal), signal)
     const answer = await this.#http.request({
       action,

@@ -46,6 +46,7 @@ export class VaultClient implements CAClient {
     const action = `get a certificate for ${request.identity} from ${this.#signPath} at ${this.#config.address}`
     const signal = this.#closing.until(request.signal)
     const csr = await untilAborted(request.csr(), signal)
+    await this.#server.reachable(request, signal)
     const answer = await this.#withToken({ identity: request.identity, tokenFile: request.tokenFile, signal }, token =>
       this.#server.call({
         action,

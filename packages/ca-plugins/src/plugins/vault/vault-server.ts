@@ -1,5 +1,5 @@
 /** The HTTP API of one Vault or OpenBao server: https://developer.hashicorp.com/vault/api-docs */
-import type { CAContext, CAError, Clock } from '@livery/core'
+import type { CAContext, CAError, CertificateRequest, Clock } from '@livery/core'
 import { caError } from '../../answers/ca-error.ts'
 import { HttpsJson, type JsonAnswer } from '../../transport/https-json.ts'
 import { errorOfAnswer } from './errors.ts'
@@ -54,6 +54,11 @@ export class VaultServer implements AsyncDisposable {
     if (answer.status === 404 && answer.json) return undefined
     if (answer.status === 200 && answer.json) return answer.json
     throw this.#error(answer, call)
+  }
+
+  /** See {@link HttpsJson.reachable}. */
+  reachable(request: Pick<CertificateRequest, 'connectWithinMs'>, signal: AbortSignal): Promise<void> {
+    return this.#http.reachable(request, signal)
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -5,6 +5,7 @@ import { inspect } from 'node:util'
 import { CAError, type CAErrorCode, type CredentialRequest } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { isCAError } from '../../../test/citadel-setup.ts'
+import { CuttableProxy } from '../../../test/cuttable-proxy.ts'
 import type { JsonCall, JsonReply } from '../../../test/json-ca-server.ts'
 import { startVault, type VaultStandInOptions } from '../../../test/vault-stand-in.ts'
 import { FakeCA } from '../../conformance/index.ts'
@@ -45,6 +46,19 @@ const kubernetesOf = (leaseSeconds: number, maxSeconds?: number) => ({
   jwts: new Set([JWT]),
   leaseSeconds,
   ...(maxSeconds !== undefined && { maxSeconds }),
+})
+
+test('a request that may wait for its connection logs in and succeeds as soon as the server is back', async t => {
+  const { server, clock, context, config } = await setUp(t, { config: LOGIN, kubernetes: kubernetesOf(3600) })
+  await using proxy = await CuttableProxy.start(Number(new URL(server.address).port))
+  await using client = await vault.create(context, { ...config, address: `http://127.0.0.1:${proxy.port}` })
+  await proxy.refuse()
+  await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unavailable', /ECONNREFUSED/))
+  const waiting = client.issue({ ...(await workloadRequest(WEB)), connectWithinMs: 5_000 })
+  await clock.waitForDeadline(time => time === clock.now() + 500)
+  await proxy.accept()
+  await clock.advance(500)
+  await waiting
 })
 
 test('the role, the mount, the issuer and the namespace are where they belong', async t => {
