@@ -125,6 +125,24 @@ test('2,001 streams of one Envoy that come and go twice are not misuse', async (
   assert.ok(!running.events.some(({ kind }) => kind === 'connection-refused'))
 })
 
+test('peers that are killed before they have read everything are not misuse', async () => {
+  const { caller, readPeerCredentials } = callers()
+  caller.uid = 1
+  await using running = await startServer({}, { readPeerCredentials })
+  for (let id = 1; id <= 100; id++) {
+    const socket = connect(running.path)
+      .on('error', () => {})
+      .pause()
+    socket.write(BEGIN)
+    await running.event('connection-opened', ({ connection }) => connection.id === id)
+    // The SETTINGS of the server are in the socket then.
+    await new Promise(setImmediate)
+    socket.destroy()
+    await running.event('connection-closed', ({ connection }) => connection.id === id)
+  }
+  assert.ok(!running.events.some(({ kind }) => kind === 'connection-refused'))
+})
+
 test('a stream without a whole request ends after 10 s, and so does a connection without its preface', async () => {
   await using running = await startServer()
   const client = running.connect()

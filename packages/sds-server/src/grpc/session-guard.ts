@@ -2,7 +2,7 @@
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Server } from '@grpc/grpc-js'
-import { after, type Clock } from '@livery/core'
+import { after, type Clock, systemErrorCode } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
@@ -17,6 +17,8 @@ const MAX_SCHEME = 16
 const MAX_HEADERS = { maxHeaderListPairs: 64, maxHeaderListSize: 16_384 }
 /** Node and nghttp2 end a session for floods that they do not report: a thousand resets, PINGs or headers too many at once. */
 const SESSION_ERROR_FAULTS = 250
+/** The peer left before it read everything, as programs do that are killed: not a flood. */
+const PEER_LEFT: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE'])
 /** How often the bytes of all connections are counted. */
 const SWEEP_MS = 1_000
 const NGHTTP2_PROTOCOL_ERROR = 1
@@ -77,7 +79,10 @@ export class SessionGuard implements Disposable {
       }
       this.#options.openings.add(connection.budget.account, { stream, open })
     })
-    session.on('error', () => this.#fault(connection, SESSION_ERROR_FAULTS, true))
+    session.on('error', error => {
+      const hasLeft = PEER_LEFT.has(systemErrorCode(error))
+      this.#fault(connection, hasLeft ? 1 : SESSION_ERROR_FAULTS, true)
+    })
     session.on('close', () => deadlines.delete(late))
     this.#arm()
   }
