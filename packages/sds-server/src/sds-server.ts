@@ -4,11 +4,12 @@
  */
 import { type Clock, Events, type ReadPeerCredentials } from '@livery/core'
 import type { CallerDirectory } from './access/caller-directory.ts'
-import { CallerAccounts, defaultProcessBytes } from './budget/caller-account.ts'
+import { CallerAccounts, type CallerTotals, defaultProcessBytes } from './budget/caller-account.ts'
 import { OpeningQueue } from './budget/opening-queue.ts'
 import { ClosingQueue } from './budget/paced-closing.ts'
 import { DEFAULT_LIMITS, DEFAULT_NAMES, DEFAULT_OPTIONS } from './defaults.ts'
-import type { SdsEvent, StreamInfo } from './events/sds-event.ts'
+import type { SdsEvent } from './events/sds-event.ts'
+import type { ListedStream } from './grpc/socket-calls.ts'
 import { TurnQueue } from './grpc/turn-queue.ts'
 import { MessageComposer } from './protocol/discovery-message.ts'
 import type { WellKnownNames } from './protocol/resource-name.ts'
@@ -86,8 +87,14 @@ export class SdsServer implements AsyncDisposable {
     return this.#all().map(socket => socket.status())
   }
 
-  streams(): readonly StreamInfo[] {
-    return this.#all().flatMap(socket => socket.streams())
+  /** Every open stream, socket by socket, each as it is when its turn comes. Those that open meanwhile may come too. */
+  *streams(): Generator<ListedStream, void, undefined> {
+    for (const socket of this.#all()) yield* socket.streams()
+  }
+
+  /** Every caller that has a connection, each as it is when its turn comes. */
+  callers(): Iterable<CallerTotals> {
+    return this.#context.accounts.connected()
   }
 
   /** Opens one socket: see {@link listenAll}. */

@@ -15,11 +15,10 @@ import { DeadlineQueue } from './budget/deadline-queue.ts'
 import { SharedLimit } from './budget/shared-limit.ts'
 import { type GivenLimits, readLimits, type SocketLimits } from './budget/socket-limits.ts'
 import { DEFAULT_WORKLOAD_API } from './defaults.ts'
-import type { StreamInfo } from './events/sds-event.ts'
 import { DiscoveryService, SDS_PATHS, SDS_SERVICE } from './grpc/discovery-service.ts'
 import { HEALTH_PATHS, HealthService } from './grpc/health-service.ts'
 import { http2ServerOf, limitHeaders, SessionGuard } from './grpc/session-guard.ts'
-import { SocketCalls } from './grpc/socket-calls.ts'
+import { type ListedStream, SocketCalls } from './grpc/socket-calls.ts'
 import type { SdsContext } from './sds-context.ts'
 import { AwaitedSocketFile } from './socket/awaited-socket-file.ts'
 import type { PlacementOptions } from './socket/placed-socket.ts'
@@ -203,7 +202,7 @@ export class SdsSocket {
     return { path, state, ...(failure && { reason: failure.message }), ...used }
   }
 
-  streams(): readonly StreamInfo[] {
+  streams(): Iterable<ListedStream> {
     return this.#calls.streams()
   }
 

@@ -3,8 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Events, type SpiffeId } from '@livery/core'
-import type { SdsEvent } from '../src/events/sds-event.ts'
+import type { SdsEvent, StreamInfo } from '../src/events/sds-event.ts'
 import type { StreamReport } from '../src/protocol/discovery-protocol.ts'
+import type { SubscribedName } from '../src/protocol/subscriptions.ts'
 import { createSdsServer, type SdsServer, type SdsServerOptions } from '../src/sds-server.ts'
 import type { SocketConfig } from '../src/sds-socket.ts'
 import { MemorySource } from './memory-source.ts'
@@ -28,6 +29,8 @@ export interface RunningServer extends AsyncDisposable {
   /** The reports of each secret, oldest first. */
   readonly reports: ReadonlyMap<string, readonly NamedReport[]>
   connect(): SdsClient
+  /** The open streams with their names, as they are now. */
+  streams(): readonly (StreamInfo & { readonly subscribed: readonly SubscribedName[] })[]
   /** Resolves with the first event of a kind that matches, past or future. */
   event<Kind extends SdsEvent['kind']>(
     kind: Kind,
@@ -71,6 +74,9 @@ export async function startServer(
       const client = new SdsClient(path)
       clients.push(client)
       return client
+    },
+    streams() {
+      return [...server.streams()].map(stream => ({ ...stream.info(), subscribed: [...stream.subscribed()] }))
     },
     event(kind, matches = () => true) {
       type Wanted = Extract<SdsEvent, { kind: typeof kind }>

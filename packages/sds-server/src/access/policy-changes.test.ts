@@ -78,7 +78,7 @@ for (const [what, allow, isCut] of [
     await client.settled().catch(() => {})
     assert.equal(stream.queued, 0)
     if (isCut) assert.equal((await stream.status).code, UNAVAILABLE)
-    assert.equal(running.server.streams().length, isCut ? 0 : 1)
+    assert.equal(running.streams().length, isCut ? 0 : 1)
   })
 }
 

@@ -21,9 +21,20 @@ export function callerKey(
   return subject ?? (caller ? `uid ${caller.uid}` : `callers of ${socketPath}`)
 }
 
+/** The holdings of one caller, over all sockets. */
+export interface CallerTotals {
+  /** Names the caller in messages: `uid 1001`, its subject, or the socket of callers without credentials. */
+  readonly key: string
+  readonly connections: number
+  readonly streams: number
+  /** A name of more than 256 bytes counts for each 256 begun. */
+  readonly names: number
+  /** As `COSTS` has it. */
+  readonly bytes: number
+}
+
 /** One caller. The limits are in `CallerBudget`, because each socket can set others. */
-export class CallerAccount {
-  /** Names the caller in messages. */
+export class CallerAccount implements CallerTotals {
   readonly key: string
   connections = 0
   streams = 0
@@ -68,6 +79,10 @@ export class CallerAccounts {
     this.#accounts.set(key, account)
     if (this.#accounts.size > MAX_ACCOUNTS) this.#forgetOne()
     return account
+  }
+
+  *connected(): Generator<CallerTotals, void, undefined> {
+    for (const account of this.#accounts.values()) if (account.connections > 0) yield account
   }
 
   #forgetOne(): void {

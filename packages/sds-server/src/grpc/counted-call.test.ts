@@ -125,7 +125,7 @@ for (const path of [FETCH, STREAM]) {
     socket.write(rapidReset(path))
     await once(socket, 'data')
     await countBecomes(running, 0)
-    assert.deepEqual(running.server.streams(), [])
+    assert.deepEqual(running.streams(), [])
     socket.destroy()
   })
 }

@@ -155,7 +155,7 @@ export class DiscoveryService {
     // It is answered once, by the rules of that moment.
     const { subject } = connection.info
     const refuse = (reason: unknown) => cancellation.abort(reason)
-    const open: OpenStream = { subject, info: () => info, review() {}, refuse }
+    const open: OpenStream = { subject, info: () => info, subscribed: () => [], review() {}, refuse }
     calls.add(open)
     context.events.emit({ kind: 'stream-opened', stream: info })
     let ended = { code: 0, details: '' }

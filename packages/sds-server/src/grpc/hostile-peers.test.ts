@@ -245,7 +245,7 @@ test('nothing that the server reports holds a key, whatever a NACK quotes', asyn
   const dumps = [key, JSON.stringify(key), Buffer.from(key).toString('base64'), inspect(Buffer.from(key))]
   for (const dump of dumps) stream.nack(response, `cannot decode ${dump}`, WEB)
   await client.settled()
-  const reported = inspect([running.events, running.reports, running.server.streams()], { depth: 20 })
+  const reported = inspect([running.events, running.reports, running.streams()], { depth: 20 })
   assert.match(reported, /cannot decode/)
   const secrets = [key.split('\n')[1] ?? '', Buffer.from(key).toString('base64').slice(40, 80)]
   for (const secret of secrets) {

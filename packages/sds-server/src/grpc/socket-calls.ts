@@ -8,6 +8,7 @@ import type { CallMethod, SdsEvent, StreamInfo } from '../events/sds-event.ts'
 import type { StreamReport } from '../protocol/discovery-protocol.ts'
 import type { Decoded } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { SubscribedName } from '../protocol/subscriptions.ts'
 import { dropMetadata } from './counted-call.ts'
 import { refuseCall } from './end-call.ts'
 import { type IncomingOptions, IncomingRequests } from './incoming-requests.ts'
@@ -29,9 +30,14 @@ export interface OpenStream {
   /** Its caller, where that is known. */
   readonly subject: string | undefined
   info(): StreamInfo
+  /** As `DiscoveryStream` has it; none of a fetch, which is answered once. */
+  subscribed(only?: string): Iterable<SubscribedName>
   review(): void
   refuse(error: unknown): void
 }
+
+/** An open stream, for a reader. */
+export type ListedStream = Pick<OpenStream, 'info' | 'subscribed'>
 
 /** One method whose calls are streams. */
 export interface StreamMethod<Request extends Answer, Message> extends StreamCallOptions<Request, Message> {
@@ -47,8 +53,9 @@ export class SocketCalls implements StreamList {
     this.#options = options
   }
 
-  streams(): readonly StreamInfo[] {
-    return [...this.#open].map(stream => stream.info())
+  /** Streams that open meanwhile come too. */
+  streams(): Iterable<ListedStream> {
+    return this.#open.values()
   }
 
   /** Call after the permissions of callers changed, or of one subject. */

@@ -11,7 +11,7 @@ import type { DiscoveryStream, StreamContext, StreamReport } from '../protocol/d
 import { type Decoded, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { SecretView } from '../protocol/subscriptions.ts'
+import type { SecretView, SubscribedName } from '../protocol/subscriptions.ts'
 import type { StreamCallContext } from './call-context.ts'
 import { onReceived } from './delivery.ts'
 import { onClosed } from './end-call.ts'
@@ -136,6 +136,10 @@ export class StreamCall<Request extends Answer, Message> implements CallListener
   /** A snapshot. */
   info(): StreamInfo {
     return { ...this.#liveInfo() }
+  }
+
+  subscribed(only?: string): Iterable<SubscribedName> {
+    return this.#stream.subscribed(only)
   }
 
   get messages(): MessageComposer {

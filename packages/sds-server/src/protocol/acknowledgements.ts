@@ -2,6 +2,7 @@
 import type { DiscoveryMessage, SentSecret } from './discovery-message.ts'
 import type { StreamContext } from './discovery-protocol.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
+import type { Subscriptions } from './subscriptions.ts'
 
 /**
  * Beyond this many secrets in unanswered responses the oldest response is forgotten: a peer need not acknowledge anything.
@@ -20,13 +21,15 @@ const NOTHING_UNANSWERED: readonly SentMessage[] = []
 /** The unanswered responses of one stream. */
 export class Acknowledgements {
   readonly #context: Pick<StreamContext, 'report' | 'receipts'>
+  readonly #subscriptions: Pick<Subscriptions, 'answered'>
   /** Oldest first; replaced, not changed, as it is nearly always empty. */
   #unanswered = NOTHING_UNANSWERED
   #lastNonce: string | undefined
   #lastNumber = 0
 
-  constructor(context: Pick<StreamContext, 'report' | 'receipts'>) {
+  constructor(context: Pick<StreamContext, 'report' | 'receipts'>, subscriptions: Pick<Subscriptions, 'answered'>) {
     this.#context = context
+    this.#subscriptions = subscriptions
   }
 
   /** The number of the last message, 0 before the first. */
@@ -56,6 +59,7 @@ export class Acknowledgements {
 
   #report(secret: SentSecret, detail: string | undefined): void {
     const { name, ledgerName, version } = secret
+    this.#subscriptions.answered(name, version, detail === undefined)
     if (detail === undefined) {
       this.#context.report({ kind: 'acked', name, ledgerName, version })
       this.#context.receipts?.accepted(secret)

@@ -5,7 +5,7 @@ import { Acknowledgements } from './acknowledgements.ts'
 import type { DiscoveryMessage } from './discovery-message.ts'
 import { askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
 import { checkCount, checkNames, checkNode, checkTypeUrl } from './request-check.ts'
-import { Subscriptions } from './subscriptions.ts'
+import { type SubscribedName, Subscriptions } from './subscriptions.ts'
 
 const EVERYTHING = '*'
 
@@ -20,11 +20,15 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
   constructor(context: StreamContext) {
     this.#context = context
     this.#subscriptions = new Subscriptions(context)
-    this.#acknowledgements = new Acknowledgements(context)
+    this.#acknowledgements = new Acknowledgements(context, this.#subscriptions)
   }
 
   get names(): number {
     return this.#subscriptions.size
+  }
+
+  subscribed(only?: string): Iterable<SubscribedName> {
+    return this.#subscriptions.list(only)
   }
 
   receive(request: DeltaDiscoveryRequest): void {

@@ -3,7 +3,7 @@ import type { StreamReceipts } from '@livery/core'
 import type { DiscoveryMessage, MessageComposer, SecretReference } from './discovery-message.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import { ledgerName } from './secret-source.ts'
-import type { HoldBudget, NameBudget, SecretView, Subscriptions } from './subscriptions.ts'
+import type { HoldBudget, NameBudget, SecretView, SubscribedName, Subscriptions } from './subscriptions.ts'
 
 /** An event on a stream, for the ledger, logs and metrics. */
 export type StreamReport =
@@ -43,6 +43,8 @@ export interface DiscoveryStream<Request, Message = DiscoveryMessage> extends Di
   /** The peer's node id, escaped; empty before the first request. */
   readonly nodeId: string
   readonly names: number
+  /** Each name as it is when its turn comes; `only`: those that are this one, or mean it. */
+  subscribed(only?: string): Iterable<SubscribedName>
   /** Throws a `StreamRefusal` that ends the stream. */
   receive(request: Request): void
   /** Call after the permission changed. Returns `false` if the caller is no longer allowed a name that it was granted. */

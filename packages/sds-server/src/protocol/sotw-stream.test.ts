@@ -270,7 +270,7 @@ test('the node is needed on the first request only', async () => {
   stream.ask(WEB)
   stream.ack(await stream.next(), WEB, API)
   assert.deepEqual(namesOf(await stream.next()), [API])
-  assert.equal(running.server.streams()[0]?.node, 'test-node')
+  assert.equal(running.streams()[0]?.node, 'test-node')
 })
 
 test('the first request of a real Envoy is answered, and so are the ACKs that it sends then', async () => {
@@ -314,5 +314,5 @@ test('a stream that ends, by either side, leaves no subscription', async () => {
   assert.equal((await refused.status).code, 3)
   await client.settled()
   assert.equal(running.source.subscribers, 0)
-  assert.deepEqual(running.server.streams(), [])
+  assert.deepEqual(running.streams(), [])
 })

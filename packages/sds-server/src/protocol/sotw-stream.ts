@@ -8,7 +8,7 @@ import { Acknowledgements } from './acknowledgements.ts'
 import type { DiscoveryMessage } from './discovery-message.ts'
 import { askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
 import { checkNames, checkNode, checkTypeUrl } from './request-check.ts'
-import { Subscriptions } from './subscriptions.ts'
+import { type SubscribedName, Subscriptions } from './subscriptions.ts'
 
 /** How a stream came to its names. */
 type Interest = 'nothing yet' | 'everything' | 'named'
@@ -26,11 +26,15 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   constructor(context: StreamContext) {
     this.#context = context
     this.#subscriptions = new Subscriptions(context)
-    this.#acknowledgements = new Acknowledgements(context)
+    this.#acknowledgements = new Acknowledgements(context, this.#subscriptions)
   }
 
   get names(): number {
     return this.#subscriptions.size
+  }
+
+  subscribed(only?: string): Iterable<SubscribedName> {
+    return this.#subscriptions.list(only)
   }
 
   receive(request: DiscoveryRequest): void {

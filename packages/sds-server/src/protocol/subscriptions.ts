@@ -1,5 +1,7 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
 import type { SecretItem, SecretName, SpiffeId, Watch } from '@livery/core'
+import { escapePeerName } from './escape-peer-name.ts'
+import { ledgerName } from './secret-source.ts'
 
 /** Whether the caller of a stream is allowed a name. */
 export type Resolution =
@@ -31,6 +33,25 @@ export interface NamedSecret {
   readonly item: SecretItem
 }
 
+/** One name of a stream, with the versions of its secret that count. */
+export interface SubscribedName {
+  /** Escaped. */
+  readonly name: string
+  /** The name of its ledger, such as the identity that `default` means here; `undefined` if it was refused. */
+  readonly secret: string | undefined
+  readonly access: Resolution['kind']
+  /** Why it is not granted. */
+  readonly reason: string | undefined
+  /** The newest version; `undefined` while there is none for this caller. */
+  readonly current: string | undefined
+  /** The version that the peer was sent last, or said that it has when it came. */
+  readonly sent: string | undefined
+  /** The version that it accepted last on this stream. Clients of the Workload API accept none. */
+  readonly accepted: string | undefined
+  /** The version that it rejected last on this stream, unless it accepted it later. */
+  readonly rejected: string | undefined
+}
+
 /** Shared by all streams with nothing to send; never written to. */
 const NONE_DUE: Subscription[] = []
 
@@ -40,6 +61,8 @@ interface Subscription {
   watch: Watch | undefined
   /** The version that the peer has, from this stream or an earlier one. */
   peerVersion: string | undefined
+  accepted: string | undefined
+  rejected: string | undefined
   isDue: boolean
 }
 
@@ -107,6 +130,36 @@ export class Subscriptions implements Disposable {
 
   names(): IterableIterator<string> {
     return this.#entries.keys()
+  }
+
+  /** Each name as it is when its turn comes; `only`: those that are this one, or mean it. */
+  *list(only?: string): Generator<SubscribedName, void, undefined> {
+    for (const entry of this.#entries.values()) {
+      const { name, resolution, peerVersion, accepted, rejected } = entry
+      const secret = resolution.kind === 'refused' ? undefined : ledgerName(resolution.secret)
+      if (only !== undefined && name !== only && secret !== only) continue
+      yield {
+        name: escapePeerName(name),
+        secret,
+        access: resolution.kind,
+        reason: resolution.kind === 'granted' ? undefined : resolution.reason,
+        current: this.#current(entry)?.version,
+        sent: peerVersion === undefined ? undefined : escapePeerName(peerVersion),
+        accepted,
+        rejected,
+      }
+    }
+  }
+
+  /** Call it for each secret of a response that the peer has accepted, or rejected. */
+  answered(name: string, version: string, isAccepted: boolean): void {
+    const entry = this.#entries.get(name)
+    if (!entry) return
+    if (!isAccepted) entry.rejected = version
+    else {
+      entry.accepted = version
+      if (entry.rejected === version) entry.rejected = undefined
+    }
   }
 
   /** Makes an answer to `name` due, now or as soon as there is one, unless the peer holds that very version. */
@@ -185,7 +238,15 @@ export class Subscriptions implements Disposable {
     const { view, budget } = this.#context
     const resolution = view.resolve(name, budget)
     budget.addName(name.length)
-    const entry: Subscription = { name, resolution, watch: undefined, peerVersion: before?.peerVersion, isDue: false }
+    const entry: Subscription = {
+      name,
+      resolution,
+      watch: undefined,
+      peerVersion: before?.peerVersion,
+      accepted: before?.accepted,
+      rejected: before?.rejected,
+      isDue: false,
+    }
     this.#entries.set(name, entry)
     this.#watch(entry)
     return entry

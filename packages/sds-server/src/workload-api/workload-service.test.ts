@@ -258,8 +258,8 @@ test('streams and pushes are reported as those of SDS', async () => {
   await using api = await start()
   const stream = api.client.svids()
   await stream.next()
-  const [info] = api.running.server.streams()
-  assert.deepEqual([info?.method, info?.node, info?.names], ['FetchX509SVID', '', 2])
+  const [listed] = api.running.streams()
+  assert.deepEqual([listed?.method, listed?.node, listed?.names], ['FetchX509SVID', '', 2])
   assert.deepEqual(
     api.running.reports.get(WEB)?.map(({ kind }) => kind),
     ['asked', 'pushed'],

@@ -83,6 +83,7 @@ function methodOf(method: WorkloadMethod, { svids, bundles, names }: WorkloadCon
 const SILENT: DiscoveryStream<WorkloadRequest, WorkloadMessage> = {
   nodeId: '',
   names: 0,
+  subscribed: () => [],
   receive() {},
   review: () => true,
   take: () => undefined,

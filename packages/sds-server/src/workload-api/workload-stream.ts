@@ -2,7 +2,7 @@
 import type { SecretItem, SpiffeId } from '@livery/core'
 import { askAndReport, type DiscoveryStream, type StreamContext } from '../protocol/discovery-protocol.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import { Subscriptions } from '../protocol/subscriptions.ts'
+import { type SubscribedName, Subscriptions } from '../protocol/subscriptions.ts'
 import { composeMessage, type Svid, type WorkloadMessage } from './workload-message.ts'
 
 /** Clients read all certificates of a message, and take 4 MiB. */
@@ -42,6 +42,10 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
 
   get names(): number {
     return this.#subscriptions.size
+  }
+
+  subscribed(only?: string): Iterable<SubscribedName> {
+    return this.#subscriptions.list(only)
   }
 
   /** The client ends its side with its one request. */
