@@ -1,17 +1,14 @@
 /** The command line: which command with which options, and the exit code. */
 import { Command, CommanderError, Option } from 'commander'
-import { showChange } from './commands/admin-client.ts'
 import type { CAOptions } from './commands/ca.ts'
 import type { CARootAction } from './commands/ca-root.ts'
 import type { CATestOptions } from './commands/ca-test.ts'
-import { showCertificates } from './commands/certs.ts'
 import { checkConfig } from './commands/check-config.ts'
 import { EXIT, exitCodeOf } from './commands/exit-code.ts'
-import { explainName } from './commands/explain.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
-import { ROOT_ACTIONS, showRotations } from './commands/trust.ts'
 import type { WaitCommandOptions } from './commands/wait.ts'
 import type { ConfigSources } from './config/layers.ts'
+import { addOperatorCommands, examples } from './operator-commands.ts'
 import { VERSION } from './runtime/version.ts'
 import { ConfigError, describeConfigError } from './schema/config-error.ts'
 
@@ -54,6 +51,13 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .command('run')
     .description('run the agent')
     .option('--takeover', 'take over the store and the sockets from the agent that has them, which drains and ends')
+    .addHelpText(
+      'after',
+      examples(
+        ['livery run', 'with livery.yaml here'],
+        ['livery run --config node.yaml --takeover', 'an upgrade without a gap'],
+      ),
+    )
     .action(async ({ takeover }: { readonly takeover?: boolean }) => {
       // Loaded only here: gRPC would double the time that the other commands take to start.
       const { runAgent } = await import('./commands/run.ts')
@@ -62,32 +66,21 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
   program
     .command('check-config')
     .description('print the effective configuration and where each value comes from')
+    .addHelpText(
+      'after',
+      examples(['CA_ADDR=istiod.istio-system.svc:15012 livery check-config', 'what a variable changes']),
+    )
     .action(async () => await checkConfig(sourcesOf(globals(), terminal), globals(), terminal))
-  program
-    .command('certs')
-    .description(
-      'list the identities of the running agent and its secrets in files: state, serial, expiry, next rotation',
-    )
-    .action(async () => finish(await showCertificates(sourcesOf(globals(), terminal), globals(), terminal)))
-  program
-    .command('explain')
-    .argument('<name>', 'a SPIFFE ID, spiffe://<trust domain>, or ROOTCA')
-    .description('explain what happened to a secret: asked, issued, pushed, accepted, failed')
-    .action(async (name: string) =>
-      finish(await explainName(name, sourcesOf(globals(), terminal), globals(), terminal)),
-    )
-  program
-    .command('renew')
-    .argument('<name>', 'a SPIFFE ID')
-    .description('renew the certificate of an identity now, whatever is planned for it')
-    .action(async (name: string) =>
-      finish(await showChange(`/renew?name=${encodeURIComponent(name)}`, sourcesOf(globals(), terminal), terminal)),
-    )
+  addOperatorCommands(program, {
+    terminal,
+    globals,
+    sources: () => sourcesOf(globals(), terminal),
+    finish,
+  })
   addWait(program, async options => {
     const { waitUntilServed } = await import('./commands/wait.ts')
     finish(await waitUntilServed(options, globals(), terminal))
   })
-  addTrust(program, globals, terminal, finish)
   const ca = addCA(program, async options => {
     const { serveCA } = await import('./commands/ca.ts')
     finish(await serveCA(options, globals(), terminal))
@@ -110,39 +103,27 @@ function addWait(program: Command, action: (options: WaitCommandOptions) => Prom
     .requiredOption('--socket <path>', 'of the agent')
     .option('--name <name>', 'also wait until this secret is served to this user: default, ROOTCA, a SPIFFE ID')
     .option('--timeout <duration>', 'then fail', '60s')
-    .addHelpText('after', '\nExit codes: 0 it serves, 1 it did not in time, 2 wrong usage.')
+    .addHelpText(
+      'after',
+      `${examples(
+        ['livery wait --socket /run/livery/sds.sock', 'until it answers'],
+        ['livery wait --socket ./socket --name default --timeout 30s', 'until this user gets its certificate'],
+      )}\n\nExit codes: 0 it serves, 1 it did not in time, 2 wrong usage.`,
+    )
     .action(action)
-}
-
-function addTrust(
-  program: Command,
-  globals: () => GlobalOptions,
-  terminal: Terminal,
-  finish: (exitCode: number) => void,
-): void {
-  const trust = program
-    .command('trust')
-    .description('root rotations of the running agent: their phases, and what an operator can do')
-    .configureHelp({ showGlobalOptions: true })
-  trust
-    .command('status', { isDefault: true })
-    .description('show each root: its phase, who has not accepted it, the certificates under it, when it leaves')
-    .action(async () => finish(await showRotations(sourcesOf(globals(), terminal), globals(), terminal)))
-  for (const [action, description] of Object.entries(ROOT_ACTIONS))
-    trust
-      .command(action)
-      .argument('<fingerprint>', 'of the root; its first digits are enough')
-      .description(description)
-      .action(async (root: string) => {
-        const path = `/trust?action=${action}&root=${encodeURIComponent(root)}`
-        finish(await showChange(path, sourcesOf(globals(), terminal), terminal))
-      })
 }
 
 function addCARoot(ca: Command, action: (action: CARootAction, dir: string, id?: string) => Promise<void>): void {
   const root = ca
     .command('root')
     .description('list the roots of a running "livery ca", or rotate them: add, switch, remove')
+    .addHelpText(
+      'after',
+      examples(
+        ['livery ca root add --dir ca', 'first, for clients to learn it'],
+        ['livery ca root switch 1f2e3d4c --dir ca', 'once each agent has it'],
+      ),
+    )
     // The options of `ca` are those of the server, except its folder.
     .configureHelp({
       showGlobalOptions: true,
@@ -183,7 +164,13 @@ function addCATest(ca: Command, action: (plugin: string, options: CATestOptions)
     )
     .option('--identity <id>', 'what to ask for (default: the first of the configuration)')
     .option('--parallel <count>', 'how many requests to make at once; fewer for a CA with a quota', '64')
-    .addHelpText('after', '\nExit codes: 0 all passed, 1 a case failed, 2 wrong usage, 78 wrong configuration.')
+    .addHelpText(
+      'after',
+      `${examples(
+        ['livery ca test citadel', 'the CA of livery.yaml here'],
+        ['livery ca test ./my-ca.mjs --identity spiffe://cluster.local/ns/default/sa/web', 'a plugin of yours'],
+      )}\n\nExit codes: 0 all passed, 1 a case failed, 2 wrong usage, 78 wrong configuration.`,
+    )
     .action(action)
 }
 
@@ -200,6 +187,13 @@ function addCA(program: Command, action: (options: CAOptions) => Promise<void>):
     .option('--token-review <kubeconfig>', 'have an API server review tokens: a kubeconfig, or in-cluster')
     .option('--audience <name>', 'audience of those tokens', 'istio-ca')
     .addOption(new Option('--server-name <name...>', 'further DNS names and addresses of its TLS certificate'))
+    .addHelpText(
+      'after',
+      examples(
+        ['livery ca --tokens tokens.yaml --dir ca', 'on loopback'],
+        ['livery ca --tokens tokens.yaml --listen 0.0.0.0:15012 --server-name ca.example', 'for other machines'],
+      ),
+    )
     .action(action)
 }
 

@@ -1,0 +1,93 @@
+/** The part of the command line that asks a running agent: certs, explain, renew, trust. */
+import type { Command } from 'commander'
+import { showChange } from './commands/admin-client.ts'
+import { showCertificates } from './commands/certs.ts'
+import { explainName } from './commands/explain.ts'
+import type { GlobalOptions, Terminal } from './commands/terminal.ts'
+import { ROOT_ACTIONS, showRotations } from './commands/trust.ts'
+import type { ConfigSources } from './config/layers.ts'
+
+/** What the action of a command needs. */
+export interface CommandContext {
+  readonly terminal: Terminal
+  globals(): GlobalOptions
+  sources(): ConfigSources
+  finish(exitCode: number): void
+}
+
+export function addOperatorCommands(program: Command, context: CommandContext): void {
+  addCerts(program, context)
+  addExplain(program, context)
+  addRenew(program, context)
+  addTrust(program, context)
+}
+
+/** The end of a command's help. */
+export function examples(...lines: readonly (readonly [command: string, purpose: string])[]): string {
+  const width = Math.max(...lines.map(([command]) => command.length))
+  return ['', 'Examples:', ...lines.map(([command, purpose]) => `  ${command.padEnd(width)}  ${purpose}`)].join('\n')
+}
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+
+function addCerts(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+  program
+    .command('certs')
+    .description('list the identities of the running agent: state, serial, expiry, next rotation')
+    .addHelpText(
+      'after',
+      examples(['livery certs', 'a table'], ['livery certs --json | jq -r ".[].identity"', 'for a script']),
+    )
+    .action(async () => finish(await showCertificates(sources(), globals(), terminal)))
+}
+
+function addExplain(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+  program
+    .command('explain')
+    .argument('<name>', 'a SPIFFE ID, spiffe://<trust domain>, or ROOTCA')
+    .description('explain what happened to a secret: asked, issued, pushed, accepted, failed')
+    .addHelpText(
+      'after',
+      examples([`livery explain ${WEB}`, 'its events'], ['livery explain ROOTCA', 'those of the roots']),
+    )
+    .action(async (name: string) => finish(await explainName(name, sources(), globals(), terminal)))
+}
+
+function addRenew(program: Command, { terminal, sources, finish }: CommandContext): void {
+  program
+    .command('renew')
+    .argument('<name>', 'a SPIFFE ID')
+    .description('renew the certificate of an identity now, whatever is planned for it')
+    .addHelpText('after', examples([`livery renew ${WEB}`, 'as root, or with admin.tokenFile']))
+    .action(async (name: string) =>
+      finish(await showChange(`/renew?name=${encodeURIComponent(name)}`, sources(), terminal)),
+    )
+}
+
+function addTrust(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+  const trust = program
+    .command('trust')
+    .description('root rotations of the running agent: their phases, and what an operator can do')
+    .configureHelp({ showGlobalOptions: true })
+    .addHelpText(
+      'after',
+      examples(
+        ['livery trust status', 'each root'],
+        ['livery trust hold 1f2e3d4c', 'stop one in its phase'],
+        ['livery trust resume 1f2e3d4c', 'let it continue'],
+      ),
+    )
+  trust
+    .command('status', { isDefault: true })
+    .description('show each root: its phase, who has not accepted it, the certificates under it, when it leaves')
+    .action(async () => finish(await showRotations(sources(), globals(), terminal)))
+  for (const [action, description] of Object.entries(ROOT_ACTIONS))
+    trust
+      .command(action)
+      .argument('<fingerprint>', 'of the root; its first digits are enough')
+      .description(description)
+      .action(async (root: string) => {
+        const path = `/trust?action=${action}&root=${encodeURIComponent(root)}`
+        finish(await showChange(path, sources(), terminal))
+      })
+}
