@@ -1,8 +1,9 @@
-/** The part of the command line that asks a running agent: certs, explain, renew, trust. */
+/** The part of the command line that asks a running agent: certs, streams, explain, renew, trust. */
 import type { Command } from 'commander'
 import { showChange } from './commands/admin-client.ts'
 import { showCertificates } from './commands/certs.ts'
 import { explainName } from './commands/explain.ts'
+import { showStreams } from './commands/streams.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import { ROOT_ACTIONS, showRotations } from './commands/trust.ts'
 import type { ConfigSources } from './config/layers.ts'
@@ -17,6 +18,7 @@ export interface CommandContext {
 
 export function addOperatorCommands(program: Command, context: CommandContext): void {
   addCerts(program, context)
+  addStreams(program, context)
   addExplain(program, context)
   addRenew(program, context)
   addTrust(program, context)
@@ -39,6 +41,22 @@ function addCerts(program: Command, { terminal, globals, sources, finish }: Comm
       examples(['livery certs', 'a table'], ['livery certs --json | jq -r ".[].identity"', 'for a script']),
     )
     .action(async () => finish(await showCertificates(sources(), globals(), terminal)))
+}
+
+function addStreams(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+  program
+    .command('streams')
+    .argument('[name]', 'only the streams that have this name: a SPIFFE ID, spiffe://<trust domain>, default')
+    .description('list who is connected to the sockets: caller, names, the version of each that was sent and accepted')
+    .addHelpText(
+      'after',
+      examples(
+        ['livery streams', 'sockets, streams and callers'],
+        [`livery streams ${WEB}`, 'who has a certificate, and which version'],
+        ['livery streams spiffe://cluster.local', 'who has the roots, and which'],
+      ),
+    )
+    .action(async (name: string | undefined) => finish(await showStreams(name, sources(), globals(), terminal)))
 }
 
 function addExplain(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
@@ -91,3 +109,4 @@ function addTrust(program: Command, { terminal, globals, sources, finish }: Comm
         finish(await showChange(path, sources(), terminal))
       })
 }
+

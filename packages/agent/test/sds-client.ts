@@ -39,11 +39,12 @@ export interface OpenStream extends Disposable {
   readonly ended: Promise<number>
 }
 
-export async function openStream(socket: string, names: readonly string[]): Promise<OpenStream> {
+/** It acknowledges nothing. `node`: what it says of itself. */
+export async function openStream(socket: string, names: readonly string[], node?: string): Promise<OpenStream> {
   const client = connect(socket)
   const stream: ClientDuplexStream<readonly string[], readonly ReceivedSecret[]> = client.grpc.makeBidiStreamRequest(
     `${SERVICE}/StreamSecrets`,
-    encodeRequest,
+    asked => encodeRequest(asked, node),
     decodeResponse,
   )
   const ended = new Promise<number>(resolve => {
@@ -78,9 +79,9 @@ export function connect(socket: string): Connection {
   return { grpc, fetch, [Symbol.dispose]: () => grpc.close() }
 }
 
-function encodeRequest(names: readonly string[]): Buffer {
+function encodeRequest(names: readonly string[], nodeId = 'test-node'): Buffer {
   const writer = new BinaryWriter()
-  const node = new BinaryWriter().uint32(tag(1)).string('test-node').finish()
+  const node = new BinaryWriter().uint32(tag(1)).string(nodeId).finish()
   writer.uint32(tag(2)).bytes(node)
   for (const name of names) writer.uint32(tag(3)).string(name)
   writer.uint32(tag(4)).string(SECRET_TYPE)

@@ -27,6 +27,7 @@ import {
   type SocketStatus,
 } from './readiness.ts'
 import { SharedWork } from './shared-work.ts'
+import { type StreamSource, streamPieces } from './stream-list.ts'
 
 /** The running agent, as the admin endpoint sees it. */
 export interface AdminSource {
@@ -38,6 +39,8 @@ export interface AdminSource {
   config(): object
   phase(): Phase
   sockets(): readonly SocketStatus[]
+  /** Default: it does not serve yet. */
+  sds?(): StreamSource | undefined
   /** Default: the configuration has no section `kubernetes`. */
   pods?(): PodsStatus | undefined
   entries(): readonly IdentityEntry[]
@@ -105,6 +108,10 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
     ...HEALTH_ROUTES,
     ['/config_dump', { about: 'identities, certificates, configuration', methods: { GET: configDump } }],
     ['/explain', { about: 'what happened to a name (?name=spiffe://…)', methods: { GET: explain } }],
+    [
+      '/streams',
+      { about: 'streams, their callers and versions of names (?name=spiffe://…)', methods: { GET: streams } },
+    ],
     [
       '/renew',
       { about: 'renews a certificate now (PUT ?name=spiffe://…, the operator only)', methods: { PUT: renew } },
@@ -192,6 +199,13 @@ async function metrics({ source, metrics }: RouteContext): Promise<Answer> {
 
 function configDump({ source }: RouteContext): Answer {
   return { status: 200, contentType: 'application/json', body: dumpPieces(source) }
+}
+
+function streams({ source }: RouteContext, query: URLSearchParams): Answer {
+  const server = source.sds?.()
+  if (!server) return text(503, 'No socket serves yet. Ask again in a few seconds.\n', { 'retry-after': '2' })
+  const options = { now: source.clock.now(), only: query.get('name') ?? undefined }
+  return { status: 200, contentType: 'application/json', body: streamPieces(server, options) }
 }
 
 function explain({ source }: RouteContext, query: URLSearchParams): Answer {

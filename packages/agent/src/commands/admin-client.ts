@@ -29,6 +29,33 @@ export async function askAdmin(path: string, sources: ConfigSources): Promise<Ad
   return await call({ address, method: 'GET', path })
 }
 
+/**
+ * The answer in JSON, an object with a list under `key`. Rejects as {@link askAdmin} does, and with an `Error` for another
+ * status or another program: Envoy has a `/config_dump` too.
+ */
+export async function readAdmin<T extends object>(
+  path: string,
+  key: keyof T & string,
+  sources: ConfigSources,
+): Promise<T> {
+  const { status, body } = await askAdmin(path, sources)
+  if (status !== 200) throw new Error(`the agent answered ${status}: ${firstLine(body)}`)
+  const answer = parseObject(body)
+  if (answer && Array.isArray(Reflect.get(answer, key))) return answer as T
+  throw new Error(
+    'the program that answers there is not an agent of Livery: name the address of its admin endpoint with --admin',
+  )
+}
+
+function parseObject(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** As {@link askAdmin}, for a request that changes something: with the token of `admin.tokenFile`, where the caller can read it. */
 async function changeByAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
   const { address, tokenFile } = await adminOf(sources)

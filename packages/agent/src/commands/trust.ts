@@ -3,7 +3,7 @@ import { oneLine, type RootStatus, type RotationStatus } from '@livery/core'
 import type { TrustStatus } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatAge } from '../observe/ledger-text.ts'
-import { askAdmin, firstLine, printableJson } from './admin-client.ts'
+import { printableJson, readAdmin } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
@@ -19,12 +19,7 @@ export async function showRotations(
   { json }: GlobalOptions,
   terminal: Terminal,
 ): Promise<number> {
-  const { status, body } = await askAdmin('/trust', sources)
-  if (status !== 200) {
-    terminal.err(`livery: the agent answered ${status}: ${firstLine(body)}\n`)
-    return EXIT.failed
-  }
-  const trust = JSON.parse(body) as TrustStatus
+  const trust = await readAdmin<TrustStatus>('/trust', 'trustDomains', sources)
   terminal.out(json ? `${printableJson(trust)}\n` : describeTrust(trust))
   return EXIT.ok
 }

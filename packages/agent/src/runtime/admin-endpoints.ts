@@ -106,6 +106,7 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     phase: () => lifecycle.phase,
     // A socket that drains is closed, and no longer among those that are configured.
     sockets: () => (lifecycle.serving?.sds.sockets() ?? []).filter(({ state }) => state !== 'closed'),
+    sds: () => lifecycle.serving?.sds,
     pods: () => lifecycle.serving?.pods?.status(),
     entries: () => secrets.entries(),
     entry: identity => secrets.entry(identity),

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ListedStream, SubscribedName } from '@livery/sds-server'
+import { type StreamList, type StreamSource, streamPieces } from './stream-list.ts'
+
+const SOCKET = '/run/livery/sds.sock'
+const GRANTED = {
+  access: 'granted',
+  reason: undefined,
+  current: 'v1',
+  sent: 'v1',
+  accepted: 'v1',
+  rejected: undefined,
+} as const
+
+function streamWith(id: number, names: number): ListedStream {
+  const connection = { id, socket: SOCKET, caller: { pid: 7, uid: 1001, gid: 1001 } }
+  const subscribed: readonly SubscribedName[] = Array.from({ length: names }, (_, index) => ({
+    ...GRANTED,
+    name: `name-${index}`,
+    secret: `name-${index}`,
+  }))
+  return {
+    info: () => ({ id, method: 'StreamSecrets', connection, node: 'node', names, openedAt: 0 }),
+    subscribed: only => subscribed.filter(({ name }) => only === undefined || name === only),
+  }
+}
+
+function sourceOf(streams: readonly ListedStream[]): StreamSource {
+  return {
+    *streams() {
+      yield* streams
+    },
+    sockets: () => [{ path: SOCKET, state: 'listening', connections: streams.length, streams: streams.length }],
+    callers: () => [{ key: 'uid 1001', connections: streams.length, streams: streams.length, names: 0, bytes: 2_048 }],
+  }
+}
+
+function listOf(pieces: Iterable<string>): StreamList {
+  return JSON.parse([...pieces].join(''))
+}
+
+test('an answer lists 20,000 streams in pieces of one, and counts the rest and their names', () => {
+  const streams = Array.from({ length: 20_003 }, (_, index) => streamWith(index + 1, 2))
+  const pieces = [...streamPieces(sourceOf(streams), { now: 0 })]
+  assert.ok(pieces.every(piece => piece.length < 1_000))
+  const { streams: listed, notListed, sockets, callers } = listOf(pieces)
+  assert.deepEqual([listed.length, notListed, sockets[0]?.names], [20_000, 3, 40_006])
+  assert.deepEqual(callers, [{ caller: 'uid 1001', connections: 20_003, streams: 20_003, names: 0, bytes: 2_048 }])
+})
+
+test('of a stream with many names 100 are listed, and all are found', () => {
+  const source = sourceOf([streamWith(1, 5_000), streamWith(2, 1)])
+  const [stream] = listOf(streamPieces(source, { now: 0 })).streams
+  assert.deepEqual([stream?.names, stream?.subscriptions.length], [5_000, 100])
+  const found = listOf(streamPieces(source, { now: 0, only: 'name-4999' }))
+  assert.deepEqual(
+    found.streams.map(({ id, subscriptions }) => [id, subscriptions.map(({ name }) => name)]),
+    [[1, ['name-4999']]],
+  )
+  assert.equal(found.sockets[0]?.names, 5_001)
+})
+
+test('without streams the lists are there', () => {
+  const none = listOf(streamPieces({ *streams() {}, sockets: () => [], callers: () => [] }, { now: 1_000 }))
+  const now = '1970-01-01T00:00:01.000Z'
+  assert.deepEqual(none, { now, streams: [], notListed: 0, sockets: [], callers: [] })
+})
