@@ -1,14 +1,14 @@
 /** The part of the command line that asks a running agent: certs, streams, explain, renew, trust. */
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { showChange } from './commands/admin-client.ts'
-import { showCertificates } from './commands/certs.ts'
+import { type CertsOptions, showCertificates } from './commands/certs.ts'
 import { explainName } from './commands/explain.ts'
 import { showStreams } from './commands/streams.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import { ROOT_ACTIONS, showRotations } from './commands/trust.ts'
 import type { ConfigSources } from './config/layers.ts'
 
-/** What the action of a command needs. */
+/** The dependencies of the action of a command. */
 export interface CommandContext {
   readonly terminal: Terminal
   globals(): GlobalOptions
@@ -35,12 +35,21 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 function addCerts(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
   program
     .command('certs')
-    .description('list the identities of the running agent: state, serial, expiry, next rotation')
+    .description('list the identities of the running agent: state, serial, expiry, next rotation, what fails')
+    .option('--failing', 'only those that fail, or that clients would refuse')
+    .addOption(new Option('--sort <order>', 'the order of the rows').choices(['name', 'expiry']).default('name'))
+    .option('--watch', 'show them again every few seconds, until Ctrl-C')
+    .option('--text <name>', 'the certificate of one identity in full, as openssl x509 -text shows it')
     .addHelpText(
       'after',
-      examples(['livery certs', 'a table'], ['livery certs --json | jq -r ".[].identity"', 'for a script']),
+      examples(
+        ['livery certs --failing', 'what is about to break, and why'],
+        ['livery certs --sort expiry --watch', 'the next to end first, live'],
+        [`livery certs --text ${WEB}`, 'every field of a certificate'],
+        ['livery certs --json | jq -r ".[].identity"', 'for a script'],
+      ),
     )
-    .action(async () => finish(await showCertificates(sources(), globals(), terminal)))
+    .action(async (options: CertsOptions) => finish(await showCertificates(options, sources(), globals(), terminal)))
 }
 
 function addStreams(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
@@ -109,4 +118,3 @@ function addTrust(program: Command, { terminal, globals, sources, finish }: Comm
         finish(await showChange(path, sources(), terminal))
       })
 }
-

@@ -17,6 +17,7 @@ import { createLogger } from '../observe/logger.ts'
 import { PluginCounters } from '../observe/plugin-counters.ts'
 import { createCAClient } from '../runtime/create-ca-client.ts'
 import { EXIT, UsageError } from './exit-code.ts'
+import { untilInterrupted } from './interrupt.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export interface CATestOptions {
@@ -107,17 +108,6 @@ function withTokenFile(client: CAClient, tokenFile: string | undefined): CAClien
     ...(client.trustBundle && { trustBundle: client.trustBundle.bind(client) }),
     ...(client.subscribe && { subscribe: client.subscribe.bind(client) }),
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
-  }
-}
-
-async function untilInterrupted<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const controller = new AbortController()
-  const onInterrupt = (): void => controller.abort(new Error('interrupted'))
-  process.once('SIGINT', onInterrupt)
-  try {
-    return await run(controller.signal)
-  } finally {
-    process.off('SIGINT', onInterrupt)
   }
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { test } from 'node:test'
 import { runCommandLine } from '../cli.ts'
-import { certificateTable } from './certs.ts'
+import { certificateTable } from './certificate-table.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const LEAF = {

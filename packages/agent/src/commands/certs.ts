@@ -1,166 +1,96 @@
-/** `livery certs`: the identities of the running agent, and the secrets in files that are streamed, as a table. */
-import { oneLine } from '@livery/core'
-import type { ConfigDump, DumpedCertificate, DumpedFileSecret, DumpedIdentity } from '../admin/config-dump.ts'
+/** `livery certs`: the identities of the running agent, and the secrets in files that are streamed. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConfigSources } from '../config/layers.ts'
-import { formatAge } from '../observe/ledger-text.ts'
-import { askAdmin, firstLine, printableJson } from './admin-client.ts'
-import { EXIT } from './exit-code.ts'
+import { printableJson } from './admin-client.ts'
+import { certificateTable } from './certificate-table.ts'
+import { EXIT, UsageError } from './exit-code.ts'
+import { untilInterrupted } from './interrupt.ts'
+import { bySoonestExpiry, type Listed, listCertificates, nameOf, troubleOf } from './listed-certificates.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
+export interface CertsOptions {
+  /** Only those that fail, or that clients would refuse. */
+  readonly failing?: boolean
+  readonly sort?: 'name' | 'expiry'
+  /** Shows them again and again, until SIGINT. */
+  readonly watch?: boolean
+  /** The name of one, whose certificate is shown in full. */
+  readonly text?: string
+}
+
+/** Resolves with the exit code; rejects where no agent answers. */
 export async function showCertificates(
+  options: CertsOptions,
   sources: ConfigSources,
-  { json }: GlobalOptions,
+  globals: GlobalOptions,
   terminal: Terminal,
 ): Promise<number> {
-  const { status, body } = await askAdmin('/config_dump', sources)
-  if (status !== 200) {
-    terminal.err(`livery: the agent answered ${status}: ${firstLine(body)}\n`)
-    return EXIT.failed
-  }
-  const certificates = readCertificates(body)
-  if (!certificates) {
-    terminal.err(
-      'livery: the program that answers there is not an agent of Livery: name the address of its admin endpoint with --admin\n',
+  if (options.text !== undefined) return await showText(options.text, sources, terminal)
+  if (options.watch && globals.json)
+    throw new UsageError('--watch is for people. Leave out --json, or call livery certs again and again.')
+  const certificates = await listCertificates(sources)
+  if (options.watch) await untilInterrupted(signal => watch(certificates, options, { sources, terminal, signal }))
+  else
+    terminal.out(
+      globals.json ? `${printableJson(select(certificates, options))}\n` : table(certificates, options, terminal),
     )
-    return EXIT.failed
-  }
-  if (json) terminal.out(`${printableJson(certificates)}\n`)
-  else terminal.out(certificateTable(certificates, Date.now(), terminal.columns))
   return EXIT.ok
 }
 
-/** An identity of the dump, with the reason of its state in a separate field. */
-export interface ListedIdentity extends DumpedIdentity {
-  /** Of `Unavailable`. */
-  readonly reason?: string
+function select(certificates: readonly Listed[], { failing, sort }: CertsOptions): readonly Listed[] {
+  const shown = failing ? certificates.filter(each => troubleOf(each) !== undefined) : certificates
+  return sort === 'expiry' ? shown.toSorted(bySoonestExpiry) : shown
 }
 
-/** A secret in files, as {@link ListedIdentity}. */
-export interface ListedFileSecret extends DumpedFileSecret {
-  readonly reason?: string
+function table(certificates: readonly Listed[], options: CertsOptions, { columns }: Terminal): string {
+  const shown = select(certificates, options)
+  if (shown.length === 0 && certificates.length > 0) return `None of ${certificates.length} fails.\n`
+  return certificateTable(shown, Date.now(), columns)
 }
 
-type Listed = ListedIdentity | ListedFileSecret
+async function showText(name: string, sources: ConfigSources, terminal: Terminal): Promise<number> {
+  const found = (await listCertificates(sources)).find(each => nameOf(each) === name)
+  if (!found) throw new Error(`${JSON.stringify(name)} is not held. livery certs lists the names`)
+  if ('name' in found) throw new Error(`${name} is in files. Run: openssl x509 -noout -text -in FILE`)
+  if (found.certChain.length === 0)
+    throw new Error(`${name} has no certificate now (${found.state}). livery explain ${name} shows why`)
+  // Loaded only here: it takes as long as all the rest of a command.
+  const { certificateText } = await import('./certificate-text.ts')
+  terminal.out(certificateText(found))
+  return EXIT.ok
+}
 
-/** Another program may listen there: Envoy has a `/config_dump` too. */
-function readCertificates(body: string): readonly Listed[] | undefined {
-  try {
-    const { certificates, files = [] } = JSON.parse(body) as Partial<ConfigDump>
-    return Array.isArray(certificates) ? [...certificates.map(listed), ...files.map(withReason)] : undefined
-  } catch {
-    return undefined
+const LEAST_PAUSE_MS = 2_000
+/** A dump of 10,000 identities is 40 MB: the agent is to be busy with it a fifth of the time at most. */
+const PAUSE_FACTOR = 4
+/** Clears the screen, and begins at its top (ECMA-48). */
+const CLEAR = '\x1b[H\x1b[2J'
+
+interface WatchContext {
+  readonly sources: ConfigSources
+  readonly terminal: Terminal
+  readonly signal: AbortSignal
+}
+
+/** An agent that restarts meanwhile is waited for. */
+async function watch(first: readonly Listed[], options: CertsOptions, context: WatchContext): Promise<void> {
+  const { sources, terminal, signal } = context
+  const show = (text: string) => terminal.out(`${terminal.columns === undefined ? '' : CLEAR}${text}\n`)
+  let pause = LEAST_PAUSE_MS
+  show(table(first, options, terminal))
+  while (await hasPassed(pause, signal)) {
+    const started = performance.now()
+    const text = await listCertificates(sources).then(
+      certificates => table(certificates, options, terminal),
+      (error: unknown) => `livery: ${error instanceof Error ? error.message : String(error)}\n`,
+    )
+    pause = Math.max(LEAST_PAUSE_MS, PAUSE_FACTOR * (performance.now() - started))
+    show(text)
   }
 }
 
-/** The dump has ztunnel's `Unavailable: <reason>`; here they are apart. */
-function withReason<Dumped extends { readonly state: string }>(dumped: Dumped): Dumped & { readonly reason?: string } {
-  const [state = '', ...reason] = dumped.state.split(': ')
-  return { ...dumped, state, ...(reason.length > 0 && { reason: reason.join(': ') }) }
-}
-
-/** Decimal serial numbers of the dump are here as in `livery explain`. */
-function listed(identity: DumpedIdentity): ListedIdentity {
-  return {
-    ...withReason(identity),
-    certChain: identity.certChain.map(withHex),
-    ...(identity.rootCerts && { rootCerts: identity.rootCerts.map(withHex) }),
-  }
-}
-
-function withHex(certificate: DumpedCertificate): DumpedCertificate {
-  return { ...certificate, serialNumber: hexOf(certificate.serialNumber) }
-}
-
-const WIDE_HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']
-const NARROW_HEADER = ['STATE', 'EXPIRES', 'ROTATION', 'IDENTITY']
-/** Of the lines under a row that say why its certificate cannot be issued or read, or why that one is not good for all. */
-const REASON_WIDTH = 80
-
-/**
- * One row per identity and per name of files, and below it the reason where the CA or the files fail, or the warning. A
- * terminal that is too narrow for all columns gets no serial numbers and no dates.
- */
-export function certificateTable(
-  certificates: readonly Listed[],
-  now: number,
-  columns: number = Number.POSITIVE_INFINITY,
-): string {
-  const wide = layOut(
-    WIDE_HEADER,
-    certificates.map(certificate => wideCells(certificate, now)),
-  )
-  const fits = wide.every(line => line.length <= columns)
-  const rows = fits
-    ? wide
-    : layOut(
-        NARROW_HEADER,
-        certificates.map(certificate => narrowCells(certificate, now)),
-      )
-  const lines = rows.flatMap((row, index) => {
-    const each = certificates[index - 1]
-    const reason = each?.reason ?? (each && 'warning' in each ? each.warning : undefined)
-    return reason === undefined ? [row] : [row, ...wrap(oneLine(reason), Math.min(columns, REASON_WIDTH) - 2)]
-  })
-  return `${lines.join('\n')}\n`
-}
-
-function wideCells(each: Listed, now: number): string[] {
-  const { name, serialNumber = '-', expirationTime, renewAt } = factsOf(each)
-  const cell = (time: string | undefined) => (time === undefined ? '-' : when(time, now))
-  return [name, each.state, serialNumber, cell(expirationTime), cell(renewAt)]
-}
-
-function narrowCells(each: Listed, now: number): string[] {
-  const { name, expirationTime, renewAt } = factsOf(each)
-  const cell = (time: string | undefined) => (time === undefined ? '-' : distance(time, now))
-  return [each.state, cell(expirationTime), cell(renewAt), name]
-}
-
-interface Facts extends Partial<Pick<DumpedCertificate, 'serialNumber' | 'expirationTime'>> {
-  readonly name: string
-  readonly renewAt?: string | undefined
-}
-
-function factsOf(each: Listed): Facts {
-  if ('name' in each) return each
-  const { identity: name, certChain, renewAt } = each
-  return { ...certChain[0], name, renewAt }
-}
-
-function layOut(header: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const all = [header, ...rows.map(cells => cells.map(cell => oneLine(String(cell))))]
-  const widths = header.map((_, column) => Math.max(...all.map(cells => cells[column]?.length ?? 0)))
-  return all.map(cells =>
-    cells
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  )
-}
-
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = []
-  let line = ''
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > width) {
-      lines.push(line)
-      line = word
-    } else line = line === '' ? word : `${line} ${word}`
-  }
-  return [...lines, line].map(each => `  ${each}`)
-}
-
-/** As Envoy's `/certs` prints it: lower-case hexadecimal, whole bytes. */
-function hexOf(serialNumber: string): string {
-  const hex = BigInt(serialNumber).toString(16)
-  return hex.length % 2 === 0 ? hex : `0${hex}`
-}
-
-function when(time: string, now: number): string {
-  return `${time.replace(/\.\d+Z$/, 'Z')} (${distance(time, now)})`
-}
-
-function distance(time: string, now: number): string {
-  const ms = Date.parse(time) - now
-  return ms >= 0 ? `in ${formatAge(ms)}` : `${formatAge(-ms)} ago`
+/** `false` if the signal ended it. */
+async function hasPassed(ms: number, signal: AbortSignal): Promise<boolean> {
+  await sleep(ms, undefined, { signal }).catch(() => {})
+  return !signal.aborted
 }

@@ -1,0 +1,61 @@
+/** The table of `livery certs`, for a terminal of any width. */
+import { expiryOf, type Listed, nameOf, troubleOf } from './listed-certificates.ts'
+import { distance, layOut, when, wrap } from './text-layout.ts'
+
+const WIDE_HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']
+const NARROW_HEADER = ['STATE', 'EXPIRES', 'ROTATION', 'IDENTITY']
+/** Of the lines under a row that say what is wrong with it. */
+const REASON_WIDTH = 80
+
+/**
+ * One row per identity and per name of files, and below it what is wrong. A terminal that is too narrow for all columns gets
+ * no serial numbers and no dates, and one that is too narrow for those gets a block of lines instead of a row.
+ */
+export function certificateTable(
+  certificates: readonly Listed[],
+  now: number,
+  columns: number = Number.POSITIVE_INFINITY,
+): string {
+  const forms = [
+    () => layOut([WIDE_HEADER, ...certificates.map(each => wideCells(each, now))]),
+    () => layOut([NARROW_HEADER, ...certificates.map(each => narrowCells(each, now))]),
+  ]
+  for (const form of forms) {
+    const [header = '', ...rows] = form()
+    if (header.length <= columns && rows.every(row => row.length <= columns)) {
+      const blocks = certificates.flatMap((each, index) => [rows[index] ?? '', ...reasonLines(each, columns)])
+      return `${[header, ...blocks].join('\n')}\n`
+    }
+  }
+  return `${certificates.flatMap(each => block(each, now, columns)).join('\n')}\n`
+}
+
+function wideCells(each: Listed, now: number): string[] {
+  const serial = 'name' in each ? '-' : (each.certChain[0]?.serialNumber ?? '-')
+  const cell = (time: string | undefined) => (time === undefined ? '-' : when(time, now))
+  return [nameOf(each), each.state, serial, cell(expiryOf(each)), cell(renewalOf(each))]
+}
+
+function narrowCells(each: Listed, now: number): string[] {
+  const cell = (time: string | undefined) => (time === undefined ? '-' : distance(time, now))
+  return [each.state, cell(expiryOf(each)), cell(renewalOf(each)), nameOf(each)]
+}
+
+function block(each: Listed, now: number, columns: number): string[] {
+  const [state = '', expires = '', rotation = ''] = narrowCells(each, now)
+  const facts = [
+    state,
+    ...(expires === '-' ? [] : [`expires ${expires}`]),
+    ...(rotation === '-' ? [] : [`rotation ${rotation}`]),
+  ]
+  return [...wrap(nameOf(each), columns, ''), ...wrap(facts.join(', '), columns), ...reasonLines(each, columns)]
+}
+
+function renewalOf(each: Listed): string | undefined {
+  return 'name' in each ? undefined : each.renewAt
+}
+
+function reasonLines(each: Listed, columns: number): string[] {
+  const trouble = troubleOf(each)
+  return trouble === undefined ? [] : wrap(trouble, Math.min(columns, REASON_WIDTH))
+}

@@ -1,0 +1,72 @@
+/** The identities and names of files of the running agent, as the commands show them: read from its `/config_dump`. */
+import type { ConfigDump, DumpedCertificate, DumpedFileSecret, DumpedIdentity } from '../admin/config-dump.ts'
+import type { ConfigSources } from '../config/layers.ts'
+import { readAdmin } from './admin-client.ts'
+
+/** An identity of the dump, with hexadecimal serial numbers. */
+export interface ListedIdentity extends DumpedIdentity {
+  /** Why the CA does not issue for it. */
+  readonly reason?: string
+}
+
+/** A secret in files, with the reason of its state in a separate field. */
+export interface ListedFileSecret extends DumpedFileSecret {
+  readonly reason?: string
+}
+
+export type Listed = ListedIdentity | ListedFileSecret
+
+/** Rejects with an `Error` where no agent answers. */
+export async function listCertificates(sources: ConfigSources): Promise<readonly Listed[]> {
+  const { certificates, files = [] } = await readAdmin<ConfigDump>('/config_dump', 'certificates', sources)
+  return [...certificates.map(listed), ...files.map(withReason)]
+}
+
+export function nameOf(each: Listed): string {
+  return 'name' in each ? each.name : each.identity
+}
+
+/** RFC 3339; `undefined` of roots, and while there is no certificate. */
+export function expiryOf(each: Listed): string | undefined {
+  return 'name' in each ? each.expirationTime : each.certChain[0]?.expirationTime
+}
+
+/** Why the CA or the files fail, or why clients would refuse the certificate. */
+export function troubleOf(each: Listed): string | undefined {
+  return each.reason ?? ('warning' in each ? each.warning : undefined)
+}
+
+/** Those without a certificate last: nothing of theirs expires. */
+export function bySoonestExpiry(a: Listed, b: Listed): number {
+  return expiryMs(a) - expiryMs(b)
+}
+
+function expiryMs(each: Listed): number {
+  const time = expiryOf(each)
+  return time === undefined ? Number.MAX_VALUE : Date.parse(time)
+}
+
+/** The dump has ztunnel's `Unavailable: <reason>`; here they are apart. */
+function withReason<Dumped extends { readonly state: string }>(dumped: Dumped): Dumped & { readonly reason?: string } {
+  const [state = '', ...reason] = dumped.state.split(': ')
+  return { ...dumped, state, ...(reason.length > 0 && { reason: reason.join(': ') }) }
+}
+
+/** Decimal serial numbers of the dump are here as in `livery explain`. */
+function listed(identity: DumpedIdentity): ListedIdentity {
+  return {
+    ...withReason(identity),
+    certChain: identity.certChain.map(withHex),
+    ...(identity.rootCerts && { rootCerts: identity.rootCerts.map(withHex) }),
+  }
+}
+
+function withHex(certificate: DumpedCertificate): DumpedCertificate {
+  return { ...certificate, serialNumber: hexOf(certificate.serialNumber) }
+}
+
+/** As Envoy's `/certs` prints it: lower-case hexadecimal, whole bytes. */
+function hexOf(serialNumber: string): string {
+  const hex = BigInt(serialNumber).toString(16)
+  return hex.length % 2 === 0 ? hex : `0${hex}`
+}
