@@ -1,4 +1,4 @@
-/** The part of the command line that asks a running agent: certs, streams, explain, renew, trust. */
+/** The part of the command line that asks a running agent: certs, streams, explain, renew, trust, diff. */
 import { type Command, Option } from 'commander'
 import { showChange } from './commands/admin-client.ts'
 import { type CertsOptions, showCertificates } from './commands/certs.ts'
@@ -22,6 +22,7 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
   addExplain(program, context)
   addRenew(program, context)
   addTrust(program, context)
+  addDiff(program, context)
 }
 
 /** The end of a command's help. */
@@ -117,4 +118,22 @@ function addTrust(program: Command, { terminal, globals, sources, finish }: Comm
         const path = `/trust?action=${action}&root=${encodeURIComponent(root)}`
         finish(await showChange(path, sources(), terminal))
       })
+}
+
+function addDiff(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+  program
+    .command('diff')
+    .requiredOption('--envoy-admin <url>', "Envoy's admin endpoint: http://host:port, or unix:/path")
+    .description('compare the certificates and roots that an Envoy serves with those that the agent holds')
+    .addHelpText(
+      'after',
+      `${examples(
+        ['livery diff --envoy-admin http://127.0.0.1:15000', "a sidecar of Istio's"],
+        ['livery diff --envoy-admin unix:/run/envoy/admin.sock --json', 'for a script'],
+      )}\n\nExit codes: 0 the same, 1 another version, or Envoy waits for one.`,
+    )
+    .action(async (options: { readonly envoyAdmin: string }) => {
+      const { compareWithEnvoy } = await import('./commands/diff.ts')
+      finish(await compareWithEnvoy(options, sources(), globals(), terminal))
+    })
 }
