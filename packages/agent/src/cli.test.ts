@@ -32,7 +32,10 @@ test('--help and --version are results: standard output, exit 0', async () => {
     'ca',
     'check-config',
     'certs',
+    'streams',
     'explain',
+    'diff',
+    'doctor',
     'wait',
     '--config',
     '--admin',
@@ -47,6 +50,15 @@ test('--help and --version are results: standard output, exit 0', async () => {
   const command = await inDirectory(['ca', '--help'])
   assert.equal(command.code, 0)
   for (const word of ['--listen', '--tokens', '--jwks', '--config']) assert.ok(command.stdout.includes(word), word)
+})
+
+test('the help of each command has examples', async () => {
+  const commands = ['run', 'check-config', 'certs', 'streams', 'explain', 'renew', 'trust', 'diff', 'doctor', 'wait']
+  for (const command of [...commands, 'ca', 'ca test', 'ca root']) {
+    const { code, stdout } = await inProcess([...command.split(' '), '--help'])
+    assert.equal(code, 0)
+    assert.match(stdout, new RegExp(`\\nExamples:\\n.*livery ${command}\\b`), command)
+  }
 })
 
 test('wrong usage is exit 2, on standard error, with what was meant', async () => {
@@ -129,8 +141,8 @@ test('check-config prints the outcome on standard output and warnings on standar
   assert.deepEqual([config.ttl, origins['ttl'], origins['drain']], ['1h', 'environment SECRET_TTL', 'default'])
 })
 
-test('certs, explain and renew say where nobody answered', async () => {
-  for (const args of [['certs'], ['explain', 'x'], ['renew', 'x']]) {
+test('certs, streams, explain and renew say where nobody answered', async () => {
+  for (const args of [['certs'], ['streams'], ['explain', 'x'], ['renew', 'x']]) {
     const { code, stdout, stderr } = await inProcess([...args, '--admin', '127.0.0.1:1'])
     assert.deepEqual([code, stdout], [1, ''])
     assert.match(

@@ -1,4 +1,4 @@
-/** The part of the command line that asks a running agent: certs, streams, explain, renew, trust, diff. */
+/** The part of the command line that asks a running agent: certs, streams, explain, renew, trust, diff, doctor. */
 import { type Command, Option } from 'commander'
 import { showChange } from './commands/admin-client.ts'
 import { type CertsOptions, showCertificates } from './commands/certs.ts'
@@ -23,6 +23,7 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
   addRenew(program, context)
   addTrust(program, context)
   addDiff(program, context)
+  addDoctor(program, context)
 }
 
 /** The end of a command's help. */
@@ -36,7 +37,9 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 function addCerts(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
   program
     .command('certs')
-    .description('list the identities of the running agent: state, serial, expiry, next rotation, what fails')
+    .description(
+      'list the identities of the running agent and its secrets in files: state, serial, expiry, next rotation, what fails',
+    )
     .option('--failing', 'only those that fail, or that clients would refuse')
     .addOption(new Option('--sort <order>', 'the order of the rows').choices(['name', 'expiry']).default('name'))
     .option('--watch', 'show them again every few seconds, until Ctrl-C')
@@ -135,5 +138,26 @@ function addDiff(program: Command, { terminal, globals, sources, finish }: Comma
     .action(async (options: { readonly envoyAdmin: string }) => {
       const { compareWithEnvoy } = await import('./commands/diff.ts')
       finish(await compareWithEnvoy(options, sources(), globals(), terminal))
+    })
+}
+
+function addDoctor(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+  program
+    .command('doctor')
+    .summary('look for what keeps the agent from serving, and say what to do')
+    .description(
+      'Look for what keeps the agent from serving, and say what to do: sockets and their folders, the CA (it is asked for one certificate), the clock, tokens, roots, limits. Run it as the user of the agent, or as root.',
+    )
+    .addHelpText(
+      'after',
+      `${examples(
+        ['livery doctor', 'all that is looked at'],
+        ['livery doctor --config /etc/livery/livery.yaml', 'the agent of systemd'],
+        ['livery doctor --json | jq ".[] | select(.state == \\"wrong\\")"', 'for a script'],
+      )}\n\nExit codes: 0 nothing is wrong, 1 something is, 78 wrong configuration.`,
+    )
+    .action(async () => {
+      const { examine } = await import('./doctor/doctor.ts')
+      finish(await examine(sources(), globals(), terminal))
     })
 }

@@ -1,15 +1,8 @@
 /** `livery ca test`: proves a CA plugin at its live CA, with the conformance kit. */
 import { type ConformanceReport, type ConformanceResult, runAgainst } from '@livery/ca-plugins/conformance'
-import {
-  type CAClient,
-  isSpiffeId,
-  type KeyType,
-  type SpiffeId,
-  SystemClock,
-  shareFolders,
-  spiffeIdProblem,
-} from '@livery/core'
+import { type CAClient, isSpiffeId, type SpiffeId, SystemClock, shareFolders, spiffeIdProblem } from '@livery/core'
 import { Registry } from 'prom-client'
+import { signableKeyType } from '../config/ca-section.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { type LoadedCA, loadCA } from '../config/load.ts'
@@ -51,7 +44,7 @@ export async function testCA(
     runAgainst(withTokenFile(client, identity.tokenFile), {
       capabilities,
       identities: [identity.id],
-      keyType: keyTypeFor(loaded),
+      keyType: signableKeyType(loaded.config.ca, loaded.config.keyType),
       parallel,
       signal,
       report: ({ outcome }) => terminal.err(SIGNS[outcome]),
@@ -88,12 +81,6 @@ function identityFor(
     return identities.find(({ id }) => id === wanted) ?? { id: wanted, tokenFile: undefined }
   if (first) return first
   throw new UsageError('there is no identity to ask for: name one with --identity, or under identities.')
-}
-
-/** The configured key type, where the CA signs it. */
-function keyTypeFor({ config: { ca, keyType } }: LoadedCA): KeyType {
-  const { keyTypes } = ca.plugin.capabilities
-  return keyTypes.includes(keyType) ? keyType : (keyTypes[0] ?? keyType)
 }
 
 /** The identity has its own token: each request names it, as the agent's do. */

@@ -1,5 +1,5 @@
 /** The section `ca`: loads its plugins, whose options are the keys of the section. */
-import type { CAPlugin, CredentialPlugin, PluginOption, PluginOptions } from '@livery/core'
+import type { CAPlugin, CredentialPlugin, KeyType, PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { ISOLATION_KEYS, readIsolation, USER_SCHEMA } from '../plugin/isolation-keys.ts'
 import { isModule, loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../plugin/load-plugin.ts'
@@ -28,6 +28,12 @@ export interface CASection {
   }
   /** Present if the plugin needs them. */
   readonly members?: readonly CASection[]
+}
+
+/** The wanted key type, where the CA signs it; else one that it signs. */
+export function signableKeyType({ plugin }: CASection, wanted: KeyType): KeyType {
+  const { keyTypes } = plugin.capabilities
+  return keyTypes.includes(wanted) ? wanted : (keyTypes[0] ?? wanted)
 }
 
 /** The plugins of the section, and by them its keys. */

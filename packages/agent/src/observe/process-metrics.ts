@@ -1,5 +1,6 @@
 /** Metrics of the process itself. prom-client's own set is not used: promtool rejects some of its names. */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { readDescriptorLimit } from '@livery/sds-server'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
 export interface ProcessSource {
@@ -11,6 +12,7 @@ export interface ProcessSource {
 }
 
 export function processMetrics({ version, keyGenerator, droppedLogLines }: ProcessSource): readonly MetricRow[] {
+  const maxFiles = readDescriptorLimit()
   return [
     {
       name: 'livery_build_info',
@@ -35,6 +37,11 @@ export function processMetrics({ version, keyGenerator, droppedLogLines }: Proce
       name: 'process_start_time_seconds',
       help: 'When the process started.',
       read: () => performance.timeOrigin / 1000,
+    },
+    {
+      name: 'process_max_fds',
+      help: 'How many files, sockets among them, the process may open.',
+      read: () => maxFiles,
     },
     {
       name: 'process_resident_memory_bytes',

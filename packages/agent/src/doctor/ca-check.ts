@@ -1,0 +1,190 @@
+/** Asks the CA for one certificate, as the agent would: whether it is there, takes the token, signs, and which time it has. */
+import { X509Certificate } from 'node:crypto'
+import {
+  type CAClient,
+  CAError,
+  type Clock,
+  derToPem,
+  type IssuedCertificate,
+  type KeyType,
+  nodeCertificateVerifier,
+  scrub,
+} from '@livery/core'
+import { Registry } from 'prom-client'
+import { signableKeyType } from '../config/ca-section.ts'
+import type { ConfiguredIdentity } from '../config/identities.ts'
+import type { Config, LoadedConfig } from '../config/load.ts'
+import { createLogger } from '../observe/logger.ts'
+import { PluginCounters } from '../observe/plugin-counters.ts'
+import { chooseKeyGenerator } from '../runtime/choose-key-generator.ts'
+import { createCAClient, describeCA } from '../runtime/create-ca-client.ts'
+import { ConfigError, describeConfigError } from '../schema/config-error.ts'
+import { type Finding, ok, skipped, warning, wrong } from './finding.ts'
+
+/** The outcome of the question to the CA. */
+export interface CAResult {
+  readonly findings: readonly Finding[]
+  /** The code of its refusal; `undefined` if it issued, or was not asked. */
+  readonly code?: CAError['code']
+  readonly hasIssued: boolean
+}
+
+const TIMEOUT_MS = 15_000
+
+/** Costs the CA one certificate, of the first identity that is configured. */
+export async function askCA(loaded: LoadedConfig, clock: Clock): Promise<CAResult> {
+  const { ca, identities, kubernetes } = loaded.config
+  const subject = describeCA(ca)
+  const [identity] = identities
+  if (ca.plugin.name === 'embedded')
+    return unasked(
+      skipped('ca', subject, 'it is in the process of the agent: there is nothing to reach, and no other clock'),
+    )
+  if (!identity) {
+    const reason = kubernetes ? 'the identities are those of pods' : 'the configuration lists no identity'
+    return unasked(skipped('ca', subject, `it was not asked: ${reason}. Run: livery ca test`))
+  }
+  try {
+    await using stack = new AsyncDisposableStack()
+    const asked = await request(loaded, identity, { clock, stack })
+    const clockFinding = checkClock(subject, asked)
+    return { findings: [checkAnswer(subject, asked), clockFinding], hasIssued: true }
+  } catch (error) {
+    return refused(subject, error)
+  }
+}
+
+function unasked(finding: Finding): CAResult {
+  return { findings: [finding], hasIssued: false }
+}
+
+interface Asked {
+  readonly config: Config
+  readonly identity: ConfiguredIdentity
+  readonly issued: IssuedCertificate
+  readonly roots: readonly string[]
+  readonly publicKeyDer: Uint8Array
+  /** Milliseconds since the epoch, in the middle of the call. */
+  readonly at: number
+}
+
+async function request(
+  loaded: LoadedConfig,
+  identity: ConfiguredIdentity,
+  { clock, stack }: { readonly clock: Clock; readonly stack: AsyncDisposableStack },
+): Promise<Asked> {
+  const { config } = loaded
+  const { logger } = stack.use(await createLogger({ level: 'silent', format: 'json' }))
+  const client = await createCAClient(loaded, { clock, logger, counters: new PluginCounters(new Registry()) }, stack)
+  const generator = stack.use(chooseKeyGenerator({ ...config, keyPool: 'off' }, () => {}))
+  const type: KeyType = signableKeyType(config.ca, config.keyType)
+  const key = await generator.generate({ type, identity: identity.id })
+  const signal = AbortSignal.timeout(TIMEOUT_MS)
+  const before = clock.now()
+  const issued = await client.issue({
+    identity: identity.id,
+    ttlSeconds: config.ttl / 1000,
+    ...(identity.tokenFile !== undefined && { tokenFile: identity.tokenFile }),
+    signal,
+    csr: async () => ({ der: key.csrDer, pem: derToPem(key.csrDer, 'CERTIFICATE REQUEST') }),
+  })
+  const at = (before + clock.now()) / 2
+  key.privateKeyPem.fill(0)
+  const roots = [...(issued.roots ?? []), ...(await rootsOf(client, signal))]
+  return { config, identity, issued, roots, publicKeyDer: key.publicKeyDer, at }
+}
+
+async function rootsOf(client: CAClient, signal: AbortSignal): Promise<readonly string[]> {
+  // The agent goes by what came with the certificate until the list can be had.
+  return (await client.trustBundle?.({ signal }).catch(() => [])) ?? []
+}
+
+/** As the agent checks it, at the time that the CA has: the clock is a finding of its own. */
+function checkAnswer(subject: string, { identity, issued, roots, publicKeyDer, at }: Asked): Finding {
+  const text = `it issued a certificate for ${identity.id}`
+  if (roots.length === 0) return ok('ca', subject, text)
+  const { privateKey } = issued
+  try {
+    const notBefore = leafOf(issued).validFromDate.getTime()
+    nodeCertificateVerifier.verify(issued.chain, {
+      identity: identity.id,
+      key: privateKey ? { privateKeyPem: privateKey } : { publicKeyDer },
+      anchors: roots.map(pem => new X509Certificate(pem)),
+      now: Math.max(notBefore, Math.min(at, notBefore + MAX_BACKDATE_MS)),
+    })
+    return ok('ca', subject, text)
+  } catch (error) {
+    return wrong(
+      'ca',
+      subject,
+      scrub(error),
+      'Correct it at the CA; livery ca test shows all that the agent asks of it',
+    )
+  } finally {
+    privateKey?.fill(0)
+  }
+}
+
+/** A CA sets notBefore back by up to five minutes, for clients whose clock is behind: istiod by two, Kubernetes by five. */
+const MAX_BACKDATE_MS = 300_000
+/** Less is of no consequence to tokens, certificates and TLS. */
+const MAX_OFFSET_MS = 60_000
+
+/** When the CA signed, by its own clock: `notAfter` is then plus the lifetime that was asked for, where it kept to that. */
+function timeOf(issued: IssuedCertificate, ttlMs: number): { earliest: number; latest: number } {
+  const { validFromDate, validToDate } = leafOf(issued)
+  const notBefore = validFromDate.getTime()
+  const signed = validToDate.getTime() - ttlMs
+  const isKept = signed > notBefore && signed <= notBefore + MAX_BACKDATE_MS
+  return isKept ? { earliest: signed, latest: signed } : { earliest: notBefore, latest: notBefore + MAX_BACKDATE_MS }
+}
+
+function leafOf({ chain: [leaf = ''] }: IssuedCertificate): X509Certificate {
+  return new X509Certificate(leaf)
+}
+
+function checkClock(subject: string, { issued, config, at }: Asked): Finding {
+  // A source that brings its key has not signed just now.
+  if (issued.privateKey) return skipped('clock', subject, 'it gives certificates that were signed at another time')
+  const { earliest, latest } = timeOf(issued, config.ttl)
+  const [ahead, behind] = [at - latest, earliest - at]
+  const remedy = 'Set the clock of this machine by NTP (timedatectl, chronyc tracking), or correct that of the CA'
+  if (ahead > MAX_OFFSET_MS)
+    return wrong('clock', subject, `the clock here is ${seconds(ahead)} ahead of the CA's`, remedy)
+  if (behind > MAX_OFFSET_MS)
+    return wrong('clock', subject, `the clock here is ${seconds(behind)} behind the CA's`, remedy)
+  return ok('clock', subject, 'it agrees with that of the CA')
+}
+
+function seconds(ms: number): string {
+  return `at least ${Math.round(ms / 1000)} s`
+}
+
+const REMEDIES: Readonly<Partial<Record<CAError['code'], string>>> = {
+  unauthenticated: 'Look at the findings about tokens below, and at whom the CA trusts to issue them',
+  denied: 'Allow this identity at the CA, or correct it in the configuration',
+  'rate-limited': 'Raise the quota at the CA, or wait',
+  unavailable: 'Start the CA, correct its address under ca, or open the way to it',
+  timeout: 'Look whether the CA is busy, or waits for somebody to approve',
+}
+
+/** As OpenSSL words it, of the certificate of the CA's server. */
+const CLOCK_FAULT = /certificate (?:is not yet valid|has expired)/
+
+function refused(subject: string, error: unknown): CAResult {
+  const code = error instanceof CAError ? error.code : 'unavailable'
+  const isTimeout = error instanceof Error && error.name === 'TimeoutError'
+  const reason = error instanceof ConfigError ? describeConfigError(error) : error
+  const text = isTimeout ? `it did not answer within ${TIMEOUT_MS / 1000} s` : scrub(reason)
+  const remedy = CLOCK_FAULT.test(text)
+    ? 'Compare the clock here with that of the CA (timedatectl), and look at the dates of its own certificate'
+    : (REMEDIES[code] ?? 'Run livery ca test with this configuration: it shows case by case what fails')
+  return { findings: [wrong('ca', subject, `${code}: ${text}`, remedy)], code, hasIssued: false }
+}
+
+/** The time of a running agent's newest certificate, where the CA is not asked now. */
+export function clockOfAgent(aheadSeconds: number | undefined): Finding[] {
+  if (aheadSeconds === undefined || aheadSeconds * 1000 <= MAX_OFFSET_MS) return []
+  const text = `the newest certificate began ${Math.round(aheadSeconds)} s after it came: the clock here is behind the CA's`
+  return [warning('clock', 'livery run', text, 'Set the clock of this machine by NTP (timedatectl, chronyc tracking)')]
+}

@@ -1,0 +1,64 @@
+/** `livery doctor`: looks at everything that can keep the agent from serving, and says what to do about each. */
+import { SystemClock } from '@livery/core'
+import { printableJson } from '../commands/admin-client.ts'
+import { EXIT } from '../commands/exit-code.ts'
+import type { GlobalOptions, Terminal } from '../commands/terminal.ts'
+import { count, layOut, wrap } from '../commands/text-layout.ts'
+import type { ConfigSources } from '../config/layers.ts'
+import { loadConfig } from '../config/load.ts'
+import { askCA, clockOfAgent } from './ca-check.ts'
+import { diskFindings, fileFindings } from './file-checks.ts'
+import type { Finding } from './finding.ts'
+import { inotifyFinding, openFilesFinding } from './limit-checks.ts'
+import { agentFindings, findAgent, trustFindings } from './running-agent.ts'
+import { socketFindings } from './socket-checks.ts'
+import { tokenFindings } from './token-checks.ts'
+
+/** Resolves with the exit code: 1 if something is wrong. Rejects with a `ConfigError`, which is a finding too. */
+export async function examine(sources: ConfigSources, { json }: GlobalOptions, terminal: Terminal): Promise<number> {
+  const findings = await findingsOf(sources)
+  terminal.out(json ? `${printableJson(findings)}\n` : describeFindings(findings, terminal.columns))
+  return findings.some(({ state }) => state === 'wrong') ? EXIT.failed : EXIT.ok
+}
+
+async function findingsOf(sources: ConfigSources): Promise<readonly Finding[]> {
+  const loaded = await loadConfig(sources)
+  const { config } = loaded
+  using clock = new SystemClock()
+  const found = await findAgent(sources)
+  const agent = 'metric' in found ? found : undefined
+  const isRunning = agent !== undefined
+  const ca = await askCA(loaded, clock)
+  return [
+    ...(agent ? agentFindings(agent) : 'check' in found ? [found] : []),
+    ...(await socketFindings(config, isRunning)),
+    ...ca.findings,
+    ...clockOfAgent(agent?.metric('livery_ca_clock_ahead_seconds')),
+    ...(await tokenFindings(config, ca, clock.now())),
+    ...(await fileFindings(config, isRunning, clock.now())),
+    ...(agent ? trustFindings(agent) : []),
+    ...(await diskFindings(config)),
+    openFilesFinding(config, agent),
+    await inotifyFinding(),
+  ]
+}
+
+const SIGNS: Readonly<Record<Finding['state'], string>> = {
+  ok: 'ok',
+  warning: 'warning',
+  wrong: 'WRONG',
+  skipped: 'skipped',
+}
+
+/** A row each, below it the facts and the remedy, and at the end how much is wrong. */
+export function describeFindings(findings: readonly Finding[], columns = Number.POSITIVE_INFINITY): string {
+  const rows = layOut(findings.map(({ state, check, subject }) => [SIGNS[state], check, subject]))
+  const lines = findings.flatMap(({ text, remedy }, index) => [
+    rows[index] ?? '',
+    ...wrap(text, columns),
+    ...(remedy === undefined ? [] : wrap(`→ ${remedy}`, columns)),
+  ])
+  const amount = findings.filter(({ state }) => state === 'wrong').length
+  const verdict = amount === 0 ? 'Nothing is wrong.' : `${count(amount, 'thing')} ${amount === 1 ? 'is' : 'are'} wrong.`
+  return `${[...lines, '', verdict].join('\n')}\n`
+}

@@ -1,0 +1,94 @@
+/** The running agent as it reports itself: readiness, roots, metrics; and the findings that follow from these. */
+import { type RootStatus, scrub } from '@livery/core'
+import type { TrustStatus } from '../admin/routes.ts'
+import { askAdmin, readAdmin } from '../commands/admin-client.ts'
+import type { ConfigSources } from '../config/layers.ts'
+import { type Finding, ok, warning, wrong } from './finding.ts'
+
+export interface RunningAgent {
+  /** The lines of `/healthz/ready?mode=strict`. */
+  readonly readiness: readonly string[]
+  readonly isReady: boolean
+  readonly trust: TrustStatus
+  /** The value of a metric without labels. */
+  metric(name: string): number | undefined
+}
+
+/** The agent, or the finding that there is none. */
+export async function findAgent(sources: ConfigSources): Promise<RunningAgent | Finding> {
+  try {
+    const ready = await askAdmin('/healthz/ready?mode=strict', sources)
+    const trust = await readAdmin<TrustStatus>('/trust', 'trustDomains', sources)
+    const metrics = await askAdmin('/metrics', sources)
+    const lines = ready.body.split('\n').filter(line => line !== '')
+    return { readiness: lines, isReady: ready.status === 200, trust, metric: name => metricIn(metrics.body, name) }
+  } catch (error) {
+    const remedy = 'Start it, if it is to run now. What follows is what it would find'
+    return wrong('agent', 'livery run', scrub(error), remedy)
+  }
+}
+
+function metricIn(text: string, name: string): number | undefined {
+  const line = text.split('\n').find(each => each.startsWith(`${name} `))
+  return line === undefined ? undefined : Number(line.slice(name.length + 1))
+}
+
+/** Of one that waits for much, or fails for many. */
+const MAX_LINES = 20
+
+export function agentFindings({ isReady, readiness }: RunningAgent): Finding[] {
+  if (isReady) return [ok('agent', 'livery run', 'every identity has a valid certificate, every socket is bound')]
+  const lines = readiness.filter(line => line.startsWith('  '))
+  const shown = lines.slice(0, MAX_LINES).map(line => {
+    const text = scrub(line)
+    const [, identity] = /^(spiffe:\/\/\S+): /.exec(text) ?? []
+    const remedy =
+      identity === undefined ? 'Correct it; the agent tries again' : `livery explain ${identity} shows each attempt`
+    return wrong(
+      'agent',
+      identity ?? 'livery run',
+      identity === undefined ? text : text.slice(identity.length + 2),
+      remedy,
+    )
+  })
+  const more = lines.length - shown.length
+  if (more <= 0) return shown
+  return [...shown, wrong('agent', 'livery run', `and ${more} more`, 'livery certs --failing lists them')]
+}
+
+const DAY_MS = 86_400_000
+/** A root is replaced over weeks: every client has to learn the next one. */
+const ROOT_DAYS = 30
+
+export function trustFindings({ trust: { now, trustDomains } }: RunningAgent): Finding[] {
+  if (trustDomains.every(({ roots }) => roots.length === 0))
+    return [wrong('roots', 'ROOTCA', 'no root is known yet', 'livery explain ROOTCA shows why')]
+  return trustDomains.flatMap(({ trustDomain, roots }) => {
+    const last = Math.max(...roots.map(({ notAfter }) => notAfter))
+    const findings = roots.flatMap(root => rootFindings(trustDomain, root))
+    if (last - now < ROOT_DAYS * DAY_MS)
+      findings.push(
+        warning(
+          'roots',
+          trustDomain,
+          `its last root ends ${new Date(last).toISOString()}`,
+          'Have the CA add its next root now: clients have to learn it before leaves are under it',
+        ),
+      )
+    return findings.length > 0
+      ? findings
+      : [ok('roots', trustDomain, `${roots.length} known, none is stopped or rejected`)]
+  })
+}
+
+function rootFindings(trustDomain: string, { fingerprint, phase, waitsFor }: RootStatus): Finding[] {
+  const root = fingerprint.slice(0, 16)
+  const held: Finding[] =
+    phase === 'held'
+      ? [warning('roots', trustDomain, `the rotation of root ${root} is stopped`, `Run: livery trust resume ${root}`)]
+      : []
+  const rejected = waitsFor.find(({ reason }) => reason !== undefined)
+  if (!rejected) return held
+  const text = scrub(`root ${root} is rejected by ${rejected.client}: ${rejected.reason}`)
+  return [...held, wrong('roots', trustDomain, text, 'Correct that client; livery trust status lists all of them')]
+}
