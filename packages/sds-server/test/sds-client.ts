@@ -1,5 +1,5 @@
 /** A real gRPC client of a real UNIX socket, as a proxy would use it, with answers to be awaited one by one. */
-import { Client, type ClientDuplexStream, credentials, type ServiceError, type StatusObject } from '@grpc/grpc-js'
+import type { Client, ClientDuplexStream, ServiceError } from '@grpc/grpc-js'
 import { Secret } from '../src/gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import {
   DeltaDiscoveryRequest,
@@ -9,6 +9,7 @@ import {
 } from '../src/gen/envoy/service/discovery/v3/discovery.ts'
 import { HealthCheckRequest, HealthCheckResponse } from '../src/gen/grpc/health/v1/health.ts'
 import { SECRET_TYPE_URL } from '../src/protocol/request-check.ts'
+import { connectTo, ResponseStream } from './response-stream.ts'
 
 const SERVICE = '/envoy.service.secret.v3.SecretDiscoveryService'
 
@@ -21,10 +22,7 @@ export class SdsClient implements Disposable {
   readonly #client: Client
 
   constructor(path: string) {
-    this.#client = new Client(`unix:${path}`, credentials.createInsecure(), {
-      'grpc.use_local_subchannel_pool': 1,
-      'grpc.initial_reconnect_backoff_ms': 100,
-    })
+    this.#client = connectTo(path, { 'grpc.initial_reconnect_backoff_ms': 100 })
   }
 
   sotw(): SotwClientStream {
@@ -97,61 +95,20 @@ export class SdsClient implements Disposable {
   }
 }
 
-/** One stream: what arrives is queued until somebody asks for it. */
-export class ClientStream<Request, Response> {
-  /** How the stream ended. */
-  readonly status: Promise<StatusObject>
+export class ClientStream<Request, Response> extends ResponseStream<Response> {
   readonly #call: ClientDuplexStream<Request, Response>
-  readonly #received: Response[] = []
-  readonly #waiting: PromiseWithResolvers<Response>[] = []
 
   constructor(call: ClientDuplexStream<Request, Response>) {
+    super(call)
     this.#call = call
-    this.status = new Promise(resolve => call.on('status', resolve))
-    call.on('status', ({ code, details }) => {
-      for (const waiter of this.#waiting) waiter.reject(new Error(`the stream ended with ${code}: ${details}`))
-    })
-    call.on('error', () => {}) // the status says it
-    call.on('data', (response: Response) => {
-      const waiter = this.#waiting.shift()
-      if (waiter) waiter.resolve(response)
-      else this.#received.push(response)
-    })
-  }
-
-  /** How many answers nobody has taken yet. */
-  get queued(): number {
-    return this.#received.length
   }
 
   write(request: Request): void {
     this.#call.write(request)
   }
 
-  /** The next answer; rejects if the stream ends before. */
-  next(): Promise<Response> {
-    const received = this.#received.shift()
-    if (received !== undefined) return Promise.resolve(received)
-    const waiter = Promise.withResolvers<Response>()
-    this.#waiting.push(waiter)
-    return waiter.promise
-  }
-
-  /** Stops reading, as a stopped process does: the window fills up. */
-  pause(): void {
-    this.#call.pause()
-  }
-
-  resume(): void {
-    this.#call.resume()
-  }
-
   end(): void {
     this.#call.end()
-  }
-
-  cancel(): void {
-    this.#call.cancel()
   }
 }
 
