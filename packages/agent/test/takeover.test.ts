@@ -55,6 +55,25 @@ const allIssued = async (admin: string): Promise<void> => {
   while ((await fetch(`http://${admin}/healthz/ready?strict`)).status !== 200);
 }
 
+interface Owner extends AsyncDisposable {
+  readonly cwd: string
+  readonly socket: string
+  readonly admin: string
+  readonly first: LiveryProcess
+}
+
+/** Starts an agent that owns its store; resolves when it has every certificate. */
+async function startOwner(env: Readonly<Record<string, string>> = {}): Promise<Owner> {
+  await using parts = new AsyncDisposableStack()
+  const { path: cwd } = parts.use(await makeDirectory())
+  const { socket, admin } = await configure(cwd)
+  const first = parts.use(start(cwd, [], env))
+  await first.admin()
+  await allIssued(admin)
+  const all = parts.move()
+  return { cwd, socket, admin, first, [Symbol.asyncDispose]: () => all.disposeAsync() }
+}
+
 /** A successor that stops after some steps. */
 class HalfSuccessor implements Disposable {
   readonly #socket: Socket
@@ -78,12 +97,8 @@ class HalfSuccessor implements Disposable {
 }
 
 test('an agent with --takeover gets store, addresses and sockets, no call is left unanswered, and no certificate is new', async t => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
-  const { socket, admin } = await configure(cwd)
-  await using first = start(cwd, [])
-  await first.admin()
-  await allIssued(admin)
+  await using owner = await startOwner()
+  const { cwd, socket, admin, first } = owner
   const before = await serialsOf(socket)
   using stream = await openStream(socket, [WEB])
 
@@ -117,11 +132,8 @@ test('an agent with --takeover gets store, addresses and sockets, no call is lef
 })
 
 test('a store has one owner: a second agent without --takeover does not start, and says how it could', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
-  const { admin } = await configure(cwd)
-  await using first = start(cwd, [])
-  await first.admin()
+  await using owner = await startOwner()
+  const { cwd, admin, first } = owner
   const { code, stderr } = await livery(['run'], { cwd })
   assert.equal(code, 1)
   assert.match(
@@ -136,12 +148,8 @@ test('a store has one owner: a second agent without --takeover does not start, a
 })
 
 test('a successor that ends half way leaves the first agent with all that it had', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
-  const { socket, admin } = await configure(cwd)
-  await using first = start(cwd, [])
-  await first.admin()
-  await allIssued(admin)
+  await using owner = await startOwner()
+  const { cwd, socket, admin, first } = owner
   const before = await serialsOf(socket)
   {
     using half = new HalfSuccessor(cwd)
@@ -171,12 +179,8 @@ test('a successor that ends half way leaves the first agent with all that it had
 })
 
 test('a successor that ends after it has replaced a socket leaves nobody without an answer', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
-  const { socket, admin } = await configure(cwd)
-  await using first = start(cwd, [])
-  await first.admin()
-  await allIssued(admin)
+  await using owner = await startOwner()
+  const { cwd, socket, first } = owner
   const before = await serialsOf(socket)
   for (const isSuperseded of [true, false]) {
     using half = new HalfSuccessor(cwd)
@@ -214,11 +218,8 @@ test('an agent that hands over leaves the path of a new socket to its successor,
 })
 
 test('a handover refuses a second successor, unknown steps and long lines, and its socket is for its owner only', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
-  const { admin } = await configure(cwd)
-  await using first = start(cwd, [])
-  await first.admin()
+  await using owner = await startOwner()
+  const { cwd, admin, first } = owner
   assert.equal((await stat(join(cwd, 'store/owner.sock'))).mode & 0o777, 0o600)
   {
     using half = new HalfSuccessor(cwd)
@@ -238,12 +239,8 @@ test('a handover refuses a second successor, unknown steps and long lines, and i
 })
 
 test('in a pod the first agent stays, not ready, and ends as failed when its successor is gone', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
-  const { admin } = await configure(cwd)
-  await using first = start(cwd, [], IN_POD)
-  await first.admin()
-  await allIssued(admin)
+  await using owner = await startOwner(IN_POD)
+  const { cwd, admin, first } = owner
   // Another address: each pod has a network of its own.
   const own = `127.0.0.1:${await freePort()}`
   await using second = start(cwd, ['--admin', own, '--takeover'], IN_POD)
