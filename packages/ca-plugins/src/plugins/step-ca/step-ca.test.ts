@@ -4,7 +4,14 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { inspect } from 'node:util'
-import { type AgentKey, CAError, type CAErrorCode, OptionError, SystemClock } from '@livery/core'
+import {
+  type AgentKey,
+  CAError,
+  type CAErrorCode,
+  OptionError,
+  SystemClock,
+  type WorkloadTokenRequest,
+} from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { isCAError } from '../../../test/citadel-setup.ts'
@@ -19,11 +26,13 @@ import {
 } from '../../../test/step-ca-stand-in.ts'
 import { tempFolder } from '../../../test/temp-folder.ts'
 import { FakeCA } from '../../conformance/index.ts'
+import { workloadToken } from '../../credentials/index.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { type StepCaConfig, stepCa } from './plugin.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const API = 'spiffe://cluster.local/ns/default/sa/api'
 const { privateJwk, publicJwk } = await provisionerPair()
 
 async function setUp(t: TestContext, options: { readonly tls?: true; readonly config?: Partial<StepCaConfig> } = {}) {
@@ -119,6 +128,36 @@ test('a key that cannot be used says why and what to do, keeps its secret, and t
     })
   }
   assert.equal(server.calls.length, 0)
+})
+
+test('with a token per identity each certificate is asked for with that of its own workload', async () => {
+  const clock = new FakeClock()
+  using ca = await FakeCA.create({ clock })
+  ca.fault = ({ token, identity }) =>
+    token?.startsWith(`of ${identity} `) ? { kind: 'none' } : { kind: 'refuse', code: 'unauthenticated' }
+  await using server = await startStepCa({ ca, clock })
+  const own = pluginContext({ clock })
+  let count = 0
+  const workloadTokens = {
+    get: async ({ identity, audience }: WorkloadTokenRequest) => ({
+      token: `of ${identity === API ? WEB : identity} for ${audience} ${++count}`,
+    }),
+  }
+  const credentials = await workloadToken.create(
+    { ...own, workloadTokens },
+    { audience: 'step-ca', expiration: 3_600_000 },
+  )
+  await using client = await stepCa.create({ ...own, credentials }, { address: server.address, timeout: 10_000 })
+  const DB = 'spiffe://cluster.local/ns/default/sa/db'
+  const issued = await Promise.all([WEB, DB].map(async each => client.issue(await workloadRequest(each))))
+  assert.deepEqual(
+    issued.map(({ chain: [leaf = ''] }) => new X509Certificate(leaf).subjectAltName),
+    [WEB, DB].map(each => `URI:${each}`),
+  )
+  // The token of another workload is not good for it.
+  await assert.rejects(client.issue(await workloadRequest(API)), isCAError('unauthenticated', /the workload's account/))
+  const sent = server.calls.map(({ json }) => String(json['ott']).replace(/ \d+$/, ''))
+  assert.deepEqual(sent.sort(), [`of ${DB} for step-ca`, `of ${WEB} for step-ca`, `of ${WEB} for step-ca`])
 })
 
 const FORBIDDEN = 'The request was forbidden by the certificate authority:'
