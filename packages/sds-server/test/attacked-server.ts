@@ -30,7 +30,7 @@ const source = await MemorySource.create(WEB)
 source.setBundle('cluster.local', { padding: options.padding })
 source.add(NEVER_ISSUED)
 const server = await createSdsServer({
-  sockets: [{ path: options.path, allow: [WEB, NEVER_ISSUED], limits: options.limits }],
+  sockets: [{ path: options.path, allow: [WEB, NEVER_ISSUED], limits: options.limits, workloadApi: true }],
   source,
   clock: new SystemClock(),
   readPeerCredentials: () => ({ pid: 1, uid, gid: uid }),

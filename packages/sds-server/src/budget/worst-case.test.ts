@@ -54,6 +54,9 @@ function call({ session }: RawPeer, path: string, headers: Record<string, string
     .resume()
 }
 
+const WORKLOAD = '/SpiffeWorkloadAPI/FetchX509SVID'
+const WORKLOAD_HEADER = { 'workload.spiffe.io': 'true' }
+
 const node = { id: 'n', cluster: '' }
 /** 240 kB of names that nobody is allowed. */
 function refusedNames(stream: number, count = 120, length = 2_000): string[] {
@@ -95,6 +98,21 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
       const peer = attack.peer()
       for (let index = 0; index < 150; index++) {
         call(peer, `${SERVICE}/${index % 2 ? 'FetchSecrets' : 'StreamSecrets'}`).write(REFUSED.subarray(0, -1))
+      }
+    }
+  },
+  'half a message on every stream of the Workload API': attack => {
+    for (let of = 0; of < 8; of++) {
+      const peer = attack.peer()
+      for (let index = 0; index < 150; index++) call(peer, WORKLOAD, WORKLOAD_HEADER).write(REFUSED.subarray(0, -1))
+    }
+  },
+  'responses of the Workload API that are not read, to callers with long headers': attack => {
+    for (let of = 0; of < 8; of++) {
+      const peer = attack.peer({ initialWindowSize: 0 })
+      for (let index = 0; index < 120; index++) {
+        const long = `${index}`.padEnd(10_000, 'h')
+        call(peer, WORKLOAD, { ...WORKLOAD_HEADER, 'x-a': long, 'x-b': long, 'x-c': long }).end(Buffer.alloc(5))
       }
     }
   },
