@@ -76,6 +76,8 @@ export class PodApiServer implements AsyncDisposable {
   fault: (call: PodCall) => PodFault | undefined = () => undefined
   /** The longest life of a token. */
   maxTokenSeconds = Number.POSITIVE_INFINITY
+  /** Changes are in the next list, and in no event. */
+  losesEvents = false
   /** Events go out in pieces of so many bytes. */
   pieceBytes = Number.POSITIVE_INFINITY
   readonly #server: Server
@@ -263,6 +265,7 @@ export class PodApiServer implements AsyncDisposable {
 
   #record(type: Recorded['type'], { metadata, ...rest }: PodResource): PodResource {
     const object = { ...rest, metadata: { ...metadata, resourceVersion: String(++this.#version) } }
+    if (this.losesEvents) return object
     const event = { version: this.#version, type, object }
     this.#events.push(event)
     for (const send of this.#watches.values()) send(event)

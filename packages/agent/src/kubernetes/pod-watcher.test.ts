@@ -113,6 +113,7 @@ test('while the API server is away for an hour every pod stays, the state says s
   await server.down()
   const away = podResource({ name: 'came-meanwhile' })
   server.put(away)
+  server.delete(podResource({ name: 'pod-000' }))
   while (clock.now() < heardAt + HOUR_MS) await nextAttempt(watched)
   assert.equal(names().length, 5)
   const { state } = watcher
@@ -126,7 +127,31 @@ test('while the API server is away for an hour every pod stays, the state says s
   await server.up()
   await nextAttempt(watched)
   await until(() => watcher.state.kind === 'watching')
-  assert.ok(names().includes('came-meanwhile'))
+  assert.deepEqual(names(), ['came-meanwhile', 'pod-001', 'pod-002', 'pod-003', 'pod-004'])
+})
+
+test('a list heals what a watch has lost after half an hour and a part of it, though the server never ends the watch', async t => {
+  const watched = await watchPods(t, { prepare: server => void fill(server, 3) })
+  const { server, clock, watcher, until, names, states } = watched
+  await server.watched(1)
+  server.losesEvents = true
+  server.put(podResource({ name: 'lost' }))
+  server.delete(podResource({ name: 'pod-000' }))
+  server.losesEvents = false
+  const lists = () => server.calls.filter(({ verb }) => verb === 'list').length
+  // Of the half that it may be later, random has 0.4.
+  for (let minute = 1; minute < 36; minute++) {
+    await clock.advance(60_000)
+    const before = watcher.heardAt
+    server.bookmark()
+    while (watcher.heardAt === before) await new Promise(setImmediate)
+  }
+  assert.deepEqual([lists(), names()], [1, ['pod-000', 'pod-001', 'pod-002']])
+  await clock.advance(60_000)
+  await nextAttempt(watched)
+  await until(() => names().includes('lost'))
+  assert.deepEqual([lists(), names()], [2, ['lost', 'pod-001', 'pod-002']])
+  assert.ok(states.every(({ kind }) => kind === 'watching'))
 })
 
 test('a connection that is silent for two minutes is given up for another one', async t => {

@@ -27,7 +27,7 @@ const RETRY = { minMs: 1_000, maxMs: 30_000 }
 const SILENCE_MS = 120_000
 /** A watch that was shorter counts as a failure. */
 const SHORT_MS = 30_000
-/** A list heals what a watch has lost. */
+/** A list heals what a watch has lost. It comes after one to one and a half times as long, so that the nodes of a cluster do not list at once. */
 const RESYNC_MS = 1_800_000
 /** All pods that a node may have, in pages of four. */
 const MAX_PAGES = 1_024
@@ -77,13 +77,13 @@ export class PodWatcher implements AsyncDisposable {
 
   /** Resolves when it is time to list again. */
   async #listAndWatch(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options
+    const { clock, random } = this.#options
     let version = await this.#list(signal)
-    const listedAt = clock.now()
+    const resyncAt = clock.now() + RESYNC_MS * (1 + random() / 2)
     this.#hear()
-    while (clock.now() < listedAt + RESYNC_MS) {
+    while (clock.now() < resyncAt) {
       const begun = clock.now()
-      const end = await this.#watch(version, signal)
+      const end = await this.#watch(version, resyncAt, signal)
       if (clock.now() >= begun + SHORT_MS) this.#failures = 0
       await this.#wait()
       // Without an event it may have been refused, or the server is gone: a list says which.
@@ -108,16 +108,17 @@ export class PodWatcher implements AsyncDisposable {
     throw new UnusableListError('Cannot list the pods of this node: the list does not end')
   }
 
-  /** Resolves with the version to continue from, `undefined` if there is none any more. */
-  async #watch(from: string, signal: AbortSignal): Promise<{ readonly version: string } | undefined> {
+  /** Resolves with the version to continue from, `undefined` if there is none any more. Ends at `resyncAt`: a server need never end it. */
+  async #watch(from: string, resyncAt: number, signal: AbortSignal): Promise<{ readonly version: string } | undefined> {
     const { api, clock } = this.#options
-    const silence = new AbortController()
+    const ending = new AbortController()
+    using _resync = clock.at(resyncAt, () => ending.abort(new Error('the pods are due to be listed again')))
     const fallSilent = () =>
-      after(clock, SILENCE_MS, () => silence.abort(new Error('nothing was heard for two minutes')))
+      after(clock, SILENCE_MS, () => ending.abort(new Error('nothing was heard for two minutes')))
     let timer = fallSilent()
     let version = from
     try {
-      for await (const event of api.watch(from, AbortSignal.any([signal, silence.signal]))) {
+      for await (const event of api.watch(from, AbortSignal.any([signal, ending.signal]))) {
         timer[Symbol.dispose]()
         timer = fallSilent()
         const next = this.#follow(event)
@@ -126,7 +127,7 @@ export class PodWatcher implements AsyncDisposable {
         this.#hear()
       }
     } catch (error) {
-      if (!silence.signal.aborted || signal.aborted) throw error
+      if (!ending.signal.aborted || signal.aborted) throw error
     } finally {
       timer[Symbol.dispose]()
     }
