@@ -1,10 +1,12 @@
 /** A process of a pod: it asks for secrets when it is asked to, in the control group in which it was put. `StartedPod` starts one. */
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, type ForkOptions, fork } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { enter } from './control-groups.ts'
 import { fetchSecrets } from './sds-client.ts'
+
+const NODE_FLAGS = ['--conditions=@livery/source']
 
 /** The identity under each name that was given, or how the call failed. */
 export type PodAnswer = { readonly identities: Readonly<Record<string, string>> } | { readonly failure: string }
@@ -21,9 +23,18 @@ export class StartedPod implements AsyncDisposable {
     this.#child = child
   }
 
-  /** In `groups`, one per hierarchy. */
-  static async start(...groups: readonly string[]): Promise<StartedPod> {
-    const child = fork(fileURLToPath(import.meta.url), ['pod'], { execArgv: ['--conditions=@livery/source'] })
+  /** In `groups`, one per hierarchy, with the network of the node. */
+  static start(...groups: readonly string[]): Promise<StartedPod> {
+    return StartedPod.#start({ execArgv: NODE_FLAGS }, groups)
+  }
+
+  /** As a runtime starts a pod without `hostNetwork`; needs root and unshare. */
+  static startWithOwnNetwork(...groups: readonly string[]): Promise<StartedPod> {
+    return StartedPod.#start({ execPath: 'unshare', execArgv: ['--net', process.execPath, ...NODE_FLAGS] }, groups)
+  }
+
+  static async #start(options: ForkOptions, groups: readonly string[]): Promise<StartedPod> {
+    const child = fork(fileURLToPath(import.meta.url), ['pod'], options)
     await once(child, 'message')
     const pod = new StartedPod(child)
     for (const group of groups) enter(group, pod.pid)
