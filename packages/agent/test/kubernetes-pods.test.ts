@@ -1,74 +1,15 @@
 /** The program on a node of Kubernetes: a process in a mount namespace where its service account is mounted, pods at a stand-in of the API server. */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { X509Certificate } from 'node:crypto'
-import { chmod, mkdir, readdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-import { asUser, noMounts as skip, withAccount, withFolder } from './launchers.ts'
+import { test } from 'node:test'
+import { fetchAsProxy, fetchInPod, identityAt, identityWhenServed, startOnNode } from './kubernetes-node.ts'
+import { asUser, noMounts as skip } from './launchers.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
-import { PodApiServer, podResource } from './pod-api-server.ts'
-import { fetchSecrets } from './sds-client.ts'
-
-const run = promisify(execFile)
-const FETCH = [
-  process.execPath,
-  '--conditions=@livery/source',
-  fileURLToPath(new URL('fetch-secrets.ts', import.meta.url)),
-]
-/** Envoy's user in Istio's sidecar. */
-const PROXY = 1_337
+import { podResource } from './pod-api-server.ts'
 
 /** That of the Helm chart. */
 const AGENT = 15_100
-
-async function startOnNode(
-  t: TestContext,
-  options: {
-    readonly prepare?: (server: PodApiServer) => void
-    readonly config?: object
-    readonly user?: readonly string[]
-  } = {},
-) {
-  const server = await PodApiServer.start()
-  const directory = await makeDirectory()
-  const cwd = directory.path
-  await chmod(cwd, 0o755)
-  await server.mountAccount(cwd)
-  options.prepare?.(server)
-  const root = join(cwd, 'pods')
-  const config = {
-    ca: { plugin: 'embedded' },
-    admin: { address: '127.0.0.1:0' },
-    drain: '100ms',
-    removal: { grace: '0s' },
-    kubernetes: { sockets: { root } },
-    ...options.config,
-  }
-  const file = join(cwd, 'livery.yaml')
-  await writeFile(file, JSON.stringify(config))
-  const start = (...flags: readonly string[]) => {
-    const agent = new LiveryProcess(['run', '--config', file, ...flags], {
-      cwd,
-      env: { ...server.environment, NODE_NAME: 'node-1' },
-      launcher: [...withAccount(cwd), ...(options.user ?? [])],
-    })
-    t.after(() => agent[Symbol.asyncDispose]())
-    return agent
-  }
-  t.after(async () => {
-    await server[Symbol.asyncDispose]()
-    await directory[Symbol.asyncDispose]()
-  })
-  return { server, root, cwd, file, start, socketOf: (uid: string) => join(root, uid, 'socket') }
-}
-
-async function identityAt(socket: string): Promise<string> {
-  const [secret] = await fetchSecrets(socket, ['default'])
-  return new X509Certificate(secret?.certificateChain ?? '').subjectAltName ?? ''
-}
 
 test('a pod is served in its folder as its own user, while the API server is away too, and no longer than it lives', {
   skip,
@@ -83,15 +24,14 @@ test('a pod is served in its folder as its own user, while the API server is awa
   await agent.line(/"event":"pods-known".*this node has 2 pods, 1 with an identity/)
   const socket = node.socketOf(web.metadata.uid)
   while ((await ready(admin)).status !== 200) await new Promise(setImmediate)
-  while (!(await identityAt(socket).catch(() => ''))) await new Promise(setImmediate)
-  assert.equal(await identityAt(socket), 'URI:spiffe://cluster.local/ns/default/sa/web')
+  assert.equal(await identityWhenServed(socket), 'URI:spiffe://cluster.local/ns/default/sa/web')
 
   // As the pod's user sees it, where only its own folder is mounted.
-  const fetchInPod = (name: string) => fetchAsProxy(node, web.metadata.uid, name)
-  assert.equal(await fetchInPod('default'), 'default with key')
-  assert.doesNotMatch(await fetchInPod('spiffe://cluster.local/ns/default/sa/api'), /key/)
+  const pod = { folder: join(node.root, web.metadata.uid), mounted: join(node.cwd, 'mounted') }
+  assert.equal(await fetchInPod(pod, 'default'), 'default with key')
+  assert.doesNotMatch(await fetchInPod(pod, 'spiffe://cluster.local/ns/default/sa/api'), /key/)
   // Other users of the node have no way to it.
-  assert.match(await runAlone(...asUser(PROXY), ...FETCH, socket, 'default'), /refused/)
+  assert.match(await fetchAsProxy(socket, 'default'), /refused/)
 
   await node.server.down()
   await agent.line(/"event":"pods-away"/)
@@ -117,8 +57,7 @@ test('the folder of a pod outlives the agent, whose next run serves it again and
     },
   })
   const first = node.start()
-  for (const pod of [stays, goes])
-    while (!(await identityAt(node.socketOf(pod.metadata.uid)).catch(() => ''))) await new Promise(setImmediate)
+  for (const pod of [stays, goes]) await identityWhenServed(node.socketOf(pod.metadata.uid))
   first.kill('SIGTERM')
   await first.ended
   assert.deepEqual((await readdir(node.root)).sort(), [stays, goes].map(({ metadata }) => metadata.uid).sort())
@@ -126,7 +65,7 @@ test('the folder of a pod outlives the agent, whose next run serves it again and
   node.server.delete(goes)
   const second = node.start()
   await second.line(/"event":"pods-known"/)
-  while (!(await identityAt(node.socketOf(stays.metadata.uid)).catch(() => ''))) await new Promise(setImmediate)
+  await identityWhenServed(node.socketOf(stays.metadata.uid))
   assert.deepEqual(await readdir(node.root), [stays.metadata.uid])
 })
 
@@ -140,7 +79,7 @@ test('an agent that takes over serves the sockets of the pods without a gap', { 
   })
   const sockets = pods.map(({ metadata }) => node.socketOf(metadata.uid))
   const first = node.start()
-  for (const socket of sockets) while (!(await identityAt(socket).catch(() => ''))) await new Promise(setImmediate)
+  for (const socket of sockets) await identityWhenServed(socket)
 
   const second = node.start('--takeover')
   // In a pod the first one stays, so that kubelet does not start it again.
@@ -187,8 +126,8 @@ test('a folder that kubelet made first, for root, is opened to its pod by an age
   const folder = join(node.root, web.metadata.uid)
   await mkdir(folder, { mode: 0o700 })
   node.server.put(web)
-  while (!(await identityAt(join(folder, 'socket')).catch(() => ''))) await new Promise(setImmediate)
-  assert.equal(await fetchAsProxy(node, web.metadata.uid, 'default'), 'default with key')
+  await identityWhenServed(join(folder, 'socket'))
+  assert.equal(await fetchInPod({ folder, mounted: join(node.cwd, 'mounted') }, 'default'), 'default with key')
   assert.doesNotMatch(agent.stderr, /"level":"error"/)
   node.server.delete(web)
   while ((await readdir(node.root)).length > 0) await new Promise(setImmediate)
@@ -206,23 +145,6 @@ test('outside of a pod the section is refused at the start', async t => {
   assert.notEqual(code, 0)
   assert.match(agent.stderr, /KUBERNETES_SERVICE_HOST is not set.*Remove the section kubernetes, or run it in a pod/)
 })
-
-/** As Envoy's user in the pod, where only the pod's own folder is mounted. */
-function fetchAsProxy(node: { readonly root: string; readonly cwd: string }, uid: string, name: string) {
-  const mounted = join(node.cwd, 'mounted')
-  return runAlone(
-    ...withFolder(join(node.root, uid), mounted),
-    ...asUser(PROXY),
-    ...FETCH,
-    join(mounted, 'socket'),
-    name,
-  )
-}
-
-async function runAlone(...[command = '', ...words]: readonly string[]): Promise<string> {
-  const { stdout } = await run(command, words, { cwd: '/' })
-  return stdout.trim()
-}
 
 async function ready(admin: string): Promise<{ readonly status: number; readonly text: string }> {
   const answer = await fetch(`http://${admin}/healthz/ready`)
