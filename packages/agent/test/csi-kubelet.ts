@@ -4,7 +4,7 @@ import { chmod, mkdir, realpath } from 'node:fs/promises'
 import { createServer, type Http2Server } from 'node:http2'
 import { dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { credentials, makeGenericClientConstructor, type ServiceError } from '@grpc/grpc-js'
+import { type Client, credentials, makeGenericClientConstructor, type ServiceError } from '@grpc/grpc-js'
 import { type Clock, SystemClock } from '@livery/core'
 import { csiIdentity, csiNode } from '../src/csi/csi-calls.ts'
 import { CsiDriver, type VolumeReport } from '../src/csi/csi-driver.ts'
@@ -57,6 +57,48 @@ export function webPod(labels: Readonly<Record<string, string>> = { 'livery.dev/
   return podResource({ name: 'web-0', uid: UID, labels })
 }
 
+/** Calls a CSI driver over its socket, as kubelet does. */
+export class CsiClient implements Disposable {
+  readonly #client: Client
+
+  constructor(socket: string) {
+    const Driver = makeGenericClientConstructor({ ...csiIdentity, ...csiNode }, 'csi.v1')
+    this.#client = new Driver(`unix:${socket}`, credentials.createInsecure())
+  }
+
+  /** Calls a method by its path. Resolves with the answer, or with the code and text of its status. */
+  call(method: string, request: object, signal?: AbortSignal): Promise<Answer> {
+    const { path, requestSerialize, responseDeserialize } =
+      Object.values<AnyMethod>({ ...csiIdentity, ...csiNode }).find(known => known.path === method) ??
+      unknownMethod(method)
+    return new Promise<Answer>(resolve => {
+      const answered = (error: ServiceError | null, value?: object) =>
+        resolve(error ? { code: error.code, details: error.details } : (value ?? {}))
+      const running = this.#client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, answered)
+      signal?.addEventListener('abort', () => running.cancel())
+    })
+  }
+
+  publish(target: string, changes: Partial<NodePublishVolumeRequest> = {}): Promise<Answer> {
+    return this.call('/csi.v1.Node/NodePublishVolume', { ...publishRequest(target), ...changes })
+  }
+
+  unpublish(targetPath: string): Promise<Answer> {
+    return this.call('/csi.v1.Node/NodeUnpublishVolume', { volumeId: 'csi-1', targetPath })
+  }
+
+  [Symbol.dispose](): void {
+    this.#client.close()
+  }
+}
+
+/** Makes the folder of a volume of a pod. Resolves with the path where kubelet wants it mounted. */
+export async function makeTarget(kubeletRoot: string, uid = UID, volume = 'livery'): Promise<string> {
+  const target = join(kubeletRoot, 'pods', uid, 'volumes/kubernetes.io~csi', volume, 'mount')
+  await mkdir(dirname(target), { recursive: true, mode: 0o750 })
+  return target
+}
+
 export async function startKubelet(t: TestContext, clock: Clock = new SystemClock()): Promise<Kubelet> {
   const directory = await makeDirectory()
   const base = await realpath(directory.path)
@@ -70,41 +112,24 @@ export async function startKubelet(t: TestContext, clock: Clock = new SystemCloc
   const options = { pods, clock, sockets: { root: sockets, name: 'socket' }, kubeletRoot: root, socket: csiSocket }
   const callbacks = { onVolume: (report: VolumeReport) => void reports.push(report), onSocket: () => {} }
   const driver = await CsiDriver.start({ ...options, takeover: false, nodeName: NODE, version: '1.2.3', ...callbacks })
-  const Client = makeGenericClientConstructor({ ...csiIdentity, ...csiNode }, 'csi.v1')
-  const client = new Client(`unix:${csiSocket}`, credentials.createInsecure())
+  const client = new CsiClient(csiSocket)
   const servers: Http2Server[] = []
   t.after(async () => {
-    client.close()
+    client[Symbol.dispose]()
     await driver[Symbol.asyncDispose]()
     for (const server of servers) server.close()
     await directory[Symbol.asyncDispose]()
   })
-  const call = (method: string, request: object, signal?: AbortSignal) => {
-    const { path, requestSerialize, responseDeserialize } =
-      Object.values<AnyMethod>({ ...csiIdentity, ...csiNode }).find(known => known.path === method) ??
-      unknownMethod(method)
-    return new Promise<Answer>(resolve => {
-      const answered = (error: ServiceError | null, value?: object) =>
-        resolve(error ? { code: error.code, details: error.details } : (value ?? {}))
-      const running = client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, answered)
-      signal?.addEventListener('abort', () => running.cancel())
-    })
-  }
   return {
     pods,
     root,
     sockets,
     csiSocket,
     reports,
-    async targetOf(uid = UID, volume = 'livery') {
-      const target = join(root, 'pods', uid, 'volumes/kubernetes.io~csi', volume, 'mount')
-      await mkdir(dirname(target), { recursive: true, mode: 0o750 })
-      return target
-    },
-    call,
-    publish: (target, changes = {}) =>
-      call('/csi.v1.Node/NodePublishVolume', { ...publishRequest(target), ...changes }),
-    unpublish: targetPath => call('/csi.v1.Node/NodeUnpublishVolume', { volumeId: 'csi-1', targetPath }),
+    targetOf: (uid, volume) => makeTarget(root, uid, volume),
+    call: (method, request, signal) => client.call(method, request, signal),
+    publish: (target, changes) => client.publish(target, changes),
+    unpublish: target => client.unpublish(target),
     async servePod(uid = UID) {
       await mkdir(join(sockets, uid), { recursive: true, mode: 0o755 })
       const server = createServer()
