@@ -1,4 +1,4 @@
-/** A stand-in for the pods of the Kubernetes API over real HTTPS: pages, versions, watches with bookmarks, 410, tokens, faults on demand. */
+/** A stand-in for the pods of the Kubernetes API over real HTTPS: pages, versions, watches with bookmarks, 410, tokens and their review, faults on demand. */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -14,6 +14,8 @@ export const NODE = 'node-1'
 export const TOKEN = 'token-of-the-agent'
 
 const ACCOUNT = /^\/api\/v1\/namespaces\/(?<namespace>[^/]+)\/serviceaccounts\/(?<name>[^/]+)\/token$/
+
+const REVIEWS = '/apis/authentication.k8s.io/v1/tokenreviews'
 
 export interface PodInit {
   readonly name: string
@@ -53,7 +55,7 @@ export function podResource(init: PodInit): PodResource {
 }
 
 export interface PodCall {
-  readonly verb: 'list' | 'watch' | 'token'
+  readonly verb: 'list' | 'watch' | 'token' | 'review'
   readonly path: string
   readonly query: URLSearchParams
 }
@@ -63,6 +65,15 @@ export type PodFault =
   | { readonly status: number; readonly message?: string; readonly retryAfter?: string }
   | { readonly body: string | Buffer }
   | 'hang'
+
+/** A token is good while the pod to which it is bound is there. */
+interface IssuedToken {
+  readonly username: string
+  readonly audiences: readonly string[]
+  /** As `keyOf` has it, and its UID. */
+  readonly pod: string
+  readonly uid: string
+}
 
 interface Recorded {
   readonly version: number
@@ -91,7 +102,7 @@ export class PodApiServer implements AsyncDisposable {
   /** Versions before are forgotten. */
   #compacted = 0
   #port = 0
-  #tokens = 0
+  readonly #tokens = new Map<string, IssuedToken>()
 
   private constructor(tls: { readonly cert: string; readonly key: string }, roots: string) {
     this.#roots = roots
@@ -195,18 +206,21 @@ export class PodApiServer implements AsyncDisposable {
     const { url = '', headers } = request
     const { pathname, searchParams: query } = new URL(url, 'https://kube')
     const account = ACCOUNT.exec(pathname)?.groups
-    const verb = account ? 'token' : query.get('watch') === 'true' ? 'watch' : 'list'
+    const isReview = pathname === REVIEWS
+    const ofPods = query.get('watch') === 'true' ? 'watch' : 'list'
+    const verb = account ? 'token' : isReview ? 'review' : ofPods
     const call: PodCall = { verb, path: pathname, query }
     this.calls.push(call)
     for (const wake of this.#waiting) wake()
     this.#waiting.clear()
     const isCaller = headers.authorization === `Bearer ${TOKEN}`
     const fault = this.fault(call)
-    if (!account && pathname !== '/api/v1/pods') refuse(response, 404, 'not found')
+    if (!account && !isReview && pathname !== '/api/v1/pods') refuse(response, 404, 'not found')
     else if (!isCaller) refuse(response, 401, 'Unauthorized')
     else if (fault && typeof fault === 'object') answerWith(fault, response)
     else if (fault) return
     else if (account) void this.#token(account, request, response)
+    else if (isReview) void this.#review(request, response)
     else if (call.verb === 'watch') this.#watch(query, response)
     else this.#list(query, response)
   }
@@ -222,9 +236,25 @@ export class PodApiServer implements AsyncDisposable {
       return refuse(response, 409, 'the UID in the bound object reference does not match')
     if (Object(pod.spec).serviceAccountName !== name) return refuse(response, 422, 'not the service account of the pod')
     const expirationSeconds = Math.min(wished, this.maxTokenSeconds)
-    const token = `token-${++this.#tokens}-of-${namespace}-${name}-for-${audiences}`
+    // In the form of a JWT.
+    const token = `token-${this.#tokens.size + 1}.of-${namespace}-${name}.for-${audiences}`
+    const username = `system:serviceaccount:${namespace}:${name}`
+    this.#tokens.set(token, { username, audiences, pod: keyOf(pod), uid: bound.uid })
     response.writeHead(201, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ kind: 'TokenRequest', spec: { ...spec, expirationSeconds }, status: { token } }))
+  }
+
+  /** As TokenReview has it. */
+  async #review(request: IncomingMessage, response: ServerResponse) {
+    const { spec } = Object(await json(request))
+    const issued = this.#tokens.get(spec.token)
+    const audiences = issued?.audiences.filter(audience => spec.audiences.includes(audience)) ?? []
+    const isGood = issued && audiences.length > 0 && this.#pods.get(issued.pod)?.metadata.uid === issued.uid
+    const status = isGood
+      ? { authenticated: true, user: { username: issued.username }, audiences }
+      : { authenticated: false, error: 'not a token of a pod that is there' }
+    response.writeHead(201, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ kind: 'TokenReview', spec, status }))
   }
 
   #list(query: URLSearchParams, response: ServerResponse): void {

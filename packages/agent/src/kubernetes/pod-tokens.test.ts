@@ -31,10 +31,10 @@ function failTokens(server: PodApiServer, fault: PodFault | undefined): void {
 test('pods of one service account share one token for each audience, and requests together share one call', async t => {
   const { get, asked, server } = await setUp(t, [{ name: 'a' }, { name: 'b' }, { name: 'c', serviceAccount: 'api' }])
   const found = await Promise.all(Array.from({ length: 32 }, () => get()))
-  assert.deepEqual([...new Set(found.map(({ token }) => token))], ['token-1-of-default-web-for-istio-ca'])
+  assert.deepEqual([...new Set(found.map(({ token }) => token))], ['token-1.of-default-web.for-istio-ca'])
   assert.equal(asked(), 1)
   assert.match((await get(WEB, 'vault')).token, /for-vault$/)
-  assert.match((await get('spiffe://cluster.local/ns/default/sa/api')).token, /of-default-api-/)
+  assert.match((await get('spiffe://cluster.local/ns/default/sa/api')).token, /of-default-api\.for-/)
   assert.equal(asked(), 3)
   assert.equal(server.calls.at(-1)?.path, '/api/v1/namespaces/default/serviceaccounts/api/token')
 })
