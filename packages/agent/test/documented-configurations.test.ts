@@ -39,7 +39,7 @@ for (const path of [...PAGES, 'ca-plugins/docs/writing-a-plugin.md'])
 
 test('docs/istio.md: each configuration is accepted unchanged', async () => {
   const examples = [...page('../docs/istio.md').matchAll(/^( *)```yaml\n( *profile: [\s\S]*?)```/gm)]
-  assert.equal(examples.length, 2)
+  assert.equal(examples.length, 3)
   for (const [, indent = '', example = ''] of examples) {
     const file = join(folder, 'istio.yaml')
     writeFileSync(file, example.replaceAll(new RegExp(`^${indent}`, 'gm'), ''))

@@ -76,6 +76,37 @@ test('a pair in files is served on the socket whose allow names it, rotated, and
   await agent.line(/"event":"refused",.*this caller is not allowed these files: see allow and callers of this socket/)
 })
 
+test("a gateway's credentials are served at Istio's socket for them, from files, under the names that its Envoy asks for", async t => {
+  const [pair, next] = [await issuer.issue(WEB), await issuer.issue(WEB)]
+  const { cwd, admin } = await start(t, cwd => {
+    const name = writePair(join(cwd, 'gateway'), pair)
+    const roots = `file-root:${cwd}/gateway/ca.pem`
+    writeFileSync(join(cwd, 'gateway/ca.pem'), issuer.root)
+    return {
+      identities: [WEB],
+      sockets: [{ path: 'var/run/secrets/credential-uds/socket', allow: [`file-cert:${cwd}/gateway/*`, roots] }],
+      files: { names: { 'sds://shop': name, 'sds://shop-cacert': roots, 'sds://other': 'file-root:/etc/other.pem' } },
+    }
+  })
+  const socket = join(cwd, 'var/run/secrets/credential-uds/socket')
+  using stream = await openStream(socket, ['sds://shop'])
+  assert.deepEqual([stream.secrets[0]?.name, stream.secrets[0]?.privateKey], ['sds://shop', pair.key])
+  using roots = await openStream(socket, ['sds://shop-cacert'])
+  assert.deepEqual(
+    roots.secrets.map(({ name, trustedCa }) => [name, trustedCa.trim()]),
+    [['sds://shop-cacert', issuer.root.trim()]],
+  )
+  writePair(join(cwd, 'gateway'), next)
+  await stream.answered(2)
+  assert.equal(stream.answers[1]?.[0]?.certificateChain, next.chain.join(''))
+  const explain = async (name: string) => await (await fetch(`http://${admin}/explain?name=${name}`)).text()
+  assert.match(await explain('sds://shop'), /read from its files/)
+  // The rules of access are those of the files.
+  using other = await openStream(socket, ['sds://other'])
+  assert.deepEqual(other.secrets, [])
+  assert.match(await explain('sds://other'), /this caller is not allowed these files/)
+})
+
 test('a folder that a reload allows is served at once, and a name that it no longer allows ends the connection', async t => {
   const config = (...allow: readonly string[]) => ({
     identities: [WEB],

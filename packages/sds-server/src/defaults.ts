@@ -9,6 +9,7 @@ export const DEFAULT_WORKLOAD_API = { own: true, shared: false } as const
 export const DEFAULT_OPTIONS = {
   drainMs: 5_000,
   takeover: false,
+  refusedNames: 'omit',
   nacksPerMinute: 60,
   requestTimeoutMs: 10_000,
   fetchWaitMs: 5_000,

@@ -5,12 +5,12 @@ import type { CallerAccounts } from './budget/caller-account.ts'
 import type { OpeningQueue } from './budget/opening-queue.ts'
 import type { ClosingQueue } from './budget/paced-closing.ts'
 import type { ServiceContext } from './grpc/call-context.ts'
-import type { WellKnownNames } from './protocol/resource-name.ts'
+import type { ResourceNames } from './protocol/resource-name.ts'
 import type { AcceptWaiting } from './socket/accept-connections.ts'
 import type { WorkloadContext } from './workload-api/workload-service.ts'
 
 export interface SdsContext extends ServiceContext, WorkloadContext {
-  readonly names: WellKnownNames
+  readonly names: ResourceNames
   readonly accounts: CallerAccounts
   readonly openings: OpeningQueue
   readonly closings: ClosingQueue

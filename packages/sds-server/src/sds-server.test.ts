@@ -68,6 +68,15 @@ test('one path for two sockets, or one name for two meanings, is refused', async
   await assert.rejects(createSdsServer({ ...options, sockets: twice }), { code: 'invalid-config', message: /a\.sock/ })
   const names = { default: 'x', root: 'x' }
   await assert.rejects(createSdsServer({ ...options, sockets: [], names }), { code: 'invalid-config', message: /"x"/ })
+  for (const [name, files, message] of [
+    ['sds://x', 'file-cert:/a', /"sds:\/\/x" for files: "file-cert:\/a" is not file-cert:CHAIN~KEY/],
+    ['ROOTCA', 'file-root:/a', /"ROOTCA" for files: it has another meaning/],
+    [WEB, 'file-root:/a', /it has another meaning/],
+  ] as const)
+    await assert.rejects(createSdsServer({ ...options, sockets: [], fileNames: { [name]: files } }), {
+      code: 'invalid-config',
+      message,
+    })
 })
 
 test('if one socket cannot be opened, none is left', async () => {

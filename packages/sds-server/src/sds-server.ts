@@ -2,7 +2,7 @@
  * Envoy's Secret Discovery Service (https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret) and the SPIFFE
  * Workload API over UNIX sockets.
  */
-import { type Clock, Events, type ReadPeerCredentials } from '@livery/core'
+import { type Clock, Events, type FileSecretName, parseFileName, type ReadPeerCredentials } from '@livery/core'
 import type { CallerDirectory } from './access/caller-directory.ts'
 import { CallerAccounts, type CallerTotals, defaultProcessBytes } from './budget/caller-account.ts'
 import { OpeningQueue } from './budget/opening-queue.ts'
@@ -12,9 +12,10 @@ import type { SdsEvent } from './events/sds-event.ts'
 import type { ListedStream } from './grpc/socket-calls.ts'
 import { TurnQueue } from './grpc/turn-queue.ts'
 import { MessageComposer } from './protocol/discovery-message.ts'
-import type { WellKnownNames } from './protocol/resource-name.ts'
+import { parseResourceName, type WellKnownNames } from './protocol/resource-name.ts'
 import { deltaEncoder, sotwEncoder } from './protocol/secret-encoding.ts'
 import type { SecretSource } from './protocol/secret-source.ts'
+import type { RefusedNames } from './protocol/sotw-stream.ts'
 import type { SdsContext } from './sds-context.ts'
 import { type AccessConfig, SdsSocket, type SocketConfig, type SocketStatus } from './sds-socket.ts'
 import type { AcceptWaiting } from './socket/accept-connections.ts'
@@ -55,6 +56,10 @@ export interface SdsServerOptions {
   readonly keepaliveMs?: number
   /** The connection is closed if the PING has no answer after this, milliseconds. Default: 10,000. */
   readonly keepaliveTimeoutMs?: number
+  /** How SotW answers a request for names that are all refused or unknown. Default: `omit`. */
+  readonly refusedNames?: RefusedNames
+  /** Names of secrets in files, such as `sds://gateway`: each stands for `file-cert:CHAIN~KEY` or `file-root:FILE`. Default: none. */
+  readonly fileNames?: Readonly<Record<string, string>>
   /** Gives up binding, which is tried for up to 15 s. */
   readonly signal?: AbortSignal
   /** Subscribe before the server is made to receive the events of its start. Default: new ones. */
@@ -235,11 +240,12 @@ export async function createSdsServer(options: SdsServerOptions): Promise<SdsSer
   throw failure
 }
 
-function createContext({ sockets: _, signal: _signal, ...options }: SdsServerOptions): SdsContext {
-  const names = { ...DEFAULT_NAMES, ...options.names }
-  if (new Set(Object.values(names)).size < Object.keys(names).length) {
-    throw new SdsServerError('invalid-config', `Cannot use ${JSON.stringify(names)} for names: they must differ`)
+function createContext({ sockets: _, signal: _signal, fileNames = {}, ...options }: SdsServerOptions): SdsContext {
+  const wellKnown = { ...DEFAULT_NAMES, ...options.names }
+  if (new Set(Object.values(wellKnown)).size < Object.keys(wellKnown).length) {
+    throw new SdsServerError('invalid-config', `Cannot use ${JSON.stringify(wellKnown)} for names: they must differ`)
   }
+  const names = { ...wellKnown, files: readFileNames(fileNames, wellKnown) }
   let ids = 0
   return {
     ...DEFAULT_OPTIONS,
@@ -261,4 +267,20 @@ function createContext({ sockets: _, signal: _signal, ...options }: SdsServerOpt
     nextId: () => ++ids,
     events: options.events ?? new Events(),
   }
+}
+
+function readFileNames(
+  fileNames: Readonly<Record<string, string>>,
+  wellKnown: WellKnownNames,
+): ReadonlyMap<string, FileSecretName> {
+  const read = new Map<string, FileSecretName>()
+  for (const [name, files] of Object.entries(fileNames)) {
+    const refuse = (reason: string) =>
+      new SdsServerError('invalid-config', `Cannot use the name ${JSON.stringify(name)} for files: ${reason}`)
+    const secret = parseFileName(files)
+    if (typeof secret === 'string') throw refuse(`${JSON.stringify(files)} ${secret}`)
+    if (parseResourceName(name, wellKnown).kind !== 'unknown') throw refuse('it has another meaning')
+    read.set(name, secret)
+  }
+  return read
 }

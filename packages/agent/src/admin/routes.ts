@@ -34,6 +34,8 @@ export interface AdminSource {
   readonly version: string
   readonly trustDomain: string
   readonly names: WellKnownNames
+  /** Names that stand for files. Default: none. */
+  readonly fileNames?: ReadonlyMap<string, string>
   readonly clock: Clock
   /** The effective configuration, without secrets. */
   config(): object
@@ -224,10 +226,13 @@ function explain({ source }: RouteContext, query: URLSearchParams): Answer {
   return json(200, explanation)
 }
 
-/** The two names that mean the same to every caller. */
-function ledgerNameOf({ names, trustDomain }: AdminSource, asked: string): string {
+/** Of the names that mean the same to every caller. A refused one has a ledger under its own name. */
+function ledgerNameOf(source: AdminSource, asked: string): string {
+  const { names, trustDomain } = source
   if (asked === names.all) return ALL_BUNDLES
-  return asked === names.root ? `spiffe://${trustDomain}` : asked
+  if (asked === names.root) return `spiffe://${trustDomain}`
+  const files = source.fileNames?.get(asked)
+  return files === undefined || source.explain(files).length === 0 ? asked : files
 }
 
 /** `2 roots`, where the name is a trust bundle. */

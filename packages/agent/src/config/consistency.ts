@@ -1,5 +1,5 @@
 /** Checks across settings: those that do not go together, and a configuration that would serve nothing. */
-import { MAX_SOCKET_PATH_BYTES, trustDomainProblem } from '@livery/core'
+import { isFileName, MAX_SOCKET_PATH_BYTES, trustDomainProblem } from '@livery/core'
 import { parseIdentityTemplate } from '../kubernetes/identity-template.ts'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
@@ -20,6 +20,7 @@ export function checkTogether(
     ...checkPairs(settings, at),
     ...checkIdentify(settings, at),
     ...checkFederated(settings, at),
+    ...checkFileNames(settings, at),
     ...checkKubernetes(settings, sockets, at),
   ]
 }
@@ -147,6 +148,17 @@ function checkFederated({ trustDomain, trust: { federated } }: Settings, at: Loc
   if (names.length <= MAX_FEDERATED) return problems
   const reason = `it names ${names.length} trust domains, more than ${MAX_FEDERATED}`
   return [...problems, at.child('trust', 'federated').problem(new Fault(reason, 'Remove some'))]
+}
+
+/** A name that has a meaning by its form could mean something else on another agent. */
+function checkFileNames({ files, names }: Settings, at: Location): readonly Problem[] {
+  const wellKnown = Object.values(names)
+  const remedy = 'Choose one of another form, such as sds://NAME'
+  return Object.keys(files.names).flatMap(name => {
+    const hasMeaning = name.startsWith('spiffe://') || isFileName(name) || wellKnown.includes(name)
+    const reason = name === '' ? 'is empty' : 'has a meaning already'
+    return hasMeaning || name === '' ? [at.child('files', 'names', name).problem(new Fault(reason, remedy))] : []
+  })
 }
 
 function checkPairs({ retry, rotation, names, admin }: Settings, at: Location): readonly Problem[] {

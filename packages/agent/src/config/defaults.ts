@@ -37,6 +37,7 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     sockets: [],
     files: {
       wellKnown: [...WELL_KNOWN_FOLDERS],
+      names: {},
       expired: FILE_DEFAULTS.expired,
       poll: formatDuration(FILE_DEFAULTS.pollMs),
     },
@@ -44,6 +45,7 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     admin: { address: '127.0.0.1:15100' },
     sds: {
       takeover: SERVER.takeover,
+      refusedNames: SERVER.refusedNames,
       requestTimeout: formatDuration(SERVER.requestTimeoutMs),
       fetchWait: formatDuration(SERVER.fetchWaitMs),
       nacksPerMinute: SERVER.nacksPerMinute,

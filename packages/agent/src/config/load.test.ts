@@ -63,7 +63,7 @@ sockets:
     onDemand: true
     workloadApi: true
     limits: { connections: 1, streams: 2, names: 3, messageBytes: 65536, perCaller: { connections: 4, bytes: 33554432 } }
-files: { allow: [certs], wellKnown: [], expired: serve, poll: 2s }
+files: { allow: [certs], wellKnown: [], names: { "sds://gateway": "file-root:/a/ca.crt" }, expired: serve, poll: 2s }
 names: { default: own, root: roots }
 sds: { takeover: true, requestTimeout: 2s, fetchWait: 0s, nacksPerMinute: 3, connectionIdle: 4s, keepalive: 5s, keepaliveTimeout: 6s, callerBytes: 33554432 }
 admin: { address: "[::1]:15100" }
@@ -160,10 +160,17 @@ log: { level: debug, format: pretty }
         },
       },
     ],
-    files: { allow: [at('certs')], wellKnown: [], expired: 'serve', poll: 2_000 },
+    files: {
+      allow: [at('certs')],
+      wellKnown: [],
+      names: { 'sds://gateway': 'file-root:/a/ca.crt' },
+      expired: 'serve',
+      poll: 2_000,
+    },
     names: { default: 'own', root: 'roots', all: 'ALL' },
     sds: {
       takeover: true,
+      refusedNames: 'omit',
       requestTimeout: 2_000,
       fetchWait: 0,
       nacksPerMinute: 3,
@@ -230,12 +237,14 @@ test('omitted keys have the documented defaults', async () => {
     ],
     files: {
       wellKnown: ['/etc/certs', '/var/run/secrets/workload-spiffe-credentials'],
+      names: {},
       expired: 'withhold',
       poll: 60_000,
     },
     names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
     sds: {
       takeover: false,
+      refusedNames: 'omit',
       requestTimeout: 10_000,
       fetchWait: 5_000,
       nacksPerMinute: 60,

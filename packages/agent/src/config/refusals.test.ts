@@ -150,6 +150,14 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
     says: 'livery.yaml:4: names.root: is the same as names.default. Choose another.',
   },
   {
+    text: 'files: { names: { "sds://a": "file-cert:/a" } }',
+    says: 'livery.yaml:4: files.names."sds://a": "file-cert:/a" is not file-cert:CHAIN~KEY. Write such as file-cert:/a/cert.pem~/a/key.pem or file-root:/a/ca.pem.',
+  },
+  {
+    text: 'files: { names: { ROOTCA: "file-root:/a/ca.pem" } }',
+    says: 'livery.yaml:4: files.names.ROOTCA: has a meaning already. Choose one of another form, such as sds://NAME.',
+  },
+  {
     text: 'files: { allow: /etc/certs }',
     says: 'livery.yaml:4: files.allow: "/etc/certs" is a string, not a list. Write "- " before each entry, or [ ] around them.',
   },

@@ -15,6 +15,7 @@ import {
   checkSpiffeId,
   duration,
   filePattern,
+  fileSecretName,
   flag,
   hostPort,
   isPem,
@@ -290,6 +291,10 @@ const settings = {
   files: object({
     allow: v.optional(list(path)),
     wellKnown: list(path),
+    names: record(
+      fileSecretName,
+      input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { "sds://NAME": "file-cert:CHAIN~KEY" }'),
+    ),
     expired: oneOf(['withhold', 'serve']),
     poll: duration({ min: '1s', max: '1h' }),
   }),
@@ -297,6 +302,7 @@ const settings = {
   names: object({ default: nonEmpty, root: nonEmpty, all: nonEmpty }),
   sds: object({
     takeover: flag,
+    refusedNames: oneOf(['omit', 'invalidate']),
     requestTimeout: duration({ min: '1s', max: '1h' }),
     fetchWait: duration({ min: '0s', max: '1h' }),
     nacksPerMinute: wholeNumber(1, 1_000_000),

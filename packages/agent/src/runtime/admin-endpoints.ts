@@ -101,6 +101,7 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     version: VERSION,
     trustDomain: config.trustDomain,
     names: config.names,
+    fileNames: new Map(Object.entries(config.files.names)),
     clock,
     config: () => lifecycle.serving?.reloader?.json() ?? configJson(loaded),
     phase: () => lifecycle.phase,

@@ -66,9 +66,10 @@ test('each key of sds reaches the server, as the configuration or as the default
     const sources = { file, environment: {}, workingDirectory: directory.path, terminal: false }
     return serverOptions((await loadConfig(sources)).config)
   }
-  assert.deepEqual(await optionsOf({}), { names: DEFAULT_NAMES, ...DEFAULT_OPTIONS })
+  assert.deepEqual(await optionsOf({}), { names: DEFAULT_NAMES, fileNames: {}, ...DEFAULT_OPTIONS })
   const sds = {
     takeover: true,
+    refusedNames: 'invalidate',
     requestTimeout: '2s',
     fetchWait: '3s',
     nacksPerMinute: 4,
@@ -77,10 +78,13 @@ test('each key of sds reaches the server, as the configuration or as the default
     keepaliveTimeout: '7s',
     callerBytes: 2 ** 25,
   }
-  assert.deepEqual(await optionsOf({ sds, drain: '1s' }), {
+  const files = { names: { 'sds://gateway': 'file-root:/etc/gateway/ca.crt' } }
+  assert.deepEqual(await optionsOf({ sds, files, drain: '1s' }), {
     names: DEFAULT_NAMES,
+    fileNames: files.names,
     drainMs: 1_000,
     takeover: true,
+    refusedNames: 'invalidate',
     requestTimeoutMs: 2_000,
     fetchWaitMs: 3_000,
     nacksPerMinute: 4,

@@ -23,11 +23,13 @@ function withShare({ perCaller, ...limits }: Config['sockets'][number]['limits']
 }
 
 /** How the server treats its connections and calls, on all sockets. */
-export function serverOptions({ sds, names, drain }: Config): Partial<SdsServerOptions> {
+export function serverOptions({ sds, names, files, drain }: Config): Partial<SdsServerOptions> {
   return {
     names,
+    fileNames: files.names,
     drainMs: drain,
     takeover: sds.takeover,
+    refusedNames: sds.refusedNames,
     requestTimeoutMs: sds.requestTimeout,
     fetchWaitMs: sds.fetchWait,
     nacksPerMinute: sds.nacksPerMinute,

@@ -6,6 +6,7 @@ import {
   isSpiffeId,
   KEY_TYPES,
   type KeyType,
+  parseFileName,
   parseFilePattern,
   type SpiffeId,
   spiffeIdProblem,
@@ -121,6 +122,13 @@ function checkFilePattern(input: string): string | Fault {
     'Write such as file-cert:/etc/certs/*, file-cert:/a/cert.pem~/a/key.pem or file-root:/a/ca.pem',
   )
 }
+
+/** A name of files: `file-cert:CHAIN~KEY`, `file-root:FILE`. */
+export const fileSecretName: Schema<string> = text(input => {
+  const name = parseFileName(input)
+  if (typeof name !== 'string') return input
+  return new Fault(name, 'Write such as file-cert:/a/cert.pem~/a/key.pem or file-root:/a/ca.pem')
+}, 'Quote it')
 
 function checkSpiffePattern(input: string): string | Fault {
   const problem = isSpiffeId(input) ? undefined : spiffePatternProblem(input)

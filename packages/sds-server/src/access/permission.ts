@@ -11,7 +11,7 @@ import {
   type Watch,
 } from '@livery/core'
 import { checkCount } from '../protocol/request-check.ts'
-import { parseResourceName, type WellKnownNames } from '../protocol/resource-name.ts'
+import { parseResourceName, type ResourceNames } from '../protocol/resource-name.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { HoldBudget, Resolution, SecretView } from '../protocol/subscriptions.ts'
@@ -26,7 +26,7 @@ const NO_ROOM_FOR_FILES = {
 /** The common part of all permissions on one socket. */
 export interface GrantContext {
   readonly source: SecretSource
-  readonly names: WellKnownNames
+  readonly names: ResourceNames
   readonly onDemand: boolean
 }
 

@@ -1,6 +1,6 @@
 /** The access rules of one socket: path patterns for every caller, and rules for callers by SO_PEERCRED and by their facts. */
 import type { PeerCredentials, SpiffeId } from '@livery/core'
-import type { WellKnownNames } from '../protocol/resource-name.ts'
+import type { ResourceNames } from '../protocol/resource-name.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import { SdsServerError } from '../socket/sds-server-error.ts'
 import { type AllowRules, anyOf, isEmpty, parseAllow } from './allow-rules.ts'
@@ -54,7 +54,7 @@ export class AccessPolicy {
   readonly #everybody: Permission
 
   /** Throws an `SdsServerError` (`invalid-config`) that names the pattern or rule that cannot work. */
-  constructor(access: SocketAccess, source: SecretSource, names: WellKnownNames) {
+  constructor(access: SocketAccess, source: SecretSource, names: ResourceNames) {
     const allow = parseAllow(access.allow ?? [])
     if (access.identity && allow.identities.length > 0) {
       throw new SdsServerError(

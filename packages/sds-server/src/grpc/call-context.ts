@@ -4,6 +4,7 @@ import type { SdsEvent } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
 import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
+import type { RefusedNames } from '../protocol/sotw-stream.ts'
 import type { TurnQueue } from './turn-queue.ts'
 
 /** The part that a stream needs. */
@@ -22,6 +23,7 @@ export interface StreamCallContext {
 export interface ServiceContext extends StreamCallContext {
   readonly source: SecretSource
   readonly fetchWaitMs: number
+  readonly refusedNames: RefusedNames
   readonly sotw: ResponseEncoder
   readonly delta: ResponseEncoder
 }

@@ -47,14 +47,14 @@ export class DiscoveryService {
   constructor(options: DiscoveryServiceOptions) {
     this.#options = options
     const { context, maxNames, calls } = options
-    const { sotw, delta } = context
+    const { sotw, delta, refusedNames } = context
     const sotwMethod: StreamMethod<DiscoveryRequest, DiscoveryMessage> = {
       method: 'StreamSecrets',
       requestName: 'discovery request',
       maxNames,
       context,
       decode: decodeDiscoveryRequest,
-      createStream: each => new SotwStream(each),
+      createStream: each => new SotwStream(each, refusedNames),
       encodeMessage: message => sotw.encodeMessage(message),
     }
     const deltaMethod: StreamMethod<DeltaDiscoveryRequest, DiscoveryMessage> = {

@@ -9,7 +9,7 @@ export interface ResponseContent {
   /** The version of a single resource, or a hash of the versions of all. */
   readonly version: string
   readonly resources: readonly NamedSecret[]
-  /** Only Delta can report that a resource was removed. */
+  /** Names that have no secret: Delta reports them as removed, SotW as secrets that are invalid. */
   readonly removed: readonly string[]
 }
 

@@ -3,7 +3,8 @@ import { test } from 'node:test'
 import { parseResourceName } from './resource-name.ts'
 
 test('resource names mean what Envoy, Istio and SPIRE configurations mean by them', () => {
-  const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
+  const gateway = { kind: 'file-roots', file: '/etc/gateway/ca.crt' } as const
+  const names = { default: 'default', root: 'ROOTCA', all: 'ALL', files: new Map([['sds://gateway', gateway]]) }
   const parse = (text: string) => parseResourceName(text, names)
   assert.deepEqual(parse('default'), { kind: 'own-identity' })
   assert.deepEqual(parse('ROOTCA'), { kind: 'own-bundle' })
@@ -14,7 +15,9 @@ test('resource names mean what Envoy, Istio and SPIRE configurations mean by the
   assert.deepEqual(parse('file-root:system'), { kind: 'files', secret: { kind: 'file-roots', file: 'system' } })
   const pair = { kind: 'file-pair', chain: '/etc/certs/cert-chain.pem', key: '/etc/certs/key.pem' }
   assert.deepEqual(parse('file-cert:/etc/certs/cert-chain.pem~/etc/certs/key.pem'), { kind: 'files', secret: pair })
+  assert.deepEqual(parse('sds://gateway'), { kind: 'files', secret: gateway })
   for (const text of [
+    'sds://other',
     'Default',
     'rootca',
     '',
@@ -26,8 +29,8 @@ test('resource names mean what Envoy, Istio and SPIRE configurations mean by the
   ]) {
     assert.equal(parse(text).kind, 'unknown', text)
   }
-  assert.deepEqual(parseResourceName('mine', { default: 'mine', root: 'roots', all: 'every' }), {
+  assert.deepEqual(parseResourceName('mine', { ...names, default: 'mine', root: 'roots', all: 'every' }), {
     kind: 'own-identity',
   })
-  assert.equal(parseResourceName('default', { default: 'mine', root: 'roots', all: 'every' }).kind, 'unknown')
+  assert.equal(parseResourceName('default', { ...names, default: 'mine', root: 'roots', all: 'every' }).kind, 'unknown')
 })

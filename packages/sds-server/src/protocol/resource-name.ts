@@ -32,10 +32,16 @@ export interface WellKnownNames {
   readonly all: string
 }
 
+/** All names that do not mean what their form says. */
+export interface ResourceNames extends WellKnownNames {
+  /** Names that stand for secrets in files: none of them has a meaning by its form. Default: none. */
+  readonly files?: ReadonlyMap<string, FileSecretName>
+}
+
 /** As Istio and SPIRE have them. */
 export const DEFAULT_NAMES: WellKnownNames = { default: 'default', root: 'ROOTCA', all: 'ALL' }
 
-export function parseResourceName(text: string, names: WellKnownNames): ResourceName {
+export function parseResourceName(text: string, names: ResourceNames): ResourceName {
   if (text === names.default) return { kind: 'own-identity' }
   if (text === names.root) return { kind: 'own-bundle' }
   if (text === names.all) return { kind: 'all-bundles' }
@@ -49,6 +55,8 @@ export function parseResourceName(text: string, names: WellKnownNames): Resource
     const secret = parseFileName(text)
     return typeof secret === 'string' ? { kind: 'unknown', reason: `it ${secret}` } : { kind: 'files', secret }
   }
+  const secret = names.files?.get(text)
+  if (secret) return { kind: 'files', secret }
   return {
     kind: 'unknown',
     reason: `it is none of "${names.default}", "${names.root}", "${names.all}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:CHAIN~KEY", "file-root:FILE"`,

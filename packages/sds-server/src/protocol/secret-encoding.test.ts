@@ -11,6 +11,7 @@ import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/
 import { MessageComposer } from './discovery-message.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
 import { deltaEncoder, ResponseEncoder, sotwEncoder } from './secret-encoding.ts'
+import type { NamedSecret } from './subscriptions.ts'
 
 const source = await MemorySource.create(WEB, API)
 
@@ -31,6 +32,19 @@ test('a SotW response has every field in its place', () => {
   assert.deepEqual(namesOf(response), [API, WEB])
 })
 
+test('in SotW a name without a secret has one with session ticket keys, of which there is none', () => {
+  const message = { nonce: 'n', version: 'v', resources: [], removed: ['kubernetes://gateway', 'other'] }
+  const { resources, nonce } = DiscoveryResponse.decode(sotwEncoder().encode(message).message)
+  assert.equal(nonce, 'n')
+  assert.deepEqual(
+    resources.map(({ typeUrl, value }) => [typeUrl, value.toString('latin1')]),
+    [
+      [SECRET_TYPE_URL, '\x0a\x14kubernetes://gateway\x1a\x00'],
+      [SECRET_TYPE_URL, '\x0a\x05other\x1a\x00'],
+    ],
+  )
+})
+
 test('a Delta response has every field in its place', () => {
   const message = { nonce: 'n', version: 'v', resources: named(WEB, API), removed: ['gone'] }
   const response = DeltaDiscoveryResponse.decode(deltaEncoder().encode(message).message)
@@ -47,10 +61,11 @@ test('a Delta response has every field in its place', () => {
 test('a secret is encoded once a version and name, however many streams get it', async () => {
   const own = await MemorySource.create(WEB)
   const encoded: string[] = []
-  const encoder = new ResponseEncoder(({ name, item }, key) => {
+  const encodeResource = ({ name, item }: NamedSecret, key: Buffer) => {
     encoded.push(`${name} ${item.version}`)
     return Buffer.concat([key, Buffer.from('x')])
-  })
+  }
+  const encoder = new ResponseEncoder(encodeResource, () => Buffer.alloc(0))
   const push = (name: string, nonce: string) => {
     const item = own.current({ kind: 'identity', identity: WEB })
     assert.ok(item)

@@ -22,12 +22,17 @@ interface EncodedResource {
  */
 export class ResponseEncoder {
   readonly #encodeResource: (secret: NamedSecret, key: Buffer) => Uint8Array
+  readonly #encodeRemoved: (name: string) => Uint8Array
   readonly #encoded = new WeakMap<SecretItem, Map<string, EncodedResource>>()
   readonly #shared = new WeakMap<DiscoveryMessage, ResponseFrame>()
 
-  /** `encodeResource` is given bytes to encode in the place of the key. */
-  constructor(encodeResource: (secret: NamedSecret, key: Buffer) => Uint8Array) {
+  /** `encodeResource` is given bytes to encode in the place of the key; `encodeRemoved` a name that has no secret. */
+  constructor(
+    encodeResource: (secret: NamedSecret, key: Buffer) => Uint8Array,
+    encodeRemoved: (name: string) => Uint8Array,
+  ) {
     this.#encodeResource = encodeResource
+    this.#encodeRemoved = encodeRemoved
   }
 
   /** A frame that is acquired for one write. One that several streams get is encoded once. */
@@ -44,14 +49,18 @@ export class ResponseEncoder {
   encode({ version, nonce, removed, resources }: ResponseContent): ResponseFrame {
     const bodies = resources.map(secret => this.#resource(secret))
     let length = textFieldLength(version) + TYPE_URL_FIELD.length + textFieldLength(nonce)
-    for (const name of removed) length += textFieldLength(name)
     for (const { bytes } of bodies) length += bytes.length
+    const absent = removed.length === 0 ? NONE_REMOVED : removed.map(this.#encodeRemoved)
+    for (const bytes of absent) length += bytes.length
 
     const frame = ResponseFrame.allocate(length)
     let end = writeTextField(frame, ResponseFrame.start, FIELDS.version, version)
     end += TYPE_URL_FIELD.copy(frame, end)
     end = writeTextField(frame, end, FIELDS.nonce, nonce)
-    for (const name of removed) end = writeTextField(frame, end, FIELDS.removedResources, name)
+    for (const bytes of absent) {
+      frame.set(bytes, end)
+      end += bytes.length
+    }
     const slots: KeySlot[] = []
     bodies.forEach(({ bytes, keyOffset = 0 }, index) => {
       frame.set(bytes, end)
@@ -91,9 +100,10 @@ function encodeWithoutKey(
 }
 
 const NO_KEY = Buffer.alloc(0)
+const NONE_REMOVED: readonly Uint8Array[] = []
 
 /** Numbers of the text fields: the same in DiscoveryResponse and DeltaDiscoveryResponse, where both have them. */
-const FIELDS = { version: 1, typeUrl: 4, nonce: 5, removedResources: 6 } as const
+const FIELDS = { version: 1, typeUrl: 4, nonce: 5 } as const
 const TYPE_URL_FIELD = Buffer.alloc(textFieldLength(SECRET_TYPE_URL))
 writeTextField(TYPE_URL_FIELD, 0, FIELDS.typeUrl, SECRET_TYPE_URL)
 
@@ -119,22 +129,40 @@ function writeTextField(target: Buffer, start: number, number: number, text: str
 }
 
 export function sotwEncoder(): ResponseEncoder {
-  return new ResponseEncoder((secret, key) =>
-    DiscoveryResponse.encode({ versionInfo: '', resources: [toAny(secret, key)], typeUrl: '', nonce: '' }).finish(),
+  const encode = (value: Buffer) =>
+    DiscoveryResponse.encode({
+      versionInfo: '',
+      resources: [{ typeUrl: SECRET_TYPE_URL, value }],
+      typeUrl: '',
+      nonce: '',
+    }).finish()
+  return new ResponseEncoder(
+    (secret, key) => encode(encodeSecret(secret, key)),
+    name => encode(Buffer.concat([Secret.encode({ name, type: undefined }).finish(), NO_TICKET_KEYS])),
   )
 }
 
+/**
+ * `session_ticket_keys` of a Secret, without any key. The rules of the message want one, so Envoy rejects the secret
+ * whatever it is to be used for. No rule forbids an empty Secret, which as a validation context would let in every peer.
+ */
+const NO_TICKET_KEYS = Buffer.from([(3 << 3) | 2, 0])
+
 export function deltaEncoder(): ResponseEncoder {
   const empty = { systemVersionInfo: '', typeUrl: '', nonce: '', removedResources: [] }
-  return new ResponseEncoder((secret, key) => {
-    const resource = { name: secret.name, version: secret.item.version, resource: toAny(secret, key) }
-    return DeltaDiscoveryResponse.encode({ ...empty, resources: [resource] }).finish()
-  })
+  return new ResponseEncoder(
+    (secret, key) => {
+      const resource = { typeUrl: SECRET_TYPE_URL, value: encodeSecret(secret, key) }
+      const resources = [{ name: secret.name, version: secret.item.version, resource }]
+      return DeltaDiscoveryResponse.encode({ ...empty, resources }).finish()
+    },
+    name => DeltaDiscoveryResponse.encode({ ...empty, resources: [], removedResources: [name] }).finish(),
+  )
 }
 
-function toAny({ name, item }: NamedSecret, key: Buffer): { typeUrl: string; value: Buffer } {
+function encodeSecret({ name, item }: NamedSecret, key: Buffer): Buffer {
   const secret = Secret.encode({ name, type: secretType(item, key) }).finish()
-  return { typeUrl: SECRET_TYPE_URL, value: Buffer.from(secret.buffer, secret.byteOffset, secret.byteLength) }
+  return Buffer.from(secret.buffer, secret.byteOffset, secret.byteLength)
 }
 
 const SPIFFE_VALIDATOR = 'envoy.tls.cert_validator.spiffe'

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
-import { API, startServer, WEB } from '../../test/running-server.ts'
+import { API, OTHER, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf, secretsOf } from '../../test/sds-client.ts'
 import { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
@@ -64,6 +64,27 @@ test('the well-known names are those of the configuration', async () => {
   assert.deepEqual(namesOf(await stream.next()), ['me', 'roots'])
   stream.ask('default', 'ROOTCA')
   assert.deepEqual(namesOf(await stream.next()), [])
+})
+
+test('refused names are invalidated where the server is set so, and never in a response with a secret', async () => {
+  await using running = await startServer({}, { refusedNames: 'invalidate' })
+  const client = running.connect()
+  const stream = client.sotw()
+  stream.ask('kubernetes://gateway')
+  const refusal = await stream.next()
+  assert.deepEqual(namesOf(refusal), ['kubernetes://gateway'])
+  assert.equal(secretsOf(refusal).get('kubernetes://gateway')?.type, undefined)
+  // As Envoy answers it; it asks once.
+  stream.nack(refusal, 'Proto constraint validation failed', 'kubernetes://gateway')
+  await client.settled()
+  assert.equal(stream.queued, 0)
+  stream.ask('kubernetes://gateway', WEB)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+  stream.ask('kubernetes://gateway', OTHER, WEB)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+  const delta = client.delta()
+  delta.subscribe('kubernetes://gateway')
+  assert.deepEqual((await delta.next()).removedResources, ['kubernetes://gateway'])
 })
 
 test('an ACK is not answered, and a name that it adds is answered alone', async () => {

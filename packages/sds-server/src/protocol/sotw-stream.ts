@@ -10,6 +10,14 @@ import { askAndReport, type DiscoveryStream, type StreamContext } from './discov
 import { checkNames, checkNode, checkTypeUrl } from './request-check.ts'
 import { type SubscribedName, Subscriptions } from './subscriptions.ts'
 
+/**
+ * What a peer gets that asks only for names that it is refused: a response without resources, or one in which each has a
+ * secret that no peer accepts. Envoy ignores the first, and waits for its `initial_fetch_timeout`.
+ */
+export type RefusedNames = 'omit' | 'invalidate'
+
+const NO_NAMES: readonly string[] = []
+
 /** How a stream came to its names. */
 type Interest = 'nothing yet' | 'everything' | 'named'
 
@@ -21,10 +29,13 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   #interest: Interest = 'nothing yet'
   /** The names of the previous request, which most of the next requests repeat. */
   #named: readonly string[] = []
-  #emptyDue = false
+  /** Due is a response without a secret; the names are those that it answers as invalid. */
+  #refusalDue: readonly string[] | undefined
+  readonly #refusedNames: RefusedNames
 
-  constructor(context: StreamContext) {
+  constructor(context: StreamContext, refusedNames: RefusedNames = 'omit') {
     this.#context = context
+    this.#refusedNames = refusedNames
     this.#subscriptions = new Subscriptions(context)
     this.#acknowledgements = new Acknowledgements(context, this.#subscriptions)
   }
@@ -63,9 +74,12 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   take(): DiscoveryMessage | undefined {
     this.#subscriptions.takeRemoved()
     const resources = this.#subscriptions.takeDue()
-    if (resources.length === 0 && !this.#emptyDue) return undefined
-    this.#emptyDue = false
-    const message = this.#context.messages.compose(resources, [], this.#acknowledgements.lastNumber)
+    const refused = this.#refusalDue
+    if (resources.length === 0 && !refused) return undefined
+    this.#refusalDue = undefined
+    // A peer rejects a response as a whole: what is invalid never goes with a secret.
+    const invalid = resources.length === 0 && refused ? refused : NO_NAMES
+    const message = this.#context.messages.compose(resources, invalid, this.#acknowledgements.lastNumber)
     this.#acknowledgements.sent(message)
     return message
   }
@@ -97,8 +111,8 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
       isAsking = true
       if (askAndReport(this.#subscriptions, name, undefined, this.#context)) isAnswerable = true
     }
-    // No push will ever bring it: answer without resources, or the peer would wait.
-    if (isAsking && !isAnswerable) this.#emptyDue = true
+    // No push will ever bring it: answer without a secret, or the peer would wait.
+    if (isAsking && !isAnswerable) this.#refusalDue = this.#refusedNames === 'invalidate' ? [...names] : NO_NAMES
   }
 }
 
