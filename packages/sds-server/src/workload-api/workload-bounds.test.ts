@@ -7,6 +7,7 @@ import { status } from '@grpc/grpc-js'
 import { RawPeer } from '../../test/raw-peer.ts'
 import { startServer, WEB } from '../../test/running-server.ts'
 import { WorkloadClient } from '../../test/workload-client.ts'
+import type { SdsEvent } from '../events/sds-event.ts'
 
 /** An empty message. */
 const REQUEST = Buffer.alloc(5)
@@ -30,6 +31,25 @@ test('streams of SDS and of the Workload API are one sum', async () => {
   while (running.events.filter(({ kind }) => kind === 'stream-refused').length < 2) await nextTurn()
   assert.equal(running.server.sockets()[0]?.streams, 10)
   assert.equal(await statusOf(peer.openWorkload()), status.RESOURCE_EXHAUSTED)
+})
+
+test('the bytes that streams of one hold leave no room for a stream of the other', async () => {
+  for (const isSdsFirst of [true, false]) {
+    await using running = await startServer({ identity: WEB, limits: { perCaller: { bytes: 200_000 } } })
+    using peer = new RawPeer(running.path)
+    const open = (isSds: boolean) => void (isSds ? peer.open() : peer.openWorkload())
+    const count = (kind: SdsEvent['kind']) => running.events.filter(event => event.kind === kind).length
+    const decided = () => count('stream-opened') + count('stream-refused')
+    const decide = async (isSds: boolean) => {
+      const before = decided()
+      open(isSds)
+      while (decided() === before) await nextTurn()
+    }
+    while (count('stream-refused') === 0) await decide(isSdsFirst)
+    assert.ok(count('stream-opened') > 1)
+    await decide(!isSdsFirst)
+    assert.equal(count('stream-refused'), 2)
+  }
 })
 
 test('calls without end, answered or refused, cut their caller off', async () => {
