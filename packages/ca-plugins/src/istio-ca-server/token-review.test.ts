@@ -35,7 +35,9 @@ async function setUp(t: TestContext, grants: readonly TokenGrant[] = []) {
     assert.equal(path, '/apis/authentication.k8s.io/v1/tokenreviews')
     const { token, audiences } = Object(json['spec'])
     assert.deepEqual(audiences, [AUDIENCE])
-    return { status: answer.status, body: { kind: 'TokenReview', message: `${token}`, status: answer.review(token) } }
+    // As the API server has it for an account without the right.
+    const message = `tokenreviews.authentication.k8s.io is forbidden: User "system:serviceaccount:livery-system:livery" cannot create resource "tokenreviews" in API group "authentication.k8s.io" at the cluster scope ${token}`
+    return { status: answer.status, body: { kind: 'TokenReview', message, status: answer.review(token) } }
   }
   const api = await JsonCaServer.start(handler, { cert: chain, key: privateKey })
   t.after(() => api[Symbol.asyncDispose]())

@@ -1,7 +1,6 @@
 /** Callers by Kubernetes service account tokens that the API server reviews: bound tokens end with their pod. */
 import { createHash } from 'node:crypto'
-import { CAError, type Clock, isSpiffeId, type SpiffeId, withDeadline } from '@livery/core'
-import { scrub } from '../answers/scrub.ts'
+import { CAError, type Clock, isSpiffeId, type SpiffeId, scrub, withDeadline } from '@livery/core'
 import { expiryOf } from '../credentials/token-expiry.ts'
 import type { ApiConnection } from '../kubernetes-api/api-connection.ts'
 import { type Authenticator, type Caller, type CurrentGrants, caller } from './authenticators.ts'
@@ -28,6 +27,8 @@ const HELD_MS = 10_000
 const MAX_HELD = 10_000
 const MAX_REVIEWS = 64
 const TIMEOUT_MS = 10_000
+/** The remedy is at the end, behind up to 300 characters of the API server. */
+const MAX_MESSAGE = 1_000
 const TOKEN = /^[\w-]{1,8192}\.[\w-]{1,16384}\.[\w-]{1,8192}$/
 const USERNAME = /^system:serviceaccount:([^:/]+):([^:/]+)$/
 
@@ -117,7 +118,7 @@ class Reviews {
       return usernameIn(json, audience)
     } catch (failure) {
       if (!(failure instanceof CAError)) throw failure
-      throw new CAError(failure.code, scrub(failure.message, [token]))
+      throw new CAError(failure.code, scrub(failure.message, { secrets: [token], maxLength: MAX_MESSAGE }))
     }
   }
 }
