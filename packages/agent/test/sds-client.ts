@@ -33,6 +33,8 @@ export interface OpenStream extends Disposable {
   readonly secrets: readonly ReceivedSecret[]
   /** Every answer so far, the first included. */
   readonly answers: readonly (readonly ReceivedSecret[])[]
+  /** Asks for other names, on the same stream. */
+  ask(names: readonly string[]): void
   /** Resolves when there are so many. */
   answered(count: number): Promise<void>
   /** gRPC status code when the server ends it. */
@@ -57,12 +59,13 @@ export async function openStream(socket: string, names: readonly string[], node?
   const answered = async (count: number): Promise<void> => {
     while (answers.length < count) await once(stream, 'data')
   }
-  stream.write(names)
+  const ask = (others: readonly string[]) => void stream.write(others)
+  ask(names)
   const close = (): void => {
     stream.cancel()
     client[Symbol.dispose]()
   }
-  return { secrets: await first, answers, answered, ended, [Symbol.dispose]: close }
+  return { secrets: await first, answers, ask, answered, ended, [Symbol.dispose]: close }
 }
 
 /** Its own connection, as each Envoy has. */

@@ -91,12 +91,13 @@ test('an agent that continues after a stop serves nothing that ended, and renews
   using clock = new SystemClock()
   const { agent, socket, asked, endsAt } = await start(t, clock)
   for (const identity of IDENTITIES) await agent.line(issued(identity))
-  using stream = await openStream(socket, IDENTITIES)
+  using stream = await openStream(socket, ALIVE)
   using connection = connect(socket)
   await connection.fetch(IDENTITIES)
 
   agent.kill('SIGSTOP')
   // They lie unread on an open connection until the agent continues: it reads them before any of its timers runs.
+  stream.ask(IDENTITIES)
   const fetched = IDENTITIES.map(identity => connection.fetch([identity]))
   await sleep(clock, (endsAt.get(ENDED) ?? 0) - clock.now())
   const pushed = stream.answers.length
