@@ -102,7 +102,7 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
     }
   },
   'half a message on every stream of the Workload API': attack => {
-    for (let of = 0; of < 8; of++) {
+    for (let of = 0; of < 12; of++) {
       const peer = attack.peer()
       for (let index = 0; index < 150; index++) call(peer, WORKLOAD, WORKLOAD_HEADER).write(REFUSED.subarray(0, -1))
     }
