@@ -1,36 +1,12 @@
 /** One identity in the SecretManager: what it has, why it is held, and what is being done for it. */
 
-import type { CAError, CAErrorCode } from '../contract/ca-client.ts'
+import type { CAError } from '../contract/ca-client.ts'
 import { isAbsence } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
-import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
-import type { CertificateSecret } from './secret-item.ts'
+import type { IdentityEntry } from './identity-entry.ts'
 import { ServedCertificate, type ServedChange } from './served-certificate.ts'
-
-/** An identity as the manager reports it. */
-export interface IdentityEntry {
-  readonly identity: SpiffeId
-  /**
-   * `initializing`: never had one and no CA error yet; `unavailable`: has none now; `idle`: needs none until somebody
-   * watches it.
-   */
-  readonly state: 'initializing' | 'available' | 'unavailable' | 'idle'
-  readonly hold: Hold['kind']
-  readonly secret: CertificateSecret | undefined
-  readonly root: TrustAnchor | undefined
-  readonly addedAt: number
-  /** When it is renewed or tried next; `undefined` while a request is queued or in flight. */
-  readonly renewAt: number | undefined
-  readonly lastSuccessAt: number | undefined
-  readonly lastFailure: { readonly at: number; readonly code: CAErrorCode; readonly message: string } | undefined
-  /**
-   * Clients would refuse, with the roots that they are served, the certificate in use (`isServed`) or the last one that
-   * was to replace it.
-   */
-  readonly preflight: { readonly reason: string; readonly isServed: boolean } | undefined
-}
 
 /** Somebody waits; nobody has it yet; it is still valid; it has failed where others need not have. */
 export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
