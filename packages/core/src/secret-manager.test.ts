@@ -128,7 +128,7 @@ test('at its end a certificate is withdrawn, and a later one served again', asyn
   assert.ok(bench.clock.now() >= first.notAfter)
   assert.deepEqual(items, [undefined])
   assert.equal(bench.last('withdrawn').reason, 'expired')
-  assert.equal(bench.manager.entries()[0]?.state, 'unavailable')
+  assert.equal(bench.manager.entries()[0]?.state, 'expired')
   assert.equal(first.privateKey.isWiped, true)
   bench.ca.answer = (request, sign) => sign(request)
   await bench.toNextDue(WEB)

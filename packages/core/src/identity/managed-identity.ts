@@ -55,7 +55,7 @@ export class ManagedIdentity {
   #failures = 0
   #lastSuccessAt: number | undefined
   #lastFailure: IdentityEntry['lastFailure']
-  #isFailing = false
+  #failingSince: number | undefined
   #missedCA = false
   #hasFailedAlone = false
   #isAlone = false
@@ -93,7 +93,7 @@ export class ManagedIdentity {
 
   /** Whether its last attempt failed. */
   get isFailing(): boolean {
-    return this.#isFailing
+    return this.#failingSince !== undefined
   }
 
   /** Whether its last failure said that there is no CA. */
@@ -171,6 +171,7 @@ export class ManagedIdentity {
   stop(kind: 'idle' | 'forgotten'): void {
     const before = this.#activity
     this.#become({ kind })
+    this.#failingSince = undefined
     if (before.kind === 'fetching') before.controller.abort(new Error(`${this.identity} is no longer wanted`))
   }
 
@@ -189,7 +190,7 @@ export class ManagedIdentity {
     this.#withheld = undefined
     this.#failures = 0
     this.#lastSuccessAt = this.#clock.now()
-    this.#isFailing = false
+    this.#failingSince = undefined
     this.#hasFailedAlone = false
     this.#isAlone = false
   }
@@ -201,8 +202,9 @@ export class ManagedIdentity {
 
   failed(failure: CAError): void {
     const { code, message } = failure
-    this.#lastFailure = { at: this.#clock.now(), code, message }
-    this.#isFailing = true
+    const at = this.#clock.now()
+    this.#lastFailure = { at, code, message }
+    this.#failingSince ??= at
     this.#missedCA = isAbsence(failure)
     this.#hasFailedAlone ||= isItsOwn(failure)
   }
@@ -236,6 +238,7 @@ export class ManagedIdentity {
       renewAt: this.#renewAt(nextProbeAt),
       lastSuccessAt: this.#lastSuccessAt,
       lastFailure: this.#lastFailure,
+      failingSince: this.#failingSince,
       preflight: this.#preflight(),
     }
   }
@@ -252,9 +255,12 @@ export class ManagedIdentity {
   }
 
   #state(): IdentityEntry['state'] {
-    if (this.served.current) return 'available'
-    if (this.#activity.kind === 'idle') return 'idle'
-    return this.#lastSuccessAt === undefined && this.#lastFailure === undefined ? 'initializing' : 'unavailable'
+    const { kind } = this.#activity
+    if (kind === 'idle' || kind === 'forgotten') return kind
+    if (this.served.hasExpired) return 'expired'
+    if (this.isFailing) return 'failing'
+    if (!this.served.current) return 'initializing'
+    return kind === 'queued' || kind === 'fetching' ? 'renewing' : 'available'
   }
 
   #setHold(hold: Hold): void {

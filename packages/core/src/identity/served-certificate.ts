@@ -16,6 +16,7 @@ export class ServedCertificate {
   #current: Issued | undefined
   #expiry: Disposable | undefined
   #waiting: Waiting | undefined
+  #hasExpired = false
 
   /** `onChange` is called after `current` changed, before the certificate that it replaced is wiped. */
   constructor(clock: Clock, onChange: (change: ServedChange) => void) {
@@ -29,6 +30,11 @@ export class ServedCertificate {
    */
   get current(): Issued | undefined {
     return this.#current && this.#current.secret.notAfter > this.#clock.now() ? this.#current : undefined
+  }
+
+  /** Whether the last one in use ended before another one took its place. */
+  get hasExpired(): boolean {
+    return this.#hasExpired
   }
 
   /** The one that waits for its time. */
@@ -70,6 +76,7 @@ export class ServedCertificate {
     this.#expiry?.[Symbol.dispose]()
     const last = this.#current
     this.#current = undefined
+    this.#hasExpired = false
     last?.release()
   }
 
@@ -77,6 +84,7 @@ export class ServedCertificate {
     const replaced = this.#current
     this.#expiry?.[Symbol.dispose]()
     this.#current = issued
+    this.#hasExpired = false
     this.#expiry = this.#clock.at(issued.secret.notAfter, () => this.#expire())
     this.#onChange('served')
     replaced?.release()
@@ -85,6 +93,7 @@ export class ServedCertificate {
   #expire(): void {
     const expired = this.#current
     this.#current = undefined
+    this.#hasExpired = true
     this.#onChange('expired')
     expired?.release()
   }
