@@ -89,7 +89,7 @@ class Bench implements AsyncDisposable {
 function failingEntry(index: number): IdentityEntry {
   return {
     identity: parseSpiffeId(`spiffe://cluster.local/ns/default/sa/sa-${index}`),
-    state: 'unavailable',
+    state: 'failing',
     hold: 'pinned',
     secret: undefined,
     root: undefined,
@@ -97,6 +97,7 @@ function failingEntry(index: number): IdentityEntry {
     renewAt: undefined,
     lastSuccessAt: undefined,
     lastFailure: { at: 0, code: 'unavailable', message: MESSAGE },
+    failingSince: 0,
     preflight: undefined,
   }
 }

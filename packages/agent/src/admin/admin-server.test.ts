@@ -160,7 +160,7 @@ test("the dump has ztunnel's fields, sorted, and never a key", async () => {
   assert.doesNotMatch(body, /PRIVATE KEY|UFJJVkFURSBLRVk/)
 })
 
-test('an identity that the CA fails for is dumped as unavailable, with the reason', async () => {
+test('an identity that the CA fails for is dumped as failing, with the reason', async () => {
   await using bench = await Bench.create()
   const server = await bench.listen()
   const failed = Promise.withResolvers<void>()
@@ -172,10 +172,87 @@ test('an identity that the CA fails for is dumped as unavailable, with the reaso
   await failed.promise
   await bench.clock.waitForDeadline(time => isLongestRetry(time - bench.clock.now()))
   const { certificates } = JSON.parse((await ask(server, '/config_dump')).body) as ConfigDump
-  assert.deepEqual(
-    certificates.map(({ state, certChain, rootCerts }) => ({ state, certChain, rootCerts })),
-    [{ state: 'Unavailable: denied: Cannot issue: not allowed. Ask the operator.', certChain: [], rootCerts: [] }],
+  const [{ renewAt: nextTry, ...dumped } = assert.fail()] = certificates
+  const since = new Date(bench.clock.now()).toISOString()
+  const text = 'Cannot issue: not allowed. Ask the operator.'
+  assert.deepEqual(dumped, {
+    identity: API,
+    state: 'Failing',
+    certChain: [],
+    rootCerts: [],
+    lastFailure: { code: 'denied', text, since, nextTry, remainingSeconds: 0 },
+  })
+  assert.ok(nextTry !== undefined && isLongestRetry(Date.parse(nextTry) - bench.clock.now()))
+})
+
+test('a renewal that fails is seen while its certificate is served: in the dump, in strict readiness, in explain', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  await bench.hold(WEB)
+  const { answer } = bench.ca
+  bench.ca.answer = (request, sign) =>
+    request.identity === WEB
+      ? Promise.reject(new CAError('denied', 'Cannot issue: not allowed.'))
+      : answer(request, sign)
+  const { secret } = bench.secrets.entry(WEB) ?? assert.fail()
+  const failing = Promise.withResolvers<void>()
+  bench.secrets.events.subscribe(({ event }) => void (event.kind === 'retry-planned' && failing.resolve()))
+  await bench.clock.advance((bench.secrets.entry(WEB)?.renewAt ?? 0) - bench.clock.now())
+  await failing.promise
+  await bench.hold(API)
+  const since = bench.clock.now()
+  const dumpOf = async (identity: string) =>
+    (JSON.parse((await ask(server, '/config_dump')).body) as ConfigDump).certificates.find(
+      each => each.identity === identity,
+    ) ?? assert.fail()
+  const remainingSeconds = Math.floor(((secret?.notAfter ?? 0) - since) / 1000)
+  const { state, certChain, renewAt, lastFailure } = await dumpOf(WEB)
+  assert.deepEqual([state, certChain.length], ['Failing', 1])
+  assert.deepEqual(lastFailure, {
+    code: 'denied',
+    text: 'Cannot issue: not allowed.',
+    since: new Date(since).toISOString(),
+    nextTry: renewAt,
+    remainingSeconds,
+  })
+  const { state: other, lastFailure: none } = await dumpOf(API)
+  assert.deepEqual([other, none], ['Available', undefined])
+  const explained = JSON.parse((await ask(server, `/explain?name=${encodeURIComponent(WEB)}`)).body) as Explanation
+  assert.equal(explained.state, 'Failing')
+
+  const young = await ask(server, '/healthz/ready?strict')
+  assert.equal(young.status, 200)
+  assert.match(
+    young.body,
+    /^ready\nrenewals that fail, not counted:\n {2}\S+\/web: has failed for 0ms, next try in 2m\d\ds, its certificate/,
   )
+  await bench.clock.advance(60_000)
+  const strict = await ask(server, '/healthz/ready?strict')
+  assert.equal(strict.status, 503)
+  assert.match(
+    strict.body,
+    /^not ready\nrenewals that fail:\n {2}\S+\/web: has failed for 1m00s, next try in 1m\d\ds, its certificate ends in \d+h\d\dm \(denied\): Cannot issue: not allowed\.\n$/,
+  )
+  const lenient = await ask(server, '/healthz/ready')
+  assert.deepEqual(
+    [lenient.status, lenient.body.split('\n').slice(0, 2)],
+    [200, ['ready', 'renewals that fail, not counted:']],
+  )
+
+  bench.ca.answer = answer
+  bench.secrets.renew(WEB)
+  while (bench.secrets.entry(WEB)?.state !== 'available') await new Promise(setImmediate)
+  assert.deepEqual([(await dumpOf(WEB)).state, (await dumpOf(WEB)).lastFailure], ['Available', undefined])
+  assert.equal((await ask(server, '/healthz/ready?strict')).body, 'ready\n')
+})
+
+test('explain says of a name that was held once that it is forgotten', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  await bench.hold(WEB)
+  bench.secrets.forget(WEB)
+  const explained = JSON.parse((await ask(server, `/explain?name=${encodeURIComponent(WEB)}`)).body) as Explanation
+  assert.deepEqual([explained.state, explained.entries.at(-1)?.event.kind], ['Forgotten', 'withdrawn'])
 })
 
 test('readiness says what it waits for, and strict counts what it else forgives', async () => {
@@ -236,7 +313,7 @@ test('explain reports the ledger of an identity and of the bundle, as JSON and a
   const server = await bench.listen()
   await bench.hold(WEB)
   const found = JSON.parse((await ask(server, `/explain?name=${encodeURIComponent(WEB)}`)).body) as Explanation
-  assert.deepEqual([found.name, found.state, found.now], [WEB, 'available', bench.clock.now()])
+  assert.deepEqual([found.name, found.state, found.now], [WEB, 'Available', bench.clock.now()])
   assert.deepEqual(
     found.entries.map(({ event }) => event.kind),
     ['csr-sent', 'issued'],

@@ -2,9 +2,12 @@
 import { X509Certificate } from 'node:crypto'
 import {
   type BundleEntry,
+  type CAErrorCode,
   type CertificateSecret,
+  type Clock,
   type FileSecretEntry,
   type IdentityEntry,
+  type IdentityState,
   type SpiffeId,
   splitCertificates,
   trustDomainOf,
@@ -20,14 +23,31 @@ export interface DumpedCertificate {
   readonly expirationTime: string
 }
 
+/** Why an identity has no certificate, or has none soon: its attempts fail since the last success. */
+export interface DumpedFailure {
+  readonly code: CAErrorCode
+  /** Of the newest failure. */
+  readonly text: string
+  /** RFC 3339; when the first failure in a row came. */
+  readonly since: string
+  /** RFC 3339; absent while an attempt waits for its turn or is in flight. */
+  readonly nextTry?: string
+  /** Until the certificate in use ends; 0 without one. */
+  readonly remainingSeconds: number
+}
+
+/** As {@link IdentityState} documents them: `Initializing`, `Available`, `Renewing`, `Failing`, `Expired`, `Idle`, `Forgotten`. */
+export type DumpedState = Capitalize<IdentityState>
+
 export interface DumpedIdentity {
   readonly identity: string
-  /** `Initializing`, `Available`, `Idle` (dropped until it is used), or `Unavailable: <reason>`. */
-  readonly state: string
+  readonly state: DumpedState
   readonly certChain: readonly DumpedCertificate[]
   readonly rootCerts: readonly DumpedCertificate[]
   /** RFC 3339; when it is renewed or tried next, if that is planned. */
   readonly renewAt?: string
+  /** Absent unless the last attempt failed. */
+  readonly lastFailure?: DumpedFailure
   /** Why clients would refuse its certificate, or the next one, with the roots that they are served. */
   readonly warning?: string
 }
@@ -56,6 +76,7 @@ export interface ConfigDump {
 /** Where the dump is read from, while it is sent: an identity as it is when its turn comes. */
 export interface DumpSource {
   readonly version: string
+  readonly clock: Clock
   config(): object
   entries(): readonly IdentityEntry[]
   entry(identity: string): IdentityEntry | undefined
@@ -72,7 +93,7 @@ export function* dumpPieces(source: DumpSource): Generator<string, void, undefin
   for (const identity of identities) {
     const entry = source.entry(identity)
     if (!entry) continue
-    yield `${separator}${identityText(entry, certificates)}`
+    yield `${separator}${identityText(entry, certificates, source.clock.now())}`
     separator = ',\n'
   }
   yield '\n],"files":'
@@ -82,14 +103,50 @@ export function* dumpPieces(source: DumpSource): Generator<string, void, undefin
   yield '}\n'
 }
 
-function identityText(entry: IdentityEntry, certificates: CertificateTexts): string {
+function identityText(entry: IdentityEntry, certificates: CertificateTexts, now: number): string {
   const { identity, secret, renewAt } = entry
   const chain = secret ? certificates.ofChain(secret) : ''
   const roots = secret ? certificates.ofRoots(identity) : ''
-  const renewal = renewAt === undefined ? '' : `,"renewAt":"${new Date(renewAt).toISOString()}"`
+  const renewal = renewAt === undefined ? '' : `,"renewAt":"${rfc3339(renewAt)}"`
+  const failure = dumpedFailure(entry, now)
+  const lastFailure = failure ? `,"lastFailure":${JSON.stringify(failure)}` : ''
   const warning = entry.preflight ? `,"warning":${JSON.stringify(preflightWarning(entry.preflight))}` : ''
-  const state = JSON.stringify(dumpState(entry))
-  return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}${warning}}`
+  const state = JSON.stringify(dumpedState(entry.state))
+  return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}${lastFailure}${warning}}`
+}
+
+const STATES: Readonly<Record<IdentityState, DumpedState>> = {
+  initializing: 'Initializing',
+  available: 'Available',
+  renewing: 'Renewing',
+  failing: 'Failing',
+  expired: 'Expired',
+  idle: 'Idle',
+  forgotten: 'Forgotten',
+}
+
+/** Written as ztunnel writes its states. */
+export function dumpedState(state: IdentityState): DumpedState {
+  return STATES[state]
+}
+
+/** `undefined` unless the last attempt failed. */
+export function dumpedFailure(
+  { lastFailure, failingSince, renewAt, secret }: IdentityEntry,
+  now: number,
+): DumpedFailure | undefined {
+  if (!lastFailure || failingSince === undefined) return undefined
+  return {
+    code: lastFailure.code,
+    text: lastFailure.message,
+    since: rfc3339(failingSince),
+    ...(renewAt !== undefined && { nextTry: rfc3339(renewAt) }),
+    remainingSeconds: secret ? Math.max(0, Math.floor((secret.notAfter - now) / 1000)) : 0,
+  }
+}
+
+function rfc3339(time: number): string {
+  return new Date(time).toISOString()
 }
 
 function preflightWarning({ reason, isServed }: NonNullable<IdentityEntry['preflight']>): string {
@@ -101,8 +158,8 @@ function dumpedFile({ name, isServed, changedAt, notAfter, fault }: FileSecretEn
   return {
     name,
     state: fileState(isServed, fault ?? (isServed || changedAt === undefined ? undefined : 'expired')),
-    ...(changedAt !== undefined && { changedAt: new Date(changedAt).toISOString() }),
-    ...(notAfter !== undefined && { expirationTime: new Date(notAfter).toISOString() }),
+    ...(changedAt !== undefined && { changedAt: rfc3339(changedAt) }),
+    ...(notAfter !== undefined && { expirationTime: rfc3339(notAfter) }),
   }
 }
 
@@ -114,13 +171,6 @@ function fileState(isServed: boolean, reason: string | undefined): string {
 
 function byName(a: DumpedFileSecret, b: DumpedFileSecret): number {
   return a.name < b.name ? -1 : 1
-}
-
-function dumpState({ state, lastFailure }: IdentityEntry): string {
-  if (state === 'initializing') return 'Initializing'
-  if (state === 'available') return 'Available'
-  if (state === 'idle') return 'Idle'
-  return `Unavailable: ${lastFailure ? `${lastFailure.code}: ${lastFailure.message}` : 'expired'}`
 }
 
 type Facts = Omit<DumpedCertificate, 'pem'>

@@ -17,6 +17,7 @@ function entry(fields: Partial<IdentityEntry>): IdentityEntry {
     renewAt: undefined,
     lastSuccessAt: undefined,
     lastFailure: undefined,
+    failingSince: undefined,
     preflight: undefined,
     ...fields,
   }
@@ -41,10 +42,20 @@ function look(entries: readonly IdentityEntry[], now = NOW, mode: ReadinessMode 
 const LAST_FAILURE = { at: NOW, code: 'unavailable', message: 'Cannot reach the CA.' } as const
 /** Long held, and its certificate ended while the CA failed. */
 const EXPIRED = entry({
-  state: 'unavailable',
+  state: 'expired',
   addedAt: NOW - 2 * GRACE_MS,
   lastSuccessAt: NOW - 2 * GRACE_MS,
   lastFailure: LAST_FAILURE,
+  failingSince: NOW,
+})
+/** Held as long, and its renewal has failed for a minute. */
+const FAILING = entry({
+  state: 'failing',
+  addedAt: NOW - 2 * GRACE_MS,
+  secret: secret(NOW - 1, NOW + 3_600_000),
+  renewAt: NOW + 5_000,
+  lastFailure: LAST_FAILURE,
+  failingSince: NOW - GRACE_MS,
 })
 const SERVED = entry({ state: 'available', addedAt: NOW - 2 * GRACE_MS, secret: secret(NOW - 1, NOW + 1) })
 
@@ -130,4 +141,37 @@ test('it is not ready before the pods of the node are known, and stays ready whi
     )
     assert.equal(readinessText(lookWith({ known: true, problem: undefined }, mode)), 'ready\n')
   }
+})
+
+test('a renewal that fails for a minute counts in strict mode only, one that was removed never', () => {
+  const line = `${identity}: has failed for 1m00s, next try in 5s, its certificate ends in 1h00m (unavailable): Cannot reach the CA.`
+  const strict = look([FAILING, SERVED], NOW, 'strict')
+  assert.deepEqual([strict.ready, strict.failing], [false, { count: 1, lines: [line] }])
+  for (const mode of ['default', 'sockets'] as const) {
+    const { ready, failing, failingNotCounted } = look([FAILING, SERVED], NOW, mode)
+    assert.deepEqual([ready, failing.count, failingNotCounted], [true, 0, { count: 1, lines: [line] }])
+  }
+  const young = look([{ ...FAILING, failingSince: NOW - GRACE_MS + 1 }], NOW, 'strict')
+  assert.deepEqual([young.ready, young.failing.count, young.failingNotCounted.count], [true, 0, 1])
+  const removed = look([{ ...FAILING, hold: 'removed' }], NOW, 'strict')
+  assert.deepEqual([removed.ready, removed.failing.count, removed.failingNotCounted.count], [true, 0, 0])
+  const tried = look([{ ...FAILING, renewAt: undefined }], NOW, 'strict')
+  assert.match(tried.failing.lines[0] ?? '', /has failed for 1m00s, an attempt is queued or in flight, its certificate/)
+})
+
+test('of ten thousand renewals that fail the hundred with the least life left are listed, and the others counted', () => {
+  const failing = Array.from({ length: 10_000 }, (_, index) => ({
+    ...FAILING,
+    identity: parseSpiffeId(`spiffe://cluster.local/sa-${index}`),
+    secret: secret(NOW - 1, NOW + ((index * 7_919) % 10_000) + 1_000),
+  }))
+  const lines = readinessText(look(failing, NOW, 'strict'))
+    .trimEnd()
+    .split('\n')
+  assert.deepEqual([lines.length, lines[0], lines.at(-1)], [103, 'not ready', '  and 9900 more'])
+  const listed = lines.slice(2, -1).map(line => Number(/sa-(\d+)/.exec(line)?.[1]))
+  assert.deepEqual(
+    listed.map(index => (index * 7_919) % 10_000),
+    Array.from({ length: 100 }, (_, place) => place),
+  )
 })

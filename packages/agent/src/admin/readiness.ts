@@ -1,5 +1,7 @@
 /** Whether the agent serves what it is configured for, and if not, what it waits for. */
 import type { IdentityEntry } from '@livery/core'
+import { formatAge } from '../observe/ledger-text.ts'
+import { Lowest } from '../observe/lowest.ts'
 
 /** Where the agent is in its life. */
 export type Phase = 'starting' | 'serving' | 'draining'
@@ -26,7 +28,7 @@ export interface PodsStatus {
 
 /**
  * The question of the reader. `sockets`: are they bound. `default`: that, and is there something valid to serve.
- * `strict`: that, and does every identity have a valid certificate.
+ * `strict`: that, and does every identity have a valid certificate, and can it be renewed.
  */
 export const READINESS_MODES = ['default', 'strict', 'sockets'] as const
 export type ReadinessMode = (typeof READINESS_MODES)[number]
@@ -37,11 +39,21 @@ export interface Readiness {
   readonly waitingFor: readonly string[]
   /** Identities without a valid certificate that do not count (yet), one line each. */
   readonly tolerated: readonly string[]
+  /** Renewals that fail while the certificate is valid, and count. */
+  readonly failing: FailingRenewals
+  /** Those that do not count (yet). */
+  readonly failingNotCounted: FailingRenewals
   /** Other faults, which do not count, one per line. */
   readonly notes: readonly string[]
 }
 
-/** How long a new identity may be without a certificate before that counts. */
+export interface FailingRenewals {
+  readonly count: number
+  /** One line each, of the hundred with the least life left, those first. */
+  readonly lines: readonly string[]
+}
+
+/** How long a new identity may be without a certificate, or a renewal fail, before that counts. */
 export const GRACE_MS = 60_000
 
 /**
@@ -65,15 +77,23 @@ export function readiness(input: {
   if (pods?.known === false) waitingFor.push(`the list of the pods of this node: ${pods.problem ?? 'it is on the way'}`)
   const notes = pods?.known && pods.problem !== undefined ? [`pods that come or go are not seen: ${pods.problem}`] : []
   const missing = new MissingCertificates(now, mode)
-  for (const entry of entries) missing.look(entry)
-  if (mode === 'sockets') return { ready: waitingFor.length === 0, waitingFor, tolerated: missing.all(), notes }
+  const renewals = new RenewalFailures(now, mode)
+  for (const entry of entries) {
+    if (hasValidCertificate(entry, now)) {
+      missing.isServing = true
+      renewals.look(entry)
+    } else missing.look(entry)
+  }
+  const facts = { waitingFor, notes, ...renewals.listed() }
+  if (mode === 'sockets') return { ...facts, ready: waitingFor.length === 0, tolerated: missing.all() }
   if (missing.nothingIsServed) {
     const { tolerated } = missing
     if (tolerated.length > 0) waitingFor.push('a valid certificate: no identity has one, and these are without')
-    return { ready: false, waitingFor: [...waitingFor, ...missing.all()], tolerated: [], notes }
+    return { ...facts, ready: false, waitingFor: [...waitingFor, ...missing.all()], tolerated: [] }
   }
   waitingFor.push(...missing.counted)
-  return { ready: waitingFor.length === 0, waitingFor, tolerated: missing.tolerated, notes }
+  const { tolerated } = missing
+  return { ...facts, ready: waitingFor.length === 0 && facts.failing.count === 0, tolerated }
 }
 
 function unboundSockets({
@@ -94,9 +114,10 @@ function unboundSockets({
 class MissingCertificates {
   readonly counted: string[] = []
   readonly tolerated: string[] = []
+  /** Whether another identity has one. */
+  isServing = false
   readonly #now: number
   readonly #mode: ReadinessMode
-  #isServing = false
   #isPastGrace = false
 
   constructor(now: number, mode: ReadinessMode) {
@@ -106,7 +127,7 @@ class MissingCertificates {
 
   /** Every identity that should have one is without, and at least one of them has had its first minute. */
   get nothingIsServed(): boolean {
-    return !this.#isServing && this.#isPastGrace
+    return !this.isServing && this.#isPastGrace
   }
 
   all(): string[] {
@@ -114,10 +135,6 @@ class MissingCertificates {
   }
 
   look(entry: IdentityEntry): void {
-    if (hasValidCertificate(entry, this.#now)) {
-      this.#isServing = true
-      return
-    }
     if (entry.state === 'idle' || entry.hold === 'removed') return
     const isYoung = this.#now - entry.addedAt < GRACE_MS
     const { lastFailure } = entry
@@ -125,6 +142,42 @@ class MissingCertificates {
     const isForgiven = this.#mode !== 'strict' && (isYoung || isWish || lastFailure !== undefined)
     ;(isForgiven ? this.tolerated : this.counted).push(`${entry.identity}: ${whyMissing(lastFailure, isYoung)}`)
     if (!isYoung && !isWish) this.#isPastGrace = true
+  }
+}
+
+/** The identities that have a valid certificate, and fail to get the next one. */
+class RenewalFailures {
+  readonly #now: number
+  readonly #mode: ReadinessMode
+  readonly #counted = new Lowest<IdentityEntry>(LINES)
+  readonly #notCounted = new Lowest<IdentityEntry>(LINES)
+
+  constructor(now: number, mode: ReadinessMode) {
+    this.#now = now
+    this.#mode = mode
+  }
+
+  look(entry: IdentityEntry): void {
+    const { failingSince, hold, secret } = entry
+    if (failingSince === undefined || hold === 'removed') return
+    const counts = this.#mode === 'strict' && this.#now - failingSince >= GRACE_MS
+    ;(counts ? this.#counted : this.#notCounted).offer(secret?.notAfter ?? 0, entry)
+  }
+
+  listed(): Pick<Readiness, 'failing' | 'failingNotCounted'> {
+    return { failing: this.#list(this.#counted), failingNotCounted: this.#list(this.#notCounted) }
+  }
+
+  #list(entries: Lowest<IdentityEntry>): FailingRenewals {
+    return { count: entries.count, lines: entries.items().map(entry => this.#line(entry)) }
+  }
+
+  #line({ identity, failingSince = 0, renewAt, secret, lastFailure }: IdentityEntry): string {
+    const age = formatAge(this.#now - failingSince)
+    const next =
+      renewAt === undefined ? 'an attempt is queued or in flight' : `next try in ${formatAge(renewAt - this.#now)}`
+    const left = formatAge((secret?.notAfter ?? 0) - this.#now)
+    return `${identity}: has failed for ${age}, ${next}, its certificate ends in ${left} (${lastFailure?.code}): ${lastFailure?.message}`
   }
 }
 
@@ -147,17 +200,23 @@ const LINES = 100
 const LINE_CHARS = 300
 
 /** Plain text for people and probes: the verdict first, then up to 100 lines of each list. */
-export function readinessText({ ready, waitingFor, tolerated, notes }: Readiness): string {
-  const lines = [ready ? 'ready' : 'not ready']
-  if (!ready) lines.push(...section('waiting for', waitingFor))
-  if (tolerated.length > 0) lines.push(...section('without a certificate, not counted', tolerated))
-  if (notes.length > 0) lines.push(...section('not counted', notes))
+export function readinessText(readiness: Readiness): string {
+  const { ready, waitingFor, tolerated, failing, failingNotCounted, notes } = readiness
+  const lines = [
+    ready ? 'ready' : 'not ready',
+    ...section('waiting for', waitingFor),
+    ...section('renewals that fail', failing.lines, failing.count),
+    ...section('without a certificate, not counted', tolerated),
+    ...section('renewals that fail, not counted', failingNotCounted.lines, failingNotCounted.count),
+    ...section('not counted', notes),
+  ]
   return `${lines.join('\n')}\n`
 }
 
-function section(title: string, items: readonly string[]): string[] {
+function section(title: string, items: readonly string[], count = items.length): string[] {
+  if (count === 0) return []
   const shown = items.slice(0, LINES).map(item => `  ${cutLine(item)}`)
-  return [`${title}:`, ...shown, ...(items.length > LINES ? [`  and ${items.length - LINES} more`] : [])]
+  return [`${title}:`, ...shown, ...(count > LINES ? [`  and ${count - LINES} more`] : [])]
 }
 
 function cutLine(line: string): string {

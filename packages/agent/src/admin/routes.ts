@@ -15,7 +15,7 @@ import { describeEvent } from '../observe/ledger-text.ts'
 import { LOG_LEVELS, type LogLevel } from '../schema/log-level.ts'
 import { nearest } from '../schema/schema-parts.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
-import { dumpPieces } from './config-dump.ts'
+import { type DumpedState, dumpedState, dumpPieces } from './config-dump.ts'
 import { authorityOf, type Caller } from './operator.ts'
 import {
   type Phase,
@@ -67,7 +67,7 @@ export interface Explanation {
   readonly name: string
   /** Milliseconds since the epoch, to compute ages from. */
   readonly now: number
-  /** As in `/config_dump` of an identity that is held; `2 roots` of a trust bundle. */
+  /** As in `/config_dump` of an identity; `2 roots` of a trust bundle. */
   readonly state: string | undefined
   /** Oldest first; `text` is the event in plain words. */
   readonly entries: readonly (LedgerEntry & { readonly text: string })[]
@@ -215,7 +215,7 @@ function explain({ source }: RouteContext, query: URLSearchParams): Answer {
   if (!asked) return text(400, 'Add the name to explain: /explain?name=spiffe://…\n')
   const name = ledgerNameOf(source, asked)
   const entries = source.explain(name)
-  const state = source.entry(name)?.state ?? bundleState(source, name)
+  const state = identityState(source.entry(name), entries) ?? bundleState(source, name)
   if (entries.length === 0 && state === undefined) return text(404, unknownName(source, asked))
   const explanation: Explanation = {
     name,
@@ -233,6 +233,13 @@ function ledgerNameOf(source: AdminSource, asked: string): string {
   if (asked === names.root) return `spiffe://${trustDomain}`
   const files = source.fileNames?.get(asked)
   return files === undefined || source.explain(files).length === 0 ? asked : files
+}
+
+/** `Forgotten`, where the ledger says that it was held once. */
+function identityState(entry: IdentityEntry | undefined, entries: readonly LedgerEntry[]): DumpedState | undefined {
+  if (entry) return dumpedState(entry.state)
+  const wasForgotten = entries.some(({ event }) => event.kind === 'withdrawn' && event.reason !== 'expired')
+  return wasForgotten ? dumpedState('forgotten') : undefined
 }
 
 /** `2 roots`, where the name is a trust bundle. */

@@ -17,7 +17,13 @@ const LEAF = { pem: '', serialNumber: '3', validFrom: '', expirationTime: '' }
 const leaf = (expirationTime: string) => [{ ...LEAF, expirationTime }]
 const CERTIFICATES = [
   { identity: `${ID}/api`, state: 'Available', certChain: leaf('2026-01-03T00:00:00Z'), rootCerts: [] },
-  { identity: `${ID}/db`, state: 'Unavailable: denied: not allowed', certChain: [], rootCerts: [] },
+  {
+    identity: `${ID}/db`,
+    state: 'Failing',
+    certChain: [],
+    rootCerts: [],
+    lastFailure: { code: 'denied', text: 'not allowed', since: '2026-01-01T00:00:00Z', remainingSeconds: 0 },
+  },
   { identity: `${ID}/web`, state: 'Available', certChain: leaf('2026-01-02T00:00:00Z'), rootCerts: [] },
 ]
 const FILES = [
@@ -67,7 +73,7 @@ test('--text of what is not held, is in files or has no certificate says what to
   for (const [name, message] of [
     ['nobody', /"nobody" is not held\. livery certs lists the names/],
     ['file-cert:/c~/k', /is in files\. Run: openssl x509/],
-    [`${ID}/db`, /has no certificate now \(Unavailable\)\. livery explain spiffe/],
+    [`${ID}/db`, /has no certificate now \(Failing\)\. livery explain spiffe/],
   ] as const) {
     const { code, stdout, stderr } = await certs(CERTIFICATES, '--text', name)
     assert.deepEqual([code, stdout], [1, ''])

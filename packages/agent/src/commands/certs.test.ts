@@ -11,22 +11,23 @@ const LEAF = {
   validFrom: '',
   expirationTime: '1970-01-02T00:00:00.000Z',
 }
-const REASON =
-  'unavailable: Cannot ask the CA at istiod.istio-system.svc:15012: 14 UNAVAILABLE: No connection established. Last error: connect ECONNREFUSED 10.96.12.40:15012. Start it, or correct ca.address.'
+const TEXT =
+  'Cannot ask the CA at istiod.istio-system.svc:15012: 14 UNAVAILABLE: No connection established. Last error: connect ECONNREFUSED 10.96.12.40:15012. Start it, or correct ca.address.'
+const REASON = `unavailable: ${TEXT}`
 
 test('the reason why an identity has no certificate is below its row, and all fits 80 columns', () => {
   const table = certificateTable(
     [
       { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [], renewAt: '1970-01-01T12:00:00.000Z' },
-      { identity: `${WEB}-2`, state: 'Unavailable', reason: REASON, certChain: [], rootCerts: [] },
+      { identity: `${WEB}-2`, state: 'Failing', reason: REASON, certChain: [], rootCerts: [] },
     ],
     0,
     80,
   )
   assert.deepEqual(table.split('\n').slice(0, 3), [
-    'STATE        EXPIRES    ROTATION   IDENTITY',
-    `Available    in 24h00m  in 12h00m  ${WEB}`,
-    `Unavailable  -          -          ${WEB}-2`,
+    'STATE      EXPIRES    ROTATION   IDENTITY',
+    `Available  in 24h00m  in 12h00m  ${WEB}`,
+    `Failing    -          -          ${WEB}-2`,
   ])
   assert.equal(
     table
@@ -42,12 +43,12 @@ test('the reason why an identity has no certificate is below its row, and all fi
 
 test('the warning about a certificate that clients would refuse is below its row', () => {
   const warning = 'preflight-failed: clients would refuse it: certificate signature failure'
-  const identity = { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [], warning }
+  const identity = { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [], warning } as const
   assert.match(certificateTable([identity], 0, 80), new RegExp(`${WEB}\n  ${warning}\n$`))
 })
 
 test('where there is room, and in a pipe, the table has serial numbers and dates', () => {
-  const identity = { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [] }
+  const identity = { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [] } as const
   for (const columns of [200, undefined])
     assert.match(
       certificateTable([identity], 0, columns),
@@ -88,14 +89,15 @@ async function ask(
 
 test('state, reason and serial numbers are apart and whole in JSON, in whole bytes as livery explain prints them', async () => {
   const dumped = (serialNumber: bigint) => ({ ...LEAF, serialNumber: String(serialNumber) })
+  const lastFailure = { code: 'unavailable', text: TEXT, since: LEAF.expirationTime, remainingSeconds: 7 }
   const certificates = [
-    { identity: WEB, state: `Unavailable: ${REASON}`, certChain: [dumped(0x3a08591n)], rootCerts: [dumped(0x3a0859n)] },
+    { identity: WEB, state: 'Failing', certChain: [dumped(0x3a08591n)], rootCerts: [dumped(0x3a0859n)], lastFailure },
   ]
   const body = JSON.stringify({ certificates })
   const { out, code } = await ask(['certs', '--json'], { type: 'application/json', status: 200, body })
   assert.equal(code, 0)
   const [listed] = JSON.parse(out)
-  assert.deepEqual([listed.state, listed.reason], ['Unavailable', REASON])
+  assert.deepEqual([listed.state, listed.reason, listed.lastFailure], ['Failing', REASON, lastFailure])
   assert.deepEqual([listed.certChain[0].serialNumber, listed.rootCerts[0].serialNumber], ['03a08591', '3a0859'])
 })
 

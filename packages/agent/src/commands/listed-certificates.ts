@@ -5,7 +5,7 @@ import { readAdmin } from './admin-client.ts'
 
 /** An identity of the dump, with hexadecimal serial numbers. */
 export interface ListedIdentity extends DumpedIdentity {
-  /** Why the CA does not issue for it. */
+  /** Why the CA does not issue for it: the code and the text of `lastFailure`. */
   readonly reason?: string
 }
 
@@ -46,16 +46,18 @@ function expiryMs(each: Listed): number {
   return time === undefined ? Number.MAX_VALUE : Date.parse(time)
 }
 
-/** The dump has ztunnel's `Unavailable: <reason>`; here they are apart. */
-function withReason<Dumped extends { readonly state: string }>(dumped: Dumped): Dumped & { readonly reason?: string } {
+/** The dump has `Unavailable: <reason>`; here they are apart. */
+function withReason(dumped: DumpedFileSecret): ListedFileSecret {
   const [state = '', ...reason] = dumped.state.split(': ')
   return { ...dumped, state, ...(reason.length > 0 && { reason: reason.join(': ') }) }
 }
 
 /** Decimal serial numbers of the dump are here as in `livery explain`. */
 function listed(identity: DumpedIdentity): ListedIdentity {
+  const { lastFailure } = identity
   return {
-    ...withReason(identity),
+    ...identity,
+    ...(lastFailure && { reason: `${lastFailure.code}: ${lastFailure.text}` }),
     certChain: identity.certChain.map(withHex),
     ...(identity.rootCerts && { rootCerts: identity.rootCerts.map(withHex) }),
   }
