@@ -1,127 +1,174 @@
 /** Metrics of the certificates and roots that the agent holds. */
-import type { BundleEntry, Clock, IdentityEntry, RotationPhase, RotationStatus } from '@livery/core'
+import type { BundleEntry, Clock, RotationPhase, RotationStatus } from '@livery/core'
+import { type IdentityList, IdentitySummary, type OwnSeries, summarize } from './identity-summary.ts'
+import type { LoopTurns } from './loop-turns.ts'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
-export interface IdentitySource {
-  entries(): readonly IdentityEntry[]
+export interface IdentitySource extends IdentityList {
   bundles(): readonly BundleEntry[]
   rotations(): readonly RotationStatus[]
 }
 
-/** Above this number of identities one series per identity costs the scraper too much: only summaries are exported. */
-const MAX_SERIES = 1_000
+const MINUTE = 60
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+const REMAINING_BUCKETS = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 7 * DAY, 30 * DAY]
 
-export function identityMetrics(source: IdentitySource, clock: Clock): readonly MetricRow[] {
-  const perIdentity = (read: (entry: IdentityEntry) => number | undefined) => () =>
-    samplesPerIdentity(source.entries(), read)
-  return [
-    {
-      name: 'livery_identities',
-      help: 'Identities, by state: initializing, available, unavailable, or idle: without a certificate until it is used.',
-      labels: ['state'],
-      read: () => count(source.entries(), ['initializing', 'available', 'unavailable', 'idle'], ({ state }) => state),
-    },
-    {
-      name: 'livery_identities_held',
-      help: 'Identities, by what holds them: pinned (configured), on-demand, or removed a short while ago.',
-      labels: ['hold'],
-      read: () => count(source.entries(), ['pinned', 'on-demand', 'removed'], ({ hold }) => hold),
-    },
-    {
-      name: 'livery_certificates_earliest_expiration_timestamp_seconds',
-      help: 'When the first of the served certificates expires; absent while there are none.',
-      read: () => earliestExpiration(source.entries()),
-    },
-    {
-      name: 'livery_ca_clock_ahead_seconds',
-      help: 'The notBefore of the newest certificate minus the time when it came: the clock of the CA is ahead at least by so much. Below zero: it back-dates certificates, or its clock is behind.',
-      read: () => caClockAhead(source.entries()),
-    },
-    {
-      name: 'livery_trust_anchor_expiration_timestamp_seconds',
-      help: 'When a root of a trust bundle expires.',
-      labels: ['trust_domain', 'fingerprint'],
-      read: () => source.bundles().flatMap(rootExpirations),
-    },
-    {
-      name: 'livery_root_rotation_phase',
-      help: 'The phase of the root rotation of a trust domain, 1 for the one that it is in: announcing, renewing, retiring, steady.',
-      labels: ['trust_domain', 'phase'],
-      read: () => source.rotations().flatMap(phaseSamples),
-    },
-    {
-      name: 'livery_root_waiting_clients',
-      help: 'Clients that have not accepted a root that is announced, or have rejected it: livery trust status names them.',
-      labels: ['trust_domain', 'fingerprint'],
-      read: () => source.rotations().flatMap(perRoot(({ waiting }) => waiting)),
-    },
-    {
-      name: 'livery_root_certificates',
-      help: 'Certificates under a root that are served or wait.',
-      labels: ['trust_domain', 'fingerprint'],
-      read: () => source.rotations().flatMap(perRoot(({ leaves }) => leaves)),
-    },
-    {
-      name: 'livery_certificate_expiration_timestamp_seconds',
-      help: 'When the certificate that is served ends. Only with up to 1,000 identities.',
-      labels: ['identity'],
-      read: perIdentity(({ secret }) => secret && secret.notAfter / 1000),
-    },
-    {
-      name: 'istio_agent_cert_expiry_seconds',
-      help: 'Time until the certificate that is served ends. Only with up to 1,000 identities.',
-      labels: ['resource_name'],
-      read: perIdentity(({ secret }) => secret && (secret.notAfter - clock.now()) / 1000),
-    },
-    {
-      name: 'livery_certificate_last_success_timestamp_seconds',
-      help: 'When the CA last issued. Only with up to 1,000 identities.',
-      labels: ['identity'],
-      read: perIdentity(({ lastSuccessAt }) => lastSuccessAt && lastSuccessAt / 1000),
-    },
-    {
-      name: 'livery_certificate_last_failure_timestamp_seconds',
-      help: 'When the CA last failed to issue. Only with up to 1,000 identities.',
-      labels: ['identity'],
-      read: perIdentity(({ lastFailure }) => lastFailure && lastFailure.at / 1000),
-    },
-  ]
+const WHOSE_SERIES =
+  'Above 1,000 identities only of the 100 with the least life left and of those that fail, 1,000 in all.'
+
+/** Each scrape looks at every identity once, for all rows. */
+export class IdentityMetrics {
+  readonly #source: IdentitySource
+  readonly #clock: Clock
+  #summary: IdentitySummary
+
+  constructor(source: IdentitySource, clock: Clock) {
+    this.#source = source
+    this.#clock = clock
+    this.#summary = new IdentitySummary(clock.now())
+  }
+
+  /** Call before the rows are read. */
+  async look(turns: LoopTurns): Promise<void> {
+    this.#summary = await summarize(this.#source, this.#clock, turns)
+  }
+
+  rows(): readonly MetricRow[] {
+    return [...this.#countRows(), ...this.#trustRows(), ...this.#ownRows()]
+  }
+
+  #countRows(): readonly MetricRow[] {
+    return [
+      {
+        name: 'livery_identities',
+        help: 'Identities, by state: initializing, available, renewing, failing (the last attempt failed: with its old certificate, or without one), expired, idle.',
+        labels: ['state'],
+        read: () => samplesOf(this.#summary.states),
+      },
+      {
+        name: 'livery_identities_failing',
+        help: 'Identities whose last attempt to get a certificate failed, with one that is still valid or without, by the code of the error.',
+        labels: ['code'],
+        read: () => samplesOf(this.#summary.failing),
+      },
+      {
+        name: 'livery_identities_held',
+        help: 'Identities, by what holds them: pinned (configured), on-demand, or removed a short while ago.',
+        labels: ['hold'],
+        read: () => samplesOf(this.#summary.holds),
+      },
+      {
+        name: 'livery_identities_without_series',
+        help: 'Identities without series of their own, since there are too many: of those that fail, and of the others.',
+        labels: ['failing'],
+        read: () => {
+          const { failing, others } = this.#summary.withoutSeries
+          return [
+            [failing, 'true'],
+            [others, 'false'],
+          ]
+        },
+      },
+      {
+        name: 'livery_certificate_remaining_seconds',
+        help: 'Time until the end of the certificates that are served now. Its values change with each scrape: do not use rate() on them.',
+        buckets: REMAINING_BUCKETS,
+        read: () => this.#summary.remaining,
+      },
+      {
+        name: 'livery_certificates_earliest_expiration_timestamp_seconds',
+        help: 'When the first of the served certificates expires; absent while there are none.',
+        read: () => inSeconds(this.#summary.earliestEnd),
+      },
+      {
+        name: 'livery_ca_clock_ahead_seconds',
+        help: 'The notBefore of the newest certificate minus the time when it came: the clock of the CA is ahead at least by so much. Below zero: it back-dates certificates, or its clock is behind.',
+        read: () => inSeconds(this.#summary.caClockAhead),
+      },
+    ]
+  }
+
+  #trustRows(): readonly MetricRow[] {
+    const source = this.#source
+    return [
+      {
+        name: 'livery_trust_anchor_expiration_timestamp_seconds',
+        help: 'When a root of a trust bundle expires.',
+        labels: ['trust_domain', 'fingerprint'],
+        read: () => source.bundles().flatMap(rootExpirations),
+      },
+      {
+        name: 'livery_root_rotation_phase',
+        help: 'The phase of the root rotation of a trust domain, 1 for the one that it is in: announcing, renewing, retiring, steady.',
+        labels: ['trust_domain', 'phase'],
+        read: () => source.rotations().flatMap(phaseSamples),
+      },
+      {
+        name: 'livery_root_waiting_clients',
+        help: 'Clients that have not accepted a root that is announced, or have rejected it: livery trust status names them.',
+        labels: ['trust_domain', 'fingerprint'],
+        read: () => source.rotations().flatMap(perRoot(({ waiting }) => waiting)),
+      },
+      {
+        name: 'livery_root_certificates',
+        help: 'Certificates under a root that are served or wait.',
+        labels: ['trust_domain', 'fingerprint'],
+        read: () => source.rotations().flatMap(perRoot(({ leaves }) => leaves)),
+      },
+    ]
+  }
+
+  #ownRows(): readonly MetricRow[] {
+    const perIdentity = (read: (own: OwnSeries) => number | undefined) => () => this.#own(read)
+    return [
+      {
+        name: 'livery_certificate_expiration_timestamp_seconds',
+        help: `When the certificate that is served ends. ${WHOSE_SERIES}`,
+        labels: ['identity'],
+        read: perIdentity(({ notAfter }) => inSeconds(notAfter)),
+      },
+      {
+        name: 'istio_agent_cert_expiry_seconds',
+        help: `Time until the certificate that is served ends. ${WHOSE_SERIES}`,
+        labels: ['resource_name'],
+        read: perIdentity(({ notAfter }) => inSeconds(notAfter && notAfter - this.#clock.now())),
+      },
+      {
+        name: 'livery_certificate_last_success_timestamp_seconds',
+        help: `When the CA last issued. ${WHOSE_SERIES}`,
+        labels: ['identity'],
+        read: perIdentity(({ lastSuccessAt }) => inSeconds(lastSuccessAt)),
+      },
+      {
+        name: 'livery_certificate_last_failure_timestamp_seconds',
+        help: `When the CA last failed to issue. ${WHOSE_SERIES}`,
+        labels: ['identity'],
+        read: perIdentity(({ lastFailureAt }) => inSeconds(lastFailureAt)),
+      },
+      {
+        name: 'livery_certificate_failing_since_timestamp_seconds',
+        help: `When the first of the failures in a row came; absent unless the last attempt failed. ${WHOSE_SERIES}`,
+        labels: ['identity'],
+        read: perIdentity(({ failingSince }) => inSeconds(failingSince)),
+      },
+    ]
+  }
+
+  *#own(read: (own: OwnSeries) => number | undefined): Generator<Sample, void, undefined> {
+    for (const own of this.#summary.ownSeries) {
+      const value = read(own)
+      if (value !== undefined) yield [value, own.identity]
+    }
+  }
 }
 
-function samplesPerIdentity(
-  entries: readonly IdentityEntry[],
-  read: (entry: IdentityEntry) => number | undefined,
-): readonly Sample[] {
-  if (entries.length > MAX_SERIES) return []
-  return entries.flatMap(entry => {
-    const value = read(entry)
-    return value === undefined ? [] : [[value, entry.identity] satisfies Sample]
-  })
+function inSeconds(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : ms / 1000
 }
 
-/** How many entries have each of the values, those that none has included. */
-function count<Value extends string>(
-  entries: readonly IdentityEntry[],
-  values: readonly Value[],
-  read: (entry: IdentityEntry) => Value,
-): readonly Sample[] {
-  const counts = new Map(values.map(value => [value, 0]))
-  for (const entry of entries) counts.set(read(entry), (counts.get(read(entry)) ?? 0) + 1)
+function samplesOf(counts: ReadonlyMap<string, number>): readonly Sample[] {
   return Array.from(counts, ([value, count]) => [count, value])
-}
-
-/** A CA that back-dates by a constant shows a change of its clock, or of ours, as a change of this. */
-function caClockAhead(entries: readonly IdentityEntry[]): number | undefined {
-  let newest: { readonly at: number; readonly notBefore: number } | undefined
-  for (const { secret, lastSuccessAt: at } of entries)
-    if (secret && at !== undefined && at > (newest?.at ?? Number.NEGATIVE_INFINITY))
-      newest = { at, notBefore: secret.notBefore }
-  return newest && (newest.notBefore - newest.at) / 1000
-}
-
-function earliestExpiration(entries: readonly IdentityEntry[]): number | undefined {
-  const ends = entries.flatMap(({ secret }) => (secret ? [secret.notAfter] : []))
-  return ends.length === 0 ? undefined : ends.reduce((a, b) => Math.min(a, b)) / 1000
 }
 
 function rootExpirations({ trustDomain, roots }: BundleEntry): readonly Sample[] {

@@ -1,11 +1,11 @@
 /** Metrics that are read at each scrape, as tables: one row per metric. */
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
 /** A value, then the values of the row's labels in their order. */
 export type Sample = readonly [value: number, ...labels: readonly string[]]
 
 interface RowName {
-  /** A metric whose name ends in `_total` is a counter; every other one is a gauge. */
+  /** A metric whose name ends in `_total` is a counter, one with buckets a histogram, every other one a gauge. */
   readonly name: string
   readonly help: string
 }
@@ -22,10 +22,20 @@ interface LabelledRow extends RowName {
   readonly read: () => Iterable<Sample>
 }
 
-export type MetricRow = PlainRow | LabelledRow
+/** The distribution of values at the time of the scrape. `buckets` are their upper bounds, in rising order. */
+interface DistributionRow extends RowName {
+  readonly buckets: readonly number[]
+  readonly read: () => Iterable<number>
+}
+
+export type MetricRow = PlainRow | LabelledRow | DistributionRow
 
 export function registerRows(registry: Registry, rows: readonly MetricRow[]): void {
   for (const row of rows) {
+    if ('buckets' in row) {
+      registerDistribution(registry, row)
+      continue
+    }
     const config = { name: row.name, help: row.help, labelNames: row.labels ?? [], registers: [registry] }
     if (row.name.endsWith('_total')) {
       const counter: Counter = new Counter({
@@ -41,9 +51,23 @@ export function registerRows(registry: Registry, rows: readonly MetricRow[]): vo
   }
 }
 
+function registerDistribution(registry: Registry, { name, help, buckets, read }: DistributionRow): void {
+  const histogram: Histogram = new Histogram({
+    name,
+    help,
+    buckets: [...buckets],
+    registers: [registry],
+    collect() {
+      histogram.reset()
+      histogram.zero({})
+      for (const value of read()) histogram.observe(value)
+    },
+  })
+}
+
 function replaceSamples(
   metric: Counter | Gauge,
-  row: MetricRow,
+  row: PlainRow | LabelledRow,
   write: (labels: Record<string, string>, value: number) => void,
 ): void {
   metric.reset()
@@ -52,7 +76,7 @@ function replaceSamples(
   for (const [value, ...labels] of samplesOf(row)) write(withNames(row.labels ?? [], labels), value)
 }
 
-function samplesOf(row: MetricRow): Iterable<Sample> {
+function samplesOf(row: PlainRow | LabelledRow): Iterable<Sample> {
   if (row.labels) return row.read()
   const value = row.read()
   return value === undefined ? [] : [[value]]

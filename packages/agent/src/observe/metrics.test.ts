@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { CAError, type KeyPoolStatus, parseSpiffeId, SecretManager, type SecretManagerOptions } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
-import { identityMetrics } from './identity-metrics.ts'
+import { IdentityMetrics } from './identity-metrics.ts'
 import { keyPoolMetrics } from './key-pool-metrics.ts'
 import type { LedgerEvent } from './ledger.ts'
 import { Metrics } from './metrics.ts'
@@ -39,9 +39,10 @@ class Bench implements AsyncDisposable {
       ...processMetrics({ version: '1.2.3', keyGenerator: 'native', droppedLogLines: () => this.dropped }),
       ...keyPoolMetrics({ pool: () => this.pool }),
       ...storeMetrics({ unwritten: 4 }),
-      ...identityMetrics(this.secrets, clock),
       ...socketMetrics({ sockets: () => this.sockets }),
     ])
+    const identities = new IdentityMetrics(this.secrets, clock)
+    this.metrics.add(identities.rows(), turns => identities.look(turns))
   }
 
   static async create(options: Partial<SecretManagerOptions> = {}): Promise<Bench> {
@@ -238,7 +239,7 @@ test('an identity that is forgotten takes its series along', async () => {
   )
 })
 
-test('over a thousand identities only the summaries stay', async () => {
+test('over a thousand identities those that have nothing yet and do not fail have no series of their own', async () => {
   await using bench = await Bench.create()
   const hanging = Promise.withResolvers<never>()
   bench.ca.answer = () => hanging.promise
@@ -249,6 +250,29 @@ test('over a thousand identities only the summaries stay', async () => {
     [...samples.keys()].filter(name => /identity=|resource_name=/.test(name)),
     [],
   )
+  assert.equal(samples.get('livery_identities_without_series{failing="false"}'), 1_001)
+})
+
+test('a renewal that fails is counted by its code, and by what is left, before its certificate ends', async () => {
+  await using bench = await Bench.create()
+  await bench.hold()
+  assert.equal((await bench.samples()).get('livery_identities_failing{code="denied"}'), 0)
+  const { renewAt = 0, secret } = bench.secrets.entry(WEB) ?? assert.fail()
+  const failed = Promise.withResolvers<void>()
+  bench.secrets.events.subscribe(({ event }) => void (event.kind === 'retry-planned' && failed.resolve()))
+  bench.ca.answer = () => Promise.reject(new CAError('denied', 'Cannot issue.'))
+  await bench.clock.advance(renewAt - bench.clock.now())
+  await failed.promise
+  const samples = await bench.samples()
+  const left = ((secret?.notAfter ?? 0) - bench.clock.now()) / 1000
+  assert.ok(left > 6 * 3_600 && left < 24 * 3_600)
+  const bucket = (le: string) => samples.get(`livery_certificate_remaining_seconds_bucket{le="${le}"}`)
+  assert.deepEqual([bucket('21600'), bucket('86400'), bucket('+Inf')], [0, 1, 1])
+  assert.equal(samples.get('livery_certificate_remaining_seconds_sum'), left)
+  assert.equal(samples.get('livery_identities{state="failing"}'), 1)
+  assert.equal(samples.get('livery_identities_failing{code="denied"}'), 1)
+  const since = samples.get(`livery_certificate_failing_since_timestamp_seconds{identity="${WEB}"}`)
+  assert.equal(since, bench.clock.now() / 1000)
 })
 
 test('events of the SDS server are counted', async () => {

@@ -4,6 +4,7 @@ import type { Clock } from '@livery/core'
 import { Registry } from 'prom-client'
 import { CaMetrics } from './ca-metrics.ts'
 import type { LedgerEntry } from './ledger.ts'
+import { LoopTurns } from './loop-turns.ts'
 import { type MetricRow, registerRows } from './metric-rows.ts'
 import { PluginCounters } from './plugin-counters.ts'
 import { EventLoopDelay } from './process-metrics.ts'
@@ -21,6 +22,7 @@ export class Metrics implements Disposable {
   readonly #eventLoop = new EventLoopDelay()
   readonly sds = new SdsMetrics(this.#registry)
   readonly plugins = new PluginCounters(this.#registry)
+  readonly #looks: ((turns: LoopTurns) => Promise<void>)[] = []
   readonly reloads: ReloadMetrics
 
   constructor(clock: Clock) {
@@ -28,9 +30,10 @@ export class Metrics implements Disposable {
     this.add(this.#eventLoop.metrics())
   }
 
-  /** Exports the rows of a part from the next scrape on. */
-  add(rows: readonly MetricRow[]): void {
+  /** Exports the rows of a part from the next scrape on. `look` is called before each scrape reads them. */
+  add(rows: readonly MetricRow[], look?: (turns: LoopTurns) => Promise<void>): void {
     registerRows(this.#registry, rows)
+    if (look) this.#looks.push(look)
   }
 
   /** Counts one entry of the ledger. */
@@ -45,9 +48,18 @@ export class Metrics implements Disposable {
     return this.#registry.contentType
   }
 
-  /** The text exposition format of Prometheus. */
-  text(): Promise<string> {
-    return this.#registry.metrics()
+  /** The text exposition format of Prometheus. It is made in slices: thousands of identities hold up nobody. */
+  async text(): Promise<string> {
+    const turns = new LoopTurns()
+    for (const look of this.#looks) await look(turns)
+    const texts: string[] = []
+    for (const { name } of this.#registry.getMetricsAsArray()) {
+      await turns.next()
+      // Closed meanwhile.
+      if (!this.#registry.getSingleMetric(name)) break
+      texts.push(await this.#registry.getSingleMetricAsString(name))
+    }
+    return `${texts.join('\n\n')}\n`
   }
 
   [Symbol.dispose](): void {

@@ -16,7 +16,7 @@ import { IdentityUnion } from '../identity-source/identity-union.ts'
 import type { PodTokens } from '../kubernetes/pod-tokens.ts'
 import { EventLog } from '../observe/event-log.ts'
 import { fileMetrics } from '../observe/file-metrics.ts'
-import { identityMetrics } from '../observe/identity-metrics.ts'
+import { IdentityMetrics } from '../observe/identity-metrics.ts'
 import { keyPoolMetrics } from '../observe/key-pool-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
 import type { Logger, LogSink } from '../observe/logger.ts'
@@ -200,7 +200,8 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
     })
   const files = lifecycle.parts.use(openFileSecrets(config, { ...basis, events }))
   secrets = lifecycle.parts.use(createSecretManager(config, { ...basis, events, files }))
-  metrics.add(identityMetrics(secrets, clock))
+  const identities = new IdentityMetrics(secrets, clock)
+  metrics.add(identities.rows(), turns => identities.look(turns))
   metrics.add(fileMetrics(files, clock))
   return { ...basis, files, secrets, ledger, recorder }
 }

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  CertificateSecret,
+  type IdentityEntry,
+  type IdentityState,
+  parseSpiffeId,
+  plainKeyVault,
+  SealedKey,
+  type SpiffeId,
+} from '@livery/core'
+import { FakeClock } from '@livery/core/testing'
+import { IdentityMetrics } from './identity-metrics.ts'
+import { Metrics } from './metrics.ts'
+
+const SERIES = [
+  'livery_certificate_expiration_timestamp_seconds',
+  'istio_agent_cert_expiry_seconds',
+  'livery_certificate_last_success_timestamp_seconds',
+  'livery_certificate_last_failure_timestamp_seconds',
+  'livery_certificate_failing_since_timestamp_seconds',
+]
+
+/** The metrics of many identities, the first `failing` of which fail; `secondsLeft` by index, without one: no certificate. */
+class Bench implements Disposable {
+  readonly clock = new FakeClock()
+  readonly metrics = new Metrics(this.clock)
+
+  constructor(count: number, failing: number, secondsLeft: (index: number) => number | undefined) {
+    const entries = new Map<SpiffeId, IdentityEntry>()
+    for (let index = 0; index < count; index++) {
+      const identity = parseSpiffeId(`spiffe://cluster.local/sa-${index}`)
+      entries.set(identity, this.#entry(identity, index < failing, secondsLeft(index)))
+    }
+    const source = {
+      identities: () => entries.keys(),
+      entry: (identity: SpiffeId) => entries.get(identity),
+      bundles: () => [],
+      rotations: () => [],
+    }
+    const identities = new IdentityMetrics(source, this.clock)
+    this.metrics.add(identities.rows(), turns => identities.look(turns))
+  }
+
+  /** The indexes of the identities that have a series of this name. */
+  owners(text: string, name: string): Set<number> {
+    const lines = text.split('\n').filter(line => line.startsWith(`${name}{`))
+    return new Set(lines.map(line => Number(/sa-(\d+)"/.exec(line)?.[1])))
+  }
+
+  [Symbol.dispose](): void {
+    this.metrics[Symbol.dispose]()
+  }
+
+  #entry(identity: SpiffeId, isFailing: boolean, secondsLeft: number | undefined): IdentityEntry {
+    const now = this.clock.now()
+    const at = now - 60_000
+    const withCertificate: IdentityState = isFailing ? 'failing' : 'available'
+    return {
+      identity,
+      state: secondsLeft === undefined ? 'expired' : withCertificate,
+      hold: 'pinned',
+      secret: secondsLeft === undefined ? undefined : secretOf(identity, now + secondsLeft * 1_000),
+      root: undefined,
+      addedAt: at,
+      renewAt: now,
+      lastSuccessAt: at,
+      lastFailure: isFailing ? { at, code: 'denied', message: 'no' } : undefined,
+      failingSince: isFailing ? at : undefined,
+      preflight: undefined,
+    }
+  }
+}
+
+function secretOf(name: SpiffeId, notAfter: number): CertificateSecret {
+  const privateKey = new SealedKey(plainKeyVault, new Uint8Array())
+  return new CertificateSecret({
+    name,
+    version: 'v',
+    certificateChain: '',
+    privateKey,
+    notBefore: 0,
+    notAfter,
+    serialNumber: '01',
+  })
+}
+
+function value(text: string, series: string): number {
+  const line = text.split('\n').find(line => line.startsWith(`${series} `)) ?? assert.fail(series)
+  return Number(line.slice(series.length))
+}
+
+test('above a thousand identities the 100 with the least life left have series, and all that fail', async () => {
+  // Those with the highest index have the least left.
+  using bench = new Bench(10_000, 50, index => 100_000 - index)
+  const text = await bench.metrics.text()
+  const expected = [...Array(50).keys(), ...Array.from({ length: 100 }, (_, place) => 9_900 + place)]
+  const found = bench.owners(text, 'livery_certificate_expiration_timestamp_seconds')
+  assert.deepEqual(
+    [...found].sort((a, b) => a - b),
+    expected,
+  )
+  assert.equal(bench.owners(text, 'livery_certificate_failing_since_timestamp_seconds').size, 50)
+  assert.equal(value(text, 'livery_identities_without_series{failing="true"}'), 0)
+  assert.equal(value(text, 'livery_identities_without_series{failing="false"}'), 10_000 - 150)
+})
+
+test('when ten thousand fail, the sum of all series stays bounded, those without a certificate first, and the rest is counted', async () => {
+  using bench = new Bench(10_000, 10_000, index => (index % 20 === 7 ? undefined : 100_000 - index))
+  const text = await bench.metrics.text()
+  for (const name of SERIES) assert.ok(bench.owners(text, name).size <= 1_000, name)
+  const failing = bench.owners(text, 'livery_certificate_failing_since_timestamp_seconds')
+  for (let index = 7; index < 10_000; index += 20) assert.ok(failing.has(index), `${index}, which has none`)
+  assert.ok(failing.has(9_999) && failing.has(9_700))
+  assert.equal(value(text, 'livery_identities_without_series{failing="true"}'), 10_000 - failing.size)
+  assert.equal(value(text, 'livery_identities_failing{code="denied"}'), 10_000)
+  assert.equal(value(text, 'livery_certificate_remaining_seconds_count'), 9_500)
+  assert.ok(text.split('\n').length < 1_000 * SERIES.length + 200)
+})
+
+test('a scrape of ten thousand identities leaves turns to other work', async () => {
+  using bench = new Bench(10_000, 10_000, index => index)
+  let turns = 0
+  let isDone = false
+  const text = bench.metrics.text().finally(() => {
+    isDone = true
+  })
+  while (!isDone) {
+    await new Promise(setImmediate)
+    turns++
+  }
+  await text
+  assert.ok(turns > 3, `${turns} turns`)
+})

@@ -1,0 +1,123 @@
+/** What one scrape exports of all identities, counted in one pass: states, failures, remaining life, and who has series of its own. */
+import {
+  CA_ERROR_CODES,
+  type CAErrorCode,
+  type Clock,
+  IDENTITY_STATES,
+  type IdentityEntry,
+  type IdentityState,
+  type SpiffeId,
+} from '@livery/core'
+import type { LoopTurns } from './loop-turns.ts'
+import { Lowest } from './lowest.ts'
+
+export interface IdentityList {
+  identities(): Iterable<SpiffeId>
+  entry(identity: SpiffeId): IdentityEntry | undefined
+}
+
+/** An identity with series of its own. Times are milliseconds since the epoch. */
+export interface OwnSeries {
+  readonly identity: SpiffeId
+  readonly notAfter: number | undefined
+  readonly lastSuccessAt: number | undefined
+  readonly lastFailureAt: number | undefined
+  readonly failingSince: number | undefined
+}
+
+/** So many identities have series of their own: more would cost the scraper too much. */
+const MAX_OWN_SERIES = 1_000
+/** Above that number of identities: those with the least life left, and the others that fail. */
+const LEAST_LEFT = 100
+const FAILING = MAX_OWN_SERIES - LEAST_LEFT
+const IDENTITIES_IN_A_STEP = 64
+
+/** Looks at every identity, with turns for other work in between: each one as it is when its turn comes. */
+export async function summarize(list: IdentityList, clock: Clock, turns: LoopTurns): Promise<IdentitySummary> {
+  const summary = new IdentitySummary(clock.now())
+  let looked = 0
+  for (const identity of [...list.identities()]) {
+    const entry = list.entry(identity)
+    if (entry) summary.add(entry)
+    if (++looked % IDENTITIES_IN_A_STEP === 0) await turns.next()
+  }
+  return summary
+}
+
+export class IdentitySummary {
+  readonly states = new Map<IdentityState, number>(
+    IDENTITY_STATES.flatMap(state => (state === 'forgotten' ? [] : [[state, 0]])),
+  )
+  readonly holds = new Map<IdentityEntry['hold'], number>([
+    ['pinned', 0],
+    ['on-demand', 0],
+    ['removed', 0],
+  ])
+  /** Those whose last attempt failed, with a certificate and without, by the code of the newest failure. */
+  readonly failing = new Map<CAErrorCode, number>(CA_ERROR_CODES.map(code => [code, 0]))
+  /** Until the end of each certificate that is served, seconds. */
+  readonly remaining: number[] = []
+  readonly #now: number
+  #count = 0
+  #earliestEnd: number | undefined
+  #newest: { readonly at: number; readonly notBefore: number } | undefined
+  /** All, while they are few. */
+  readonly #all: OwnSeries[] = []
+  readonly #leastLeft = new Lowest<OwnSeries>(LEAST_LEFT)
+  readonly #failing = new Lowest<OwnSeries>(FAILING)
+  #ownSeries: ReadonlySet<OwnSeries> | undefined
+
+  constructor(now: number) {
+    this.#now = now
+  }
+
+  add(entry: IdentityEntry): void {
+    const { identity, state, hold, failingSince, lastFailure, secret, lastSuccessAt } = entry
+    // Not the entry: it would hold the certificate until the next scrape.
+    const own = { identity, notAfter: secret?.notAfter, lastSuccessAt, lastFailureAt: lastFailure?.at, failingSince }
+    increase(this.states, state)
+    increase(this.holds, hold)
+    if (++this.#count <= MAX_OWN_SERIES) this.#all.push(own)
+    if (failingSince !== undefined && lastFailure) {
+      increase(this.failing, lastFailure.code)
+      this.#failing.offer(secret?.notAfter ?? 0, own)
+    }
+    if (!secret) return
+    const { notAfter, notBefore } = secret
+    this.remaining.push(Math.max(0, notAfter - this.#now) / 1000)
+    this.#leastLeft.offer(notAfter, own)
+    if (this.#earliestEnd === undefined || notAfter < this.#earliestEnd) this.#earliestEnd = notAfter
+    if (lastSuccessAt !== undefined && lastSuccessAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
+      this.#newest = { at: lastSuccessAt, notBefore }
+  }
+
+  /** When the first certificate that is served ends, milliseconds since the epoch; `undefined` without one. */
+  get earliestEnd(): number | undefined {
+    return this.#earliestEnd
+  }
+
+  /** A CA that back-dates by a constant shows a change of its clock, or of ours, as a change of this. Milliseconds. */
+  get caClockAhead(): number | undefined {
+    return this.#newest && this.#newest.notBefore - this.#newest.at
+  }
+
+  /** The identities with series of their own: all, or beyond 1,000 of them those that matter most. */
+  get ownSeries(): ReadonlySet<OwnSeries> {
+    this.#ownSeries ??= new Set(
+      this.#count <= MAX_OWN_SERIES ? this.#all : [...this.#failing.items(), ...this.#leastLeft.items()],
+    )
+    return this.#ownSeries
+  }
+
+  /** How many identities have no series of their own: of those that fail, and of the others. */
+  get withoutSeries(): { readonly failing: number; readonly others: number } {
+    let failing = 0
+    for (const { failingSince } of this.ownSeries) if (failingSince !== undefined) failing++
+    const others = this.ownSeries.size - failing
+    return { failing: this.#failing.count - failing, others: this.#count - this.#failing.count - others }
+  }
+}
+
+function increase<Key>(counts: Map<Key, number>, key: Key): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1)
+}
