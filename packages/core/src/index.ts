@@ -95,6 +95,7 @@ export { ALL_BUNDLES, AllBundlesSecret, CertificateSecret, TrustBundleSecret } f
 export type { IdleAction } from './identity/unused-identities.ts'
 export type { FileSecretName, SecretName, Watch } from './identity/watch.ts'
 export { LATEST_CHANGE } from './issuance/renewal-time.ts'
+export { PAUSE_REASONS, type PauseReason, type ScheduleStatus } from './issuance/schedule-status.ts'
 export type { BundleEntry } from './secret-manager.ts'
 export { SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'

@@ -17,6 +17,7 @@ import { NameWatch, type SecretName, type Watch, type Watchable } from './identi
 import { ClockGuard } from './issuance/clock-guard.ts'
 import { FetchSchedule } from './issuance/fetch-schedule.ts'
 import { phaseOf } from './issuance/renewal-time.ts'
+import type { ScheduleStatus } from './issuance/schedule-status.ts'
 import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
 import type { Clock } from './time/clock.ts'
@@ -256,6 +257,16 @@ export class SecretManager implements AsyncDisposable {
   /** One identity; `undefined` if it is not held. */
   entry(identity: string): IdentityEntry | undefined {
     return (this.#table.held as ReadonlyMap<string, ManagedIdentity>).get(identity)?.toEntry(this.#schedule.nextProbeAt)
+  }
+
+  /** What is asked of the CA now, and what waits. */
+  schedule(): ScheduleStatus {
+    return this.#schedule.status()
+  }
+
+  /** How many requests to the CA fall due in each of the next 60 minutes, renewals and retries, those of this minute first. */
+  plannedPerMinute(): readonly number[] {
+    return this.#schedule.plannedPerMinute()
   }
 
   /** The bundles of trust domains, then those of identities that have roots of their own. */

@@ -8,6 +8,7 @@ import { after } from '../time/deadline.ts'
 import { CACircuit, type FailedProbe } from './ca-circuit.ts'
 import { CongestionWindow } from './congestion-window.ts'
 import { FetchQueue } from './fetch-queue.ts'
+import type { ScheduleStatus } from './schedule-status.ts'
 
 /** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
 const MIN_PAUSE_MS = 500
@@ -85,6 +86,11 @@ export class CAThrottle<Key> implements Disposable {
     return this.#pause.until
   }
 
+  status(): ScheduleStatus {
+    const queue = this.#queue
+    return { queued: queue.depths(), inFlight: queue.running, window: this.#window.current, pause: this.#pausedBy() }
+  }
+
   /** See {@link FetchQueue.push}. */
   push(key: Key, urgency: Urgency, deadline?: number): void {
     this.#queue.push(key, urgency, deadline)
@@ -152,6 +158,13 @@ export class CAThrottle<Key> implements Disposable {
     this.#circuit.clockJumped(this.#options.clock.now())
     this.#armProbe()
     if (this.#pause.timer === undefined) this.#queue.resume()
+  }
+
+  #pausedBy(): ScheduleStatus['pause'] {
+    if (this.#isHeld) return { reason: 'clock-jumped', until: undefined }
+    if (this.#pause.timer) return { reason: 'rate-limited', until: this.#pause.until }
+    const { nextProbeAt } = this.#circuit
+    return nextProbeAt === undefined ? undefined : { reason: 'ca-down', until: nextProbeAt }
   }
 
   #idle(now: number): number {

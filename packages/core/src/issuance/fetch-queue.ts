@@ -59,6 +59,13 @@ export class FetchQueue<Key> {
     return this.#running
   }
 
+  /** How many wait, by their urgency. */
+  depths(): Readonly<Record<Urgency, number>> {
+    const depths = { 'on-demand': 0, first: 0, renewal: 0, retry: 0 }
+    for (const { urgency } of this.#places.values()) depths[urgency]++
+    return depths
+  }
+
   /** Asking again raises the urgency, never lowers it, and never runs a key twice. */
   push(key: Key, urgency: Urgency, deadline = Number.POSITIVE_INFINITY): void {
     const present = this.#places.get(key)

@@ -23,6 +23,7 @@ import { RequestPlan } from './request-plan.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
 import { Retries } from './retries.ts'
+import { plannedPerMinute, type ScheduleStatus } from './schedule-status.ts'
 import { TtlWishes } from './ttl-wishes.ts'
 
 /** A failed request is tried again so soon while somebody waits, however often they ask. */
@@ -122,6 +123,15 @@ export class FetchSchedule implements AsyncDisposable {
   /** When the CA, which is down, is probed next, milliseconds since the epoch; `undefined` while it is not. */
   get nextProbeAt(): number | undefined {
     return this.#throttle.nextProbeAt
+  }
+
+  status(): ScheduleStatus {
+    return this.#throttle.status()
+  }
+
+  /** See {@link plannedPerMinute}. */
+  plannedPerMinute(): readonly number[] {
+    return plannedPerMinute(this.#options.identities.values(), this.#clock.now())
   }
 
   /** Somebody waits for it, and it has no certificate or fails to renew the one that it has. */

@@ -1,0 +1,36 @@
+/** What the schedule does and plans at one moment, as others see it. */
+
+import type { ManagedIdentity, Urgency } from '../identity/managed-identity.ts'
+
+/**
+ * Why the CA is asked for less than is due: `rate-limited`, it refused for want of room and is left alone; `ca-down`, one
+ * request at a time probes it; `clock-jumped`, its roots are asked for first.
+ */
+export const PAUSE_REASONS = ['rate-limited', 'ca-down', 'clock-jumped'] as const
+
+export type PauseReason = (typeof PAUSE_REASONS)[number]
+
+export interface ScheduleStatus {
+  /** Requests that wait for their turn, by rank: the first goes before the second, and so on. */
+  readonly queued: Readonly<Record<Urgency, number>>
+  /** Requests that the CA has not answered. */
+  readonly inFlight: number
+  /** How many may be in flight at once: it grows while the CA keeps up, and halves when it does not. */
+  readonly window: number
+  /** `until`: when the next request goes out, milliseconds since the epoch, where that is known. */
+  readonly pause: { readonly reason: PauseReason; readonly until: number | undefined } | undefined
+}
+
+const MINUTES = 60
+const MINUTE_MS = 60_000
+
+/** How many requests fall due in each of the next 60 minutes, those of this minute first. */
+export function plannedPerMinute(identities: Iterable<ManagedIdentity>, now: number): readonly number[] {
+  const planned = new Array<number>(MINUTES).fill(0)
+  for (const { activity } of identities) {
+    if (activity.kind !== 'waiting') continue
+    const minute = Math.max(0, Math.floor((activity.due - now) / MINUTE_MS))
+    if (minute < MINUTES) planned[minute] = (planned[minute] ?? 0) + 1
+  }
+  return planned
+}
