@@ -1,5 +1,6 @@
 /** Metrics of the calls to the CA, counted from the ledger. */
 
+import { CA_ERROR_CODES } from '@livery/core'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { LedgerEntry } from './ledger.ts'
 
@@ -60,6 +61,8 @@ export class CaMetrics {
       buckets: [0.005, 0.02, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     })
+    // A counter that appears with its first error has no rate then.
+    for (const code of CA_ERROR_CODES) this.#errors.inc({ code }, 0)
     for (const served of ['true', 'false']) this.#preflight.inc({ served }, 0)
     for (const reason of ['expired', 'forgotten', 'idle', 'evicted']) this.#withdrawn.inc({ reason }, 0)
     this.#istio = new IstioMetrics(registry)

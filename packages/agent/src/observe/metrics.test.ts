@@ -8,6 +8,7 @@ import { keyPoolMetrics } from './key-pool-metrics.ts'
 import type { LedgerEvent } from './ledger.ts'
 import { Metrics } from './metrics.ts'
 import { processMetrics } from './process-metrics.ts'
+import { scheduleMetrics } from './schedule-metrics.ts'
 import { socketMetrics } from './sds-metrics.ts'
 import { storeMetrics } from './store-metrics.ts'
 
@@ -39,6 +40,7 @@ class Bench implements AsyncDisposable {
       ...processMetrics({ version: '1.2.3', keyGenerator: 'native', droppedLogLines: () => this.dropped }),
       ...keyPoolMetrics({ pool: () => this.pool }),
       ...storeMetrics({ unwritten: 4 }),
+      ...scheduleMetrics(this.secrets, clock),
       ...socketMetrics({ sockets: () => this.sockets }),
     ])
     const identities = new IdentityMetrics(this.secrets, clock)
@@ -214,6 +216,36 @@ test('requests are counted by what made them due and how they ended', async () =
   assert.equal(samples.get('istio_agent_num_failed_outgoing_requests{request_type="csr"}'), 1)
   assert.ok(samples.has(`livery_certificate_last_failure_timestamp_seconds{identity="${WEB}"}`))
   assert.equal(samples.get('livery_certificates_earliest_expiration_timestamp_seconds'), undefined)
+})
+
+test('requests that wait are counted by rank, and a pause has its reason', async () => {
+  await using bench = await Bench.create({ concurrency: 1 })
+  const sent = Promise.withResolvers<void>()
+  const refuse = Promise.withResolvers<never>()
+  bench.ca.answer = () => {
+    sent.resolve()
+    return refuse.promise
+  }
+  for (const name of ['a', 'b', 'c']) bench.secrets.add(parseSpiffeId(`spiffe://cluster.local/${name}`))
+  await sent.promise
+  const busy = await bench.samples()
+  assert.deepEqual(
+    ['on-demand', 'first', 'renewal', 'retry'].map(rank => busy.get(`livery_ca_requests_queued{rank="${rank}"}`)),
+    [0, 2, 0, 0],
+  )
+  assert.deepEqual([busy.get('livery_ca_requests_in_flight'), busy.get('livery_ca_requests_window')], [1, 1])
+  const reasons = ['rate-limited', 'ca-down', 'clock-jumped']
+  const pausedBy = (samples: ReadonlyMap<string, number>) =>
+    reasons.filter(reason => samples.get(`livery_ca_paused{reason="${reason}"}`) === 1)
+  assert.deepEqual([pausedBy(busy), busy.get('livery_ca_pause_remaining_seconds')], [[], undefined])
+  const refused = Promise.withResolvers<void>()
+  bench.secrets.events.subscribe(({ event }) => void (event.kind === 'retry-planned' && refused.resolve()))
+  refuse.reject(new CAError('rate-limited', 'No room.', { retryAfterMs: 30_000 }))
+  await refused.promise
+  const paused = await bench.samples()
+  assert.deepEqual([pausedBy(paused), paused.get('livery_ca_pause_remaining_seconds')], [['rate-limited'], 30])
+  const planned = Array.from({ length: 60 }, (_, minute) => paused.get(`livery_renewals_planned{minute="${minute}"}`))
+  assert.deepEqual(planned, [1, ...Array(59).fill(0)])
 })
 
 test('a socket that drains and the one that took its place are one series', async () => {

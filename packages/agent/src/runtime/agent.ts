@@ -23,6 +23,7 @@ import type { Logger, LogSink } from '../observe/logger.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { outputMetrics } from '../observe/output-metrics.ts'
 import { processMetrics } from '../observe/process-metrics.ts'
+import { scheduleMetrics } from '../observe/schedule-metrics.ts'
 import { socketMetrics } from '../observe/sds-metrics.ts'
 import { storeMetrics } from '../observe/store-metrics.ts'
 import { Outputs } from '../output/outputs.ts'
@@ -202,6 +203,7 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
   secrets = lifecycle.parts.use(createSecretManager(config, { ...basis, events, files }))
   const identities = new IdentityMetrics(secrets, clock)
   metrics.add(identities.rows(), turns => identities.look(turns))
+  metrics.add(scheduleMetrics(secrets, clock))
   metrics.add(fileMetrics(files, clock))
   return { ...basis, files, secrets, ledger, recorder }
 }
