@@ -10,6 +10,7 @@ import {
   type RotationStatus,
 } from '@livery/core'
 import type { WellKnownNames } from '@livery/sds-server'
+import type { AdminEvent } from '../observe/event-log.ts'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
 import { LOG_LEVELS, type LogLevel } from '../schema/log-level.ts'
@@ -59,7 +60,7 @@ export interface AdminSource {
   /** A caller with this token is allowed every log level. Default: only the owner of the UNIX socket is. */
   readonly tokenFile?: string | undefined
   /** Reports what somebody did, or was refused, whatever the log level is. */
-  security?(event: string, fields: object, message: string): void
+  security?(event: AdminEvent, fields: object, message: string): void
 }
 
 /** The answer of `/explain`. */
@@ -353,7 +354,7 @@ async function setLogLevel({ source }: RouteContext, query: URLSearchParams, cal
 
 interface OperatorOnly {
   /** Of the security log, with its fields and its message. */
-  readonly event: string
+  readonly event: AdminEvent
   readonly fields?: object
   readonly refused: string
   /** Why not everybody is allowed to do it. */

@@ -106,7 +106,7 @@ test('security events are written at every level, within the flood limit', () =>
     record(at.log, 'n', { kind: 'ca-error', code: 'bad-response', message: 'The key is another.' })
     record(at.log, 'n', { kind: 'roots-changed', version: 'v', roots: 2 })
     at.log.sds({ kind: 'caller-slowed', socket: '/run/a.sock', caller: 'uid 8', streams: 3 })
-    at.log.security('log-level-changed', { level }, 'changed')
+    at.log.admin('log-level-changed', { level }, 'changed')
     assert.deepEqual(
       at.lines.slice(count).map(line => line['channel']),
       Array(9).fill('security'),
@@ -116,6 +116,53 @@ test('security events are written at every level, within the flood limit', () =>
       record(at.log, 'n', { kind: 'refused', by: 'x', reason: 'no rule' })
     assert.equal(at.lines.filter(({ event }) => event === 'refused').length, 50)
   }
+})
+
+test('an event that says that something succeeded is never a warning', () => {
+  using at = bench('debug')
+  const certificate = { serialNumber: 'AB', notAfter: 1_000, renewAt: 500 }
+  const successes: readonly LedgerEvent[] = [
+    { kind: 'csr-sent', reason: 'renewal' },
+    ISSUED,
+    { kind: 'restored', from: 'store', ...certificate },
+    { kind: 'restored', from: 'bootstrap', ...certificate },
+    { kind: 'ca-back', downSince: 0 },
+    { kind: 'roots-changed', version: 'v', roots: 2 },
+    { kind: 'root-phase', fingerprint: 'f', phase: 'trusted', reason: 'all clients have accepted it' },
+    { kind: 'root-phase', fingerprint: 'f', phase: 'removed', reason: 'nothing needs it' },
+    { kind: 'crl-changed', lists: 1, uncovered: [] },
+    { kind: 'read-from-files', version: 'v' },
+    { kind: 'removed', until: 1 },
+    { kind: 'kept' },
+    { kind: 'withdrawn', reason: 'forgotten' },
+    { kind: 'withdrawn', reason: 'idle' },
+    { kind: 'withdrawn', reason: 'evicted' },
+    { kind: 'asked', by: 'x' },
+    { kind: 'pushed', to: 'x', version: 'v' },
+    { kind: 'acked', by: 'x', version: 'v' },
+  ]
+  for (const event of successes) record(at.log, 'n', event)
+  for (const event of ['log-level-changed', 'renewal-requested', 'root-change'] as const)
+    at.log.admin(event, {}, 'done')
+  at.log.sds({ kind: 'socket-acquired', path: '/run/a.sock' })
+  assert.equal(at.lines.length, successes.length + 4)
+  assert.deepEqual(
+    at.lines.filter(({ level }) => level > 30),
+    [],
+  )
+  at.log.admin('renewal-refused', {}, 'refused')
+  assert.equal(at.lines.at(-1)?.level, 40)
+})
+
+test('a thousand identities that are forgotten do not hide the one whose certificate ended', async () => {
+  using at = bench()
+  for (let index = 0; index < 1_000; index++) record(at.log, `sa-${index}`, { kind: 'withdrawn', reason: 'forgotten' })
+  record(at.log, 'web', { kind: 'withdrawn', reason: 'expired' })
+  const last = at.lines.at(-1)
+  assert.deepEqual([last?.level, last?.['resource'], at.lines.length], [40, 'web', 51])
+  await at.clock.advance(10_000)
+  const summary = at.lines.at(-1)
+  assert.deepEqual([summary?.level, summary?.event, summary?.['suppressed']], [30, 'withdrawn', 950])
 })
 
 test('refused names without a line of their own are in the number of lines that were kept out', async () => {

@@ -41,6 +41,18 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   nacked: 'warn',
 }
 
+/** Events of the admin endpoint: what somebody did, or was refused. */
+const ADMIN_LEVELS = {
+  'log-level-changed': 'info',
+  'log-level-refused': 'warn',
+  'renewal-requested': 'info',
+  'renewal-refused': 'warn',
+  'root-change': 'info',
+  'root-change-refused': 'warn',
+} as const satisfies Readonly<Record<string, Level>>
+
+export type AdminEvent = keyof typeof ADMIN_LEVELS
+
 /** Events of an attack, of a peer or a CA that does not get what it wants, or of a change in who is trusted. */
 const SECURITY_KINDS: ReadonlySet<string> = new Set([
   'connection-refused',
@@ -63,12 +75,7 @@ const SECURITY_KINDS: ReadonlySet<string> = new Set([
   'crl-unavailable',
   'roots-rejected',
   'roots-unavailable',
-  'root-change',
-  'root-change-refused',
-  'log-level-changed',
-  'log-level-refused',
-  'renewal-requested',
-  'renewal-refused',
+  ...Object.keys(ADMIN_LEVELS),
 ])
 
 /** Whether a kind of event is written at every log level. A CA's answer that was refused is one by its code. */
@@ -81,7 +88,7 @@ export function securityLogger(logger: Logger): Logger {
   return logger.child({ channel: 'security' }, { level: 'info' })
 }
 
-/** Logs ledger entries and events of the SDS server: 50 lines of a kind in 10 s, then how many more there were. */
+/** Logs ledger entries and events of the SDS server: 50 lines of a kind and level in 10 s, then how many more there were. */
 export class EventLog implements Disposable {
   readonly #logger: Logger
   readonly #security: Logger
@@ -115,9 +122,9 @@ export class EventLog implements Disposable {
     if (logger.isLevelEnabled(line.level)) this.#write(logger, line, kind)
   }
 
-  /** An event of the admin endpoint. */
-  security(event: string, fields: object, message: string): void {
-    this.#write(this.#security, { level: 'warn', fields, message }, event)
+  /** Written at every log level. */
+  admin(event: AdminEvent, fields: object, message: string): void {
+    this.#write(this.#security, { level: ADMIN_LEVELS[event], fields, message }, event)
   }
 
   /** An event of the pods of this node. */

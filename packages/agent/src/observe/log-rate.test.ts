@@ -16,6 +16,16 @@ test('fifty lines of a kind pass in ten seconds, and at the end the others are a
   assert.equal(limit.allow('nacked', 'warn'), true)
 })
 
+test('a flood at one level leaves its room to lines of the same kind at another level', async () => {
+  const clock = new FakeClock()
+  const summaries: [string, number, string][] = []
+  using limit = new LogRate(clock, (...summary) => summaries.push(summary))
+  for (let line = 0; line < 1_000; line++) limit.allow('withdrawn', 'info')
+  assert.equal(limit.allow('withdrawn', 'warn'), true)
+  await clock.advance(10_000)
+  assert.deepEqual(summaries, [['withdrawn', 950, 'info']])
+})
+
 test('closed, it waits for nothing any more', () => {
   const clock = new FakeClock()
   const limit = new LogRate(clock, () => assert.fail('it reported something'))

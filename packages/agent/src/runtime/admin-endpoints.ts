@@ -120,6 +120,6 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     metrics,
     log: logger,
     tokenFile: config.admin.tokenFile,
-    security: (event, fields, message) => log.security(event, fields, message),
+    security: (event, fields, message) => log.admin(event, fields, message),
   }
 }

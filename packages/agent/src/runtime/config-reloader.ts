@@ -102,7 +102,7 @@ export class ConfigReloader implements AsyncDisposable {
     // Only a change of the file: what was set through the admin endpoint is not undone by another one.
     if (level !== before.config.log.level) {
       const fields = { event: 'log-level-changed', level, from: logger.level }
-      securityLogger(logger).warn(fields, `the log level is ${level} now, as the configuration says`)
+      securityLogger(logger).info(fields, `the log level is ${level} now, as the configuration says`)
       logger.level = level
     }
     for (const warning of loaded.warnings) if (!before.warnings.includes(warning)) logger.warn(warning)
