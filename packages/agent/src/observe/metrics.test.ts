@@ -315,6 +315,8 @@ test('events of the SDS server are counted', async () => {
   bench.metrics.sds.observe({ kind: 'stream-refused', connection, method: 'DeltaSecrets', bound: 'caller' })
   bench.metrics.sds.observe({ kind: 'stream-report', stream, report: { kind: 'stale' }, peer: 'x' })
   bench.metrics.sds.observe({ kind: 'stream-report', stream, report: { kind: 'refused-unnamed' }, peer: 'x' })
+  const acked = { kind: 'acked', name: 'n', ledgerName: 'n', version: 'v', lagMs: 300 } as const
+  bench.metrics.sds.observe({ kind: 'stream-report', stream, report: acked, peer: 'x' })
   bench.metrics.sds.observe({ kind: 'caller-slowed', socket: '/run/a.sock', caller: 'uid 7', streams: 3 })
   for (const event of EVERYTHING) bench.metrics.record('n', { time: 0, event })
   const samples = await bench.samples()
@@ -326,11 +328,13 @@ test('events of the SDS server are counted', async () => {
     'livery_sds_refused_names_total',
     'livery_sds_pushes_total',
     'livery_sds_acks_total',
+    'livery_sds_ack_lag_seconds_bucket{le="0.1"}',
+    'livery_sds_ack_lag_seconds_bucket{le="0.5"}',
     'livery_sds_nacks_total',
     'livery_sds_connections{socket="/run/a.sock"}',
     'livery_sds_streams{socket="/run/a.sock"}',
   ].map(name => samples.get(name))
-  assert.deepEqual(found, [1, 1, 1, 1, 2, 1, 1, 1, 2, 5])
+  assert.deepEqual(found, [1, 1, 1, 1, 2, 1, 1, 0, 1, 1, 2, 5])
 })
 
 test('dropped log lines are counted once each', async () => {

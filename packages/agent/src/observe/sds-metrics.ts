@@ -1,7 +1,7 @@
 /** Metrics of the SDS side: what was pushed and how the clients took it. */
 
 import type { SdsEvent, StreamReport } from '@livery/sds-server'
-import { Counter, type Registry } from 'prom-client'
+import { Counter, Histogram, type Registry } from 'prom-client'
 import type { LedgerEvent } from './ledger.ts'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
@@ -12,6 +12,7 @@ export class SdsMetrics {
   readonly #slowedCallers: Counter<'socket'>
   readonly #refusedConnections: Counter<'socket' | 'reason'>
   readonly #refusedStreams: Counter<'reason'>
+  readonly #ackLag: Histogram
 
   constructor(registry: Registry) {
     const counter = (name: string, help: string) =>
@@ -28,6 +29,12 @@ export class SdsMetrics {
       ['refused', this.#refusedNames],
     ])
     this.#stale = counter('stale_requests', 'Requests that answered an older response than the last one.')
+    this.#ackLag = new Histogram({
+      name: 'livery_sds_ack_lag_seconds',
+      help: 'Time from a response to the ACK of its client, for each secret in it. A client that never answers is not in it.',
+      buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 1, 5, 30, 120],
+      registers: [registry],
+    })
     this.#refusedStreams = new Counter({
       name: 'livery_sds_refused_streams_total',
       help: 'Streams refused by a limit: the share of the socket or of the process, or the limits of the caller.',
@@ -59,12 +66,13 @@ export class SdsMetrics {
       this.#refusedConnections.inc({ socket: event.connection.socket, reason: event.reason })
     } else if (event.kind === 'stream-refused') this.#refusedStreams.inc({ reason: event.bound })
     else if (event.kind === 'caller-slowed') this.#slowedCallers.inc({ socket: event.socket })
-    else if (event.kind === 'stream-report') this.#countReport(event.report.kind)
+    else if (event.kind === 'stream-report') this.#countReport(event.report)
   }
 
-  #countReport(kind: StreamReport['kind']): void {
-    if (kind === 'stale') this.#stale.inc()
-    else if (kind === 'refused-unnamed') this.#refusedNames.inc()
+  #countReport(report: StreamReport): void {
+    if (report.kind === 'acked') this.#ackLag.observe(report.lagMs / 1000)
+    else if (report.kind === 'stale') this.#stale.inc()
+    else if (report.kind === 'refused-unnamed') this.#refusedNames.inc()
   }
 }
 

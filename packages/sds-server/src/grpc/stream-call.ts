@@ -1,6 +1,6 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
 import { type Metadata, type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
-import type { StreamReceipts } from '@livery/core'
+import type { Clock, StreamReceipts } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
 import type { CallerBudget } from '../budget/caller-budget.ts'
 import { NackRate } from '../budget/nack-rate.ts'
@@ -123,6 +123,10 @@ export class StreamCall<Request extends Answer, Message> implements CallListener
 
   get view(): SecretView {
     return this.#connection.permission
+  }
+
+  get clock(): Clock {
+    return this.#options.context.clock
   }
 
   get budget(): CallerBudget {

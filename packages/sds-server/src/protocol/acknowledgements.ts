@@ -13,6 +13,8 @@ const MAX_UNANSWERED = 64
 interface SentMessage {
   readonly nonce: string
   readonly secrets: readonly SentSecret[]
+  /** Milliseconds since the epoch. */
+  readonly sentAt: number
 }
 
 /** Shared by all streams without unanswered responses; never written to. */
@@ -20,14 +22,17 @@ const NOTHING_UNANSWERED: readonly SentMessage[] = []
 
 /** The unanswered responses of one stream. */
 export class Acknowledgements {
-  readonly #context: Pick<StreamContext, 'report' | 'receipts'>
+  readonly #context: Pick<StreamContext, 'report' | 'receipts' | 'clock'>
   readonly #subscriptions: Pick<Subscriptions, 'answered'>
   /** Oldest first; replaced, not changed, as it is nearly always empty. */
   #unanswered = NOTHING_UNANSWERED
   #lastNonce: string | undefined
   #lastNumber = 0
 
-  constructor(context: Pick<StreamContext, 'report' | 'receipts'>, subscriptions: Pick<Subscriptions, 'answered'>) {
+  constructor(
+    context: Pick<StreamContext, 'report' | 'receipts' | 'clock'>,
+    subscriptions: Pick<Subscriptions, 'answered'>,
+  ) {
     this.#context = context
     this.#subscriptions = subscriptions
   }
@@ -40,7 +45,7 @@ export class Acknowledgements {
   sent({ number, nonce, secrets }: DiscoveryMessage): void {
     this.#lastNumber = number
     this.#lastNonce = nonce
-    this.#unanswered = [...this.#remembered(secrets.length), { nonce, secrets }]
+    this.#unanswered = [...this.#remembered(secrets.length), { nonce, secrets, sentAt: this.#context.clock.now() }]
     for (const secret of secrets) {
       const { name, ledgerName, version } = secret
       this.#context.report({ kind: 'pushed', name, ledgerName, version })
@@ -51,17 +56,19 @@ export class Acknowledgements {
   /** Reports an ACK or NACK; returns whether it answers the last response. */
   acknowledge(nonce: string, error: { readonly message: string } | undefined): boolean {
     const detail = error && scrubPeerText(error.message)
-    for (const secret of this.#take(nonce)) this.#report(secret, detail)
+    const message = this.#take(nonce)
+    if (message) for (const secret of message.secrets) this.#report(secret, message.sentAt, detail)
     if (nonce === this.#lastNonce) return true
     this.#context.report({ kind: 'stale' })
     return false
   }
 
-  #report(secret: SentSecret, detail: string | undefined): void {
+  #report(secret: SentSecret, sentAt: number, detail: string | undefined): void {
     const { name, ledgerName, version } = secret
     this.#subscriptions.answered(name, version, detail === undefined)
     if (detail === undefined) {
-      this.#context.report({ kind: 'acked', name, ledgerName, version })
+      const lagMs = Math.max(0, this.#context.clock.now() - sentAt)
+      this.#context.report({ kind: 'acked', name, ledgerName, version, lagMs })
       this.#context.receipts?.accepted(secret)
     } else {
       this.#context.report({ kind: 'nacked', name, ledgerName, version, detail })
@@ -80,11 +87,11 @@ export class Acknowledgements {
     return start === 0 ? this.#unanswered : this.#unanswered.slice(start)
   }
 
-  #take(nonce: string): readonly SentSecret[] {
+  #take(nonce: string): SentMessage | undefined {
     const message = this.#unanswered.find(sent => sent.nonce === nonce)
-    if (!message) return []
+    if (!message) return undefined
     const rest = this.#unanswered.filter(sent => sent !== message)
     this.#unanswered = rest.length > 0 ? rest : NOTHING_UNANSWERED
-    return message.secrets
+    return message
   }
 }

@@ -1,5 +1,5 @@
 /** One stream without its transport, in either form of the xDS protocol: its dependencies, its reports, its subscriptions. */
-import type { StreamReceipts } from '@livery/core'
+import type { Clock, StreamReceipts } from '@livery/core'
 import type { DiscoveryMessage, MessageComposer, SecretReference } from './discovery-message.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import { ledgerName } from './secret-source.ts'
@@ -10,7 +10,8 @@ export type StreamReport =
   | ({ readonly kind: 'asked' } & SecretReference)
   | ({ readonly kind: 'refused'; readonly reason: string } & SecretReference)
   | ({ readonly kind: 'pushed'; readonly version: string } & SecretReference)
-  | ({ readonly kind: 'acked'; readonly version: string } & SecretReference)
+  /** `lagMs`: since the response was made to be sent. */
+  | ({ readonly kind: 'acked'; readonly version: string; readonly lagMs: number } & SecretReference)
   /** `detail` is scrubbed of anything that could be a key. */
   | ({ readonly kind: 'nacked'; readonly version: string; readonly detail: string } & SecretReference)
   /** A refused name beyond the rate at which refusals of one caller are reported with their name and reason. */
@@ -31,6 +32,7 @@ export interface StreamContext {
   /** The most names on one stream. */
   readonly maxNames: number
   readonly messages: MessageComposer
+  readonly clock: Pick<Clock, 'now'>
   /** Hears what the peer was sent and how it answered; absent where nobody asks. */
   readonly receipts: StreamReceipts | undefined
   /** Called when something became due outside `receive`. */

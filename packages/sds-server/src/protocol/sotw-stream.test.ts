@@ -105,6 +105,26 @@ test('an ACK is not answered, and a name that it adds is answered alone', async 
   assert.equal(running.reports.get(WEB)?.filter(event => event.kind === 'acked').length, 1)
 })
 
+test('an ACK reports how long it took, of each response its own', async () => {
+  await using running = await startServer()
+  const client = running.connect()
+  const stream = client.sotw()
+  stream.ask(WEB)
+  const first = await stream.next()
+  await running.source.clock.advance(250)
+  stream.ack(first, WEB)
+  await client.settled()
+  await running.source.issue(WEB)
+  const second = await stream.next()
+  stream.ack(second, WEB)
+  await client.settled()
+  const acks = running.reports.get(WEB)?.filter(report => report.kind === 'acked')
+  assert.deepEqual(
+    acks?.map(({ lagMs }) => lagMs),
+    [250, 0],
+  )
+})
+
 test('a fresh request without a nonce is answered, though the same was answered before', async () => {
   await using running = await startServer()
   const stream = running.connect().sotw()

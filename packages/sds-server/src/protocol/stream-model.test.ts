@@ -81,6 +81,7 @@ class ModelPeer {
       budget: testBudget(),
       maxNames: 10,
       messages: new MessageComposer('n'),
+      clock: { now: () => 0 },
       receipts: undefined,
       wake: () => {},
       report: () => {},

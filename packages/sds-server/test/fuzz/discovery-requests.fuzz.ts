@@ -58,6 +58,7 @@ export function run({ isDelta, messages }: Input): void {
     budget,
     maxNames: MAX_NAMES,
     messages: composer,
+    clock: { now: () => 0 },
     receipts: undefined,
     wake() {},
     report: checkReport,

@@ -112,6 +112,7 @@ export class FakeEnvoy implements Disposable {
       budget: testBudget(),
       maxNames: 1,
       messages,
+      clock: { now: () => 0 },
       receipts: open.use(receipts.open(() => this.name)),
       wake: () => queueMicrotask(read),
       report: () => {},
