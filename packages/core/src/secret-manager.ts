@@ -259,7 +259,7 @@ export class SecretManager implements AsyncDisposable {
     return (this.#table.held as ReadonlyMap<string, ManagedIdentity>).get(identity)?.toEntry(this.#schedule.nextProbeAt)
   }
 
-  /** What is asked of the CA now, and what waits. */
+  /** The requests to the CA that are in flight or wait, and why they wait. */
   schedule(): ScheduleStatus {
     return this.#schedule.status()
   }

@@ -41,7 +41,7 @@ export interface Readiness {
   readonly tolerated: readonly string[]
   /** Renewals that fail while the certificate is valid, and count. */
   readonly failing: FailingRenewals
-  /** Those that do not count (yet). */
+  /** Others, which do not count (yet). */
   readonly failingNotCounted: FailingRenewals
   /** Other faults, which do not count, one per line. */
   readonly notes: readonly string[]

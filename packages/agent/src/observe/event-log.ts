@@ -41,7 +41,7 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   nacked: 'warn',
 }
 
-/** Events of the admin endpoint: what somebody did, or was refused. */
+/** Events of the admin endpoint: somebody changed something, or was refused. */
 const ADMIN_LEVELS = {
   'log-level-changed': 'info',
   'log-level-refused': 'warn',

@@ -1,4 +1,4 @@
-/** What one scrape exports of all identities, counted in one pass: states, failures, remaining life, and who has series of its own. */
+/** One pass over all identities for a scrape: counts by state and failure, remaining life, and the choice of those with series of their own. */
 import {
   CA_ERROR_CODES,
   type CAErrorCode,
@@ -53,7 +53,7 @@ export class IdentitySummary {
     ['on-demand', 0],
     ['removed', 0],
   ])
-  /** Those whose last attempt failed, with a certificate and without, by the code of the newest failure. */
+  /** Identities whose last attempt failed, with a certificate and without, by the code of the newest failure. */
   readonly failing = new Map<CAErrorCode, number>(CA_ERROR_CODES.map(code => [code, 0]))
   /** Until the end of each certificate that is served, seconds. */
   readonly remaining: number[] = []

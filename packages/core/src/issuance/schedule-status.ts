@@ -1,4 +1,4 @@
-/** What the schedule does and plans at one moment, as others see it. */
+/** The state of the schedule at one moment: requests that wait, are in flight, and are planned. */
 
 import type { ManagedIdentity, Urgency } from '../identity/managed-identity.ts'
 
