@@ -46,7 +46,7 @@ export async function summarize(list: IdentityList, clock: Clock, turns: LoopTur
 
 export class IdentitySummary {
   readonly states = new Map<IdentityState, number>(
-    IDENTITY_STATES.flatMap(state => (state === 'forgotten' ? [] : [[state, 0]])),
+    IDENTITY_STATES.filter(state => state !== 'forgotten').map(state => [state, 0]),
   )
   readonly holds = new Map<IdentityEntry['hold'], number>([
     ['pinned', 0],

@@ -13,17 +13,20 @@ interface RowName {
 /** A metric without labels. `read` returns `undefined` while there is no value. */
 interface PlainRow extends RowName {
   readonly labels?: never
+  readonly buckets?: never
   readonly read: () => number | undefined
 }
 
 /** A metric with labels. `read` returns every sample; a sample that it leaves out is no longer exported. */
 interface LabelledRow extends RowName {
   readonly labels: readonly string[]
+  readonly buckets?: never
   readonly read: () => Iterable<Sample>
 }
 
 /** The distribution of values at the time of the scrape. `buckets` are their upper bounds, in rising order. */
 interface DistributionRow extends RowName {
+  readonly labels?: never
   readonly buckets: readonly number[]
   readonly read: () => Iterable<number>
 }
@@ -32,7 +35,7 @@ export type MetricRow = PlainRow | LabelledRow | DistributionRow
 
 export function registerRows(registry: Registry, rows: readonly MetricRow[]): void {
   for (const row of rows) {
-    if ('buckets' in row) {
+    if (row.buckets) {
       registerDistribution(registry, row)
       continue
     }

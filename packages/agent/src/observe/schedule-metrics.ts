@@ -31,7 +31,7 @@ export function scheduleMetrics(source: Schedule, clock: Clock): readonly Metric
       labels: ['reason'],
       read: () => {
         const { pause } = source.schedule()
-        return PAUSE_REASONS.map(reason => [pause?.reason === reason ? 1 : 0, reason])
+        return PAUSE_REASONS.map((reason): Sample => [pause?.reason === reason ? 1 : 0, reason])
       },
     },
     {
