@@ -131,7 +131,7 @@ export function dumpedState(state: IdentityState): DumpedState {
 }
 
 /** `undefined` unless the last attempt failed. */
-export function dumpedFailure(
+function dumpedFailure(
   { lastFailure, failingSince, renewAt, secret }: IdentityEntry,
   now: number,
 ): DumpedFailure | undefined {

@@ -13,6 +13,7 @@ import type { WellKnownNames } from '@livery/sds-server'
 import type { AdminEvent } from '../observe/event-log.ts'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
+import type { LoopTurns } from '../observe/loop-turns.ts'
 import { LOG_LEVELS, type LogLevel } from '../schema/log-level.ts'
 import { nearest } from '../schema/schema-parts.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
@@ -55,7 +56,7 @@ export interface AdminSource {
   explain(name: string): readonly LedgerEntry[]
   /** Renews the certificate of an identity now; `false` if it is not held. */
   renew(identity: string): boolean
-  readonly metrics: { readonly contentType: string; text(): Promise<string> }
+  readonly metrics: { readonly contentType: string; text(turns: LoopTurns): Promise<string> }
   readonly log: { level: string }
   /** A caller with this token is allowed every log level. Default: only the owner of the UNIX socket is. */
   readonly tokenFile?: string | undefined
@@ -149,7 +150,7 @@ export class Router {
     this.#context = {
       source,
       readiness: { default: ready('default'), strict: ready('strict'), sockets: ready('sockets') },
-      metrics: new SharedWork(() => source.metrics.text(), MAX_WAITING_SCRAPES),
+      metrics: new SharedWork(turns => source.metrics.text(turns), MAX_WAITING_SCRAPES),
     }
   }
 

@@ -36,6 +36,23 @@ test('however often it is asked for, it takes a tenth of the time', async () => 
   assert.ok(last - first >= 3 * 40 * 0.95, `${last - first} ms for three runs of 4 ms and their rests`)
 })
 
+test('a run that takes many turns of the event loop is never doubled', async () => {
+  let running = 0
+  let most = 0
+  const work = new SharedWork(async () => {
+    most = Math.max(most, ++running)
+    for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+    running--
+  }, 100)
+  const asked: (Promise<void> | undefined)[] = []
+  for (let turn = 0; turn < 20; turn++) {
+    asked.push(work.result())
+    await new Promise(setImmediate)
+  }
+  await Promise.all(asked)
+  assert.equal(most, 1)
+})
+
 test('a failure reaches everybody who waited, and the next run is a new one', async () => {
   let runs = 0
   const work = new SharedWork(() => {

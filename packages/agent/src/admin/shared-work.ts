@@ -1,16 +1,19 @@
 /** Work that is done once for all who wait for it, and takes a bounded part of one core however many ask. */
+import { LoopTurns } from '../observe/loop-turns.ts'
 
 /** After a run that took 1 ms the next one starts 9 ms later at the earliest: a tenth of one core. */
 const REST_PER_RUN = 9
 
 export class SharedWork<T> {
-  readonly #work: () => T | Promise<T>
+  readonly #work: (turns: LoopTurns) => T | Promise<T>
   readonly #maxWaiting: number
   #waiting = 0
   #next: PromiseWithResolvers<T> | undefined
+  #isRunning = false
   #notBefore = 0
 
-  constructor(work: () => T | Promise<T>, maxWaiting: number) {
+  /** `work` may continue in later turns of the event loop; no second run starts before it has ended. */
+  constructor(work: (turns: LoopTurns) => T | Promise<T>, maxWaiting: number) {
     this.#work = work
     this.#maxWaiting = maxWaiting
   }
@@ -21,22 +24,28 @@ export class SharedWork<T> {
     if (this.#next) return this.#next.promise
     const next = Promise.withResolvers<T>()
     this.#next = next
+    if (!this.#isRunning) this.#schedule(next)
+    return next.promise
+  }
+
+  #schedule(next: PromiseWithResolvers<T>): void {
     const wait = this.#notBefore - performance.now()
     if (wait > 0) setTimeout(() => void this.#run(next), wait)
     else setImmediate(() => void this.#run(next))
-    return next.promise
   }
 
   async #run({ resolve, reject }: PromiseWithResolvers<T>): Promise<void> {
     this.#next = undefined
     this.#waiting = 0
-    const start = performance.now()
+    this.#isRunning = true
+    const turns = new LoopTurns()
     try {
-      resolve(await this.#work())
+      resolve(await this.#work(turns))
     } catch (error) {
       reject(error)
     }
-    const end = performance.now()
-    this.#notBefore = end + REST_PER_RUN * (end - start)
+    this.#isRunning = false
+    this.#notBefore = performance.now() + REST_PER_RUN * turns.busyMs
+    if (this.#next) this.#schedule(this.#next)
   }
 }

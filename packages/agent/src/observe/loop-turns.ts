@@ -4,12 +4,20 @@ import { setImmediate } from 'node:timers/promises'
 const SLICE_MS = 2
 
 export class LoopTurns {
-  #sliceEnd = performance.now() + SLICE_MS
+  #sliceStart = performance.now()
+  #earlierMs = 0
+
+  /** How long the work itself took so far, without the turns of others, milliseconds. */
+  get busyMs(): number {
+    return this.#earlierMs + performance.now() - this.#sliceStart
+  }
 
   /** Call between two pieces of work. Resolves at once, or in the next turn of the event loop when the slice is over. */
   async next(): Promise<void> {
-    if (performance.now() < this.#sliceEnd) return
+    const ms = performance.now() - this.#sliceStart
+    if (ms < SLICE_MS) return
+    this.#earlierMs += ms
     await setImmediate()
-    this.#sliceEnd = performance.now() + SLICE_MS
+    this.#sliceStart = performance.now()
   }
 }

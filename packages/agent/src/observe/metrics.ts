@@ -49,8 +49,7 @@ export class Metrics implements Disposable {
   }
 
   /** The text exposition format of Prometheus. It is made in slices: thousands of identities hold up nobody. */
-  async text(): Promise<string> {
-    const turns = new LoopTurns()
+  async text(turns: LoopTurns = new LoopTurns()): Promise<string> {
     for (const look of this.#looks) await look(turns)
     const texts: string[] = []
     for (const { name } of this.#registry.getMetricsAsArray()) {
