@@ -9,7 +9,7 @@ import {
   type RootActionResult,
   type RotationStatus,
 } from '@livery/core'
-import type { WellKnownNames } from '@livery/sds-server'
+import type { SocketFileEvent, WellKnownNames } from '@livery/sds-server'
 import type { AdminEvent } from '../observe/event-log.ts'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
@@ -60,8 +60,8 @@ export interface AdminSource {
   readonly log: { level: string }
   /** A caller with this token is allowed every log level. Default: only the owner of the UNIX socket is. */
   readonly tokenFile?: string | undefined
-  /** Reports what somebody did, or was refused, whatever the log level is. */
-  security?(event: AdminEvent, fields: object, message: string): void
+  /** Reports what somebody did, or was refused, or what became of the endpoint's socket, whatever the log level is. */
+  security?(event: AdminEvent | SocketFileEvent['kind'], fields: object, message: string): void
 }
 
 /** The answer of `/explain`. */

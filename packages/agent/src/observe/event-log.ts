@@ -1,6 +1,6 @@
 /** Writes what happens to secrets and sockets to the log: one line for each change of state. */
 import type { Clock } from '@livery/core'
-import type { SdsEvent, StreamInfo } from '@livery/sds-server'
+import type { SdsEvent, SocketFileEvent, StreamInfo } from '@livery/sds-server'
 import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 import { describeEvent } from './ledger-text.ts'
 import { type Level, LogRate } from './log-rate.ts'
@@ -122,9 +122,10 @@ export class EventLog implements Disposable {
     if (logger.isLevelEnabled(line.level)) this.#write(logger, line, kind)
   }
 
-  /** Written at every log level. */
-  admin(event: AdminEvent, fields: object, message: string): void {
-    this.#write(this.#security, { level: ADMIN_LEVELS[event], fields, message }, event)
+  /** An event of the admin endpoint or of its socket: written at every log level. */
+  admin(event: AdminEvent | SocketFileEvent['kind'], fields: object, message: string): void {
+    const levels: Readonly<Partial<Record<string, Level>>> = ADMIN_LEVELS
+    this.#write(this.#security, { level: levels[event] ?? 'warn', fields, message }, event)
   }
 
   /** An event of the pods of this node. */

@@ -39,6 +39,7 @@ export function run({ requests, allowed }: Input): void {
       budget: testBudget(),
       maxNames: 1,
       messages: new MessageComposer('n'),
+      clock: { now: () => 0 },
       receipts: undefined,
       wake() {},
       report() {},
