@@ -34,7 +34,7 @@ export class ServedCertificate {
 
   /** Whether the last one in use ended before another one took its place. */
   get hasExpired(): boolean {
-    return this.#hasExpired
+    return this.#hasExpired || (this.#current !== undefined && this.current === undefined)
   }
 
   /** The one that waits for its time. */
