@@ -1,4 +1,6 @@
 /** The table of `livery certs`, for a terminal of any width. */
+import type { DumpedFailure } from '../admin/config-dump.ts'
+import { formatAge } from '../observe/ledger-text.ts'
 import { expiryOf, type Listed, nameOf, troubleOf } from './listed-certificates.ts'
 import { distance, layOut, when, wrap } from './text-layout.ts'
 
@@ -23,7 +25,7 @@ export function certificateTable(
   for (const form of forms) {
     const [header = '', ...rows] = form()
     if (header.length <= columns && rows.every(row => row.length <= columns)) {
-      const blocks = certificates.flatMap((each, index) => [rows[index] ?? '', ...reasonLines(each, columns)])
+      const blocks = certificates.flatMap((each, index) => [rows[index] ?? '', ...reasonLines(each, now, columns)])
       return `${[header, ...blocks].join('\n')}\n`
     }
   }
@@ -48,14 +50,25 @@ function block(each: Listed, now: number, columns: number): string[] {
     ...(expires === '-' ? [] : [`expires ${expires}`]),
     ...(rotation === '-' ? [] : [`rotation ${rotation}`]),
   ]
-  return [...wrap(nameOf(each), columns, ''), ...wrap(facts.join(', '), columns), ...reasonLines(each, columns)]
+  return [...wrap(nameOf(each), columns, ''), ...wrap(facts.join(', '), columns), ...reasonLines(each, now, columns)]
 }
 
 function renewalOf(each: Listed): string | undefined {
   return 'name' in each ? undefined : each.renewAt
 }
 
-function reasonLines(each: Listed, columns: number): string[] {
+function reasonLines(each: Listed, now: number, columns: number): string[] {
   const trouble = troubleOf(each)
-  return trouble === undefined ? [] : wrap(trouble, Math.min(columns, REASON_WIDTH))
+  const width = Math.min(columns, REASON_WIDTH)
+  const failure = 'lastFailure' in each ? each.lastFailure : undefined
+  return [
+    ...(trouble === undefined ? [] : wrap(trouble, width)),
+    ...(failure ? wrap(describeFailure(failure, now), width) : []),
+  ]
+}
+
+/** How long it has failed, and when the CA is asked again. The row has when the certificate ends. */
+function describeFailure({ since, nextTry }: DumpedFailure, now: number): string {
+  const next = nextTry === undefined ? 'an attempt is queued or in flight' : `next try ${distance(nextTry, now)}`
+  return `failing for ${formatAge(now - Date.parse(since))}, ${next}`
 }

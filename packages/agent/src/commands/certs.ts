@@ -5,11 +5,11 @@ import { printableJson } from './admin-client.ts'
 import { certificateTable } from './certificate-table.ts'
 import { EXIT, UsageError } from './exit-code.ts'
 import { untilInterrupted } from './interrupt.ts'
-import { bySoonestExpiry, type Listed, listCertificates, nameOf, troubleOf } from './listed-certificates.ts'
+import { bySoonestExpiry, type Listed, listCertificates, nameOf, needsAttention } from './listed-certificates.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
 export interface CertsOptions {
-  /** Only those that fail, or that clients would refuse. */
+  /** Only those that fail, have expired, or that clients would refuse. */
   readonly failing?: boolean
   readonly sort?: 'name' | 'expiry'
   /** Shows them again and again, until SIGINT. */
@@ -38,7 +38,7 @@ export async function showCertificates(
 }
 
 function select(certificates: readonly Listed[], { failing, sort }: CertsOptions): readonly Listed[] {
-  const shown = failing ? certificates.filter(each => troubleOf(each) !== undefined) : certificates
+  const shown = failing ? certificates.filter(needsAttention) : certificates
   return sort === 'expiry' ? shown.toSorted(bySoonestExpiry) : shown
 }
 

@@ -36,6 +36,11 @@ export function troubleOf(each: Listed): string | undefined {
   return each.reason ?? ('warning' in each ? each.warning : undefined)
 }
 
+/** Whether somebody has to look at it: it fails or has expired, or clients would refuse it. */
+export function needsAttention(each: Listed): boolean {
+  return troubleOf(each) !== undefined || each.state === 'Expired'
+}
+
 /** Those without a certificate last: nothing of theirs expires. */
 export function bySoonestExpiry(a: Listed, b: Listed): number {
   return expiryMs(a) - expiryMs(b)

@@ -37,14 +37,18 @@ function metricIn(text: string, name: string): number | undefined {
 const MAX_LINES = 20
 
 export function agentFindings({ isReady, readiness }: RunningAgent): Finding[] {
-  if (isReady) return [ok('agent', 'livery run', 'every identity has a valid certificate, every socket is bound')]
-  const lines = readiness.filter(line => line.startsWith('  '))
+  const reasons = readiness.filter(line => line.startsWith('  '))
+  const lines = isReady || reasons.length > 0 ? reasons : readiness
+  if (isReady && lines.length === 0)
+    return [ok('agent', 'livery run', 'every identity has a valid certificate, every socket is bound')]
+  // A renewal that has failed for less than a minute does not count yet.
+  const report = isReady ? warning : wrong
   const shown = lines.slice(0, MAX_LINES).map(line => {
     const text = scrub(line)
     const [, identity] = /^(spiffe:\/\/\S+): /.exec(text) ?? []
     const remedy =
       identity === undefined ? 'Correct it; the agent tries again' : `livery explain ${identity} shows each attempt`
-    return wrong(
+    return report(
       'agent',
       identity ?? 'livery run',
       identity === undefined ? text : text.slice(identity.length + 2),
@@ -53,7 +57,7 @@ export function agentFindings({ isReady, readiness }: RunningAgent): Finding[] {
   })
   const more = lines.length - shown.length
   if (more <= 0) return shown
-  return [...shown, wrong('agent', 'livery run', `and ${more} more`, 'livery certs --failing lists them')]
+  return [...shown, report('agent', 'livery run', `and ${more} more`, 'livery certs --failing lists them')]
 }
 
 const DAY_MS = 86_400_000
