@@ -119,12 +119,12 @@ function claimFindings(file: string, { audiences, expires, begins }: Claims, { c
         'token',
         file,
         `it expired at ${at(expires)}`,
-        'Have it renewed: see that kubelet, or whoever writes it, runs',
+        'Have it renewed: see that kubelet, or the program that writes it, runs',
       ),
     )
   else if (expires !== undefined && expires - now < SOON_MS)
     findings.push(
-      warning('token', file, `it expires at ${at(expires)}`, 'See that kubelet, or whoever writes it, runs'),
+      warning('token', file, `it expires at ${at(expires)}`, 'See that kubelet, or the program that writes it, runs'),
     )
   if (begins !== undefined && begins - now > MAX_OFFSET_MS)
     findings.push(
