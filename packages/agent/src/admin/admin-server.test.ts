@@ -359,7 +359,7 @@ test('a level that hides warnings needs the token, from a file that only the ope
   const tokenFile = join(directory.path, 'admin.token')
   const events: string[] = []
   const server = await bench.listen()
-  bench.source.security = (event, fields) => events.push(`${event} ${'level' in fields ? fields.level : ''}`)
+  bench.source.security = (event, fields) => events.push(`${event} ${'to' in fields ? fields.to : ''}`)
   const put = async (level: string, token?: string) => {
     const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
     return (await ask(server, `/logging?level=${level}`, { method: 'PUT', headers })).status

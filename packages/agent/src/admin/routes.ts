@@ -10,9 +10,9 @@ import {
   type RotationStatus,
 } from '@livery/core'
 import type { SocketFileEvent, WellKnownNames } from '@livery/sds-server'
-import type { AdminEvent } from '../observe/event-log.ts'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
+import type { AdminEvent } from '../observe/log-events.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import { LOG_LEVELS, type LogLevel } from '../schema/log-level.ts'
 import { nearest } from '../schema/schema-parts.ts'
@@ -276,7 +276,7 @@ async function renew({ source }: RouteContext, query: URLSearchParams, caller: C
   if (!source.renew(name)) return text(404, unknownName(source, name))
   source.security?.(
     'renewal-requested',
-    { name, by: authority.by },
+    { resource: name, by: authority.by },
     `${name} is renewed now, as ${authority.by} wishes`,
   )
   return text(202, `${name} is renewed now. livery explain ${name} shows what becomes of it.\n`)
@@ -343,12 +343,16 @@ async function setLogLevel({ source }: RouteContext, query: URLSearchParams, cal
   if (needsOperator && 'refusal' in authority)
     return notTheOperator(source, caller, authority.refusal, {
       event: 'log-level-refused',
-      fields: { level, from: log.level },
+      fields: { to: level, from: log.level },
       refused: `not set to ${level}`,
       cause: `The level ${level} would hide warnings`,
     })
   const by = 'by' in authority ? authority.by : 'a caller that nobody knows'
-  source.security?.('log-level-changed', { level, from: log.level, by }, `the log level is ${level} now, set by ${by}`)
+  source.security?.(
+    'log-level-changed',
+    { to: level, from: log.level, by },
+    `the log level is ${level} now, set by ${by}`,
+  )
   log.level = level
   return text(200, `${level}\n`)
 }

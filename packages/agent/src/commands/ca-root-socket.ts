@@ -29,7 +29,10 @@ export class CARootSocket implements AsyncDisposable {
       mode: 0o600,
       clock,
       onConnection: socket => http.emit('connection', socket),
-      onEvent: event => logger.warn({ event }, 'the socket for the roots of the CA was disturbed'),
+      onEvent: event => {
+        const fields = { event: event.kind, path: event.path, ...('error' in event && { err: event.error }) }
+        logger.warn(fields, 'the socket for the roots of the CA was disturbed')
+      },
     })
     return new CARootSocket(file, http)
   }

@@ -106,7 +106,7 @@ test('security events are written at every level, within the flood limit', () =>
     record(at.log, 'n', { kind: 'ca-error', code: 'bad-response', message: 'The key is another.' })
     record(at.log, 'n', { kind: 'roots-changed', version: 'v', roots: 2 })
     at.log.sds({ kind: 'caller-slowed', socket: '/run/a.sock', caller: 'uid 8', streams: 3 })
-    at.log.admin('log-level-changed', { level }, 'changed')
+    at.log.admin('log-level-changed', { to: level }, 'changed')
     assert.deepEqual(
       at.lines.slice(count).map(line => line['channel']),
       Array(9).fill('security'),

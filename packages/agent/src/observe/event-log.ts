@@ -3,6 +3,7 @@ import type { Clock } from '@livery/core'
 import type { SdsEvent, SocketFileEvent, StreamInfo } from '@livery/sds-server'
 import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 import { describeEvent } from './ledger-text.ts'
+import { ADMIN_LEVELS, type AdminEvent, isSecurityEvent, type PodEvent } from './log-events.ts'
 import { type Level, LogRate } from './log-rate.ts'
 import type { Logger } from './logger.ts'
 
@@ -39,48 +40,6 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   pushed: 'debug',
   acked: 'debug',
   nacked: 'warn',
-}
-
-/** Events of the admin endpoint: somebody changed something, or was refused. */
-const ADMIN_LEVELS = {
-  'log-level-changed': 'info',
-  'log-level-refused': 'warn',
-  'renewal-requested': 'info',
-  'renewal-refused': 'warn',
-  'root-change': 'info',
-  'root-change-refused': 'warn',
-} as const satisfies Readonly<Record<string, Level>>
-
-export type AdminEvent = keyof typeof ADMIN_LEVELS
-
-/** Events of an attack, of a peer or a CA that does not get what it wants, or of a change in who is trusted. */
-const SECURITY_KINDS: ReadonlySet<string> = new Set([
-  'connection-refused',
-  'stream-refused',
-  'caller-slowed',
-  'socket-waiting',
-  'socket-superseded',
-  'socket-reclaimed',
-  'socket-folder-unsafe',
-  'socket-lost',
-  'refused',
-  'no-room',
-  'nacked',
-  'not-restored',
-  'roots-changed',
-  'root-phase',
-  'trial-rejected',
-  'preflight-failed',
-  'crl-changed',
-  'crl-unavailable',
-  'roots-rejected',
-  'roots-unavailable',
-  ...Object.keys(ADMIN_LEVELS),
-])
-
-/** Whether a kind of event is written at every log level. A CA's answer that was refused is one by its code. */
-export function isSecurityEvent(kind: string, code?: string): boolean {
-  return SECURITY_KINDS.has(kind) || (kind === 'ca-error' && code === 'bad-response')
 }
 
 /** Writes whatever the level of the agent's log is: a child keeps its own. */
@@ -129,7 +88,7 @@ export class EventLog implements Disposable {
   }
 
   /** An event of the pods of this node. */
-  note(level: Level, event: string, fields: object, message: string): void {
+  note(level: Level, event: PodEvent, fields: object, message: string): void {
     if (this.#logger.isLevelEnabled(level)) this.#write(this.#logger, { level, fields, message }, event)
   }
 
@@ -284,7 +243,7 @@ const REFUSED = {
   'unknown-caller': 'connection refused: nothing is known of this caller, and it waited 5 s for that to change',
 } as const
 
-const TIMES: ReadonlySet<string> = new Set(['at', 'until', 'notAfter', 'renewAt'])
+const TIMES: ReadonlySet<string> = new Set(['at', 'until', 'notAfter', 'renewAt', 'downSince', 'nextUpdate'])
 /** Parts of the sentence. */
 const IN_MESSAGE: ReadonlySet<string> = new Set(['message', 'detail'])
 

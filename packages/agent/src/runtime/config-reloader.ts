@@ -101,7 +101,7 @@ export class ConfigReloader implements AsyncDisposable {
     const { level } = loaded.config.log
     // Only a change of the file: what was set through the admin endpoint is not undone by another one.
     if (level !== before.config.log.level) {
-      const fields = { event: 'log-level-changed', level, from: logger.level }
+      const fields = { event: 'log-level-changed', to: level, from: logger.level }
       securityLogger(logger).info(fields, `the log level is ${level} now, as the configuration says`)
       logger.level = level
     }

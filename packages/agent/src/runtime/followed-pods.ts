@@ -117,8 +117,13 @@ export class FollowedPods implements AsyncDisposable {
       version: VERSION,
       onVolume: ({ operation, uid, path, error }) =>
         error === undefined
-          ? log.note('info', `volume-${operation}ed`, { uid, path }, `the volume of pod ${uid} is ${operation}ed`)
-          : log.note('warn', 'volume-failed', { uid, path, operation }, `the volume of pod ${uid}: ${error}`),
+          ? log.note(
+              'info',
+              `volume-${operation}ed`,
+              { podUid: uid, path },
+              `the volume of pod ${uid} is ${operation}ed`,
+            )
+          : log.note('warn', 'volume-failed', { podUid: uid, path, operation }, `the volume of pod ${uid}: ${error}`),
       onSocket: problem =>
         log.note('warn', 'csi-socket', { path: csi.socket }, `the socket of the CSI driver: ${problem}`),
     })
@@ -144,7 +149,7 @@ export class FollowedPods implements AsyncDisposable {
     this.#folders.onChange(change)
     const { kind, pod } = change
     const { uid, namespace, name, identity } = pod
-    const fields = { pod: `${namespace}/${name}`, uid, identity }
+    const fields = { pod: `${namespace}/${name}`, podUid: uid, identity }
     const what = kind === 'removed' ? 'is gone' : `has ${identity ?? 'no identity'}`
     this.#parts.log.note(identity === undefined ? 'debug' : 'info', `pod-${kind}`, fields, `pod ${fields.pod} ${what}`)
   }

@@ -142,8 +142,9 @@ async function listenAt(
       onConnection,
       onEvent: event => {
         // Only this user can have done it: its successor.
-        if (event.kind !== 'socket-superseded')
-          logger.warn({ event }, `${path}, where a successor takes over, was disturbed`)
+        if (event.kind === 'socket-superseded') return
+        const fields = { event: event.kind, path, ...('error' in event && { err: event.error }) }
+        logger.warn(fields, `${path}, where a successor takes over, was disturbed`)
       },
     })
   } catch (error) {
