@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { totalmem } from 'node:os'
 import { test } from 'node:test'
 import { CAError, type KeyPoolStatus, parseSpiffeId, SecretManager, type SecretManagerOptions } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
@@ -9,7 +10,7 @@ import type { LedgerEvent } from './ledger.ts'
 import { Metrics } from './metrics.ts'
 import { processMetrics } from './process-metrics.ts'
 import { scheduleMetrics } from './schedule-metrics.ts'
-import { socketMetrics } from './sds-metrics.ts'
+import { type SocketLoad, socketMetrics } from './sds-metrics.ts'
 import { storeMetrics } from './store-metrics.ts'
 
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
@@ -21,7 +22,7 @@ class Bench implements AsyncDisposable {
   readonly metrics: Metrics
   dropped = 0
   pool: readonly KeyPoolStatus[] = []
-  sockets = [{ path: '/run/a.sock', connections: 2, streams: 5 }]
+  readonly sockets: SocketLoad[] = [{ path: '/run/a.sock', state: 'listening', connections: 2, streams: 5 }]
 
   private constructor(ca: TestCA, clock: FakeClock, options: Partial<SecretManagerOptions>) {
     this.clock = clock
@@ -157,6 +158,15 @@ test('the expiry of certificates and roots is reported in seconds since the epoc
   assert.equal(samples.get('livery_identities{state="available"}'), 1)
 })
 
+test('the memory that the process can have is at least what it has', async () => {
+  await using bench = await Bench.create()
+  const samples = await bench.samples()
+  const at = (name: string): number => samples.get(name) ?? Number.NaN
+  assert.ok(at('livery_memory_limit_bytes') >= at('process_resident_memory_bytes'))
+  assert.ok(at('livery_memory_limit_bytes') <= totalmem())
+  assert.ok(at('nodejs_heap_limit_bytes') >= at('nodejs_heap_used_bytes'))
+})
+
 test('identities are counted by what holds them, and those that were dropped by why', async () => {
   await using bench = await Bench.create({ maxIdentities: 2, idle: { action: 'drop', afterMs: 1_000 } })
   await bench.hold()
@@ -250,10 +260,12 @@ test('requests that wait are counted by rank, and a pause has its reason', async
 
 test('a socket that drains and the one that took its place are one series', async () => {
   await using bench = await Bench.create()
-  bench.sockets.push({ path: '/run/a.sock', connections: 1, streams: 3 })
+  bench.sockets.push({ path: '/run/a.sock', state: 'closed', connections: 1, streams: 3 })
   const samples = await bench.samples()
   assert.equal(samples.get('livery_sds_connections{socket="/run/a.sock"}'), 3)
   assert.equal(samples.get('livery_sds_streams{socket="/run/a.sock"}'), 8)
+  const counted = ['listening', 'waiting', 'closed'].map(state => samples.get(`livery_sds_sockets{state="${state}"}`))
+  assert.deepEqual(counted, [1, 0, 1])
   bench.sockets.length = 0
   const later = await bench.samples()
   assert.equal(later.get('livery_sds_connections{socket="/run/a.sock"}'), undefined)

@@ -1,5 +1,7 @@
 /** Metrics of the process itself. prom-client's own set is not used: promtool rejects some of its names. */
+import { totalmem } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { getHeapStatistics } from 'node:v8'
 import { readDescriptorLimit } from '@livery/sds-server'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
@@ -49,11 +51,28 @@ export function processMetrics({ version, keyGenerator, droppedLogLines }: Proce
       read: () => process.memoryUsage.rss(),
     },
     {
+      name: 'livery_memory_limit_bytes',
+      help: 'Memory that the process can have: the limit of its control group, or all memory of the machine.',
+      read: memoryLimit,
+    },
+    {
       name: 'nodejs_heap_used_bytes',
       help: 'JavaScript heap in use.',
       read: () => process.memoryUsage().heapUsed,
     },
+    {
+      name: 'nodejs_heap_limit_bytes',
+      help: 'Size of the JavaScript heap at which the process ends.',
+      read: () => getHeapStatistics().heap_size_limit,
+    },
   ]
+}
+
+/** Without a limit the kernel reports 0, or more than there is. */
+function memoryLimit(): number {
+  const total = totalmem()
+  const limit = process.constrainedMemory()
+  return limit > 0 ? Math.min(limit, total) : total
 }
 
 const RESOLUTION_MS = 20

@@ -76,9 +76,12 @@ export class SdsMetrics {
   }
 }
 
+const SOCKET_STATES = ['listening', 'waiting', 'superseded', 'closed'] as const
+
 /** A socket of the SDS server. */
-interface SocketLoad {
+export interface SocketLoad {
   readonly path: string
+  readonly state: (typeof SOCKET_STATES)[number]
   readonly connections: number
   readonly streams: number
 }
@@ -86,6 +89,12 @@ interface SocketLoad {
 export function socketMetrics(server: { sockets(): readonly SocketLoad[] }): readonly MetricRow[] {
   const perPath = (read: (socket: SocketLoad) => number) => () => sumByPath(server.sockets(), read)
   return [
+    {
+      name: 'livery_sds_sockets',
+      help: 'Sockets, by state: listening, waiting (another process listens on the path), superseded (another process took it), or closed (it drains).',
+      labels: ['state'],
+      read: () => countStates(server.sockets()),
+    },
     {
       name: 'livery_sds_connections',
       help: 'Open connections.',
@@ -99,6 +108,13 @@ export function socketMetrics(server: { sockets(): readonly SocketLoad[] }): rea
       read: perPath(({ streams }) => streams),
     },
   ]
+}
+
+/** How many sockets are in each state, those that none is in included. */
+function countStates(sockets: readonly SocketLoad[]): readonly Sample[] {
+  const counts = new Map(SOCKET_STATES.map(state => [state, 0]))
+  for (const { state } of sockets) counts.set(state, (counts.get(state) ?? 0) + 1)
+  return Array.from(counts, ([state, count]) => [count, state])
 }
 
 /** A path may have two sockets: one that drains, and the one that took its place. */
