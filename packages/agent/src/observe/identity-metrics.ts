@@ -82,6 +82,11 @@ export class IdentityMetrics {
         read: () => inSeconds(this.#summary.earliestEnd),
       },
       {
+        name: 'livery_certificates_least_remaining_ratio',
+        help: 'The least part of its lifetime that a served certificate has left, from 1 to 0; absent while there are none.',
+        read: () => this.#summary.leastRemaining,
+      },
+      {
         name: 'livery_ca_clock_ahead_seconds',
         help: 'The notBefore of the newest certificate minus the time when it came: the clock of the CA is ahead at least by so much. Below zero: it back-dates certificates, or its clock is behind.',
         read: () => inSeconds(this.#summary.caClockAhead),

@@ -60,6 +60,7 @@ export class IdentitySummary {
   readonly #now: number
   #count = 0
   #earliestEnd: number | undefined
+  #leastRemaining: number | undefined
   #newest: { readonly at: number; readonly notBefore: number } | undefined
   /** All, while they are few. */
   readonly #all: OwnSeries[] = []
@@ -87,6 +88,8 @@ export class IdentitySummary {
     this.remaining.push(Math.max(0, notAfter - this.#now) / 1000)
     this.#leastLeft.offer(notAfter, own)
     if (this.#earliestEnd === undefined || notAfter < this.#earliestEnd) this.#earliestEnd = notAfter
+    const part = Math.max(0, notAfter - this.#now) / (notAfter - notBefore)
+    if (this.#leastRemaining === undefined || part < this.#leastRemaining) this.#leastRemaining = part
     if (lastSuccessAt !== undefined && lastSuccessAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
       this.#newest = { at: lastSuccessAt, notBefore }
   }
@@ -94,6 +97,11 @@ export class IdentitySummary {
   /** When the first certificate that is served ends, milliseconds since the epoch; `undefined` without one. */
   get earliestEnd(): number | undefined {
     return this.#earliestEnd
+  }
+
+  /** The least part of its lifetime that a certificate has left, from 1 to 0; `undefined` without one. */
+  get leastRemaining(): number | undefined {
+    return this.#leastRemaining
   }
 
   /** A CA that back-dates by a constant shows a change of its clock, or of ours, as a change of this. Milliseconds. */

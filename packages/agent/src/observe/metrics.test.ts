@@ -158,6 +158,18 @@ test('the expiry of certificates and roots is reported in seconds since the epoc
   assert.equal(samples.get('livery_identities{state="available"}'), 1)
 })
 
+test('the least that is left of a served certificate is a part of its lifetime', async () => {
+  await using bench = await Bench.create({ maxIdentities: 2 })
+  assert.equal((await bench.samples()).get('livery_certificates_least_remaining_ratio'), undefined)
+  await bench.hold()
+  const { notBefore = 0, notAfter = 0 } = bench.secrets.entries()[0]?.secret ?? {}
+  bench.ca.answer = () => Promise.reject(new CAError('denied', 'Cannot issue.'))
+  await bench.clock.advance((notAfter - bench.clock.now()) * 0.9)
+  const least = (await bench.samples()).get('livery_certificates_least_remaining_ratio')
+  assert.equal(least, (notAfter - bench.clock.now()) / (notAfter - notBefore))
+  assert.ok(least !== undefined && least > 0.09 && least < 0.11)
+})
+
 test('the memory that the process can have is at least what it has', async () => {
   await using bench = await Bench.create()
   const samples = await bench.samples()
