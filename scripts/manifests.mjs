@@ -1,12 +1,15 @@
-// Writes the plain manifests in deploy/kubernetes, one file per example of the Helm chart: `npm run manifests`, which needs helm.
-// `--check` writes nothing, and fails if one is not current.
+// Writes the plain manifests in deploy/kubernetes, one file per example of the Helm chart, and the chart's copy of the rules for
+// Prometheus: `npm run manifests`, which needs helm. `--check` writes nothing, and fails if one is not current.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { root, say } from './setup-step.mjs'
 
 const chart = join(root, 'deploy/helm/livery')
 const folder = join(root, 'deploy/kubernetes')
+const rules = join(root, 'deploy/prometheus/livery.rules.yaml')
+/** Helm reads no file outside of the chart. */
+const rulesOfChart = join(chart, 'rules/livery.rules.yaml')
 const NAMESPACE = 'livery-system'
 /** A helm that was built from its module takes an old version for the default. */
 const KUBERNETES = '1.36.0'
@@ -14,11 +17,13 @@ const KUBERNETES = '1.36.0'
 const examples = readdirSync(join(chart, 'examples'))
 const stale = readable(folder).filter(name => !examples.includes(name))
 for (const name of examples) if (read(join(folder, name)) !== manifest(name)) stale.push(name)
+if (read(rulesOfChart) !== read(rules)) stale.push('the rules of the chart')
 
 if (process.argv.includes('--check')) {
-  if (stale.length > 0) say(`deploy/kubernetes is not what the chart makes: ${stale.join(', ')}. Run npm run manifests`)
+  if (stale.length > 0) say(`not current: ${stale.join(', ')}. Run npm run manifests`)
   process.exit(stale.length > 0 ? 1 : 0)
 }
+copyFileSync(rules, rulesOfChart)
 mkdirSync(folder, { recursive: true })
 for (const name of readable(folder)) rmSync(join(folder, name))
 for (const name of examples) writeFileSync(join(folder, name), manifest(name))

@@ -103,6 +103,7 @@ const EVERYTHING = {
   extraEnv: [{ name: 'TRUST_DOMAIN', value: 'cluster.local' }],
   networkPolicy: { from: [{ namespaceSelector: { matchLabels: { team: 'monitoring' } } }] },
   podMonitor: { enabled: true, labels: { release: 'prometheus' } },
+  prometheusRule: { enabled: true, labels: { release: 'prometheus' } },
   user: 0,
   csiDriver: { enabled: true, registrarImage: 'example/node-driver-registrar:v2' },
 }
@@ -239,6 +240,19 @@ test('with the CSI driver the agent mounts where kubelet sees it, and kubelet kn
   assert.ok(!stringify(render({ config: TRIAL })).includes('privileged'))
 })
 
+test('the rules for Prometheus are installed as they are, and only when they are wanted', { skip }, () => {
+  const rules = parse(readFileSync(join(repository, 'deploy/prometheus/livery.rules.yaml'), 'utf8'))
+  assert.deepEqual(only('PrometheusRule', render(EVERYTHING)).spec, rules)
+  assert.ok(render({}).every(({ kind }) => kind !== 'PrometheusRule'))
+})
+
+test("the chart's copy of the rules for Prometheus is current", () => {
+  const [copy, rules] = [join(chart, 'rules'), join(repository, 'deploy/prometheus')].map(folder =>
+    readFileSync(join(folder, 'livery.rules.yaml'), 'utf8'),
+  )
+  assert.equal(copy, rules)
+})
+
 for (const [values, says] of [
   [{ config: {} }, /config\.ca is missing/],
   [{ config: { ...TRIAL, health: { address: 'localhost' } } }, /config\.health\.address "localhost" has no port/],
@@ -275,9 +289,9 @@ function install(
   values: object | string,
 ): { readonly name: string; readonly namespace: string; readonly result: Run } {
   const name = `livery-${randomUUID().slice(0, 8)}`
-  // No API server knows it before its operator is there.
+  // No API server knows these before their operator is there.
   const objects = render(values, name)
-    .filter(({ kind }) => kind !== 'PodMonitor')
+    .filter(({ kind }) => kind !== 'PodMonitor' && kind !== 'PrometheusRule')
     .map(object => ({
       ...object,
       metadata: { ...object.metadata, ...(object.metadata.namespace && { namespace: name }) },
