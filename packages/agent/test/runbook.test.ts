@@ -106,7 +106,7 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
   'secrets-rejected.md': [
     /"event":"nacked".*the key cannot be loaded/,
     /rejected \(NACK\) by node \\?"test-node\\?".*the key cannot be loaded/,
-    /sa\/web +Available/,
+    /sa\/web[\s\S]*rejected/,
   ],
   'connections-refused.md': [
     /^livery_sds_refused_connections_total\{socket="[^"]*closed\.sock",reason="not-allowed"\} 1$/m,
@@ -118,7 +118,7 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
     /"event":"socket-waiting"/,
     /^livery_sds_sockets\{state="waiting"\} 1$/m,
   ],
-  'clock-skew.md': [/UTC/, /^livery_ca_clock_ahead_seconds -?\d/m, /cluster\.local/],
+  'clock-skew.md': [/^.*clock/m, /UTC/, /^livery_ca_clock_ahead_seconds -?\d/m, /cluster\.local/],
   'memory.md': [
     /^process_resident_memory_bytes \d/m,
     /^livery_memory_limit_bytes \d/m,
