@@ -169,7 +169,7 @@ test('a key that was sent by the Workload API is in memory no more often than be
   await bench.holds(key, AT_REST, 'with five streams of the Workload API')
 })
 
-test('messages that twenty readers do not read are two copies, which go with the streams', options, async () => {
+test('messages that twenty readers do not read are two copies, which go with the streams', sealed, async () => {
   await using bench = await MemoryBench.start()
   const key = await bench.key()
   await bench.holds(key, AT_REST, 'at rest')
