@@ -216,9 +216,14 @@ export class Subscriptions implements Disposable {
     return secrets
   }
 
+  /** From now on the peer counts as having none of them; until then it has the version that it was sent. */
   takeRemoved(): string[] {
     const names = this.#removed ? [...this.#removed] : []
     this.#removed = undefined
+    for (const name of names) {
+      const entry = this.#entries.get(name)
+      if (entry) entry.peerVersion = undefined
+    }
     return names
   }
 
@@ -306,7 +311,6 @@ export class Subscriptions implements Disposable {
     } else {
       this.#makeUndue(entry)
       if (entry.peerVersion !== undefined) this.remove(entry.name)
-      entry.peerVersion = undefined
       this.#request(entry)
     }
     if (entry.isDue || this.#removed?.has(entry.name)) this.#context.wake()
