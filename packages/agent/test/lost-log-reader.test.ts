@@ -52,8 +52,9 @@ async function freeAddress(): Promise<string> {
 /** The log cannot say that it has started: nobody reads it. A signal before that ends it with another code. */
 async function untilStarted(admin: string): Promise<void> {
   for (;;) {
-    const answer = await fetch(`http://${admin}/healthz/live`).catch(() => undefined)
-    if (answer) return
+    // It is alive before that: the admin endpoint answers while the agent still starts.
+    const answer = await fetch(`http://${admin}/healthz/ready`).catch(() => undefined)
+    if (answer?.ok) return
   }
 }
 
