@@ -54,7 +54,7 @@ test('an agent with the embedded CA serves default and ROOTCA, reports them, and
   assert.match(certs.stdout, new RegExp(`${WEB} +Available +${leaf.serialNumber.toLowerCase()} `))
 
   const explained = await livery(['explain', WEB, '--admin', admin], { cwd })
-  assert.match(explained.stdout, /^spiffe:\/\/cluster\.local\/ns\/default\/sa\/web: available\n/)
+  assert.match(explained.stdout, /^spiffe:\/\/cluster\.local\/ns\/default\/sa\/web: Available\n/)
   assert.match(explained.stdout, /^ +\d+\w+ ago {2}asked the CA for a certificate \(the first\)$/m)
   assert.match(explained.stdout, /^ +\d+\w+ ago {2}issued: serial /m)
   assert.match(explained.stdout, /asked for by node "test-node"/)
