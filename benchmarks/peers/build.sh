@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the programs that Livery is measured against into a folder: ./build.sh [DIR], by default .cache/peers of the repository.
+# Builds the programs that Livery is measured against, and Istio's pilot-agent for a test, into a folder: ./build.sh [DIR], by default .cache/peers of the repository.
 # Needs Go, and on the first run the network, for modules. TAGS are those with which Istio builds its own agent.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,4 +12,7 @@ export CGO_ENABLED=0
 (cd "$here/sdsload" && go build -trimpath -o "$out/sdsload" .)
 (cd "$here/istio" && go build -trimpath -tags "$TAGS" -ldflags '-s -w' -o "$out/sdspeer" ./sdspeer)
 (cd "$here/istio" && go test -c -trimpath -tags "$TAGS" -ldflags '-s -w' -o "$out/istio-gencsr.test" ./gencsr)
+(cd "$here/istio" && go build -trimpath -tags "$TAGS" -ldflags '-s -w' -o "$out/pilot-agent" istio.io/istio/pilot/cmd/pilot-agent)
+istio=$(cd "$here/istio" && go list -m -f '{{.Dir}}' istio.io/istio)
+install -m 644 "$istio/tools/packaging/common/envoy_bootstrap.json" "$out/envoy_bootstrap_tmpl.json"
 echo "LIVERY_PEERS=$out"
