@@ -12,7 +12,7 @@ import { parse } from 'yaml'
 import { freePort } from '../../ca-plugins/test/free-port.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
-const ENVOY = join(root, '.cache', `envoy-${process.env['LIVERY_ENVOY_VERSION'] ?? '1.40.0'}`)
+export const ENVOY = join(root, '.cache', `envoy-${process.env['LIVERY_ENVOY_VERSION'] ?? '1.40.0'}`)
 const LIVERY = join(root, 'packages', 'agent', 'bin', 'livery.js')
 
 /** For `test(name, { skip }, …)`: the reason where the set-up could not fetch Envoy. */
