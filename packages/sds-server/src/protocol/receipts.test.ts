@@ -79,6 +79,7 @@ test('Delta: core hears of the bundle of each live stream, and nothing of certif
   both.ack(await both.next())
   await client.settled()
   assert.deepEqual(receipts.states, [undefined, { sent: 'v1', accepted: 'v1' }])
+  for (const stream of [certificate, both]) stream.cancel()
   client[Symbol.dispose]()
   await running.event('connection-closed')
   assert.deepEqual(receipts.states, [])
