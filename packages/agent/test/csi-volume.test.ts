@@ -35,7 +35,7 @@ test('a pod that starts gets its certificate in the volume that kubelet has the 
   const published = client.publish(target)
   node.server.put(webPod())
   assert.deepEqual(await published, {})
-  await agent.line(new RegExp(`"event":"volume-published".*"uid":"${UID}"`))
+  await agent.line(new RegExp(`"event":"volume-published".*"podUid":"${UID}"`))
 
   // As a container sees it, which the runtime starts from the mounts of kubelet.
   const pod = { folder: target, mounted: join(node.cwd, 'mounted'), viewer }
