@@ -1,11 +1,10 @@
 /** The first `npm start` of a clone: it serves before the addon is built, and ends the build when it ends. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { freePort } from '../../ca-plugins/test/free-port.ts'
 import { hasCargo, pathWithoutCargo, shellEnvironment } from './command.ts'
 import { fetchSecrets } from './sds-client.ts'
 import { noCopy, WorkingCopy } from './working-copy.ts'
@@ -46,17 +45,6 @@ async function allEnded(copy: WorkingCopy, { signal }: TestContext): Promise<voi
     signal.throwIfAborted()
     await new Promise(setImmediate)
   }
-}
-
-/** A port of the loopback on which nobody listens any more. */
-async function freePort(): Promise<number> {
-  const listener = createServer().listen(0, '127.0.0.1')
-  await once(listener, 'listening')
-  const address = listener.address()
-  assert.ok(address && typeof address === 'object')
-  listener.close()
-  await once(listener, 'close')
-  return address.port
 }
 
 function addons(copy: WorkingCopy): readonly string[] {

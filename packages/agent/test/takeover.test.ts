@@ -7,6 +7,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
+import { freePort } from '../../ca-plugins/test/free-port.ts'
 import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
@@ -32,15 +33,6 @@ async function configure(
   await writeFile(join(cwd, 'admin-token'), 'secret-of-the-operator', { mode: 0o600 })
   await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
   return { socket: join(cwd, 'sds.sock'), admin }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address ? address.port : 0
 }
 
 const start = (cwd: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
