@@ -9,6 +9,8 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 export const PROXY = 1_337
 /** Where pilot-agent looks for the SDS socket, from its working directory. */
 export const FOLDER = 'var/run/secrets/workload-spiffe-uds'
+/** Where it looks for the socket of a gateway's credentials, and binds one of its own for secrets in files. */
+export const CREDENTIALS = 'var/run/secrets/credential-uds'
 /** For `test(name, { skip }, …)`. */
 export const notRoot = process.geteuid?.() === 0 ? false : 'only root can start processes of other users'
 
@@ -18,14 +20,16 @@ export interface IstioPod {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Its CA runs until the test ends. The emptyDir of the template belongs to root and has mode 0777. */
+/** Its CA runs until the test ends. The emptyDirs of the template belong to root and have mode 0777. */
 export async function makePod(t: TestContext): Promise<IstioPod> {
   const directory = await makeDirectory()
   t.after(() => directory[Symbol.asyncDispose]())
   const cwd = directory.path
-  await mkdir(join(cwd, FOLDER), { recursive: true, mode: 0o755 })
+  for (const folder of [FOLDER, CREDENTIALS]) {
+    await mkdir(join(cwd, folder), { recursive: true, mode: 0o755 })
+    await chmod(join(cwd, folder), 0o777)
+  }
   await chmod(cwd, 0o755)
-  await chmod(join(cwd, FOLDER), 0o777)
   await writeFile(join(cwd, 'tokens.yaml'), `[{ token: sidecar, identity: ${WEB} }]\n`)
   await writeFile(join(cwd, 'token'), 'sidecar', { mode: 0o644 })
   const args = ['ca', '--listen', '127.0.0.1:0', '--tokens', 'tokens.yaml', '--dir', '.ca']

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { freePort } from '../../ca-plugins/test/free-port.ts'
 import { ENVOY, get, noEnvoy, until } from './envoy-bench.ts'
-import { FOLDER, type IstioPod, makePod, notRoot, PROXY } from './istio-pod.ts'
+import { CREDENTIALS, FOLDER, type IstioPod, makePod, notRoot, PROXY } from './istio-pod.ts'
 import { LiveryProcess, livery } from './livery-process.ts'
 
 const PEERS = process.env['LIVERY_PEERS']
@@ -17,8 +17,6 @@ const PROGRAM = join(PEERS ?? '', 'pilot-agent')
 /** Istio's own, as its image has it. */
 const TEMPLATE = join(PEERS ?? '', 'envoy_bootstrap_tmpl.json')
 const skip = notRoot || noEnvoy || noPilotAgent()
-/** pilot-agent binds this one for `file-cert:` and `file-root:` when it uses the socket of another. */
-const FILES_SOCKET = 'var/run/secrets/credential-uds/files-socket'
 
 function noPilotAgent(): string | false {
   if (!PEERS) return 'LIVERY_PEERS is not set: benchmarks/peers/build.sh builds pilot-agent'
@@ -66,10 +64,8 @@ class PilotAgent implements AsyncDisposable {
 
 /** Its environment beside that of the pod; makes the folders and files that it needs. */
 async function surroundings(cwd: string, envoyAdmin: number): Promise<Readonly<Record<string, string>>> {
-  for (const folder of ['etc/istio/proxy', 'var/run/secrets/credential-uds']) {
-    await mkdir(join(cwd, folder), { recursive: true })
-    await chmod(join(cwd, folder), 0o777)
-  }
+  await mkdir(join(cwd, 'etc/istio/proxy'), { recursive: true })
+  await chmod(join(cwd, 'etc/istio/proxy'), 0o777)
   // Envoy asks for its secrets after istiod's first answer, which does not come here: it stops waiting for that.
   const noAnswer = { initial_fetch_timeout: '0.1s' }
   const override = { dynamic_resources: { cds_config: noAnswer, lds_config: noAnswer } }
@@ -97,9 +93,9 @@ async function surroundings(cwd: string, envoyAdmin: number): Promise<Readonly<R
   }
 }
 
-/** `livery run` by the profile, serving `default` at `name` in the folder. */
-async function startLivery(pod: IstioPod, name: string): Promise<LiveryProcess> {
-  await writeFile(join(pod.cwd, 'livery.yaml'), 'profile: istio\n', { mode: 0o644 })
+/** `livery run` by the profile, serving `default` at `name` in the folder. `config`: lines after the profile. */
+async function startLivery(pod: IstioPod, name: string, config = ''): Promise<LiveryProcess> {
+  await writeFile(join(pod.cwd, 'livery.yaml'), `profile: istio\n${config}`, { mode: 0o644 })
   const env = { ...pod.env, WORKLOAD_IDENTITY_SOCKET_FILE: name }
   const agent = new LiveryProcess(['run', '--admin', '127.0.0.1:0'], { cwd: pod.cwd, env, uid: PROXY })
   const { code, stderr } = await waitFor(pod, name)
@@ -156,9 +152,24 @@ for (const name of ['socket', 'livery'])
     assert.match(proxy.output, new RegExp(`Existing workload SDS socket found at ${FOLDER}/${name}\\.`))
     assert.deepEqual(await readdir(join(pod.cwd, FOLDER)), [name])
     assert.deepEqual(await identify(path), before)
-    assert.ok((await stat(join(pod.cwd, FILES_SOCKET))).isSocket())
+    assert.ok((await stat(join(pod.cwd, CREDENTIALS, 'files-socket'))).isSocket())
     assert.deepEqual(await sdsAddress(pod), { pipe: { path: `./${FOLDER}/${name}` } })
   })
+
+test("it finds Livery's socket for a gateway's credentials, and leaves it there", { skip }, async t => {
+  const pod = await makePod(t)
+  const config = `sharedFolders: [${FOLDER}, ${CREDENTIALS}]
+sockets: [{ path: ${CREDENTIALS}/socket, allow: ["file-cert:/etc/gateway/*", "file-root:/etc/gateway/*"] }]
+`
+  await using _agent = await startLivery(pod, 'livery', config)
+  const path = join(pod.cwd, CREDENTIALS, 'socket')
+  const before = await identify(path)
+  await using proxy = await PilotAgent.start(pod, 'livery')
+  await until('Envoy has its secrets', () => heldBy(proxy), 30_000)
+  assert.match(proxy.output, /Credential SDS socket found/)
+  assert.deepEqual(await identify(path), before)
+  assert.deepEqual(await readdir(join(pod.cwd, CREDENTIALS)), ['files-socket', 'socket'])
+})
 
 test('without Livery and with a name of our own, pilot-agent exits and binds nothing', { skip }, async t => {
   const pod = await makePod(t)
