@@ -132,6 +132,12 @@ export class Subscriptions implements Disposable {
     return this.#entries.keys()
   }
 
+  /** `undefined` for a name that is not asked for, not granted, or has no secret. */
+  current(name: string): SecretItem | undefined {
+    const entry = this.#entries.get(name)
+    return entry && this.#current(entry)
+  }
+
   /** Each name as it is when its turn comes; `only`: those that are this one, or mean it. */
   *list(only?: string): Generator<SubscribedName, void, undefined> {
     for (const entry of this.#entries.values()) {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createPrivateKey } from 'node:crypto'
 import { test } from 'node:test'
 import { Metadata, status } from '@grpc/grpc-js'
-import { derToPem, type Receipts, type SentVersion, type SpiffeId } from '@livery/core'
+import { CertificateSecret, derToPem, type Receipts, type SentVersion, type SpiffeId } from '@livery/core'
 import { MemoryDirectory } from '../../test/memory-directory.ts'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, NEVER_ISSUED, OTHER, type RunningServer, startServer, WEB } from '../../test/running-server.ts'
@@ -71,6 +71,37 @@ test('each renewal and each change of the roots is pushed, always with everythin
   assert.deepEqual(pushed['spiffe://cluster.local'], rotated.svids[0]?.bundle)
   assert.equal(bundles.queued, 0)
 })
+
+for (const [what, between] of [
+  ['', false],
+  [', also if it was gone in between', true],
+] as const)
+  test(`a chain that comes again with its own key is sent with that key at the next change${what}`, async () => {
+    await using api = await start()
+    const { source } = api.running
+    const svids = api.client.svids()
+    const first = await svids.next()
+    const item = source.current({ kind: 'identity', identity: WEB })
+    assert.ok(item?.kind === 'certificate')
+    const { name, version, certificateChain, notBefore, notAfter, serialNumber } = item
+    const privateKey = item.privateKey.clone()
+    const again = new CertificateSecret({
+      name,
+      version,
+      certificateChain: certificateChain.toString(),
+      privateKey,
+      notBefore,
+      notAfter,
+      serialNumber,
+    })
+    if (between) source.set(WEB, undefined)
+    // Which wipes the key of the one before.
+    source.set(WEB, again)
+    await source.rotateRoot()
+    const next = await svids.next()
+    assert.equal(serialOf(next), serialOf(first))
+    assert.deepEqual(next.svids[0]?.x509SvidKey, first.svids[0]?.x509SvidKey)
+  })
 
 test('bundles of other trust domains are federated ones, and revocation lists are beside them', async () => {
   const source = await MemorySource.create(WEB)

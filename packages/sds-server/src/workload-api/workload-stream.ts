@@ -29,8 +29,6 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
   readonly #subscriptions: Subscriptions
   /** The default first. */
   #identities: readonly SpiffeId[] = []
-  /** The newest of each name. */
-  readonly #items = new Map<string, SecretItem>()
   #hasRequest = false
   #sentVersion: string | undefined
 
@@ -87,36 +85,32 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
 
   [Symbol.dispose](): void {
     this.#subscriptions[Symbol.dispose]()
-    this.#items.clear()
   }
 
   /** Subscribes to exactly the caller's identities and the bundles. Throws a `StreamRefusal` if it has none, or too many. */
   #follow(): void {
     this.#identities = this.#options.hasIdentities ? ownIdentities(this.#context) : []
     const wanted = new Set([...this.#identities, this.#options.allBundles])
-    for (const name of this.#subscriptions.names()) {
-      if (wanted.has(name)) continue
-      this.#subscriptions.delete(name)
-      this.#items.delete(name)
-    }
+    for (const name of this.#subscriptions.names()) if (!wanted.has(name)) this.#subscriptions.delete(name)
     for (const name of wanted)
       if (!this.#subscriptions.has(name)) askAndReport(this.#subscriptions, name, undefined, this.#context)
   }
 
   #update(): void {
-    const removed = this.#subscriptions.takeRemoved()
-    for (const name of removed) this.#items.delete(name)
     // An identity that was forgotten is no longer the caller's; one that has expired is, and waits.
-    if (removed.length > 0) this.#follow()
-    for (const { name, item } of this.#subscriptions.takeDue()) this.#items.set(name, item)
+    if (this.#subscriptions.takeRemoved().length > 0) this.#follow()
+    this.#subscriptions.takeDue()
   }
 
-  /** Nothing without a certificate for the default identity: clients would take the next one for it. */
+  /**
+   * Of what is held now: the key of an item that was replaced is wiped, also where both have one version. Nothing without a
+   * certificate for the default identity: clients would take the next one for it.
+   */
   #compose(): WorkloadMessage | undefined {
-    const bundles = this.#items.get(this.#options.allBundles)
+    const bundles = this.#subscriptions.current(this.#options.allBundles)
     if (bundles?.kind !== 'all-bundles') return undefined
     const svids = this.#identities.flatMap((identity): Svid[] => {
-      const item = this.#items.get(identity)
+      const item = this.#subscriptions.current(identity)
       return item?.kind === 'certificate' ? [{ identity, item }] : []
     })
     return svids[0]?.identity === this.#identities[0] ? composeMessage(svids, bundles) : undefined
