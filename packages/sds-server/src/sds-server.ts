@@ -72,6 +72,7 @@ export class SdsServer implements AsyncDisposable {
   readonly events: Events<SdsEvent>
   readonly #context: SdsContext
   readonly #drainMs: number
+  readonly #takeover: boolean
   readonly #directory: Disposable | undefined
   readonly #sockets = new Map<string, SdsSocket>()
   /** Sockets whose file was removed and whose peers are draining. */
@@ -85,6 +86,7 @@ export class SdsServer implements AsyncDisposable {
     this.events = context.events
     this.#directory = context.callerDirectory?.changes.subscribe(subject => this.#recheck(subject))
     this.#drainMs = drainMs
+    this.#takeover = context.takeover
   }
 
   /** All sockets, those that drain included. */
@@ -160,8 +162,12 @@ export class SdsServer implements AsyncDisposable {
     this.#context.takeover = false
   }
 
-  /** Takes the paths back that other processes of root or of this user have taken, which were to serve in its place. */
+  /**
+   * Takes the paths back that other processes of root or of this user have taken, which were to serve in its place, and
+   * undoes {@link endTakeover}.
+   */
   async reclaim(): Promise<void> {
+    this.#context.takeover = this.#takeover
     await Promise.all([...this.#sockets.values()].map(socket => socket.reclaim()))
   }
 

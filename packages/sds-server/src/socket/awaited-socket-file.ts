@@ -1,5 +1,5 @@
 /** A socket file whose path another process may have: it waits for the path, and appears there once it is free. */
-
+import { after } from '@livery/core'
 import { SdsServerError } from './sds-server-error.ts'
 import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
 
@@ -23,6 +23,7 @@ export class AwaitedSocketFile {
   #opening: Promise<SocketFile> | undefined
   #file: SocketFile | undefined
   #waiting: { readonly error: Error; readonly retry: Disposable } | undefined
+  #retrying: Promise<void> | undefined
 
   constructor(options: AwaitedSocketOptions) {
     this.#options = options
@@ -34,7 +35,7 @@ export class AwaitedSocketFile {
    */
   async listen(signal: AbortSignal | undefined): Promise<void> {
     try {
-      await this.#open(signal)
+      await this.#open(signal, this.#options)
     } catch (error) {
       if (!isTaken(error)) throw error
       this.#wait(error)
@@ -42,9 +43,15 @@ export class AwaitedSocketFile {
     }
   }
 
-  /** See {@link SocketFile.reclaim}. */
+  /** See {@link SocketFile.reclaim}. A socket that waits takes its path, too. */
   async reclaim(): Promise<void> {
-    await this.#file?.reclaim()
+    await this.#retrying
+    if (!this.#waiting) {
+      await this.#file?.reclaim()
+      return
+    }
+    this.#waiting.retry[Symbol.dispose]()
+    await this.#retry({ ...this.#options, takeover: true })
   }
 
   get state(): SocketFile['state'] | 'waiting' {
@@ -66,24 +73,26 @@ export class AwaitedSocketFile {
     await this.#file?.close()
   }
 
-  async #open(signal: AbortSignal | undefined): Promise<void> {
+  async #open(signal: AbortSignal | undefined, options: AwaitedSocketOptions): Promise<void> {
     const stop = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal
-    this.#opening = SocketFile.listen({ ...this.#options, signal: stop })
+    this.#opening = SocketFile.listen({ ...options, signal: stop })
     this.#file = await this.#opening
     stop.throwIfAborted()
   }
 
   #wait(error: Error): void {
-    const { clock } = this.#options
-    this.#waiting = { error, retry: clock.at(clock.now() + RETRY_MS, () => void this.#retry()) }
+    const retry = after(this.#options.clock, RETRY_MS, () => {
+      this.#retrying = this.#retry(this.#options)
+    })
+    this.#waiting = { error, retry }
   }
 
   /** Whatever keeps the path now, the next attempt may succeed. */
-  async #retry(): Promise<void> {
-    const { path, onEvent } = this.#options
+  async #retry(options: AwaitedSocketOptions): Promise<void> {
+    const { path, onEvent } = options
     const before = this.#waiting?.error.message
     try {
-      await this.#open(undefined)
+      await this.#open(undefined, options)
       this.#waiting = undefined
       onEvent({ kind: 'socket-acquired', path })
     } catch (thrown) {

@@ -99,6 +99,27 @@ test('a socket on whose path another process listens waits for it, and the other
   assert.equal(running.events.filter(({ kind }) => kind === 'socket-waiting').length, 1)
 })
 
+test('a server that has handed over waits where its successor listens, until it takes everything back', async () => {
+  await using running = await startServer({}, { takeover: true })
+  const { server } = running
+  const [path, later] = [besides(running.path, 'pod.sock'), besides(running.path, 'later.sock')]
+  const successor = [path, later].map(each => createServer().listen(each))
+  await Promise.all(successor.map(each => once(each, 'listening')))
+  server.endTakeover()
+  await server.listen({ path, identity: WEB })
+  assert.equal(server.sockets()[1]?.state, 'waiting')
+
+  await server.reclaim()
+  await server.listen({ path: later, identity: API })
+  assert.deepEqual(
+    server.sockets().map(({ state }) => state),
+    ['listening', 'listening', 'listening'],
+  )
+  using client = new SdsClient(path)
+  assert.deepEqual(namesOf(await client.fetch({ resourceNames: ['default'] })), ['default'])
+  for (const each of successor) each.close()
+})
+
 test('a socket that waits is stopped without a trace, and follows new rules while it waits', async () => {
   await using running = await startServer()
   const { server, source } = running
