@@ -4,7 +4,7 @@ import { oneLine } from '@livery/core'
 import { X509Certificate } from '@peculiar/x509'
 import type { ListedIdentity } from './listed-certificates.ts'
 
-/** The text of each certificate and its PEM, leaf first. There is no key in it: none is in the dump. */
+/** The text of each certificate and its PEM, leaf first. It holds no key, because the dump has none. */
 export function certificateText({ certChain }: Pick<ListedIdentity, 'certChain'>): string {
   return certChain.map(({ pem }) => textOf(Buffer.from(pem, 'base64').toString('latin1'))).join('')
 }

@@ -26,7 +26,7 @@ export function nameOf(each: Listed): string {
   return 'name' in each ? each.name : each.identity
 }
 
-/** RFC 3339; `undefined` of roots, and while there is no certificate. */
+/** RFC 3339; `undefined` for roots, and until there is a certificate. */
 export function expiryOf(each: Listed): string | undefined {
   return 'name' in each ? each.expirationTime : each.certChain[0]?.expirationTime
 }

@@ -1,6 +1,6 @@
 /** The fault of a value, and its remedy: the same from a schema, a plugin's thread and the file system. */
 
-/** `is not a duration` and `Write a number with a unit`: the value precedes it, and there is no full stop at the end. */
+/** `is not a duration` and `Write a number with a unit`: the value precedes it, and it ends without a full stop. */
 export class Fault {
   readonly reason: string
   /** Empty if there is none but that of the reason. */
