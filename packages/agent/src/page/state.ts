@@ -1,0 +1,237 @@
+/** The JSON that the page in the browser gets: plain values, never a key, a token or a PEM. Times are milliseconds since the epoch. */
+
+/** The answer of `GET /page/state`. */
+export interface PageState extends PageSections {
+  readonly hello: PageHello
+  /** In no order. */
+  readonly identities: readonly PageIdentity[]
+}
+
+/** The data of the event `hello`: the first one of `GET /page/events`. */
+export interface PageHello {
+  readonly version: string
+  readonly trustDomain: string
+  /** When the process started: a page that connects again compares it. */
+  readonly startedAt: number
+  readonly now: number
+  /** How many identities there are: their rows follow. */
+  readonly identities: number
+}
+
+/**
+ * The data of the event `change`. After `hello` the stream itself brings everything, in rows of 500 at a time: nothing has
+ * to be fetched. From then on it brings what changed, the newest state only.
+ */
+export interface PageChange extends Partial<PageSections> {
+  readonly now: number
+  /** New rows, and rows that replace the ones of the same name. */
+  readonly identities?: readonly PageIdentity[]
+  /** Names that are no longer held. */
+  readonly gone?: readonly string[]
+  /** How many rows more are on the way; absent if none. */
+  readonly more?: number
+}
+
+export interface PageSections {
+  readonly overview: PageOverview
+  readonly streams: PageStreams
+  readonly roots: PageRoots
+}
+
+/** As in `/config_dump`, where each is described. */
+export type PageIdentityState = 'Initializing' | 'Available' | 'Renewing' | 'Failing' | 'Expired' | 'Idle'
+
+export interface PageIdentity {
+  readonly name: string
+  readonly state: PageIdentityState
+  /** Why it is held: it is configured, somebody asked for it, or it was removed a short while ago. */
+  readonly hold: 'pinned' | 'on-demand' | 'removed'
+  /** These three are absent while no certificate is served. */
+  readonly notBefore?: number
+  readonly notAfter?: number
+  /** Lower-case hex. */
+  readonly serial?: string
+  /** SHA-256 of the root above the certificate that is served, hex. */
+  readonly root?: string
+  /** When it is renewed or tried next; absent while a request waits for its turn or is in flight. */
+  readonly renewAt?: number
+  /** When the CA last issued. */
+  readonly issuedAt?: number
+  /** Absent unless the last attempt failed. */
+  readonly failure?: PageFailure
+  /** Why clients would refuse its certificate, or the next one. */
+  readonly warning?: string
+}
+
+export interface PageFailure {
+  /** Of the newest failure. */
+  readonly code: string
+  readonly text: string
+  /** When the newest failure came. */
+  readonly at: number
+  /** When the first failure in a row came. */
+  readonly since: number
+}
+
+export interface PageOverview {
+  readonly phase: 'starting' | 'serving' | 'draining'
+  /** The answer of `/healthz/ready`. */
+  readonly ready: boolean
+  /** The answer of `/healthz/ready?mode=strict`. */
+  readonly strictReady: boolean
+  /** Why it is not ready, or not strictly; at most 20. */
+  readonly reasons: readonly string[]
+  /** Reasons that are not listed. */
+  readonly moreReasons: number
+  readonly counts: Readonly<Record<PageIdentityState, number>>
+  /** Identities whose last attempt failed, by the code of the error; only codes that occur. */
+  readonly failing: Readonly<Record<string, number>>
+  /** When the first of the served certificates ends; absent while there are none. */
+  readonly soonestExpiry?: number
+  readonly sockets: readonly PageSocket[]
+  /** Callers that have a connection, at most 100, those with the most connections first. */
+  readonly callers: readonly PageCaller[]
+  readonly moreCallers: number
+  /** Connections that were refused since the start. */
+  readonly refusedConnections: number
+  /** Absent without a section `kubernetes`. */
+  readonly pods?: { readonly known: boolean; readonly problem?: string }
+  readonly ca: PageCA
+  readonly keys: PageKeys
+  /** Renewals and retries that fall due in each of the next 60 minutes, those of this minute first. */
+  readonly plannedPerMinute: readonly number[]
+  readonly process: PageProcess
+  /** Absent without a `store`. `unwritten`: changes that are not on disk yet, those that failed and are tried again included. */
+  readonly store?: { readonly unwritten: number }
+  readonly logLevel: string
+}
+
+export interface PageSocket {
+  readonly path: string
+  /** `waiting`: another process listens there; `superseded`: another process took the path; `closed`: it drains. */
+  readonly state: 'listening' | 'waiting' | 'superseded' | 'closed'
+  /** Why it is waiting, with the remedy. */
+  readonly reason?: string
+  readonly connections: number
+  readonly streams: number
+}
+
+export interface PageCaller {
+  /** `uid 1001`, its subject, or the socket of callers without credentials. */
+  readonly caller: string
+  readonly connections: number
+  readonly streams: number
+  readonly names: number
+}
+
+/** The requests to the CA, of all identities together. */
+export interface PageCA {
+  /** `ca.plugin` of the configuration. */
+  readonly plugin: string
+  readonly inFlight: number
+  /** How many may be in flight at once. */
+  readonly window: number
+  /** Requests that wait for their turn, by rank: the first goes before the second, and so on. */
+  readonly queued: Readonly<Record<string, number>>
+  /** Why it is asked for less than is due; `until`: when the next request goes out, where that is known. */
+  readonly pause?: { readonly reason: 'rate-limited' | 'ca-down' | 'clock-jumped'; readonly until?: number }
+  /** When it last issued a certificate that is held. */
+  readonly lastIssuedAt?: number
+  /** The newest failure of an identity that is held; it may have succeeded since. */
+  readonly lastError?: { readonly code: string; readonly text: string; readonly at: number; readonly identity: string }
+  /** How far its clock is ahead at least, by the newest certificate; below zero: it back-dates them, or is behind. */
+  readonly clockAheadMs?: number
+}
+
+export interface PageKeys {
+  /** `native` or `webcrypto`. */
+  readonly generator: string
+  /** Keys made ahead; empty without a pool. */
+  readonly pools: readonly PageKeyPool[]
+}
+
+export interface PageKeyPool {
+  readonly type: string
+  /** Keys that are ready. */
+  readonly ready: number
+  /** Requests that found a key ready since the start, and those that did not. */
+  readonly hits: number
+  readonly misses: number
+}
+
+export interface PageProcess {
+  readonly rssBytes: number
+  /** Of its control group, or all memory of the machine. */
+  readonly memoryLimitBytes: number
+  readonly heapUsedBytes: number
+}
+
+export interface PageStreams {
+  readonly total: number
+  /** At most 500: those that rejected something first, then those that are behind or have not answered. */
+  readonly shown: readonly PageStream[]
+}
+
+export interface PageStream {
+  /** Counted from 1 in this process. */
+  readonly id: number
+  readonly method: string
+  /** The path of its socket. */
+  readonly socket: string
+  /** The caller, where it is known. */
+  readonly pid?: number
+  readonly uid?: number
+  /** Such as `pod 1234`, on a socket that identifies its callers. */
+  readonly subject?: string
+  /** Of the peer; empty of the Workload API. */
+  readonly node: string
+  readonly since: number
+  readonly names: number
+  /** Of its first 100 names: those that were refused or are unknown. */
+  readonly refused: number
+  /** Of its first 100 names: those of which it was not sent the newest version, or has not answered. */
+  readonly pending: number
+  /** Of its first 100 names: those whose newest version it rejected, at most 3; `/explain` of the name has the reason. */
+  readonly rejected: readonly string[]
+}
+
+export interface PageRoots {
+  readonly trustDomains: readonly PageTrustDomain[]
+}
+
+export interface PageTrustDomain {
+  readonly trustDomain: string
+  /** Of the rotation of its roots; `steady`: nothing changes. */
+  readonly phase: 'announcing' | 'renewing' | 'retiring' | 'steady'
+  /** The newest last. */
+  readonly roots: readonly PageRoot[]
+}
+
+export interface PageRoot {
+  /** SHA-256 of the DER, hex. */
+  readonly fingerprint: string
+  readonly subject: string
+  readonly notAfter: number
+  readonly phase: 'announcing' | 'held' | 'trusted' | 'retiring'
+  /** Whether the CA, or the configuration, lists it now. */
+  readonly isListed: boolean
+  /** Certificates under it that are served or wait. */
+  readonly leaves: number
+  readonly learnedAt: number
+  /** When it leaves, as things are; absent while somebody lists it or a certificate needs it. */
+  readonly leavesAt?: number
+  /** How many clients its announcement waits for. */
+  readonly waiting: number
+  /** The first of them, at most 20; `reason`: why it rejects the root. */
+  readonly waitsFor: readonly { readonly client: string; readonly reason?: string }[]
+}
+
+/** The answer of `GET /page/token`. */
+export interface PageToken {
+  /** Send it as `x-livery-page` with each PUT. */
+  readonly token: string
+  /** Whether the caller is the operator without a token: root or the agent's user on the UNIX socket. */
+  readonly operator: boolean
+  /** Whether `admin.tokenFile` is configured, so that an operator can prove it with a token. */
+  readonly tokenFile: boolean
+}
