@@ -7,7 +7,7 @@ import { FakeClock } from '@livery/core/testing'
 import { getRequest, openSocket, readAll } from '../../test/admin-socket.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer } from './admin-server.ts'
-import type { AdminSource } from './routes.ts'
+import type { AdminSource } from './admin-source.ts'
 
 /** 20,000 of them are a dump of 40 MB, far more than the kernel takes for a client that does not read. */
 const IDENTITIES = 20_000

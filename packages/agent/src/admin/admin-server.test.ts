@@ -13,8 +13,10 @@ import { makeDirectory } from '../../test/livery-process.ts'
 import { Ledger } from '../observe/ledger.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer } from './admin-server.ts'
+import type { AdminSource } from './admin-source.ts'
 import type { ConfigDump } from './config-dump.ts'
-import type { AdminSource, Explanation, TrustStatus } from './routes.ts'
+import type { Explanation } from './explain.ts'
+import type { TrustStatus } from './routes.ts'
 
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
 const API = parseSpiffeId('spiffe://cluster.local/ns/default/sa/api')

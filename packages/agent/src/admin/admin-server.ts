@@ -7,11 +7,12 @@ import type { PeerCredentials, ReadPeerCredentials } from '@livery/core'
 import { systemErrorCode } from '@livery/core'
 import { descriptorOf, SocketFile } from '@livery/sds-server'
 import { formatListenAddress, type ListenAddress, type SocketPath } from '../schema/values.ts'
+import type { AdminSource } from './admin-source.ts'
 import { type Answer, BUSY, text } from './answer.ts'
 import { type AdminConnection, ConnectionPool, MAX_HEAD_BYTES } from './connections.ts'
 import { refusal } from './request-refusal.ts'
 import { RequestStream } from './request-stream.ts'
-import { type AdminSource, ROUTES, Router } from './routes.ts'
+import { ROUTES, Router } from './routes.ts'
 import { WorkLane, writePieces } from './work-lane.ts'
 
 export interface AdminServerOptions {

@@ -1,6 +1,6 @@
 /** `livery explain NAME`: the ledger of one name in plain words. */
 import { oneLine } from '@livery/core'
-import type { Explanation } from '../admin/routes.ts'
+import type { Explanation } from '../admin/explain.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { describeLedger } from '../observe/ledger-text.ts'
 import { askAdmin, firstLine, printableJson } from './admin-client.ts'

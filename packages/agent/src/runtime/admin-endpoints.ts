@@ -2,7 +2,7 @@
 import { type Clock, isSpiffeId, type SecretManager } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { AdminServer } from '../admin/admin-server.ts'
-import type { AdminSource } from '../admin/routes.ts'
+import type { AdminSource } from '../admin/admin-source.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { configJson } from '../config/print.ts'
 import type { EventLog } from '../observe/event-log.ts'

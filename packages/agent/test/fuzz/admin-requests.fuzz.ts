@@ -4,7 +4,7 @@ import { SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import fc from 'fast-check'
 import { AdminServer } from '../../src/admin/admin-server.ts'
-import type { AdminSource } from '../../src/admin/routes.ts'
+import type { AdminSource } from '../../src/admin/admin-source.ts'
 import { Ledger } from '../../src/observe/ledger.ts'
 import { getRequest, openSocket, readAll } from '../admin-socket.ts'
 

@@ -1,0 +1,48 @@
+/** The running agent, as the admin endpoint sees it. */
+import type {
+  BundleEntry,
+  Clock,
+  FileSecretEntry,
+  IdentityEntry,
+  RootAction,
+  RootActionResult,
+  RotationStatus,
+} from '@livery/core'
+import type { SocketFileEvent, WellKnownNames } from '@livery/sds-server'
+import type { LedgerEntry } from '../observe/ledger.ts'
+import type { AdminEvent } from '../observe/log-events.ts'
+import type { LoopTurns } from '../observe/loop-turns.ts'
+import type { Phase, PodsStatus, SocketStatus } from './readiness.ts'
+import type { StreamSource } from './stream-list.ts'
+
+export interface AdminSource {
+  readonly version: string
+  readonly trustDomain: string
+  readonly names: WellKnownNames
+  /** Names that stand for files. Default: none. */
+  readonly fileNames?: ReadonlyMap<string, string>
+  readonly clock: Clock
+  /** The effective configuration, without secrets. */
+  config(): object
+  phase(): Phase
+  sockets(): readonly SocketStatus[]
+  /** Default: it does not serve yet. */
+  sds?(): StreamSource | undefined
+  /** Default: the configuration has no section `kubernetes`. */
+  pods?(): PodsStatus | undefined
+  entries(): readonly IdentityEntry[]
+  entry(identity: string): IdentityEntry | undefined
+  bundles(): readonly BundleEntry[]
+  files(): readonly FileSecretEntry[]
+  rotations(): readonly RotationStatus[]
+  changeRoot(action: RootAction, fingerprint: string): RootActionResult
+  explain(name: string): readonly LedgerEntry[]
+  /** Renews the certificate of an identity now; `false` if it is not held. */
+  renew(identity: string): boolean
+  readonly metrics: { readonly contentType: string; text(turns: LoopTurns): Promise<string> }
+  readonly log: { level: string }
+  /** A caller with this token is allowed every log level. Default: only the owner of the UNIX socket is. */
+  readonly tokenFile?: string | undefined
+  /** Reports what somebody did, or was refused, or what became of the endpoint's socket, whatever the log level is. */
+  security?(event: AdminEvent | SocketFileEvent['kind'], fields: object, message: string): void
+}

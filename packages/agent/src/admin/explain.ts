@@ -1,0 +1,68 @@
+/** The answer of `/explain`: what happened to a name, in plain words. */
+import { ALL_BUNDLES, type IdentityEntry } from '@livery/core'
+import type { LedgerEntry } from '../observe/ledger.ts'
+import { describeEvent } from '../observe/ledger-text.ts'
+import type { AdminSource } from './admin-source.ts'
+import { type Answer, json, text } from './answer.ts'
+import { type DumpedState, dumpedState } from './config-dump.ts'
+
+/** The answer of `/explain`. */
+export interface Explanation {
+  readonly name: string
+  /** Milliseconds since the epoch, to compute ages from. */
+  readonly now: number
+  /** As in `/config_dump` of an identity; `2 roots` of a trust bundle. */
+  readonly state: string | undefined
+  /** Oldest first; `text` is the event in plain words. */
+  readonly entries: readonly (LedgerEntry & { readonly text: string })[]
+}
+
+export function explain(source: AdminSource, query: URLSearchParams): Answer {
+  const asked = query.get('name')
+  if (!asked) return text(400, 'Add the name to explain: /explain?name=spiffe://…\n')
+  const name = ledgerNameOf(source, asked)
+  const entries = source.explain(name)
+  const state = identityState(source.entry(name), entries) ?? bundleState(source, name)
+  if (entries.length === 0 && state === undefined) return text(404, unknownName(source, asked))
+  const explanation: Explanation = {
+    name,
+    now: source.clock.now(),
+    state,
+    entries: entries.map(entry => ({ ...entry, text: describeEvent(entry.event) })),
+  }
+  return json(200, explanation)
+}
+
+/** Of the names that mean the same to every caller. A refused one has a ledger under its own name. */
+function ledgerNameOf(source: AdminSource, asked: string): string {
+  const { names, trustDomain } = source
+  if (asked === names.all) return ALL_BUNDLES
+  if (asked === names.root) return `spiffe://${trustDomain}`
+  const files = source.fileNames?.get(asked)
+  return files === undefined || source.explain(files).length === 0 ? asked : files
+}
+
+/** `Forgotten`, where the ledger says that it was held once. */
+function identityState(entry: IdentityEntry | undefined, entries: readonly LedgerEntry[]): DumpedState | undefined {
+  if (entry) return dumpedState(entry.state)
+  const wasForgotten = entries.some(({ event }) => event.kind === 'withdrawn' && event.reason !== 'expired')
+  return wasForgotten ? dumpedState('forgotten') : undefined
+}
+
+/** `2 roots`, where the name is a trust bundle. */
+function bundleState(source: AdminSource, name: string): string | undefined {
+  const bundle = source.bundles().find(each => each.identity === undefined && `spiffe://${each.trustDomain}` === name)
+  return bundle && bundle.roots.length > 0
+    ? `${bundle.roots.length} ${bundle.roots.length === 1 ? 'root' : 'roots'}`
+    : undefined
+}
+
+export function unknownName({ names, trustDomain }: AdminSource, name: string): string {
+  if (name === names.root || name === `spiffe://${trustDomain}`)
+    return `There is no trust bundle of ${trustDomain} yet: the CA has given no roots. livery certs shows why, where the CA fails.\n`
+
+  if (name === names.default) {
+    return `${JSON.stringify(name)} is another identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
+  }
+  return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured. livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`
+}
