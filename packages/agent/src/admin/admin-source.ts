@@ -12,7 +12,7 @@ import type { SocketFileEvent, WellKnownNames } from '@livery/sds-server'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import type { AdminEvent } from '../observe/log-events.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
-import type { Phase, PodsStatus, SocketStatus } from './readiness.ts'
+import type { Phase, PodsStatus, SocketStatus } from '../observe/readiness.ts'
 import type { StreamSource } from './stream-list.ts'
 
 export interface AdminSource {

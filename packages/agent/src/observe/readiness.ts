@@ -1,7 +1,7 @@
 /** Whether the agent serves what it is configured for, and if not, what it waits for. */
 import type { IdentityEntry } from '@livery/core'
-import { formatAge } from '../observe/ledger-text.ts'
-import { Lowest } from '../observe/lowest.ts'
+import { formatAge } from './ledger-text.ts'
+import { Lowest } from './lowest.ts'
 
 /** Where the agent is in its life. */
 export type Phase = 'starting' | 'serving' | 'draining'

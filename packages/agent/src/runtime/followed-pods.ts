@@ -2,7 +2,6 @@
 import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
 import { type Clock, sleep } from '@livery/core'
 import type { SdsServer } from '@livery/sds-server'
-import type { PodsStatus } from '../admin/readiness.ts'
 import type { Config } from '../config/load.ts'
 import type { KubernetesSetting } from '../config/schema.ts'
 import type { IdentityUnion } from '../identity-source/identity-union.ts'
@@ -18,6 +17,7 @@ import { PodsApi } from '../kubernetes/pods-api.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import { podMetrics } from '../observe/pod-metrics.ts'
+import type { PodsStatus } from '../observe/readiness.ts'
 import { VERSION } from './version.ts'
 
 export interface PodParts {
