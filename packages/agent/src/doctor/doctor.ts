@@ -50,8 +50,12 @@ const SIGNS: Readonly<Record<Finding['state'], string>> = {
   skipped: 'skipped',
 }
 
+/** More good ones of a kind than these are one row, lest a thousand sockets hide the one that is wrong. */
+const MAX_GOOD_ROWS = 3
+
 /** A row each, below it the facts and the remedy, and at the end how much is wrong. */
-export function describeFindings(findings: readonly Finding[], columns = Number.POSITIVE_INFINITY): string {
+export function describeFindings(all: readonly Finding[], columns = Number.POSITIVE_INFINITY): string {
+  const findings = summedUp(all)
   const rows = layOut(findings.map(({ state, check, subject }) => [SIGNS[state], check, subject]))
   const lines = findings.flatMap(({ text, remedy }, index) => [
     rows[index] ?? '',
@@ -61,4 +65,15 @@ export function describeFindings(findings: readonly Finding[], columns = Number.
   const amount = findings.filter(({ state }) => state === 'wrong').length
   const verdict = amount === 0 ? 'Nothing is wrong.' : `${count(amount, 'thing')} ${amount === 1 ? 'is' : 'are'} wrong.`
   return `${[...lines, '', verdict].join('\n')}\n`
+}
+
+/** With one finding in place of many good ones of a kind, where the first of them was. */
+function summedUp(findings: readonly Finding[]): readonly Finding[] {
+  const good = Map.groupBy(findings, ({ state, check }) => (state === 'ok' ? check : undefined))
+  return findings.flatMap(finding => {
+    const alike = finding.state === 'ok' ? (good.get(finding.check) ?? []) : []
+    if (alike.length <= MAX_GOOD_ROWS) return [finding]
+    const text = 'nothing is wrong with them (--json lists each)'
+    return finding === alike[0] ? [{ ...finding, subject: `${alike.length} of them`, text }] : []
+  })
 }
