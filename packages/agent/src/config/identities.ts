@@ -4,7 +4,9 @@ import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import type { IdentitySetting, OutputSetting, OwnSocket } from './schema.ts'
+import type { IdentitySetting } from './identity-schema.ts'
+import type { OutputSetting } from './output-schema.ts'
+import type { OwnSocket } from './socket-schema.ts'
 
 /** One identity that the agent holds. */
 export interface ConfiguredIdentity {

@@ -3,7 +3,7 @@ import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import { type ConfiguredIdentity, NAME, withName } from './identities.ts'
-import type { OutputSetting } from './schema.ts'
+import type { OutputSetting } from './output-schema.ts'
 
 /** `output`: the key of the agent; `at` is the root. */
 export function assignOutputs(

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Clock, type SecretManager, Semaphore, WatchedFiles } from '@livery/core'
 import type { ConfiguredIdentity } from '../config/identities.ts'
-import type { OutputSetting } from '../config/schema.ts'
+import type { OutputSetting } from '../config/output-schema.ts'
 import type { Logger } from '../observe/logger.ts'
 import { IdentityOutput } from './identity-output.ts'
 

@@ -1,7 +1,7 @@
 /** The sources of what the configuration lists under `trust`: anchors, the roots of other trust domains, revocation lists. */
 import { type Clock, type RootSource, splitCertificates, TrustFile, WatchedFiles } from '@livery/core'
 import type { Config } from '../config/load.ts'
-import type { Federated } from '../config/schema.ts'
+import type { Federated } from '../config/trust-schema.ts'
 import type { Logger } from '../observe/logger.ts'
 import { isPem } from '../schema/values.ts'
 import { BundleEndpoint } from './bundle-endpoint.ts'
