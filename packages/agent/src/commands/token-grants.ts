@@ -18,14 +18,18 @@ const MAX_IMPERSONATED = 100_000
 /** SPIFFE IDs, each also several by one brace: `spiffe://cluster.local/ns/load/sa/sa-{0..9}`; bounded over the file. */
 function identities(): Schema<readonly SpiffeId[]> {
   let room = MAX_IMPERSONATED
-  return text(input => {
-    const expanded = input.includes('{') ? expandRange(input, room) : [input]
-    if (expanded instanceof Fault) return new Fault('is not a range', faultText(expanded))
-    room -= expanded.length
-    return expanded.every(isSpiffeId)
-      ? expanded
-      : new Fault('is not a SPIFFE ID', 'Write spiffe://<trust domain>/<path>')
-  }, 'Quote it')
+  return text(
+    'SPIFFE ID',
+    input => {
+      const expanded = input.includes('{') ? expandRange(input, room) : [input]
+      if (expanded instanceof Fault) return new Fault('is not a range', faultText(expanded))
+      room -= expanded.length
+      return expanded.every(isSpiffeId)
+        ? expanded
+        : new Fault('is not a SPIFFE ID', 'Write spiffe://<trust domain>/<path>')
+    },
+    'Quote it',
+  )
 }
 
 function grants() {
@@ -33,6 +37,7 @@ function grants() {
     object({
       token: v.optional(
         text(
+          'text',
           input => (/^\S+$/.test(input) ? input : new Fault('is empty or has spaces', 'Write one word')),
           'Quote it',
         ),

@@ -2,8 +2,8 @@
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { object, type Schema, text } from '../schema/schema-parts.ts'
-import { checkSpiffeId, path, spiffeId } from '../schema/values.ts'
+import { key, object, oneForm, text } from '../schema/schema-parts.ts'
+import { path, spiffeId } from '../schema/values.ts'
 import { type OutputSetting, output } from './output-schema.ts'
 import { type OwnSocket, ownSocket } from './socket-schema.ts'
 
@@ -17,22 +17,40 @@ export type IdentitySetting = (
   readonly output?: OutputSetting | undefined
 }
 
-const identityRange = text(input => {
-  const braces = input.match(/[{}]/g)?.length ?? 0
-  if (braces !== 2 || !/\{\d+\.\.\d+\}/.test(input)) {
-    return new Fault('has not exactly one range', 'Write one brace with two numbers, such as sa-{0..9999}')
-  }
-  return input
-}, 'Quote it')
+const identityRange = text(
+  'SPIFFE ID with one `{FIRST..LAST}`',
+  input => {
+    const braces = input.match(/[{}]/g)?.length ?? 0
+    if (braces !== 2 || !/\{\d+\.\.\d+\}/.test(input)) {
+      return new Fault('has not exactly one range', 'Write one brace with two numbers, such as sa-{0..9999}')
+    }
+    return input
+  },
+  'Quote it',
+)
 
-const ofIdentity = { output: v.optional(output), socket: v.optional(ownSocket), tokenFile: v.optional(path) }
+const ofIdentity = {
+  socket: v.optional(
+    key("the identity's own socket, on which `default` means it; a path has the defaults of the other keys", ownSocket),
+  ),
+  tokenFile: v.optional(key('its token for the CA, in place of that of `ca`', path)),
+  output: v.optional(key('its certificate in files, in place of `output` of the agent', output)),
+}
 
-export const identity = v.lazy(input => {
-  if (typeof input === 'string')
-    return v.pipe(
-      text(checkSpiffeId, ''),
-      v.transform(id => ({ id })),
-    )
-  if (isTreeObject(input) && 'range' in input) return object({ range: identityRange, ...ofIdentity })
-  return object({ id: spiffeId, ...ofIdentity })
-}) as Schema<IdentitySetting>
+const bare = v.pipe(
+  spiffeId,
+  v.transform(id => ({ id })),
+)
+const single = object({ id: key('the identity', spiffeId), ...ofIdentity })
+const many = object({
+  range: key(
+    'in place of `id`, identities with consecutive numbers, both ends included: `spiffe://cluster.local/ns/load/sa/sa-{0..9}`',
+    identityRange,
+  ),
+  ...ofIdentity,
+})
+
+export const identity = oneForm<IdentitySetting>([bare, single, many], input => {
+  if (typeof input === 'string') return bare
+  return isTreeObject(input) && 'range' in input ? many : single
+})

@@ -2,39 +2,75 @@
 import * as v from 'valibot'
 import { parseLabelSelector } from '../kubernetes/label-selector.ts'
 import { Fault } from '../schema/fault.ts'
-import { list, object, text } from '../schema/schema-parts.ts'
+import { key, list, object, text } from '../schema/schema-parts.ts'
 import { nonEmpty, path, socketMode } from '../schema/values.ts'
 
 const labelSelector = text(
+  'label selector',
   input =>
     parseLabelSelector(input) ?? new Fault('is not a label selector', 'Write it as for kubectl -l: app=web,tier!=test'),
   'Quote it',
 )
 
 /** RFC 1123, as Kubernetes checks the names of nodes and namespaces. */
-const kubernetesName = text(input => {
-  const isName = input.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(input)
-  return isName ? input : new Fault('is not a name (RFC 1123)', 'Write lower-case letters, digits, "-" and "."')
-}, 'Quote it')
+const kubernetesName = text(
+  'name of Kubernetes',
+  input => {
+    const isName = input.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(input)
+    return isName ? input : new Fault('is not a name (RFC 1123)', 'Write lower-case letters, digits, "-" and "."')
+  },
+  'Quote it',
+)
 
-const fileName = text(input => {
-  const isName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(input)
-  return isName ? input : new Fault('is not a plain file name', 'Write such as socket')
-}, 'Quote it')
+const fileName = text(
+  'file name',
+  input => {
+    const isName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(input)
+    return isName ? input : new Fault('is not a plain file name', 'Write such as socket')
+  },
+  'Quote it',
+)
+
+const cgroupRoot = text(
+  'absolute path',
+  input => (input.startsWith('/') ? input : new Fault('is not an absolute path', 'Write such as /kubelet')),
+  'Quote it',
+)
 
 /** Identities of the pods of this node. */
 export const kubernetes = object({
-  nodeName: kubernetesName,
-  identity: nonEmpty,
-  selector: labelSelector,
-  namespaces: object({ only: list(kubernetesName), except: list(kubernetesName) }),
-  sockets: object({ root: path, name: fileName, mode: socketMode }),
-  csi: v.optional(object({ socket: path, kubeletRoot: path })),
-  cgroupRoot: v.optional(
-    text(
-      input => (input.startsWith('/') ? input : new Fault('is not an absolute path', 'Write such as /kubelet')),
-      'Quote it',
+  nodeName: key('the name of this node: only its pods are served', kubernetesName),
+  identity: key(
+    "the identity of a pod, of `{trustDomain}`, `{namespace}`, `{serviceAccount}`, `{pod}`, `{uid}`, `{label:KEY}` and `{annotation:KEY}`. A user who may write a pod's labels or annotations chooses what they become",
+    nonEmpty,
+  ),
+  selector: key('which pods get an identity, as for `kubectl -l`; `""` is every pod', labelSelector),
+  namespaces: key(
+    'the namespaces of these pods',
+    object({
+      only: key('pods of these namespaces alone; an empty list means all', list(kubernetesName)),
+      except: key('no pods of these namespaces', list(kubernetesName)),
+    }),
+  ),
+  sockets: key(
+    "the sockets of the pods, each in a folder with the pod's UID as its name",
+    object({
+      root: key('the folder of these folders, made with mode 0700', path),
+      name: key('the name of each socket', fileName),
+      mode: key("its mode; the pod's user, which may be any, has to reach it", socketMode),
+    }),
+  ),
+  csi: v.optional(
+    key(
+      'the agent is also the CSI driver `csi.livery.dev`, whose volumes give pods their folders; `{}` has the defaults',
+      object({
+        socket: key('where kubelet calls the driver', path),
+        kubeletRoot: key("kubelet's `--root-dir`: nothing is mounted outside of it", path),
+      }),
     ),
+  ),
+  cgroupRoot: v.optional(
+    key("the control group above kubelet's own; without it, the one of the agent's pod, else `/`", cgroupRoot),
   ),
 })
 

@@ -2,37 +2,46 @@
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { faultMessage, list, object, type Schema } from '../schema/schema-parts.ts'
+import { faultMessage, key, list, object, oneForm } from '../schema/schema-parts.ts'
 import { account, flag, nonEmpty, oneOf, path, socketMode } from '../schema/values.ts'
 
-const reloadBySignal = object({ signal: oneOf(['SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH', 'SIGTERM']), pidFile: path })
+const reloadBySignal = object({
+  signal: key('the signal', oneOf(['SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH', 'SIGTERM'])),
+  pidFile: key('the file with the number of the process that gets it', path),
+})
 const reloadByCommand = object({
-  command: v.pipe(
-    list(nonEmpty),
-    v.rawTransform<string[], readonly [string, ...string[]]>(({ dataset: { value }, addIssue, NEVER }) => {
-      const [program, ...args] = value
-      if (program?.startsWith('/')) return [program, ...args]
-      const fault = new Fault('does not begin with an absolute path', 'Write such as [/usr/sbin/nginx, -s, reload]')
-      addIssue({ message: faultMessage(fault) })
-      return NEVER
-    }),
+  command: key(
+    "in place of `signal`, the program, by its absolute path, and its arguments; it runs without a shell, as the agent's user, for at most 10 s",
+    v.pipe(
+      list(nonEmpty),
+      v.rawTransform<string[], readonly [string, ...string[]]>(({ dataset: { value }, addIssue, NEVER }) => {
+        const [program, ...args] = value
+        if (program?.startsWith('/')) return [program, ...args]
+        const fault = new Fault('does not begin with an absolute path', 'Write such as [/usr/sbin/nginx, -s, reload]')
+        addIssue({ message: faultMessage(fault) })
+        return NEVER
+      }),
+    ),
   ),
 })
 
 /** How a program is asked to read its files again. */
 export type ReloadSetting = v.InferOutput<typeof reloadBySignal> | v.InferOutput<typeof reloadByCommand>
 
-const reload = v.lazy(input =>
+const reload = oneForm<ReloadSetting>([reloadBySignal, reloadByCommand], input =>
   isTreeObject(input) && 'command' in input ? reloadByCommand : reloadBySignal,
-) as Schema<ReloadSetting>
+)
 
 export const output = object({
-  directory: path,
-  mode: socketMode,
-  owner: v.optional(account('/etc/passwd')),
-  group: v.optional(account('/etc/group')),
-  bundle: flag,
-  reload: v.optional(reload),
+  directory: key(
+    'where `key.pem`, `cert-chain.pem` and `root-cert.pem` are written. `{name}` is the last segment of the SPIFFE ID',
+    path,
+  ),
+  mode: key('of `key.pem` and `bundle.pem`; the other files have 0644', socketMode),
+  owner: v.optional(key('of the files and the directory; takes root', account('/etc/passwd'))),
+  group: v.optional(key('of the files and the directory', account('/etc/group'))),
+  bundle: key('also `bundle.pem`, with key, chain and roots in one file', flag),
+  reload: v.optional(key('how a program is asked to read the files again, after each set', reload)),
 })
 
 /** Where the certificate of an identity is written. The paths are absolute. */

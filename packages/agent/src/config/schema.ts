@@ -5,7 +5,7 @@ import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import { LOG_LEVELS } from '../schema/log-level.ts'
-import { kindOf, list, object, record, type Schema, scalar } from '../schema/schema-parts.ts'
+import { key, kindOf, list, object, oneForm, record, scalar } from '../schema/schema-parts.ts'
 import {
   account,
   duration,
@@ -28,81 +28,195 @@ import { output } from './output-schema.ts'
 import { socket } from './socket-schema.ts'
 import { trust } from './trust-schema.ts'
 
-/** Keys made ahead. */
-const keyPool = v.lazy(input =>
-  isTreeObject(input)
-    ? object({
-        cpu: numberBetween(0.01, 1, 'It is the part of one core that may make keys ahead: 0.25 is a quarter'),
-      })
-    : scalar(other =>
-        other === 'off' ? ('off' as const) : new Fault('is neither off nor a mapping', 'Write off, or { cpu: 0.25 }'),
-      ),
-) as Schema<'off' | { cpu: number }>
+const poolShare = object({
+  cpu: key(
+    'the part of one core that may make them',
+    numberBetween(0.01, 1, 'It is the part of one core that may make keys ahead: 0.25 is a quarter'),
+  ),
+})
+const poolOff = scalar('`off`', input =>
+  input === 'off' ? ('off' as const) : new Fault('is neither off nor a mapping', 'Write off, or { cpu: 0.25 }'),
+)
 
-const listener = object({ address: hostPort })
+const keyPool = oneForm<'off' | { cpu: number }>([poolOff, poolShare], input =>
+  isTreeObject(input) ? poolShare : poolOff,
+)
 
-const settings = {
-  trustDomain,
-  keyType,
-  ttl: duration({ min: '1s', max: '3650d' }),
-  rotation: object({
-    ratio: numberBetween(0.01, 0.99, 'It is the part of the lifetime after which to renew: 0.5 is half'),
-    jitter: numberBetween(0, 0.5, 'It is the part of the lifetime by which renewals are spread: 0.1 is ±10 %'),
-    settle: v.optional(duration({ min: '0s', max: '24h' })),
-    ackWait: duration({ min: '0s', max: '24h' }),
-    overlap: v.optional(duration({ min: '0s', max: '365d' })),
-  }),
-  trust,
-  retry: object({
-    min: duration({ min: '10ms', max: '1h' }),
-    max: duration({ min: '10ms', max: '24h' }),
-  }),
-  concurrency: wholeNumber(1, 10_000),
-  keyPool,
-  rsaKeys: oneOf(RSA_KEYS),
-  ca: v.optional(v.unknown()),
-  identities: list(identity),
-  removal: object({ grace: duration({ min: '0s', max: '30d' }) }),
-  idle: object({ after: duration({ min: '1s', max: '3650d' }), action: oneOf(['renew', 'drop']) }),
-  maxIdentities: wholeNumber(1, 1_000_000),
-  kubernetes: v.optional(kubernetes),
-  store: v.optional(object({ directory: path, bootstrap: v.optional(path) })),
-  sharedFolders: list(path),
-  sockets: list(socket),
-  files: object({
-    allow: v.optional(list(path)),
-    wellKnown: list(path),
-    names: record(
+const rotation = object({
+  ratio: key(
+    'a certificate is renewed after this part of the lifetime that is left when it arrives',
+    numberBetween(0.01, 0.99, 'It is the part of the lifetime after which to renew: 0.5 is half'),
+  ),
+  jitter: key(
+    'the part of the lifetime by which renewals are spread to both sides',
+    numberBetween(0, 0.5, 'It is the part of the lifetime by which renewals are spread: 0.1 is ±10 %'),
+  ),
+  settle: v.optional(
+    key(
+      'how long a new root is only trusted before certificates under it are served; without it, until every node knows it',
+      duration({ min: '0s', max: '24h' }),
+    ),
+  ),
+  ackWait: key('how long a client that does not answer is waited for', duration({ min: '0s', max: '24h' })),
+  overlap: v.optional(
+    key(
+      'how long an old root stays after the last certificate under it; without it 1 h, or half an hour more than `settle`',
+      duration({ min: '0s', max: '365d' }),
+    ),
+  ),
+})
+
+const files = object({
+  allow: v.optional(
+    key(
+      'the folders in which files can be; without it, `wellKnown` and those that the rules of sockets name',
+      list(path),
+    ),
+  ),
+  wellKnown: key('folders with the pair of an identity, which is then served in place of one of the CA', list(path)),
+  names: key(
+    'other names of secrets in files, such as `sds://gateway`',
+    record(
       fileSecretName,
       input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { "sds://NAME": "file-cert:CHAIN~KEY" }'),
     ),
-    expired: oneOf(['withhold', 'serve']),
-    poll: duration({ min: '1s', max: '1h' }),
-  }),
-  output: v.optional(output),
-  names: object({ default: nonEmpty, root: nonEmpty, all: nonEmpty }),
-  sds: object({
-    takeover: flag,
-    refusedNames: oneOf(['omit', 'invalidate']),
-    requestTimeout: duration({ min: '1s', max: '1h' }),
-    fetchWait: duration({ min: '0s', max: '1h' }),
-    nacksPerMinute: wholeNumber(1, 1_000_000),
-    connectionIdle: duration({ min: '1s', max: '24h' }),
-    keepalive: duration({ min: '1s', max: '24h' }),
-    keepaliveTimeout: duration({ min: '1s', max: '1h' }),
-    callerBytes: v.optional(wholeNumber(16_777_216, 64 * 1024 ** 3)),
-  }),
-  admin: object({
-    address: listenAddress,
-    mode: v.optional(socketMode),
-    owner: v.optional(account('/etc/passwd')),
-    group: v.optional(account('/etc/group')),
-    tokenFile: v.optional(path),
-  }),
-  health: v.optional(listener),
-  drain: duration({ min: '0s', max: '1h' }),
-  log: object({ level: oneOf(LOG_LEVELS), format: oneOf(['json', 'pretty']) }),
-  profile: v.optional(oneOf(['istio'])),
+  ),
+  expired: key('what happens to a certificate in files at its end', oneOf(['withhold', 'serve'])),
+  poll: key('how often files are looked at where no event comes', duration({ min: '1s', max: '1h' })),
+})
+
+const sds = object({
+  takeover: key('the agent takes over from the one that runs, as with `livery run --takeover`', flag),
+  refusedNames: key(
+    'what a SotW stream gets that asks for refused or unknown names alone: `omit`, a response without resources, for which Envoy waits on; `invalidate`, a secret that Envoy rejects, so that it continues without',
+    oneOf(['omit', 'invalidate']),
+  ),
+  requestTimeout: key(
+    'how long a peer may take for the preface of a connection, and for a whole request',
+    duration({ min: '1s', max: '1h' }),
+  ),
+  fetchWait: key('how long FetchSecrets waits for a secret that is not issued yet', duration({ min: '0s', max: '1h' })),
+  nacksPerMinute: key('more rejected responses in a minute close the stream', wholeNumber(1, 1_000_000)),
+  connectionIdle: key('how long a connection without streams is kept', duration({ min: '1s', max: '24h' })),
+  keepalive: key('how often a PING asks whether the peer is there', duration({ min: '1s', max: '24h' })),
+  keepaliveTimeout: key(
+    'how long its answer may take; then the connection is closed',
+    duration({ min: '1s', max: '1h' }),
+  ),
+  callerBytes: v.optional(
+    key(
+      'what the callers of all sockets may make the process hold; without it, half of its memory and at most 1 GiB',
+      wholeNumber(16_777_216, 64 * 1024 ** 3, 'bytes'),
+    ),
+  ),
+})
+
+const admin = object({
+  address: key('where the admin endpoint listens, which has no login: loopback, or a UNIX socket', listenAddress),
+  mode: v.optional(key('of a UNIX socket; without it `"0600"`', socketMode)),
+  owner: v.optional(key("of a UNIX socket; without it, the agent's user", account('/etc/passwd'))),
+  group: v.optional(key("of a UNIX socket; without it, that of the agent's user", account('/etc/group'))),
+  tokenFile: v.optional(
+    key(
+      'a file of mode 0600 with at least 16 characters. A caller that sends them as `Authorization: Bearer …` may renew, change roots, and set every log level',
+      path,
+    ),
+  ),
+})
+
+const settings = {
+  trustDomain: key("the trust domain of the agent's identities", trustDomain),
+  keyType: key('the type of new keys', keyType),
+  ttl: key(
+    "the lifetime that the CA is asked for: the certificate's own dates decide",
+    duration({ min: '1s', max: '3650d' }),
+  ),
+  rotation: key('when certificates are renewed, and how roots change', rotation),
+  trust: key('roots beside those that the CA sends, and revocation lists', trust),
+  retry: key(
+    'between attempts after an error of the CA, for each identity',
+    object({
+      min: key('after the first failure; it doubles with each', duration({ min: '10ms', max: '1h' })),
+      max: key('the longest, also where the CA asks to wait', duration({ min: '10ms', max: '24h' })),
+    }),
+  ),
+  concurrency: key(
+    'the most calls to the CA at once; how many there are adapts to what it takes',
+    wholeNumber(1, 10_000),
+  ),
+  keyPool: key('keys made ahead of the renewals that fall due; none where every CA brings its own keys', keyPool),
+  rsaKeys: key(
+    "how RSA keys are made: `library` (aws-lc's generator), `search` (our search for primes), `simd` (the same with AVX-512 IFMA, or `search` on a CPU without it)",
+    oneOf(RSA_KEYS),
+  ),
+  ca: v.optional(
+    key(
+      'who signs; required. Its keys are those of its `plugin`',
+      v.pipe(v.unknown(), v.metadata({ form: 'mapping' })),
+    ),
+  ),
+  identities: key('the identities that are held', list(identity)),
+  removal: key(
+    'what happens to an identity that leaves the configuration',
+    object({ grace: key('how long it is still held and served', duration({ min: '0s', max: '30d' })) }),
+  ),
+  idle: key(
+    'what happens to an identity that nobody streams',
+    object({
+      after: key('after how long it is idle', duration({ min: '1s', max: '3650d' })),
+      action: key(
+        'whether a listed one is renewed all the same, or loses its key until a stream asks; what came on demand is forgotten',
+        oneOf(['renew', 'drop']),
+      ),
+    }),
+  ),
+  maxIdentities: key(
+    'the most identities held, at about 12 KB each; the listed ones always have their place',
+    wholeNumber(1, 1_000_000),
+  ),
+  kubernetes: v.optional(key('the pods of this node get identities', kubernetes)),
+  store: v.optional(
+    key(
+      'certificates and keys on disk, for a warm restart; without it, no key is ever on disk',
+      object({
+        directory: key('the folder, made with mode 0700', path),
+        bootstrap: v.optional(
+          key('a folder with pairs that are served until the CA answers; it is never written', path),
+        ),
+      }),
+    ),
+  ),
+  sharedFolders: key('folders that others may write to, and whose writers are trusted', list(path)),
+  sockets: key('the shared sockets', list(socket)),
+  files: key('secrets that streams name by their files', files),
+  output: v.optional(key('certificates in files, for every identity without its own `output`', output)),
+  names: key(
+    'names with a meaning of their own, in requests of clients',
+    object({
+      default: key("the caller's own identity", nonEmpty),
+      root: key("the roots of the agent's trust domain", nonEmpty),
+      all: key('the roots of all trust domains', nonEmpty),
+    }),
+  ),
+  sds: key('connections and calls of all sockets', sds),
+  admin: key('the admin endpoint', admin),
+  health: v.optional(
+    key(
+      'a second listener, with `/healthz/*` and `/metrics` only',
+      object({ address: key('where it listens', hostPort) }),
+    ),
+  ),
+  drain: key('how long streams may continue when the agent ends', duration({ min: '0s', max: '1h' })),
+  log: key(
+    'the log, on standard error',
+    object({
+      level: key('the least severe lines that are written', oneOf(LOG_LEVELS)),
+      format: key('`pretty` is the default on a terminal', oneOf(['json', 'pretty'])),
+    }),
+  ),
+  profile: v.optional(
+    key('fills in what an unchanged istio-proxy needs, below what the file writes', oneOf(['istio'])),
+  ),
 }
 
 /** The whole file but `ca`, whose keys depend on its plugin, with every default filled in and every path absolute. */

@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { faultMessage, list, object, type Schema } from '../schema/schema-parts.ts'
+import { faultMessage, key, list, object, oneForm } from '../schema/schema-parts.ts'
 import {
   account,
   allowEntry,
@@ -20,9 +20,9 @@ const MAX_ID = 4_294_967_294
 
 /** SO_PEERCRED has the uid and the primary group of the process that connected; `selectors` are about its pod. */
 const callerFields = {
-  uid: v.optional(wholeNumber(0, MAX_ID)),
-  gid: v.optional(wholeNumber(0, MAX_ID)),
-  selectors: v.optional(list(callerSelector)),
+  uid: v.optional(key('the uid of the calling process, as the kernel reports it', wholeNumber(0, MAX_ID))),
+  gid: v.optional(key('its primary gid', wholeNumber(0, MAX_ID))),
+  selectors: v.optional(key('what its pod has to have, all of them', list(callerSelector))),
 }
 type CallerFields = { readonly [Field in keyof typeof callerFields]?: unknown }
 const namesSomebody = <T extends CallerFields>() =>
@@ -33,44 +33,64 @@ const namesSomebody = <T extends CallerFields>() =>
   )
 
 const limits = object({
-  connections: wholeNumber(1, 1_000_000),
-  streams: wholeNumber(1, 1_000_000),
-  names: wholeNumber(1, 100_000),
-  messageBytes: wholeNumber(4_096, 64 * 1024 * 1024),
-  perCaller: object({
-    connections: wholeNumber(1, 1_000_000),
-    streams: wholeNumber(1, 1_000_000),
-    names: wholeNumber(1, 10_000_000),
-    requestsPerSecond: wholeNumber(1, 10_000_000),
-    bytes: wholeNumber(1_048_576, 64 * 1024 ** 3),
-    identities: v.optional(wholeNumber(1, 1_000_000)),
-    files: wholeNumber(1, 4_000),
-    identitiesPerMinute: wholeNumber(1, 1_000_000),
-  }),
+  connections: key('connections of the socket', wholeNumber(1, 1_000_000)),
+  streams: key('calls of the socket', wholeNumber(1, 1_000_000)),
+  names: key('names of one stream', wholeNumber(1, 100_000)),
+  messageBytes: key('the size of one request', wholeNumber(4_096, 64 * 1024 * 1024, 'bytes')),
+  perCaller: key(
+    'what one caller gets on all sockets together: a uid, or a pod where `identify` is set',
+    object({
+      connections: key('its connections, at most as many as it leaves to others', wholeNumber(1, 1_000_000)),
+      streams: key('its calls, at most as many as it leaves to others', wholeNumber(1, 1_000_000)),
+      names: key('the names of all its streams', wholeNumber(1, 10_000_000)),
+      requestsPerSecond: key('ACKs count; beyond it the caller waits', wholeNumber(1, 10_000_000)),
+      bytes: key('what it may make the process hold', wholeNumber(1_048_576, 64 * 1024 ** 3, 'bytes')),
+      identities: v.optional(
+        key(
+          'identities that are held on demand because it asked; without it, half of what the listed ones leave of `maxIdentities`',
+          wholeNumber(1, 1_000_000),
+        ),
+      ),
+      files: key('names of files that are watched for it', wholeNumber(1, 4_000)),
+      identitiesPerMinute: key('identities on demand that it may add', wholeNumber(1, 1_000_000)),
+    }),
+  ),
 })
 
 /** The file of a socket, and how much its callers may hold. */
 const socketFile = {
-  path,
-  mode: socketMode,
-  owner: v.optional(account('/etc/passwd')),
-  group: v.optional(account('/etc/group')),
-  workloadApi: flag,
-  limits,
+  path: key('the socket; at most 107 bytes', path),
+  mode: key('its mode', socketMode),
+  owner: v.optional(
+    key("its owner; without it, the agent's user. To give a socket away takes root", account('/etc/passwd')),
+  ),
+  group: v.optional(key("its group; without it, that of the agent's user", account('/etc/group'))),
+  workloadApi: key('also serves the SPIFFE Workload API', flag),
+  limits: key('bounds of what callers make the agent hold', limits),
 }
 
 /** `kubernetes`: the callers of a socket are identified by their pods. */
 const identify = v.optional(
-  v.pipe(
-    oneOf(['kubernetes']),
-    v.transform(() => true),
+  key(
+    'each caller is identified by its pod, and `default` means the identity of that pod',
+    v.pipe(
+      oneOf(['kubernetes']),
+      v.transform(() => true),
+    ),
   ),
 )
 
 const ownSocketMapping = object({
   ...socketFile,
-  allow: v.optional(list(filePattern)),
-  callers: v.optional(list(v.pipe(object(callerFields), namesSomebody()))),
+  allow: v.optional(
+    key('files that its callers may name; `*` is the files of a folder, `**` all below', list(filePattern)),
+  ),
+  callers: v.optional(
+    key(
+      'who is let in; without it, everybody who can open the socket',
+      list(v.pipe(object(callerFields), namesSomebody())),
+    ),
+  ),
   identify,
 })
 
@@ -78,21 +98,30 @@ const ownSocketMapping = object({
 export type OwnSocket = Pick<v.InferOutput<typeof ownSocketMapping>, 'path'> &
   Partial<v.InferOutput<typeof ownSocketMapping>>
 
-export const ownSocket = v.lazy(input =>
-  isTreeObject(input)
-    ? ownSocketMapping
-    : v.pipe(
-        path,
-        v.transform(only => ({ path: only })),
-      ),
-) as Schema<OwnSocket>
+const ownSocketPath = v.pipe(
+  path,
+  v.transform(only => ({ path: only })),
+)
 
-const caller = v.pipe(object({ ...callerFields, allow: v.optional(list(allowEntry)) }), namesSomebody())
+export const ownSocket = oneForm<OwnSocket>([ownSocketPath, ownSocketMapping], input =>
+  isTreeObject(input) ? ownSocketMapping : ownSocketPath,
+)
+
+const caller = v.pipe(
+  object({
+    ...callerFields,
+    allow: v.optional(key('the names that this caller may ask for; without it, those of the socket', list(allowEntry))),
+  }),
+  namesSomebody(),
+)
 
 export const socket = object({
   ...socketFile,
-  allow: list(allowEntry),
-  callers: v.optional(list(caller)),
+  allow: key(
+    'the names that callers may ask for. In a SPIFFE ID `*` is part of a path segment, `**` the rest of the path',
+    list(allowEntry),
+  ),
+  callers: v.optional(key('who is let in; without it, everybody who can open the socket', list(caller))),
   identify,
-  onDemand: flag,
+  onDemand: key('an allowed identity that is not listed is issued when a stream asks for it', flag),
 })

@@ -3,24 +3,32 @@ import { splitCertificates } from '@livery/core'
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { kindOf, list, object, record, type Schema, text } from '../schema/schema-parts.ts'
+import { key, kindOf, list, object, oneForm, record, text } from '../schema/schema-parts.ts'
 import { duration, isPem, path } from '../schema/values.ts'
 
 /** PEM itself, or the path of a file. */
-const anchor = text(input => {
-  if (!isPem(input)) return input === '' ? new Fault('is empty', 'Write a path or PEM') : input
-  if (splitCertificates(input).length > 0) return input
-  return new Fault('has no certificate', 'Write the roots as PEM: -----BEGIN CERTIFICATE-----')
-}, 'Write a path, or PEM')
+const anchor = text(
+  'path or PEM',
+  input => {
+    if (!isPem(input)) return input === '' ? new Fault('is empty', 'Write a path or PEM') : input
+    if (splitCertificates(input).length > 0) return input
+    return new Fault('has no certificate', 'Write the roots as PEM: -----BEGIN CERTIFICATE-----')
+  },
+  'Write a path, or PEM',
+)
 
-const httpsUrl = text(input => {
-  const url = URL.canParse(input) ? new URL(input) : undefined
-  const remedy = 'Write it like https://other.example/bundle'
-  if (url?.protocol !== 'https:') return new Fault('is not an https URL', remedy)
-  if (url.username !== '' || url.password !== '')
-    return new Fault('has a user name or a password', 'Remove it: a bundle is public')
-  return url.hash === '' ? input : new Fault('has a fragment', remedy)
-}, 'Write a URL')
+const httpsUrl = text(
+  'https URL',
+  input => {
+    const url = URL.canParse(input) ? new URL(input) : undefined
+    const remedy = 'Write it like https://other.example/bundle'
+    if (url?.protocol !== 'https:') return new Fault('is not an https URL', remedy)
+    if (url.username !== '' || url.password !== '')
+      return new Fault('has a user name or a password', 'Remove it: a bundle is public')
+    return url.hash === '' ? input : new Fault('has a fragment', remedy)
+  },
+  'Write a URL',
+)
 
 /** Where the roots of another trust domain come from, and its revocation lists. `rootCert` verifies the server of `url`. */
 export type Federated = { readonly crl?: string | undefined } & (
@@ -28,19 +36,36 @@ export type Federated = { readonly crl?: string | undefined } & (
   | { readonly url: string; readonly rootCert?: string | undefined }
 )
 
-const federated = v.lazy(input =>
-  isTreeObject(input) && 'file' in input
-    ? object({ file: path, crl: v.optional(path) })
-    : object({ url: httpsUrl, rootCert: v.optional(anchor), crl: v.optional(path) }),
-) as Schema<Federated>
+const crl = v.optional(key('revocation lists of this trust domain: PEM, read again when the file changes', path))
+const federatedFile = object({
+  file: key('the roots: PEM or a SPIFFE bundle, read again when the file changes', path),
+  crl,
+})
+const federatedUrl = object({
+  url: key(
+    'in place of `file`, a SPIFFE bundle endpoint (profile `https_web`), asked as often as its refresh hint says',
+    httpsUrl,
+  ),
+  rootCert: v.optional(key('what verifies the server of `url`; without it, the roots of the machine', anchor)),
+  crl,
+})
+const federated = oneForm<Federated>([federatedFile, federatedUrl], input =>
+  isTreeObject(input) && 'file' in input ? federatedFile : federatedUrl,
+)
 
 /** Roots, and lists of revoked certificates. */
 export const trust = object({
-  poll: duration({ min: '10s', max: '24h' }),
-  anchors: list(anchor),
-  crl: v.optional(path),
-  federated: record(
-    federated,
-    input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { other.example: { file } }'),
+  poll: key(
+    'how often a CA that lists its roots without pushing them is asked for them',
+    duration({ min: '10s', max: '24h' }),
+  ),
+  anchors: key(
+    "roots of the agent's trust domain: trusted beside those of the CA, and removed by no list of the CA",
+    list(anchor),
+  ),
+  crl: v.optional(key("revocation lists of the agent's trust domain: PEM, served beside the roots", path)),
+  federated: key(
+    'the roots of other trust domains, by their names; each is served as `spiffe://NAME`',
+    record(federated, input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { other.example: { file } }')),
   ),
 })

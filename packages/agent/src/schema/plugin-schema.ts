@@ -4,7 +4,7 @@ import * as v from 'valibot'
 import { UNWRITTEN } from './config-error.ts'
 import { type ConfigNode, isList, isMap, nodeOf } from './config-tree.ts'
 import { Fault, faultFrom } from './fault.ts'
-import { kindOf, list, object, record, type Schema, scalar, text } from './schema-parts.ts'
+import { key, kindOf, list, object, record, type Schema, scalar, text } from './schema-parts.ts'
 import { duration, flag, nonEmpty, oneOf, path } from './values.ts'
 
 /**
@@ -17,7 +17,7 @@ export function optionsSchema(
   others: Readonly<Record<string, Schema<unknown>>> = {},
 ): Schema<Readonly<Record<string, unknown>>> {
   const entries = Object.entries(options).map(([name, option]) => {
-    const value = others[name] ?? valueSchema(option)
+    const value = key(option.description, others[name] ?? valueSchema(option))
     return [name, option.required ? value : v.optional(value)] as const
   })
   return object(Object.fromEntries(entries), explainUnknown)
@@ -53,18 +53,22 @@ const mapOf = record(
 )
 
 function textOf({ problem, secret }: Extract<PluginOption, { type: 'string' }>): Schema<string> {
-  return text(input => {
-    if (input === '') return new Fault('is empty', 'Write a value, or remove the line')
-    const found = problem?.(input)
-    if (found === undefined) return input
-    const { reason, remedy } = faultFrom(secret ? found.replaceAll(input, '***') : found)
-    return new Fault(reason, remedy || 'Correct it')
-  }, 'Quote it')
+  return text(
+    'text',
+    input => {
+      if (input === '') return new Fault('is empty', 'Write a value, or remove the line')
+      const found = problem?.(input)
+      if (found === undefined) return input
+      const { reason, remedy } = faultFrom(secret ? found.replaceAll(input, '***') : found)
+      return new Fault(reason, remedy || 'Correct it')
+    },
+    'Quote it',
+  )
 }
 
 function numberWithin({ min, max }: { readonly min?: number; readonly max?: number }): Schema<number> {
   const bounds = [min === undefined ? '' : ` from ${min}`, max === undefined ? '' : ` to ${max}`].join('')
-  return scalar(input => {
+  return scalar(`number${bounds && `,${bounds.replace(/^ from (.*) to /, ' $1 to ')}`}`, input => {
     const fits = Number.isFinite(input) && Number(input) >= (min ?? -Infinity) && Number(input) <= (max ?? Infinity)
     return typeof input === 'number' && fits
       ? input

@@ -5,8 +5,13 @@ import { Fault } from './fault.ts'
 
 export type Schema<T> = v.GenericSchema<unknown, T>
 
-/** A value that `parse` understands, or answers with a {@link Fault}. */
-export function scalar<T>(parse: (input: unknown) => T | Fault): Schema<T> {
+/** The value of a key, with its meaning for the reader of the reference: one or two sentences, the first without its subject. */
+export function key<T>(meaning: string, value: Schema<T>): Schema<T> {
+  return v.pipe(value, v.description<T, string>(meaning))
+}
+
+/** A value that `parse` understands, or answers with a {@link Fault}; `form` is what can be written, for the reference. */
+export function scalar<T>(form: string, parse: (input: unknown) => T | Fault): Schema<T> {
   return v.pipe(
     v.unknown(),
     v.rawTransform<unknown, T>(({ dataset, addIssue, NEVER }) => {
@@ -15,14 +20,20 @@ export function scalar<T>(parse: (input: unknown) => T | Fault): Schema<T> {
       addIssue({ message: faultMessage(result) })
       return NEVER
     }),
+    v.metadata({ form }),
   )
 }
 
 /** A string that `parse` understands. */
-export function text<T>(parse: (input: string) => T | Fault, remedy: string): Schema<T> {
-  return scalar(input =>
+export function text<T>(form: string, parse: (input: string) => T | Fault, remedy: string): Schema<T> {
+  return scalar(form, input =>
     typeof input === 'string' ? parse(input) : new Fault(`is ${kindOf(input)}, not a string`, remedy),
   )
+}
+
+/** A value of one of several forms, of which `pick` chooses by the input. */
+export function oneForm<T>(forms: readonly Schema<T>[], pick: (input: unknown) => Schema<T>): Schema<T> {
+  return v.pipe(v.lazy(pick), v.metadata({ forms }))
 }
 
 /** An object with these keys and no others; `explainUnknown` may know better why another one is refused. */

@@ -40,7 +40,7 @@ export function duration(bounds: { readonly min: string; readonly max: string })
   const remedy = 'Write a number with a unit: 500ms, 5s, 30m, 24h or 90d'
   const min = parseDuration(bounds.min) ?? 0
   const max = parseDuration(bounds.max) ?? Number.POSITIVE_INFINITY
-  return scalar(input => {
+  return scalar(`duration, \`${bounds.min}\` to \`${bounds.max}\``, input => {
     const ms = typeof input === 'string' ? parseDuration(input) : undefined
     if (ms === undefined) return new Fault('is not a duration', remedy)
     if (ms < min) return new Fault(`is shorter than ${bounds.min}`, `Write ${bounds.min} or more`)
@@ -50,21 +50,22 @@ export function duration(bounds: { readonly min: string; readonly max: string })
 }
 
 export function numberBetween(min: number, max: number, meaning: string): Schema<number> {
-  return scalar(input => {
+  return scalar(`number, ${min} to ${max}`, input => {
     const fits = typeof input === 'number' && input >= min && input <= max
     return fits ? input : new Fault(`is not a number from ${min} to ${max}`, meaning)
   })
 }
 
-export function wholeNumber(min: number, max: number): Schema<number> {
-  return scalar(input => {
+/** `unit`: what is counted, where the key does not say it. */
+export function wholeNumber(min: number, max: number, unit = 'whole number'): Schema<number> {
+  return scalar(`${unit}, ${min} to ${max}`, input => {
     const fits = typeof input === 'number' && Number.isSafeInteger(input) && input >= min && input <= max
     return fits ? input : new Fault(`is not a whole number from ${min} to ${max}`, 'Write digits only, without quotes')
   })
 }
 
 export function oneOf<const T extends string>(choices: readonly T[]): Schema<T> {
-  return scalar(input => {
+  return scalar(choices.map(choice => `\`${choice}\``).join(', '), input => {
     const found = choices.find(choice => choice === input)
     if (found !== undefined) return found
     const near = typeof input === 'string' ? nearest(input, choices) : undefined
@@ -74,34 +75,43 @@ export function oneOf<const T extends string>(choices: readonly T[]): Schema<T> 
 
 export const keyType: Schema<KeyType> = oneOf(KEY_TYPES)
 
-export const flag: Schema<boolean> = scalar(input =>
+export const flag: Schema<boolean> = scalar('`true`, `false`', input =>
   typeof input === 'boolean'
     ? input
     : new Fault(`is ${kindOf(input)}, not true or false`, 'Write true or false, without quotes'),
 )
 
 export const nonEmpty: Schema<string> = text(
+  'text',
   input => (input === '' ? new Fault('is empty', 'Write a value, or remove the line') : input),
   'Quote it',
 )
 
 /** A path as it was written; `resolvePaths` makes it absolute. */
-export const path: Schema<string> = text(input => {
-  if (input === '') return new Fault('is empty', 'Write a path, or remove the line')
-  return input.includes('\0') ? new Fault('has a NUL character', 'Write a plain path') : input
-}, 'Write a path')
+export const path: Schema<string> = text(
+  'path',
+  input => {
+    if (input === '') return new Fault('is empty', 'Write a path, or remove the line')
+    return input.includes('\0') ? new Fault('has a NUL character', 'Write a plain path') : input
+  },
+  'Write a path',
+)
 
 /** Whether a value that may be a path is PEM itself. */
 export function isPem(input: string): boolean {
   return input.trimStart().startsWith('-----BEGIN ')
 }
 
-export const trustDomain: Schema<string> = text(input => {
-  const problem = trustDomainProblem(input)
-  return problem === undefined
-    ? input
-    : new Fault(`is not a trust domain: it ${problem}`, 'Write one such as cluster.local')
-}, 'Write a name such as cluster.local')
+export const trustDomain: Schema<string> = text(
+  'trust domain',
+  input => {
+    const problem = trustDomainProblem(input)
+    return problem === undefined
+      ? input
+      : new Fault(`is not a trust domain: it ${problem}`, 'Write one such as cluster.local')
+  },
+  'Write a name such as cluster.local',
+)
 
 export function checkSpiffeId(input: string): SpiffeId | Fault {
   const problem = spiffeIdProblem(input)
@@ -112,7 +122,7 @@ export function checkSpiffeId(input: string): SpiffeId | Fault {
   )
 }
 
-export const spiffeId: Schema<SpiffeId> = text(checkSpiffeId, 'Write a SPIFFE ID')
+export const spiffeId: Schema<SpiffeId> = text('SPIFFE ID', checkSpiffeId, 'Write a SPIFFE ID')
 
 function checkFilePattern(input: string): string | Fault {
   const pattern = parseFilePattern(input)
@@ -124,11 +134,15 @@ function checkFilePattern(input: string): string | Fault {
 }
 
 /** A name of files: `file-cert:CHAIN~KEY`, `file-root:FILE`. */
-export const fileSecretName: Schema<string> = text(input => {
-  const name = parseFileName(input)
-  if (typeof name !== 'string') return input
-  return new Fault(name, 'Write such as file-cert:/a/cert.pem~/a/key.pem or file-root:/a/ca.pem')
-}, 'Quote it')
+export const fileSecretName: Schema<string> = text(
+  'name of files',
+  input => {
+    const name = parseFileName(input)
+    if (typeof name !== 'string') return input
+    return new Fault(name, 'Write such as file-cert:/a/cert.pem~/a/key.pem or file-root:/a/ca.pem')
+  },
+  'Quote it',
+)
 
 function checkSpiffePattern(input: string): string | Fault {
   const problem = isSpiffeId(input) ? undefined : spiffePatternProblem(input)
@@ -140,10 +154,11 @@ function checkSpiffePattern(input: string): string | Fault {
 }
 
 /** Names of files that callers are allowed: `file-cert:/etc/certs/*`. */
-export const filePattern: Schema<string> = text(checkFilePattern, 'Quote it')
+export const filePattern: Schema<string> = text('name or pattern of files', checkFilePattern, 'Quote it')
 
 /** A name that a socket or caller is allowed. Of SPIFFE IDs `*` is a part of a path segment, `**` the rest of the path. */
 export const allowEntry: Schema<string> = text(
+  'SPIFFE ID, name of files, or a pattern of them',
   input => (isFileName(input) ? checkFilePattern(input) : checkSpiffePattern(input)),
   'Quote it',
 )
@@ -154,6 +169,7 @@ const CALLER_SELECTOR = new RegExp(`^(?:(?:ns|sa):${NAME}|label:(?:${NAME}/)?${L
 
 /** A property of a pod: `ns:NAMESPACE`, `sa:SERVICE-ACCOUNT` or `label:KEY=VALUE`, each as Kubernetes takes them. */
 export const callerSelector: Schema<string> = text(
+  '`ns:NAMESPACE`, `sa:SERVICE-ACCOUNT`, `label:KEY=VALUE`',
   input =>
     CALLER_SELECTOR.test(input)
       ? input
@@ -165,7 +181,7 @@ export const callerSelector: Schema<string> = text(
 )
 
 /** A file mode, quoted: YAML 1.1 and 1.2 read a bare 0660 as two different numbers. */
-export const socketMode: Schema<number> = scalar(input => {
+export const socketMode: Schema<number> = scalar('file mode in quotes', input => {
   const remedy = 'Write it in octal and in quotes: "0660"'
   if (typeof input !== 'string') return new Fault('is a bare number, which YAML does not read as octal', remedy)
   if (!/^0?[0-7]{3}$/.test(input)) return new Fault('is not a file mode', remedy)
@@ -174,7 +190,7 @@ export const socketMode: Schema<number> = scalar(input => {
 
 /** The owner or group of a socket by number, or by a name in `database` (`/etc/passwd`, `/etc/group`). */
 export function account(database: string): Schema<number> {
-  return scalar(input => {
+  return scalar('name or number', input => {
     if (typeof input === 'number' && Number.isSafeInteger(input) && input >= 0) return input
     if (typeof input !== 'string' || input === '')
       return new Fault('is not a user or group', 'Write a name or a number')
@@ -188,18 +204,23 @@ export function account(database: string): Schema<number> {
 
 /** `127.0.0.1:15100`, `localhost:15100`, `[::1]:15100`; port 0 lets the kernel choose. */
 export const hostPort: Schema<HostPort> = text(
+  '`host:port`',
   input =>
     parseHostPort(input) ?? new Fault('is not an address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"'),
   'Write host:port',
 )
 
 /** As {@link hostPort}, or the path of a UNIX socket. */
-export const listenAddress: Schema<ListenAddress> = text(input => {
-  const address = parseListenAddress(input)
-  if (address) return address
-  if (input.startsWith(UNIX_PREFIX)) return new Fault('is not the path of a socket', 'Write unix:/path')
-  return new Fault('is not an address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"')
-}, 'Write host:port')
+export const listenAddress: Schema<ListenAddress> = text(
+  '`host:port`, `unix:PATH`',
+  input => {
+    const address = parseListenAddress(input)
+    if (address) return address
+    if (input.startsWith(UNIX_PREFIX)) return new Fault('is not the path of a socket', 'Write unix:/path')
+    return new Fault('is not an address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"')
+  },
+  'Write host:port',
+)
 
 export function parseListenAddress(input: string): ListenAddress | undefined {
   if (!input.startsWith(UNIX_PREFIX)) return parseHostPort(input)

@@ -21,7 +21,7 @@ export const staticToken = defineCredentialPlugin({
         /^[\x21-\x7e]+$/.test(token)
           ? undefined
           : 'is empty or has other characters than a token. Write the token alone',
-      description: 'the token itself',
+      description: 'the token itself; it is never shown',
     },
   },
   create(context, { token }) {

@@ -26,7 +26,11 @@ export const citadelOptions = {
     problem: textProblem,
     description: 'sent as CertSigner: which signer the CA should use',
   },
-  headers: { type: 'map', secret: true, description: 'sent with each call besides, by name' },
+  headers: {
+    type: 'map',
+    secret: true,
+    description: 'sent with each call besides, by name; the values are never shown',
+  },
   impersonate: {
     type: 'boolean',
     default: false,

@@ -12,28 +12,28 @@ export const fileMountOptions = {
     choices: LAYOUT_NAMES,
     default: 'istio',
     description:
-      'The folder and file names of: Istio, its workload-spiffe-credentials, GKE, or a Kubernetes TLS secret',
+      'the folder and file names of: Istio, its workload-spiffe-credentials, GKE, or a Kubernetes TLS secret',
   },
   folder: {
     type: 'path',
     description:
-      'Where the files are; {trustDomain}, {namespace}, {serviceAccount}, {name} and {path} stand for parts of the identity',
+      'where the files are; {trustDomain}, {namespace}, {serviceAccount}, {name} and {path} stand for parts of the identity',
   },
-  chain: { type: 'string', description: 'The certificate, then its intermediates: a name in the folder, or a path' },
-  key: { type: 'string', description: 'The private key, not encrypted: a name in the folder, or a path' },
-  roots: { type: 'string', description: 'The roots: a name in the folder, or a path' },
+  chain: { type: 'string', description: 'the certificate, then its intermediates: a name in the folder, or a path' },
+  key: { type: 'string', description: 'the private key, not encrypted: a name in the folder, or a path' },
+  roots: { type: 'string', description: 'the roots: a name in the folder, or a path' },
   rootsFor: {
     type: 'string',
     choices: ['identity', 'trust-domain'],
     description:
-      'For whom the roots count: the identity whose file they are in, which is the default where the path has a placeholder, or the trust domain',
+      'for whom the roots count: the identity whose file they are in, which is the default where the path has a placeholder, or the trust domain',
   },
   poll: {
     type: 'duration',
     min: '1s',
     max: '1h',
     default: '30s',
-    description: 'How often files are checked even if no change is reported',
+    description: 'how often files are checked even if no change is reported',
   },
 } as const satisfies PluginOptions
 

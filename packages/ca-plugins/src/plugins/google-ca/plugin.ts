@@ -24,12 +24,12 @@ export const googleCaOptions = {
   },
   pool: {
     type: 'string',
-    description: 'The CA pool: projects/…/locations/…/caPools/…',
+    description: 'the CA pool: projects/…/locations/…/caPools/…',
     problem: value => resourceProblem(value, /^projects\/[^/\s]+\/locations\/[^/\s]+\/caPools\/[\w-]+$/, 'caPools'),
   },
   certificateTemplate: {
     type: 'string',
-    description: 'The template that certificates are made by: projects/…/locations/…/certificateTemplates/…',
+    description: 'the template that certificates are made by: projects/…/locations/…/certificateTemplates/…',
     problem: value =>
       resourceProblem(
         value,
@@ -39,7 +39,7 @@ export const googleCaOptions = {
   },
   issuingCa: {
     type: 'string',
-    description: 'The ID of the one CA of the pool that issues; default: the pool chooses',
+    description: 'the ID of the one CA of the pool that issues; default: the pool chooses',
     problem: value =>
       /^[\w-]{1,63}$/.test(value) ? undefined : 'is not an ID. Write the last part of certificateAuthorities/…',
   },
@@ -47,22 +47,22 @@ export const googleCaOptions = {
     type: 'string',
     choices: ['reflected-spiffe', 'csr'],
     default: 'reflected-spiffe',
-    description: "Where the identity comes from: the caller's credentials, or the CSR",
+    description: "where the identity comes from: the caller's credentials, or the CSR",
   },
   endpoint: {
     type: 'string',
     description: 'host:port; default privateca.googleapis.com:443 or meshca.googleapis.com:443',
     problem: value => (/^\S+:\d{1,5}$/.test(value) ? undefined : 'is not an address. Write host:port'),
   },
-  plaintext: { type: 'boolean', default: false, description: 'Without TLS: for a stand-in on loopback only' },
+  plaintext: { type: 'boolean', default: false, description: 'without TLS: for a stand-in on loopback only' },
   credentialsFile: {
     type: 'path',
     description:
-      "A workload identity federation file, or a key of a service account; default: what Google's library finds",
+      "a workload identity federation file, or a key of a service account; default: what Google's library finds",
   },
   clusterUrl: {
     type: 'string',
-    description: 'The GKE cluster, for Mesh CA: https://container.googleapis.com/v1/projects/…/locations/…/clusters/…',
+    description: 'the GKE cluster, for Mesh CA: https://container.googleapis.com/v1/projects/…/locations/…/clusters/…',
     problem: value =>
       locationOf(value) === undefined ? 'is not a GKE cluster. Write …/projects/…/locations/…/clusters/…' : undefined,
   },

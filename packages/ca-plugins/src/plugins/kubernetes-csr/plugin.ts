@@ -6,35 +6,35 @@ export const kubernetesCsrOptions = {
   signerName: {
     type: 'string',
     required: true,
-    description: 'The signer: a domain and a path, as in example.com/workloads',
+    description: 'the signer: a domain and a path, as in example.com/workloads',
     problem: signerNameProblem,
   },
-  signerRoots: { type: 'path', description: "The signer's roots: a PEM file, read again when it changes" },
+  signerRoots: { type: 'path', description: "the signer's roots: a PEM file, read again when it changes" },
   clusterTrustBundle: {
     type: 'string',
-    description: "The signer's roots: the name of a ClusterTrustBundle",
+    description: "the signer's roots: the name of a ClusterTrustBundle",
     problem: value =>
       /^[a-z0-9]([a-z0-9.:-]{0,251}[a-z0-9])?$/.test(value)
         ? undefined
         : 'is not a name of a ClusterTrustBundle. Write one like example.com:workloads:roots',
   },
-  kubeconfig: { type: 'path', description: "How the API server is reached; default: the pod's service account" },
-  context: { type: 'string', description: 'The context of the kubeconfig; default: its current one' },
+  kubeconfig: { type: 'path', description: "how the API server is reached; default: the pod's service account" },
+  context: { type: 'string', description: 'the context of the kubeconfig; default: its current one' },
   usages: {
     type: 'list',
     default: ['digital signature', 'server auth', 'client auth'],
-    description: 'The key usages that are asked for',
+    description: 'the key usages that are asked for',
   },
   approvalTimeout: {
     type: 'duration',
     default: '15m',
     min: '1s',
-    description: 'How long a request may wait before it is reported as overdue',
+    description: 'how long a request may wait before it is reported as overdue',
   },
   namePrefix: {
     type: 'string',
     default: 'livery-',
-    description: 'Prefix of the names of the requests',
+    description: 'prefix of the names of the requests',
     problem: value =>
       /^[a-z0-9]([a-z0-9.-]{0,62})$/.test(value)
         ? undefined

@@ -1,0 +1,269 @@
+/** Writes docs/configuration.md: each key with its form, its default and its meaning, from the schema, the defaults and the tables of plugins. */
+import { writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { PluginNeed, PluginOptions } from '@livery/core'
+import * as v from 'valibot'
+import { stringify } from 'yaml'
+import {
+  CSI_DEFAULTS,
+  defaults,
+  KUBERNETES_DEFAULTS,
+  OUTPUT_DEFAULTS,
+  OWN_SOCKET_DEFAULTS,
+  SOCKET_DEFAULTS,
+} from '../src/config/defaults.ts'
+import { settingsSchema } from '../src/config/schema.ts'
+import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from '../src/plugin/built-in-plugins.ts'
+import { ISOLATION_KEYS, USER_SCHEMA } from '../src/plugin/isolation-keys.ts'
+import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from '../src/schema/common-ca-keys.ts'
+import { isTreeObject, type Tree, type TreeObject } from '../src/schema/config-tree.ts'
+import { optionsSchema } from '../src/schema/plugin-schema.ts'
+import type { Schema } from '../src/schema/schema-parts.ts'
+
+export const PAGE = fileURLToPath(new URL('../../../docs/configuration.md', import.meta.url))
+
+/** A key as the page has it. */
+export interface KeyRow {
+  /** `sockets[].limits.streams`: `[]` is each entry of a list, `NAME` each name of a mapping. */
+  readonly path: string
+  readonly form: string
+  /** Markdown; empty for a mapping, whose keys have theirs. */
+  readonly default: string
+  readonly meaning: string | undefined
+}
+
+/** The parts of a schema of valibot that are looked at. */
+interface Node extends Schema<unknown> {
+  readonly getter?: (input: unknown) => Node
+  readonly wrapped?: Node
+  readonly entries?: Readonly<Record<string, Node>>
+  readonly item?: Node
+  readonly value?: Node
+}
+
+/** Where the agent fills in defaults, by the path of the mapping. */
+const DEFAULTS: ReadonlyMap<string, TreeObject> = new Map([
+  ['', defaults({ terminal: false })],
+  ['identities[].socket', OWN_SOCKET_DEFAULTS],
+  ['kubernetes', KUBERNETES_DEFAULTS],
+  ['kubernetes.csi', CSI_DEFAULTS],
+  ['output', OUTPUT_DEFAULTS],
+  ['sockets[]', SOCKET_DEFAULTS],
+])
+
+/** Sections whose mappings others share, before those others. */
+const FIRST = ['sockets', 'output']
+
+/** What says more about a section, below packages/agent/README.md or docs. */
+const MORE: Readonly<Record<string, string>> = {
+  admin: '../packages/agent/README.md#admin-endpoint',
+  files: '../packages/agent/README.md#secrets-in-files',
+  identities: '../packages/agent/README.md#an-own-socket',
+  idle: '../packages/agent/README.md#many-identities',
+  kubernetes: '../packages/agent/README.md#the-pods-of-a-node',
+  output: '../packages/agent/README.md#output-directory',
+  rotation: 'root-rotation.md',
+  sds: '../packages/sds-server/README.md#guarantees',
+  sockets: '../packages/sds-server/README.md#bounds',
+  store: '../packages/agent/README.md#a-warm-restart',
+  trust: '../packages/agent/README.md#roots',
+}
+
+/** What stands in front of the tables. */
+const HEAD = `# Configuration
+
+Every key of the configuration file. \`npm run config-reference\` writes this page from the schema of the agent; a test compares them.
+
+The file is YAML 1.2 or JSON: \`--config\`, else \`$LIVERY_CONFIG\`, else \`livery.yaml\` in the working directory. A flag comes before the
+environment, the environment before the file, the file before the default. [The agent's page](../packages/agent/README.md#configuration) says what
+the sections do, which [variables](../packages/agent/README.md#variables-of-the-environment) set keys, and what takes effect
+[while it runs](../packages/agent/README.md#while-it-runs). \`livery check-config\` checks a file, and prints each value with its origin.
+
+\`\`\`yaml
+ca: { plugin: embedded, directory: state/ca }
+identities:
+  - { id: spiffe://cluster.local/ns/default/sa/web, socket: run/web.sock }
+\`\`\`
+
+| written as | is |
+|---|---|
+| duration | a number with a unit: \`500ms\`, \`5s\`, \`30m\`, \`24h\`, \`90d\` |
+| path | relative ones start at the file they are written in |
+| file mode | octal, in quotes: \`"0660"\` |
+| pattern | \`*\` is part of a path segment, \`**\` the rest of the path |
+| \`[]\`, \`NAME\` | in a key: each entry of a list, each name of a mapping |
+`
+
+/** The whole page. */
+export async function page(): Promise<string> {
+  const rows = settingRows()
+  const isTop = ({ path }: KeyRow): boolean => !/[.[]/.test(path)
+  const top = rows.filter(isTop)
+  const sections = top.flatMap(({ path, meaning = '' }) => {
+    const below = rows.filter(row => row.path !== path && row.path.split(/[.[]/)[0] === path)
+    return below.length === 0 ? [] : [section(2, path, [`${sentence(meaning)}${more(path)}`, table(below)])]
+  })
+  const linked = new Set(sections.map(text => /^## (\w+)/.exec(text)?.[1]).concat('ca'))
+  const index = table(top, ({ path }) => (linked.has(path) ? `[\`${path}\`](#${path.toLowerCase()})` : `\`${path}\``))
+  return [HEAD, section(2, 'The sections', [index]), ...sections, ...(await caSections())].join('\n')
+}
+
+/** The keys of the file but those of `ca`. */
+export function settingRows(): KeyRow[] {
+  const seen = new Map<Node, string>()
+  const { entries = {} } = mappingsOf(settingsSchema).mappings[0] ?? {}
+  const names = Object.keys(entries)
+  const rows = [...new Set([...FIRST, ...names])].map(name => {
+    const only = { ...v.object({ [name]: entries[name] ?? v.unknown() }) }
+    return [name, rowsOf(only, '', settingDefault, seen)] as const
+  })
+  const byName = new Map(rows)
+  return names.flatMap(name => byName.get(name) ?? [])
+}
+
+/** The keys of `ca`: the agent's own, then those of each plugin and of each source of credentials. */
+async function caSections(): Promise<string[]> {
+  const common = { ...PLUGIN_KEY, ...ISOLATION_KEYS, ...TLS_KEYS, ...credentialKeys({}), ...MEMBERS_KEY }
+  const plugins = Object.entries(BUILT_IN_CA_PLUGINS).map(async ([name, load]) => {
+    const { plugin } = await load()
+    const own = optionTable(plugin.options, 'ca')
+    const link = `[The page of the plugin](../packages/ca-plugins/docs/${name}.md).`
+    return section(3, `ca: ${name}`, [`${plugin.needs?.length ? `${needed(plugin.needs)} ` : ''}${link}`, own])
+  })
+  const sources = Object.entries(BUILT_IN_CREDENTIALS).map(async ([name, load]) =>
+    section(3, `credentials: ${name}`, [optionTable((await load()).plugin.options, 'ca.credentials')]),
+  )
+  const intro = `Who signs. These keys are the agent's own; the others are those of the plugin. \`isolation\` and \`user\` are for a plugin from a module:
+[CA plugins](../packages/agent/README.md#ca-plugins).`
+  const credentials = 'Where tokens for the CA come from: [credentials](../packages/ca-plugins/docs/credentials.md).'
+  return [
+    section(2, 'ca', [intro, optionTable(common, 'ca')]),
+    ...(await Promise.all(plugins)),
+    section(2, 'ca.credentials', [credentials]),
+    ...(await Promise.all(sources)),
+  ]
+}
+
+function needed(needs: readonly PluginNeed[]): string {
+  const keys = needs.flatMap(need => NEEDED_KEYS[need]).map(key => `\`${key}\``)
+  return `Beside these keys it takes ${keys.join(', ')}.`
+}
+
+function optionTable(options: PluginOptions, path: string): string {
+  const schema = optionsSchema(options, undefined, 'user' in options ? USER_SCHEMA : {})
+  const filled = optionDefaults(options)
+  return table(rowsOf(schema, path, place => valueAt(filled, place.slice(path.length + 1))))
+}
+
+function optionDefaults(options: PluginOptions): TreeObject {
+  return Object.fromEntries(
+    Object.entries(options).flatMap<readonly [string, Tree]>(([name, option]) => {
+      if (option.type === 'object') return [[name, optionDefaults(option.options)]]
+      return 'default' in option && option.default !== undefined ? [[name, option.default]] : []
+    }),
+  )
+}
+
+/** The keys below `schema`, each mapping before its keys. A mapping that is in `seen` is named, and not repeated. */
+function rowsOf(
+  schema: Node,
+  path: string,
+  defaultAt: (path: string) => unknown,
+  seen: Map<Node, string> = new Map(),
+): KeyRow[] {
+  const { suffix, mappings } = mappingsOf(schema)
+  const names = new Set(mappings.flatMap(({ entries = {} }) => Object.keys(entries)))
+  return [...names].flatMap(name => {
+    const owners = mappings.flatMap(({ entries = {} }) => entries[name] ?? [])
+    const [child] = owners
+    if (!child) return []
+    const place = [...(path + suffix === '' ? [] : [path + suffix]), name].join('.')
+    const below = mappingsOf(child)
+    const [only] = below.mappings
+    const known = only && seen.get(only)
+    if (only && below.mappings.length === 1 && known === undefined) seen.set(only, place + below.suffix)
+    const isOptional = owners.length < mappings.length || child.wrapped !== undefined
+    const row: KeyRow = {
+      path: place,
+      form: formOf(child),
+      default: defaultCell(defaultAt(place), isOptional, below.mappings.length > 0),
+      meaning: meaningOf(child, known),
+    }
+    return known === undefined ? [row, ...rowsOf(child, place, defaultAt, seen)] : [row]
+  })
+}
+
+function meaningOf(node: Node, known: string | undefined): string | undefined {
+  const meaning = v.getDescription(node.wrapped ?? node)
+  return known === undefined || meaning === undefined ? meaning : `${meaning}. Its keys are those of \`${known}\``
+}
+
+/** The mappings that a value can be, or consists of; `suffix` stands for them in a path. */
+function mappingsOf(node: Node): { readonly suffix: string; readonly mappings: readonly Node[] } {
+  const forms = formsOf(node)
+  if (forms) return { suffix: '', mappings: forms.flatMap(form => mappingsOf(form).mappings) }
+  if (node.wrapped) return mappingsOf(node.wrapped)
+  if (node.getter) return mappingsOf(node.getter(undefined))
+  if (node.entries) return { suffix: '', mappings: [node] }
+  const [part, sign] = node.item ? [node.item, '[]'] : [node.value, '.NAME']
+  if (!part) return { suffix: '', mappings: [] }
+  const { suffix, mappings } = mappingsOf(part)
+  return { suffix: sign + suffix, mappings }
+}
+
+function formOf(node: Node): string {
+  const { form } = v.getMetadata(node)
+  if (typeof form === 'string')
+    return form.replace(/`[^`]*`|\d{4,}/g, part => (part.startsWith('`') ? part : Number(part).toLocaleString('en')))
+  const forms = formsOf(node)
+  if (forms) return [...new Set(forms.map(formOf))].join(', or ')
+  if (node.wrapped) return formOf(node.wrapped)
+  if (node.getter) return formOf(node.getter(undefined))
+  if (node.item) return `list: ${formOf(node.item)}`
+  return node.value ? `names, each with: ${formOf(node.value)}` : 'mapping'
+}
+
+function formsOf(node: Node): readonly Node[] | undefined {
+  const { forms } = v.getMetadata(node)
+  return Array.isArray(forms) ? forms : undefined
+}
+
+function settingDefault(place: string): unknown {
+  const bases = [...DEFAULTS].filter(([base]) => base === '' || place.startsWith(`${base}.`))
+  const values = bases.map(([base, tree]) => valueAt(tree, base === '' ? place : place.slice(base.length + 1)))
+  return values.findLast(value => value !== undefined)
+}
+
+function valueAt(tree: TreeObject, path: string): unknown {
+  return path.split('.').reduce<unknown>((value, name) => (isTreeObject(value) ? value[name] : undefined), tree)
+}
+
+function defaultCell(value: unknown, isOptional: boolean, hasKeys: boolean): string {
+  const isFilled = isTreeObject(value) && Object.keys(value).length > 0
+  if (value !== undefined && !isFilled)
+    return `\`${stringify(value, { collectionStyle: 'flow', flowCollectionPadding: false, lineWidth: 0 }).trim()}\``
+  if (isOptional) return '–'
+  return hasKeys || isFilled ? '' : '**required**'
+}
+
+function section(level: number, title: string, parts: readonly string[]): string {
+  return `${'#'.repeat(level)} ${title}\n\n${parts.join('\n\n')}\n`
+}
+
+function table(rows: readonly KeyRow[], nameOf = ({ path }: KeyRow) => `\`${path}\``): string {
+  const lines = rows.map(row => `| ${nameOf(row)} | ${row.form} | ${row.default} | ${sentence(row.meaning ?? '')} |`)
+  return ['| key | what can be written | default | meaning |', '|---|---|---|---|', ...lines].join('\n')
+}
+
+function sentence(text: string): string {
+  const begun =
+    /^[a-z]+(?:[ ,;:]|$)/.test(text) && !text.startsWith('host:') ? text[0]?.toUpperCase() + text.slice(1) : text
+  return /[.?]$/.test(begun) ? begun : `${begun}.`
+}
+
+function more(name: string): string {
+  const link = MORE[name]
+  return link === undefined ? '' : ` [More](${link}).`
+}
+
+if (import.meta.main) writeFileSync(PAGE, await page())
