@@ -1,0 +1,55 @@
+/** docs/runbook/calls-refused.md: two nodes whose CAs have different roots, and its commands, which show it. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { Command, shellEnvironment } from './command.ts'
+import { get, makeFolder, noEnvoy, Pair, startAgent, until } from './envoy-bench.ts'
+
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+const page = readFileSync(join(root, 'docs/runbook/calls-refused.md'), 'utf8')
+
+function workload(name: string): object {
+  const id = `spiffe://cluster.local/ns/default/sa/${name}`
+  return { trustDomain: 'cluster.local', ca: { plugin: 'embedded' }, identities: [{ id, socket: 'run/own.sock' }] }
+}
+
+/** The output of the commands of the page on the node whose agent runs in `cwd`. */
+async function follow(cwd: string, envoyPort: number): Promise<string> {
+  const commands = [...page.matchAll(/```sh\n(.*?)```/gs)].map(([, block = '']) => block).join('')
+  const env = shellEnvironment(`${join(root, 'node_modules/.bin')}:${process.env['PATH']}`)
+  await using shell = new Command('bash', ['-c', commands.replaceAll('127.0.0.1:15000', `127.0.0.1:${envoyPort}`)], {
+    cwd,
+    env,
+  })
+  await shell.ended
+  return shell.output
+}
+
+test('an Envoy that another agent serves, and two nodes with different roots', { skip: noEnvoy }, async () => {
+  await using here = await makeFolder()
+  await using there = await makeFolder()
+  await using _web = await startAgent(here.path, workload('web'))
+  await using _api = await startAgent(there.path, workload('api'))
+  const sockets = { web: join(here.path, 'run/own.sock'), api: join(there.path, 'run/own.sock') }
+  await using pair = await Pair.start(here.path, sockets)
+  await pair.live()
+  await until('web refuses api', async () => ((await get(pair.port, '/')).status === 503 ? true : undefined))
+  assert.ok((await pair.web.stat('cluster.api.ssl.fail_verify_error')) > 0)
+
+  const web = await follow(here.path, pair.web.adminPort)
+  const api = await follow(there.path, pair.api.adminPort)
+  const fingerprint = (output: string) => /^ {2}([0-9a-f]{16}) {2}trusted/m.exec(output)?.[1]
+  for (const output of [web, api]) {
+    assert.match(output, /^same +ROOTCA$/m)
+    assert.match(output, /sa\/(?:web|api) +Available/)
+  }
+  assert.notEqual(fingerprint(web), undefined)
+  assert.notEqual(fingerprint(web), fingerprint(api))
+
+  // The Envoy of api, as the operator of the first node sees it.
+  const stranger = await follow(here.path, pair.api.adminPort)
+  assert.match(stranger, /^unknown +default +spiffe:\/\/cluster\.local\/ns\/default\/sa\/api$/m)
+  assert.match(stranger, /trusts the root [0-9a-f]{16}, which the agent does not hold/)
+})
