@@ -21,13 +21,21 @@ const SERIES = [
   'livery_certificate_failing_since_timestamp_seconds',
 ]
 
-/** The metrics of many identities, the first `failing` of which fail; `secondsLeft` by index, without one: no certificate. */
+/**
+ * The metrics of many identities, the first `failing` of which fail; `secondsLeft` by index, without one: no certificate.
+ * `wishes`: names on demand that the CA refuses, which come before them.
+ */
 class Bench implements Disposable {
   readonly clock = new FakeClock()
   readonly metrics = new Metrics(this.clock)
 
-  constructor(count: number, failing: number, secondsLeft: (index: number) => number | undefined) {
+  constructor(count: number, failing: number, secondsLeft: (index: number) => number | undefined, wishes = 0) {
     const entries = new Map<SpiffeId, IdentityEntry>()
+    for (let index = 0; index < wishes; index++) {
+      const identity = parseSpiffeId(`spiffe://cluster.local/wish-${index}`)
+      const entry = this.#entry(identity, true, undefined)
+      entries.set(identity, { ...entry, state: 'failing', hold: 'on-demand', lastSuccessAt: undefined })
+    }
     for (let index = 0; index < count; index++) {
       const identity = parseSpiffeId(`spiffe://cluster.local/sa-${index}`)
       entries.set(identity, this.#entry(identity, index < failing, secondsLeft(index)))
@@ -116,6 +124,25 @@ test('when ten thousand fail, the sum of all series stays bounded, those without
   assert.equal(value(text, 'livery_identities_failing{code="denied"}'), 10_000)
   assert.equal(value(text, 'livery_certificate_remaining_seconds_count'), 9_500)
   assert.ok(text.split('\n').length < 1_000 * SERIES.length + 200)
+})
+
+test('names that a caller makes up and the CA refuses take no series from an identity that is real', async () => {
+  using few = new Bench(500, 0, index => 100_000 - index, 5_000)
+  const ofFew = await few.metrics.text()
+  const expirations = few.owners(ofFew, 'livery_certificate_expiration_timestamp_seconds')
+  assert.deepEqual(expirations, new Set(Array(500).keys()))
+
+  using many = new Bench(2_000, 850, index => 100_000 - index, 5_000)
+  const ofMany = await many.metrics.text()
+  const failing = many.owners(ofMany, 'livery_certificate_failing_since_timestamp_seconds')
+  for (let index = 0; index < 850; index++) assert.ok(failing.has(index), `${index} fails`)
+  for (const text of [ofFew, ofMany]) {
+    const series = text
+      .split('\n')
+      .filter(line => line.startsWith('livery_certificate_last_failure_timestamp_seconds{'))
+    assert.ok(series.length <= 1_000, `${series.length}`)
+  }
+  assert.equal(value(ofMany, 'livery_identities_without_series{failing="true"}'), 5_850 - 900)
 })
 
 test('a scrape of ten thousand identities leaves turns to other work', async () => {

@@ -62,8 +62,10 @@ export class IdentitySummary {
   #earliestEnd: number | undefined
   #leastRemaining: number | undefined
   #newest: { readonly at: number; readonly notBefore: number } | undefined
-  /** All, while they are few. */
-  readonly #all: OwnSeries[] = []
+  /** All that are no mere wishes, while they are few. */
+  readonly #real: OwnSeries[] = []
+  #realCount = 0
+  readonly #wishes: OwnSeries[] = []
   readonly #leastLeft = new Lowest<OwnSeries>(LEAST_LEFT)
   readonly #failing = new Lowest<OwnSeries>(FAILING)
   #ownSeries: ReadonlySet<OwnSeries> | undefined
@@ -78,10 +80,14 @@ export class IdentitySummary {
     const own = { identity, notAfter: secret?.notAfter, lastSuccessAt, lastFailureAt: lastFailure?.at, failingSince }
     increase(this.states, state)
     increase(this.holds, hold)
-    if (++this.#count <= MAX_OWN_SERIES) this.#all.push(own)
+    const isWish = isMereWish(entry)
+    this.#count++
+    if (!isWish) this.#realCount++
+    const few = isWish ? this.#wishes : this.#real
+    if (few.length < MAX_OWN_SERIES) few.push(own)
     if (failingSince !== undefined && lastFailure) {
       increase(this.failing, lastFailure.code)
-      this.#failing.offer(secret?.notAfter ?? 0, own)
+      this.#failing.offer(isWish ? Number.MAX_VALUE : (secret?.notAfter ?? 0), own)
     }
     if (!secret) return
     const { notAfter, notBefore } = secret
@@ -109,10 +115,15 @@ export class IdentitySummary {
     return this.#newest && this.#newest.notBefore - this.#newest.at
   }
 
-  /** The identities with series of their own: all, or beyond 1,000 of them those that matter most. */
+  /**
+   * The identities with series of their own: all, or beyond 1,000 of them those that matter most. Mere wishes come last: a
+   * caller can ask for any number of names that no CA issues.
+   */
   get ownSeries(): ReadonlySet<OwnSeries> {
     this.#ownSeries ??= new Set(
-      this.#count <= MAX_OWN_SERIES ? this.#all : [...this.#failing.items(), ...this.#leastLeft.items()],
+      this.#realCount <= MAX_OWN_SERIES
+        ? [...this.#real, ...this.#wishes].slice(0, MAX_OWN_SERIES)
+        : [...this.#failing.items(), ...this.#leastLeft.items()],
     )
     return this.#ownSeries
   }
@@ -124,6 +135,11 @@ export class IdentitySummary {
     const others = this.ownSeries.size - failing
     return { failing: this.#failing.count - failing, others: this.#count - this.#failing.count - others }
   }
+}
+
+/** A caller's name on demand that the CA never issued for. */
+export function isMereWish({ hold, lastSuccessAt }: IdentityEntry): boolean {
+  return hold === 'on-demand' && lastSuccessAt === undefined
 }
 
 function increase<Key>(counts: Map<Key, number>, key: Key): void {

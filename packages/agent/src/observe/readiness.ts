@@ -1,5 +1,6 @@
 /** Whether the agent serves what it is configured for, and if not, what it waits for. */
 import type { IdentityEntry } from '@livery/core'
+import { isMereWish } from './identity-summary.ts'
 import { formatAge } from './ledger-text.ts'
 import { Lowest } from './lowest.ts'
 
@@ -138,6 +139,7 @@ class MissingCertificates {
     if (entry.state === 'idle' || entry.hold === 'removed') return
     const isYoung = this.#now - entry.addedAt < GRACE_MS
     const { lastFailure } = entry
+    // Otherwise any caller could make the agent unready.
     const isWish = isMereWish(entry)
     const isForgiven = this.#mode !== 'strict' && (isYoung || isWish || lastFailure !== undefined)
     ;(isForgiven ? this.tolerated : this.counted).push(`${entry.identity}: ${whyMissing(lastFailure, isYoung)}`)
@@ -179,11 +181,6 @@ class RenewalFailures {
     const left = formatAge((secret?.notAfter ?? 0) - this.#now)
     return `${identity}: has failed for ${age}, ${next}, its certificate ends in ${left} (${lastFailure?.code}): ${lastFailure?.message}`
   }
-}
-
-/** A caller's name on demand that the CA never issued for: otherwise any caller could make the agent unready. */
-function isMereWish({ hold, lastSuccessAt }: IdentityEntry): boolean {
-  return hold === 'on-demand' && lastSuccessAt === undefined
 }
 
 export function hasValidCertificate({ secret }: IdentityEntry, now: number): boolean {
