@@ -1,5 +1,6 @@
 /** The certificate that one identity serves, and the one that waits to replace it: the old one stays until the new one can be used. */
 import type { Clock } from '../time/clock.ts'
+import { after } from '../time/deadline.ts'
 import type { Issued } from './issued-certificate.ts'
 
 interface Waiting {
@@ -9,6 +10,9 @@ interface Waiting {
 
 export type ServedChange = 'served' | 'expired'
 
+/** Longer than a set clock stays unseen: until then the withdrawal has run, or the clock is where it was. */
+const LOOK_AGAIN_MS = 10_000
+
 /** Holds at most one certificate in use and one that waits for its time; withdraws the one in use at notAfter. */
 export class ServedCertificate {
   readonly #clock: Clock
@@ -17,6 +21,8 @@ export class ServedCertificate {
   #expiry: Disposable | undefined
   #waiting: Waiting | undefined
   #hasExpired = false
+  /** The next look at one that was not given to a caller, since it seemed to have ended. */
+  #lookAgain: Disposable | undefined
 
   /** `onChange` is called after `current` changed, before the certificate that it replaced is wiped. */
   constructor(clock: Clock, onChange: (change: ServedChange) => void) {
@@ -29,7 +35,9 @@ export class ServedCertificate {
    * its sockets before it runs timers.
    */
   get current(): Issued | undefined {
-    return this.#current && this.#current.secret.notAfter > this.#clock.now() ? this.#current : undefined
+    if (!this.#current || this.#current.secret.notAfter > this.#clock.now()) return this.#current
+    this.#lookAgain ??= after(this.#clock, LOOK_AGAIN_MS, () => this.#returnToService())
+    return undefined
   }
 
   /** Whether the last one in use ended before another one took its place. */
@@ -73,6 +81,7 @@ export class ServedCertificate {
   /** Wipes what is held, without a call of `onChange`. */
   clear(): void {
     this.#dropWaiting()
+    this.#stopLooking()
     this.#expiry?.[Symbol.dispose]()
     const last = this.#current
     this.#current = undefined
@@ -82,6 +91,7 @@ export class ServedCertificate {
 
   #serve(issued: Issued): void {
     const replaced = this.#current
+    this.#stopLooking()
     this.#expiry?.[Symbol.dispose]()
     this.#current = issued
     this.#hasExpired = false
@@ -90,8 +100,20 @@ export class ServedCertificate {
     replaced?.release()
   }
 
+  /** The clock was set past notAfter and back: those who asked meanwhile have no secret, and no other news would come. */
+  #returnToService(): void {
+    this.#lookAgain = undefined
+    if (this.current) this.#onChange('served')
+  }
+
+  #stopLooking(): void {
+    this.#lookAgain?.[Symbol.dispose]()
+    this.#lookAgain = undefined
+  }
+
   #expire(): void {
     const expired = this.#current
+    this.#stopLooking()
     this.#current = undefined
     this.#hasExpired = true
     this.#onChange('expired')

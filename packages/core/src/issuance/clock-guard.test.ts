@@ -55,6 +55,23 @@ test('a certificate that ended while nothing ran is not served, though its timer
   assert.equal(bench.count('withdrawn'), 0)
 })
 
+test('a clock that is set past notAfter and back, unseen, leaves nobody without the certificate while no CA answers', async () => {
+  await using bench = await setUp()
+  bench.ca.answer = () => Promise.reject(new CAError('unavailable', 'down'))
+  const [identity] = names as [SpiffeId]
+  const { notAfter = 0 } = bench.served(identity) ?? {}
+  const jump = notAfter - bench.clock.now()
+  bench.clock.jump(jump)
+  const items: unknown[] = []
+  using watch = bench.manager.watch({ kind: 'identity', identity }, item => items.push(item))
+  assert.equal(watch.current, undefined)
+  bench.clock.jump(-jump)
+  await bench.clock.advance(10_000)
+  assert.deepEqual(items, [bench.served(identity)])
+  assert.ok(items[0])
+  assert.equal(bench.count('withdrawn'), 0)
+})
+
 test('leaves wait two seconds for the roots of a CA that does not list them', async () => {
   await using bench = await setUp()
   bench.ca.trustBundle = ({ signal } = { signal: new AbortController().signal }) =>

@@ -10,6 +10,9 @@ interface Deadline {
   readonly task: () => void
 }
 
+/** Less is drift, as for the clock of the machine. */
+const JUMP_MS = 5_000
+
 /** Starts at 2026-01-01T00:00:00Z by default. */
 export class FakeClock implements Clock {
   #now: number
@@ -20,6 +23,8 @@ export class FakeClock implements Clock {
   readonly #waiters = new Set<() => void>()
   readonly #listeners = new Set<(jump: ClockJump) => void>()
   #unseenJump = 0
+  /** Relative deadlines that were set after a jump that was not seen yet: they have the time that was expected. */
+  readonly #setInJump = new Set<Deadline>()
   #busyMs = 0
 
   constructor(now: number = Date.UTC(2026, 0, 1)) {
@@ -35,7 +40,10 @@ export class FakeClock implements Clock {
   }
 
   after(ms: number, task: () => void): Disposable {
-    return this.#add({ time: this.#now + ms, task, isRelative: true, order: this.#added++ })
+    const unseen = Math.abs(this.#unseenJump) < JUMP_MS ? 0 : this.#unseenJump
+    const deadline = { time: this.#now - unseen + ms, task, isRelative: true, order: this.#added++ }
+    if (unseen !== 0) this.#setInJump.add(deadline)
+    return this.#add(deadline)
   }
 
   onJump(listener: (jump: ClockJump) => void): Disposable {
@@ -89,9 +97,12 @@ export class FakeClock implements Clock {
 
   #seeJump(): void {
     const ms = this.#unseenJump
+    const setInJump = [...this.#setInJump]
     this.#unseenJump = 0
-    if (Math.abs(ms) < 5_000) return
-    if (ms < 0) for (const deadline of this.#deadlines) if (deadline.isRelative) deadline.time += ms
+    this.#setInJump.clear()
+    if (Math.abs(ms) < JUMP_MS) return
+    const moved = ms < 0 ? [...this.#deadlines].filter(({ isRelative }) => isRelative) : setInJump
+    for (const deadline of moved) deadline.time += ms
     this.#queue.retain(one => this.#deadlines.has(one))
     for (const listener of this.#listeners) listener({ kind: ms > 0 ? 'forward' : 'back', ms: Math.abs(ms) })
   }

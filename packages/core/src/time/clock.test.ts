@@ -190,3 +190,38 @@ test('what was set for after a while does not wait until a clock that was set ba
   await ticked
   assert.deepEqual(ran, ['after a while'])
 })
+
+test('what is set for after a while during a jump that is undone before it is seen runs after that while', async () => {
+  const { clock, state, tick } = movable()
+  using _ = clock
+  await tick()
+  clock.at(state.wall + 5 * DAY_MS, () => {})
+  let ran = 0
+  state.wall += HOUR_MS
+  clock.after(1_000, () => ran++)
+  state.wall -= HOUR_MS
+  await tick()
+  assert.deepEqual([ran, state.jumps.length], [0, 0])
+  state.wall += 1_001
+  state.monotonic += 1_001
+  await tick()
+  assert.equal(ran, 1)
+})
+
+test('and after that while where the jump stays', async () => {
+  for (const jump of [HOUR_MS, -HOUR_MS]) {
+    const { clock, state, tick } = movable()
+    using _ = clock
+    await tick()
+    clock.at(state.wall + 5 * DAY_MS, () => {})
+    let ran = 0
+    state.wall += jump
+    clock.after(1_000, () => ran++)
+    await tick()
+    assert.deepEqual([ran, state.jumps.length], [0, 1])
+    state.wall += 1_001
+    state.monotonic += 1_001
+    await tick()
+    assert.equal(ran, 1)
+  }
+})

@@ -80,6 +80,8 @@ export class SystemClock implements Clock, Disposable {
   readonly #wall: () => number
   readonly #monotonic: () => number
   readonly #listeners = new Set<(jump: ClockJump) => void>()
+  /** Relative deadlines that were set after a jump that was not seen yet: they have the time that was expected. */
+  readonly #setInJump = new Set<Deadline>()
   /** Both clocks when they were last compared, and when the timer should fire by the monotonic one. */
   #seen: { readonly wall: number; readonly monotonic: number; readonly timerAt: number } | undefined
   readonly #onDisposed = () => {
@@ -102,7 +104,11 @@ export class SystemClock implements Clock, Disposable {
   }
 
   after(ms: number, task: () => void): Disposable {
-    return this.#add(this.now() + ms, task, true)
+    const wall = this.now()
+    const unseen = this.#unseenJump(wall)
+    const deadline = this.#add(wall - unseen + ms, task, true)
+    if (unseen !== 0) this.#setInJump.add(deadline)
+    return deadline
   }
 
   onJump(listener: (jump: ClockJump) => void): Disposable {
@@ -114,7 +120,7 @@ export class SystemClock implements Clock, Disposable {
     return performance.eventLoopUtilization().idle
   }
 
-  #add(time: number, task: () => void, isRelative: boolean): Disposable {
+  #add(time: number, task: () => void, isRelative: boolean): Deadline {
     const deadline = new Deadline(time, task, isRelative, this.#onDisposed)
     this.#heap.push(deadline)
     this.#live++
@@ -132,6 +138,7 @@ export class SystemClock implements Clock, Disposable {
     clearTimeout(this.#timer)
     this.#timer = undefined
     this.#seen = undefined
+    this.#setInJump.clear()
     this.#heap.clear()
   }
 
@@ -141,16 +148,26 @@ export class SystemClock implements Clock, Disposable {
     const seen = this.#seen
     this.#seen = { wall, monotonic, timerAt: monotonic }
     const jump = seen && jumpBetween(seen, wall, monotonic)
+    if (jump?.kind === 'back') this.#move(({ isRelative }) => isRelative, -jump.ms)
+    if (jump?.kind === 'forward' && this.#setInJump.size > 0) this.#move(each => this.#setInJump.has(each), jump.ms)
+    this.#setInJump.clear()
     if (!jump) return
-    if (jump.kind === 'back') this.#moveRelative(-jump.ms)
     for (const listener of this.#listeners) listener(jump)
   }
 
-  #moveRelative(ms: number): void {
+  /** How far the clock has jumped since it was last looked at, milliseconds: the next look may find it set back again. */
+  #unseenJump(wall: number): number {
+    if (!this.#seen) return 0
+    const parted = wall - this.#seen.wall - (this.#monotonic() - this.#seen.monotonic)
+    return Math.abs(parted) >= JUMP_MS ? parted : 0
+  }
+
+  #move(concerns: (deadline: Deadline) => boolean, ms: number): void {
     const moved: Deadline[] = []
     this.#heap.retain(deadline => {
-      if (deadline.isRelative) moved.push(deadline)
-      return !deadline.isRelative
+      const isMoved = concerns(deadline)
+      if (isMoved) moved.push(deadline)
+      return !isMoved
     })
     for (const deadline of moved) {
       deadline.time += ms
@@ -163,7 +180,8 @@ export class SystemClock implements Clock, Disposable {
     const next = this.#heap.peek()
     if (!next) return
     const wall = this.now()
-    const wait = Math.ceil(Math.min(Math.max(next.time - wall, 0), TICK_MS))
+    const left = next.time - wall + (next.isRelative ? this.#unseenJump(wall) : 0)
+    const wait = Math.ceil(Math.min(Math.max(left, 0), TICK_MS))
     const monotonic = this.#monotonic()
     // A jump between two ticks is seen by the second one.
     this.#seen = {
