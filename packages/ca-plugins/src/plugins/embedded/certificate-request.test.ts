@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { generateKeyPairSync, type KeyPairKeyObjectResult, sign } from 'node:crypto'
+import { createHash, generateKeyPairSync, type KeyPairKeyObjectResult, sign } from 'node:crypto'
 import { test } from 'node:test'
 import { CAError } from '@livery/core'
 import { workloadRequest } from '../../testing/workload-request.ts'
@@ -22,6 +22,8 @@ interface Parts {
   readonly algorithm?: Buffer
   readonly version?: Buffer
   readonly subject?: Buffer
+  /** In place of that of `keys`. */
+  readonly publicKey?: Buffer
   /** After the public key. */
   readonly attributes?: readonly Buffer[]
   /** After the signature. */
@@ -36,11 +38,12 @@ function request({
   algorithm = ECDSA(2),
   version = integer(Buffer.of(0)),
   subject = sequence(),
+  publicKey = spki(keys),
   attributes = [NO_ATTRIBUTES],
   more = [],
   signature = bitString,
 }: Parts = {}): Buffer {
-  const info = sequence(version, subject, spki(keys), ...attributes)
+  const info = sequence(version, subject, publicKey, ...attributes)
   return sequence(info, algorithm, signature(sign(hash, info, keys.privateKey)), ...more)
 }
 
@@ -105,6 +108,65 @@ for (const [what, keys] of [
 ] as const)
   test(`a key on ${what} is refused`, () =>
     assert.rejects(verifiedPublicKey(request({ keys })), isRefused(/key is neither RSA nor ECDSA on P-256 or P-384/)))
+
+const [P256, RSA_KEY] = [
+  Buffer.from('301306072a8648ce3d020106082a8648ce3d030107', 'hex'),
+  Buffer.from('300d06092a864886f70d0101010500', 'hex'),
+]
+
+/** The point of a key on P-256 in another form (SEC 1, section 2.3.3). */
+function pointIn(form: 'compressed' | 'hybrid'): Buffer {
+  const point = spki(p256).subarray(-65)
+  const isOdd = (point.at(-1) ?? 0) & 1
+  return form === 'compressed'
+    ? Buffer.concat([Buffer.of(2 + isOdd), point.subarray(1, 33)])
+    : Buffer.concat([Buffer.of(6 + isOdd), point.subarray(1)])
+}
+
+for (const form of ['compressed', 'hybrid'] as const)
+  test(`a point in ${form} form is refused`, () =>
+    assert.rejects(
+      verifiedPublicKey(request({ publicKey: sequence(P256, bitString(pointIn(form))) })),
+      isRefused(/key is a point in compressed or hybrid form/),
+    ))
+
+test('bytes behind an RSA key are refused', async () => {
+  const publicKey = sequence(RSA_KEY, bitString(Buffer.concat([rsaKey(65_537n), Buffer.from('behind')])))
+  const csr = request({ keys: rsa, algorithm: RSA(11), publicKey })
+  await assert.rejects(verifiedPublicKey(csr), isRefused(/key has another encoding than DER gives it/))
+})
+
+/** The modulus of `rsa` with another exponent. */
+function rsaKey(exponent: bigint): Buffer {
+  const { n = '' } = rsa.publicKey.export({ format: 'jwk' })
+  const bytes = Buffer.from(exponent.toString(16).padStart(8, '0'), 'hex')
+  return sequence(positive(Buffer.from(n, 'base64url')), positive(bytes))
+}
+
+function positive(bytes: Buffer): Buffer {
+  const digits = bytes.subarray(bytes.findIndex(byte => byte !== 0))
+  return integer((digits[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.of(0), digits]) : digits)
+}
+
+/** PKCS #1 v1.5 (RFC 8017, section 9.2): what a signature with the exponent 1 is. */
+function encodedHash(info: Buffer): Buffer {
+  const digest = createHash('sha256').update(info).digest()
+  const hash = sequence(sequence(objectIdentifier('2.16.840.1.101.3.4.2.1'), NULL), element(0x04, digest))
+  const padding = Buffer.alloc(256 - 3 - hash.length, 0xff)
+  return Buffer.concat([Buffer.of(0, 1), padding, Buffer.of(0), hash])
+}
+
+for (const exponent of [1n, 3n, 65_535n, 65_538n])
+  test(`an RSA key with the exponent ${exponent} is refused`, async () => {
+    const publicKey = sequence(RSA_KEY, bitString(rsaKey(exponent)))
+    const info = sequence(integer(Buffer.of(0)), sequence(), publicKey, NO_ATTRIBUTES)
+    // With 1 this is a signature, without any private key.
+    const csr = sequence(info, RSA(11), bitString(encodedHash(info)))
+    await assert.rejects(
+      verifiedPublicKey(csr),
+      isRefused(/exponent of its RSA key is not an odd number from 65537 on/),
+    )
+  })
 
 test('a signature by another algorithm, or with a hash that is weak, is refused', async () => {
   const sha1 = sequence(objectIdentifier('1.2.840.10045.4.1'))

@@ -9,6 +9,10 @@ const MAX_BYTES = 16_384
 const MIN_RSA_BITS = 2048
 /** Verifying costs with the square of the length: beyond this a caller could keep the CA busy. */
 const MAX_RSA_BITS = 8192
+/** FIPS 186-5, section 5.4 (e). With 1 everybody can sign. */
+const MIN_RSA_EXPONENT = 65_537n
+/** The first byte of a point (SEC 1, section 2.3.3): RFC 5480 lets a CA refuse the other forms. */
+const UNCOMPRESSED = 0x04
 
 const INTEGER = 0x02
 const BIT_STRING = 0x03
@@ -47,6 +51,8 @@ interface Request {
   readonly signed: Buffer
   /** SubjectPublicKeyInfo. */
   readonly publicKey: Buffer
+  /** The BIT STRING in it: an RSAPublicKey, or a point. */
+  readonly keyBits: Buffer
   /** AlgorithmIdentifier of the key, hex, and of the signature. */
   readonly keyAlgorithm: string
   readonly algorithm: string
@@ -60,7 +66,11 @@ export async function verifiedPublicKey(csr: Uint8Array): Promise<Uint8Array> {
   const kind = KEYS.get(request.keyAlgorithm)
   if (kind === undefined) throw invalid('its key is neither RSA nor ECDSA on P-256 or P-384')
   const key = readKey(request.publicKey)
-  if (kind === 'rsa') checkLength(key)
+  if (kind === 'rsa') checkRsaKey(key)
+  else if (request.keyBits[0] !== UNCOMPRESSED)
+    throw invalid('its key is a point in compressed or hybrid form, not uncompressed')
+  if (!key.export({ type: 'spki', format: 'der' }).equals(request.publicKey))
+    throw invalid('its key has another encoding than DER gives it')
   const hash = SIGNATURES[kind].get(request.algorithm)
   if (hash === undefined)
     throw invalid(
@@ -81,10 +91,11 @@ function parse(csr: Uint8Array): Request {
     for (const name of readElements(expectTag(subject, SEQUENCE).contents)) expectTag(name, SET)
     if (attributes) readElements(expectTag(attributes, ATTRIBUTES).contents).forEach(checkAttribute)
     const key = expectTag(publicKey, SEQUENCE).der
-    const [keyAlgorithm] = readInside(key)
+    const [keyAlgorithm, keyBits] = readInside(key)
     return {
       signed: expectTag(info, SEQUENCE).der,
       publicKey: key,
+      keyBits: wholeBytes(expectTag(keyBits, BIT_STRING)),
       keyAlgorithm: expectTag(keyAlgorithm, SEQUENCE).der.toString('hex'),
       algorithm: expectTag(algorithm, SEQUENCE).der.toString('hex'),
       signature: wholeBytes(expectTag(signature, BIT_STRING)),
@@ -97,7 +108,7 @@ function parse(csr: Uint8Array): Request {
 const VERSION_1 = Buffer.of(0)
 
 function wholeBytes(bits: DerElement): Buffer {
-  if (bits.contents[0] !== 0) throw new RangeError('a signature consists of whole bytes')
+  if (bits.contents[0] !== 0) throw new RangeError('keys and signatures consist of whole bytes')
   return readBits(bits)
 }
 
@@ -117,9 +128,12 @@ function readKey(publicKey: Buffer): KeyObject {
   }
 }
 
-function checkLength({ asymmetricKeyDetails: { modulusLength: bits = 0 } = {} }: KeyObject): void {
-  if (bits >= MIN_RSA_BITS && bits <= MAX_RSA_BITS) return
-  throw invalid(`its RSA key has ${bits} bits, not ${MIN_RSA_BITS} to ${MAX_RSA_BITS}`)
+function checkRsaKey({ asymmetricKeyDetails = {} }: KeyObject): void {
+  const { modulusLength: bits = 0, publicExponent = 0n } = asymmetricKeyDetails
+  if (bits < MIN_RSA_BITS || bits > MAX_RSA_BITS)
+    throw invalid(`its RSA key has ${bits} bits, not ${MIN_RSA_BITS} to ${MAX_RSA_BITS}`)
+  if (publicExponent < MIN_RSA_EXPONENT || publicExponent % 2n === 0n)
+    throw invalid(`the exponent of its RSA key is not an odd number from ${MIN_RSA_EXPONENT} on`)
 }
 
 /** ECDSA takes less time than waking a thread for it; a long RSA key takes more. */
