@@ -5,10 +5,9 @@ import { generateKeyPairSync, sign } from 'node:crypto'
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { CertificateAuthority } from '@livery/ca-plugins/embedded'
-import { IstioCaServer, staticTokens } from '@livery/ca-plugins/istio-ca-server'
 import { FakeClock, makeIssuer } from '@livery/core/testing'
 import type { Finding } from '../src/doctor/finding.ts'
+import { startIstioCa } from './istio-ca.ts'
 import { LiveryProcess, livery, makeDirectory, type ProcessOptions } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -184,6 +183,21 @@ test('a token of the wrong audience, then one that has expired, then a good one;
   assert.doesNotMatch(output, /PRIVATE KEY/)
 })
 
+test('a token whose dates no clock can have is one that only the CA can read', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const root = await makeIssuer('CN=root', Date.now())
+  await writeFile(join(cwd, 'root.pem'), root.pem)
+  await configure(cwd, { ca: { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'root.pem', tokenFile: 'token' } })
+  for (const claims of [{ exp: -1e300 }, { exp: 1e300 }, { nbf: -1e300 }]) {
+    const payload = Buffer.from(JSON.stringify(claims)).toString('base64url')
+    await writeFile(join(cwd, 'token'), `e30.${payload}.AA`, { mode: 0o600 })
+    const { findings } = await doctor(cwd)
+    const token = findings.find(({ check }) => check === 'token')
+    assert.deepEqual([token?.state, token?.text], ['ok', 'it can be read; only the CA knows what is in it'])
+  }
+})
+
 test('a CA that is down, and a root that cannot be read', async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path
@@ -212,16 +226,8 @@ for (const [minutes, expected] of [
   test(`a clock that differs from the CA's by ${-minutes} minutes, as its answer shows`, async () => {
     await using directory = await makeDirectory()
     const cwd = directory.path
-    const clock = new FakeClock(Date.now() + minutes * 60_000)
-    const authority = await CertificateAuthority.open({ clock, trustDomain: 'cluster.local' })
-    await using server = await IstioCaServer.start({
-      authority,
-      authenticators: [staticTokens([{ token: 'good', identity: WEB, impersonates: [] }])],
-      clock,
-      listen: '127.0.0.1:0',
-      warn: () => {},
-    })
-    await writeFile(join(cwd, 'root.pem'), authority.trustBundle().join(''))
+    await using server = await startIstioCa(new FakeClock(Date.now() + minutes * 60_000), WEB)
+    await writeFile(join(cwd, 'root.pem'), server.root)
     await writeFile(join(cwd, 'token'), 'good', { mode: 0o600 })
     await configure(cwd, {
       ca: { plugin: 'citadel', address: server.address, rootCert: 'root.pem', tokenFile: 'token' },

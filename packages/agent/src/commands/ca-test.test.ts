@@ -3,9 +3,8 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { CertificateAuthority } from '@livery/ca-plugins/embedded'
-import { IstioCaServer, staticTokens } from '@livery/ca-plugins/istio-ca-server'
 import { SystemClock } from '@livery/core'
+import { startIstioCa } from '../../test/istio-ca.ts'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { runInProcess } from '../../test/run-in-process.ts'
 import { reportText } from './ca-test.ts'
@@ -35,17 +34,9 @@ test('a plugin that works passes without a configuration: exit 0, a case a line,
 test('a live CA is asked with the connection and credentials of the configuration, and a wrong token fails with the reason', async () => {
   await using directory = await makeDirectory()
   using clock = new SystemClock()
-  const authority = await CertificateAuthority.open({ clock, trustDomain: 'cluster.local' })
-  await using server = await IstioCaServer.start({
-    authority,
-    authenticators: [staticTokens([{ token: 'good', identity: WEB, impersonates: [] }])],
-    clock,
-    listen: '127.0.0.1:0',
-    serverNames: { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] },
-    warn: () => {},
-  })
+  await using server = await startIstioCa(clock, WEB)
   const at = (name: string) => join(directory.path, name)
-  await writeFile(at('root.pem'), authority.trustBundle().join(''))
+  await writeFile(at('root.pem'), server.root)
   await writeFile(at('good.token'), 'good')
   await writeFile(at('bad.token'), 's3cret')
   const ca = `ca: { plugin: embedded, address: "${server.address}", rootCert: root.pem, tokenFile: bad.token }\n`

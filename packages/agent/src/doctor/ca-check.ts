@@ -58,14 +58,17 @@ function unasked(finding: Finding): CAResult {
   return { findings: [finding], hasIssued: false }
 }
 
-interface Asked {
-  readonly config: Config
-  readonly identity: ConfiguredIdentity
+interface Answered {
+  readonly identity: Pick<ConfiguredIdentity, 'id'>
   readonly issued: IssuedCertificate
   readonly roots: readonly string[]
   readonly publicKeyDer: Uint8Array
   /** Milliseconds since the epoch, in the middle of the call. */
   readonly at: number
+}
+
+interface Asked extends Answered {
+  readonly config: Config
 }
 
 async function request(
@@ -99,12 +102,12 @@ async function rootsOf(client: CAClient, signal: AbortSignal): Promise<readonly 
   return (await client.trustBundle?.({ signal }).catch(() => [])) ?? []
 }
 
-/** As the agent checks it, at the time that the CA has: the clock is a finding of its own. */
-function checkAnswer(subject: string, { identity, issued, roots, publicKeyDer, at }: Asked): Finding {
+/** As the agent checks it, at the time that the CA has: the clock is a finding of its own. Wipes a key that came with it. */
+export function checkAnswer(subject: string, { identity, issued, roots, publicKeyDer, at }: Answered): Finding {
   const text = `it issued a certificate for ${identity.id}`
-  if (roots.length === 0) return ok('ca', subject, text)
   const { privateKey } = issued
   try {
+    if (roots.length === 0) return ok('ca', subject, text)
     const notBefore = leafOf(issued).validFromDate.getTime()
     nodeCertificateVerifier.verify(issued.chain, {
       identity: identity.id,

@@ -73,7 +73,8 @@ async function exposureOf(file: string): Promise<Finding | undefined> {
   return warning('token', file, 'every user of this machine can read it', `Run: chmod o-r ${file}`)
 }
 
-const time = v.optional(v.pipe(v.number(), v.maxValue(8.64e12)))
+/** Seconds since the epoch that a `Date` can have. */
+const time = v.optional(v.pipe(v.number(), v.minValue(-8.64e12), v.maxValue(8.64e12)))
 /** RFC 7519, section 4.1. */
 const claims = v.object({
   aud: v.optional(v.union([v.string(), v.array(v.string())])),
