@@ -99,7 +99,7 @@ async function haunt(node: PodNode, ghost: StartedPod, pod: NodePod): Promise<vo
 
 /** The lines that report a fault. A socket of a pod that comes during a takeover waits in the one agent, since the other has it. */
 function faultsIn(log: string): readonly string[] {
-  const isFault = (line: string) => /"level":"(?:error|fatal)"/.test(line) && !line.includes('"event":"socket-waiting"')
+  const isFault = (line: string) => /"level":"(?:error|fatal)"/.test(line)
   return log.split('\n').filter(line => isFault(line) || line.includes('PRIVATE KEY'))
 }
 

@@ -206,7 +206,9 @@ test('an agent that hands over leaves the path of a new socket to its successor,
   await writeFile(file, JSON.stringify({ ...config, identities: [{ id: WEB, socket: 'late.sock' }] }))
   await first.line(/"msg":"reloaded: /)
   assert.equal((await stat(path)).ino, ino)
-  await first.line(/"event":"socket-waiting".*late\.sock/)
+  const line = await first.line(/"event":"socket-waiting".*late\.sock/)
+  assert.match(line, /^\{"level":"info"/)
+  assert.match(line, /the agent that takes over serves it already/)
 })
 
 test('a handover refuses a second successor, unknown steps and long lines, and its socket is for its owner only', async () => {

@@ -19,6 +19,8 @@ export interface SdsContext extends ServiceContext, WorkloadContext {
   readonly acceptWaiting: AcceptWaiting | undefined
   /** Whether a socket that opens takes its path from another process that listens there. */
   takeover: boolean
+  /** Whether a successor opens the sockets that are new. */
+  isHandover: boolean
   readonly requestTimeoutMs: number
   readonly connectionIdleMs: number
   readonly keepaliveMs: number

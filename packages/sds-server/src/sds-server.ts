@@ -160,6 +160,7 @@ export class SdsServer implements AsyncDisposable {
    */
   endTakeover(): void {
     this.#context.takeover = false
+    this.#context.isHandover = true
   }
 
   /**
@@ -168,6 +169,7 @@ export class SdsServer implements AsyncDisposable {
    */
   async reclaim(): Promise<void> {
     this.#context.takeover = this.#takeover
+    this.#context.isHandover = false
     await Promise.all([...this.#sockets.values()].map(socket => socket.reclaim()))
   }
 
@@ -257,6 +259,7 @@ function createContext({ sockets: _, signal: _signal, fileNames = {}, ...options
     ...DEFAULT_OPTIONS,
     ...options,
     names,
+    isHandover: false,
     readPeerCredentials: options.readPeerCredentials,
     callerDirectory: options.callerDirectory,
     acceptWaiting: options.acceptWaiting,

@@ -143,7 +143,10 @@ export class SdsSocket {
       acceptWaiting: context.acceptWaiting,
       readPeerCredentials: context.readPeerCredentials,
       onConnection: socket => this.#gate.accept(socket),
-      onEvent: event => context.events.emit(event),
+      onEvent: event => {
+        const isExpected = event.kind === 'socket-waiting' && context.isHandover
+        context.events.emit(isExpected ? { ...event, isHandover: true } : event)
+      },
     })
   }
 

@@ -187,8 +187,12 @@ function describeSdsEvent(event: SdsEvent): Line | undefined {
         message: 'others can replace this socket',
       }
     case 'socket-waiting': {
-      const message = `another process listens on this socket; the others are served, and this one is tried again every 5 s: ${event.error.message}`
-      return { level: 'error', fields: { path: event.path }, message }
+      const { path, error, isHandover } = event
+      const fields = { path }
+      if (isHandover)
+        return { level: 'info', fields, message: 'this socket is new, and the agent that takes over serves it already' }
+      const message = `another process listens on this socket; the others are served, and this one is tried again every 5 s: ${error.message}`
+      return { level: 'error', fields, message }
     }
     case 'socket-acquired':
       return {

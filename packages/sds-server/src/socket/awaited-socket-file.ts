@@ -6,7 +6,13 @@ import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './sock
 export type AwaitedSocketEvent =
   | SocketFileEvent
   /** Another process listens on the path, which is tried again every 5 s. Reported again only if the reason changes. */
-  | { readonly kind: 'socket-waiting'; readonly path: string; readonly error: Error }
+  | {
+      readonly kind: 'socket-waiting'
+      readonly path: string
+      readonly error: Error
+      /** This server hands over, and its successor can have opened the socket already. */
+      readonly isHandover?: true
+    }
   /** A socket that was waiting listens. */
   | { readonly kind: 'socket-acquired'; readonly path: string }
 
