@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { statSync } from 'node:fs'
 import { chmod, writeFile } from 'node:fs/promises'
-import { request } from 'node:http'
+import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { CAError, parseSpiffeId, SecretManager, scrub } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
@@ -12,7 +13,7 @@ import { readPeerCredentials } from '@livery/native-keygen'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { Ledger } from '../observe/ledger.ts'
 import type { HostPort } from '../schema/values.ts'
-import { AdminServer } from './admin-server.ts'
+import { AdminServer, type AdminServerOptions } from './admin-server.ts'
 import type { AdminSource } from './admin-source.ts'
 import type { ConfigDump } from './config-dump.ts'
 import type { Explanation } from './explain.ts'
@@ -648,4 +649,29 @@ test('on a UNIX socket of mode 0600 its owner may set every level, and the host 
     request(target, response => resolve(response.resume().statusCode)).end()
   })
   assert.equal(refused, 403)
+})
+
+test('on a UNIX socket without the addon a refusal names the addon, and another user is to ask as the right one', async () => {
+  await using bench = await Bench.create()
+  await using directory = await makeDirectory()
+  const bodyAt = async (path: string, readPeerCredentials: AdminServerOptions['readPeerCredentials']) => {
+    const onError = (error: unknown) => bench.errors.push(error)
+    const options = { routes: 'admin', address: { path }, source: bench.source, readPeerCredentials, onError } as const
+    await using _server = await AdminServer.listen(options)
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    const target = { socketPath: path, path: '/trust?action=hold&root=00', method: 'PUT', agent: false }
+    request({ ...target, host: 'localhost' }, resolve)
+      .on('error', reject)
+      .end()
+    const response = await promise
+    assert.equal(response.statusCode, 403)
+    return await text(response)
+  }
+  const without = await bodyAt(join(directory.path, 'a.sock'), undefined)
+  assert.match(without, /callers of the UNIX socket cannot be identified without the native addon/)
+  assert.match(without, /Install or build the addon \(npm run native\), or set admin\.tokenFile/)
+  const stranger = () => ({ pid: 1, uid: (process.geteuid?.() ?? 0) + 12_345, gid: 1 })
+  const other = await bodyAt(join(directory.path, 'b.sock'), stranger)
+  assert.match(other, /it came without the token\. Ask as root or the agent's user, or set admin\.tokenFile/)
+  for (const body of [without, other]) assert.doesNotMatch(body, /Make admin\.address/)
 })

@@ -174,7 +174,9 @@ class HttpAnswers {
     const url = target.startsWith('/') ? URL.parse(`http://localhost${target}`) : null
     if (!url) return text(400, 'The path of the request cannot be read.\n')
     const { authorization } = request.headers
-    const caller = { credentials, authorization }
+    const { address, readPeerCredentials } = this.#options
+    const isUnidentifiable = isSocketPath(address) && !readPeerCredentials
+    const caller = { credentials, isUnidentifiable, authorization }
     return await this.#router.answer({
       method: request.method ?? '',
       path: url.pathname,

@@ -30,6 +30,8 @@ export interface AdminSource {
   sds?(): StreamSource | undefined
   /** Default: the configuration has no section `kubernetes`. */
   pods?(): PodsStatus | undefined
+  /** The namespace and name of the pod that a subject stands for. Default: no pods are known. */
+  podOf?(subject: string): string | undefined
   entries(): readonly IdentityEntry[]
   entry(identity: string): IdentityEntry | undefined
   bundles(): readonly BundleEntry[]

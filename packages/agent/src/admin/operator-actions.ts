@@ -6,7 +6,7 @@ import { nearest } from '../schema/schema-parts.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, text } from './answer.ts'
 import { unknownName } from './explain.ts'
-import { authorityOf, type Caller } from './operator.ts'
+import { type Authority, authorityOf, type Caller } from './operator.ts'
 
 /** Each costs the CA a request, so that it is not for everybody who gets here. */
 export async function renew(source: AdminSource, query: URLSearchParams, caller: Caller): Promise<Answer> {
@@ -14,7 +14,7 @@ export async function renew(source: AdminSource, query: URLSearchParams, caller:
   const name = query.get('name') ?? ''
   const authority = await authorityOf(caller, tokenFile)
   if ('refusal' in authority)
-    return notTheOperator(source, caller, authority.refusal, {
+    return notTheOperator(source, caller, authority, {
       event: 'renewal-refused',
       refused: 'a renewal by hand was refused',
       cause: 'A renewal costs the CA a request',
@@ -39,7 +39,7 @@ export async function changeRoot(source: AdminSource, query: URLSearchParams, ca
   const root = (query.get('root') ?? '').slice(0, MAX_FINGERPRINT)
   const authority = await authorityOf(caller, source.tokenFile)
   if ('refusal' in authority)
-    return notTheOperator(source, caller, authority.refusal, {
+    return notTheOperator(source, caller, authority, {
       event: 'root-change-refused',
       fields: { action, root },
       refused: 'not done',
@@ -71,7 +71,7 @@ export async function setLogLevel(source: AdminSource, query: URLSearchParams, c
   const needsOperator = !OPEN_LEVELS.has(level)
   const authority = await authorityOf(caller, tokenFile)
   if (needsOperator && 'refusal' in authority)
-    return notTheOperator(source, caller, authority.refusal, {
+    return notTheOperator(source, caller, authority, {
       event: 'log-level-refused',
       fields: { to: level, from: log.level },
       refused: `not set to ${level}`,
@@ -100,13 +100,11 @@ interface OperatorOnly {
 function notTheOperator(
   source: AdminSource,
   { credentials }: Caller,
-  reason: string,
+  { refusal, remedy }: Extract<Authority, { readonly refusal: string }>,
   { event, fields, refused, cause }: OperatorOnly,
 ): Answer {
-  source.security?.(event, { ...fields, uid: credentials?.uid }, `${refused}: ${reason}`)
-  return text(
-    403,
-    `${cause}, and the request is not the operator's: ${reason}. Make admin.address a UNIX socket and ask as root or the agent's user, or set admin.tokenFile: the commands of livery send what is in it, where they can read it.\n`,
-    { 'www-authenticate': 'Bearer' },
-  )
+  source.security?.(event, { ...fields, uid: credentials?.uid }, `${refused}: ${refusal}`)
+  return text(403, `${cause}, and the request is not the operator's: ${refusal}. ${remedy}.\n`, {
+    'www-authenticate': 'Bearer',
+  })
 }

@@ -8,29 +8,44 @@ import type { PeerCredentials } from '@livery/core'
 export interface Caller {
   /** On a UNIX socket only. */
   readonly credentials: PeerCredentials | undefined
+  /** It is on a UNIX socket, and without the native addon nobody there can be identified. */
+  readonly isUnidentifiable?: boolean
   /** The header. */
   readonly authorization: string | undefined
 }
 
 /** `by` is for the log; a refusal says what is missing. */
-export type Authority = { readonly by: string } | { readonly refusal: string }
+export type Authority = { readonly by: string } | { readonly refusal: string; readonly remedy: string }
 
 const MAX_TOKEN_BYTES = 4_096
 /** A shorter one could be guessed at a few thousand tries a second. */
 const MIN_TOKEN_CHARS = 16
 
 /** Whether a caller is the operator: root or the agent's own user on the UNIX socket, or the bearer of the token. */
-export async function authorityOf(
-  { credentials, authorization }: Caller,
-  tokenFile: string | undefined,
-): Promise<Authority> {
+export async function authorityOf(caller: Caller, tokenFile: string | undefined): Promise<Authority> {
+  const { credentials, authorization } = caller
   if (credentials && (credentials.uid === 0 || credentials.uid === process.geteuid?.()))
     return { by: `uid ${credentials.uid}, pid ${credentials.pid}` }
+  const remedy = remedyFor(caller)
   const given = /^bearer +(\S+)$/i.exec(authorization ?? '')?.[1]
-  if (given === undefined || tokenFile === undefined) return { refusal: 'it came without the token' }
+  if (given === undefined || tokenFile === undefined) return { refusal: missingFrom(caller), remedy }
   const token = await readToken(tokenFile)
-  if ('refusal' in token) return token
-  return isSame(given, token.text) ? { by: 'the bearer of the token' } : { refusal: 'its token is not the right one' }
+  if ('refusal' in token) return { ...token, remedy }
+  if (isSame(given, token.text)) return { by: 'the bearer of the token' }
+  return { refusal: 'its token is not the right one', remedy }
+}
+
+function missingFrom({ isUnidentifiable }: Caller): string {
+  return isUnidentifiable
+    ? 'it came without the token, and callers of the UNIX socket cannot be identified without the native addon'
+    : 'it came without the token'
+}
+
+function remedyFor({ credentials, isUnidentifiable }: Caller): string {
+  const token = 'set admin.tokenFile: the commands of livery send what is in it, where they can read it'
+  if (isUnidentifiable) return `Install or build the addon (npm run native), or ${token}`
+  const socket = credentials ? 'Ask' : 'Make admin.address a UNIX socket and ask'
+  return `${socket} as root or the agent's user, or ${token}`
 }
 
 /** Read when it is used, and only from a file that nobody else can read or change. */

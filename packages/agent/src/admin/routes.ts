@@ -155,7 +155,11 @@ function configDump({ source }: RouteContext): Answer {
 function streams({ source }: RouteContext, query: URLSearchParams): Answer {
   const server = source.sds?.()
   if (!server) return text(503, 'No socket serves yet. Ask again in a few seconds.\n', { 'retry-after': '2' })
-  const options = { now: source.clock.now(), only: query.get('name') ?? undefined }
+  const options = {
+    now: source.clock.now(),
+    only: query.get('name') ?? undefined,
+    podOf: (subject: string) => source.podOf?.(subject),
+  }
   return { status: 200, contentType: 'application/json', body: streamPieces(server, options) }
 }
 

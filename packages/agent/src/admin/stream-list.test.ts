@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ListedStream, SubscribedName } from '@livery/sds-server'
+import { describeStreams } from '../commands/streams.ts'
 import { type StreamList, type StreamSource, streamPieces } from './stream-list.ts'
 
 const SOCKET = '/run/livery/sds.sock'
@@ -12,6 +13,8 @@ const GRANTED = {
   accepted: 'v1',
   rejected: undefined,
 } as const
+
+const LOAD = { connections: 1, streams: 1, names: 1, bytes: 2_048 }
 
 function streamWith(id: number, names: number): ListedStream {
   const connection = { id, socket: SOCKET, caller: { pid: 7, uid: 1001, gid: 1001 } }
@@ -47,6 +50,22 @@ test('an answer lists 20,000 streams in pieces of one, and counts the rest and t
   const { streams: listed, notListed, sockets, callers } = listOf(pieces)
   assert.deepEqual([listed.length, notListed, sockets[0]?.names], [20_000, 3, 40_006])
   assert.deepEqual(callers, [{ caller: 'uid 1001', connections: 20_003, streams: 20_003, names: 0, bytes: 2_048 }])
+})
+
+test('a caller that is a pod has its name, as long as the pod is known', () => {
+  const stream = streamWith(1, 1)
+  const info = stream.info()
+  const ofPod = { ...stream, info: () => ({ ...info, connection: { ...info.connection, subject: 'pod 12-34' } }) }
+  const source = { ...sourceOf([ofPod]), callers: () => [{ key: 'pod 12-34', ...LOAD }] }
+  const podOf = (subject: string) => (subject === 'pod 12-34' ? 'shop/web-1' : undefined)
+  const list = listOf(streamPieces(source, { now: 0, podOf }))
+  assert.deepEqual([list.streams[0]?.subject, list.streams[0]?.pod], ['pod 12-34', 'shop/web-1'])
+  assert.deepEqual(list.callers, [{ caller: 'pod 12-34', pod: 'shop/web-1', ...LOAD }])
+  const text = describeStreams(list)
+  assert.match(text, /pid 7, uid 1001, pod 12-34 \(shop\/web-1\): StreamSecrets/)
+  assert.match(text, /^ {2}pod 12-34 \(shop\/web-1\): 1 connection,/m)
+  const gone = listOf(streamPieces(source, { now: 0 }))
+  assert.deepEqual([gone.streams[0]?.pod, gone.callers[0]?.pod], [undefined, undefined])
 })
 
 test('of a stream with many names 100 are listed, and all are found', () => {

@@ -17,6 +17,8 @@ export interface ListedStream {
   readonly uid?: number
   /** Such as `pod 1234`, on a socket that identifies its callers. */
   readonly subject?: string
+  /** The namespace and name of that pod, while it is known. */
+  readonly pod?: string
   /** The peer's node id, escaped; empty of the Workload API. */
   readonly node: string
   /** RFC 3339. */
@@ -39,6 +41,8 @@ export interface ListedSocket {
 export interface ListedCaller {
   /** `uid 1001`, its subject, or the socket of callers without credentials. */
   readonly caller: string
+  /** As of a stream. */
+  readonly pod?: string
   readonly connections: number
   readonly streams: number
   readonly names: number
@@ -60,10 +64,21 @@ export interface StreamList {
 /** The running SDS server, as far as it is listed. */
 export type StreamSource = Pick<SdsServer, 'sockets' | 'streams' | 'callers'>
 
-/** A {@link StreamList} as JSON in pieces of one stream each; `only`: of the streams that have this name. */
+type PodOf = (subject: string) => string | undefined
+
+export interface StreamListOptions {
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  /** Only the streams that have this name. */
+  readonly only?: string | undefined
+  /** The namespace and name of the pod that a subject stands for. Default: none is known. */
+  readonly podOf?: PodOf
+}
+
+/** A {@link StreamList} as JSON in pieces of one stream each. */
 export function* streamPieces(
   source: StreamSource,
-  { now, only }: { readonly now: number; readonly only?: string | undefined },
+  { now, only, podOf = () => undefined }: StreamListOptions,
 ): Generator<string, void, undefined> {
   yield `{"now":"${iso(now)}","streams":[`
   const namesOf = new Map<string, number>()
@@ -78,12 +93,12 @@ export function* streamPieces(
     else if (listed === MAX_STREAMS) {
       notListed++
       yield ''
-    } else yield `${listed++ === 0 ? '\n' : ',\n'}${JSON.stringify(listedStream(info, names))}`
+    } else yield `${listed++ === 0 ? '\n' : ',\n'}${JSON.stringify(listedStream(info, names, podOf))}`
   }
   yield `\n],"notListed":${notListed},"sockets":[`
   yield* rows(socketsOf(source, namesOf))
   yield '],"callers":['
-  yield* rows(callersOf(source))
+  yield* rows(callersOf(source, podOf))
   yield ']}\n'
 }
 
@@ -96,15 +111,17 @@ function firstNames(subscribed: Iterable<SubscribedName>): readonly SubscribedNa
   return names
 }
 
-function listedStream(info: StreamInfo, subscriptions: readonly SubscribedName[]): ListedStream {
+function listedStream(info: StreamInfo, subscriptions: readonly SubscribedName[], podOf: PodOf): ListedStream {
   const { id, method, node, names, openedAt, connection } = info
   const { socket, caller, subject } = connection
+  const pod = subject === undefined ? undefined : podOf(subject)
   return {
     id,
     method,
     socket,
     ...(caller && { pid: caller.pid, uid: caller.uid }),
     ...(subject !== undefined && { subject }),
+    ...(pod !== undefined && { pod }),
     node,
     since: iso(openedAt),
     names,
@@ -118,9 +135,11 @@ function* socketsOf(source: StreamSource, names: ReadonlyMap<string, number>): G
     yield { path, state, connections, streams, names: names.get(path) ?? 0 }
 }
 
-function* callersOf(source: StreamSource): Generator<ListedCaller> {
-  for (const { key, connections, streams, names, bytes } of source.callers())
-    yield { caller: key, connections, streams, names, bytes }
+function* callersOf(source: StreamSource, podOf: PodOf): Generator<ListedCaller> {
+  for (const { key, connections, streams, names, bytes } of source.callers()) {
+    const pod = podOf(key)
+    yield { caller: key, ...(pod !== undefined && { pod }), connections, streams, names, bytes }
+  }
 }
 
 function* rows(values: Iterable<object>): Generator<string, void, undefined> {

@@ -42,17 +42,17 @@ function describeSocket({ path, state, connections, streams, names }: ListedSock
   return oneLine(`${path}: ${state}, ${load.join(', ')}`)
 }
 
-function describeCaller({ caller, connections, streams, names, bytes }: ListedCaller): string {
+function describeCaller({ caller, pod, connections, streams, names, bytes }: ListedCaller): string {
   const load = [count(connections, 'connection'), count(streams, 'stream'), count(names, 'name')]
-  return `  ${oneLine(caller)}: ${load.join(', ')}, ${Math.ceil(bytes / 1024)} KiB`
+  return `  ${oneLine(withPod(caller, pod))}: ${load.join(', ')}, ${Math.ceil(bytes / 1024)} KiB`
 }
 
 function describeStream(stream: ListedStream, now: number, columns: number): string[] {
-  const { method, pid, uid, subject, node, names, subscriptions, since } = stream
+  const { method, pid, uid, subject, pod, node, names, subscriptions, since } = stream
   const who = [
     ...(node === '' ? [] : [`node "${node}"`]),
     ...(pid === undefined ? [] : [`pid ${pid}, uid ${uid}`]),
-    ...(subject === undefined ? [] : [subject]),
+    ...(subject === undefined ? [] : [withPod(subject, pod)]),
   ]
   const caller = who.length === 0 ? 'a caller' : who.join(', ')
   const head = `  ${oneLine(caller)}: ${oneLine(method)} for ${formatAge(now - Date.parse(since))}`
@@ -64,6 +64,10 @@ function describeStream(stream: ListedStream, now: number, columns: number): str
   })
   const more = names - subscriptions.length
   return [head, ...lines, ...(subscriptions.length > 0 && more > 0 ? [`    and ${count(more, 'more name')}`] : [])]
+}
+
+function withPod(subject: string, pod: string | undefined): string {
+  return pod === undefined ? subject : `${subject} (${pod})`
 }
 
 /** `default` alone says nothing of whose it is. */

@@ -54,6 +54,12 @@ function subjectOf(uid: string): string {
   return `${PREFIX}${uid}`
 }
 
+/** The namespace and name of the pod that a subject stands for; `undefined` once it is gone. */
+export function podNameOf(subject: string, pods: PodTable): string | undefined {
+  const pod = subject.startsWith(PREFIX) ? pods.get(subject.slice(PREFIX.length)) : undefined
+  return pod && `${pod.namespace}/${pod.name}`
+}
+
 /** The forms that `callers` of a socket can ask for. */
 function selectorsOf({ namespace, serviceAccount, labels }: Pod): ReadonlySet<string> {
   const ofLabels = Array.from(labels, ([key, value]) => `label:${key}=${value}`)

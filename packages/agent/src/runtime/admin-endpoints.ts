@@ -109,6 +109,7 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     sockets: () => (lifecycle.serving?.sds.sockets() ?? []).filter(({ state }) => state !== 'closed'),
     sds: () => lifecycle.serving?.sds,
     pods: () => lifecycle.serving?.pods?.status(),
+    podOf: subject => lifecycle.serving?.pods?.nameOf(subject),
     entries: () => secrets.entries(),
     entry: identity => secrets.entry(identity),
     bundles: () => secrets.bundles(),

@@ -9,6 +9,7 @@ import { SourceFollower } from '../identity-source/source-follower.ts'
 import { parseIdentityTemplate } from '../kubernetes/identity-template.ts'
 import { NodePods } from '../kubernetes/node-pods.ts'
 import type { PodChange, PodTable } from '../kubernetes/pod.ts'
+import { podNameOf } from '../kubernetes/pod-callers.ts'
 import { PodFolders } from '../kubernetes/pod-folders.ts'
 import { PodIdentities } from '../kubernetes/pod-identities.ts'
 import type { PodTokens } from '../kubernetes/pod-tokens.ts'
@@ -81,6 +82,11 @@ export class FollowedPods implements AsyncDisposable {
 
   get table(): PodTable {
     return this.#pods
+  }
+
+  /** See {@link podNameOf}. */
+  nameOf(subject: string): string | undefined {
+    return podNameOf(subject, this.#pods)
   }
 
   /** Holds the identities of the pods, and serves each on its pod's socket, until this is disposed. */
