@@ -96,7 +96,7 @@ export const ROWS = [
         kind: 'timeseries',
         unit: 's',
         about:
-          'The notBefore of the newest certificate minus the time when it came. A node that differs from the others has a wrong clock.',
+          'The notBefore of the newest certificate minus the time when it came. A node that differs from the others of its CA has a wrong clock.',
         queries: { '{{instance}}': `livery_ca_clock_ahead_seconds{${CHOSEN}}` },
       },
       {

@@ -122,7 +122,7 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
     /"event":"socket-waiting"/,
     /^livery_sds_sockets\{state="waiting"\} 1$/m,
   ],
-  'clock-skew.md': [/^.*clock/m, /UTC/, /^livery_ca_clock_ahead_seconds -?\d/m, /cluster\.local/],
+  'clock-skew.md': [/^.*clock/m, /UTC/, /^livery_ca_clock_ahead_seconds\{ca="[^"]+"\} -?\d/m, /cluster\.local/],
   'memory.md': [
     /^process_resident_memory_bytes \d/m,
     /^livery_memory_limit_bytes \d/m,

@@ -10,7 +10,7 @@ export interface RunningAgent {
   readonly readiness: readonly string[]
   readonly isReady: boolean
   readonly trust: TrustStatus
-  /** The value of a metric without labels. */
+  /** The value of a metric that has one sample. */
   metric(name: string): number | undefined
 }
 
@@ -29,8 +29,8 @@ export async function findAgent(sources: ConfigSources): Promise<RunningAgent | 
 }
 
 function metricIn(text: string, name: string): number | undefined {
-  const line = text.split('\n').find(each => each.startsWith(`${name} `))
-  return line === undefined ? undefined : Number(line.slice(name.length + 1))
+  const line = text.split('\n').find(each => each.startsWith(`${name} `) || each.startsWith(`${name}{`))
+  return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ') + 1))
 }
 
 /** Of one that waits for much, or fails for many. */

@@ -46,7 +46,7 @@ class Bench implements Disposable {
       bundles: () => [],
       rotations: () => [],
     }
-    const identities = new IdentityMetrics(source, this.clock)
+    const identities = new IdentityMetrics(source, this.clock, undefined)
     this.metrics.add(identities.rows(), turns => identities.look(turns))
   }
 
@@ -110,6 +110,7 @@ test('above a thousand identities the 100 with the least life left have series, 
   )
   assert.equal(bench.owners(text, 'livery_certificate_failing_since_timestamp_seconds').size, 50)
   assert.equal(value(text, 'livery_identities_without_series{failing="true"}'), 0)
+  assert.doesNotMatch(text, /^livery_ca_clock_ahead_seconds\{/m, 'nobody signed them just now')
   assert.equal(value(text, 'livery_identities_without_series{failing="false"}'), 10_000 - 150)
 })
 

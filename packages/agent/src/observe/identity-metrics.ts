@@ -21,11 +21,14 @@ const WHOSE_SERIES =
 export class IdentityMetrics {
   readonly #source: IdentitySource
   readonly #clock: Clock
+  readonly #ca: string | undefined
   #summary: IdentitySummary
 
-  constructor(source: IdentitySource, clock: Clock) {
+  /** `ca`: the CA that signs, for a label; `undefined` if certificates were signed before they are fetched. */
+  constructor(source: IdentitySource, clock: Clock, ca: string | undefined) {
     this.#source = source
     this.#clock = clock
+    this.#ca = ca
     this.#summary = new IdentitySummary(clock.now())
   }
 
@@ -88,10 +91,16 @@ export class IdentityMetrics {
       },
       {
         name: 'livery_ca_clock_ahead_seconds',
-        help: 'The notBefore of the newest certificate minus the time when it came: the clock of the CA is ahead at least by so much. Below zero: it back-dates certificates, or its clock is behind.',
-        read: () => inSeconds(this.#summary.caClockAhead),
+        help: 'The notBefore of the newest certificate minus the time when it came: the clock of the CA is ahead at least by so much. Below zero: it back-dates certificates, or its clock is behind. Absent of a source that gives certificates which were signed earlier.',
+        labels: ['ca'],
+        read: () => this.#clockSamples(),
       },
     ]
+  }
+
+  #clockSamples(): readonly Sample[] {
+    const ahead = inSeconds(this.#summary.caClockAhead)
+    return ahead === undefined || this.#ca === undefined ? [] : [[ahead, this.#ca]]
   }
 
   #trustRows(): readonly MetricRow[] {

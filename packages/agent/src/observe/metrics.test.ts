@@ -44,7 +44,7 @@ class Bench implements AsyncDisposable {
       ...scheduleMetrics(this.secrets, clock),
       ...socketMetrics({ sockets: () => this.sockets }),
     ])
-    const identities = new IdentityMetrics(this.secrets, clock)
+    const identities = new IdentityMetrics(this.secrets, clock, 'citadel at istiod:15012')
     this.metrics.add(identities.rows(), turns => identities.look(turns))
   }
 
@@ -147,7 +147,7 @@ test('the expiry of certificates and roots is reported in seconds since the epoc
   const notAfter = (bench.secrets.entries()[0]?.secret?.notAfter ?? 0) / 1000
   assert.equal(samples.get(`livery_certificate_expiration_timestamp_seconds{identity="${WEB}"}`), notAfter)
   assert.equal(samples.get('livery_certificates_earliest_expiration_timestamp_seconds'), notAfter)
-  assert.equal(samples.get('livery_ca_clock_ahead_seconds'), -1)
+  assert.equal(samples.get('livery_ca_clock_ahead_seconds{ca="citadel at istiod:15012"}'), -1)
   const [root] = bench.secrets.bundles()[0]?.roots ?? []
   assert.equal(
     samples.get(

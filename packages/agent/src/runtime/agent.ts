@@ -32,7 +32,7 @@ import { RootSources } from '../trust/root-sources.ts'
 import { AdminEndpoints } from './admin-endpoints.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
 import { ConfigReloader } from './config-reloader.ts'
-import { createCAClient, pluginLog } from './create-ca-client.ts'
+import { createCAClient, describeCA, pluginLog, signsNow } from './create-ca-client.ts'
 import { createSecretManager } from './create-secret-manager.ts'
 import { EventRecorder } from './event-recorder.ts'
 import { Lifecycle, type Succession } from './lifecycle.ts'
@@ -201,7 +201,7 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
     })
   const files = lifecycle.parts.use(openFileSecrets(config, { ...basis, events }))
   secrets = lifecycle.parts.use(createSecretManager(config, { ...basis, events, files }))
-  const identities = new IdentityMetrics(secrets, clock)
+  const identities = new IdentityMetrics(secrets, clock, signsNow(config.ca) ? describeCA(config.ca) : undefined)
   metrics.add(identities.rows(), turns => identities.look(turns))
   metrics.add(scheduleMetrics(secrets, clock))
   metrics.add(fileMetrics(files, clock))

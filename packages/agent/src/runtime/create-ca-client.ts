@@ -156,3 +156,8 @@ export function describeCA({ plugin, options, members }: CASection): string {
   })
   return shown.length === 0 ? plugin.name : `${plugin.name} at ${shown.join(', ')}`
 }
+
+/** Whether every certificate is signed when it is asked for: a source that brings keys gives earlier ones. */
+export function signsNow({ plugin, members }: CASection): boolean {
+  return members ? members.every(signsNow) : plugin.capabilities.bringsKey !== true
+}
