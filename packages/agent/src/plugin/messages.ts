@@ -85,6 +85,7 @@ export interface WireRequest {
   readonly ttlSeconds: number
   readonly tokenFile?: string
   readonly connectWithinMs?: number
+  readonly traceparent?: string
   readonly ticket?: { readonly stored?: string }
 }
 

@@ -9,6 +9,8 @@ import { workloadRequest } from '../../testing/workload-request.ts'
 import { encodeResponse } from '../../transport/istio-certificate-service.ts'
 import { type CitadelConfig, citadel } from './plugin.ts'
 
+const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+
 test('the chain is passed on unchanged, with the root apart', async t => {
   const { client, server } = await setUpCitadel(t)
   const request = await workloadRequest(WEB)
@@ -53,6 +55,14 @@ test('cluster, headers, signer and impersonated identity are sent as Istio names
       ['ImpersonatedIdentity', { kind: { $case: 'stringValue', value: API } }],
     ]),
   )
+})
+
+test('the trace of a request goes to the CA as W3C Trace Context', async t => {
+  const { client, server } = await setUpCitadel(t)
+  await client.issue({ ...(await workloadRequest(WEB)), traceparent: TRACEPARENT })
+  await client.issue(await workloadRequest(WEB))
+  const sent = server.calls.map(({ headers }) => headers['traceparent'])
+  assert.deepEqual(sent, [TRACEPARENT, undefined])
 })
 
 test('with impersonation one client gets certificates for many workloads at once, over one connection', async t => {

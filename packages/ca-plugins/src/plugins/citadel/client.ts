@@ -61,6 +61,7 @@ export class CitadelClient implements CAClient {
           reading,
           signal,
           connectWithinMs: request.connectWithinMs,
+          traceparent: request.traceparent,
         }),
       ),
       signal,
@@ -76,14 +77,14 @@ export class CitadelClient implements CAClient {
   }
 
   async #call(connection: GrpcConnection, request: Buffer, call: Call): Promise<Buffer> {
-    const { action, reading, signal, connectWithinMs } = call
+    const { action, reading, signal, connectWithinMs, traceparent } = call
     const { token, remedy } = this.#proof(reading, connection.material)
     const { timeout: ms, headers = {} } = this.#config
     try {
       return await connection.call({
         path: CREATE_CERTIFICATE,
         request,
-        metadata: this.#metadata(token),
+        metadata: this.#metadata(token, traceparent),
         signal,
         connectWithinMs,
         deadline: { ms, error: () => timeoutError(action, ms) },
@@ -129,12 +130,13 @@ export class CitadelClient implements CAClient {
     return { remedy: 'Check the client certificate: the call was sent without a token' }
   }
 
-  #metadata(token: string | undefined): Metadata {
+  #metadata(token: string | undefined, traceparent: string | undefined): Metadata {
     const { clusterId, headers = {} } = this.#config
     const metadata = new Metadata()
     for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
     if (clusterId !== undefined) metadata.set('ClusterID', clusterId)
     if (token !== undefined) metadata.set('authorization', `Bearer ${token}`)
+    if (traceparent !== undefined) metadata.set('traceparent', traceparent)
     return metadata
   }
 
@@ -157,6 +159,7 @@ interface Call {
   readonly reading: TokenReading
   readonly signal: AbortSignal
   readonly connectWithinMs: number | undefined
+  readonly traceparent: string | undefined
 }
 
 type TokenReading =

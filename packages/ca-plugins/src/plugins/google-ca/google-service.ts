@@ -38,6 +38,8 @@ export interface GoogleCall {
   readonly tokenFile?: string | undefined
   /** See {@link CertificateRequest.connectWithinMs}. */
   readonly connectWithinMs?: CertificateRequest['connectWithinMs'] | undefined
+  /** See {@link CertificateRequest.traceparent}. */
+  readonly traceparent?: CertificateRequest['traceparent'] | undefined
   readonly signal: AbortSignal
 }
 
@@ -80,6 +82,7 @@ export class GoogleService implements AsyncDisposable {
     identity,
     tokenFile,
     connectWithinMs,
+    traceparent,
     ...call
   }: GoogleCall): Promise<Buffer> {
     const { authentication } = this.#options
@@ -90,7 +93,7 @@ export class GoogleService implements AsyncDisposable {
       ...(identity !== undefined && { identity }),
       ...(tokenFile !== undefined && { tokenFile }),
     })
-    const metadata = metadataOf(credentials, routing)
+    const metadata = metadataOf(credentials, { routing, traceparent })
     try {
       return await untilAborted(
         this.#connection.use(connection => connection.call({ path, request, metadata, signal, connectWithinMs })),
@@ -134,10 +137,14 @@ export class GoogleService implements AsyncDisposable {
   }
 }
 
-function metadataOf({ headers }: CallCredentials, routing: string | undefined): Metadata {
+function metadataOf(
+  { headers }: CallCredentials,
+  { routing, traceparent }: Pick<GoogleCall, 'routing' | 'traceparent'>,
+): Metadata {
   const metadata = new Metadata()
   for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
   if (routing !== undefined) metadata.set('x-goog-request-params', routing)
+  if (traceparent !== undefined) metadata.set('traceparent', traceparent)
   return metadata
 }
 
