@@ -53,7 +53,19 @@ test('--help and --version are results: standard output, exit 0', async () => {
 })
 
 test('the help of each command has examples', async () => {
-  const commands = ['run', 'check-config', 'certs', 'streams', 'explain', 'renew', 'trust', 'diff', 'doctor', 'wait']
+  const commands = [
+    'run',
+    'check-config',
+    'certs',
+    'streams',
+    'explain',
+    'renew',
+    'trust',
+    'log-level',
+    'diff',
+    'doctor',
+    'wait',
+  ]
   for (const command of [...commands, 'ca', 'ca test', 'ca root']) {
     const { code, stdout } = await inProcess([...command.split(' '), '--help'])
     assert.equal(code, 0)

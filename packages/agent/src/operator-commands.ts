@@ -1,8 +1,9 @@
-/** The part of the command line that asks a running agent: certs, streams, explain, renew, trust, diff, doctor. */
+/** The part of the command line that asks a running agent: certs, streams, explain, renew, trust, log-level, diff, doctor. */
 import { type Command, Option } from 'commander'
 import { showChange } from './commands/admin-client.ts'
 import { type CertsOptions, showCertificates } from './commands/certs.ts'
 import { explainName } from './commands/explain.ts'
+import { showLogLevels } from './commands/log-level.ts'
 import { showStreams } from './commands/streams.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import { ROOT_ACTIONS, showRotations } from './commands/trust.ts'
@@ -22,6 +23,7 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
   addExplain(program, context)
   addRenew(program, context)
   addTrust(program, context)
+  addLogLevel(program, context)
   addDiff(program, context)
   addDoctor(program, context)
 }
@@ -121,6 +123,28 @@ function addTrust(program: Command, { terminal, globals, sources, finish }: Comm
         const path = `/trust?action=${action}&root=${encodeURIComponent(root)}`
         finish(await showChange(path, sources(), terminal))
       })
+}
+
+function addLogLevel(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+  program
+    .command('log-level')
+    .argument('[levels]', 'a level for every scope (debug), for some (sds:debug,ca:trace), or both (info,sds:debug)')
+    .description('show the log level of each scope of the running agent, or change it')
+    .addHelpText(
+      'after',
+      examples(
+        ['livery log-level', 'each scope'],
+        ['livery log-level sds:debug', 'more of the streams'],
+        ['livery log-level info', 'as it was'],
+      ),
+    )
+    .action(async (levels: string | undefined) =>
+      finish(
+        levels === undefined
+          ? await showLogLevels(sources(), globals(), terminal)
+          : await showChange(`/logging?level=${encodeURIComponent(levels)}`, sources(), terminal),
+      ),
+    )
 }
 
 function addDiff(program: Command, { terminal, globals, sources, finish }: CommandContext): void {

@@ -5,25 +5,27 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { FakeClock } from '@livery/core/testing'
 import type { SdsEvent } from '@livery/sds-server'
-import { pino } from 'pino'
 import { EventLog } from '../src/observe/event-log.ts'
 import type { LedgerEvent } from '../src/observe/ledger.ts'
-import { ADMIN_LEVELS, isSecurityEvent, type PodEvent } from '../src/observe/log-events.ts'
+import { ADMIN_LEVELS, isSecurityEvent, POD_EVENTS, scopeOf } from '../src/observe/log-events.ts'
+import { LOG_SCOPES } from '../src/schema/log-level.ts'
+import { type Line, memoryLog } from './memory-log.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const page = readFileSync(`${root}docs/logs.md`, 'utf8')
 
 interface Row {
   readonly level: string
+  readonly scope: string
   readonly fields: readonly string[]
   readonly about: string
 }
 
 const rows: ReadonlyMap<string, Row> = new Map(
-  [...page.matchAll(/^\| `([a-z-]+)` \| (debug|info|warn|error) \| (.*?) ?\| (.*?) ?\|$/gm)].map(
-    ([, event = '', level = '', fields = '', about = '']) => [
+  [...page.matchAll(/^\| `([a-z-]+)` \| (debug|info|warn|error) \| ([a-z]+) \| (.*?) ?\| (.*?) ?\|$/gm)].map(
+    ([, event = '', level = '', scope = '', fields = '', about = '']) => [
       event,
-      { level, fields: [...fields.matchAll(/`(\w+)`/g)].map(([, name = '']) => name), about },
+      { level, scope, fields: [...fields.matchAll(/`(\w+)`/g)].map(([, name = '']) => name), about },
     ],
   ),
 )
@@ -95,39 +97,20 @@ const SDS: {
   'socket-lost': { kind: 'socket-lost', path, error },
 }
 
-const PODS: Readonly<Record<PodEvent, true>> = {
-  'pods-unknown': true,
-  'pods-known': true,
-  'pods-away': true,
-  'pod-added': true,
-  'pod-changed': true,
-  'pod-removed': true,
-  'pod-refused': true,
-  'pod-folder-failed': true,
-  'pod-folder-kept': true,
-  'pod-socket-failed': true,
-  'volume-published': true,
-  'volume-unpublished': true,
-  'volume-failed': true,
-  'csi-socket': true,
-}
-
 /** The lines that `write` makes. */
-function lines(write: (log: EventLog) => void): readonly Readonly<Record<string, unknown>>[] {
-  const written: Record<string, unknown>[] = []
-  const options = { level: 'debug', base: null, formatters: { level: (label: string) => ({ level: label }) } }
-  const logger = pino(options, { write: (text: string) => written.push(JSON.parse(text)) })
-  using log = new EventLog(logger, new FakeClock())
+function lines(write: (log: EventLog) => void): readonly Line[] {
+  const written: Line[] = []
+  using log = new EventLog(memoryLog('debug', written), new FakeClock())
   write(log)
   return written
 }
 
-const COMMON: ReadonlySet<string> = new Set(['level', 'time', 'event', 'msg', 'resource', 'channel'])
+const COMMON: ReadonlySet<string> = new Set(['level', 'time', 'scope', 'event', 'msg', 'resource', 'channel'])
 
-function compare(event: string, line: Readonly<Record<string, unknown>> | undefined): void {
+function compare(event: string, line: Line | undefined): void {
   const row = rows.get(event)
   assert.ok(row, `${event} is not in docs/logs.md`)
-  assert.deepEqual([line?.['event'], line?.['level']], [event, row.level])
+  assert.deepEqual([line?.['event'], line?.['level'], line?.['scope']], [event, row.level, row.scope])
   const fields = Object.keys(line ?? {}).filter(name => !COMMON.has(name))
   assert.deepEqual([...row.fields].sort(), fields.sort(), event)
   assert.equal(line?.['channel'] === 'security', row.about.endsWith('A security event'), event)
@@ -147,10 +130,11 @@ for (const [kind, event] of Object.entries(SDS))
   test(`${kind}: the page has its level and fields`, () => compare(kind, lines(log => log.sds(event))[0]))
 
 test('the page has all events of the operator and of pods, and no other', () => {
-  const all = [LEDGER, SDS, ADMIN_LEVELS, PODS].flatMap(events => Object.keys(events))
-  assert.deepEqual([...rows.keys()].sort(), [...all, 'log-lines-dropped'].sort())
+  const all = [LEDGER, SDS, ADMIN_LEVELS].flatMap(events => Object.keys(events))
+  assert.deepEqual([...rows.keys()].sort(), [...all, ...POD_EVENTS, 'log-lines-dropped'].sort())
+  for (const event of POD_EVENTS) assert.equal(rows.get(event)?.scope, scopeOf(event), event)
   for (const [event, level] of Object.entries(ADMIN_LEVELS)) {
-    assert.equal(rows.get(event)?.level, level, event)
+    assert.deepEqual([rows.get(event)?.level, rows.get(event)?.scope], [level, scopeOf(event)], event)
     assert.ok(isSecurityEvent(event), event)
   }
 })
@@ -168,6 +152,12 @@ test('every other event that the sources name is in the page', () => {
     [...events].filter(event => event !== undefined && !rows.has(event)),
     [],
   )
+})
+
+test('the page has every scope, and no other', () => {
+  const [, section = ''] = /^## Scopes\n([\s\S]*?)^## /m.exec(page) ?? []
+  const listed = [...section.matchAll(/^\| `([a-z]+)` \|/gm)].map(([, scope]) => scope)
+  assert.deepEqual(listed, [...LOG_SCOPES])
 })
 
 test('the example is a line of the log', () => {

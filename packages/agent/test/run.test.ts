@@ -319,6 +319,27 @@ test('the log level changes at run time, and the health listener has probes only
   assert.equal((await fetch(`http://${health}/config_dump`)).status, 404)
 })
 
+test('one scope is debugged while the agent runs, by LOG at the start, by the command or over HTTP later', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  await using agent = await start(cwd, CONFIG, { LOG: 'warn,agent:info,ca:debug' })
+  const admin = await agent.admin()
+  await agent.line(/"level":"debug",.*"scope":"ca","event":"csr-sent"/)
+  const shown = await livery(['log-level', '--admin', admin, '--json'], { cwd })
+  const levels: Readonly<Record<string, string>> = JSON.parse(shown.stdout)
+  assert.deepEqual([levels['ca'], levels['sds'], levels['agent']], ['debug', 'warn', 'info'])
+  const changed = await livery(['log-level', 'info,sds:debug', '--admin', admin], { cwd })
+  assert.equal(changed.stdout, 'info,sds:debug\n')
+  assert.match(
+    await agent.line(/"event":"log-level-changed"/),
+    /"to":"info,sds:debug","from":"warn,agent:info,ca:debug"/,
+  )
+  await fetchSecrets(join(cwd, 'run/sds.sock'), [WEB])
+  await agent.line(/"level":"debug",.*"scope":"sds","event":"asked"/)
+  const hushed = await livery(['log-level', 'sds:error', '--admin', admin], { cwd })
+  assert.deepEqual([hushed.code, hushed.stderr.slice(0, 38)], [1, 'livery: The level error would hide war'])
+})
+
 test('metrics count what a client did', async () => {
   await using directory = await makeDirectory()
   await using agent = await start(directory.path)

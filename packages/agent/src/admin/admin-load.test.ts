@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { type IdentityEntry, parseSpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { getRequest, openSocket, readAll } from '../../test/admin-socket.ts'
+import { memoryLog } from '../../test/memory-log.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer } from './admin-server.ts'
 import type { AdminSource } from './admin-source.ts'
@@ -53,7 +54,7 @@ class Bench implements AsyncDisposable {
       changeRoot: () => ({ refused: 'there is no root' }),
       renew: () => false,
       metrics: { contentType: 'text/plain', text: () => Promise.resolve(metrics) },
-      log: { level: 'info' },
+      log: memoryLog(),
     }
     const address = { host: '127.0.0.1', port: 0 }
     const onError = (error: unknown): void => assert.fail(String(error))

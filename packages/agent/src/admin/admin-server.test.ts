@@ -11,7 +11,9 @@ import { CAError, parseSpiffeId, SecretManager, scrub } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { makeDirectory } from '../../test/livery-process.ts'
+import { memoryLog } from '../../test/memory-log.ts'
 import { Ledger } from '../observe/ledger.ts'
+import { formatLogLevels } from '../schema/log-level.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer, type AdminServerOptions } from './admin-server.ts'
 import type { AdminSource } from './admin-source.ts'
@@ -31,7 +33,7 @@ interface Answer {
 /** A secret manager with a CA that works, behind real HTTP. */
 class Bench implements AsyncDisposable {
   readonly clock = new FakeClock()
-  readonly log = { level: 'info' }
+  readonly log = memoryLog()
   readonly errors: unknown[] = []
   readonly ca: TestCA
   readonly secrets: SecretManager
@@ -81,6 +83,11 @@ class Bench implements AsyncDisposable {
   static async create(): Promise<Bench> {
     const clock = new FakeClock()
     return new Bench(await TestCA.create(clock), clock)
+  }
+
+  /** As the configuration would write it. */
+  get level(): string {
+    return formatLogLevels(this.log.levels())
   }
 
   async listen(routes: 'admin' | 'health' = 'admin', host = '127.0.0.1'): Promise<AdminServer<HostPort>> {
@@ -342,18 +349,34 @@ test('explain says of the trust bundle that the CA has given no roots yet', asyn
   }
 })
 
-test('the log level can be read and changed, and nonsense is refused with the levels', async () => {
+test('the log level of all scopes and of one can be read and changed, and nonsense is refused with what there is', async () => {
   await using bench = await Bench.create()
   const server = await bench.listen()
-  assert.equal((await ask(server, '/logging')).body, 'info\n')
-  assert.equal((await ask(server, '/logging?level=debug', { method: 'PUT' })).body, 'debug\n')
-  assert.equal(bench.log.level, 'debug')
-  const wrong = await ask(server, '/logging?level=dbug', { method: 'PUT' })
-  assert.deepEqual(
-    [wrong.status, wrong.body],
-    [400, '"dbug" is none of the levels trace, debug, info, warn, error, fatal, silent. Did you mean debug?\n'],
-  )
-  assert.equal(bench.log.level, 'debug')
+  const put = async (query: string) => {
+    const { status, body } = await ask(server, `/logging?${query}`, { method: 'PUT' })
+    return [status, body]
+  }
+  const levels = async () => (await ask(server, '/logging')).body
+  assert.match(await levels(), /^admin {7}info\nagent {7}info\nca {10}info\n(?:[a-z]+ +info\n){10}$/)
+  assert.deepEqual(await put('level=debug'), [200, 'debug\n'])
+  assert.match(await levels(), /^(?:[a-z]+ +debug\n){13}$/)
+  assert.deepEqual(await put('scope=sds&level=trace'), [200, 'debug,sds:trace\n'])
+  assert.match(await levels(), /\nsds {9}trace\n/)
+  assert.deepEqual(await put('level=info,sds:debug,ca:trace'), [200, 'info,ca:trace,sds:debug\n'])
+  assert.deepEqual(await put('level=sds:info'), [200, 'info,ca:trace\n'])
+  for (const [query, refusal] of [
+    ['level=dbug', /^"dbug" is none of trace, debug, info, warn, error, fatal, silent\. Did you mean debug\?\n$/],
+    ['scope=sdss&level=debug', /^"sdss:debug" has the scope "sdss", none of admin, .*\. Did you mean sds\?\n$/],
+    ['level=info,ca:dbug', /^"info,ca:dbug" has the level "dbug", none of trace/],
+    ['scope=sds&level=info,ca:debug', /With scope=SCOPE the level is one level/],
+    ['scope=sds', /none of trace/],
+    ['', /^"" is none of trace/],
+  ] as const) {
+    const [status, body] = await put(query)
+    assert.equal(status, 400, query)
+    assert.match(String(body), refusal)
+  }
+  assert.equal(bench.level, 'info,ca:trace')
 })
 
 test('a level that hides warnings needs the token, from a file that only the operator can read', async () => {
@@ -368,16 +391,17 @@ test('a level that hides warnings needs the token, from a file that only the ope
     return (await ask(server, `/logging?level=${level}`, { method: 'PUT', headers })).status
   }
   const secret = 'a-token-of-the-operator'
-  for (const level of ['error', 'fatal', 'silent']) assert.equal(await put(level, secret), 403, level)
+  for (const level of ['error', 'fatal', 'silent', 'debug,sds:error', 'sds:silent'])
+    assert.equal(await put(level, secret), 403, level)
   bench.source.tokenFile = tokenFile
   assert.equal(await put('silent', secret), 403, 'there is no file')
   await writeFile(tokenFile, `${secret}\n`, { mode: 0o644 })
   assert.equal(await put('silent', secret), 403, 'others can read it')
   await chmod(tokenFile, 0o600)
   for (const wrong of [undefined, '', 'x', `${secret}x`, secret.slice(1)]) assert.equal(await put('silent', wrong), 403)
-  assert.deepEqual([bench.log.level, new Set(events).size], ['info', 3])
+  assert.deepEqual([bench.level, new Set(events).size], ['info', 5])
   assert.equal(await put('silent', secret), 200)
-  assert.equal(bench.log.level, 'silent')
+  assert.equal(bench.level, 'silent')
   assert.equal(events.at(-1), 'log-level-changed silent')
   await writeFile(tokenFile, 'short')
   assert.equal(await put('error', 'short'), 403)
@@ -459,7 +483,7 @@ test('only the methods of a route are taken', async () => {
   ] as const) {
     assert.equal((await ask(server, path, { method })).status, 405, `${method} ${path}`)
   }
-  assert.equal(bench.log.level, 'info')
+  assert.equal(bench.level, 'info')
   const head = await ask(server, '/metrics', { method: 'HEAD' })
   assert.deepEqual([head.status, head.body, head.headers['content-length']], [200, '', '5'])
   const missing = await ask(server, '/none')
@@ -514,7 +538,7 @@ test('bodies are not read', async () => {
     headers: { 'transfer-encoding': 'chunked' },
   })
   assert.equal(chunked.status, 413)
-  assert.equal(bench.log.level, 'info')
+  assert.equal(bench.level, 'info')
 })
 
 test('bytes that are not HTTP, a missing Host and headers without end are answered 4xx and cut', async () => {
@@ -586,7 +610,7 @@ test('a cross-site request from a browser is refused on every route', async () =
   const server = await bench.listen()
   const headers = { 'sec-fetch-site': 'cross-site' }
   assert.equal((await ask(server, '/logging?level=warn', { method: 'PUT', headers })).status, 403)
-  assert.equal(bench.log.level, 'info')
+  assert.equal(bench.level, 'info')
 })
 
 test('a second Host, a hundred and one headers, and a whole URL are refused; what cannot be decoded is just unknown', async () => {
@@ -638,7 +662,7 @@ test('on a UNIX socket of mode 0600 its owner may set every level, and the host 
         .end()
     })
   assert.equal(await put('silent'), 200)
-  assert.equal(bench.log.level, 'silent')
+  assert.equal(bench.level, 'silent')
   assert.equal(await put('info', 'evil.example'), 403)
   // Of another user, where the mode lets one in.
   const stranger = () => ({ pid: 1, uid: (process.geteuid?.() ?? 0) + 12_345, gid: 1 })

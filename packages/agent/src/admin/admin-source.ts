@@ -11,6 +11,7 @@ import type {
 import type { SocketFileEvent, WellKnownNames } from '@livery/sds-server'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import type { AdminEvent } from '../observe/log-events.ts'
+import type { LogScopes } from '../observe/log-scopes.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import type { Phase, PodsStatus, SocketStatus } from '../observe/readiness.ts'
 import type { StreamSource } from './stream-list.ts'
@@ -42,7 +43,7 @@ export interface AdminSource {
   /** Renews the certificate of an identity now; `false` if it is not held. */
   renew(identity: string): boolean
   readonly metrics: { readonly contentType: string; text(turns: LoopTurns): Promise<string> }
-  readonly log: { level: string }
+  readonly log: Pick<LogScopes, 'levels' | 'change'>
   /** A caller with this token is allowed every log level. Default: only the owner of the UNIX socket is. */
   readonly tokenFile?: string | undefined
   /** Reports what somebody did, or was refused, or what became of the endpoint's socket, whatever the log level is. */

@@ -1,8 +1,8 @@
 /** What a caller can change: renewals, roots, the log level; each is reported, done or refused. */
 import type { RootAction } from '@livery/core'
 import type { AdminEvent } from '../observe/log-events.ts'
-import { LOG_LEVELS, type LogLevel } from '../schema/log-level.ts'
-import { nearest } from '../schema/schema-parts.ts'
+import { Fault, faultText } from '../schema/fault.ts'
+import { formatLogLevels, type LogLevel, type LogLevels, parseLogLevels } from '../schema/log-level.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, text } from './answer.ts'
 import { unknownName } from './explain.ts'
@@ -61,30 +61,35 @@ const OPEN_LEVELS: ReadonlySet<LogLevel> = new Set(['trace', 'debug', 'info', 'w
 
 export async function setLogLevel(source: AdminSource, query: URLSearchParams, caller: Caller): Promise<Answer> {
   const { log, tokenFile } = source
-  const wanted = query.get('level') ?? ''
-  const level: LogLevel | undefined = LOG_LEVELS.find(candidate => candidate === wanted)
-  if (!level) {
-    const near = nearest(wanted, LOG_LEVELS)
-    const hint = near ? ` Did you mean ${near}?` : ''
-    return text(400, `${JSON.stringify(wanted.slice(0, 100))} is none of the levels ${LOG_LEVELS.join(', ')}.${hint}\n`)
-  }
-  const needsOperator = !OPEN_LEVELS.has(level)
+  const wanted = wantedLevels(query)
+  if ('status' in wanted) return wanted
+  const before = log.levels()
+  const from = formatLogLevels(before)
+  const to = formatLogLevels({ ...before, ...wanted })
+  const hiding = Object.values(wanted).find(level => !OPEN_LEVELS.has(level))
   const authority = await authorityOf(caller, tokenFile)
-  if (needsOperator && 'refusal' in authority)
+  if (hiding && 'refusal' in authority)
     return notTheOperator(source, caller, authority, {
       event: 'log-level-refused',
-      fields: { to: level, from: log.level },
-      refused: `not set to ${level}`,
-      cause: `The level ${level} would hide warnings`,
+      fields: { to, from },
+      refused: `not set to ${to}`,
+      cause: `The level ${hiding} would hide warnings`,
     })
   const by = 'by' in authority ? authority.by : 'a caller that nobody knows'
-  source.security?.(
-    'log-level-changed',
-    { to: level, from: log.level, by },
-    `the log level is ${level} now, set by ${by}`,
-  )
-  log.level = level
-  return text(200, `${level}\n`)
+  source.security?.('log-level-changed', { to, from, by }, `the log level is ${to} now, set by ${by}`)
+  log.change(wanted)
+  return text(200, `${to}\n`)
+}
+
+/** `?level=debug`, `?level=info,sds:debug`, or `?scope=sds&level=debug`. */
+function wantedLevels(query: URLSearchParams): Partial<LogLevels> | Answer {
+  const level = query.get('level') ?? ''
+  const scope = query.get('scope')
+  if (scope !== null && /[:,]/.test(scope + level))
+    return text(400, 'With scope=SCOPE the level is one level: /logging?scope=sds&level=debug\n')
+  const wanted = scope === null ? level : `${scope}:${level}`
+  const levels = parseLogLevels(wanted)
+  return levels instanceof Fault ? text(400, `${JSON.stringify(wanted.slice(0, 100))} ${faultText(levels)}\n`) : levels
 }
 
 interface OperatorOnly {

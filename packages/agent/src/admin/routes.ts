@@ -74,7 +74,7 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
     [
       '/logging',
       {
-        about: 'the log level (PUT ?level=debug changes it)',
+        about: 'the log level of each scope (PUT ?level=debug changes all, ?scope=sds&level=debug one)',
         methods: { GET: logLevel, PUT: ({ source }, ...request) => setLogLevel(source, ...request) },
       },
     ],
@@ -176,5 +176,6 @@ function rotations({ source }: RouteContext): Answer {
 }
 
 function logLevel({ source }: RouteContext): Answer {
-  return text(200, `${source.log.level}\n`)
+  const levels = Object.entries(source.log.levels())
+  return text(200, levels.map(([scope, level]) => `${scope.padEnd(12)}${level}\n`).join(''))
 }

@@ -12,6 +12,7 @@ import {
 import { DRIVER_NAME } from '../csi/driver-name.ts'
 import type { TreeObject } from '../schema/config-tree.ts'
 import { formatDuration } from '../schema/duration.ts'
+import { DEFAULT_LEVEL } from '../schema/log-level.ts'
 
 /** Where Istio and GKE mount the certificates of a workload. */
 const WELL_KNOWN_FOLDERS = ['/etc/certs', '/var/run/secrets/workload-spiffe-credentials']
@@ -54,7 +55,7 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
       keepaliveTimeout: formatDuration(SERVER.keepaliveTimeoutMs),
     },
     drain: formatDuration(SERVER.drainMs),
-    log: { level: 'info', format: options.terminal ? 'pretty' : 'json' },
+    log: { level: DEFAULT_LEVEL, format: options.terminal ? 'pretty' : 'json' },
   }
 }
 

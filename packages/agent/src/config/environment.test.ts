@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { Origin } from '../schema/config-error.ts'
 import { type ConfigNode, Location } from '../schema/config-tree.ts'
+import { everyScope } from '../schema/log-level.ts'
 import { type Environment, environmentSettings, environmentSwitches } from './environment.ts'
 import { configFile } from './layers.ts'
 import { type Config, loadConfig } from './load.ts'
@@ -92,6 +93,14 @@ for (const [name, value, path, expected] of VARIABLES) {
     if (!SWITCHES.has(path)) assert.equal(originOf(loaded, path).kind, 'environment')
   })
 }
+
+test('LOG sets the levels of all scopes and of some, in place of those of the file', async () => {
+  const loaded = await load({ LOG: 'warn,ca:trace' }, `${CITADEL}log: { level: debug }\n`)
+  assert.deepEqual(loaded.config.log.level, { ...everyScope('warn'), ca: 'trace' })
+  assert.equal(originOf(loaded, 'log.level').kind, 'environment')
+  const { config } = await load({ LOG: 'sds:debug' })
+  assert.deepEqual(config.log.level, { ...everyScope('info'), sds: 'debug' })
+})
 
 test('TRUST_DOMAIN sets the trust domain', async () => {
   const { config } = await load({ TRUST_DOMAIN: 'td2' }, CITADEL.replaceAll('cluster.local', 'td2'))

@@ -49,6 +49,7 @@ const VARIABLES: readonly Variable[] = [
   { names: ['ISTIO_META_CERT_SIGNER'], path: ['ca', 'certSigner'] },
   { names: ['AUTH_TOKEN'], path: ['ca', 'tokenFile'] },
   { names: ['CRL_PATH'], path: ['trust', 'crl'] },
+  { names: ['LOG'], path: ['log', 'level'] },
   { names: ['NODE_NAME'], path: ['kubernetes', 'nodeName'] },
   {
     names: ['PROV_CERT'],

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
 import { directory, file, load, MINIMAL } from '../../test/config-file.ts'
+import { everyScope } from '../schema/log-level.ts'
 import { type Config, loadConfig } from './load.ts'
 
 const { perCaller: everyLimit, ...limits } = DEFAULT_LIMITS
@@ -182,7 +183,7 @@ log: { level: debug, format: pretty }
     admin: { address: { host: '::1', port: 15_100 } },
     health: { address: { host: '0.0.0.0', port: 15_121 } },
     drain: 0,
-    log: { level: 'debug', format: 'pretty' },
+    log: { level: everyScope('debug'), format: 'pretty' },
     keyFormat: 'pkcs8',
     keyGenerator: 'auto',
   })
@@ -254,7 +255,7 @@ test('omitted keys have the documented defaults', async () => {
     },
     admin: { address: { host: '127.0.0.1', port: 15_100 } },
     drain: 5_000,
-    log: { level: 'info', format: 'json' },
+    log: { level: everyScope('info'), format: 'json' },
     keyFormat: 'pkcs8',
     keyGenerator: 'auto',
   })

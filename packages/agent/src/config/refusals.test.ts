@@ -197,6 +197,10 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
     says: 'livery.yaml:4: log.level: "warning" is none of trace, debug, info, warn, error, fatal, silent. Write one of these.',
   },
   {
+    text: 'log: { level: "info,sdss:debug" }',
+    says: 'livery.yaml:4: log.level: "info,sdss:debug" has the scope "sdss", none of admin, agent, ca, config, files, kubernetes, output, plugin, scheduler, sds, store, takeover, trust. Did you mean sds?',
+  },
+  {
     replaces: 'plugin: embedded',
     text: 'plugin: citadel, rootCert: root.pem',
     says: 'livery.yaml:1: ca.address: is missing. Add the key "address".',

@@ -4,7 +4,6 @@ import { RSA_KEYS } from '@livery/native-keygen/defaults'
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { LOG_LEVELS } from '../schema/log-level.ts'
 import { key, kindOf, list, object, oneForm, record, scalar } from '../schema/schema-parts.ts'
 import {
   account,
@@ -14,6 +13,7 @@ import {
   hostPort,
   keyType,
   listenAddress,
+  logLevels,
   nonEmpty,
   numberBetween,
   oneOf,
@@ -210,7 +210,7 @@ const settings = {
   log: key(
     'the log, on standard error',
     object({
-      level: key('the least severe lines that are written', oneOf(LOG_LEVELS)),
+      level: key('the least severe lines that each [scope](logs.md#scopes) writes', logLevels),
       format: key('`pretty` is the default on a terminal', oneOf(['json', 'pretty'])),
     }),
   ),

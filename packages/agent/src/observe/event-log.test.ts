@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
 import { pino } from 'pino'
+import { everyScope, type LogLevel } from '../schema/log-level.ts'
 import { EventLog } from './event-log.ts'
 import type { LedgerEvent } from './ledger.ts'
+import { LogScopes } from './log-scopes.ts'
 
 interface Line {
   readonly level: number
@@ -13,17 +15,19 @@ interface Line {
 }
 
 interface Bench extends Disposable {
+  readonly scopes: LogScopes
   readonly log: EventLog
   readonly lines: Line[]
   readonly clock: FakeClock
 }
 
-function bench(level: string = 'info'): Bench {
+function bench(level: LogLevel = 'info'): Bench {
   const lines: Line[] = []
   const logger = pino({ level, base: null }, { write: (text: string) => lines.push(JSON.parse(text)) })
   const clock = new FakeClock()
-  const log = new EventLog(logger, clock)
-  return { log, lines, clock, [Symbol.dispose]: () => log[Symbol.dispose]() }
+  const scopes = new LogScopes(logger, everyScope(level))
+  const log = new EventLog(scopes, clock)
+  return { scopes, log, lines, clock, [Symbol.dispose]: () => log[Symbol.dispose]() }
 }
 
 function record(log: EventLog, name: string, event: LedgerEvent): void {
@@ -63,6 +67,7 @@ test('a line has the resource, fields to filter by, times as ISO 8601, and a sen
   record(at.log, 'spiffe://a/b', ISSUED)
   const { level: _, time: __, ...line } = at.lines[0] ?? assert.fail()
   assert.deepEqual(line, {
+    scope: 'ca',
     event: 'issued',
     resource: 'spiffe://a/b',
     serialNumber: 'AB',
@@ -94,7 +99,7 @@ test('at debug the flood limit holds for every kind of line', () => {
 })
 
 test('security events are written at every level, within the flood limit', () => {
-  for (const level of ['silent', 'fatal', 'error', 'info', 'debug']) {
+  for (const level of ['silent', 'fatal', 'error', 'info', 'debug'] as const) {
     using at = bench(level)
     const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
     const count = at.lines.length
@@ -243,5 +248,35 @@ test('too few file descriptors, and a connection that was not accepted, are warn
       [40, 'Raise the limit with ulimit -n.'],
       [40, 'a connection was not accepted'],
     ],
+  )
+})
+
+test('an event is a line where the level of its scope allows it, whatever that of the others is', () => {
+  using at = bench('warn')
+  const asked: LedgerEvent = { kind: 'asked', by: 'pid 1' }
+  const sent: LedgerEvent = { kind: 'csr-sent', reason: 'renewal' }
+  for (const event of [asked, sent, ISSUED]) record(at.log, 'spiffe://a/b', event)
+  assert.deepEqual(at.lines, [])
+  at.scopes.change({ sds: 'debug' })
+  for (const event of [asked, sent, ISSUED]) record(at.log, 'spiffe://a/b', event)
+  at.scopes.change({ sds: 'warn', ca: 'info' })
+  for (const event of [asked, sent, ISSUED]) record(at.log, 'spiffe://a/b', event)
+  assert.deepEqual(
+    at.lines.map(({ event, scope }) => [event, scope]),
+    [
+      ['asked', 'sds'],
+      ['issued', 'ca'],
+    ],
+  )
+})
+
+test('a security event is a line of its scope where that is silent', () => {
+  using at = bench()
+  at.scopes.change(everyScope('silent'))
+  record(at.log, 'spiffe://a/b', { kind: 'roots-changed', version: 'v', roots: 1 })
+  record(at.log, 'spiffe://a/b', ISSUED)
+  assert.deepEqual(
+    at.lines.map(({ event, scope, channel }) => [event, scope, channel]),
+    [['roots-changed', 'trust', 'security']],
   )
 })

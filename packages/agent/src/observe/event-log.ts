@@ -3,8 +3,9 @@ import type { Clock } from '@livery/core'
 import type { SdsEvent, SocketFileEvent, StreamInfo } from '@livery/sds-server'
 import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 import { describeEvent } from './ledger-text.ts'
-import { ADMIN_LEVELS, type AdminEvent, isSecurityEvent, type PodEvent } from './log-events.ts'
+import { ADMIN_LEVELS, type AdminEvent, isSecurityEvent, type PodEvent, scopeOf } from './log-events.ts'
 import { type Level, LogRate } from './log-rate.ts'
+import type { LogScopes } from './log-scopes.ts'
 import type { Logger } from './logger.ts'
 
 const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
@@ -42,22 +43,15 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   nacked: 'warn',
 }
 
-/** Writes whatever the level of the agent's log is: a child keeps its own. */
-export function securityLogger(logger: Logger): Logger {
-  return logger.child({ channel: 'security' }, { level: 'info' })
-}
-
 /** Logs ledger entries and events of the SDS server: 50 lines of a kind and level in 10 s, then how many more there were. */
 export class EventLog implements Disposable {
-  readonly #logger: Logger
-  readonly #security: Logger
+  readonly #scopes: LogScopes
   readonly #flood: LogRate
   /** The code of the error that a name is failing with. */
   readonly #failing = new Map<string, string>()
 
-  constructor(logger: Logger, clock: Clock) {
-    this.#logger = logger
-    this.#security = securityLogger(logger)
+  constructor(scopes: LogScopes, clock: Clock) {
+    this.#scopes = scopes
     this.#flood = new LogRate(clock, (kind, suppressed, level) => this.#summarize(kind, suppressed, level))
   }
 
@@ -68,33 +62,39 @@ export class EventLog implements Disposable {
   ledger(name: string, { event }: LedgerEntry): void {
     const level = this.#level(name, event)
     const { kind, ...fields } = event
-    const logger = isSecurityEvent(kind, 'code' in event ? event.code : undefined) ? this.#security : this.#logger
+    const logger = this.#logger(kind, 'code' in event ? event.code : undefined)
     if (!logger.isLevelEnabled(level)) return
     this.#write(logger, { level, fields: { resource: name, ...readable(fields) }, message: describeEvent(event) }, kind)
   }
 
   sds(event: SdsEvent): void {
-    const line = describeSdsEvent(event) ?? (this.#logger.isLevelEnabled('debug') ? describeTraffic(event) : undefined)
+    const isDebugged = this.#scopes.of('sds').isLevelEnabled('debug')
+    const line = describeSdsEvent(event) ?? (isDebugged ? describeTraffic(event) : undefined)
     if (!line) return
     const { kind = event.kind } = line
-    const logger = isSecurityEvent(kind) ? this.#security : this.#logger
+    const logger = this.#logger(kind)
     if (logger.isLevelEnabled(line.level)) this.#write(logger, line, kind)
   }
 
   /** An event of the admin endpoint or of its socket: written at every log level. */
   admin(event: AdminEvent | SocketFileEvent['kind'], fields: object, message: string): void {
     const levels: Readonly<Partial<Record<string, Level>>> = ADMIN_LEVELS
-    this.#write(this.#security, { level: levels[event] ?? 'warn', fields, message }, event)
+    this.#write(this.#scopes.securityOf('admin'), { level: levels[event] ?? 'warn', fields, message }, event)
   }
 
   /** An event of the pods of this node. */
   note(level: Level, event: PodEvent, fields: object, message: string): void {
-    if (this.#logger.isLevelEnabled(level)) this.#write(this.#logger, { level, fields, message }, event)
+    const logger = this.#logger(event)
+    if (logger.isLevelEnabled(level)) this.#write(logger, { level, fields, message }, event)
+  }
+
+  #logger(kind: string, code?: string): Logger {
+    const scope = scopeOf(kind)
+    return isSecurityEvent(kind, code) ? this.#scopes.securityOf(scope) : this.#scopes.of(scope)
   }
 
   #summarize(kind: string, suppressed: number, level: Level): void {
-    const logger = isSecurityEvent(kind) ? this.#security : this.#logger
-    logger[level]({ event: kind, suppressed }, `${suppressed} more lines of the event ${kind} in 10 s`)
+    this.#logger(kind)[level]({ event: kind, suppressed }, `${suppressed} more lines of the event ${kind} in 10 s`)
   }
 
   /** At every level: who wants to see more gets more kinds of lines, and not a flood of each. */

@@ -1,5 +1,7 @@
-/** Which events the log has beside those of secrets and sockets, and which events are written at every level: docs/logs.md lists all. */
+/** The events of the log: those beside secrets and sockets, the scope of each, and which are written at every level. docs/logs.md lists all. */
 
+import type { LogScope } from '../schema/log-level.ts'
+import type { LedgerEvent } from './ledger.ts'
 import type { Level } from './log-rate.ts'
 
 /** Events of the admin endpoint: somebody changed something, or was refused. */
@@ -14,22 +16,71 @@ export const ADMIN_LEVELS = {
 
 export type AdminEvent = keyof typeof ADMIN_LEVELS
 
-/** An event of the pods of this node. */
-export type PodEvent =
-  | 'pods-unknown'
-  | 'pods-known'
-  | 'pods-away'
-  | 'pod-added'
-  | 'pod-changed'
-  | 'pod-removed'
-  | 'pod-refused'
-  | 'pod-folder-failed'
-  | 'pod-folder-kept'
-  | 'pod-socket-failed'
-  | 'volume-published'
-  | 'volume-unpublished'
-  | 'volume-failed'
-  | 'csi-socket'
+/** Events of the pods of this node. */
+export const POD_EVENTS = [
+  'pods-unknown',
+  'pods-known',
+  'pods-away',
+  'pod-added',
+  'pod-changed',
+  'pod-removed',
+  'pod-refused',
+  'pod-folder-failed',
+  'pod-folder-kept',
+  'pod-socket-failed',
+  'volume-published',
+  'volume-unpublished',
+  'volume-failed',
+  'csi-socket',
+] as const
+
+export type PodEvent = (typeof POD_EVENTS)[number]
+
+const LEDGER_SCOPES: Readonly<Record<LedgerEvent['kind'], LogScope>> = {
+  'csr-sent': 'ca',
+  issued: 'ca',
+  'ca-error': 'ca',
+  'ca-down': 'ca',
+  'ca-back': 'ca',
+  'ttl-lowered': 'ca',
+  'retry-planned': 'scheduler',
+  held: 'scheduler',
+  'clock-jumped': 'scheduler',
+  withdrawn: 'scheduler',
+  removed: 'scheduler',
+  kept: 'scheduler',
+  'no-room': 'scheduler',
+  restored: 'store',
+  'not-restored': 'store',
+  'not-stored': 'store',
+  'preflight-failed': 'trust',
+  'trial-rejected': 'trust',
+  'roots-changed': 'trust',
+  'root-phase': 'trust',
+  'roots-rejected': 'trust',
+  'roots-unavailable': 'trust',
+  'crl-changed': 'trust',
+  'crl-unavailable': 'trust',
+  'read-from-files': 'files',
+  'files-unusable': 'files',
+  ending: 'files',
+  asked: 'sds',
+  refused: 'sds',
+  pushed: 'sds',
+  acked: 'sds',
+  nacked: 'sds',
+}
+
+const SCOPES: ReadonlyMap<string, LogScope> = new Map([
+  ...Object.entries(LEDGER_SCOPES),
+  ...Object.keys(ADMIN_LEVELS).map((kind): [string, LogScope] => [kind, 'admin']),
+  ...POD_EVENTS.map((kind): [string, LogScope] => [kind, 'kubernetes']),
+])
+
+/** The scope of a kind of events: `sds` for all of the SDS server. */
+export function scopeOf(kind: string): LogScope {
+  return SCOPES.get(kind) ?? 'sds'
+}
 
 /** Events of an attack, of a peer or a CA that does not get what it wants, or of a change in who is trusted. */
 const SECURITY_KINDS: ReadonlySet<string> = new Set([

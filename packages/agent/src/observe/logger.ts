@@ -4,13 +4,17 @@ import { constants, fstatSync, openSync } from 'node:fs'
 import { oneLine, scrub } from '@livery/core'
 import { type Logger as PinoLogger, pino } from 'pino'
 import sonicBoom from 'sonic-boom'
-import type { LogLevel } from '../schema/log-level.ts'
+import { everyScope, type LogLevel, type LogLevels } from '../schema/log-level.ts'
+import { LogScopes } from './log-scopes.ts'
 
 export type Logger = PinoLogger
 
 /** Disposing it waits half a second at most for a slow reader to take the last lines; later lines are ignored. */
 export interface LogSink extends AsyncDisposable {
+  /** Of the process itself: that of the scope `agent`. */
   readonly logger: Logger
+  /** One for each module. */
+  readonly scopes: LogScopes
   /** Lines that were dropped, since the reader did not take them in time. */
   dropped(): number
 }
@@ -26,20 +30,22 @@ const MAX_WAITING_BYTES = 1024 * 1024
 /** How long the last lines may take before the process ends without them. */
 const LAST_LINES_MS = 500
 
-/** Logs to standard error: results of commands have standard output for themselves. */
+/** Logs to standard error: results of commands have standard output for themselves. One level is that of every scope. */
 export async function createLogger(options: {
-  readonly level: LogLevel
+  readonly level: LogLevel | LogLevels
   readonly format: 'json' | 'pretty'
 }): Promise<LogSink> {
+  const { level } = options
+  const levels = typeof level === 'string' ? everyScope(level) : level
   const settings = {
-    level: options.level,
+    level: levels.agent,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: REDACTED, censor: '[redacted]' },
     serializers: { err: shownError },
   }
-  return openSink(settings, options.format === 'pretty' ? await prettyFormat() : line => line)
+  return openSink(settings, levels, options.format === 'pretty' ? await prettyFormat() : line => line)
 }
 
 async function prettyFormat(): Promise<(line: string) => string> {
@@ -85,7 +91,7 @@ function printable(line: string): string {
   return line.replace(UNPRINTABLE, character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-function openSink(settings: pino.LoggerOptions, format: (line: string) => string): LogSink {
+function openSink(settings: pino.LoggerOptions, levels: LogLevels, format: (line: string) => string): LogSink {
   let dropped = 0
   let reported = 0
   let isClosed = false
@@ -109,6 +115,7 @@ function openSink(settings: pino.LoggerOptions, format: (line: string) => string
   let ending: Promise<void> | undefined
   return {
     logger,
+    scopes: new LogScopes(logger, levels),
     dropped: () => dropped,
     [Symbol.asyncDispose]() {
       ending ??= end()

@@ -7,7 +7,7 @@ import type { LoadedConfig } from '../config/load.ts'
 import { configJson } from '../config/print.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import type { Ledger } from '../observe/ledger.ts'
-import type { Logger } from '../observe/logger.ts'
+import type { LogScopes } from '../observe/log-scopes.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { ListenAddress } from '../schema/values.ts'
 import type { Predecessor } from '../takeover/predecessor.ts'
@@ -17,7 +17,7 @@ import { VERSION } from './version.ts'
 /** The parts of the agent that the endpoints read. */
 export interface AdminParts {
   readonly clock: Clock
-  readonly logger: Logger
+  readonly scopes: LogScopes
   readonly log: EventLog
   readonly metrics: Metrics
   readonly ledger: Ledger
@@ -42,7 +42,8 @@ export class AdminEndpoints implements AsyncDisposable {
     const { admin: file, health } = loaded.config
     const source = adminSource(loaded, parts)
     const listen = (routes: 'admin' | 'health', address: ListenAddress): Promise<AdminServer> => {
-      const onError = (err: unknown) => parts.logger.error({ err }, `the ${routes} endpoint failed to answer`)
+      const onError = (err: unknown) =>
+        parts.scopes.of('admin').error({ err }, `the ${routes} endpoint failed to answer`)
       return AdminServer.listen({ routes, address, source, onError, file, readPeerCredentials })
     }
     this.#addresses = { admin: file.address, health: health?.address }
@@ -96,7 +97,7 @@ export class AdminEndpoints implements AsyncDisposable {
 
 function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
   const { config } = loaded
-  const { clock, logger, log, metrics, ledger, secrets, lifecycle } = parts
+  const { clock, scopes, log, metrics, ledger, secrets, lifecycle } = parts
   return {
     version: VERSION,
     trustDomain: config.trustDomain,
@@ -119,7 +120,7 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     explain: name => ledger.entries(name),
     renew: name => isSpiffeId(name) && secrets.renew(name),
     metrics,
-    log: logger,
+    log: scopes,
     tokenFile: config.admin.tokenFile,
     security: (event, fields, message) => log.admin(event, fields, message),
   }

@@ -19,7 +19,8 @@ import { fileMetrics } from '../observe/file-metrics.ts'
 import { IdentityMetrics } from '../observe/identity-metrics.ts'
 import { keyPoolMetrics } from '../observe/key-pool-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
-import type { Logger, LogSink } from '../observe/logger.ts'
+import type { LogScopes } from '../observe/log-scopes.ts'
+import type { LogSink } from '../observe/logger.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { outputMetrics } from '../observe/output-metrics.ts'
 import { processMetrics } from '../observe/process-metrics.ts'
@@ -110,40 +111,41 @@ type Holding = ReturnType<typeof holdSecrets>
 /** The parts that hold no secret yet: the process, the clock, log and metrics, keys, the CA, the store. */
 async function openBasis(
   loaded: LoadedConfig,
-  { logger, dropped }: LogSink,
+  { logger, scopes, dropped }: LogSink,
   life: { readonly lifecycle: Lifecycle; readonly isKeptRunning: boolean },
 ) {
   const { config, warnings } = loaded
   const { lifecycle } = life
   const { parts } = lifecycle
-  for (const warning of warnings) logger.warn(warning)
+  for (const warning of warnings) scopes.of('config').warn(warning)
   shareFolders(config.sharedFolders)
   keepOutOfCoreFiles(logger)
   const clock = parts.use(new SystemClock())
   warnOfUnsetClock(clock, logger)
-  const log = parts.use(new EventLog(logger, clock))
+  const log = parts.use(new EventLog(scopes, clock))
   const metrics = parts.use(new Metrics(clock))
   const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
   const vault = chooseKeyVault(logger)
   warnWithoutPreflight(logger)
-  const podTokens = await openPodTokens(config, clock, logger)
+  const podTokens = await openPodTokens(config, clock, scopes)
   const pluginParts = {
     clock,
-    logger,
+    logger: scopes.of('plugin'),
     counters: metrics.plugins,
     vault,
     workloadTokens: podTokens,
     rootsPollMs: config.trust.poll,
   }
   const ca = await withWellKnownFiles(await createCAClient(loaded, pluginParts, parts), config, pluginParts, parts)
-  const predecessor = await findPredecessor(config, logger)
+  const predecessor = await findPredecessor(config, scopes)
   if (predecessor) parts.use(predecessor)
   await predecessor?.ask('store')
   // Before the SecretManager, which fills it until it is closed.
-  const store = parts.use(await openStore(config, { clock, logger, vault }))
+  const store = parts.use(await openStore(config, { clock, logger: scopes.of('store'), vault }))
   predecessor?.refused.throwIfAborted()
-  parts.use(await ownStore(store, config, { clock, logger, isSuccessor: predecessor !== undefined, ...life }))
-  const rootSources = parts.use(new RootSources({ clock, logger }))
+  const takeover = { clock, logger: scopes.of('takeover'), isSuccessor: predecessor !== undefined, ...life }
+  parts.use(await ownStore(store, config, takeover))
+  const rootSources = parts.use(new RootSources({ clock, logger: scopes.of('trust') }))
   const roots = await rootSources.of(config)
   const crls = await rootSources.crls(config)
   metrics.add(processMetrics({ version: VERSION, keyGenerator: keyGenerator.name, droppedLogLines: dropped }))
@@ -154,6 +156,7 @@ async function openBasis(
     predecessor,
     clock,
     logger,
+    scopes,
     log,
     metrics,
     keyGenerator,
@@ -168,17 +171,17 @@ async function openBasis(
 }
 
 /** Of the pods that are listed later. */
-async function openPodTokens({ kubernetes }: Config, clock: Clock, logger: Logger): Promise<PodTokens | undefined> {
+async function openPodTokens({ kubernetes }: Config, clock: Clock, scopes: LogScopes): Promise<PodTokens | undefined> {
   if (!kubernetes) return undefined
   const { PodTokens } = await import('../kubernetes/pod-tokens.ts')
-  return new PodTokens({ clock, log: pluginLog(logger, 'kubernetes') })
+  return new PodTokens({ clock, log: pluginLog(scopes.of('kubernetes'), 'kubernetes') })
 }
 
 /** The agent that owns the store, if this one is to take over from it. */
-async function findPredecessor({ sds, store }: Config, logger: Logger): Promise<Predecessor | undefined> {
+async function findPredecessor({ sds, store }: Config, scopes: LogScopes): Promise<Predecessor | undefined> {
   if (!sds.takeover || !store) return undefined
   const predecessor = await Predecessor.find(store.directory)
-  if (predecessor) logger.info(`taking over from the agent that owns ${store.directory}`)
+  if (predecessor) scopes.of('takeover').info(`taking over from the agent that owns ${store.directory}`)
   return predecessor
 }
 
@@ -199,7 +202,7 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
     events.subscribe(({ name, event }) => {
       if (event.kind === 'ca-error' && event.code === 'unauthenticated' && isSpiffeId(name)) podTokens.refused(name)
     })
-  const files = lifecycle.parts.use(openFileSecrets(config, { ...basis, events }))
+  const files = lifecycle.parts.use(openFileSecrets(config, { ...basis, logger: basis.scopes.of('files'), events }))
   secrets = lifecycle.parts.use(createSecretManager(config, { ...basis, events, files }))
   const identities = new IdentityMetrics(secrets, clock, signsNow(config.ca) ? describeCA(config.ca) : undefined)
   metrics.add(identities.rows(), turns => identities.look(turns))
@@ -224,8 +227,19 @@ async function listPods(config: Config, { clock, log, metrics, lifecycle, podTok
 /** The parts that others reach: the admin endpoint, then the sockets, then what changes both at run time. */
 async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: AgentOptions): Promise<void> {
   const { config } = loaded
-  const { lifecycle, predecessor, clock, logger, metrics, files, secrets, recorder, keyGenerator, rootSources } =
-    holding
+  const {
+    lifecycle,
+    predecessor,
+    clock,
+    logger,
+    scopes,
+    metrics,
+    files,
+    secrets,
+    recorder,
+    keyGenerator,
+    rootSources,
+  } = holding
   const stop = AbortSignal.any([signal, predecessor?.refused].filter(each => each !== undefined))
   const endpoints = lifecycle.parts.use(await AdminEndpoints.open(loaded, holding, predecessor))
   const union = new IdentityUnion(secrets)
@@ -250,7 +264,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
     }),
   )
   metrics.add(socketMetrics(sds))
-  const outputs = lifecycle.parts.use(new Outputs({ secrets, clock, logger }))
+  const outputs = lifecycle.parts.use(new Outputs({ secrets, clock, logger: scopes.of('output') }))
   outputs.follow(config.identities)
   metrics.add(outputMetrics(outputs))
   const live = new LiveConfig(config, {
@@ -263,8 +277,8 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
       await secrets.useRootSources(await rootSources.of(next))
       sds.review()
     },
-    onServe: opened => warnOfOpenSockets(opened, logger),
-    onError: (err, path) => logger.error({ err }, `socket ${path} did not follow the configuration`),
+    onServe: opened => warnOfOpenSockets(opened, scopes.of('sds')),
+    onError: (err, path) => scopes.of('config').error({ err }, `socket ${path} did not follow the configuration`),
   })
   secrets.events.subscribe(({ name, event }) => {
     if (event.kind === 'withdrawn' && event.reason !== 'expired') live.onForgotten(name)
@@ -277,7 +291,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
         load,
         live,
         clock,
-        logger,
+        scopes,
         metrics: metrics.reloads,
         onReloaded: () => secrets.retryFailing(),
       }),
@@ -288,6 +302,6 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   await predecessor?.ask('serving')
   // A previous agent answers kubelet until then, also if this one fails.
   await pods?.serveVolumes(config.sds.takeover)
-  warnOfOpenSockets(sockets, logger)
+  warnOfOpenSockets(sockets, scopes.of('sds'))
   logStart(config, endpoints.addresses, { sockets, keyGenerator: keyGenerator.name }, logger)
 }

@@ -34,7 +34,7 @@ test('an agent that closes aborts the load of a configuration, and does not coun
     },
     live: { apply: () => assert.fail('nothing was loaded') },
     clock,
-    logger: sink.logger,
+    scopes: sink.scopes,
     metrics: new ReloadMetrics(registry, clock),
     onReloaded: () => assert.fail('nothing is in force'),
   })
@@ -67,7 +67,7 @@ test('a reload of the same configuration says that it is in force, so that what 
     load: () => Promise.resolve(started),
     live: { apply: () => Promise.resolve(same) },
     clock,
-    logger: sink.logger,
+    scopes: sink.scopes,
     metrics: new ReloadMetrics(new Registry(), clock),
     onReloaded: () => reloads++,
   })

@@ -3,12 +3,12 @@ import { type Clock, untilAborted, WatchedFiles } from '@livery/core'
 import { changedKeys } from '../config/changed-keys.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { configJson } from '../config/print.ts'
-import { securityLogger } from '../observe/event-log.ts'
-import type { Logger } from '../observe/logger.ts'
+import type { LogScopes } from '../observe/log-scopes.ts'
 import type { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
 import { type ConfigNode, isTreeObject, Location, plain } from '../schema/config-tree.ts'
 import { contentDigest } from '../schema/document.ts'
+import { formatLogLevels, LOG_SCOPES, type LogLevels } from '../schema/log-level.ts'
 import type { LiveChanges, LiveConfig } from './live-config.ts'
 
 export interface ConfigReloaderOptions {
@@ -18,7 +18,7 @@ export interface ConfigReloaderOptions {
   readonly load: (signal: AbortSignal) => Promise<LoadedConfig>
   readonly live: Pick<LiveConfig, 'apply'>
   readonly clock: Clock
-  readonly logger: Logger
+  readonly scopes: LogScopes
   readonly metrics: ReloadMetrics
   /** Called when a configuration is in force, the same one too. */
   readonly onReloaded: () => void
@@ -36,7 +36,7 @@ export class ConfigReloader implements AsyncDisposable {
   #reloading: Promise<void> = Promise.resolve()
 
   constructor(options: ConfigReloaderOptions) {
-    const { started, clock, logger } = options
+    const { started, clock, scopes } = options
     this.#options = options
     this.#last = started
     this.#digest = started.digest
@@ -44,7 +44,7 @@ export class ConfigReloader implements AsyncDisposable {
     if (file === undefined) return
     this.#watched = new WatchedFiles({
       clock,
-      onError: err => logger.warn({ err }, `${file} cannot be watched: it is looked at once a minute`),
+      onError: err => scopes.of('config').warn({ err }, `${file} cannot be watched: it is looked at once a minute`),
     })
     this.#watched.add([file], () => this.#look(file))
     // It may have changed since it was loaded.
@@ -73,7 +73,7 @@ export class ConfigReloader implements AsyncDisposable {
   }
 
   async #reload(): Promise<void> {
-    const { load, live, logger, metrics, started, onReloaded } = this.#options
+    const { load, live, scopes, metrics, started, onReloaded } = this.#options
     const { signal } = this.#closing
     if (signal.aborted) return
     // Before it is loaded: if it changes in between, the next look finds another digest and loads it again.
@@ -89,28 +89,41 @@ export class ConfigReloader implements AsyncDisposable {
     } catch (error) {
       if (signal.aborted) return
       metrics.count('failure')
-      logger.error(`not reloaded, the previous configuration stays in force: ${describe(error)}`)
+      scopes.of('config').error(`not reloaded, the previous configuration stays in force: ${describe(error)}`)
     }
   }
 
   #takeOver(loaded: LoadedConfig, changes: LiveChanges): void {
-    const { started, logger } = this.#options
+    const { started, scopes } = this.#options
+    const logger = scopes.of('config')
     const before = this.#last
     this.#last = loaded
     this.#needsRestart = [...changedKeys(fixed(started.root), fixed(loaded.root)), ...changes.needsRestart]
-    const { level } = loaded.config.log
-    // Only a change of the file: what was set through the admin endpoint is not undone by another one.
-    if (level !== before.config.log.level) {
-      const fields = { event: 'log-level-changed', to: level, from: logger.level }
-      securityLogger(logger).info(fields, `the log level is ${level} now, as the configuration says`)
-      logger.level = level
-    }
+    this.#followLevels(before.config.log.level, loaded.config.log.level)
     for (const warning of loaded.warnings) if (!before.warnings.includes(warning)) logger.warn(warning)
     if (this.#needsRestart.length > 0)
       logger.warn({ keys: this.#needsRestart }, `needs a restart to take effect: ${this.#needsRestart.join(', ')}`)
     const { needsRestart: _, ...counts } = changes
     logger.info(counts, `reloaded: ${describeChanges(changes)}`)
   }
+
+  /** Only a change of the file: a level that was set through the admin endpoint is not undone by another one. */
+  #followLevels(before: LogLevels, now: LogLevels): void {
+    const { scopes } = this.#options
+    const changed = changedLevels(before, now)
+    if (Object.keys(changed).length === 0) return
+    const from = formatLogLevels(scopes.levels())
+    scopes.change(changed)
+    const to = formatLogLevels(scopes.levels())
+    const fields = { event: 'log-level-changed', to, from }
+    scopes.securityOf('admin').info(fields, `the log level is ${to} now, as the configuration says`)
+  }
+}
+
+/** The scopes whose level is another one. */
+function changedLevels(before: LogLevels, now: LogLevels): Partial<LogLevels> {
+  const changed = LOG_SCOPES.filter(scope => now[scope] !== before[scope])
+  return Object.fromEntries(changed.map(scope => [scope, now[scope]]))
 }
 
 function describe(error: unknown): string {

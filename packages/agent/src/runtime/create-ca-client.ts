@@ -137,7 +137,6 @@ async function credentialsOf(
   return source
 }
 
-/** No child logger: it would keep the level of now when that of the agent changes. */
 export function pluginLog(logger: Logger, plugin: string): PluginLog {
   return {
     debug: message => logger.debug({ plugin }, scrub(message)),

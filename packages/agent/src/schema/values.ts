@@ -15,6 +15,7 @@ import {
 } from '@livery/core'
 import { parseDuration } from './duration.ts'
 import { Fault } from './fault.ts'
+import { DEFAULT_LEVEL, everyScope, LOG_LEVELS, type LogLevels, parseLogLevels } from './log-level.ts'
 import { kindOf, nearest, type Schema, scalar, text } from './schema-parts.ts'
 
 /** A TCP address to listen on or to ask. */
@@ -74,6 +75,15 @@ export function oneOf<const T extends string>(choices: readonly T[]): Schema<T> 
 }
 
 export const keyType: Schema<KeyType> = oneOf(KEY_TYPES)
+
+export const logLevels: Schema<LogLevels> = text(
+  `${LOG_LEVELS.map(level => `\`${level}\``).join(', ')}; of some scopes: \`info,sds:debug,ca:trace\``,
+  input => {
+    const levels = parseLogLevels(input)
+    return levels instanceof Fault ? levels : { ...everyScope(DEFAULT_LEVEL), ...levels }
+  },
+  'Write a level, or info,sds:debug',
+)
 
 export const flag: Schema<boolean> = scalar('`true`, `false`', input =>
   typeof input === 'boolean'

@@ -7,6 +7,7 @@ import { AdminServer } from '../../src/admin/admin-server.ts'
 import type { AdminSource } from '../../src/admin/admin-source.ts'
 import { Ledger } from '../../src/observe/ledger.ts'
 import { getRequest, openSocket, readAll } from '../admin-socket.ts'
+import { memoryLog } from '../memory-log.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const clock = new FakeClock()
@@ -37,7 +38,7 @@ const source: AdminSource = {
   rotations: () => secrets.rotations(),
   changeRoot: (action, root) => secrets.changeRoot(action, root),
   metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
-  log: { level: 'info' },
+  log: memoryLog(),
 }
 let failure: unknown
 const server = await AdminServer.listen({
