@@ -1,6 +1,6 @@
 /** The table of `livery certs`, for a terminal of any width. */
 import type { DumpedFailure } from '../admin/config-dump.ts'
-import { formatAge } from '../observe/ledger-text.ts'
+import { formatAge } from '../observe/format-age.ts'
 import { expiryOf, type Listed, nameOf, troubleOf } from './listed-certificates.ts'
 import { distance, layOut, when, wrap } from './text-layout.ts'
 

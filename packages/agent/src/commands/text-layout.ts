@@ -1,6 +1,6 @@
 /** Lines for a terminal: columns, wrapped text, times. */
 import { oneLine } from '@livery/core'
-import { formatAge } from '../observe/ledger-text.ts'
+import { formatAge } from '../observe/format-age.ts'
 
 /** Columns as wide as their widest cell, two spaces apart. Nothing in a cell breaks its line. */
 export function layOut(rows: readonly (readonly string[])[]): string[] {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { describeLedger, formatAge } from './ledger-text.ts'
+import { formatAge } from './format-age.ts'
+import { describeLedger } from './ledger-text.ts'
 
 test('ages are written in at most two units', () => {
   const cases: readonly [number, string][] = [

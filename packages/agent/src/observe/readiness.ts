@@ -1,7 +1,7 @@
 /** Whether the agent serves what it is configured for, and if not, what it waits for. */
 import type { IdentityEntry } from '@livery/core'
+import { formatAge } from './format-age.ts'
 import { isMereWish } from './identity-summary.ts'
-import { formatAge } from './ledger-text.ts'
 import { Lowest } from './lowest.ts'
 
 /** Where the agent is in its life. */
