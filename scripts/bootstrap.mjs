@@ -1,9 +1,10 @@
-// Sets the workspace up: dependencies, native addon, and with --envoy the Envoy that the tests use. Does only the steps that are
-// due; runs on the machine's own Node (18 or newer), since the pinned one is a dependency. With --serve-first the
-// addon is built in the background, for the process that started this one.
+// Sets the workspace up: dependencies, the page in the browser, the native addon, and with --envoy the Envoy that the tests use. Does
+// only the steps that are due; runs on the machine's own Node (18 or newer), since the pinned one is a dependency. With --serve-first
+// the page and the addon are built in the background, for the process that started this one.
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { buildPage, isPageCurrent } from '../packages/agent/page/build.mjs'
 import { ADDON_LOG, addonState, buildAddon, hasCargo } from './addon.mjs'
 import { envoyBinary } from './envoy.mjs'
 import { unverifiedPackages } from './lockfile-integrity.mjs'
@@ -26,6 +27,7 @@ const NPM_OPTIONS = [
 ]
 
 await installDependencies()
+await providePage()
 await provideAddon()
 if (process.argv.includes('--envoy')) envoyBinary()
 
@@ -62,6 +64,18 @@ function checkNode() {
   say(`no Node is pinned for ${process.platform}-${process.arch}: using this one, ${process.version}`)
 }
 
+/** It takes less than half a second. With --serve-first the agent serves meanwhile, and reads the page when it is asked for it. */
+async function providePage() {
+  if (isPageCurrent()) return
+  if (process.argv.includes('--serve-first')) return runDetached(join(root, 'packages', 'agent', 'page', 'build.mjs'))
+  try {
+    await buildPage()
+  } catch (error) {
+    if (process.env.CI) throw error
+    say(`the page in the browser did not build, all else works: ${error.message}`)
+  }
+}
+
 async function provideAddon() {
   const state = addonState()
   if (state === 'current') return
@@ -81,11 +95,11 @@ async function provideAddon() {
 function buildAddonInBackground(state) {
   const meanwhile = state === 'stale' ? 'the previous build is used' : 'keys come from WebCrypto, slower'
   say(`building the native addon in the background, for the next start; until then ${meanwhile} (log: ${ADDON_LOG})`)
-  spawn(process.execPath, [join(root, 'scripts', 'addon.mjs'), '--while', `${process.ppid}`], {
-    cwd: root,
-    stdio: ['ignore', 'ignore', 2],
-    detached: true,
-  }).unref()
+  runDetached(join(root, 'scripts', 'addon.mjs'), '--while', `${process.ppid}`)
+}
+
+function runDetached(...args) {
+  spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'ignore', 2], detached: true }).unref()
 }
 
 function fail(text) {

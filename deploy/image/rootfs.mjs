@@ -90,7 +90,7 @@ function copyPackage(place) {
     if (!file.isFile()) continue
     const path = join(file.parentPath, file.name)
     const inside = path.slice(join(root, place).length + 1)
-    if (isOurs ? /^(bin|dist)\/|^(package\.json|LICENSE)$/.test(inside) : !inside.startsWith('node_modules/'))
+    if (isOurs ? /^(bin|dist|page-dist)\/|^(package\.json|LICENSE)$/.test(inside) : !inside.startsWith('node_modules/'))
       if (!UNUSED.has(extname(inside)) || /licen[cs]e|notice/i.test(file.name)) lay(path, `${to}/${inside}`)
   }
   if (ours === 'native-keygen') lay(join(root, place, 'THIRD-PARTY-NOTICES.md'), `${to}/THIRD-PARTY-NOTICES.md`)

@@ -1,0 +1,48 @@
+/** Where the keys go: `/` to the search, Esc back to the list. */
+import { opened, search, view } from './view.ts'
+
+/** The focus goes back to the list that the details were opened from. */
+export function closeDrawer(): void {
+  opened.value = ''
+  focusGrid()
+}
+
+function focusGrid(): void {
+  document.querySelector<HTMLElement>('.grid')?.focus()
+}
+
+/** The keys that work everywhere on the page. */
+export function listenToKeys(): void {
+  addEventListener('keydown', event => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return
+    if (document.querySelector('dialog[open]')) return
+    if (event.key === 'Escape') onEscape()
+    else if (event.key === '/' && !isTyping(event.target)) {
+      event.preventDefault()
+      view.value = 'identities'
+      // The list is drawn first.
+      requestAnimationFrame(() => document.querySelector<HTMLInputElement>('#search')?.select())
+    } else if (event.key === 'ArrowDown' && isSearch(event.target)) {
+      event.preventDefault()
+      focusGrid()
+    }
+  })
+}
+
+function onEscape(): void {
+  if (opened.value !== '') closeDrawer()
+  else if (isSearch(document.activeElement)) {
+    search.value = ''
+    focusGrid()
+  }
+}
+
+function isSearch(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && target.id === 'search'
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof HTMLTextAreaElement
+  )
+}

@@ -1,0 +1,57 @@
+/** Keys that are made ahead, and the memory of the process. */
+
+import { formatAge } from '../../src/observe/format-age.ts'
+import { agent, now, overview } from '../live/agent-state.ts'
+import { Table } from '../parts/table.tsx'
+import { formatBytes, formatCount, visible } from '../parts/text.ts'
+import { Panel } from './panel.tsx'
+
+export function ProcessView() {
+  const { value } = overview
+  return (
+    <Panel name="process">
+      {value ? (
+        <>
+          <Table
+            caption={`Keys, made by the generator ${value.keys.generator}`}
+            head={['Type', 'Ready', 'Found ready', 'Not ready']}
+            empty="No keys are made ahead: each is made when it is asked for."
+            rows={value.keys.pools.map(({ type, ready, hits, misses }) => ({
+              key: type,
+              cells: [
+                <code key="type">{visible(type)}</code>,
+                formatCount(ready),
+                formatCount(hits),
+                formatCount(misses),
+              ],
+            }))}
+          />
+          <section>
+            <h2>Process</h2>
+            <dl class="facts">
+              <dt>Memory</dt>
+              <dd>
+                <Meter used={value.process.rssBytes} limit={value.process.memoryLimitBytes} />
+              </dd>
+              <dt>Heap</dt>
+              <dd>{formatBytes(value.process.heapUsedBytes)} in use</dd>
+              <dt>Up for</dt>
+              <dd>{formatAge(now.value - (agent.value?.startedAt ?? now.value))}</dd>
+              <dt>Version</dt>
+              <dd>{agent.value?.version}</dd>
+            </dl>
+          </section>
+        </>
+      ) : null}
+    </Panel>
+  )
+}
+
+function Meter({ used, limit }: { readonly used: number; readonly limit: number }) {
+  return (
+    <span class="meter">
+      <meter min={0} max={limit} high={0.9 * limit} value={used} aria-label="Memory in use" />
+      {formatBytes(used)} of {formatBytes(limit)}
+    </span>
+  )
+}

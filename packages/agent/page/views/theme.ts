@@ -1,0 +1,26 @@
+/** Dark or light: that of the system, or a choice that the browser keeps. */
+import { effect, signal } from '@preact/signals'
+
+export const THEMES = ['system', 'light', 'dark'] as const
+export type Theme = (typeof THEMES)[number]
+
+const KEY = 'livery-theme'
+
+export const theme = signal<Theme>(THEMES.find(name => name === stored()) ?? 'system')
+
+effect(() => {
+  document.documentElement.dataset['theme'] = theme.value
+  try {
+    localStorage.setItem(KEY, theme.value)
+  } catch {
+    // A browser that keeps nothing takes the choice for this page.
+  }
+})
+
+function stored(): string | null {
+  try {
+    return localStorage.getItem(KEY)
+  } catch {
+    return null
+  }
+}
