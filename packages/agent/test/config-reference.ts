@@ -76,7 +76,7 @@ Every key of the configuration file. \`npm run config-reference\` writes this pa
 
 The file is YAML 1.2 or JSON: \`--config\`, else \`$LIVERY_CONFIG\`, else \`livery.yaml\` in the working directory. A flag comes before the
 environment, the environment before the file, the file before the default. [The agent's page](../packages/agent/README.md#configuration) says what
-the sections do, which [variables](../packages/agent/README.md#variables-of-the-environment) set keys, and what takes effect
+the sections do, which [variables](migrate-istio-agent.md#variables) set keys, and what takes effect
 [while it runs](../packages/agent/README.md#while-it-runs). \`livery check-config\` checks a file, and prints each value with its origin.
 
 \`\`\`yaml

@@ -5,10 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { PluginOption, PluginOptions } from '@livery/core'
+import { parseAllDocuments } from 'yaml'
+import { environmentSettings } from '../src/config/environment.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { BUILT_IN_CA_PLUGINS } from '../src/plugin/built-in-plugins.ts'
+import { blocksOf, PAPERS, read } from './papers.ts'
 import { writePluginModule } from './plugin-module.ts'
 
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const packages = new URL('../../', import.meta.url)
 const folder = mkdtempSync(join(tmpdir(), 'livery-documented-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -36,6 +40,31 @@ for (const path of [...PAGES, 'ca-plugins/docs/writing-a-plugin.md'])
     writeFileSync(file, example.replace('./index.ts', './my-ca.js'))
     await loadConfig({ file, environment: {}, workingDirectory: folder, terminal: false })
   })
+
+/** Blocks that are not a configuration of the agent, or name a plugin that is not here. */
+const MARKS = new Set(['', 'ca', 'envoy', 'kubernetes', 'plugin', 'tokens'])
+
+/** What a configuration of one section leaves out. */
+const LEFT_OUT = { ca: { plugin: 'embedded' }, identities: [WEB], sockets: [{ path: 'run/sds.sock' }] }
+
+test('every configuration in the papers is accepted', async () => {
+  const blocks = PAPERS.flatMap(paper => blocksOf(paper, 'yaml').map(block => ({ paper, ...block })))
+  assert.deepEqual(
+    blocks.filter(({ mark }) => !MARKS.has(mark)),
+    [],
+  )
+  const loaded = blocks
+    .filter(({ mark }) => mark === '')
+    .flatMap(({ paper, text }) => parseAllDocuments(text).map(document => ({ paper, config: document.toJS() })))
+  assert.ok(loaded.length > 30)
+  for (const { paper, config } of loaded) {
+    const file = join(folder, 'paper.yaml')
+    const whole = { ...LEFT_OUT, ...config }
+    writeFileSync(file, JSON.stringify(whole).replace('./index.ts', './my-ca.js'))
+    const loading = loadConfig({ file, environment: {}, workingDirectory: folder, terminal: false })
+    await assert.doesNotReject(loading, `${paper}: ${JSON.stringify(config)}`)
+  }
+})
 
 test('docs/istio.md: each configuration is accepted unchanged', async () => {
   const examples = [...page('../docs/istio.md').matchAll(/^( *)```yaml\n( *profile: [\s\S]*?)```/gm)]
@@ -83,6 +112,53 @@ test('the papers name every plugin that is built in', () => {
     assert.ok(page('agent/README.md').includes(`[\`${name}\`](../ca-plugins/docs/${name}.md)`), `agent: ${name}`)
     assert.ok(page('ca-plugins/README.md').includes(`(docs/${name}.md)`), `ca-plugins: ${name}`)
   }
+})
+
+/** The keys of docs/configuration.md, each with the mappings above it, without the signs for lists. */
+function knownKeys(): ReadonlySet<string> {
+  const keys = [...read('docs/configuration.md').matchAll(/^\| \[?`([^`]+)`/gm)].map(([, key = '']) => key)
+  return new Set(keys.flatMap(key => key.split('.').map((_, index, names) => names.slice(0, index + 1).join('.'))))
+}
+
+const MIGRATIONS = PAPERS.filter(paper => paper.startsWith('docs/migrate-'))
+
+test('the pages of migration name keys that there are', () => {
+  assert.equal(MIGRATIONS.length, 3)
+  const known = knownKeys()
+  assert.ok(known.has('sockets[].limits.perCaller') && known.has('ca.clientCertificate'))
+  for (const paper of MIGRATIONS) {
+    const cells = [...read(paper).matchAll(/^\|[^|]+\| ([^|]*?) \|/gm)].map(([, cell = '']) => cell)
+    const keys = cells.flatMap(cell => /^`(?!true|false)([A-Za-z][\w.[\]]*)`/.exec(cell)?.[1] ?? [])
+    assert.ok(keys.length > 15, paper)
+    assert.deepEqual(
+      keys.filter(key => !known.has(key.replace(/\.NAME$/, ''))),
+      [],
+      paper,
+    )
+  }
+})
+
+/** Values that a variable takes. */
+const SAMPLES: Readonly<Record<string, string>> = {
+  CA_PROVIDER: 'Citadel',
+  ECC_SIGNATURE_ALGORITHM: 'ECDSA',
+  PILOT_CERT_PROVIDER: 'kubernetes',
+  PROXY_CONFIG: 'discoveryAddress: istiod:15012',
+}
+
+test('docs/migrate-istio-agent.md: each variable sets the key that the page names', () => {
+  const [, table = ''] = /\n((?:\| `[A-Z].*\n)+)/.exec(read('docs/migrate-istio-agent.md')) ?? []
+  const rows = [...table.matchAll(/^\| (.*?) \| `([^`]+)` \|/gm)]
+  assert.ok(rows.length >= 20)
+  for (const [, names = '', key = ''] of rows)
+    for (const [, variable = ''] of names.matchAll(/`(\w+)`/g)) {
+      const settings = environmentSettings({ [variable]: SAMPLES[variable] ?? '1' })
+      const paths = settings.map(({ path }) => path.join('.'))
+      assert.ok(
+        paths.some(path => path === key || path.startsWith(`${key}.`)),
+        `${variable}: ${paths}`,
+      )
+    }
 })
 
 function flat(options: PluginOptions, parent = ''): (readonly [string, PluginOption])[] {

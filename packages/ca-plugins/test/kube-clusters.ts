@@ -38,7 +38,7 @@ export interface KubeCluster {
 /** The rights that the page of the plugin asks operators to grant. */
 export async function documentedGrants(): Promise<readonly Grant[]> {
   const page = await readFile(new URL('../docs/kubernetes-csr.md', import.meta.url), 'utf8')
-  const manifest = /```yaml\n(apiVersion: rbac[\s\S]*?)```/.exec(page)?.[1] ?? ''
+  const manifest = /```yaml kubernetes\n(apiVersion: rbac[\s\S]*?)```/.exec(page)?.[1] ?? ''
   const [role]: {
     readonly rules?: readonly { readonly resources: Grant['resource'][]; readonly verbs: KubeVerb[] }[]
   }[] = loadAllYaml(manifest)

@@ -1,0 +1,97 @@
+/** The commands of the pages in docs, word for word: each is run here or by another test, or a mark says what it needs. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { Command, shellEnvironment } from './command.ts'
+import { LiveryProcess } from './livery-process.ts'
+import { blocksOf, PAPERS, REPOSITORY, read } from './papers.ts'
+
+/** `sh MARK`: what a machine for tests lacks. The page says it, too. */
+const MARKS: Readonly<Record<string, string>> = {
+  cargo: 'takes Rust and minutes',
+  cluster: 'needs a cluster of Kubernetes',
+  container: 'needs a container engine',
+  registry: 'installs from a registry',
+  root: 'changes the machine, as root',
+  slow: 'takes minutes',
+  spire: 'needs a SPIRE server',
+  vault: 'needs a Vault server',
+}
+
+/** By other tests, as they stand. */
+const RUN_ELSEWHERE: readonly (readonly [papers: RegExp, test: string])[] = [
+  [/^docs\/kubernetes\.md$/, 'kubernetes-guide.test.ts'],
+  [/^docs\/root-rotation\.md$/, 'root-rotation-guide.test.ts'],
+  [/^docs\/runbook\//, 'runbook.test.ts'],
+]
+
+/** Their commands are for an agent with the first configuration of docs/install.md. */
+const WITH_AGENT = ['docs/install.md', 'docs/concepts.md', 'docs/clients.md']
+/** Their commands need no agent, and no file. */
+const ALONE = ['docs/migrate-istio-agent.md']
+
+const folder = mkdtempSync(join(tmpdir(), 'livery-commands-'))
+const empty = mkdtempSync(join(tmpdir(), 'livery-commands-'))
+let agent: LiveryProcess | undefined
+before(async () => {
+  const [configuration] = blocksOf('docs/install.md', 'yaml')
+  assert.ok(configuration)
+  // Other agents share the machine.
+  const admin = `admin: { address: "127.0.0.1:${await freePort()}" }\n`
+  writeFileSync(join(folder, 'livery.yaml'), configuration.text + admin)
+  agent = new LiveryProcess(['run'], { cwd: folder })
+  await agent.line(/"event":"issued"/)
+})
+after(async () => {
+  await agent?.[Symbol.asyncDispose]()
+  for (const path of [folder, empty]) rmSync(path, { recursive: true })
+})
+
+test('each command is run by a test, or marked by what it needs', () => {
+  for (const paper of PAPERS.filter(path => /^docs\/|^packages\/ca-plugins\/docs\//.test(path))) {
+    const blocks = blocksOf(paper, 'sh')
+    const plain = blocks.filter(({ mark }) => mark === '')
+    for (const { mark } of blocks) assert.ok(mark === '' || mark in MARKS, `${paper}: sh ${mark}`)
+    const elsewhere = RUN_ELSEWHERE.find(([papers]) => papers.test(paper))
+    if (elsewhere) assert.ok(read(`packages/agent/test/${elsewhere[1]}`).includes('```sh'), elsewhere[1])
+    else if (plain.length > 0)
+      assert.ok([...WITH_AGENT, ...ALONE].includes(paper), `nothing runs the commands of ${paper}`)
+  }
+})
+
+/** The output of the commands of a page, each of which has to succeed. */
+async function follow(paper: string, cwd: string): Promise<string> {
+  const commands = blocksOf(paper, 'sh').filter(({ mark }) => mark === '')
+  assert.ok(commands.length > 0)
+  const script = ['set -e -o pipefail', ...commands.map(({ text }) => text)].join('\n')
+  const env = shellEnvironment(`${REPOSITORY}node_modules/.bin:${process.env['PATH']}`)
+  await using shell = new Command('bash', ['-c', script], { cwd, env })
+  assert.equal(await shell.code(), 0, `${paper}\n${shell.output}`)
+  return shell.output
+}
+
+/** What a reader has to see. */
+const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
+  'docs/install.md': [/plugin: embedded/, /sa\/web +Available/, /^ok +agent/m],
+  'docs/concepts.md': [/sa\/web: Available/, /issued: serial/, /cluster\.local: steady/, /web\.sock: listening/],
+  'docs/clients.md': [
+    /web\.sock: listening/,
+    /Subject Alternative Name[\s\S]*spiffe:\/\/cluster\.local\/ns\/default\/sa\/web/,
+  ],
+}
+
+for (const paper of WITH_AGENT)
+  test(`${paper}: the commands do what the page says`, async () => {
+    const output = await follow(paper, folder)
+    for (const pattern of SHOWN[paper] ?? []) assert.match(output, pattern)
+  })
+
+test('docs/migrate-istio-agent.md: the variables are a configuration, with their origins', async () => {
+  const output = await follow('docs/migrate-istio-agent.md', empty)
+  assert.match(output, /^ttl: 12h +# .*SECRET_TTL/m)
+  assert.match(output, /ratio: 0\.6 +# .*SECRET_GRACE_PERIOD_RATIO/)
+  assert.match(output, /address: istiod\.istio-system\.svc:15012 +# .*CA_ADDR/)
+})
