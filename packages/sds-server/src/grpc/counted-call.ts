@@ -1,6 +1,7 @@
 /** Counts the calls that handlers of grpc-js answer, each from its headers to its end, even if its message never arrives. */
 import { Metadata, ServerInterceptingCall, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import { onClosed } from './end-call.ts'
+import { dropMetadata } from './grpc-js-internals.ts'
 
 export interface CountedCallOptions {
   /** Returns `false` if there is no room; the call was refused then. An admitted call leaves exactly once. */
@@ -36,9 +37,4 @@ export function countedCall(
       if (!isHeardOf) end()
     },
   })
-}
-
-/** A call holds its headers while it is open, and nothing reads them; grpc-js has no public way to drop them. */
-export function dropMetadata(call: object): void {
-  Reflect.set(call, 'metadata', undefined)
 }

@@ -1,6 +1,6 @@
 /** Reports when a peer has what was written to it, for protocols in which it does not answer. */
 import type { Http2Session } from 'node:http2'
-import { http2StreamOf } from './send-frame.ts'
+import { http2StreamOf } from './grpc-js-internals.ts'
 
 /** The tasks that wait for the next PING, of sessions with one on its way. */
 const waiting = new WeakMap<Http2Session, (() => void)[]>()

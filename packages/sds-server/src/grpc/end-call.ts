@@ -1,8 +1,8 @@
 /** Ends calls and their HTTP/2 streams, even if the peer does not end its side. */
 import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { http2StreamOf } from './grpc-js-internals.ts'
 import { toStatusError } from './grpc-status.ts'
-import { http2StreamOf } from './send-frame.ts'
 
 /** Ends a call that was not started. */
 export function refuseCall(call: ServerInterceptingCallInterface, refusal: StreamRefusal): void {

@@ -5,8 +5,8 @@ import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import type { RequestReader } from '../budget/request-queue.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { http2StreamOf, replaceDecoder } from './grpc-js-internals.ts'
 import { MessageAssembler } from './message-assembler.ts'
-import { http2StreamOf } from './send-frame.ts'
 
 export interface IncomingOptions {
   readonly maxBytes: number
@@ -231,12 +231,6 @@ export class IncomingRequests implements Late, RequestReader {
     this.stop()
     this.#options.onRefusal(error)
   }
-}
-
-/** grpc-js has no public way to replace the decoder of a call. */
-export function replaceDecoder(call: object, decoder: { write(data: Buffer): Buffer[] }): void {
-  if (!('decoder' in call)) throw new Error('Cannot bound what a call holds: this grpc-js has no decoder to replace')
-  Reflect.set(call, 'decoder', decoder)
 }
 
 function ownCopy(chunk: Buffer): Buffer {

@@ -10,7 +10,8 @@ import { RawPeer } from '../../test/raw-peer.ts'
 import { temporaryDirectory, WEB } from '../../test/running-server.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
-import { http2StreamOf, sendFrame } from './send-frame.ts'
+import { http2StreamOf } from './grpc-js-internals.ts'
+import { sendFrame } from './send-frame.ts'
 
 const source = await MemorySource.create(WEB)
 const item = source.current({ kind: 'identity', identity: WEB })

@@ -2,10 +2,9 @@
  * Writes frames to the HTTP/2 stream of a call. grpc-js' own `sendMessage` would copy the message, keys included, into a
  * buffer of Node's pool that nobody wipes; and it has no public way to the stream.
  */
-import type { ServerHttp2Stream } from 'node:http2'
-import { Duplex } from 'node:stream'
 import { Metadata, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
+import { http2StreamOf } from './grpc-js-internals.ts'
 
 /** The part of a call that is needed to write to it. */
 export type FrameSink = Pick<ServerInterceptingCallInterface, 'sendMetadata' | 'sendMessage'>
@@ -35,14 +34,4 @@ export function sendFrame(call: FrameSink, frame: ResponseFrame, onWritten: () =
     frame.release()
     if (!error) onWritten()
   })
-}
-
-/** The private field `stream` of grpc-js' call; `undefined` if it is not there any more, or the call is another's. */
-export function http2StreamOf(call: object): ServerHttp2Stream | undefined {
-  const stream = 'stream' in call ? call.stream : undefined
-  return isHttp2Stream(stream) ? stream : undefined
-}
-
-function isHttp2Stream(stream: unknown): stream is ServerHttp2Stream {
-  return stream instanceof Duplex && 'rstCode' in stream
 }

@@ -1,7 +1,6 @@
 /** Watches what a peer does with HTTP/2 itself: its preface, its control frames, its headers, and how often. */
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
-import type { Server } from '@grpc/grpc-js'
 import { after, type Clock, systemErrorCode } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
@@ -13,8 +12,6 @@ const CONTROL_FRAMES: Rate = { perSecond: 1, burst: 100 }
 /** A call holds both texts while it is open. */
 const MAX_AUTHORITY = 255
 const MAX_SCHEME = 16
-/** `x-forwarded-for`, tokens in `initial_metadata`: Envoy sends about ten headers in half a kilobyte. */
-const MAX_HEADERS = { maxHeaderListPairs: 64, maxHeaderListSize: 16_384 }
 /** Node and nghttp2 end a session for floods that they do not report: a thousand resets, PINGs or headers too many at once. */
 const SESSION_ERROR_FAULTS = 250
 /** The peer left before it read everything, as programs do that are killed: not a flood. */
@@ -127,27 +124,6 @@ export class SessionGuard implements Disposable {
     const isOver = !connection.budget.addFaults(this.#options.clock.now(), amount)
     if (isFatal || isOver) connection.close()
   }
-}
-
-/** Bounds the headers of a request. Call it before the server has an HTTP/2 server. grpc-js has no option for it. */
-export function limitHeaders(server: Server): void {
-  const options: unknown = Reflect.get(server, 'commonServerOptions')
-  if (typeof options !== 'object' || options === null) throw unknownGrpc('options')
-  const { maxHeaderListPairs, maxHeaderListSize } = MAX_HEADERS
-  const settings = 'settings' in options && typeof options.settings === 'object' ? options.settings : {}
-  Object.assign(options, { maxHeaderListPairs, settings: { ...settings, maxHeaderListSize } })
-}
-
-/** The HTTP/2 server of a connection injector, to which grpc-js has no public way. */
-export function http2ServerOf(server: Server): Http2Server {
-  const servers: unknown = Reflect.get(server, 'http2Servers')
-  const [http2] = servers instanceof Map ? servers.keys() : []
-  if (!http2) throw unknownGrpc('server')
-  return http2
-}
-
-function unknownGrpc(what: string): Error {
-  return new Error(`Cannot bound what a peer sends: this grpc-js keeps its HTTP/2 ${what} elsewhere`)
 }
 
 function ignore(): void {}

@@ -9,10 +9,9 @@ import type { StreamReport } from '../protocol/discovery-protocol.ts'
 import type { Decoded } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { SubscribedName } from '../protocol/subscriptions.ts'
-import { dropMetadata } from './counted-call.ts'
 import { refuseCall } from './end-call.ts'
+import { dropMetadata, http2StreamOf } from './grpc-js-internals.ts'
 import { type IncomingOptions, IncomingRequests } from './incoming-requests.ts'
-import { http2StreamOf } from './send-frame.ts'
 import { type Answer, StreamCall, type StreamCallOptions, type StreamList } from './stream-call.ts'
 
 export interface SocketCallsOptions {

@@ -3,7 +3,8 @@ import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import { type IncomingOptions, replaceDecoder } from './incoming-requests.ts'
+import { replaceDecoder } from './grpc-js-internals.ts'
+import type { IncomingOptions } from './incoming-requests.ts'
 import { MessageAssembler } from './message-assembler.ts'
 
 /** Whole messages go to grpc-js' own handler. */
