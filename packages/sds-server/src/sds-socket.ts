@@ -15,6 +15,7 @@ import { DeadlineQueue } from './budget/deadline-queue.ts'
 import { SharedLimit } from './budget/shared-limit.ts'
 import { type GivenLimits, readLimits, type SocketLimits } from './budget/socket-limits.ts'
 import { DEFAULT_WORKLOAD_API } from './defaults.ts'
+import { DirectStreams } from './grpc/direct-streams.ts'
 import { DiscoveryService, SDS_PATHS, SDS_SERVICE } from './grpc/discovery-service.ts'
 import { http2ServerOf, limitHeaders } from './grpc/grpc-js-internals.ts'
 import { HEALTH_PATHS, HealthService } from './grpc/health-service.ts'
@@ -128,12 +129,18 @@ export class SdsSocket {
     workload?.register(this.#server)
     this.#health = new HealthService(workload ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE])
     this.#health.register(this.#server)
+    const direct = new DirectStreams({
+      server: this.#server,
+      clock: context.clock,
+      openerOf: path => discovery.openerOf(path) ?? workload?.openerOf(path),
+    })
     this.#guard = new SessionGuard({
       clock: context.clock,
       paths: new Set(workload ? [...PATHS, ...WORKLOAD_PATHS] : PATHS),
       openings: context.openings,
       deadlines: this.#deadlines,
-      connectionOf: socket => (socket.remoteAddress ? this.#gate.find(socket.remoteAddress) : undefined),
+      connectionOf: peer => this.#gate.find(peer),
+      openDirectly: (stream, headers, peer) => direct.open(stream, headers, peer),
       connections: () => this.#gate.connections(),
     })
     this.#guard.watch(http2ServerOf(this.#server))

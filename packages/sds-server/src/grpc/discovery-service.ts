@@ -81,9 +81,14 @@ export class DiscoveryService {
     server.register(FETCH_SECRETS, fetch, serialize, decodeDiscoveryRequest, 'unary')
   }
 
+  /** `undefined` for a method whose calls are no streams, and for the path of another service. */
+  openerOf(path: string): CallOpener | undefined {
+    return this.#openers.get(path)
+  }
+
   /** Handles the streams, and counts the other calls on their way to their handlers, those of the health service, too. */
   intercept(path: string, call: ServerInterceptingCallInterface): ServerInterceptingCall {
-    const open = this.#openers.get(path)
+    const open = this.openerOf(path)
     if (open) return new InterceptedCall(call, open)
     if (path === FETCH_SECRETS) return new FrameCall(this.#unaryCall(call, 'fetch'), call)
     return this.#unaryCall(call, 'health')

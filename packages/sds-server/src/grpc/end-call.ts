@@ -1,11 +1,11 @@
 /** Ends calls and their HTTP/2 streams, even if the peer does not end its side. */
-import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { http2StreamOf } from './grpc-js-internals.ts'
 import { toStatusError } from './grpc-status.ts'
+import type { StreamTransport } from './stream-transport.ts'
 
 /** Ends a call that was not started. */
-export function refuseCall(call: ServerInterceptingCallInterface, refusal: StreamRefusal): void {
+export function refuseCall(call: Pick<StreamTransport, 'sendStatus'>, refusal: StreamRefusal): void {
   call.sendStatus(toStatusError(refusal))
   onClosed(call, () => {})
 }

@@ -1,4 +1,4 @@
-/** What grpc-js keeps to itself and Livery needs: every private field that is used. */
+/** What grpc-js keeps to itself and Livery needs: every private field that is used, looked for when a server starts. */
 import type { Http2Server, ServerHttp2Stream } from 'node:http2'
 import { Duplex } from 'node:stream'
 import type { Server } from '@grpc/grpc-js'
@@ -25,6 +25,16 @@ export function replaceDecoder(call: object, decoder: { write(data: Buffer): Buf
 /** A call holds its headers while it is open, and nothing reads them. */
 export function dropMetadata(call: object): void {
   Reflect.set(call, 'metadata', undefined)
+}
+
+/**
+ * Counts a stream that grpc-js never sees, so that its connection is not idle until the stream closes. `undefined` where
+ * grpc-js counts in another way: then it has to see every stream.
+ */
+export function streamCounterOf(server: Server): ((stream: ServerHttp2Stream) => void) | undefined {
+  const count: unknown = Reflect.get(server, 'onStreamOpened')
+  if (typeof count !== 'function' || count.length !== 1) return undefined
+  return stream => void Reflect.apply(count, server, [stream])
 }
 
 /** Bounds the headers of a request. Call it before the server has an HTTP/2 server. */

@@ -1,12 +1,11 @@
 /** The requests of one stream: read one at a time, held to a deadline, and charged to their caller while they wait. */
 import type { ServerHttp2Stream } from 'node:http2'
-import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import type { RequestReader } from '../budget/request-queue.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import { http2StreamOf, replaceDecoder } from './grpc-js-internals.ts'
 import { MessageAssembler } from './message-assembler.ts'
+import type { DataSink } from './stream-transport.ts'
 
 export interface IncomingOptions {
   readonly maxBytes: number
@@ -23,19 +22,16 @@ export interface IncomingOptions {
 
 /** A slice holds the whole buffer that it was cut from, so one that is a small part of it is copied. */
 const COPY_BELOW = 0.5
-const NOTHING: never[] = []
 
 /**
- * Replaces grpc-js' decoder, which bounds one message but not the sum of what many streams keep. It gets every DATA
- * frame of the stream, and hands out one message each time that `startRead` asks for it and its caller's turn has come.
+ * Takes every DATA frame of the stream, and hands out one message each time that `startRead` asks for it and its caller's
+ * turn has come. The decoder of grpc-js bounds one message, but not the sum of what many streams keep.
  * Until then the stream is paused. The peer can fill its window (64 KiB) meanwhile, which is charged, too.
  */
-export class IncomingRequests implements Late, RequestReader {
-  readonly #call: ServerInterceptingCallInterface
+export class IncomingRequests implements DataSink, Late, RequestReader {
   readonly #options: IncomingOptions
   readonly #stream: ServerHttp2Stream | undefined
   readonly #assembler: MessageAssembler
-  #isStarted = false
   #isEnded = false
   #isWanted = false
   #isReading = false
@@ -48,12 +44,11 @@ export class IncomingRequests implements Late, RequestReader {
   #rest: Buffer | undefined
   #charged = 0
 
-  constructor(call: ServerInterceptingCallInterface, options: IncomingOptions) {
-    this.#call = call
+  /** Without its stream a call is never paused. */
+  constructor(stream: ServerHttp2Stream | undefined, options: IncomingOptions) {
     this.#options = options
-    this.#stream = http2StreamOf(call)
+    this.#stream = stream
     this.#assembler = new MessageAssembler(options.maxBytes, bytes => this.#chargeMore(bytes))
-    replaceDecoder(call, this)
     options.deadlines.add(this)
   }
 
@@ -61,7 +56,6 @@ export class IncomingRequests implements Late, RequestReader {
   startRead(): void {
     this.#isWanted = true
     if (this.#isReading || this.#isQueued || this.#isOver) return
-    this.#start()
     this.#goOn()
   }
 
@@ -79,20 +73,17 @@ export class IncomingRequests implements Late, RequestReader {
     if (this.#isEnded) this.endOfStream()
   }
 
-  /** Call it when grpc-js reports the end of the stream, which follows all DATA frames. */
   endOfStream(): void {
     this.#isEnded = true
     if (!this.#rest && this.#isWanted && !this.#isOver) this.#options.onHalfClose()
   }
 
-  /** grpc-js calls it with each DATA frame, and gets nothing to decode. */
-  write(data: Buffer): never[] {
+  write(data: Buffer): void {
     this.#options.connection.messageBytes += data.length
-    if (this.#isOver) return NOTHING
+    if (this.#isOver) return
     if (this.#rest) this.#append(this.#rest, data)
     else this.#consume(data)
     this.#adjustCharge()
-    return NOTHING
   }
 
   onLate(): void {
@@ -116,13 +107,6 @@ export class IncomingRequests implements Late, RequestReader {
     this.#options.connection.budget.release(this.#charged)
     this.#charged = 0
     if (this.#isPaused) this.#unguard()
-  }
-
-  /** grpc-js is asked once: the messages are read here. */
-  #start(): void {
-    if (this.#isStarted) return
-    this.#isStarted = true
-    this.#call.startRead()
   }
 
   #consume(data: Buffer): void {

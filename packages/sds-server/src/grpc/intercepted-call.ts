@@ -1,7 +1,10 @@
-/** A call that is answered before it reaches a handler of grpc-js, which would read ahead and copy keys. */
+/** A call of grpc-js that is answered before it reaches a handler, which would read ahead and copy keys. */
 import { ServerInterceptingCall, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
+import { GrpcCall } from './grpc-call.ts'
+import type { StreamTransport } from './stream-transport.ts'
 
-export type CallOpener = (call: ServerInterceptingCallInterface) => void
+/** Serves a call, or refuses it. */
+export type CallOpener = (call: StreamTransport) => void
 
 /** Its opener handles it, in place of the handler registered for its method. */
 export class InterceptedCall extends ServerInterceptingCall {
@@ -15,7 +18,7 @@ export class InterceptedCall extends ServerInterceptingCall {
   }
 
   override start(): void {
-    this.#open(this.#call)
+    this.#open(new GrpcCall(this.#call))
   }
 }
 

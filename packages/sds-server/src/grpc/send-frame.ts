@@ -2,6 +2,7 @@
  * Writes frames to the HTTP/2 stream of a call. grpc-js' own `sendMessage` would copy the message, keys included, into a
  * buffer of Node's pool that nobody wipes; and it has no public way to the stream.
  */
+import type { ServerHttp2Stream } from 'node:http2'
 import { Metadata, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { http2StreamOf } from './grpc-js-internals.ts'
@@ -25,11 +26,16 @@ export function sendFrame(call: FrameSink, frame: ResponseFrame, onWritten: () =
     })
     return
   }
+  if (!stream.headersSent && !stream.destroyed && !stream.closed) call.sendMetadata(NO_METADATA)
+  writeFrame(stream, frame, onWritten)
+}
+
+/** As `sendFrame`, to a stream that has its headers. */
+export function writeFrame(stream: ServerHttp2Stream, frame: ResponseFrame, onWritten: () => void): void {
   if (stream.destroyed || stream.closed || stream.writableEnded) {
     frame.release()
     return
   }
-  if (!stream.headersSent) call.sendMetadata(NO_METADATA)
   stream.write(frame.bytes, error => {
     frame.release()
     if (!error) onWritten()

@@ -1,6 +1,5 @@
 /** Watches what a peer does with HTTP/2 itself: its preface, its control frames, its headers, and how often. */
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
-import type { Socket } from 'node:net'
 import { after, type Clock, systemErrorCode } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
@@ -26,7 +25,10 @@ export interface SessionGuardOptions {
   readonly openings: OpeningQueue
   /** The deadline of the preface and SETTINGS of a connection. */
   readonly deadlines: DeadlineQueue
-  connectionOf(socket: Socket): Connection | undefined
+  /** The connection with that remote address. */
+  connectionOf(peer: string): Connection | undefined
+  /** Opens a stream that grpc-js need not see; `false` hands it to grpc-js. */
+  openDirectly(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: string): boolean
   connections(): Iterable<Connection>
 }
 
@@ -49,7 +51,8 @@ export class SessionGuard implements Disposable {
   }
 
   #watchSession(session: ServerHttp2Session, http2: Http2Server): void {
-    const connection = session.socket ? this.#options.connectionOf(session.socket) : undefined
+    const peer = session.socket?.remoteAddress ?? ''
+    const connection = this.#options.connectionOf(peer)
     if (!connection) return
     connection.closing.watch(session)
     const { deadlines, clock } = this.#options
@@ -71,8 +74,9 @@ export class SessionGuard implements Disposable {
       stream.on('error', ignore)
       if (!this.#isFit(connection, stream, headers)) return
       const open = () => {
-        if (!stream.destroyed && !stream.closed) http2.emit('stream', stream, headers, ...rest)
-        else if (!connection.closing.hasBegun) this.#fault(connection, 1, false)
+        if (stream.destroyed || stream.closed) {
+          if (!connection.closing.hasBegun) this.#fault(connection, 1, false)
+        } else if (!this.#options.openDirectly(stream, headers, peer)) http2.emit('stream', stream, headers, ...rest)
       }
       this.#options.openings.add(connection.budget.account, { stream, open })
     })

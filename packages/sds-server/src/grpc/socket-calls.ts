@@ -1,5 +1,4 @@
 /** The calls of one socket: admitted by the budget of their caller, listed while they are open, reviewed and ended together. */
-import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { Clock, Events } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
 import type { CallBound, CallerBudget, SocketRoom } from '../budget/caller-budget.ts'
@@ -10,9 +9,9 @@ import type { Decoded } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { SubscribedName } from '../protocol/subscriptions.ts'
 import { refuseCall } from './end-call.ts'
-import { dropMetadata, http2StreamOf } from './grpc-js-internals.ts'
 import { type IncomingOptions, IncomingRequests } from './incoming-requests.ts'
 import { type Answer, StreamCall, type StreamCallOptions, type StreamList } from './stream-call.ts'
+import type { StreamTransport } from './stream-transport.ts'
 
 export interface SocketCallsOptions {
   readonly clock: Clock
@@ -81,10 +80,7 @@ export class SocketCalls implements StreamList {
   }
 
   /** Serves `call` as a stream, or refuses it. */
-  serve<Request extends Answer, Message>(
-    call: ServerInterceptingCallInterface,
-    method: StreamMethod<Request, Message>,
-  ): void {
+  serve<Request extends Answer, Message>(call: StreamTransport, method: StreamMethod<Request, Message>): void {
     const connection = this.connectionOf(call.getPeer())
     const bound = connection?.budget.openStream()
     if (!connection || bound) this.refuse(call, method.method, bound)
@@ -92,7 +88,11 @@ export class SocketCalls implements StreamList {
   }
 
   /** Refuses a call that finds no room, or whose connection closes. */
-  refuse(call: ServerInterceptingCallInterface, method: CallMethod | 'Health', bound: CallBound | undefined): void {
+  refuse(
+    call: Pick<StreamTransport, 'getPeer' | 'sendStatus'>,
+    method: CallMethod | 'Health',
+    bound: CallBound | undefined,
+  ): void {
     const connection = this.connectionOf(call.getPeer())
     if (!connection || !bound) {
       refuseCall(call, connectionCloses())
@@ -119,36 +119,23 @@ export class SocketCalls implements StreamList {
   }
 
   #take<Request extends Answer, Message>(
-    call: ServerInterceptingCallInterface,
+    call: StreamTransport,
     connection: Connection,
     method: StreamMethod<Request, Message>,
   ): void {
-    const requests = new IncomingRequests(call, {
+    const requests = new IncomingRequests(call.stream, {
       ...this.incoming(connection),
-      onMessage: message => stream.onReceiveMessage(method.decode(message)),
-      onHalfClose: () => stream.onReceiveHalfClose(),
+      onMessage: message => stream.onRequest(method.decode(message)),
+      onHalfClose: () => stream.onHalfClose(),
       onRefusal: error => stream.refuse(error),
     })
-    const transport = {
-      startRead: () => requests.startRead(),
-      sendMetadata: call.sendMetadata.bind(call),
-      sendMessage: call.sendMessage.bind(call),
-      sendStatus: call.sendStatus.bind(call),
-      stream: http2StreamOf(call),
-    }
-    const stream = new StreamCall(transport, connection, method, this)
+    const stream = new StreamCall(call, requests, connection, method, this)
     this.#open.add(stream)
-    call.start({
-      onReceiveMetadata(headers) {
-        dropMetadata(call)
-        stream.onReceiveMetadata(headers)
-      },
-      onReceiveMessage: () => {},
-      onReceiveHalfClose: () => requests.endOfStream(),
-      onCancel: () => this.#end(stream, requests, connection),
+    call.start(requests, {
+      onHeaders: header => stream.onHeaders(header),
+      onRefusal: error => stream.refuse(error),
+      onEnd: () => this.#end(stream, requests, connection),
     })
-    // grpc-js reports nothing, not even the end, of a call whose stream is destroyed when it starts.
-    if (!stream.isStarted) this.#end(stream, requests, connection)
   }
 
   #end<Request extends Answer, Message>(
@@ -158,7 +145,7 @@ export class SocketCalls implements StreamList {
   ): void {
     if (stream.isUnanswered) this.fault(connection)
     requests.stop()
-    stream.onCancel()
+    stream.onEnd()
   }
 }
 

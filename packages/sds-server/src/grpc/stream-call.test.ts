@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { Socket } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { Metadata } from '@grpc/grpc-js'
 import { Events } from '@livery/core'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, WEB } from '../../test/running-server.ts'
@@ -18,13 +17,15 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import type { StreamCallContext } from './call-context.ts'
-import { StreamCall, type StreamCallOptions, type StreamTransport } from './stream-call.ts'
+import { type RequestSource, StreamCall, type StreamCallOptions } from './stream-call.ts'
+import type { StreamTransport } from './stream-transport.ts'
 import { TurnQueue } from './turn-queue.ts'
 
 const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
 
 /** Takes one message, and the next one after `read`. */
-class OneByOne implements StreamTransport {
+class OneByOne implements StreamTransport, RequestSource {
+  readonly stream = undefined
   readonly sent: DiscoveryResponse[] = []
   readonly statuses: number[] = []
   reads = 0
@@ -34,11 +35,16 @@ class OneByOne implements StreamTransport {
     this.reads++
   }
 
-  sendMetadata(): void {}
+  getPeer(): string {
+    return 'peer'
+  }
 
-  sendMessage(frame: ResponseFrame, written: () => void): void {
+  start(): void {}
+
+  sendFrame(frame: ResponseFrame, written: () => void): void {
     assert.equal(this.#written, undefined, 'a second message while one is on its way')
     this.sent.push(DiscoveryResponse.decode(frame.message))
+    frame.release()
     this.#written = written
   }
 
@@ -88,12 +94,12 @@ async function openStream() {
     context,
     createStream: each => new SotwStream(each),
   }
-  const stream = new StreamCall(transport, connection, method, { report() {}, delete() {} })
-  stream.onReceiveMetadata(new Metadata())
+  const stream = new StreamCall(transport, transport, connection, method, { report() {}, delete() {} })
+  stream.onHeaders(() => undefined)
   const receive = (responseNonce: string, ...resourceNames: string[]) => {
     const node = { id: 'n', cluster: '' }
     const request = { versionInfo: '', node, resourceNames, typeUrl: '', responseNonce, errorDetail: undefined }
-    stream.onReceiveMessage(decodeDiscoveryRequest(Buffer.from(DiscoveryRequest.encode(request).finish())))
+    stream.onRequest(decodeDiscoveryRequest(Buffer.from(DiscoveryRequest.encode(request).finish())))
   }
   return { source, context, stream, transport, receive }
 }
@@ -166,7 +172,7 @@ test('a stream that ends while it waits for its turn leaves the queue, and nothi
   receive('', 'ROOTCA')
   transport.read()
   source.setBundle('cluster.local', { version: 'newest' })
-  stream.onReceiveHalfClose()
+  stream.onHalfClose()
   assert.deepEqual([transport.statuses, context.pushes.size, source.subscribers], [[0], 0, 0])
   await nextTurn()
   assert.equal(transport.sent.length, 1)

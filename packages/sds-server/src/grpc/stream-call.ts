@@ -1,5 +1,5 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
-import { type Metadata, type ServerInterceptingCallInterface, status } from '@grpc/grpc-js'
+import { status } from '@grpc/grpc-js'
 import type { Clock, StreamReceipts } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
 import type { CallerBudget } from '../budget/caller-budget.ts'
@@ -16,7 +16,7 @@ import type { StreamCallContext } from './call-context.ts'
 import { onReceived } from './delivery.ts'
 import { onClosed } from './end-call.ts'
 import { toStatusError } from './grpc-status.ts'
-import { type FrameSink, sendFrame } from './send-frame.ts'
+import type { HeaderReader, StreamTransport } from './stream-transport.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
 /** How the streams of one method are served on one socket. */
@@ -30,7 +30,7 @@ export interface StreamCallOptions<Request extends Answer, Message> {
   /** A frame that is acquired for one write. */
   encodeMessage(message: Message): ResponseFrame
   /** Throws a `StreamRefusal` for a call with other headers. Default: any will do. */
-  checkHeaders?(headers: Metadata): void
+  checkHeaders?(header: HeaderReader): void
 }
 
 /** Lists the streams of one socket. */
@@ -47,11 +47,11 @@ export interface Answer {
   readonly errorDetail: { readonly message: string } | undefined
 }
 
-/** The part of a gRPC call that a stream needs. */
-export type StreamTransport = FrameSink & Pick<ServerInterceptingCallInterface, 'startRead' | 'sendStatus'>
-
-/** The listener of a call, for which grpc-js exports no name. */
-type CallListener = Parameters<ServerInterceptingCallInterface['start']>[0]
+/** Hands out the requests of a call. */
+export interface RequestSource {
+  /** Asks for the next one; one that was received before arrives inside this call. */
+  startRead(): void
+}
 
 const NOT_REFUSED = { code: 0, details: '' }
 
@@ -67,11 +67,11 @@ interface LiveInfo extends StreamInfo {
 /**
  * One open stream. At most one response is in flight. Meanwhile ACKs are read (a peer that writes before it reads would
  * deadlock with us), up to the next request that needs its own response. So a slow reader costs one message, and gets the
- * newest state when it reads again. The class listens to the call itself: the stream object of grpc-js reads 16 requests
- * ahead, and costs a tenth of a response.
+ * newest state when it reads again.
  */
-export class StreamCall<Request extends Answer, Message> implements CallListener, StreamContext, TurnTaker {
+export class StreamCall<Request extends Answer, Message> implements StreamContext, TurnTaker {
   readonly #call: StreamTransport
+  readonly #requests: RequestSource
   readonly #connection: Connection
   readonly #options: StreamCallOptions<Request, Message>
   readonly #list: StreamList
@@ -95,12 +95,14 @@ export class StreamCall<Request extends Answer, Message> implements CallListener
 
   constructor(
     call: StreamTransport,
+    requests: RequestSource,
     connection: Connection,
     options: StreamCallOptions<Request, Message>,
     list: StreamList,
   ) {
     const { method, context } = options
     this.#call = call
+    this.#requests = requests
     this.#connection = connection
     this.#options = options
     this.#list = list
@@ -165,41 +167,36 @@ export class StreamCall<Request extends Answer, Message> implements CallListener
     this.#list.report(report, info, this.#peer)
   }
 
-  /** Whether grpc-js has reported any event of the call. */
-  get isStarted(): boolean {
-    return this.#state !== 'new'
-  }
-
   /** Whether it ends without an answer, for any reason but the server's own shutdown. */
   get isUnanswered(): boolean {
     return !this.#hasAnswered && this.#status.code !== status.UNAVAILABLE
   }
 
-  onReceiveMetadata(headers: Metadata): void {
+  onHeaders(header: HeaderReader): void {
     this.#state = 'idle'
     try {
-      this.#options.checkHeaders?.(headers)
+      this.#options.checkHeaders?.(header)
     } catch (error) {
       this.refuse(error)
     }
     this.#read()
   }
 
-  onReceiveMessage(decoded: Decoded<Request>): void {
+  onRequest(decoded: Decoded<Request>): void {
     this.#isReadPending = false
-    this.#onRequest(decoded)
+    this.#handle(decoded)
     this.#read()
   }
 
   /** The peer has ended its side. */
-  onReceiveHalfClose(): void {
+  onHalfClose(): void {
     if (this.#isOver() || this.#stream.outlivesRequests) return
     this.#stop()
     this.#call.sendStatus({ code: status.OK, details: 'OK' })
   }
 
-  /** grpc-js calls it for every end of a call, a regular one too. */
-  onCancel(): void {
+  /** Call it for every end of the call, a regular one too. */
+  onEnd(): void {
     if (this.#state === 'closed') return
     const stream = this.info()
     this.#stop()
@@ -266,12 +263,12 @@ export class StreamCall<Request extends Answer, Message> implements CallListener
     this.#isInReadLoop = true
     while (!this.#isOver() && !this.#held && !this.#isReadPending) {
       this.#isReadPending = true
-      this.#call.startRead()
+      this.#requests.startRead()
     }
     this.#isInReadLoop = false
   }
 
-  #onRequest(decoded: Decoded<Request>): void {
+  #handle(decoded: Decoded<Request>): void {
     if (this.#isOver()) return
     // Two requests must not share one response.
     const isHeld = this.#state === 'writing' && (decoded.kind === 'malformed' || decoded.request.responseNonce === '')
@@ -321,7 +318,7 @@ export class StreamCall<Request extends Answer, Message> implements CallListener
       const frame = this.#options.encodeMessage(message)
       if (!this.#chargeSending(frame)) return
       this.#state = 'writing'
-      sendFrame(this.#call, frame, () => this.#onWritten(message))
+      this.#call.sendFrame(frame, () => this.#onWritten(message))
     } catch (error) {
       this.refuse(error)
     }
@@ -348,7 +345,7 @@ export class StreamCall<Request extends Answer, Message> implements CallListener
     this.budget.release(this.#sending)
     this.#sending = 0
     const held = this.#takeHeld()
-    if (held) this.#onRequest(held)
+    if (held) this.#handle(held)
     else this.#flush()
     this.#read()
   }

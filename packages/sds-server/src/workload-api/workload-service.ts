@@ -1,9 +1,10 @@
 /** The SPIFFE Workload API on one socket: https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE_Workload_API.md */
-import type { Metadata, Server, ServerInterceptingCall, ServerInterceptingCallInterface } from '@grpc/grpc-js'
+import type { Server, ServerInterceptingCall, ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { WorkloadMethod } from '../events/sds-event.ts'
 import type { StreamCallContext } from '../grpc/call-context.ts'
-import { InterceptedCall, neverCalled } from '../grpc/intercepted-call.ts'
+import { type CallOpener, InterceptedCall, neverCalled } from '../grpc/intercepted-call.ts'
 import type { SocketCalls, StreamMethod } from '../grpc/socket-calls.ts'
+import type { HeaderReader } from '../grpc/stream-transport.ts'
 import type { DiscoveryStream } from '../protocol/discovery-protocol.ts'
 import { type Decoded, decodeWorkloadRequest } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
@@ -51,9 +52,15 @@ export class WorkloadService {
   }
 
   /** `undefined` for the path of another service. */
-  intercept(path: string, call: ServerInterceptingCallInterface): ServerInterceptingCall | undefined {
+  openerOf(path: string): CallOpener | undefined {
     const method = this.#methods.get(path)
-    return method && new InterceptedCall(call, each => this.#calls.serve(each, method))
+    return method && (call => this.#calls.serve(call, method))
+  }
+
+  /** `undefined` for the path of another service. */
+  intercept(path: string, call: ServerInterceptingCallInterface): ServerInterceptingCall | undefined {
+    const open = this.openerOf(path)
+    return open && new InterceptedCall(call, open)
   }
 }
 
@@ -95,15 +102,14 @@ const UNSERVED: Pick<Method, 'createStream' | 'encodeMessage' | 'checkHeaders'> 
   encodeMessage: () => {
     throw new Error('Cannot encode a response: this method has none')
   },
-  checkHeaders(headers) {
-    checkHeaders(headers)
+  checkHeaders(header) {
+    checkHeaders(header)
     throw new StreamRefusal('unimplemented', 'this agent issues no JWT-SVIDs')
   },
 }
 
-function checkHeaders(headers: Metadata): void {
-  const [value, ...more] = headers.get(SECURITY_HEADER)
-  if (value === 'true' && more.length === 0) return
+function checkHeaders(header: HeaderReader): void {
+  if (header(SECURITY_HEADER) === 'true') return
   throw new StreamRefusal('invalid-argument', `the header "${SECURITY_HEADER}: true" is missing`)
 }
 

@@ -1,0 +1,125 @@
+/** What a call owes its peer beside its messages: headers, deadlines, status, and that grpc-js knows of it. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import type { ClientHttp2Stream, OutgoingHttpHeaders } from 'node:http2'
+import { test } from 'node:test'
+import { Server } from '@grpc/grpc-js'
+import { RawPeer, RawStream, requestFrame } from '../../test/raw-peer.ts'
+import { startServer, WEB } from '../../test/running-server.ts'
+import { namesOf } from '../../test/sds-client.ts'
+import { streamCounterOf } from './grpc-js-internals.ts'
+
+const METHOD = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
+const OK = 0
+const INVALID_ARGUMENT = 3
+const DEADLINE_EXCEEDED = 4
+
+function open(peer: RawPeer, headers: OutgoingHttpHeaders = {}): ClientHttp2Stream {
+  return peer.request(METHOD, headers).on('error', () => {})
+}
+
+/** The status of an answer without messages. */
+async function statusOf(call: ClientHttp2Stream): Promise<readonly [code: number, message: string]> {
+  const [headers] = await once(call.resume(), 'response')
+  return [Number(headers['grpc-status']), decodeURIComponent(String(headers['grpc-message']))]
+}
+
+test('grpc-js counts streams where this version of Livery looks for it', () => {
+  assert.ok(
+    streamCounterOf(new Server()),
+    'grpc-js has moved `onStreamOpened`: every stream goes through its call objects until streamCounterOf finds it again',
+  )
+})
+
+test('a response has the headers of gRPC, and its stream ends with trailers when the peer ends its side', async () => {
+  await using running = await startServer()
+  using peer = new RawPeer(running.path)
+  const call = open(peer)
+  const stream = new RawStream(call)
+  const [response, trailers] = [once(call, 'response'), once(call, 'trailers')]
+  stream.ask(WEB)
+  const [headers] = await response
+  assert.deepEqual([headers[':status'], headers['content-type']], [200, 'application/grpc+proto'])
+  assert.equal(headers['grpc-status'], undefined)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+  call.end()
+  const [{ 'grpc-status': code, 'grpc-message': message }] = await trailers
+  assert.deepEqual([Number(code), message], [OK, 'OK'])
+  const { status } = await running.event('stream-closed')
+  assert.equal(status, OK)
+})
+
+test('requests are read however their bytes are split or joined', async () => {
+  await using running = await startServer()
+  using peer = new RawPeer(running.path)
+  const call = open(peer)
+  const stream = new RawStream(call)
+  const bytes = requestFrame({ resourceNames: [WEB], node: { id: 'raw', cluster: '' } })
+  for (const byte of bytes) {
+    call.write(Buffer.from([byte]))
+    await peer.pinged()
+  }
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+  const again = requestFrame({ resourceNames: ['ROOTCA'] })
+  call.write(Buffer.concat([again, again, again.subarray(0, 3)]))
+  for (let i = 0; i < 2; i++) assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
+  call.write(again.subarray(3))
+  assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
+})
+
+test('a stream ends at the deadline of its peer, with a status', async () => {
+  await using running = await startServer({}, { requestTimeoutMs: 3_600_000 })
+  using peer = new RawPeer(running.path)
+  const call = open(peer, { 'grpc-timeout': '90S' })
+  const answer = statusOf(call)
+  await running.event('stream-opened')
+  await running.source.clock.advance(89_999)
+  await peer.pinged()
+  assert.equal(running.streams().length, 1)
+  await running.source.clock.advance(1)
+  assert.deepEqual(await answer, [DEADLINE_EXCEEDED, 'the deadline of the caller has passed'])
+  const { status } = await running.event('stream-closed')
+  assert.equal(status, DEADLINE_EXCEEDED)
+})
+
+for (const timeout of ['', '10', '123456789S', '1s', '-1S', '1S, 2S'])
+  test(`a grpc-timeout of "${timeout}" is refused`, async () => {
+    await using running = await startServer()
+    using peer = new RawPeer(running.path)
+    const [code, message] = await statusOf(open(peer, { 'grpc-timeout': timeout }))
+    assert.equal(code, INVALID_ARGUMENT)
+    assert.match(message, /grpc-timeout/)
+  })
+
+test('a status says in percent encoding what no header can hold', async () => {
+  await using running = await startServer()
+  using peer = new RawPeer(running.path)
+  const call = open(peer)
+  call.write(requestFrame({ typeUrl: 'größer\n100 %', node: { id: 'raw', cluster: '' } }))
+  const [headers] = await once(call.resume(), 'response')
+  const encoded = String(headers['grpc-message'])
+  assert.match(encoded, /^[\x20-\x7e]*$/)
+  assert.match(decodeURIComponent(encoded), /type_url "gr.*100 %.*" is not served here/)
+})
+
+test('a connection is idle only while it has no stream', async () => {
+  await using running = await startServer({}, { connectionIdleMs: 50 })
+  using peer = new RawPeer(running.path)
+  using idle = new RawPeer(running.path)
+  const stream = peer.open()
+  const left = once(peer.session, 'close')
+  let hasGoaway = false
+  peer.session.on('goaway', () => {
+    hasGoaway = true
+  })
+  stream.ask(WEB)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
+  // It had as long as the other, and the timer of each is real.
+  await once(idle.session, 'close')
+  await peer.pinged()
+  stream.ask('ROOTCA')
+  assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
+  assert.equal(hasGoaway, false)
+  stream.http.end()
+  await left
+})
