@@ -28,20 +28,28 @@ const RUN_ELSEWHERE: readonly (readonly [papers: RegExp, test: string])[] = [
   [/^docs\/runbook\//, 'runbook.test.ts'],
 ]
 
-/** Their commands are for an agent with the first configuration of docs/install.md. */
-const WITH_AGENT = ['docs/install.md', 'docs/concepts.md', 'docs/clients.md']
-/** Their commands need no agent, and no file. */
-const ALONE = ['docs/migrate-istio-agent.md']
+/** Its commands are for a machine without an agent and without a file. */
+const ALONE = 'docs/migrate-istio-agent.md'
+/** The admin address in the papers. */
+const ADMIN = '127.0.0.1:15100'
+
+const isRunElsewhere = (paper: string): boolean => RUN_ELSEWHERE.some(([papers]) => papers.test(paper))
+const plainOf = (paper: string): readonly string[] =>
+  blocksOf(paper, 'sh').flatMap(({ mark, text }) => (mark === '' ? [text] : []))
+/** The commands of these pages are for an agent with the first configuration of docs/install.md. */
+const WITH_AGENT = PAPERS.filter(
+  paper => /^docs\//.test(paper) && paper !== ALONE && !isRunElsewhere(paper) && plainOf(paper).length > 0,
+)
 
 const folder = mkdtempSync(join(tmpdir(), 'livery-commands-'))
 const empty = mkdtempSync(join(tmpdir(), 'livery-commands-'))
+const admin = `127.0.0.1:${await freePort()}`
 let agent: LiveryProcess | undefined
 before(async () => {
   const [configuration] = blocksOf('docs/install.md', 'yaml')
   assert.ok(configuration)
   // Other agents share the machine.
-  const admin = `admin: { address: "127.0.0.1:${await freePort()}" }\n`
-  writeFileSync(join(folder, 'livery.yaml'), configuration.text + admin)
+  writeFileSync(join(folder, 'livery.yaml'), `${configuration.text}admin: { address: "${admin}" }\n`)
   agent = new LiveryProcess(['run'], { cwd: folder })
   await agent.line(/"event":"issued"/)
 })
@@ -51,22 +59,18 @@ after(async () => {
 })
 
 test('each command is run by a test, or marked by what it needs', () => {
+  assert.ok(WITH_AGENT.length >= 4)
   for (const paper of PAPERS.filter(path => /^docs\/|^packages\/ca-plugins\/docs\//.test(path))) {
-    const blocks = blocksOf(paper, 'sh')
-    const plain = blocks.filter(({ mark }) => mark === '')
-    for (const { mark } of blocks) assert.ok(mark === '' || mark in MARKS, `${paper}: sh ${mark}`)
-    const elsewhere = RUN_ELSEWHERE.find(([papers]) => papers.test(paper))
-    if (elsewhere) assert.ok(read(`packages/agent/test/${elsewhere[1]}`).includes('```sh'), elsewhere[1])
-    else if (plain.length > 0)
-      assert.ok([...WITH_AGENT, ...ALONE].includes(paper), `nothing runs the commands of ${paper}`)
+    for (const { mark } of blocksOf(paper, 'sh')) assert.ok(mark === '' || mark in MARKS, `${paper}: sh ${mark}`)
+    const isRun = [...WITH_AGENT, ALONE].includes(paper) || isRunElsewhere(paper)
+    assert.ok(isRun || plainOf(paper).length === 0, `nothing runs the commands of ${paper}`)
   }
+  for (const [, file] of RUN_ELSEWHERE) assert.ok(read(`packages/agent/test/${file}`).includes('```sh'), file)
 })
 
 /** The output of the commands of a page, each of which has to succeed. */
 async function follow(paper: string, cwd: string): Promise<string> {
-  const commands = blocksOf(paper, 'sh').filter(({ mark }) => mark === '')
-  assert.ok(commands.length > 0)
-  const script = ['set -e -o pipefail', ...commands.map(({ text }) => text)].join('\n')
+  const script = ['set -e -o pipefail', ...plainOf(paper)].join('\n').replaceAll(ADMIN, admin)
   const env = shellEnvironment(`${REPOSITORY}node_modules/.bin:${process.env['PATH']}`)
   await using shell = new Command('bash', ['-c', script], { cwd, env })
   assert.equal(await shell.code(), 0, `${paper}\n${shell.output}`)
@@ -77,6 +81,7 @@ async function follow(paper: string, cwd: string): Promise<string> {
 const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
   'docs/install.md': [/plugin: embedded/, /sa\/web +Available/, /^ok +agent/m],
   'docs/concepts.md': [/sa\/web: Available/, /issued: serial/, /cluster\.local: steady/, /web\.sock: listening/],
+  'docs/logs.md': [/^sds +debug$/m, /^ca +trace$|"ca":"trace"/m],
   'docs/clients.md': [
     /web\.sock: listening/,
     /Subject Alternative Name[\s\S]*spiffe:\/\/cluster\.local\/ns\/default\/sa\/web/,
@@ -89,8 +94,8 @@ for (const paper of WITH_AGENT)
     for (const pattern of SHOWN[paper] ?? []) assert.match(output, pattern)
   })
 
-test('docs/migrate-istio-agent.md: the variables are a configuration, with their origins', async () => {
-  const output = await follow('docs/migrate-istio-agent.md', empty)
+test(`${ALONE}: the variables are a configuration, with their origins`, async () => {
+  const output = await follow(ALONE, empty)
   assert.match(output, /^ttl: 12h +# .*SECRET_TTL/m)
   assert.match(output, /ratio: 0\.6 +# .*SECRET_GRACE_PERIOD_RATIO/)
   assert.match(output, /address: istiod\.istio-system\.svc:15012 +# .*CA_ADDR/)
