@@ -53,7 +53,9 @@ function place(name, contents) {
 }
 
 function licenceOf(name) {
-  return `${name}\n\n${readFileSync(join(root, 'node_modules', name, 'LICENSE'), 'utf8')}`
+  return `${name}
+
+${readFileSync(join(root, 'node_modules', name, 'LICENSE'), 'utf8')}`
 }
 
 function inputs() {

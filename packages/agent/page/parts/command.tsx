@@ -1,6 +1,7 @@
 /** A command to copy. */
 import { useSignal } from '@preact/signals'
 import { Icon } from './icon.tsx'
+import type { RunbookPage } from './remedies.ts'
 
 const SHOWN_DONE_MS = 2_000
 
@@ -34,7 +35,7 @@ async function copyText(text: string): Promise<void> {
   area.remove()
 }
 
-export function Runbook({ page }: { readonly page: string }) {
+export function Runbook({ page }: { readonly page: RunbookPage }) {
   return (
     <span class="runbook">
       runbook: <code>docs/runbook/{page}.md</code>

@@ -1,6 +1,7 @@
 /** What an operator does about each kind of failure; the pages of the runbook say more. */
 
 export type RunbookPage =
+  | 'calls-refused'
   | 'ca-down'
   | 'certificate-expired'
   | 'certificate-not-renewed'
@@ -10,6 +11,7 @@ export type RunbookPage =
   | 'root-rotation-held'
   | 'secrets-rejected'
   | 'socket-not-served'
+  | 'store-failing'
 
 const BY_CODE: Readonly<Record<string, string>> = {
   unauthenticated:

@@ -13,6 +13,7 @@ export function agentProblems(facts: Facts): Problem[] {
     ...overview.sockets.filter(({ state }) => state === 'waiting' || state === 'superseded').map(socketProblem),
     ...caProblem(facts),
     ...podsProblem(overview),
+    ...storeProblem(facts),
     ...clockProblems(facts),
     ...memoryProblem(overview),
   ]
@@ -94,6 +95,8 @@ function podsProblem({ pods }: PageOverview): Problem[] {
 
 /** As the alert LiveryClockSkew has it. */
 const CA_AHEAD_MS = 30_000
+/** Few CAs back-date by more, and a certificate may begin as far ahead. */
+const CA_BEHIND_MS = 5 * 60_000
 /** A browser's own clock is rarely better than that. */
 const BROWSER_DIFFERS_MS = 30_000
 
@@ -103,14 +106,21 @@ function clockProblems({ overview, clockAheadMs }: Facts): Problem[] {
   if (caAhead > CA_AHEAD_MS)
     problems.push(
       clockProblem(
-        `The clock of the CA is at least ${formatAge(caAhead)} ahead of this node's`,
-        'Its newest certificate begins in the future.',
+        `The clock of this node is at least ${formatAge(caAhead)} behind the CA's`,
+        'The newest certificate of the CA begins in the future.',
+      ),
+    )
+  if (caAhead < -CA_BEHIND_MS)
+    problems.push(
+      clockProblem(
+        `The clock of this node is up to ${formatAge(-caAhead)} ahead of the CA's`,
+        'The newest certificate had begun so long before it came. A CA that back-dates by so much looks the same: then all is well.',
       ),
     )
   if (Math.abs(clockAheadMs) > BROWSER_DIFFERS_MS)
     problems.push(
       clockProblem(
-        `The clock of the node is ${formatAge(Math.abs(clockAheadMs))} ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this browser's`,
+        `The clock of this node is ${formatAge(Math.abs(clockAheadMs))} ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this browser's`,
         'One of the two is wrong. A node whose clock is wrong refuses the certificates of its peers.',
       ),
     )
@@ -127,6 +137,25 @@ function clockProblem(what: string, why: string): Problem {
     runbook: 'clock-skew',
     view: 'ca',
   }
+}
+
+/** A write takes less, unless it fails. */
+const STORE_SLOW_MS = 5_000
+
+function storeProblem({ overview, storeBehindSince, now }: Facts): Problem[] {
+  const { store } = overview
+  if (!store || storeBehindSince === undefined || now - storeBehindSince < STORE_SLOW_MS) return []
+  return [
+    {
+      severity: 'warning',
+      what: `The store cannot be written: ${counted(store.unwritten, 'change is', 'changes are')} not on disk`,
+      why: 'What is served is not affected. After a restart the agent would ask the CA for these certificates again.',
+      remedy: 'Look at the free space, the permissions and the owner of the directory of the store.',
+      commands: ['livery doctor', 'df -h'],
+      runbook: 'store-failing',
+      view: 'process',
+    },
+  ]
 }
 
 /** As the alert LiveryMemoryHigh has it. */

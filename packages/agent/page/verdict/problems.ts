@@ -10,6 +10,8 @@ export interface Facts {
   readonly overview: PageOverview
   readonly streams: PageStreams | undefined
   readonly roots: PageRoots | undefined
+  /** Since when the store has changes that are not on disk; `undefined` while all are. */
+  readonly storeBehindSince: number | undefined
   /** The agent's clock. */
   readonly now: number
   /** How far that is ahead of the browser's, in milliseconds. */

@@ -16,7 +16,7 @@ function rejectionProblem(rejecting: readonly PageStream[]): Problem[] {
   return [
     {
       severity: 'warning',
-      what: `${counted(rejecting.length, 'client rejects', 'clients reject')} what they were sent: ${visible(name)}`,
+      what: `${counted(rejecting.length, 'client rejects what it was', 'clients reject what they were')} sent: ${visible(name)}`,
       why: `${visible(clientOf(first))} answered with a NACK and keeps what it had before.`,
       remedy: 'The events of the name have the reason that the client gave.',
       commands: [`livery explain ${shellWord(name)}`, 'livery streams'],

@@ -3,7 +3,7 @@ import { computed, signal } from '@preact/signals'
 import { formatAge } from '../../src/observe/format-age.ts'
 import type { PageOverview } from '../../src/page/state.ts'
 import { TROUBLE } from '../identities/listed-identities.ts'
-import { clockAheadMs, identities, now, overview, roots, streams } from '../live/agent-state.ts'
+import { clockAheadMs, identities, now, overview, roots, storeBehindSince, streams } from '../live/agent-state.ts'
 import { Command, Runbook } from '../parts/command.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { counted, visible } from '../parts/text.ts'
@@ -19,6 +19,7 @@ export const problems = computed((): readonly Problem[] => {
     overview: value,
     streams: streams.value,
     roots: roots.value,
+    storeBehindSince: storeBehindSince.value,
     now: now.value,
     clockAheadMs: clockAheadMs.value,
   })
@@ -125,6 +126,19 @@ function Healthy() {
         {value.strictReady
           ? workText(value)
           : `Not strictly ready: ${value.reasons.slice(0, 2).map(visible).join('; ')}`}
+      </p>
+      <p class="remedy">
+        Calls between workloads fail all the same? Compare{' '}
+        <button
+          type="button"
+          class="link"
+          onClick={() => {
+            view.value = 'roots'
+          }}
+        >
+          the roots
+        </button>{' '}
+        with those of the other node: <Runbook page="calls-refused" />
       </p>
     </div>
   )

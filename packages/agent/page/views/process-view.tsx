@@ -3,7 +3,7 @@
 import { formatAge } from '../../src/observe/format-age.ts'
 import { agent, now, overview } from '../live/agent-state.ts'
 import { Table } from '../parts/table.tsx'
-import { formatBytes, formatCount, visible } from '../parts/text.ts'
+import { counted, formatBytes, formatCount, visible } from '../parts/text.ts'
 import { Panel } from './panel.tsx'
 
 export function ProcessView() {
@@ -35,6 +35,16 @@ export function ProcessView() {
               </dd>
               <dt>Heap</dt>
               <dd>{formatBytes(value.process.heapUsedBytes)} in use</dd>
+              {value.store ? (
+                <>
+                  <dt>Store</dt>
+                  <dd>
+                    {value.store.unwritten === 0
+                      ? 'everything is on disk'
+                      : `${counted(value.store.unwritten, 'change is', 'changes are')} not on disk`}
+                  </dd>
+                </>
+              ) : null}
               <dt>Up for</dt>
               <dd>{formatAge(now.value - (agent.value?.startedAt ?? now.value))}</dd>
               <dt>Version</dt>
