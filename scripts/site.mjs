@@ -42,7 +42,15 @@ function navigationOf(front) {
   }
   const listed = new Set(sections.flatMap(({ links }) => links.map(({ paper }) => paper)))
   const others = papers.filter(paper => paper !== front && !listed.has(paper))
-  sections.push({ title: 'More', links: others.map(paper => ({ text: titleOf(paper), paper })) })
+  const linkOf = paper => ({ text: titleOf(paper), paper })
+  // The pages of a folder come behind the README of that folder.
+  for (const { links } of sections)
+    for (const [index, { paper }] of [...links.entries()].reverse()) {
+      const below = others.filter(other => paper === join(dirname(other), 'README.md'))
+      links.splice(index + 1, 0, ...below.map(linkOf))
+    }
+  const placed = new Set(sections.flatMap(({ links }) => links.map(({ paper }) => paper)))
+  sections.push({ title: 'More', links: others.filter(paper => !placed.has(paper)).map(linkOf) })
   return sections.filter(({ links }) => links.length > 0)
 }
 

@@ -100,3 +100,45 @@ test(`${ALONE}: the variables are a configuration, with their origins`, async ()
   assert.match(output, /ratio: 0\.6 +# .*SECRET_GRACE_PERIOD_RATIO/)
   assert.match(output, /address: istiod\.istio-system\.svc:15012 +# .*CA_ADDR/)
 })
+
+const LAPTOP = 'packages/agent/README.md'
+
+test(`${LAPTOP}: two nodes on one laptop`, { timeout: 110_000 }, async ({ signal }) => {
+  const [startCa = '', startNode = '', look = '', rotate = ''] = plainOf(LAPTOP)
+  const [ca, node] = [await freePort(), await freePort()]
+  const script = [
+    'set -m -e -o pipefail',
+    'trap "kill %1 %2 2>/dev/null || true" EXIT',
+    startCa.replace('--dir ca &', `--dir ca --listen 127.0.0.1:${ca} &`),
+    'until livery ca root --dir ca; do sleep 0.2; done',
+    startNode,
+    'until livery certs --config node-a.yaml | grep Available; do sleep 0.2; done',
+    look,
+    rotate
+      .replace(
+        'switch FINGERPRINT',
+        'switch $(livery ca root --dir ca --json | node -p "JSON.parse(fs.readFileSync(0))[1].id")',
+      )
+      .replace(
+        'remove FINGERPRINT',
+        'remove $(livery ca root --dir ca --json | node -p "JSON.parse(fs.readFileSync(0))[0].id")',
+      ),
+    'livery ca root --dir ca',
+  ]
+  const commands = script
+    .join('\n')
+    .replaceAll('npx livery', 'livery')
+    .replace('15012', `${ca}`)
+    .replace('15101', `${node}`)
+  const env = shellEnvironment(`${REPOSITORY}node_modules/.bin:${process.env['PATH']}`)
+  await using shell = new Command('bash', ['-c', commands], { cwd: empty, env })
+  // Its trap ends the programs that it started.
+  const stop = (): void => shell.killGroup('SIGTERM')
+  signal.addEventListener('abort', stop)
+  const code = await shell.code()
+  signal.removeEventListener('abort', stop)
+  assert.equal(code, 0, shell.output)
+  assert.match(shell.output, /sa\/web +Available/)
+  assert.match(shell.output, /sa\/api +Available/)
+  assert.doesNotMatch(shell.output, /FINGERPRINT/)
+})
