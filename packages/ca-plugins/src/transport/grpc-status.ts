@@ -1,5 +1,5 @@
 /** Turns the gRPC status of a failed call into a {@link CAError} that says what to do and carries no secret. */
-import { type ServiceError, status } from '@grpc/grpc-js'
+import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { CAError, type CAErrorCode } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
 import { scrub } from '../answers/scrub.ts'
@@ -30,6 +30,11 @@ const POLICY: ReadonlySet<status> = new Set([status.INVALID_ARGUMENT, status.FAI
 /** Whether a call ended with a gRPC status, rather than before it was made or with a signal's reason. */
 export function isStatus(error: unknown): error is ServiceError {
   return error instanceof Error && !(error instanceof CAError) && 'code' in error && typeof error.code === 'number'
+}
+
+/** As a library makes it of a call that ended with `code`, which may be one that gRPC does not know. */
+export function serviceError(code: status, details: string, metadata = new Metadata()): ServiceError {
+  return Object.assign(new Error(`${code} ${status[code] ?? 'unknown'}: ${details}`), { code, details, metadata })
 }
 
 /** The status never becomes the `cause`: its text is not scrubbed. */

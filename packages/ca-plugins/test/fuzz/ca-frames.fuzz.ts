@@ -21,7 +21,7 @@ await once(server, 'listening')
 const address = server.address()
 assert.ok(typeof address === 'object' && address)
 const clock = new SystemClock()
-const uri = `ipv4:127.0.0.1:${address.port}`
+const target = { host: '127.0.0.1', port: address.port, serverName: 'ca', plaintext: true, material: {} }
 
 const text = fc.oneof(
   fc.string({ maxLength: 12 }),
@@ -99,15 +99,7 @@ export async function run(input: Input): Promise<void> {
   ])
   if (input.damage) Buffer.from(input.damage.bytes).copy(frames, input.damage.at)
   isClosing = input.isClosing
-  const channel = { 'grpc.initial_reconnect_backoff_ms': 60_000 }
-  const connection = new GrpcConnection({
-    uri,
-    serverName: 'ca',
-    plaintext: true,
-    material: {},
-    clock,
-    channel,
-  })
+  const connection = new GrpcConnection({ target, clock })
   const ending = new AbortController()
   const call = connection.call({
     path: '/ca.CA/Sign',

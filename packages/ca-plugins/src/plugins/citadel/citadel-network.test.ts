@@ -16,6 +16,8 @@ import { pluginContext } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 
 const CALL_MS = 10_000
+/** Within this time a CA that is back is dialled. */
+const REDIAL_MS = 250
 
 test('a connection that goes silent is given up within 30 s, and the next call has a new one', async () => {
   await using server = await FaultyCaServer.start()
@@ -53,6 +55,7 @@ test('a call that may wait for its connection succeeds as soon as the CA is back
   const waiting = client.issue(await request())
   await clock.waitForDeadline(time => time === clock.now() + 5_000)
   await proxy.accept()
+  await clock.advance(REDIAL_MS)
   await waiting
   assert.equal(clock.deadlines().length, 0)
 })

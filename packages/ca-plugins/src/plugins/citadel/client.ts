@@ -18,7 +18,8 @@ import { type Answer, badAnswer, ChainReader } from '../../answers/certificate-c
 import { IstioCertificateResponse, type MetadataValue } from '../../gen/istio/v1/auth/ca.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
-import { GrpcConnection, type GrpcConnectionOptions } from '../../transport/grpc-connection.ts'
+import type { ChannelTarget } from '../../transport/grpc-channel.ts'
+import { GrpcConnection } from '../../transport/grpc-connection.ts'
 import { isStatus } from '../../transport/grpc-status.ts'
 import {
   CERT_SIGNER,
@@ -45,7 +46,10 @@ export class CitadelClient implements CAClient {
     this.#connection = new CurrentConnection(
       (target.plaintext ? undefined : context.tls) ?? systemRoots,
       material =>
-        new GrpcConnection({ ...connectionOptions(target, config.serverName), material, clock: context.clock }),
+        new GrpcConnection({
+          target: { ...channelTarget(target, config.serverName), material },
+          clock: context.clock,
+        }),
     )
   }
 
@@ -180,19 +184,11 @@ function timeoutError(action: string, timeoutMs: number): CAError {
   return caError('timeout', { action, reason: `it gave no answer within ${timeoutMs} ms`, remedy })
 }
 
-function connectionOptions(
-  { uri, host, plaintext }: CitadelTarget,
+function channelTarget(
+  { host, port, plaintext }: CitadelTarget,
   serverName: string | undefined,
-): Omit<GrpcConnectionOptions, 'material' | 'clock'> {
+): Omit<ChannelTarget, 'material'> {
   // TLS has no addresses for names (RFC 6066, section 3), and Node warns of them: istiod's usual name is sent instead.
   const sentName = serverName ?? (isIP(host) ? 'istiod.istio-system.svc' : host)
-  return {
-    uri,
-    serverName: serverName ?? host,
-    plaintext,
-    channel: {
-      ...(serverName !== undefined && { 'grpc.default_authority': serverName }),
-      ...(!plaintext && { 'grpc.ssl_target_name_override': sentName }),
-    },
-  }
+  return { host, port, plaintext, serverName: serverName ?? host, sentName, authority: serverName }
 }

@@ -62,12 +62,12 @@ export const citadel = defineCAPlugin({
   },
 })
 
-/** Where the CA is, as gRPC needs it. */
+/** Where the CA is. */
 export interface CitadelTarget {
   /** For messages: `host:port`. */
   readonly address: string
   readonly host: string
-  readonly uri: string
+  readonly port: number
   readonly plaintext: boolean
 }
 
@@ -87,7 +87,7 @@ export function checkConfig(config: CitadelConfig, siblings: ReadonlySet<AgentKe
 export function targetOf(config: CitadelConfig): CitadelTarget {
   const at = parseHostPort('address', withoutScheme(config.address))
   const address = formatHostPort(at)
-  return { address, host: at.host, uri: `dns:///${address}`, plaintext: at.port === PLAINTEXT_PORT }
+  return { ...at, address, plaintext: at.port === PLAINTEXT_PORT }
 }
 
 /** Warnings about a configuration that works. */

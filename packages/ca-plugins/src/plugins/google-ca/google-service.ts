@@ -44,7 +44,7 @@ export interface GoogleCall {
 }
 
 /** A connection that died is noticed within 30 s while a call waits on it. */
-const KEEPALIVE = { 'grpc.keepalive_time_ms': 20_000, 'grpc.keepalive_timeout_ms': 10_000 }
+const KEEPALIVE = { afterMs: 20_000, timeoutMs: 10_000 }
 
 /** These last until somebody changes the pool: the call is made again at the longest backoff. */
 const LASTING: ReadonlySet<status> = new Set([status.NOT_FOUND, status.FAILED_PRECONDITION, status.UNIMPLEMENTED])
@@ -56,19 +56,16 @@ export class GoogleService implements AsyncDisposable {
 
   constructor(options: GoogleServiceOptions) {
     const { clock, endpoint } = options
-    const { plaintext, host, address } = endpoint
+    const { plaintext, host, port } = endpoint
     this.#options = options
     this.#closing = new Closable(options.ca)
     this.#connection = new CurrentConnection(
       (plaintext ? undefined : options.tls) ?? systemRoots,
       material =>
         new GrpcConnection({
-          uri: `dns:///${address}`,
-          serverName: host,
-          plaintext,
-          material,
+          target: { host, port, serverName: host, plaintext, material },
           clock,
-          channel: KEEPALIVE,
+          keepalive: KEEPALIVE,
         }),
     )
   }

@@ -1,0 +1,61 @@
+/** What carries the unary calls of a {@link GrpcConnection}: our own HTTP/2 session, or grpc-js. */
+import type { Metadata } from '@grpc/grpc-js'
+import type { Clock, TlsMaterial } from '@livery/core'
+
+export interface ChannelCall {
+  /** `/package.Service/Method`. */
+  readonly path: string
+  readonly request: Uint8Array
+  readonly metadata: Metadata
+  /** Sent to the server, which may stop its work then; the caller ends the call. Milliseconds; default: none. */
+  readonly timeoutMs?: number | undefined
+}
+
+export interface GrpcChannel {
+  /**
+   * Resolves once connected, or when the time is up and nothing is known to be wrong. Rejects with a `ServiceError` if the
+   * server could not be reached by then, or with the signal's reason.
+   */
+  ready(withinMs: number, signal: AbortSignal): Promise<void>
+  /** Connects first if need be. Rejects with a `ServiceError`, or with the signal's reason. */
+  send(call: ChannelCall, signal: AbortSignal): Promise<Buffer>
+  /** Whether a call that has failed leaves its connection as it was, so that only a new channel has a new one. */
+  readonly keepsConnection: boolean
+  /** Called when no call is open. */
+  close(): void
+}
+
+/** Where the server is, and how it proves itself. */
+export interface ChannelTarget {
+  /** A name or an address; an IPv6 address without its brackets. */
+  readonly host: string
+  readonly port: number
+  /** The `:authority` of each call. Default: `host:port`. */
+  readonly authority?: string | undefined
+  /** Whether the connection goes without TLS. */
+  readonly plaintext: boolean
+  /** The name that the server's certificate must carry. */
+  readonly serverName: string
+  /** The name that TLS sends (RFC 6066, section 3). Default: `host`. */
+  readonly sentName?: string | undefined
+  readonly material: TlsMaterial
+}
+
+export interface Keepalive {
+  /** How long calls wait before the connection is probed, milliseconds. */
+  readonly afterMs: number
+  /** How long a probe may take before the connection is given up, milliseconds. */
+  readonly timeoutMs: number
+}
+
+export interface ChannelOptions {
+  readonly target: ChannelTarget
+  readonly clock: Clock
+  /** Default: no probes. */
+  readonly keepalive?: Keepalive | undefined
+  /** In [0, 1). Default: `Math.random`. */
+  readonly random?: () => number
+}
+
+/** The longest answer that is read: a chain of ten large certificates, several times over. */
+export const MAX_ANSWER_BYTES = 1_048_576

@@ -1,0 +1,156 @@
+/** Unary calls over one HTTP/2 session, which is dialled when a call needs it and again after it was lost. */
+import { constants, type OutgoingHttpHeaders } from 'node:http2'
+import { status } from '@grpc/grpc-js'
+import { after, type Clock, sleep, untilAborted } from '@livery/core'
+import { reasonOf } from '../answers/reason-of.ts'
+import {
+  type ChannelCall,
+  type ChannelOptions,
+  type GrpcChannel,
+  type Keepalive,
+  MAX_ANSWER_BYTES,
+} from './grpc-channel.ts'
+import { serviceError } from './grpc-status.ts'
+import { formatHostPort } from './host-port.ts'
+import { type Dial, dialer } from './http2-dial.ts'
+import { redialDelay } from './redial-delay.ts'
+import { SessionActivity } from './session-activity.ts'
+import { callUnary } from './unary-stream.ts'
+
+/** A server that finds the probes too many says so: https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md */
+const TOO_MANY_PINGS = Buffer.from('too_many_pings')
+
+export class Http2Channel implements GrpcChannel {
+  readonly #clock: Clock
+  #keepalive: Keepalive | undefined
+  readonly #random: () => number
+  readonly #dial: Dial
+  readonly #headers: OutgoingHttpHeaders
+  readonly #closing = new AbortController()
+  #current: SessionActivity | undefined
+  #connecting: Promise<SessionActivity> | undefined
+  #waiting: Promise<SessionActivity> | undefined
+  /** Of the attempts to connect since one succeeded: how many, and when the first one failed. */
+  #failures = { count: 0, since: 0 }
+
+  constructor({ target, clock, keepalive, random = Math.random }: ChannelOptions) {
+    this.#clock = clock
+    this.#keepalive = keepalive
+    this.#random = random
+    this.#dial = dialer(target, clock)
+    this.#headers = {
+      ':method': 'POST',
+      ':scheme': target.plaintext ? 'http' : 'https',
+      ':authority': target.authority ?? formatHostPort(target),
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      'user-agent': 'livery',
+      'grpc-accept-encoding': 'identity',
+    }
+  }
+
+  get keepsConnection(): boolean {
+    return this.#usable !== undefined
+  }
+
+  /** Dials again and again, as long as somebody waits. */
+  async ready(withinMs: number, signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    let isOver = false
+    using _timer = after(this.#clock, withinMs, () => {
+      isOver = true
+      resolve()
+    })
+    let failure: unknown
+    while (!isOver) {
+      try {
+        await untilAborted(Promise.race([this.#nextSession(), promise]), signal)
+        if (!isOver) return
+      } catch (error) {
+        signal.throwIfAborted()
+        failure = error
+      }
+    }
+    if (failure !== undefined) throw failure
+  }
+
+  async send(call: ChannelCall, signal: AbortSignal): Promise<Buffer> {
+    const activity = this.#usable ?? (await untilAborted(this.#session(), signal))
+    activity.begin()
+    try {
+      const headers = this.#headersOf(call)
+      return await callUnary(
+        activity.session,
+        { headers, message: call.request, maxAnswerBytes: MAX_ANSWER_BYTES },
+        signal,
+      )
+    } finally {
+      activity.end()
+    }
+  }
+
+  close(): void {
+    this.#closing.abort()
+    this.#current?.session.destroy()
+  }
+
+  /** After a GOAWAY a session ends on its own, once its open calls have. */
+  get #usable(): SessionActivity | undefined {
+    const session = this.#current?.session
+    return session && !session.closed && !session.destroyed ? this.#current : undefined
+  }
+
+  /** For those who wait for a server that could not be reached. */
+  #nextSession(): Promise<SessionActivity> {
+    this.#waiting ??= this.#pause()
+      .then(() => this.#session())
+      .finally(() => {
+        this.#waiting = undefined
+      })
+    return this.#waiting
+  }
+
+  /** One attempt for all calls that need it. */
+  async #session(): Promise<SessionActivity> {
+    if (this.#usable) return this.#usable
+    this.#connecting ??= this.#connect().finally(() => {
+      this.#connecting = undefined
+    })
+    return await this.#connecting
+  }
+
+  async #connect(): Promise<SessionActivity> {
+    const { signal } = this.#closing
+    try {
+      const session = await this.#dial(signal)
+      signal.throwIfAborted()
+      session.once('goaway', (code, _, data) => this.#onGoaway(code, data))
+      this.#failures = { count: 0, since: 0 }
+      this.#current = new SessionActivity(session, this.#clock, this.#keepalive)
+      return this.#current
+    } catch (error) {
+      if (this.#failures.count++ === 0) this.#failures.since = this.#clock.now()
+      throw serviceError(status.UNAVAILABLE, `No connection: ${reasonOf(error)}`)
+    }
+  }
+
+  async #pause(): Promise<void> {
+    const { count, since } = this.#failures
+    if (count > 0)
+      await sleep(this.#clock, redialDelay(count, this.#clock.now() - since, this.#random()), this.#closing.signal)
+  }
+
+  #onGoaway(code: number, data: Buffer | undefined): void {
+    if (this.#keepalive && code === constants.NGHTTP2_ENHANCE_YOUR_CALM && data?.equals(TOO_MANY_PINGS))
+      this.#keepalive = { ...this.#keepalive, afterMs: this.#keepalive.afterMs * 2 }
+  }
+
+  #headersOf({ path, metadata, timeoutMs }: ChannelCall): OutgoingHttpHeaders {
+    return {
+      ...this.#headers,
+      ':path': path,
+      ...(timeoutMs !== undefined && { 'grpc-timeout': `${Math.ceil(timeoutMs)}m` }),
+      ...metadata.toHttp2Headers(),
+    }
+  }
+}

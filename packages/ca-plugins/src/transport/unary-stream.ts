@@ -1,0 +1,228 @@
+/** One unary gRPC call on an HTTP/2 session: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  constants,
+  type IncomingHttpHeaders,
+  type IncomingHttpStatusHeader,
+  type OutgoingHttpHeaders,
+} from 'node:http2'
+import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { serviceError } from './grpc-status.ts'
+import { MessageReader, PREFIX_BYTES } from './message-reader.ts'
+
+export interface UnaryRequest {
+  /** With all pseudo-headers. */
+  readonly headers: OutgoingHttpHeaders
+  readonly message: Uint8Array
+  /** The longest answer that is read. */
+  readonly maxAnswerBytes: number
+}
+
+/** Resolves with the message of the answer. Rejects with a `ServiceError`, or with the signal's reason; the stream is then cancelled. */
+export function callUnary(session: ClientHttp2Session, request: UnaryRequest, signal: AbortSignal): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted()
+    new UnaryStream(session, request, { signal, resolve, reject }).send(request.message)
+  })
+}
+
+type Headers = IncomingHttpHeaders & IncomingHttpStatusHeader
+
+interface Outcome {
+  readonly signal: AbortSignal
+  readonly resolve: (message: Buffer) => void
+  readonly reject: (reason: unknown) => void
+}
+
+class UnaryStream {
+  readonly #session: ClientHttp2Session
+  readonly #stream: ClientHttp2Stream
+  readonly #reader: MessageReader
+  readonly #outcome: Outcome
+  #isSettled = false
+  #httpStatus: number | undefined
+  #trailers: IncomingHttpHeaders | undefined
+  #error: Error | undefined
+
+  constructor(session: ClientHttp2Session, { headers, maxAnswerBytes }: UnaryRequest, outcome: Outcome) {
+    this.#session = session
+    this.#outcome = outcome
+    this.#reader = new MessageReader(maxAnswerBytes)
+    this.#stream = openStream(session, headers)
+      .on('response', (answer, flags) => this.#onResponse(answer, (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0))
+      .on('trailers', trailers => {
+        this.#trailers = trailers
+      })
+      .on('data', (data: Buffer) => this.#onData(data))
+      .on('end', () => this.#onEnd())
+      // Stays to the end: a stream that fails after its answer must not end the process.
+      .on('error', error => {
+        this.#error = error
+      })
+      .on('close', () => this.#onClose())
+    outcome.signal.addEventListener('abort', this.#onAbort)
+  }
+
+  send(message: Uint8Array): void {
+    const framed = Buffer.allocUnsafe(PREFIX_BYTES + message.length)
+    framed[0] = 0
+    framed.writeUInt32BE(message.length, 1)
+    framed.set(message, PREFIX_BYTES)
+    this.#stream.end(framed)
+  }
+
+  readonly #onAbort = (): void => this.#cancel(this.#outcome.signal.reason)
+
+  #onResponse(headers: Headers, isAll: boolean): void {
+    this.#httpStatus = headers[':status']
+    if (isAll) this.#trailers = headers
+    else if (this.#httpStatus !== constants.HTTP_STATUS_OK) this.#cancel(statusOfHttp(this.#httpStatus))
+    else if (!isGrpc(headers))
+      this.#cancel(serviceError(status.UNKNOWN, `The answer is not gRPC but ${typeOf(headers)}`))
+  }
+
+  #onData(data: Buffer): void {
+    if (this.#isSettled) return
+    try {
+      this.#reader.add(data)
+    } catch (error) {
+      this.#cancel(error)
+    }
+  }
+
+  /** Everything was read. A stream that ends without trailers is about to be closed, with the reason. */
+  #onEnd(): void {
+    if (this.#trailers && !this.#isSettled) this.#settle(() => this.#answer(this.#trailers ?? {}))
+  }
+
+  #onClose(): void {
+    if (!this.#isSettled)
+      this.#settle(() => {
+        if (this.#trailers) return this.#answer(this.#trailers)
+        throw this.#brokenOff()
+      })
+  }
+
+  #cancel(reason: unknown): void {
+    if (this.#isSettled) return
+    this.#settle(() => {
+      throw reason
+    })
+    this.#stream.close(constants.NGHTTP2_CANCEL)
+  }
+
+  #settle(result: () => Buffer): void {
+    const { signal, resolve, reject } = this.#outcome
+    this.#isSettled = true
+    signal.removeEventListener('abort', this.#onAbort)
+    try {
+      resolve(result())
+    } catch (error) {
+      reject(error)
+    }
+  }
+
+  /** The message, if the status is OK. */
+  #answer(trailers: IncomingHttpHeaders): Buffer {
+    const failure = failureIn(trailers, this.#httpStatus)
+    if (failure) throw failure
+    return this.#reader.message()
+  }
+
+  /** The stream was closed without a status: by the server, or since its connection is gone. */
+  #brokenOff(): ServiceError {
+    const reason = this.#error && isOfConnection(this.#error) ? `: ${this.#error.message}` : ''
+    if (this.#session.destroyed || reason !== '')
+      return serviceError(status.UNAVAILABLE, `The connection was lost${reason}`)
+    const { rstCode = constants.NGHTTP2_INTERNAL_ERROR } = this.#stream
+    const known = RESET_STATUS.get(rstCode)
+    return known
+      ? serviceError(...known)
+      : serviceError(status.INTERNAL, `The stream was reset with code ${rstCode} and without a status`)
+  }
+}
+
+/** Names and values that HTTP/2 does not allow are refused by Node. */
+function openStream(session: ClientHttp2Session, headers: OutgoingHttpHeaders): ClientHttp2Stream {
+  try {
+    return session.request(headers)
+  } catch (error) {
+    throw serviceError(status.INTERNAL, `The call cannot be sent: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+const RESET_STATUS: ReadonlyMap<number, readonly [status, string]> = new Map([
+  [constants.NGHTTP2_NO_ERROR, [status.INTERNAL, 'The answer ended without a status']],
+  [constants.NGHTTP2_REFUSED_STREAM, [status.UNAVAILABLE, 'The server refused the stream']],
+  [constants.NGHTTP2_CANCEL, [status.CANCELLED, 'The server cancelled the call']],
+  [constants.NGHTTP2_ENHANCE_YOUR_CALM, [status.RESOURCE_EXHAUSTED, 'The server asks for less']],
+  [
+    constants.NGHTTP2_INADEQUATE_SECURITY,
+    [status.PERMISSION_DENIED, 'The connection is not secure enough for the server'],
+  ],
+] as const)
+
+/** Node makes this one of a RST_STREAM: its code says more. */
+function isOfConnection(error: Error): boolean {
+  return !('code' in error) || error.code !== 'ERR_HTTP2_STREAM_ERROR'
+}
+
+/** The status of an answer, unless it is OK. */
+function failureIn(trailers: IncomingHttpHeaders, httpStatus: number | undefined): ServiceError | undefined {
+  const text = textOf(trailers['grpc-status'])
+  if (text === undefined) return statusOfHttp(httpStatus)
+  const code = /^\d{1,2}$/.test(text) ? Number(text) : Number.NaN
+  if (code === status.OK) return undefined
+  const details = decodeMessage(textOf(trailers['grpc-message']) ?? '')
+  return serviceError(code in status ? code : status.UNKNOWN, details, statusDetailsIn(trailers))
+}
+
+/** What is read of the answer beside its status: when to ask again. */
+function statusDetailsIn(trailers: IncomingHttpHeaders): Metadata {
+  const metadata = new Metadata()
+  const details = textOf(trailers['grpc-status-details-bin'])
+  if (details !== undefined) metadata.set('grpc-status-details-bin', Buffer.from(details, 'base64'))
+  return metadata
+}
+
+/** https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md */
+const HTTP_STATUS: ReadonlyMap<number | undefined, status> = new Map([
+  [400, status.INTERNAL],
+  [401, status.UNAUTHENTICATED],
+  [403, status.PERMISSION_DENIED],
+  [404, status.UNIMPLEMENTED],
+  [429, status.UNAVAILABLE],
+  [502, status.UNAVAILABLE],
+  [503, status.UNAVAILABLE],
+  [504, status.UNAVAILABLE],
+])
+
+function statusOfHttp(code: number | undefined): ServiceError {
+  return serviceError(
+    HTTP_STATUS.get(code) ?? status.UNKNOWN,
+    `Received HTTP status code ${code} without a gRPC status`,
+  )
+}
+
+function isGrpc(headers: IncomingHttpHeaders): boolean {
+  return /^application\/grpc(?:[+;]|$)/.test(headers['content-type'] ?? '')
+}
+
+/** Of an answer that is not gRPC: enough to recognize a proxy's page. */
+function typeOf(headers: IncomingHttpHeaders): string {
+  return (headers['content-type'] ?? 'of no type').slice(0, 64)
+}
+
+function textOf(value: string | readonly string[] | undefined): string | undefined {
+  return typeof value === 'string' ? value : value?.[0]
+}
+
+/** Percent-encoded UTF-8; what is not stays as it came. */
+function decodeMessage(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
