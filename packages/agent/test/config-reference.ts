@@ -11,6 +11,7 @@ import {
   OUTPUT_DEFAULTS,
   OWN_SOCKET_DEFAULTS,
   SOCKET_DEFAULTS,
+  TRACING_DEFAULTS,
 } from '../src/config/defaults.ts'
 import { settingsSchema } from '../src/config/schema.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from '../src/plugin/built-in-plugins.ts'
@@ -49,6 +50,7 @@ const DEFAULTS: ReadonlyMap<string, TreeObject> = new Map([
   ['kubernetes.csi', CSI_DEFAULTS],
   ['output', OUTPUT_DEFAULTS],
   ['sockets[]', SOCKET_DEFAULTS],
+  ['tracing', TRACING_DEFAULTS],
 ])
 
 /** Sections whose mappings others share, before those others. */

@@ -41,13 +41,26 @@ export interface OpenStream extends Disposable {
   readonly ended: Promise<number>
 }
 
-/** It acknowledges nothing. `node`: what it says of itself. */
-export async function openStream(socket: string, names: readonly string[], node?: string): Promise<OpenStream> {
+export interface StreamOptions {
+  /** What it says of itself. */
+  readonly node?: string
+  /** Whether it acknowledges each answer (ACK). Default: none. */
+  readonly accepts?: boolean
+}
+
+export async function openStream(
+  socket: string,
+  names: readonly string[],
+  { node, accepts = false }: StreamOptions = {},
+): Promise<OpenStream> {
   const client = connect(socket)
-  const stream: ClientDuplexStream<readonly string[], readonly ReceivedSecret[]> = client.grpc.makeBidiStreamRequest(
+  const stream: ClientDuplexStream<StreamRequest, readonly ReceivedSecret[]> = client.grpc.makeBidiStreamRequest(
     `${SERVICE}/StreamSecrets`,
-    asked => encodeRequest(asked, node),
-    decodeResponse,
+    ({ asked, accepted }) => encodeRequest(asked, node, accepted),
+    answer => {
+      if (accepts) stream.write({ asked: names, accepted: answer })
+      return decodeResponse(answer)
+    },
   )
   const ended = new Promise<number>(resolve => {
     stream.on('status', ({ code }: { readonly code: number }) => resolve(code))
@@ -59,7 +72,7 @@ export async function openStream(socket: string, names: readonly string[], node?
   const answered = async (count: number): Promise<void> => {
     while (answers.length < count) await once(stream, 'data')
   }
-  const ask = (others: readonly string[]) => void stream.write(others)
+  const ask = (others: readonly string[]) => void stream.write({ asked: others })
   ask(names)
   const close = (): void => {
     stream.cancel()
@@ -68,26 +81,38 @@ export async function openStream(socket: string, names: readonly string[], node?
   return { secrets: await first, answers, ask, answered, ended, [Symbol.dispose]: close }
 }
 
+interface StreamRequest {
+  readonly asked: readonly string[]
+  /** The bytes of the answer that is acknowledged. */
+  readonly accepted?: Uint8Array
+}
+
 /** Its own connection, as each Envoy has. */
 export function connect(socket: string): Connection {
   const options = { 'grpc.use_local_subchannel_pool': 1 }
   const grpc = new Client(`unix:${socket}`, credentials.createInsecure(), options)
   const fetch = (names: readonly string[]) => {
     const { promise, resolve, reject } = Promise.withResolvers<readonly ReceivedSecret[]>()
-    grpc.makeUnaryRequest(`${SERVICE}/FetchSecrets`, encodeRequest, decodeResponse, names, (error, secrets) =>
-      error ? reject(error) : resolve(secrets ?? []),
+    grpc.makeUnaryRequest(
+      `${SERVICE}/FetchSecrets`,
+      (asked: readonly string[]) => encodeRequest(asked),
+      decodeResponse,
+      names,
+      (error, secrets) => (error ? reject(error) : resolve(secrets ?? [])),
     )
     return promise
   }
   return { grpc, fetch, [Symbol.dispose]: () => grpc.close() }
 }
 
-function encodeRequest(names: readonly string[], nodeId = 'test-node'): Buffer {
+function encodeRequest(names: readonly string[], nodeId = 'test-node', accepted?: Uint8Array): Buffer {
   const writer = new BinaryWriter()
+  if (accepted) for (const version of fields(accepted, 1)) writer.uint32(tag(1)).bytes(version)
   const node = new BinaryWriter().uint32(tag(1)).string(nodeId).finish()
   writer.uint32(tag(2)).bytes(node)
   for (const name of names) writer.uint32(tag(3)).string(name)
   writer.uint32(tag(4)).string(SECRET_TYPE)
+  if (accepted) for (const nonce of fields(accepted, 5)) writer.uint32(tag(5)).bytes(nonce)
   return Buffer.from(writer.finish())
 }
 

@@ -27,7 +27,7 @@ test('each stream has its caller, node, names and versions; nothing of a peer re
   const [own, shared] = [join(cwd, 'web.sock'), join(cwd, 'sds.sock')]
   await fetchSecrets(own, ['default'])
   using _own = await openStream(own, ['default', 'ROOTCA'])
-  using _shared = await openStream(shared, [WEB, OTHER], HOSTILE)
+  using _shared = await openStream(shared, [WEB, OTHER], { node: HOSTILE })
 
   const json = await livery(['streams', '--json', '--admin', admin], { cwd })
   assert.deepEqual([json.code, json.stderr], [0, ''])

@@ -94,3 +94,6 @@ export const CSI_DEFAULTS: TreeObject = {
   socket: `/var/lib/kubelet/plugins/${DRIVER_NAME}/csi.sock`,
   kubeletRoot: '/var/lib/kubelet',
 }
+
+/** The defaults of `tracing`, where it is there. */
+export const TRACING_DEFAULTS: TreeObject = { ratio: 1 }

@@ -1,8 +1,9 @@
-/** The environment variables that Istio's users know, and which keys they set. */
+/** The environment variables that set keys: those that Istio's users know, and our own. */
 import { hideUserinfo, type PrivateKeyFormat } from '@livery/core'
 import { ConfigError } from '../schema/config-error.ts'
 import type { Tree } from '../schema/config-tree.ts'
 import { ISTIOD, istioKeys } from './istio-profile.ts'
+import { tracingSettings } from './tracing-environment.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -84,6 +85,7 @@ export function environmentSettings(environment: Environment): Setting[] {
   }
   const keyType = keyTypeSetting(environment)
   if (keyType) settings.push(keyType)
+  settings.push(...tracingSettings(environment))
   for (const variable of Object.keys(environment).sort()) {
     const text = environment[variable]
     if (!variable.startsWith(HEADER_PREFIX) || !text) continue

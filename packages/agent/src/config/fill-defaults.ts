@@ -22,6 +22,7 @@ import {
   OUTPUT_DEFAULTS,
   OWN_SOCKET_DEFAULTS,
   SOCKET_DEFAULTS,
+  TRACING_DEFAULTS,
 } from './defaults.ts'
 import type { ConfigSources } from './layers.ts'
 
@@ -62,7 +63,8 @@ export function completeSettings(written: ConfigNode, { workingDirectory, termin
   )
   const withKubernetes = changeAt(withOutput, ['kubernetes'], mapping(KUBERNETES_DEFAULTS))
   const withCsi = changeAt(withKubernetes, ['kubernetes', 'csi'], mapping(CSI_DEFAULTS))
-  const withAdmin = changeAt(withCsi, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
+  const withTracing = changeAt(withCsi, ['tracing'], mapping(TRACING_DEFAULTS))
+  const withAdmin = changeAt(withTracing, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
   return PATHS.reduce((node, path) => changeAt(node, path, value => absolute(value, workingDirectory)), withAdmin)
 }
 

@@ -20,7 +20,7 @@ import { IdentityMetrics } from '../observe/identity-metrics.ts'
 import { keyPoolMetrics } from '../observe/key-pool-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
-import type { LogSink } from '../observe/logger.ts'
+import type { Logger, LogSink } from '../observe/logger.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { outputMetrics } from '../observe/output-metrics.ts'
 import { processMetrics } from '../observe/process-metrics.ts'
@@ -28,7 +28,9 @@ import { scheduleMetrics } from '../observe/schedule-metrics.ts'
 import { socketMetrics } from '../observe/sds-metrics.ts'
 import { storeMetrics } from '../observe/store-metrics.ts'
 import { Outputs } from '../output/outputs.ts'
+import { Location } from '../schema/config-tree.ts'
 import { Predecessor } from '../takeover/predecessor.ts'
+import type { CertificateTraces } from '../tracing/certificate-traces.ts'
 import { RootSources } from '../trust/root-sources.ts'
 import { AdminEndpoints } from './admin-endpoints.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
@@ -128,12 +130,14 @@ async function openBasis(
   const vault = chooseKeyVault(logger)
   warnWithoutPreflight(logger)
   const podTokens = await openPodTokens(config, clock, scopes)
+  const traces = await openTraces(loaded, { clock, logger, parts })
   const pluginParts = {
     clock,
     logger: scopes.of('plugin'),
     counters: metrics.plugins,
     vault,
     workloadTokens: podTokens,
+    traces,
     rootsPollMs: config.trust.poll,
   }
   const ca = await withWellKnownFiles(await createCAClient(loaded, pluginParts, parts), config, pluginParts, parts)
@@ -163,6 +167,7 @@ async function openBasis(
     vault,
     ca,
     podTokens,
+    traces,
     store,
     rootSources,
     roots,
@@ -177,6 +182,17 @@ async function openPodTokens({ kubernetes }: Config, clock: Clock, scopes: LogSc
   return new PodTokens({ clock, log: pluginLog(scopes.of('kubernetes'), 'kubernetes') })
 }
 
+/** Of certificates, where the configuration says where they are sent. */
+async function openTraces(
+  { config: { tracing }, root }: LoadedConfig,
+  { clock, logger, parts }: { readonly clock: Clock; readonly logger: Logger; readonly parts: AsyncDisposableStack },
+): Promise<CertificateTraces | undefined> {
+  if (!tracing) return undefined
+  const { openTracing } = await import('../tracing/tracing.ts')
+  const at = new Location(root, ['tracing', 'otlp'])
+  return parts.use(await openTracing({ ...tracing, at, version: VERSION, clock, logger })).certificates
+}
+
 /** The agent that owns the store, if this one is to take over from it. */
 async function findPredecessor({ sds, store }: Config, scopes: LogScopes): Promise<Predecessor | undefined> {
   if (!sds.takeover || !store) return undefined
@@ -187,13 +203,14 @@ async function findPredecessor({ sds, store }: Config, scopes: LogScopes): Promi
 
 /** The parts that hold secrets and record what happens to them. No identity is held yet. */
 function holdSecrets({ config }: LoadedConfig, basis: Basis) {
-  const { lifecycle, clock, log, metrics, podTokens } = basis
+  const { lifecycle, clock, log, metrics, podTokens, traces } = basis
   const events = new Events<SecretReport>()
   let secrets: SecretManager | undefined
   // The ledger and its subscription come first: the manager reports while it is made what the store had.
   const ledger = new Ledger(name => secrets?.holds(name) ?? true)
   const recorder = new EventRecorder({ clock, ledger, log, metrics, lifecycle })
   events.subscribe(report => recorder.secret(report))
+  if (traces) events.subscribe(report => traces.secret(report))
   if (collectGarbage) {
     const storms = lifecycle.parts.use(new StormCollector({ clock, collect: collectGarbage }))
     events.subscribe(({ event }) => void (event.kind === 'issued' && storms.onIssued()))
@@ -230,6 +247,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   const {
     lifecycle,
     predecessor,
+    traces,
     clock,
     logger,
     scopes,
@@ -250,6 +268,7 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   const sockets = sdsSockets(config, shareOnDemand(config))
   const events = new Events<SdsEvent>()
   events.subscribe(event => recorder.sds(event))
+  if (traces) events.subscribe(event => traces.sds(event, secrets))
   const sds = lifecycle.parts.use(
     await createSdsServer({
       sockets,

@@ -19,6 +19,8 @@ import type { PluginCounters } from '../observe/plugin-counters.ts'
 import { ConfigError } from '../schema/config-error.ts'
 import { type ConfigNode, Location } from '../schema/config-tree.ts'
 import { faultFrom } from '../schema/fault.ts'
+import type { CertificateTraces } from '../tracing/certificate-traces.ts'
+import { tracedCAClient } from '../tracing/traced-ca-client.ts'
 
 /** The parts of the agent that a plugin gets. */
 export interface PluginParts {
@@ -27,6 +29,8 @@ export interface PluginParts {
   readonly counters: PluginCounters
   readonly vault?: KeyVault
   readonly workloadTokens?: WorkloadTokens | undefined
+  /** Of the certificates that are asked for; absent: nothing is traced. */
+  readonly traces?: CertificateTraces | undefined
   /** How often the members of a list are asked for their roots. */
   readonly rootsPollMs?: number
 }
@@ -66,7 +70,9 @@ class CAClientFactory {
   async client(ca: CASection, at: Location): Promise<CAClient> {
     const context = await this.#context(ca, at)
     try {
-      return this.#stack.use(await ca.plugin.create(context, ca.options as ConfigOf<PluginOptions>))
+      const client = this.#stack.use(await ca.plugin.create(context, ca.options as ConfigOf<PluginOptions>))
+      const { traces } = this.#parts
+      return traces ? tracedCAClient(client, describeCA(ca), traces) : client
     } catch (error) {
       if (error instanceof TypeError) throw new ConfigError([at.problem(faultFrom(scrub(error)))])
       throw error
