@@ -1,5 +1,5 @@
-/** Writes docs/configuration.md: each key with its form, its default and its meaning, from the schema, the defaults and the tables of plugins. */
-import { writeFileSync } from 'node:fs'
+/** Writes docs/configuration.md, and the tables of the plugins' pages: each key with its form, default and meaning, as the program has them. */
+import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { PluginNeed, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
@@ -22,6 +22,9 @@ import { optionsSchema } from '../src/schema/plugin-schema.ts'
 import type { Schema } from '../src/schema/schema-parts.ts'
 
 export const PAGE = fileURLToPath(new URL('../../../docs/configuration.md', import.meta.url))
+
+const PLUGIN_PAGES = new URL('../../ca-plugins/docs/', import.meta.url)
+const PLUGIN_TABLE = /(?<=<!-- options -->\n)[\s\S]*?(?=<!-- \/options -->)/
 
 /** A key as the page has it. */
 export interface KeyRow {
@@ -146,6 +149,18 @@ async function caSections(): Promise<string[]> {
   ]
 }
 
+/** The page of each built-in plugin, with the table of its options as it has to be. */
+export async function pluginPages(): Promise<ReadonlyMap<string, string>> {
+  const pages = Object.entries(BUILT_IN_CA_PLUGINS).map(async ([name, load]) => {
+    const { plugin } = await load()
+    const options = { ...(plugin.needs?.includes('members') && MEMBERS_KEY), ...plugin.options }
+    const file = fileURLToPath(new URL(`${name}.md`, PLUGIN_PAGES))
+    const text = readFileSync(file, 'utf8')
+    return [file, text.replace(PLUGIN_TABLE, () => `\n${optionTable(options, '')}\n\n`)] as const
+  })
+  return new Map(await Promise.all(pages))
+}
+
 function needed(needs: readonly PluginNeed[]): string {
   const keys = needs.flatMap(need => NEEDED_KEYS[need]).map(key => `\`${key}\``)
   return `Beside these keys it takes ${keys.join(', ')}.`
@@ -154,7 +169,7 @@ function needed(needs: readonly PluginNeed[]): string {
 function optionTable(options: PluginOptions, path: string): string {
   const schema = optionsSchema(options, undefined, 'user' in options ? USER_SCHEMA : {})
   const filled = optionDefaults(options)
-  return table(rowsOf(schema, path, place => valueAt(filled, place.slice(path.length + 1))))
+  return table(rowsOf(schema, path, place => valueAt(filled, path === '' ? place : place.slice(path.length + 1))))
 }
 
 function optionDefaults(options: PluginOptions): TreeObject {
@@ -188,7 +203,7 @@ function rowsOf(
     const row: KeyRow = {
       path: place,
       form: formOf(child),
-      default: defaultCell(defaultAt(place), isOptional, below.mappings.length > 0),
+      default: defaultCell(defaultAt(place), isOptional, below.mappings.length > 0 && below.suffix === ''),
       meaning: meaningOf(child, known),
     }
     return known === undefined ? [row, ...rowsOf(child, place, defaultAt, seen)] : [row]
@@ -268,4 +283,7 @@ function more(name: string): string {
   return link === undefined ? '' : ` [More](${link}).`
 }
 
-if (import.meta.main) writeFileSync(PAGE, await page())
+if (import.meta.main) {
+  writeFileSync(PAGE, await page())
+  for (const [file, text] of await pluginPages()) writeFileSync(file, text)
+}

@@ -81,16 +81,16 @@ test('docs/istio.md: each configuration is accepted unchanged', async () => {
 for (const [name, load] of Object.entries(BUILT_IN_CA_PLUGINS))
   test(`ca-plugins/docs/${name}.md: the table has the options of the plugin, with their defaults`, async () => {
     const { plugin } = await load()
-    const [, table = ''] = /## Configuration\n\n((?:\|.*\n)+)/.exec(page(`ca-plugins/docs/${name}.md`)) ?? []
-    const rows = [...table.matchAll(/^\| `([\w.]+)`\s*\| (.*?)\s*\|/gm)].map(([, key, cell]) => [key, cell] as const)
+    const [, table = ''] = /<!-- options -->\n\n((?:\|.*\n)+)/.exec(page(`ca-plugins/docs/${name}.md`)) ?? []
+    const rows = [...table.matchAll(/^\| `([\w.]+)` \| .*? \| (.*?) \|/gm)].map(([, key, cell]) => [key, cell] as const)
     const documented = new Map(rows.filter(([key]) => key !== 'cas' || plugin.needs?.includes('members') !== true))
     const options = new Map(flat(plugin.options))
     assert.deepEqual([...documented.keys()].sort(), [...options.keys()].sort())
     for (const [key, option] of options) {
       const cell = documented.get(key)
-      if (option.required) assert.equal(cell, 'required', key)
+      if (option.required) assert.equal(cell, '**required**', key)
       else if ('default' in option) assert.equal(cell, `\`${written(option.default)}\``, key)
-      else assert.notEqual(cell, 'required', key)
+      else assert.notEqual(cell, '**required**', key)
     }
   })
 

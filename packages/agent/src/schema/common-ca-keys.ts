@@ -34,7 +34,12 @@ export function credentialKeys(options: PluginOptions): PluginOptions {
 
 /** Each has the keys of its own plugin: they are read one by one. */
 export const MEMBERS_KEY = {
-  cas: { type: 'objects', required: true, description: 'the CAs, the preferred one first', options: PLUGIN_KEY },
+  cas: {
+    type: 'objects',
+    required: true,
+    description: 'the CAs, the preferred one first, each with its `plugin` and the keys of that plugin',
+    options: PLUGIN_KEY,
+  },
 } as const satisfies PluginOptions
 
 /** The keys that the agent takes to itself, by the need of a plugin that makes them known. */

@@ -8,33 +8,36 @@ export const citadelOptions = {
     type: 'string',
     required: true,
     problem: address => hostPortProblem(withoutScheme(address)),
-    description: 'host:port of the CA; port 15010 means no TLS, as everywhere in Istio',
+    description:
+      '`host:port` of the CA; `https://` before it is accepted. Port 15010 means plain text, every other port TLS',
   },
   serverName: {
     type: 'string',
     problem: name =>
       /^[A-Za-z0-9._-]+$/.test(name) ? undefined : 'is not a DNS name. Write it without scheme and port',
-    description: "the name that the CA's certificate must carry, where it is not the host of address",
+    description: "the name that the CA's certificate must carry; without it, the host of `address`",
   },
   clusterId: {
     type: 'string',
     problem: textProblem,
-    description: "sent as ClusterID: which cluster's tokens these are",
+    description: "sent as `ClusterID`: which cluster's tokens these are",
   },
   certSigner: {
     type: 'string',
     problem: textProblem,
-    description: 'sent as CertSigner: which signer the CA should use',
+    description: 'sent as `CertSigner`: which signer the CA should use',
   },
   headers: {
     type: 'map',
     secret: true,
-    description: 'sent with each call besides, by name; the values are never shown',
+    description:
+      'names and values sent with each call besides; the values are never shown. Not those that the plugin sets, and none in `-bin`',
   },
   impersonate: {
     type: 'boolean',
     default: false,
-    description: "whether each request names its identity, as one node's agent for many workloads must",
+    description:
+      "each request names its identity (`ImpersonatedIdentity`), as one node's agent for many workloads must",
   },
   timeout: {
     type: 'duration',

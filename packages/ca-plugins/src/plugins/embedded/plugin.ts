@@ -16,7 +16,7 @@ export const embedded = defineCAPlugin({
       type: 'string',
       choices: KEY_TYPES,
       default: 'ecdsa-p256',
-      description: 'key type of the roots and intermediates made from now on',
+      description: 'key type of the roots and intermediates made from now on; what is there already stays',
     },
     intermediate: {
       type: 'boolean',
@@ -28,7 +28,7 @@ export const embedded = defineCAPlugin({
       min: '1s',
       max: '3650d',
       default: '90d',
-      description: 'a longer lifetime is refused',
+      description: 'a longer lifetime is refused, as istiod does',
     },
   },
   async create({ clock, trustDomain, log }, { maxTtl, ...options }) {

@@ -12,28 +12,36 @@ export const fileMountOptions = {
     choices: LAYOUT_NAMES,
     default: 'istio',
     description:
-      'the folder and file names of: Istio, its workload-spiffe-credentials, GKE, or a Kubernetes TLS secret',
+      'whose folder and file names are the defaults of the next four keys: those of Istio, of its `workload-spiffe-credentials`, of GKE, or of a Kubernetes TLS secret',
   },
   folder: {
     type: 'path',
     description:
-      'where the files are; {trustDomain}, {namespace}, {serviceAccount}, {name} and {path} stand for parts of the identity',
+      'where the files of an identity are; `{trustDomain}`, `{namespace}`, `{serviceAccount}`, `{name}` and `{path}` stand for its parts',
   },
-  chain: { type: 'string', description: 'the certificate, then its intermediates: a name in the folder, or a path' },
-  key: { type: 'string', description: 'the private key, not encrypted: a name in the folder, or a path' },
-  roots: { type: 'string', description: 'the roots: a name in the folder, or a path' },
+  chain: {
+    type: 'string',
+    description:
+      'PEM, by a name in the folder or a path: the leaf first, then its intermediates; a root among them is left out',
+  },
+  key: {
+    type: 'string',
+    description:
+      "PEM, by a name in the folder or a path: the leaf's key, as PKCS#8, SEC1 or PKCS#1, without a passphrase",
+  },
+  roots: { type: 'string', description: 'PEM, by a name in the folder or a path: the trust bundle' },
   rootsFor: {
     type: 'string',
     choices: ['identity', 'trust-domain'],
     description:
-      'for whom the roots count: the identity whose file they are in, which is the default where the path has a placeholder, or the trust domain',
+      'for whom the roots count: `identity` is the default where the path of `roots` has a placeholder, else `trust-domain`',
   },
   poll: {
     type: 'duration',
     min: '1s',
     max: '1h',
     default: '30s',
-    description: 'how often files are checked even if no change is reported',
+    description: 'how often each file is looked at in addition to the watches',
   },
 } as const satisfies PluginOptions
 

@@ -20,16 +20,17 @@ export const googleCaOptions = {
     type: 'string',
     choices: ['cas', 'mesh-ca'],
     default: 'cas',
-    description: 'Certificate Authority Service, or the retired Mesh CA',
+    description: 'Certificate Authority Service (`cas`), or the retired Mesh CA (`mesh-ca`)',
   },
   pool: {
     type: 'string',
-    description: 'the CA pool: projects/…/locations/…/caPools/…',
+    description: 'the CA pool, required with `cas`: `projects/…/locations/…/caPools/…`',
     problem: value => resourceProblem(value, /^projects\/[^/\s]+\/locations\/[^/\s]+\/caPools\/[\w-]+$/, 'caPools'),
   },
   certificateTemplate: {
     type: 'string',
-    description: 'the template that certificates are made by: projects/…/locations/…/certificateTemplates/…',
+    description:
+      'the template that certificates are made by, in the location of the pool: `projects/…/locations/…/certificateTemplates/…`',
     problem: value =>
       resourceProblem(
         value,
@@ -39,7 +40,7 @@ export const googleCaOptions = {
   },
   issuingCa: {
     type: 'string',
-    description: 'the ID of the one CA of the pool that issues; default: the pool chooses',
+    description: 'the ID of the one CA of the pool that issues; without it, the pool chooses',
     problem: value =>
       /^[\w-]{1,63}$/.test(value) ? undefined : 'is not an ID. Write the last part of certificateAuthorities/…',
   },
@@ -51,18 +52,20 @@ export const googleCaOptions = {
   },
   endpoint: {
     type: 'string',
-    description: 'host:port; default privateca.googleapis.com:443 or meshca.googleapis.com:443',
+    description:
+      '`host:port` of another server, such as a private endpoint; without it `privateca.googleapis.com:443`, or `meshca.googleapis.com:443`',
     problem: value => (/^\S+:\d{1,5}$/.test(value) ? undefined : 'is not an address. Write host:port'),
   },
   plaintext: { type: 'boolean', default: false, description: 'without TLS: for a stand-in on loopback only' },
   credentialsFile: {
     type: 'path',
     description:
-      "a workload identity federation file, or a key of a service account; default: what Google's library finds",
+      "a workload identity federation file with a `file`, `url` or `certificate` source, or the key of a service account; read again when it changes. Without it, what Google's library finds",
   },
   clusterUrl: {
     type: 'string',
-    description: 'the GKE cluster, for Mesh CA: https://container.googleapis.com/v1/projects/…/locations/…/clusters/…',
+    description:
+      'with `mesh-ca`: the GKE cluster, whose location is sent along: `https://container.googleapis.com/v1/projects/…/locations/…/clusters/…`',
     problem: value =>
       locationOf(value) === undefined ? 'is not a GKE cluster. Write …/projects/…/locations/…/clusters/…' : undefined,
   },

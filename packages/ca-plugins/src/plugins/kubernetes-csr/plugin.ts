@@ -6,20 +6,29 @@ export const kubernetesCsrOptions = {
   signerName: {
     type: 'string',
     required: true,
-    description: 'the signer: a domain and a path, as in example.com/workloads',
+    description: 'who signs: a domain and a path, such as `example.com/workloads`',
     problem: signerNameProblem,
   },
-  signerRoots: { type: 'path', description: "the signer's roots: a PEM file, read again when it changes" },
+  signerRoots: {
+    type: 'path',
+    description:
+      "a PEM file with the signer's roots, all of them; read again when it changes. This or `clusterTrustBundle` is required",
+  },
   clusterTrustBundle: {
     type: 'string',
-    description: "the signer's roots: the name of a ClusterTrustBundle",
+    description:
+      "the name of a `ClusterTrustBundle` with the signer's roots (`certificates.k8s.io/v1beta1`, which not every API server serves)",
     problem: value =>
       /^[a-z0-9]([a-z0-9.:-]{0,251}[a-z0-9])?$/.test(value)
         ? undefined
         : 'is not a name of a ClusterTrustBundle. Write one like example.com:workloads:roots',
   },
-  kubeconfig: { type: 'path', description: "how the API server is reached; default: the pod's service account" },
-  context: { type: 'string', description: 'the context of the kubeconfig; default: its current one' },
+  kubeconfig: {
+    type: 'path',
+    description:
+      "a kubeconfig; it and the files that it names are read again when they change. Without it, the pod's service account",
+  },
+  context: { type: 'string', description: 'another context of the kubeconfig than its current one' },
   usages: {
     type: 'list',
     default: ['digital signature', 'server auth', 'client auth'],
@@ -29,7 +38,7 @@ export const kubernetesCsrOptions = {
     type: 'duration',
     default: '15m',
     min: '1s',
-    description: 'how long a request may wait before it is reported as overdue',
+    description: 'how long a request is waited for before it is reported as overdue',
   },
   namePrefix: {
     type: 'string',

@@ -11,7 +11,8 @@ export const spiffe = defineCAPlugin({
     address: {
       type: 'string',
       required: true,
-      description: 'the Workload API: unix:///path/to/socket, or tcp://<IP address>:<port>',
+      description:
+        'the Workload API, in the forms of `SPIFFE_ENDPOINT_SOCKET`, which itself is not read: `unix:///path/to/socket`, or `tcp://IP-ADDRESS:PORT`',
       problem: endpointProblem,
     },
     timeout: {

@@ -16,24 +16,31 @@ export const stepCaOptions = {
     type: 'string',
     required: true,
     problem: addressProblem,
-    description: 'the URL of the CA, by one of the dnsNames of its configuration: https://ca.example:9000',
+    description:
+      "the URL of the CA. Its host must be one of the `dnsNames` in the CA's configuration: tokens are made out to it",
   },
   provisioner: {
     type: 'string',
-    description: 'the name of the JWK provisioner; without it, the token of credentials is sent (OIDC, K8sSA)',
+    description:
+      'the name of the JWK provisioner, with `jwkFile`; without it, the token of `credentials` is sent (OIDC, K8sSA)',
   },
   jwkFile: {
     type: 'path',
-    description: "the provisioner's private key: a JWK, or as step encrypts it",
+    description:
+      "the provisioner's private key: a JWK, or one with a password, as compact text (`encryptedKey` of ca.json) or JSON (`step crypto jwk create`)",
   },
-  passwordFile: { type: 'path', description: 'the password of an encrypted jwkFile' },
+  passwordFile: {
+    type: 'path',
+    description: 'the password of an encrypted `jwkFile`; white space at its end is left out',
+  },
   fingerprint: {
     type: 'string',
     problem: value =>
       /^[0-9a-f]{64}$/i.test(value.replaceAll(':', ''))
         ? undefined
         : 'is not a SHA-256. Write the 64 hexadecimal digits that "step certificate fingerprint" shows',
-    description: 'the SHA-256 of the root, which is then fetched from the CA, in place of rootCert',
+    description:
+      'the SHA-256 of the root, in place of `rootCert`: the root is fetched from the CA and kept, as by `step ca bootstrap`',
   },
   timeout: { type: 'duration', min: '100ms', max: '10m', default: '10s', description: 'how long one call may take' },
 } as const satisfies PluginOptions

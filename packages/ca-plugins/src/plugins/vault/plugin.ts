@@ -8,7 +8,7 @@ export const vaultOptions = {
     type: 'string',
     required: true,
     problem: addressProblem,
-    description: 'the URL of the server: https://vault.example:8200',
+    description: 'the URL of the server, or of an agent or a proxy in front of it',
   },
   role: {
     type: 'string',
@@ -20,17 +20,17 @@ export const vaultOptions = {
     type: 'string',
     default: 'pki',
     problem: pathProblem,
-    description: 'where the PKI secrets engine is mounted',
+    description: 'where the PKI secrets engine is mounted, without `/v1/`',
   },
   issuer: {
     type: 'string',
     problem: nameProblem,
-    description: "the name or ID of the issuer that signs; default: the role's",
+    description: 'the name or ID of another issuer that signs; without it, that of the role',
   },
   namespace: {
     type: 'string',
     problem: pathProblem,
-    description: 'sent as X-Vault-Namespace',
+    description: 'sent as `X-Vault-Namespace`',
   },
   kubernetes: {
     type: 'object',
@@ -41,7 +41,7 @@ export const vaultOptions = {
         type: 'string',
         default: 'kubernetes',
         problem: pathProblem,
-        description: 'where the auth method is mounted',
+        description: 'where the auth method is mounted, without `auth/`',
       },
     },
   },
