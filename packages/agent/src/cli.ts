@@ -1,5 +1,5 @@
 /** The command line: which command with which options, and the exit code. */
-import { Command, CommanderError, Option } from 'commander'
+import { Argument, CommanderError, Option } from 'commander'
 import type { CAOptions } from './commands/ca.ts'
 import type { CARootAction } from './commands/ca-root.ts'
 import type { CATestOptions } from './commands/ca-test.ts'
@@ -8,13 +8,26 @@ import { EXIT, exitCodeOf } from './commands/exit-code.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import type { WaitCommandOptions } from './commands/wait.ts'
 import type { ConfigSources } from './config/layers.ts'
-import { addOperatorCommands, examples } from './operator-commands.ts'
+import { addOperatorCommands } from './operator-commands.ts'
 import { VERSION } from './runtime/version.ts'
 import { ConfigError, describeConfigError } from './schema/config-error.ts'
+import type { Shell } from './usage/completion.ts'
+import { DocumentedCommand } from './usage/documented-command.ts'
+
+/** How a command ends, unless its help says otherwise. */
+export const EXIT_CODES = [
+  [EXIT.ok, 'ok'],
+  [EXIT.failed, 'failed'],
+  [EXIT.usage, 'wrong usage'],
+  [EXIT.config, 'wrong configuration'],
+] as const
+
+export const PRECEDENCE =
+  "Precedence: flag, environment (Istio's names, such as CA_ADDR), file, default; check-config shows the outcome."
 
 const AFTER_HELP = `
-Exit codes: 0 ok, 1 failed, 2 wrong usage, 78 wrong configuration.
-Precedence: flag, environment (Istio's names, such as CA_ADDR), file, default; check-config shows the outcome.`
+Exit codes: ${EXIT_CODES.map(([code, meaning]) => `${code} ${meaning}`).join(', ')}.
+${PRECEDENCE}`
 
 /** Runs one command line (without node and script) and resolves with the exit code. */
 export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<number> {
@@ -32,8 +45,9 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
   }
 }
 
-function createProgram(terminal: Terminal, finish: (exitCode: number) => void): Command {
-  const program = new Command('livery')
+/** The commands with their options; an action gives `finish` the exit code. */
+export function createProgram(terminal: Terminal, finish: (exitCode: number) => void): DocumentedCommand {
+  const program = new DocumentedCommand('livery')
     .description('Holds the X.509 identity of every workload on this node and serves it to Envoy over SDS.')
     .version(VERSION, '-V, --version', 'print the version')
     .option('-c, --config <file>', 'configuration file (default: $LIVERY_CONFIG, else livery.yaml here)')
@@ -51,13 +65,10 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     .command('run')
     .description('run the agent')
     .option('--takeover', 'take over the store and the sockets from the agent that has them, which drains and ends')
-    .addHelpText(
-      'after',
-      examples(
-        ['livery run', 'with livery.yaml here'],
-        ['livery run --config node.yaml --takeover', 'an upgrade without a gap'],
-      ),
-    )
+    .withExamples([
+      ['livery run', 'with livery.yaml here'],
+      ['livery run --config node.yaml --takeover', 'an upgrade without a gap'],
+    ])
     .action(async ({ takeover }: { readonly takeover?: boolean }) => {
       // Loaded only here: gRPC would double the time that the other commands take to start.
       const { runAgent } = await import('./commands/run.ts')
@@ -66,10 +77,7 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
   program
     .command('check-config')
     .description('print the effective configuration and where each value comes from')
-    .addHelpText(
-      'after',
-      examples(['CA_ADDR=istiod.istio-system.svc:15012 livery check-config', 'what a variable changes']),
-    )
+    .withExamples([['CA_ADDR=istiod.istio-system.svc:15012 livery check-config', 'what a variable changes']])
     .action(async () => await checkConfig(sourcesOf(globals(), terminal), globals(), terminal))
   addOperatorCommands(program, {
     terminal,
@@ -93,37 +101,71 @@ function createProgram(terminal: Terminal, finish: (exitCode: number) => void): 
     const { changeCARoots } = await import('./commands/ca-root.ts')
     finish(await changeCARoots(action, id, dir, globals(), terminal))
   })
+  addCompletion(program, {
+    print: async shell => {
+      const { completionScript } = await import('./usage/completion.ts')
+      const { readCommand } = await import('./usage/command-reference.ts')
+      terminal.out(completionScript(shell, readCommand(program)))
+    },
+    printNames: async (prefix = '') => {
+      const { printNames } = await import('./usage/completion.ts')
+      finish(await printNames(prefix, sourcesOf(globals(), terminal), terminal))
+    },
+  })
   return program
 }
 
-function addWait(program: Command, action: (options: WaitCommandOptions) => Promise<void>): void {
+interface CompletionActions {
+  print(shell: Shell): Promise<void>
+  printNames(prefix?: string): Promise<void>
+}
+
+function addCompletion(program: DocumentedCommand, actions: CompletionActions): void {
+  const completion = program
+    .command('completion')
+    .summary('print the script that has a shell complete commands, options and names')
+    .description(
+      'Print the script that has a shell complete commands, options, their values, and the names that the running agent knows.',
+    )
+    .addArgument(new Argument('<shell>', 'where it is for').choices(['bash', 'zsh', 'fish']))
+    .helpCommand(false)
+    .withExamples([
+      ['source <(livery completion bash)', 'in ~/.bashrc; or into a file in /etc/bash_completion.d'],
+      ['livery completion zsh > ~/.zfunc/_livery', 'with fpath+=~/.zfunc before compinit in ~/.zshrc'],
+      ['livery completion fish > ~/.config/fish/completions/livery.fish', 'read by the next shell'],
+    ])
+    .action(actions.print)
+  completion.command('names', { hidden: true }).argument('[prefix]').action(actions.printNames)
+}
+
+function addWait(program: DocumentedCommand, action: (options: WaitCommandOptions) => Promise<void>): void {
   program
     .command('wait')
     .description('wait until a socket serves: for an init container, or a script that starts what needs it')
     .requiredOption('--socket <path>', 'of the agent')
     .option('--name <name>', 'also wait until this secret is served to this user: default, ROOTCA, a SPIFFE ID')
     .option('--timeout <duration>', 'then fail', '60s')
-    .addHelpText(
-      'after',
-      `${examples(
+    .withExamples(
+      [
         ['livery wait --socket /run/livery/sds.sock', 'until it answers'],
         ['livery wait --socket ./socket --name default --timeout 30s', 'until this user gets its certificate'],
-      )}\n\nExit codes: 0 it serves, 1 it did not in time, 2 wrong usage.`,
+      ],
+      '0 it serves, 1 it did not in time, 2 wrong usage',
     )
     .action(action)
 }
 
-function addCARoot(ca: Command, action: (action: CARootAction, dir: string, id?: string) => Promise<void>): void {
+function addCARoot(
+  ca: DocumentedCommand,
+  action: (action: CARootAction, dir: string, id?: string) => Promise<void>,
+): void {
   const root = ca
     .command('root')
     .description('list the roots of a running "livery ca", or rotate them: add, switch, remove')
-    .addHelpText(
-      'after',
-      examples(
-        ['livery ca root add --dir ca', 'first, for clients to learn it'],
-        ['livery ca root switch 1f2e3d4c --dir ca', 'once each agent has it'],
-      ),
-    )
+    .withExamples([
+      ['livery ca root add --dir ca', 'first, for clients to learn it'],
+      ['livery ca root switch 1f2e3d4c --dir ca', 'once each agent has it'],
+    ])
     // The options of `ca` are those of the server, except its folder.
     .configureHelp({
       showGlobalOptions: true,
@@ -150,7 +192,7 @@ function addCARoot(ca: Command, action: (action: CARootAction, dir: string, id?:
     .action((id: string) => action('remove', dir(), id))
 }
 
-function addCATest(ca: Command, action: (plugin: string, options: CATestOptions) => Promise<void>): void {
+function addCATest(ca: DocumentedCommand, action: (plugin: string, options: CATestOptions) => Promise<void>): void {
   ca.command('test')
     // Not those of `ca`, which are of the server.
     .configureHelp({
@@ -164,36 +206,33 @@ function addCATest(ca: Command, action: (plugin: string, options: CATestOptions)
     )
     .option('--identity <id>', 'what to ask for (default: the first of the configuration)')
     .option('--parallel <count>', 'how many requests to make at once; fewer for a CA with a quota', '64')
-    .addHelpText(
-      'after',
-      `${examples(
+    .withExamples(
+      [
         ['livery ca test citadel', 'the CA of livery.yaml here'],
         ['livery ca test ./my-ca.mjs --identity spiffe://cluster.local/ns/default/sa/web', 'a plugin of yours'],
-      )}\n\nExit codes: 0 all passed, 1 a case failed, 2 wrong usage, 78 wrong configuration.`,
+      ],
+      '0 all passed, 1 a case failed, 2 wrong usage, 78 wrong configuration',
     )
     .action(action)
 }
 
-function addCA(program: Command, action: (options: CAOptions) => Promise<void>): Command {
+function addCA(program: DocumentedCommand, action: (options: CAOptions) => Promise<void>): DocumentedCommand {
   return program
     .command('ca')
     .description("serve the embedded CA to other agents as Istio's certificate service (not for production)")
     .option('--listen <address>', 'host:port with TLS', '127.0.0.1:15012')
     .option('--dir <directory>', 'where the CA is kept; root.pem in it is for the clients', '.livery/ca')
-    .option('--trust-domain <name>', 'the one it issues for (default: $TRUST_DOMAIN, else cluster.local)')
+    .option('--trust-domain <domain>', 'the one it issues for (default: $TRUST_DOMAIN, else cluster.local)')
     .option('--tokens <file>', 'YAML list of { token, identity, impersonates: [...] }')
     .option('--jwks <file>', 'keys of Kubernetes service account tokens; needs --issuer')
     .option('--issuer <url>', 'issuer of those tokens')
     .option('--token-review <kubeconfig>', 'have an API server review tokens: a kubeconfig, or in-cluster')
-    .option('--audience <name>', 'audience of those tokens', 'istio-ca')
-    .addOption(new Option('--server-name <name...>', 'further DNS names and addresses of its TLS certificate'))
-    .addHelpText(
-      'after',
-      examples(
-        ['livery ca --tokens tokens.yaml --dir ca', 'on loopback'],
-        ['livery ca --tokens tokens.yaml --listen 0.0.0.0:15012 --server-name ca.example', 'for other machines'],
-      ),
-    )
+    .option('--audience <audience>', 'audience of those tokens', 'istio-ca')
+    .addOption(new Option('--server-name <host...>', 'further DNS names and addresses of its TLS certificate'))
+    .withExamples([
+      ['livery ca --tokens tokens.yaml --dir ca', 'on loopback'],
+      ['livery ca --tokens tokens.yaml --listen 0.0.0.0:15012 --server-name ca.example', 'for other machines'],
+    ])
     .action(action)
 }
 

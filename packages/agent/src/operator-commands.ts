@@ -1,5 +1,5 @@
 /** The part of the command line that asks a running agent: certs, streams, explain, renew, trust, log-level, diff, doctor. */
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { showChange } from './commands/admin-client.ts'
 import { type CertsOptions, showCertificates } from './commands/certs.ts'
 import { explainName } from './commands/explain.ts'
@@ -8,6 +8,7 @@ import { showStreams } from './commands/streams.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import { ROOT_ACTIONS, showRotations } from './commands/trust.ts'
 import type { ConfigSources } from './config/layers.ts'
+import type { DocumentedCommand } from './usage/documented-command.ts'
 
 /** The dependencies of the action of a command. */
 export interface CommandContext {
@@ -17,7 +18,7 @@ export interface CommandContext {
   finish(exitCode: number): void
 }
 
-export function addOperatorCommands(program: Command, context: CommandContext): void {
+export function addOperatorCommands(program: DocumentedCommand, context: CommandContext): void {
   addCerts(program, context)
   addStreams(program, context)
   addExplain(program, context)
@@ -28,15 +29,9 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
   addDoctor(program, context)
 }
 
-/** The end of a command's help. */
-export function examples(...lines: readonly (readonly [command: string, purpose: string])[]): string {
-  const width = Math.max(...lines.map(([command]) => command.length))
-  return ['', 'Examples:', ...lines.map(([command, purpose]) => `  ${command.padEnd(width)}  ${purpose}`)].join('\n')
-}
-
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 
-function addCerts(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+function addCerts(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
   program
     .command('certs')
     .description(
@@ -46,70 +41,61 @@ function addCerts(program: Command, { terminal, globals, sources, finish }: Comm
     .addOption(new Option('--sort <order>', 'the order of the rows').choices(['name', 'expiry']).default('name'))
     .option('--watch', 'show them again every few seconds, until Ctrl-C')
     .option('--text <name>', 'the certificate of one identity in full, as openssl x509 -text shows it')
-    .addHelpText(
-      'after',
-      examples(
-        ['livery certs --failing', 'what is about to break, and why'],
-        ['livery certs --sort expiry --watch', 'the next to end first, live'],
-        [`livery certs --text ${WEB}`, 'every field of a certificate'],
-        ['livery certs --json | jq -r ".[].identity"', 'for a script'],
-      ),
-    )
+    .withExamples([
+      ['livery certs --failing', 'what is about to break, and why'],
+      ['livery certs --sort expiry --watch', 'the next to end first, live'],
+      [`livery certs --text ${WEB}`, 'every field of a certificate'],
+      ['livery certs --json | jq -r ".[].identity"', 'for a script'],
+    ])
     .action(async (options: CertsOptions) => finish(await showCertificates(options, sources(), globals(), terminal)))
 }
 
-function addStreams(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+function addStreams(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
   program
     .command('streams')
     .argument('[name]', 'only the streams that have this name: a SPIFFE ID, spiffe://<trust domain>, default')
     .description('list who is connected to the sockets: caller, names, the version of each that was sent and accepted')
-    .addHelpText(
-      'after',
-      examples(
-        ['livery streams', 'sockets, streams and callers'],
-        [`livery streams ${WEB}`, 'who has a certificate, and which version'],
-        ['livery streams spiffe://cluster.local', 'who has the roots, and which'],
-      ),
-    )
+    .withExamples([
+      ['livery streams', 'sockets, streams and callers'],
+      [`livery streams ${WEB}`, 'who has a certificate, and which version'],
+      ['livery streams spiffe://cluster.local', 'who has the roots, and which'],
+    ])
     .action(async (name: string | undefined) => finish(await showStreams(name, sources(), globals(), terminal)))
 }
 
-function addExplain(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+function addExplain(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
   program
     .command('explain')
     .argument('<name>', 'a SPIFFE ID, spiffe://<trust domain>, or ROOTCA')
     .description('explain what happened to a secret: asked, issued, pushed, accepted, failed')
-    .addHelpText(
-      'after',
-      examples([`livery explain ${WEB}`, 'its events'], ['livery explain ROOTCA', 'those of the roots']),
-    )
+    .withExamples([
+      [`livery explain ${WEB}`, 'its events'],
+      ['livery explain ROOTCA', 'those of the roots'],
+    ])
     .action(async (name: string) => finish(await explainName(name, sources(), globals(), terminal)))
 }
 
-function addRenew(program: Command, { terminal, sources, finish }: CommandContext): void {
+function addRenew(program: DocumentedCommand, { terminal, sources, finish }: CommandContext): void {
   program
     .command('renew')
     .argument('<name>', 'a SPIFFE ID')
     .description('renew the certificate of an identity now, whatever is planned for it')
-    .addHelpText('after', examples([`livery renew ${WEB}`, 'as root, or with admin.tokenFile']))
+    .withExamples([[`livery renew ${WEB}`, 'as root, or with admin.tokenFile']])
     .action(async (name: string) =>
       finish(await showChange(`/renew?name=${encodeURIComponent(name)}`, sources(), terminal)),
     )
 }
 
-function addTrust(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+function addTrust(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
   const trust = program
     .command('trust')
     .description('root rotations of the running agent: their phases, and what an operator can do')
     .configureHelp({ showGlobalOptions: true })
-    .addHelpText(
-      'after',
-      examples(
-        ['livery trust status', 'each root'],
-        ['livery trust hold 1f2e3d4c', 'stop one in its phase'],
-        ['livery trust resume 1f2e3d4c', 'let it continue'],
-      ),
-    )
+    .withExamples([
+      ['livery trust status', 'each root'],
+      ['livery trust hold 1f2e3d4c', 'stop one in its phase'],
+      ['livery trust resume 1f2e3d4c', 'let it continue'],
+    ])
   trust
     .command('status', { isDefault: true })
     .description('show each root: its phase, who has not accepted it, the certificates under it, when it leaves')
@@ -125,19 +111,16 @@ function addTrust(program: Command, { terminal, globals, sources, finish }: Comm
       })
 }
 
-function addLogLevel(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+function addLogLevel(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
   program
     .command('log-level')
     .argument('[levels]', 'a level for every scope (debug), for some (sds:debug,ca:trace), or both (info,sds:debug)')
     .description('show the log level of each scope of the running agent, or change it')
-    .addHelpText(
-      'after',
-      examples(
-        ['livery log-level', 'each scope'],
-        ['livery log-level sds:debug', 'more of the streams'],
-        ['livery log-level info', 'as it was'],
-      ),
-    )
+    .withExamples([
+      ['livery log-level', 'each scope'],
+      ['livery log-level sds:debug', 'more of the streams'],
+      ['livery log-level info', 'as it was'],
+    ])
     .action(async (levels: string | undefined) =>
       finish(
         levels === undefined
@@ -147,17 +130,17 @@ function addLogLevel(program: Command, { terminal, globals, sources, finish }: C
     )
 }
 
-function addDiff(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+function addDiff(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
   program
     .command('diff')
     .requiredOption('--envoy-admin <url>', "Envoy's admin endpoint: http://host:port, or unix:/path")
     .description('compare the certificates and roots that an Envoy serves with those that the agent holds')
-    .addHelpText(
-      'after',
-      `${examples(
+    .withExamples(
+      [
         ['livery diff --envoy-admin http://127.0.0.1:15000', "a sidecar of Istio's"],
         ['livery diff --envoy-admin unix:/run/envoy/admin.sock --json', 'for a script'],
-      )}\n\nExit codes: 0 the same, 1 another version, or Envoy waits for one.`,
+      ],
+      '0 the same, 1 another version, or Envoy waits for one',
     )
     .action(async (options: { readonly envoyAdmin: string }) => {
       const { compareWithEnvoy } = await import('./commands/diff.ts')
@@ -165,20 +148,20 @@ function addDiff(program: Command, { terminal, globals, sources, finish }: Comma
     })
 }
 
-function addDoctor(program: Command, { terminal, globals, sources, finish }: CommandContext): void {
+function addDoctor(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
   program
     .command('doctor')
     .summary('look for what keeps the agent from serving, and say what to do')
     .description(
       'Look for what keeps the agent from serving, and say what to do: sockets and their folders, the CA (it is asked for one certificate), the clock, tokens, roots, limits. Run it as the user of the agent, or as root.',
     )
-    .addHelpText(
-      'after',
-      `${examples(
+    .withExamples(
+      [
         ['livery doctor', 'all that is looked at'],
         ['livery doctor --config /etc/livery/livery.yaml', 'the agent of systemd'],
         ['livery doctor --json | jq ".[] | select(.state == \\"wrong\\")"', 'for a script'],
-      )}\n\nExit codes: 0 nothing is wrong, 1 something is, 78 wrong configuration.`,
+      ],
+      '0 nothing is wrong, 1 something is, 78 wrong configuration',
     )
     .action(async () => {
       const { examine } = await import('./doctor/doctor.ts')

@@ -5,6 +5,7 @@ import type { AdminSource } from './admin-source.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
 import { dumpPieces } from './config-dump.ts'
 import { explain } from './explain.ts'
+import { names } from './names.ts'
 import type { Caller } from './operator.ts'
 import { changeRoot, renew, setLogLevel } from './operator-actions.ts'
 import { SharedWork } from './shared-work.ts'
@@ -56,6 +57,13 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
     [
       '/streams',
       { about: 'streams, their callers and versions of names (?name=spiffe://…)', methods: { GET: streams } },
+    ],
+    [
+      '/names',
+      {
+        about: 'names that begin with ?prefix=, for the completion of shells',
+        methods: { GET: ({ source }, query) => names(source, query) },
+      },
     ],
     [
       '/renew',

@@ -24,9 +24,9 @@ export interface AdminAnswer {
 }
 
 /** Rejects with an `Error` that says where nobody answered, or with a `ConfigError` of the file that names the address. */
-export async function askAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
+export async function askAdmin(path: string, sources: ConfigSources, timeoutMs?: number): Promise<AdminAnswer> {
   const { address } = await adminOf(sources)
-  return await call({ address, method: 'GET', path })
+  return await call({ address, method: 'GET', path, timeoutMs })
 }
 
 /**
@@ -92,6 +92,8 @@ export interface HttpCall {
   readonly method: string
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
+  /** For the whole call. Default: 10 s. */
+  readonly timeoutMs?: number | undefined
   /** For the message where nobody answers: who should, and what to do. */
   readonly who: string
   readonly remedy: string
@@ -113,9 +115,15 @@ export async function exchange({ who, remedy, ...request }: HttpCall): Promise<A
   }
 }
 
-function send({ address, method, path, headers = {} }: Omit<HttpCall, 'who' | 'remedy'>): Promise<IncomingMessage> {
+function send({
+  address,
+  method,
+  path,
+  headers = {},
+  timeoutMs = TIMEOUT_MS,
+}: Omit<HttpCall, 'who' | 'remedy'>): Promise<IncomingMessage> {
   const { promise, resolve: answered, reject } = Promise.withResolvers<IncomingMessage>()
-  const signal = AbortSignal.timeout(TIMEOUT_MS)
+  const signal = AbortSignal.timeout(timeoutMs)
   const target = 'path' in address ? { socketPath: address.path, host: 'localhost' } : address
   const call = request({ ...target, method, path, headers, agent: false, signal }, answered)
   call.on('error', error => reject(signal.aborted ? signal.reason : error)).end()
