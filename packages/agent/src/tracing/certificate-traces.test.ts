@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CAError, type CertificateRequest, parseSpiffeId, type SecretEvent, SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import type { StreamInfo } from '@livery/sds-server'
 import * as api from '@opentelemetry/api'
 import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import { CertificateTraces } from './certificate-traces.ts'
@@ -128,4 +129,53 @@ test('in a batch each request has its own span, and an error is that of its own 
   assert.doesNotMatch(JSON.stringify([own?.status, own?.attributes]), /hunter2/)
   assert.equal(ca.trustBundle, undefined)
   traces[Symbol.dispose]()
+})
+
+test('a push ends with the answer of its client, as failed where that rejects it or gives none, and at once where there are no answers', async () => {
+  const { clock, traces, ended } = bench()
+  await using secrets = new SecretManager({
+    ca: await TestCA.create(clock),
+    clock,
+    keyGenerator: new TestKeyGenerator(),
+    trustDomain: 'cluster.local',
+    random: () => 0,
+  })
+  secrets.events.subscribe(report => traces.secret(report))
+  secrets.add(WEB)
+  const { version } = await secrets.get({ kind: 'identity', identity: WEB }, { signal: new AbortController().signal })
+  const name = { name: WEB, ledgerName: WEB, version }
+  const connection = { id: 1, socket: '/run/web.sock', caller: undefined }
+  const stream = (id: number, method: StreamInfo['method'] = 'StreamSecrets'): StreamInfo => {
+    return { id, method, connection, node: 'n', names: 1, openedAt: 0 }
+  }
+  const report = (info: StreamInfo, event: { readonly kind: 'pushed' | 'acked' | 'nacked' }) =>
+    traces.sds(
+      {
+        kind: 'stream-report',
+        stream: info,
+        peer: 'x',
+        report: { ...name, lagMs: 1, detail: 'no such curve', ...event },
+      },
+      secrets,
+    )
+  const pushes = () => ended().filter(span => span.name === 'push')
+  report(stream(1), { kind: 'pushed' })
+  report(stream(2), { kind: 'pushed' })
+  report(stream(3), { kind: 'pushed' })
+  assert.deepEqual(pushes(), [])
+  report(stream(4, 'FetchX509SVID'), { kind: 'pushed' })
+  report(stream(1), { kind: 'acked' })
+  report(stream(2), { kind: 'nacked' })
+  await clock.advance(60_000)
+  report(stream(5), { kind: 'pushed' })
+  traces[Symbol.dispose]()
+  assert.deepEqual(
+    pushes().map(span => [span.attributes['livery.stream'], ...outline(span).slice(1), span.status.message]),
+    [
+      [4, 0, undefined, undefined],
+      [1, 0, undefined, undefined],
+      [2, 2, 'nacked', 'no such curve'],
+      [3, 2, 'unanswered', 'the client did not answer'],
+    ],
+  )
 })

@@ -42,6 +42,8 @@ const ISSUANCE_MS = 600_000
 /** A stream that asks later is another story. */
 const PUSHED_WITHIN_MS = 60_000
 const ACK_WITHIN_MS = 60_000
+/** The Workload API has no ACK. */
+const ACKNOWLEDGED: ReadonlySet<StreamInfo['method']> = new Set(['StreamSecrets', 'DeltaSecrets'])
 
 export class CertificateTraces implements Disposable {
   readonly spans: Spans
@@ -160,7 +162,7 @@ export class CertificateTraces implements Disposable {
   #pushed(
     key: string,
     { name, version }: { readonly name: string; readonly version: string },
-    { id, connection }: StreamInfo,
+    { id, method, connection }: StreamInfo,
     secrets: ServedSecrets,
   ): void {
     const issued = this.#issued.get(name)
@@ -176,7 +178,7 @@ export class CertificateTraces implements Disposable {
       'livery.version': version,
     }
     const push = this.spans.start('push', { parent: issued.root, attributes })
-    if (!this.#pushes.set(key, push)) this.spans.end(push)
+    if (!ACKNOWLEDGED.has(method) || !this.#pushes.set(key, push)) this.spans.end(push)
   }
 
   #rejected(key: string, detail: string): void {
