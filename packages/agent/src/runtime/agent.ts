@@ -20,7 +20,7 @@ import { IdentityMetrics } from '../observe/identity-metrics.ts'
 import { keyPoolMetrics } from '../observe/key-pool-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
-import type { Logger, LogSink } from '../observe/logger.ts'
+import type { LogSink } from '../observe/logger.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { outputMetrics } from '../observe/output-metrics.ts'
 import { processMetrics } from '../observe/process-metrics.ts'
@@ -28,9 +28,7 @@ import { scheduleMetrics } from '../observe/schedule-metrics.ts'
 import { socketMetrics } from '../observe/sds-metrics.ts'
 import { storeMetrics } from '../observe/store-metrics.ts'
 import { Outputs } from '../output/outputs.ts'
-import { Location } from '../schema/config-tree.ts'
 import { Predecessor } from '../takeover/predecessor.ts'
-import type { CertificateTraces } from '../tracing/certificate-traces.ts'
 import { RootSources } from '../trust/root-sources.ts'
 import { AdminEndpoints } from './admin-endpoints.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
@@ -42,6 +40,7 @@ import { Lifecycle, type Succession } from './lifecycle.ts'
 import { configuredIdentities, LiveConfig } from './live-config.ts'
 import { openFileSecrets } from './open-file-secrets.ts'
 import { openStore } from './open-store.ts'
+import { openTraces } from './open-traces.ts'
 import { ownStore } from './own-store.ts'
 import {
   chooseKeyVault,
@@ -130,7 +129,7 @@ async function openBasis(
   const vault = chooseKeyVault(logger)
   warnWithoutPreflight(logger)
   const podTokens = await openPodTokens(config, clock, scopes)
-  const traces = await openTraces(loaded, { clock, logger, parts })
+  const traces = await openTraces(loaded, { clock, logger }, parts)
   const pluginParts = {
     clock,
     logger: scopes.of('plugin'),
@@ -180,17 +179,6 @@ async function openPodTokens({ kubernetes }: Config, clock: Clock, scopes: LogSc
   if (!kubernetes) return undefined
   const { PodTokens } = await import('../kubernetes/pod-tokens.ts')
   return new PodTokens({ clock, log: pluginLog(scopes.of('kubernetes'), 'kubernetes') })
-}
-
-/** Of certificates, where the configuration says where they are sent. */
-async function openTraces(
-  { config: { tracing }, root }: LoadedConfig,
-  { clock, logger, parts }: { readonly clock: Clock; readonly logger: Logger; readonly parts: AsyncDisposableStack },
-): Promise<CertificateTraces | undefined> {
-  if (!tracing) return undefined
-  const { openTracing } = await import('../tracing/tracing.ts')
-  const at = new Location(root, ['tracing', 'otlp'])
-  return parts.use(await openTracing({ ...tracing, at, version: VERSION, clock, logger })).certificates
 }
 
 /** The agent that owns the store, if this one is to take over from it. */

@@ -58,7 +58,7 @@ export class CertificateTraces implements Disposable {
     this.#issuances = new ExpiringMap<Issuance>({
       ...bounds,
       lifeMs: ISSUANCE_MS,
-      onExpired: issuance => this.#fail(issuance, 'abandoned', 'it was given up'),
+      onExpired: issuance => this.#fail(issuance, 'abandoned', 'there was no result in time'),
     })
     this.#issued = new ExpiringMap<Issued>({ ...bounds, lifeMs: PUSHED_WITHIN_MS, onExpired: () => {} })
     this.#pushes = new ExpiringMap<Span>({

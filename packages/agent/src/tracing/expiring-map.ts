@@ -1,4 +1,4 @@
-/** Entries for a while: a bounded number, each for the same time, unless somebody takes it before. */
+/** Entries for a while: a bounded number, each for the same time, or until it is taken. */
 import { after, type Clock } from '@livery/core'
 
 export interface ExpiringMapOptions<V> {
