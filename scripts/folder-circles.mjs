@@ -1,12 +1,12 @@
-// Checks that the folders of each package import each other in one direction only. Names every import of a circle. A folder is
-// the one that a file is in; tests may import from anywhere. `node scripts/folder-circles.mjs [ROOT]`, exit code 1 for a circle.
+// Checks that the folders of each package, and of the page in the browser, import each other in one direction only. Names every import of a
+// circle. A folder is the one that a file is in; tests may import from anywhere. `node scripts/folder-circles.mjs [ROOT]`, exit code 1 for a circle.
 import { globSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { importsOf } from './folder-imports.mjs'
 
 const root = resolve(process.argv[2] ?? fileURLToPath(new URL('..', import.meta.url)))
-const sources = globSync('packages/*/src', { cwd: root }).sort()
+const sources = globSync(['packages/*/src', 'packages/agent/page'], { cwd: root }).sort()
 const circles = sources.flatMap(source => circlesOf(importsAcrossFolders(source)))
 
 for (const { file, line, target } of circles)

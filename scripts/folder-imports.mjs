@@ -7,7 +7,10 @@ const IMPORT =
 
 /** Every import of a file of ours below `source`, a path from `root`: the importing file, the line, and the target as a path or as the name of a package. */
 export function importsOf(root, source) {
-  return globSync('**/*.ts', { cwd: join(root, source), exclude: name => name === 'gen' || name.endsWith('.test.ts') })
+  return globSync('**/*.{ts,tsx}', {
+    cwd: join(root, source),
+    exclude: name => name === 'gen' || name.endsWith('.test.ts'),
+  })
     .map(name => join(source, name))
     .flatMap(file => importsOfFile(root, file))
 }

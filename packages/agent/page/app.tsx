@@ -5,6 +5,8 @@ import { IdentitiesView } from './identities/identities-view.tsx'
 import { IdentityDrawer } from './identities/identity-drawer.tsx'
 import { agent, now } from './live/agent-state.ts'
 import { type Link, link } from './live/connection.ts'
+import { opened, view } from './navigation/view.ts'
+import type { ViewName } from './navigation/view-name.ts'
 import { formatTime, visible } from './parts/text.ts'
 import { Announcer } from './verdict/announcer.tsx'
 import { problems, Verdict } from './verdict/verdict.tsx'
@@ -16,8 +18,6 @@ import { StreamsView } from './views/streams-view.tsx'
 import { Tabs } from './views/tabs.tsx'
 import { TokenDialog } from './views/token-dialog.tsx'
 import { TopBar } from './views/top-bar.tsx'
-import { opened, view } from './views/view.ts'
-import type { ViewName } from './views/view-name.ts'
 
 /** In the background, the title of the tab is all that is seen. */
 effect(() => {

@@ -53,9 +53,11 @@ function place(name, contents) {
 }
 
 function licenceOf(name) {
-  return `${name}
+  const folder = join(root, 'node_modules', name)
+  const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  return `${name} ${version}
 
-${readFileSync(join(root, 'node_modules', name, 'LICENSE'), 'utf8')}`
+${readFileSync(join(folder, 'LICENSE'), 'utf8')}`
 }
 
 function inputs() {

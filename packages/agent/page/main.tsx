@@ -2,7 +2,7 @@
 import { render } from 'preact'
 import { App } from './app.tsx'
 import { stayConnected } from './live/connection.ts'
-import { listenToKeys } from './views/focus.ts'
+import { listenToKeys } from './navigation/focus.ts'
 import './views/theme.ts'
 
 const place = document.querySelector('#page')

@@ -32,5 +32,5 @@ test('the page names no other host, has no script or style in its HTML, and ship
     )
   }
   const licences = readFileSync(join(folder, 'licences.txt'), 'utf8')
-  assert.match(licences, /^preact\n[\s\S]*The MIT License[\s\S]*^@preact\/signals\n/m)
+  assert.match(licences, /^preact [\d.]+\n[\s\S]*The MIT License[\s\S]*^@preact\/signals [\d.]+\n/m)
 })

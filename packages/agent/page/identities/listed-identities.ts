@@ -2,7 +2,7 @@
 import { computed, signal } from '@preact/signals'
 import type { PageIdentity, PageIdentityState } from '../../src/page/state.ts'
 import { identities } from '../live/agent-state.ts'
-import { search, wantedState } from '../views/view.ts'
+import { search, wantedState } from '../navigation/view.ts'
 
 export type SortColumn = 'state' | 'name' | 'end'
 

@@ -1,6 +1,7 @@
 /** Something that is broken, or is going to break: what, why, and what to do. */
+
+import type { ViewName } from '../navigation/view-name.ts'
 import type { RunbookPage } from '../parts/remedies.ts'
-import type { ViewName } from '../views/view-name.ts'
 
 export interface Problem {
   /** `critical`: something is broken, or breaks soon. */

@@ -3,11 +3,11 @@
 import { formatAge } from '../../src/observe/format-age.ts'
 import type { PageCA } from '../../src/page/state.ts'
 import { now, overview } from '../live/agent-state.ts'
+import { Panel } from '../navigation/panel.tsx'
+import { opened } from '../navigation/view.ts'
 import { Icon } from '../parts/icon.tsx'
 import { counted, formatCount, formatDistance, formatTime, visible } from '../parts/text.ts'
 import { BarChart } from './bar-chart.tsx'
-import { Panel } from './panel.tsx'
-import { opened } from './view.ts'
 
 export function CAView() {
   const { value } = overview

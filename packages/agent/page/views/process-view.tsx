@@ -2,9 +2,9 @@
 
 import { formatAge } from '../../src/observe/format-age.ts'
 import { agent, now, overview } from '../live/agent-state.ts'
+import { Panel } from '../navigation/panel.tsx'
 import { Table } from '../parts/table.tsx'
 import { counted, formatBytes, formatCount, visible } from '../parts/text.ts'
-import { Panel } from './panel.tsx'
 
 export function ProcessView() {
   const { value } = overview

@@ -2,9 +2,9 @@
 
 import type { PageRoot, PageTrustDomain } from '../../src/page/state.ts'
 import { now, roots } from '../live/agent-state.ts'
+import { Panel } from '../navigation/panel.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { counted, formatDistance, formatTime, visible } from '../parts/text.ts'
-import { Panel } from './panel.tsx'
 
 export function RootsView() {
   const trustDomains = roots.value?.trustDomains ?? []

@@ -2,10 +2,10 @@
 
 import type { PageSocket } from '../../src/page/state.ts'
 import { overview } from '../live/agent-state.ts'
+import { Panel } from '../navigation/panel.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { Table } from '../parts/table.tsx'
 import { counted, formatCount, visible } from '../parts/text.ts'
-import { Panel } from './panel.tsx'
 
 export function SocketsView() {
   const { sockets = [], callers = [], moreCallers = 0, refusedConnections = 0 } = overview.value ?? {}

@@ -3,12 +3,12 @@
 import { formatAge } from '../../src/observe/format-age.ts'
 import type { PageStream } from '../../src/page/state.ts'
 import { now, streams } from '../live/agent-state.ts'
+import { Panel } from '../navigation/panel.tsx'
+import { opened } from '../navigation/view.ts'
 import { Icon } from '../parts/icon.tsx'
 import { counted, formatCount, visible } from '../parts/text.ts'
 import { type Column, VirtualGrid } from '../parts/virtual-grid.tsx'
 import { clientOf } from '../verdict/trust-problems.ts'
-import { Panel } from './panel.tsx'
-import { opened } from './view.ts'
 
 export function StreamsView() {
   const { total, shown } = streams.value ?? { total: 0, shown: [] }

@@ -2,11 +2,11 @@
 
 import { formatAge } from '../../src/observe/format-age.ts'
 import { identities, now, overview, roots, streams } from '../live/agent-state.ts'
+import { opened, view } from '../navigation/view.ts'
+import { VIEWS, type ViewName } from '../navigation/view-name.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { formatCount } from '../parts/text.ts'
 import { problems } from '../verdict/verdict.tsx'
-import { opened, view } from './view.ts'
-import { VIEWS, type ViewName } from './view-name.ts'
 
 export function Tabs() {
   const onKeyDown = (event: KeyboardEvent): void => {
