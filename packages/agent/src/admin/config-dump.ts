@@ -7,11 +7,11 @@ import {
   type Clock,
   type FileSecretEntry,
   type IdentityEntry,
-  type IdentityState,
   type SpiffeId,
   splitCertificates,
   trustDomainOf,
 } from '@livery/core'
+import { preflightWarning, type StateName, stateName } from '../observe/identity-text.ts'
 
 /** A certificate as ztunnel dumps it: `pem` is base64 of the PEM text. */
 export interface DumpedCertificate {
@@ -36,12 +36,9 @@ export interface DumpedFailure {
   readonly remainingSeconds: number
 }
 
-/** As {@link IdentityState} documents them: `Initializing`, `Available`, `Renewing`, `Failing`, `Expired`, `Idle`, `Forgotten`. */
-export type DumpedState = Capitalize<IdentityState>
-
 export interface DumpedIdentity {
   readonly identity: string
-  readonly state: DumpedState
+  readonly state: StateName
   readonly certChain: readonly DumpedCertificate[]
   readonly rootCerts: readonly DumpedCertificate[]
   /** RFC 3339; when it is renewed or tried next, if that is planned. */
@@ -111,23 +108,8 @@ function identityText(entry: IdentityEntry, certificates: CertificateTexts, now:
   const failure = dumpedFailure(entry, now)
   const lastFailure = failure ? `,"lastFailure":${JSON.stringify(failure)}` : ''
   const warning = entry.preflight ? `,"warning":${JSON.stringify(preflightWarning(entry.preflight))}` : ''
-  const state = JSON.stringify(dumpedState(entry.state))
+  const state = JSON.stringify(stateName(entry.state))
   return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}${lastFailure}${warning}}`
-}
-
-const STATES: Readonly<Record<IdentityState, DumpedState>> = {
-  initializing: 'Initializing',
-  available: 'Available',
-  renewing: 'Renewing',
-  failing: 'Failing',
-  expired: 'Expired',
-  idle: 'Idle',
-  forgotten: 'Forgotten',
-}
-
-/** Written as ztunnel writes its states. */
-export function dumpedState(state: IdentityState): DumpedState {
-  return STATES[state]
 }
 
 /** `undefined` unless the last attempt failed. */
@@ -147,11 +129,6 @@ function dumpedFailure(
 
 function rfc3339(time: number): string {
   return new Date(time).toISOString()
-}
-
-function preflightWarning({ reason, isServed }: NonNullable<IdentityEntry['preflight']>): string {
-  const which = isServed ? 'clients would refuse it' : 'the next one is withheld, since clients would refuse it'
-  return `preflight-failed: ${which}: ${reason}`
 }
 
 function dumpedFile({ name, isServed, changedAt, notAfter, fault }: FileSecretEntry): DumpedFileSecret {

@@ -1,10 +1,10 @@
 /** The answer of `/explain`: what happened to a name, in plain words. */
 import { ALL_BUNDLES, type IdentityEntry } from '@livery/core'
+import { type StateName, stateName } from '../observe/identity-text.ts'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, json, text } from './answer.ts'
-import { type DumpedState, dumpedState } from './config-dump.ts'
 
 /** The answer of `/explain`. */
 export interface Explanation {
@@ -43,10 +43,10 @@ function ledgerNameOf(source: AdminSource, asked: string): string {
 }
 
 /** `Forgotten`, where the ledger says that it was held once. */
-function identityState(entry: IdentityEntry | undefined, entries: readonly LedgerEntry[]): DumpedState | undefined {
-  if (entry) return dumpedState(entry.state)
+function identityState(entry: IdentityEntry | undefined, entries: readonly LedgerEntry[]): StateName | undefined {
+  if (entry) return stateName(entry.state)
   const wasForgotten = entries.some(({ event }) => event.kind === 'withdrawn' && event.reason !== 'expired')
-  return wasForgotten ? dumpedState('forgotten') : undefined
+  return wasForgotten ? stateName('forgotten') : undefined
 }
 
 /** `2 roots`, where the name is a trust bundle. */

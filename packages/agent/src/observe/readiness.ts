@@ -57,44 +57,71 @@ export interface FailingRenewals {
 /** How long a new identity may be without a certificate, or a renewal fail, before that counts. */
 export const GRACE_MS = 60_000
 
+/** All but the identities. */
+export interface ReadinessFacts {
+  readonly phase: Phase
+  readonly sockets: readonly SocketStatus[]
+  /** `undefined` if the configuration has no section `kubernetes`. */
+  readonly pods?: PodsStatus | undefined
+  readonly now: number
+  readonly mode: ReadinessMode
+}
+
 /**
  * Ready by default: every socket is bound, and every identity has a valid certificate. Not counted are identities in
  * their first minute, those that fail at the CA, and those that were only ever asked for on demand, as long as another
  * identity has a valid certificate: a CA that refuses one must not take the others out of service. An identity that
  * needs no certificate (idle or removed) never counts.
  */
-export function readiness(input: {
-  readonly phase: Phase
-  readonly sockets: readonly SocketStatus[]
-  /** `undefined` if the configuration has no section `kubernetes`. */
-  readonly pods?: PodsStatus | undefined
-  readonly entries: Iterable<IdentityEntry>
-  readonly now: number
-  readonly mode: ReadinessMode
-}): Readiness {
-  const { entries, now, mode, pods } = input
-  const waitingFor = unboundSockets(input)
-  // A pod is served once it is known. Later it is held though the API server is away.
-  if (pods?.known === false) waitingFor.push(`the list of the pods of this node: ${pods.problem ?? 'it is on the way'}`)
-  const notes = pods?.known && pods.problem !== undefined ? [`pods that come or go are not seen: ${pods.problem}`] : []
-  const missing = new MissingCertificates(now, mode)
-  const renewals = new RenewalFailures(now, mode)
-  for (const entry of entries) {
-    if (hasValidCertificate(entry, now)) {
+export function readiness({
+  entries,
+  ...facts
+}: ReadinessFacts & { readonly entries: Iterable<IdentityEntry> }): Readiness {
+  const review = new ReadinessReview(facts)
+  for (const entry of entries) review.look(entry)
+  return review.result()
+}
+
+/** {@link readiness} of identities that come one by one. */
+export class ReadinessReview {
+  readonly #facts: ReadinessFacts
+  readonly #missing: MissingCertificates
+  readonly #renewals: RenewalFailures
+
+  constructor(facts: ReadinessFacts) {
+    this.#facts = facts
+    this.#missing = new MissingCertificates(facts.now, facts.mode)
+    this.#renewals = new RenewalFailures(facts.now, facts.mode)
+  }
+
+  look(entry: IdentityEntry): void {
+    const missing = this.#missing
+    if (hasValidCertificate(entry, this.#facts.now)) {
       missing.isServing = true
-      renewals.look(entry)
+      this.#renewals.look(entry)
     } else missing.look(entry)
   }
-  const facts = { waitingFor, notes, ...renewals.listed() }
-  if (mode === 'sockets') return { ...facts, ready: waitingFor.length === 0, tolerated: missing.all() }
-  if (missing.nothingIsServed) {
+
+  result(): Readiness {
+    const { pods, mode } = this.#facts
+    const missing = this.#missing
+    const waitingFor = unboundSockets(this.#facts)
+    // A pod is served once it is known. Later it is held though the API server is away.
+    if (pods?.known === false)
+      waitingFor.push(`the list of the pods of this node: ${pods.problem ?? 'it is on the way'}`)
+    const notes =
+      pods?.known && pods.problem !== undefined ? [`pods that come or go are not seen: ${pods.problem}`] : []
+    const facts = { waitingFor, notes, ...this.#renewals.listed() }
+    if (mode === 'sockets') return { ...facts, ready: waitingFor.length === 0, tolerated: missing.all() }
+    if (missing.nothingIsServed) {
+      const { tolerated } = missing
+      if (tolerated.length > 0) waitingFor.push('a valid certificate: no identity has one, and these are without')
+      return { ...facts, ready: false, waitingFor: [...waitingFor, ...missing.all()], tolerated: [] }
+    }
+    waitingFor.push(...missing.counted)
     const { tolerated } = missing
-    if (tolerated.length > 0) waitingFor.push('a valid certificate: no identity has one, and these are without')
-    return { ...facts, ready: false, waitingFor: [...waitingFor, ...missing.all()], tolerated: [] }
+    return { ...facts, ready: waitingFor.length === 0 && facts.failing.count === 0, tolerated }
   }
-  waitingFor.push(...missing.counted)
-  const { tolerated } = missing
-  return { ...facts, ready: waitingFor.length === 0 && facts.failing.count === 0, tolerated }
 }
 
 function unboundSockets({
