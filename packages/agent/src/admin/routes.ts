@@ -1,6 +1,7 @@
 /** The routes of the admin endpoint, and the answers to readers; `admin-server.ts` carries them over HTTP. */
 import type { RotationStatus } from '@livery/core'
 import { READINESS_MODES, type ReadinessMode, readiness, readinessText } from '../observe/readiness.ts'
+import { SharedWork } from '../observe/shared-work.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
 import { dumpPieces } from './config-dump.ts'
@@ -8,7 +9,6 @@ import { explain } from './explain.ts'
 import { names } from './names.ts'
 import type { Caller } from './operator.ts'
 import { changeRoot, renew, setLogLevel } from './operator-actions.ts'
-import { SharedWork } from './shared-work.ts'
 import { streamPieces } from './stream-list.ts'
 
 interface RouteRequest {

@@ -1,5 +1,5 @@
 /** Work that is done once for all who wait for it, and takes a bounded part of one core however many ask. */
-import { LoopTurns } from '../observe/loop-turns.ts'
+import { LoopTurns } from './loop-turns.ts'
 
 /** After a run that took 1 ms the next one starts 9 ms later at the earliest: a tenth of one core. */
 const REST_PER_RUN = 9
