@@ -69,7 +69,7 @@ export function processMetrics({ version, keyGenerator, droppedLogLines }: Proce
 }
 
 /** Without a limit the kernel reports 0, or more than there is. */
-function memoryLimit(): number {
+export function memoryLimit(): number {
   const total = totalmem()
   const limit = process.constrainedMemory()
   return limit > 0 ? Math.min(limit, total) : total

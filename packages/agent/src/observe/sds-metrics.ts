@@ -69,6 +69,12 @@ export class SdsMetrics {
     else if (event.kind === 'stream-report') this.#countReport(event.report)
   }
 
+  /** So far, over all sockets and reasons. */
+  async refusedConnections(): Promise<number> {
+    const { values } = await this.#refusedConnections.get()
+    return values.reduce((sum, { value }) => sum + value, 0)
+  }
+
   #countReport(report: StreamReport): void {
     if (report.kind === 'acked') this.#ackLag.observe(report.lagMs / 1000)
     else if (report.kind === 'stale') this.#stale.inc()

@@ -1,0 +1,41 @@
+/** One identity as a row of the page. */
+import type { IdentityEntry } from '@livery/core'
+import { preflightWarning, stateName } from '../observe/identity-text.ts'
+import type { PageFailure, PageIdentity, PageIdentityState } from './state.ts'
+
+export function identityRow(entry: IdentityEntry): PageIdentity {
+  const { identity, hold, secret, root, renewAt, lastSuccessAt, preflight } = entry
+  const failure = failureOf(entry)
+  return {
+    name: identity,
+    state: shownState(entry),
+    hold,
+    ...(secret && { notBefore: secret.notBefore, notAfter: secret.notAfter, serial: secret.serialNumber }),
+    ...(secret && root && { root: root.fingerprint }),
+    ...(renewAt !== undefined && { renewAt }),
+    ...(lastSuccessAt !== undefined && { issuedAt: lastSuccessAt }),
+    ...(failure && { failure }),
+    ...(preflight && { warning: preflightWarning(preflight) }),
+  }
+}
+
+/**
+ * Equal for two rows that say the same. The next try is left out where it is that of a queue: while the CA is down it is
+ * another one for all of them with each probe, and the overview has it.
+ */
+export function rowSignature(entry: IdentityEntry): string {
+  const { state, hold, secret, renewAt, lastFailure, preflight } = entry
+  const planned = state === 'available' ? renewAt : ''
+  return `${state} ${hold} ${secret?.serialNumber} ${planned} ${lastFailure?.at} ${preflight?.isServed}`
+}
+
+/** One that is held is not forgotten. */
+export function shownState({ state }: IdentityEntry): PageIdentityState {
+  return state === 'forgotten' ? stateName('idle') : stateName(state)
+}
+
+function failureOf({ lastFailure, failingSince }: IdentityEntry): PageFailure | undefined {
+  if (!lastFailure || failingSince === undefined) return undefined
+  const { code, message, at } = lastFailure
+  return { code, text: message, at, since: failingSince }
+}

@@ -1,0 +1,244 @@
+/** The events of the page: to each listener the newest state, as fast as it reads. Nothing is done while nobody listens. */
+import { after, type IdentityEntry, Semaphore, sleep } from '@livery/core'
+import { LoopTurns } from '../observe/loop-turns.ts'
+import { SharedWork } from '../observe/shared-work.ts'
+import { identityRow, rowSignature } from './identity-row.ts'
+import type { PageSource } from './page-source.ts'
+import { composeSections, SECTIONS, type SectionTexts } from './sections.ts'
+import type { PageHello } from './state.ts'
+
+/** A client that gets an answer without end. */
+export interface FeedClient {
+  /** Resolves when its socket has taken all of it. Rejects with the reason of `gone`. */
+  write(text: string): Promise<void>
+  /** Aborted when it has left. */
+  readonly gone: AbortSignal
+}
+
+/** In one message, whichever comes first: it is all that a listener which does not read has unsent. */
+const MAX_ROWS = 500
+const MAX_CHARS = 256 * 1024
+/** Between two messages, unless there is more to send than fits in one. */
+const INTERVAL_MS = 250
+/** Between two looks at the sections. */
+const LOOK_MS = 1_000
+/** A link without a word for longer is dead. */
+const HEARTBEAT_MS = 15_000
+/** Callers that wait for the next look: more than listeners and readers of the state can be. */
+const MAX_WAITING = 64
+
+export class PageFeed {
+  readonly #source: PageSource
+  readonly #sections: SharedWork<SectionTexts>
+  readonly #listeners = new Set<Listener>()
+  /** The last row of each identity that a listener has, by {@link rowSignature}; empty while nobody listens. */
+  readonly #seen = new Map<string, string>()
+  /** One at a time: each holds the event loop for a slice. */
+  readonly #composing = new Semaphore(1)
+  #latest: SectionTexts | undefined
+  #listening: Disposable | undefined
+
+  constructor(source: PageSource) {
+    this.#source = source
+    this.#sections = new SharedWork(turns => composeSections(source, turns, entry => this.#note(entry)), MAX_WAITING)
+  }
+
+  /** The sections, by a look that starts after this call; `undefined` if too many wait for it. */
+  sections(): Promise<SectionTexts> | undefined {
+    return this.#sections.result()
+  }
+
+  hello(): PageHello {
+    const { version, trustDomain, clock } = this.#source
+    const now = clock.now()
+    const startedAt = Math.round(performance.timeOrigin)
+    return { version, trustDomain, startedAt, now, identities: [...this.#source.identities()].length }
+  }
+
+  /** A `PageState` in pieces of one identity each. */
+  *state(sections: SectionTexts): Generator<string, void, undefined> {
+    yield `{"hello":${JSON.stringify(this.hello())},`
+    for (const section of SECTIONS) yield `"${section}":${sections[section]},`
+    yield '"identities":['
+    let separator = '\n'
+    for (const identity of [...this.#source.identities()]) {
+      const entry = this.#source.entry(identity)
+      if (!entry) continue
+      yield `${separator}${JSON.stringify(identityRow(entry))}`
+      separator = ',\n'
+    }
+    yield '\n]}\n'
+  }
+
+  /** Sends to `client` until it leaves; rejects with the reason of its signal then, or with a fault of ours. */
+  async follow(client: FeedClient): Promise<void> {
+    const { gone } = client
+    const listener = new Listener(this.#source.identities())
+    gone.addEventListener('abort', () => listener.wake(), { once: true })
+    this.#listeners.add(listener)
+    this.#listening ??= this.#listen()
+    try {
+      let id = 0
+      await client.write(eventText('hello', ++id, JSON.stringify(this.hello())))
+      for (;;) {
+        await this.#change(listener, gone)
+        const message = await this.#composing.run(() => this.#compose(listener))
+        await client.write(message === undefined ? ': nothing has changed\n\n' : eventText('change', ++id, message))
+        if (listener.dirty.size === 0) await sleep(this.#source.clock, INTERVAL_MS, gone)
+      }
+    } finally {
+      this.#listeners.delete(listener)
+      if (this.#listeners.size === 0) this.#quieten()
+    }
+  }
+
+  /** From the first listener on. */
+  #listen(): Disposable {
+    const stop = new AbortController()
+    const changes = this.#source.onChange(name => this.#onChange(name))
+    void this.#look(stop.signal)
+    return {
+      [Symbol.dispose]: () => {
+        changes[Symbol.dispose]()
+        stop.abort()
+      },
+    }
+  }
+
+  #quieten(): void {
+    this.#listening?.[Symbol.dispose]()
+    this.#listening = undefined
+    this.#latest = undefined
+    this.#seen.clear()
+  }
+
+  /** Never rejects: a fault ends every listener. */
+  async #look(stop: AbortSignal): Promise<void> {
+    try {
+      while (!stop.aborted) {
+        const sections = await this.sections()
+        if (stop.aborted) return
+        if (sections) this.#take(sections)
+        await sleep(this.#source.clock, LOOK_MS, stop)
+      }
+    } catch (error) {
+      if (stop.aborted) return
+      for (const listener of this.#listeners) listener.fail(error)
+      this.#quieten()
+    }
+  }
+
+  #take(sections: SectionTexts): void {
+    if (SECTIONS.every(section => sections[section] === this.#latest?.[section])) return
+    this.#latest = sections
+    for (const listener of this.#listeners) listener.wake()
+  }
+
+  #onChange(name: string): void {
+    // Trust domains and files are no rows.
+    if (!this.#seen.has(name) && !this.#source.entry(name)) return
+    for (const listener of this.#listeners) listener.mark(name)
+  }
+
+  /** Not every change is an event: a certificate that waits for its turn to be renewed has none. */
+  #note(entry: IdentityEntry, known?: Listener): void {
+    if (this.#listeners.size === 0) return
+    const signature = rowSignature(entry)
+    if (this.#seen.get(entry.identity) === signature) return
+    this.#seen.set(entry.identity, signature)
+    for (const listener of this.#listeners) if (listener !== known) listener.mark(entry.identity)
+  }
+
+  /** Resolves when there is something to send, or nothing was for {@link HEARTBEAT_MS}. Rejects with the reason of `gone`, or a fault. */
+  async #change(listener: Listener, gone: AbortSignal): Promise<void> {
+    let isLate = false
+    using _timer = after(this.#source.clock, HEARTBEAT_MS, () => {
+      isLate = true
+      listener.wake()
+    })
+    while (!isLate && !gone.aborted && !listener.isBehind(this.#latest)) await listener.woken()
+    gone.throwIfAborted()
+  }
+
+  /** The data of the next event; `undefined` if nothing has changed. */
+  async #compose(listener: Listener): Promise<string | undefined> {
+    const { identities, gone } = await this.#composeRows(listener)
+    const fields = [
+      `"now":${this.#source.clock.now()}`,
+      ...(identities.length > 0 ? [`"identities":[${identities.join()}]`] : []),
+      ...(gone.length > 0 ? [`"gone":${JSON.stringify(gone)}`] : []),
+      ...(listener.dirty.size > 0 ? [`"more":${listener.dirty.size}`] : []),
+      ...this.#newSections(listener),
+    ]
+    return fields.length > 1 ? `{${fields.join(',')}}` : undefined
+  }
+
+  async #composeRows(listener: Listener): Promise<{ identities: readonly string[]; gone: readonly string[] }> {
+    const identities: string[] = []
+    const gone: string[] = []
+    const turns = new LoopTurns()
+    let chars = 0
+    for (const name of listener.dirty) {
+      listener.dirty.delete(name)
+      const entry = this.#source.entry(name)
+      if (entry) this.#note(entry, listener)
+      else this.#seen.delete(name)
+      const row = entry ? JSON.stringify(identityRow(entry)) : name
+      ;(entry ? identities : gone).push(row)
+      chars += row.length
+      if (identities.length + gone.length === MAX_ROWS || chars >= MAX_CHARS) break
+      await turns.next()
+    }
+    return { identities, gone }
+  }
+
+  #newSections(listener: Listener): readonly string[] {
+    const latest = this.#latest
+    if (!latest) return []
+    const changed = SECTIONS.filter(section => latest[section] !== listener.sections?.[section])
+    listener.sections = latest
+    return changed.map(section => `"${section}":${latest[section]}`)
+  }
+}
+
+/** One open page: what it has not been sent yet. A row that changes again before it is sent is sent once. */
+class Listener {
+  readonly dirty: Set<string>
+  /** As they were sent last. */
+  sections: SectionTexts | undefined
+  #woken = Promise.withResolvers<void>()
+  #fault: { readonly error: unknown } | undefined
+
+  constructor(identities: Iterable<string>) {
+    this.dirty = new Set(identities)
+  }
+
+  isBehind(latest: SectionTexts | undefined): boolean {
+    if (this.#fault) throw this.#fault.error
+    return this.dirty.size > 0 || latest !== this.sections
+  }
+
+  mark(name: string): void {
+    this.dirty.add(name)
+    this.wake()
+  }
+
+  fail(error: unknown): void {
+    this.#fault = { error }
+    this.wake()
+  }
+
+  wake(): void {
+    this.#woken.resolve()
+  }
+
+  async woken(): Promise<void> {
+    await this.#woken.promise
+    this.#woken = Promise.withResolvers()
+  }
+}
+
+/** JSON is one line. */
+function eventText(event: 'hello' | 'change', id: number, data: string): string {
+  return `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`
+}

@@ -1,0 +1,43 @@
+/** The running agent, as the page sees it. */
+import type {
+  BundleEntry,
+  Clock,
+  IdentityEntry,
+  KeyGenerator,
+  RotationStatus,
+  ScheduleStatus,
+  SpiffeId,
+} from '@livery/core'
+import type { SdsServer } from '@livery/sds-server'
+import type { Phase, PodsStatus, SocketStatus } from '../observe/readiness.ts'
+
+/** The running SDS server, as far as it is listed. */
+export type StreamSource = Pick<SdsServer, 'sockets' | 'streams' | 'callers'>
+
+export interface PageSource {
+  readonly version: string
+  readonly trustDomain: string
+  readonly clock: Clock
+  /** `ca.plugin` of the configuration. */
+  readonly caPlugin: string
+  readonly keyGenerator: Pick<KeyGenerator, 'name' | 'pool'>
+  readonly log: { level: string }
+  phase(): Phase
+  sockets(): readonly SocketStatus[]
+  /** Default: it does not serve yet. */
+  sds?(): StreamSource | undefined
+  /** Default: the configuration has no section `kubernetes`. */
+  pods?(): PodsStatus | undefined
+  identities(): Iterable<SpiffeId>
+  entry(identity: string): IdentityEntry | undefined
+  bundles(): readonly BundleEntry[]
+  rotations(): readonly RotationStatus[]
+  schedule(): ScheduleStatus
+  plannedPerMinute(): readonly number[]
+  /** How many connections were refused since the start. */
+  refusedConnections(): Promise<number>
+  /** Changes that the store has not on disk yet; `undefined` without one. */
+  unwritten(): number | undefined
+  /** Calls `listener` with the name of each identity that has changed, and of other secrets. */
+  onChange(listener: (name: string) => void): Disposable
+}

@@ -1,0 +1,24 @@
+/** The sections of the page as JSON: overview, streams, roots. */
+import type { IdentityEntry } from '@livery/core'
+import type { LoopTurns } from '../observe/loop-turns.ts'
+import { composeOverview } from './overview.ts'
+import type { PageSource } from './page-source.ts'
+import { composeRoots } from './root-rows.ts'
+import type { PageSections } from './state.ts'
+import { composeStreams } from './stream-rows.ts'
+
+export const SECTIONS = ['overview', 'streams', 'roots'] as const satisfies (keyof PageSections)[]
+
+export type SectionTexts = Readonly<Record<(typeof SECTIONS)[number], string>>
+
+/** `onEntry` is called with each identity, as it is when its turn comes. */
+export async function composeSections(
+  source: PageSource,
+  turns: LoopTurns,
+  onEntry: (entry: IdentityEntry) => void,
+): Promise<SectionTexts> {
+  const overview = JSON.stringify(await composeOverview(source, turns, onEntry))
+  const streams = JSON.stringify(await composeStreams(source, turns))
+  await turns.next()
+  return { overview, streams, roots: JSON.stringify(composeRoots(source)) }
+}

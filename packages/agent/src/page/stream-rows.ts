@@ -1,0 +1,67 @@
+/** The streams of the page: those that rejected something first, then those that are behind, as far as they are shown. */
+import type { ListedStream, SubscribedName } from '@livery/sds-server'
+import type { LoopTurns } from '../observe/loop-turns.ts'
+import { Lowest } from '../observe/lowest.ts'
+import type { PageSource } from './page-source.ts'
+import type { PageStream, PageStreams } from './state.ts'
+
+const MAX_STREAMS = 500
+/** Looked at of one stream. */
+const MAX_NAMES = 100
+const MAX_REJECTED = 3
+
+/** Looks at every stream, each as it is when its turn comes. */
+export async function composeStreams(source: PageSource, turns: LoopTurns): Promise<PageStreams> {
+  const shown = new Lowest<PageStream>(MAX_STREAMS)
+  for (const stream of source.sds?.()?.streams() ?? []) {
+    const row = streamRow(stream)
+    shown.offer(rankOf(row), row)
+    await turns.next()
+  }
+  return { total: shown.count, shown: shown.items() }
+}
+
+function rankOf({ rejected, pending, refused }: PageStream): number {
+  if (rejected.length > 0) return 0
+  if (pending > 0) return 1
+  return refused > 0 ? 2 : 3
+}
+
+function streamRow(stream: ListedStream): PageStream {
+  const { id, method, connection, node, names, openedAt } = stream.info()
+  const { socket, caller, subject } = connection
+  return {
+    id,
+    method,
+    socket,
+    ...(caller && { pid: caller.pid, uid: caller.uid }),
+    ...(subject !== undefined && { subject }),
+    node,
+    since: openedAt,
+    names,
+    ...nameFacts(stream.subscribed()),
+  }
+}
+
+function nameFacts(names: Iterable<SubscribedName>): Pick<PageStream, 'refused' | 'pending' | 'rejected'> {
+  const rejected: string[] = []
+  let refused = 0
+  let pending = 0
+  let looked = 0
+  for (const subscribed of names) {
+    if (++looked > MAX_NAMES) break
+    if (subscribed.access !== 'granted') refused++
+    else if (isRejected(subscribed)) rejected.push(subscribed.secret ?? subscribed.name)
+    else if (isPending(subscribed)) pending++
+  }
+  return { refused, pending, rejected: rejected.slice(0, MAX_REJECTED) }
+}
+
+function isRejected({ sent, rejected }: SubscribedName): boolean {
+  return sent !== undefined && sent === rejected
+}
+
+/** A client that came with a version accepts none on this stream, nor does one of the Workload API. */
+function isPending({ current, sent, accepted }: SubscribedName): boolean {
+  return current !== undefined && (sent !== current || (accepted !== undefined && accepted !== sent))
+}
