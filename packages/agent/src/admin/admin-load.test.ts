@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { test } from 'node:test'
-import { type IdentityEntry, parseSpiffeId } from '@livery/core'
-import { FakeClock } from '@livery/core/testing'
+import { type IdentityEntry, parseSpiffeId, SecretManager } from '@livery/core'
+import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { getRequest, openSocket, readAll } from '../../test/admin-socket.ts'
-import { memoryLog } from '../../test/memory-log.ts'
+import { adminSource } from '../../test/admin-source.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer } from './admin-server.ts'
 import type { AdminSource } from './admin-source.ts'
@@ -31,14 +31,18 @@ class Bench implements AsyncDisposable {
     const clock = new FakeClock()
     const entries = Array.from({ length: identities }, (_, index) => failingEntry(index))
     const byName = new Map<string, IdentityEntry>(entries.map(entry => [entry.identity, entry]))
-    const source: AdminSource = {
-      version: '1.2.3',
-      trustDomain: 'cluster.local',
-      names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
+    const keyGenerator = new TestKeyGenerator()
+    const secrets = new SecretManager({
+      ca: await TestCA.create(clock),
       clock,
+      keyGenerator,
+      trustDomain: 'cluster.local',
+    })
+    const source: AdminSource = {
+      ...adminSource({ secrets, clock, keyGenerator }),
       config: () => ({}),
-      phase: () => 'serving',
       sockets: () => [],
+      identities: () => entries.map(({ identity }) => identity),
       entries: () => {
         bench.lists++
         return entries
@@ -47,14 +51,7 @@ class Bench implements AsyncDisposable {
         bench.looks++
         return byName.get(name)
       },
-      bundles: () => [],
-      files: () => [],
-      explain: () => [],
-      rotations: () => [],
-      changeRoot: () => ({ refused: 'there is no root' }),
-      renew: () => false,
       metrics: { contentType: 'text/plain', text: () => Promise.resolve(metrics) },
-      log: memoryLog(),
     }
     const address = { host: '127.0.0.1', port: 0 }
     const onError = (error: unknown): void => assert.fail(String(error))

@@ -10,9 +10,10 @@ import { test } from 'node:test'
 import { CAError, parseSpiffeId, SecretManager, scrub } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { readPeerCredentials } from '@livery/native-keygen'
+import { ask } from '../../test/admin-socket.ts'
+import { adminSource } from '../../test/admin-source.ts'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { memoryLog } from '../../test/memory-log.ts'
-import { Ledger } from '../observe/ledger.ts'
 import { formatLogLevels } from '../schema/log-level.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer, type AdminServerOptions } from './admin-server.ts'
@@ -24,12 +25,6 @@ import type { TrustStatus } from './routes.ts'
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
 const API = parseSpiffeId('spiffe://cluster.local/ns/default/sa/api')
 
-interface Answer {
-  readonly status: number
-  readonly headers: NodeJS.Dict<string | string[]>
-  readonly body: string
-}
-
 /** A secret manager with a CA that works, behind real HTTP. */
 class Bench implements AsyncDisposable {
   readonly clock = new FakeClock()
@@ -40,7 +35,7 @@ class Bench implements AsyncDisposable {
   readonly source: AdminSource & {
     phase: AdminSource['phase']
     sockets: AdminSource['sockets']
-    tokenFile?: string
+    tokenFile?: string | undefined
     security?: AdminSource['security']
   }
   readonly #servers = new AsyncDisposableStack()
@@ -48,36 +43,11 @@ class Bench implements AsyncDisposable {
   private constructor(ca: TestCA, clock: FakeClock) {
     this.ca = ca
     this.clock = clock
+    const keyGenerator = new TestKeyGenerator()
     this.secrets = this.#servers.use(
-      new SecretManager({
-        ca,
-        clock,
-        keyGenerator: new TestKeyGenerator(),
-        trustDomain: 'cluster.local',
-        random: () => 0,
-      }),
+      new SecretManager({ ca, clock, keyGenerator, trustDomain: 'cluster.local', random: () => 0 }),
     )
-    const ledger = new Ledger(name => this.secrets.holds(name))
-    this.secrets.events.subscribe(report => ledger.record(report.name, report))
-    this.source = {
-      version: '1.2.3',
-      trustDomain: 'cluster.local',
-      names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
-      clock,
-      config: () => ({ config: { ttl: '24h' } }),
-      phase: () => 'serving',
-      sockets: () => [{ path: '/run/a.sock', state: 'listening' }],
-      entries: () => this.secrets.entries(),
-      entry: identity => this.secrets.entry(identity),
-      bundles: () => this.secrets.bundles(),
-      files: () => [],
-      explain: name => ledger.entries(name),
-      rotations: () => this.secrets.rotations(),
-      changeRoot: (action, root) => this.secrets.changeRoot(action, root),
-      renew: name => this.secrets.renew(parseSpiffeId(name)),
-      metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
-      log: this.log,
-    }
+    this.source = { ...adminSource({ secrets: this.secrets, clock, keyGenerator }), log: this.log }
   }
 
   static async create(): Promise<Bench> {
@@ -115,23 +85,6 @@ class Bench implements AsyncDisposable {
 /** The wait after an error that a retry does not fix: 150 s ± 20 %. */
 function isLongestRetry(ms: number): boolean {
   return ms >= 120_000 && ms <= 180_000
-}
-
-function ask(
-  server: AdminServer<HostPort>,
-  path: string,
-  { method = 'GET', headers = {}, body }: { method?: string; headers?: Record<string, string>; body?: string } = {},
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const call = request({ ...server.address, method, path, headers, agent: false }, response => {
-      let text = ''
-      response.setEncoding('utf8').on('data', part => {
-        text += part
-      })
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }))
-    })
-    call.on('error', reject).end(body)
-  })
 }
 
 test("the dump has ztunnel's fields, sorted, and never a key", async () => {

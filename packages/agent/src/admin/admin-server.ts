@@ -1,10 +1,10 @@
 /** The HTTP side of the admin endpoint: for this machine's own users, not for browsers that were led here. */
 
+import { randomBytes } from 'node:crypto'
 import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createListener, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { PeerCredentials, ReadPeerCredentials } from '@livery/core'
-import { systemErrorCode } from '@livery/core'
+import { type PeerCredentials, type ReadPeerCredentials, systemErrorCode, untilAborted } from '@livery/core'
 import { descriptorOf, SocketFile } from '@livery/sds-server'
 import { formatListenAddress, type ListenAddress, type SocketPath } from '../schema/values.ts'
 import type { AdminSource } from './admin-source.ts'
@@ -137,10 +137,11 @@ class HttpAnswers {
   /** It never listens: it gets each request as a separate stream. */
   readonly #http: HttpServer
   readonly #lane = new WorkLane()
+  readonly #pageToken = randomBytes(32).toString('base64url')
 
   constructor(options: AdminServerOptions) {
     this.#options = options
-    this.#router = new Router(ROUTES[options.routes], options.source)
+    this.#router = new Router(ROUTES[options.routes], options.source, this.#pageToken)
     // Connections have their deadlines in the pool.
     this.#http = createServer({ maxHeaderSize: MAX_HEAD_BYTES, insecureHTTPParser: false, keepAliveTimeout: 0 })
     this.#http.on('request', (request, response) => void this.#handle(request, response))
@@ -158,7 +159,8 @@ class HttpAnswers {
     if (!(stream instanceof RequestStream)) return
     const { connection } = stream
     try {
-      const answer = refusal({ routes, host: address.host }, request) ?? (await this.#dispatch(connection, request))
+      const listener = { routes, host: address.host, pageToken: this.#pageToken }
+      const answer = refusal(listener, request) ?? (await this.#dispatch(connection, request))
       await this.#send(connection, request, response, answer)
     } catch (error) {
       // A client that has left is not a fault.
@@ -173,14 +175,16 @@ class HttpAnswers {
     // Only path and query matter; a whole URL would be that of another host.
     const url = target.startsWith('/') ? URL.parse(`http://localhost${target}`) : null
     if (!url) return text(400, 'The path of the request cannot be read.\n')
-    const { authorization } = request.headers
+    const { method = '', headers } = request
+    const { authorization } = headers
     const { address, readPeerCredentials } = this.#options
     const isUnidentifiable = isSocketPath(address) && !readPeerCredentials
     const caller = { credentials, isUnidentifiable, authorization }
     return await this.#router.answer({
-      method: request.method ?? '',
+      method,
       path: url.pathname,
       query: url.searchParams,
+      headers,
       caller,
     })
   }
@@ -200,7 +204,12 @@ class HttpAnswers {
       response.writeHead(answer.status, { ...headersOf(answer), 'content-length': length })
       response.end(isHead ? undefined : body)
     } else if (request.method === 'HEAD') response.writeHead(answer.status, headersOf(answer)).end()
-    else if (this.#lane.isFull) await this.#send(connection, request, response, BUSY)
+    else if (typeof body === 'function') {
+      if (!connection.streams()) return await this.#send(connection, request, response, TOO_MANY_STREAMS)
+      const { gone } = connection
+      response.writeHead(answer.status, headersOf(answer))
+      await body({ gone, write: text => untilAborted(written(response, text), gone) })
+    } else if (this.#lane.isFull) await this.#send(connection, request, response, BUSY)
     else {
       const { gone } = connection
       await this.#lane.run(async () => {
@@ -209,6 +218,11 @@ class HttpAnswers {
       }, gone)
     }
   }
+}
+
+/** Resolves when the socket has taken it. */
+function written(response: ServerResponse, text: string): Promise<void> {
+  return new Promise((resolve, reject) => response.write(text, error => (error ? reject(error) : resolve())))
 }
 
 /** Answers bytes that are not HTTP to Node's parser, which is strict here. */
@@ -222,6 +236,9 @@ function refusalLine(status: string): string {
   return `HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`
 }
 
+const TOO_MANY_STREAMS = text(429, 'Eight pages follow this agent already. Close one of them.\n', {
+  'retry-after': '5',
+})
 const FAILED = text(500, 'The agent could not answer this; the reason is in its log.\n')
 
 function headersOf({ contentType, headers }: Answer): Record<string, string> {

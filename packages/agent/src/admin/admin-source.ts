@@ -1,43 +1,20 @@
 /** The running agent, as the admin endpoint sees it. */
-import type {
-  BundleEntry,
-  Clock,
-  FileSecretEntry,
-  IdentityEntry,
-  RootAction,
-  RootActionResult,
-  RotationStatus,
-} from '@livery/core'
+import type { FileSecretEntry, IdentityEntry, RootAction, RootActionResult } from '@livery/core'
 import type { SocketFileEvent, WellKnownNames } from '@livery/sds-server'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import type { AdminEvent } from '../observe/log-events.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
-import type { Phase, PodsStatus, SocketStatus } from '../observe/readiness.ts'
-import type { StreamSource } from './stream-list.ts'
+import type { PageSource } from '../page/page-source.ts'
 
-export interface AdminSource {
-  readonly version: string
-  readonly trustDomain: string
+export interface AdminSource extends PageSource {
   readonly names: WellKnownNames
   /** Names that stand for files. Default: none. */
   readonly fileNames?: ReadonlyMap<string, string>
-  readonly clock: Clock
   /** The effective configuration, without secrets. */
   config(): object
-  phase(): Phase
-  sockets(): readonly SocketStatus[]
-  /** Default: it does not serve yet. */
-  sds?(): StreamSource | undefined
-  /** Default: the configuration has no section `kubernetes`. */
-  pods?(): PodsStatus | undefined
-  /** The namespace and name of the pod that a subject stands for. Default: no pods are known. */
-  podOf?(subject: string): string | undefined
   entries(): readonly IdentityEntry[]
-  entry(identity: string): IdentityEntry | undefined
-  bundles(): readonly BundleEntry[]
   files(): readonly FileSecretEntry[]
-  rotations(): readonly RotationStatus[]
   changeRoot(action: RootAction, fingerprint: string): RootActionResult
   explain(name: string): readonly LedgerEntry[]
   /** Renews the certificate of an identity now; `false` if it is not held. */

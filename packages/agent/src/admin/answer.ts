@@ -1,10 +1,11 @@
 /** The answer of a route. */
+import type { FeedClient } from '../page/page-feed.ts'
 
 export interface Answer {
   readonly status: number
   readonly contentType: string
-  /** Pieces are made while they are sent, one such answer at a time. */
-  readonly body: string | Iterable<string>
+  /** Pieces are made while they are sent, one such answer at a time. A function sends until the client leaves. */
+  readonly body: string | Iterable<string> | ((client: FeedClient) => Promise<void>)
   readonly headers?: Readonly<Record<string, string>>
 }
 

@@ -11,6 +11,8 @@ const MAX_READING = 256
 const MAX_ANSWERING = 1_024
 /** Connections to which an answer is being sent: many can have waited for the same one. */
 const MAX_CLOSING = 512
+/** Connections whose answer has no end. */
+const MAX_STREAMING = 8
 /** Connections whose large answer is ready, and waits until others have been read. */
 const MAX_WAITING_FOR_ROOM = 64
 /** The sum of the large answers that these have not been seen to take. */
@@ -33,7 +35,7 @@ const SMALL_ANSWER_BYTES = 16_384
 const END_OF_HEAD = Buffer.from('\r\n\r\n')
 const NO_BYTES = Buffer.alloc(0)
 
-type State = 'reading' | 'answering' | 'closing' | 'closed'
+type State = 'reading' | 'answering' | 'streaming' | 'closing' | 'closed'
 
 /** One connection, from the first byte of its request to the last of its answer. */
 export class AdminConnection {
@@ -45,7 +47,7 @@ export class AdminConnection {
   since: number
   /** When the client last took something of the answer. */
   progressAt: number
-  /** Of the answer: as far as it was written, or the whole of it once that is known. */
+  /** Of the answer: as far as it was written, or the whole of it once that is known; of one without an end what is unsent. */
   bytes = 0
   readonly #pool: ConnectionPool
   readonly #gone = new AbortController()
@@ -78,11 +80,18 @@ export class AdminConnection {
   }
 
   write(bytes: Buffer, done: (error?: Error | null) => void): void {
-    if (this.state === 'answering') this.bytes += bytes.length
+    if (this.state === 'streaming' && this.bytes === 0) this.progressAt = this.#pool.now()
+    if (this.state === 'answering' || this.state === 'streaming') this.bytes += bytes.length
     this.socket.write(bytes, error => {
       this.progressAt = this.#pool.now()
+      if (this.state === 'streaming') this.bytes -= bytes.length
       done(error)
     })
+  }
+
+  /** The answer has no end, and so no deadline as long as the client reads. `false` if too many are of this kind. */
+  streams(): boolean {
+    return this.#pool.stream(this)
   }
 
   /**
@@ -158,6 +167,7 @@ export class ConnectionPool implements Disposable {
   readonly #byState: Readonly<Record<Exclude<State, 'closed'>, Set<AdminConnection>>> = {
     reading: new Set(),
     answering: new Set(),
+    streaming: new Set(),
     closing: new Set(),
   }
   /** Connections with a head that is not answered yet, in the order in which they came. */
@@ -177,8 +187,8 @@ export class ConnectionPool implements Disposable {
   }
 
   get size(): number {
-    const { reading, answering, closing } = this.#byState
-    return reading.size + answering.size + closing.size
+    const { reading, answering, streaming, closing } = this.#byState
+    return reading.size + answering.size + streaming.size + closing.size
   }
 
   add(socket: Socket, credentials?: PeerCredentials): void {
@@ -210,6 +220,12 @@ export class ConnectionPool implements Disposable {
     this.#closingBytes += connection.bytes
     const { closing } = this.#byState
     if (closing.size > MAX_CLOSING) cutOldest(closing)
+  }
+
+  stream(connection: AdminConnection): boolean {
+    if (this.#byState.streaming.size >= MAX_STREAMING) return false
+    this.move(connection, 'streaming')
+    return true
   }
 
   /** Waits for room for a large answer. Clients that have had time to read theirs are cut for it, the oldest first. */
@@ -271,12 +287,14 @@ export class ConnectionPool implements Disposable {
 
   #cutLate(): void {
     const now = this.now()
-    const { reading, answering, closing } = this.#byState
+    const { reading, answering, streaming, closing } = this.#byState
     for (const connection of reading) if (now - connection.since >= PATIENCE_MS) connection.cut()
     for (const connection of closing) {
       const stalledFor = now - Math.max(connection.since, connection.progressAt)
       if (stalledFor >= PATIENCE_MS || now - connection.since >= ANSWER_MS) connection.cut()
     }
+    for (const connection of streaming)
+      if (connection.bytes > 0 && now - connection.progressAt >= PATIENCE_MS) connection.cut()
     for (const connection of answering) {
       const isStalled = connection.socket.writableNeedDrain && now - connection.progressAt >= PATIENCE_MS
       if (isStalled || now - connection.since >= ANSWER_MS) connection.cut()

@@ -66,7 +66,7 @@ export async function readToken(file: string): Promise<{ readonly text: string }
 }
 
 /** In a time that depends on neither. */
-function isSame(a: string, b: string): boolean {
+export function isSame(a: string, b: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(a), digest(b))
 }

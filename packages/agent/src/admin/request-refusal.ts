@@ -1,29 +1,33 @@
-/** Which requests are refused before anything is done for them: of web pages, with a body, with too many headers. */
+/** Which requests are refused before anything is done for them: of other web pages, with a body, with too many headers. */
 import type { IncomingMessage } from 'node:http'
-import { isIP, isIPv6 } from 'node:net'
+import { isIP, isIPv4, isIPv6 } from 'node:net'
 import { type Answer, text } from './answer.ts'
+import { isSame } from './operator.ts'
 
 /** No route takes a body; what a client sends all the same is not read. */
 const MAX_BODY_BYTES = 1_024
 const MAX_HEADERS = 100
-const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
+const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '[::1]'])
 
 /** `host`: the address that is listened on, `undefined` for a UNIX socket. */
 export interface Listener {
   readonly routes: 'admin' | 'health'
   readonly host: string | undefined
+  /** By which its own page shows that a request is its own. */
+  readonly pageToken: string
 }
 
 /** The answer to a request that is not let in; `undefined` for others. */
-export function refusal({ routes, host }: Listener, request: IncomingMessage): Answer | undefined {
+export function refusal(listener: Listener, request: IncomingMessage): Answer | undefined {
+  const { routes, host } = listener
   const { headers, rawHeaders } = request
   if (rawHeaders.length > 2 * MAX_HEADERS) return text(431, `A request here has at most ${MAX_HEADERS} headers.\n`)
   if (countOf(rawHeaders, 'host') > 1) return text(400, 'The request has more than one Host header.\n')
   if (routes === 'admin' && !isOwnHost(headers.host, host)) {
-    return text(403, 'This endpoint answers to localhost, 127.0.0.1, [::1] and its configured host only.\n')
+    return text(403, 'This endpoint answers to localhost, 127.0.0.0/8, [::1] and its configured host only.\n')
   }
-  const page = describePage(request)
-  if (page !== undefined) return text(403, `This endpoint does not answer to web pages: ${page}.\n`)
+  const page = describePage(listener, request)
+  if (page !== undefined) return text(403, `This endpoint does not answer to other web pages: ${page}.\n`)
   const { 'content-length': length, 'transfer-encoding': encoding } = headers
   if (encoding !== undefined || Number(length ?? 0) > MAX_BODY_BYTES)
     return text(413, 'No request here needs a body.\n')
@@ -34,13 +38,22 @@ export function refusal({ routes, host }: Listener, request: IncomingMessage): A
  * Browsers add these headers, and no page can change them (Fetch Metadata, RFC 6454). A page of another site could
  * otherwise make the browser of this machine's user ask here, though it could not read the answer.
  */
-function describePage({ headers }: IncomingMessage): string | undefined {
-  const { 'sec-fetch-site': site, origin, host } = headers
+function describePage(listener: Listener, request: IncomingMessage): string | undefined {
+  const { 'sec-fetch-site': site, origin, host, 'x-livery-page': token } = request.headers
+  if (listener.routes === 'admin' && isLinkToPage(request)) return undefined
   if (site !== undefined && site !== 'same-origin' && site !== 'none')
     return 'the request comes from another site (Sec-Fetch-Site)'
   if (origin !== undefined && origin.toLowerCase() !== `http://${host?.toLowerCase()}`)
     return 'the request comes from another origin (Origin)'
-  return undefined
+  if (request.method !== 'PUT' || (site === undefined && origin === undefined)) return undefined
+  const isOwn = origin !== undefined && typeof token === 'string' && isSame(token, listener.pageToken)
+  return isOwn ? undefined : 'the request has no Origin, or not the token of the page (x-livery-page)'
+}
+
+/** Somebody follows a link to the page, in a window and not in a frame: nothing is done, and only the page reads it. */
+function isLinkToPage({ method, url, headers }: IncomingMessage): boolean {
+  const isWindow = headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document'
+  return method === 'GET' && url === '/' && headers.origin === undefined && isWindow
 }
 
 /**
@@ -49,7 +62,7 @@ function describePage({ headers }: IncomingMessage): string | undefined {
  */
 function isOwnHost(header: string | undefined, host: string | undefined): boolean {
   const name = header?.toLowerCase().replace(/:\d+$/, '') ?? ''
-  if (LOOPBACK_NAMES.has(name)) return true
+  if (LOOPBACK_NAMES.has(name) || (name.startsWith('127.') && isIPv4(name))) return true
   if (host === undefined) return false
   const bare = name.replace(/^\[(.*)\]$/, '$1')
   const wildcard = host === '0.0.0.0' || host === '::'

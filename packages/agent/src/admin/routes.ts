@@ -1,4 +1,5 @@
 /** The routes of the admin endpoint, and the answers to readers; `admin-server.ts` carries them over HTTP. */
+import type { IncomingHttpHeaders } from 'node:http'
 import type { RotationStatus } from '@livery/core'
 import { READINESS_MODES, type ReadinessMode, readiness, readinessText } from '../observe/readiness.ts'
 import { SharedWork } from '../observe/shared-work.ts'
@@ -9,12 +10,14 @@ import { explain } from './explain.ts'
 import { names } from './names.ts'
 import type { Caller } from './operator.ts'
 import { changeRoot, renew, setLogLevel } from './operator-actions.ts'
+import { PageAnswers, prefersHtml } from './page-answers.ts'
 import { streamPieces } from './stream-list.ts'
 
 interface RouteRequest {
   readonly method: string
   readonly path: string
   readonly query: URLSearchParams
+  readonly headers: IncomingHttpHeaders
   readonly caller: Caller
 }
 
@@ -24,9 +27,10 @@ interface RouteContext {
   /** Each by its mode: one look at all identities answers everybody who waits for it. */
   readonly readiness: Readonly<Record<ReadinessMode, SharedWork<Answer>>>
   readonly metrics: SharedWork<string>
+  readonly page: PageAnswers
 }
 
-type Handler = (context: RouteContext, query: URLSearchParams, caller: Caller) => Answer | Promise<Answer>
+type Handler = (context: RouteContext, request: RouteRequest) => Answer | Promise<Answer>
 
 interface Route {
   readonly about: string
@@ -51,7 +55,7 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
       '/explain',
       {
         about: 'what happened to a name (?name=spiffe://…)',
-        methods: { GET: ({ source }, query) => explain(source, query) },
+        methods: { GET: ({ source }, { query }) => explain(source, query) },
       },
     ],
     [
@@ -69,22 +73,45 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
       '/renew',
       {
         about: 'renews a certificate now (PUT ?name=spiffe://…, the operator only)',
-        methods: { PUT: ({ source }, ...request) => renew(source, ...request) },
+        methods: { PUT: ({ source }, { query, caller }) => renew(source, query, caller) },
       },
     ],
     [
       '/trust',
       {
         about: 'root rotations (PUT ?action=hold|resume|drop&root=FINGERPRINT, the operator only)',
-        methods: { GET: rotations, PUT: ({ source }, ...request) => changeRoot(source, ...request) },
+        methods: { GET: rotations, PUT: ({ source }, { query, caller }) => changeRoot(source, query, caller) },
       },
     ],
     [
       '/logging',
       {
         about: 'the log level of each scope (PUT ?level=debug changes all, ?scope=sds&level=debug one)',
-        methods: { GET: logLevel, PUT: ({ source }, ...request) => setLogLevel(source, ...request) },
+        methods: { GET: logLevel, PUT: ({ source }, { query, caller }) => setLogLevel(source, query, caller) },
       },
+    ],
+    [
+      '/page/state',
+      { about: 'what the page in a browser shows, as JSON', methods: { GET: ({ page }) => page.state() } },
+    ],
+    [
+      '/page/events',
+      {
+        about: 'the same, then each change as it comes (text/event-stream)',
+        methods: { GET: ({ page }) => page.events() },
+      },
+    ],
+    [
+      '/page/token',
+      { about: 'for the page alone', methods: { GET: ({ page }, { headers, caller }) => page.token(headers, caller) } },
+    ],
+    [
+      '/page/app.js',
+      { about: 'the page itself, as /', methods: { GET: ({ page }, { headers }) => page.file('app.js', headers) } },
+    ],
+    [
+      '/page/app.css',
+      { about: 'its style', methods: { GET: ({ page }, { headers }) => page.file('app.css', headers) } },
     ],
   ]),
   health: HEALTH_ROUTES,
@@ -99,25 +126,35 @@ export class Router {
   readonly #routes: ReadonlyMap<string, Route>
   readonly #context: RouteContext
 
-  constructor(routes: ReadonlyMap<string, Route>, source: AdminSource) {
+  constructor(routes: ReadonlyMap<string, Route>, source: AdminSource, pageToken: string) {
     this.#routes = routes
     const ready = (mode: ReadinessMode) => new SharedWork(() => lookAtReadiness(source, mode), MAX_WAITING_PROBES)
     this.#context = {
       source,
       readiness: { default: ready('default'), strict: ready('strict'), sockets: ready('sockets') },
       metrics: new SharedWork(turns => source.metrics.text(turns), MAX_WAITING_SCRAPES),
+      page: new PageAnswers(source, pageToken),
     }
   }
 
-  /** Answers a request for `path`, whatever it is. */
-  async answer({ path, query, caller, ...request }: RouteRequest): Promise<Answer> {
-    if (path === '/') return text(200, index(this.#routes, this.#context.source))
+  /** Answers a request for a path, whatever it is. */
+  async answer(request: RouteRequest): Promise<Answer> {
+    const { path } = request
+    if (path === '/') return await this.#front(request)
     const route = this.#routes.get(path)
     if (!route) return text(404, `Nothing is at ${JSON.stringify(path.slice(0, 100))}. See / for what there is.\n`)
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const handler = method === 'GET' || method === 'PUT' ? route.methods[method] : undefined
     if (!handler) return text(405, `This takes ${Object.keys(route.methods).join(' and ')} only.\n`)
-    return await handler(this.#context, query, caller)
+    return await handler(this.#context, request)
+  }
+
+  /** The page for browsers, the list of routes for others. */
+  async #front({ headers }: RouteRequest): Promise<Answer> {
+    const { source, page } = this.#context
+    const hasPage = this.#routes === ROUTES.admin
+    if (hasPage && prefersHtml(headers.accept)) return await page.file('index.html', headers)
+    return text(200, index(this.#routes, source), hasPage ? { vary: 'accept' } : {})
   }
 }
 
@@ -126,7 +163,7 @@ function index(routes: ReadonlyMap<string, Route>, { version }: AdminSource): st
   return [`livery ${version}`, '', ...lines, ''].join('\n')
 }
 
-async function ready({ readiness }: RouteContext, query: URLSearchParams): Promise<Answer> {
+async function ready({ readiness }: RouteContext, { query }: RouteRequest): Promise<Answer> {
   const mode = readinessMode(query)
   if (!mode) return text(400, `The mode is one of ${READINESS_MODES.join(', ')}: /healthz/ready?mode=strict\n`)
   return (await readiness[mode].result()) ?? BUSY
@@ -160,7 +197,7 @@ function configDump({ source }: RouteContext): Answer {
   return { status: 200, contentType: 'application/json', body: dumpPieces(source) }
 }
 
-function streams({ source }: RouteContext, query: URLSearchParams): Answer {
+function streams({ source }: RouteContext, { query }: RouteRequest): Answer {
   const server = source.sds?.()
   if (!server) return text(503, 'No socket serves yet. Ask again in a few seconds.\n', { 'retry-after': '2' })
   const options = {

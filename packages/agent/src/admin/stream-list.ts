@@ -1,5 +1,6 @@
 /** The answer of `/streams`: who has which names on which socket, and which version of each. */
-import type { SdsServer, StreamInfo, SubscribedName } from '@livery/sds-server'
+import type { StreamInfo, SubscribedName } from '@livery/sds-server'
+import type { StreamSource } from '../page/page-source.ts'
 
 /** Listed of one answer; the rest is only counted. */
 const MAX_STREAMS = 20_000
@@ -60,9 +61,6 @@ export interface StreamList {
   readonly sockets: readonly ListedSocket[]
   readonly callers: readonly ListedCaller[]
 }
-
-/** The running SDS server, as far as it is listed. */
-export type StreamSource = Pick<SdsServer, 'sockets' | 'streams' | 'callers'>
 
 type PodOf = (subject: string) => string | undefined
 

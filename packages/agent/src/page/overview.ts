@@ -5,6 +5,7 @@ import type { LoopTurns } from '../observe/loop-turns.ts'
 import { Lowest } from '../observe/lowest.ts'
 import { memoryLimit } from '../observe/process-metrics.ts'
 import { type Readiness, ReadinessReview } from '../observe/readiness.ts'
+import { formatLogLevels } from '../schema/log-level.ts'
 import type { PageSource } from './page-source.ts'
 import type { PageCA, PageCaller, PageOverview, PageProcess, PageSocket } from './state.ts'
 
@@ -42,7 +43,7 @@ export async function composeOverview(
     plannedPerMinute: source.plannedPerMinute(),
     process: processRow(),
     ...(unwritten !== undefined && { store: { unwritten } }),
-    logLevel: source.log.level,
+    logLevel: formatLogLevels(source.log.levels()),
   }
 }
 

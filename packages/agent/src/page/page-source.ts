@@ -9,6 +9,7 @@ import type {
   SpiffeId,
 } from '@livery/core'
 import type { SdsServer } from '@livery/sds-server'
+import type { LogScopes } from '../observe/log-scopes.ts'
 import type { Phase, PodsStatus, SocketStatus } from '../observe/readiness.ts'
 
 /** The running SDS server, as far as it is listed. */
@@ -21,13 +22,15 @@ export interface PageSource {
   /** `ca.plugin` of the configuration. */
   readonly caPlugin: string
   readonly keyGenerator: Pick<KeyGenerator, 'name' | 'pool'>
-  readonly log: { level: string }
+  readonly log: Pick<LogScopes, 'levels'>
   phase(): Phase
   sockets(): readonly SocketStatus[]
   /** Default: it does not serve yet. */
   sds?(): StreamSource | undefined
   /** Default: the configuration has no section `kubernetes`. */
   pods?(): PodsStatus | undefined
+  /** The namespace and name of the pod that a subject stands for. Default: no pods are known. */
+  podOf?(subject: string): string | undefined
   identities(): Iterable<SpiffeId>
   entry(identity: string): IdentityEntry | undefined
   bundles(): readonly BundleEntry[]

@@ -103,6 +103,7 @@ export interface PageOverview {
   readonly process: PageProcess
   /** Absent without a `store`. `unwritten`: changes that are not on disk yet, those that failed and are tried again included. */
   readonly store?: { readonly unwritten: number }
+  /** As `log.level` is written: `info`, or `info,sds:debug`. */
   readonly logLevel: string
 }
 
@@ -183,6 +184,8 @@ export interface PageStream {
   readonly uid?: number
   /** Such as `pod 1234`, on a socket that identifies its callers. */
   readonly subject?: string
+  /** Its namespace and name, where the subject is a pod that is known. */
+  readonly pod?: string
   /** Of the peer; empty of the Workload API. */
   readonly node: string
   readonly since: number

@@ -14,7 +14,7 @@ const MAX_REJECTED = 3
 export async function composeStreams(source: PageSource, turns: LoopTurns): Promise<PageStreams> {
   const shown = new Lowest<PageStream>(MAX_STREAMS)
   for (const stream of source.sds?.()?.streams() ?? []) {
-    const row = streamRow(stream)
+    const row = streamRow(stream, subject => source.podOf?.(subject))
     shown.offer(rankOf(row), row)
     await turns.next()
   }
@@ -27,15 +27,17 @@ function rankOf({ rejected, pending, refused }: PageStream): number {
   return refused > 0 ? 2 : 3
 }
 
-function streamRow(stream: ListedStream): PageStream {
+function streamRow(stream: ListedStream, podOf: (subject: string) => string | undefined): PageStream {
   const { id, method, connection, node, names, openedAt } = stream.info()
   const { socket, caller, subject } = connection
+  const pod = subject === undefined ? undefined : podOf(subject)
   return {
     id,
     method,
     socket,
     ...(caller && { pid: caller.pid, uid: caller.uid }),
     ...(subject !== undefined && { subject }),
+    ...(pod !== undefined && { pod }),
     node,
     since: openedAt,
     names,

@@ -1,5 +1,5 @@
 /** Opens the admin endpoint and the health endpoint, and gives them the running agent to answer from. */
-import { type Clock, isSpiffeId, type SecretManager } from '@livery/core'
+import { type Clock, isSpiffeId, type KeyGenerator, type SecretManager } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { AdminServer } from '../admin/admin-server.ts'
 import type { AdminSource } from '../admin/admin-source.ts'
@@ -22,6 +22,9 @@ export interface AdminParts {
   readonly metrics: Metrics
   readonly ledger: Ledger
   readonly secrets: SecretManager
+  readonly keyGenerator: KeyGenerator
+  /** Absent if none is configured. */
+  readonly store: { readonly unwritten: number } | undefined
   readonly lifecycle: Lifecycle
 }
 
@@ -97,13 +100,15 @@ export class AdminEndpoints implements AsyncDisposable {
 
 function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
   const { config } = loaded
-  const { clock, scopes, log, metrics, ledger, secrets, lifecycle } = parts
+  const { clock, scopes, log, metrics, ledger, secrets, keyGenerator, store, lifecycle } = parts
   return {
     version: VERSION,
     trustDomain: config.trustDomain,
     names: config.names,
     fileNames: new Map(Object.entries(config.files.names)),
     clock,
+    caPlugin: config.ca.plugin.name,
+    keyGenerator,
     config: () => lifecycle.serving?.reloader?.json() ?? configJson(loaded),
     phase: () => lifecycle.phase,
     // A socket that drains is closed, and no longer among those that are configured.
@@ -111,12 +116,18 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     sds: () => lifecycle.serving?.sds,
     pods: () => lifecycle.serving?.pods?.status(),
     podOf: subject => lifecycle.serving?.pods?.nameOf(subject),
+    identities: () => secrets.identities(),
     entries: () => secrets.entries(),
     entry: identity => secrets.entry(identity),
     bundles: () => secrets.bundles(),
     files: () => secrets.files?.entries() ?? [],
     rotations: () => secrets.rotations(),
     changeRoot: (action, fingerprint) => secrets.changeRoot(action, fingerprint),
+    schedule: () => secrets.schedule(),
+    plannedPerMinute: () => secrets.plannedPerMinute(),
+    refusedConnections: () => metrics.sds.refusedConnections(),
+    unwritten: () => store?.unwritten,
+    onChange: listener => secrets.events.subscribe(({ name }) => listener(name)),
     explain: name => ledger.entries(name),
     renew: name => isSpiffeId(name) && secrets.renew(name),
     metrics,

@@ -4,42 +4,21 @@ import { SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import fc from 'fast-check'
 import { AdminServer } from '../../src/admin/admin-server.ts'
-import type { AdminSource } from '../../src/admin/admin-source.ts'
-import { Ledger } from '../../src/observe/ledger.ts'
 import { getRequest, openSocket, readAll } from '../admin-socket.ts'
-import { memoryLog } from '../memory-log.ts'
+import { adminSource } from '../admin-source.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const clock = new FakeClock()
+const keyGenerator = new TestKeyGenerator()
 const secrets = new SecretManager({
   ca: await TestCA.create(clock),
   clock,
-  keyGenerator: new TestKeyGenerator(),
+  keyGenerator,
   trustDomain: 'cluster.local',
 })
-const ledger = new Ledger(name => secrets.holds(name))
-secrets.events.subscribe(report => ledger.record(report.name, report))
 secrets.add(WEB)
 await secrets.get({ kind: 'identity', identity: WEB }, { signal: new AbortController().signal })
-const source: AdminSource = {
-  version: '1.2.3',
-  trustDomain: 'cluster.local',
-  names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
-  clock,
-  config: () => ({}),
-  phase: () => 'serving',
-  sockets: () => [{ path: '/run/a.sock', state: 'listening' }],
-  entries: () => secrets.entries(),
-  entry: identity => secrets.entry(identity),
-  bundles: () => secrets.bundles(),
-  files: () => [],
-  explain: name => ledger.entries(name),
-  renew: name => name === WEB && secrets.renew(WEB),
-  rotations: () => secrets.rotations(),
-  changeRoot: (action, root) => secrets.changeRoot(action, root),
-  metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
-  log: memoryLog(),
-}
+const source = adminSource({ secrets, clock, keyGenerator })
 let failure: unknown
 const server = await AdminServer.listen({
   routes: 'admin',
@@ -53,6 +32,10 @@ const server = await AdminServer.listen({
 const METHODS = ['GET', 'PUT', 'POST', 'HEAD', 'OPTIONS', 'CONNECT', 'TRACE', 'get', '']
 const PATHS = [
   '/',
+  '/page/state',
+  '/page/events',
+  '/page/token',
+  '/page/app.js',
   '/config_dump',
   '/metrics',
   '/healthz/live',
@@ -70,6 +53,8 @@ const PATHS = [
   '/%2e%2e',
 ]
 const HEADERS = [
+  'accept: text/html',
+  'x-livery-page: x',
   'host: 127.0.0.1',
   'host: evil.example',
   'host: 127.0.0.1\r\nhost: x',

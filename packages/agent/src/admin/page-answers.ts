@@ -1,0 +1,104 @@
+/** The answers that make up the page in the browser. Nothing but the page itself can be loaded by it, or frame it. */
+import type { IncomingHttpHeaders } from 'node:http'
+import { PageFeed } from '../page/page-feed.ts'
+import { type PageFileName, PageFiles } from '../page/page-files.ts'
+import type { PageSource } from '../page/page-source.ts'
+import type { PageToken } from '../page/state.ts'
+import { type Answer, BUSY, json, text } from './answer.ts'
+import { authorityOf, type Caller } from './operator.ts'
+
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+const PAGE_HEADERS = {
+  'content-security-policy': POLICY,
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+} as const
+
+export interface PageAnswersSource extends PageSource {
+  readonly tokenFile?: string | undefined
+}
+
+/** The page of one listener. */
+export class PageAnswers {
+  readonly #source: PageAnswersSource
+  readonly #token: string
+  readonly #files = new PageFiles()
+  readonly #feed: PageFeed
+
+  constructor(source: PageAnswersSource, token: string) {
+    this.#source = source
+    this.#token = token
+    this.#feed = new PageFeed(source)
+  }
+
+  async file(name: PageFileName, headers: IncomingHttpHeaders): Promise<Answer> {
+    const file = await this.#files.get(name)
+    if (!file) return NOT_BUILT
+    const { contentType, text: body, etag } = file
+    const fields = {
+      ...PAGE_HEADERS,
+      'cache-control': 'no-cache',
+      etag,
+      ...(name === 'index.html' && { vary: 'accept' }),
+    }
+    const isKnown = headers['if-none-match'] === etag
+    return { status: isKnown ? 304 : 200, contentType, body: isKnown ? '' : body, headers: fields }
+  }
+
+  async state(): Promise<Answer> {
+    const sections = await this.#feed.sections()
+    if (!sections) return BUSY
+    return { status: 200, contentType: 'application/json', body: this.#feed.state(sections), headers: PAGE_HEADERS }
+  }
+
+  events(): Answer {
+    return {
+      status: 200,
+      contentType: 'text/event-stream',
+      body: client => this.#feed.follow(client),
+      headers: PAGE_HEADERS,
+    }
+  }
+
+  /** For a page of this origin only: another one could otherwise have the browser of the operator change something. */
+  async token(headers: IncomingHttpHeaders, { credentials }: Caller): Promise<Answer> {
+    // An Origin is that of this endpoint: others were refused.
+    if (headers['sec-fetch-site'] !== 'same-origin' && headers.origin === undefined) return NOT_A_PAGE
+    const authority = await authorityOf({ credentials, authorization: undefined }, undefined)
+    const answer: PageToken = {
+      token: this.#token,
+      operator: 'by' in authority,
+      tokenFile: this.#source.tokenFile !== undefined,
+    }
+    return { ...json(200, answer), headers: PAGE_HEADERS }
+  }
+}
+
+const NOT_BUILT: Answer = {
+  status: 200,
+  contentType: 'text/html; charset=utf-8',
+  body: '<!doctype html><title>Livery</title><p>The page is not built: run <code>node packages/agent/page/build.mjs</code> in the working copy, or use the packed program.\n',
+  headers: { ...PAGE_HEADERS, vary: 'accept' },
+}
+const NOT_A_PAGE = text(403, 'This token is for the page that this endpoint serves: commands and scripts need none.\n')
+
+/** Whether text/html is preferred to text/plain (RFC 9110, section 12.5.1): of browsers, not of curl. */
+export function prefersHtml(accept = ''): boolean {
+  const ranges = accept.split(',').map(range => {
+    const [type = '', ...parameters] = range.split(';').map(part => part.trim().toLowerCase())
+    const quality = parameters.find(parameter => parameter.startsWith('q='))
+    return { type, quality: quality === undefined ? 1 : Number(quality.slice(2)) }
+  })
+  const qualityOf = (wanted: string) => ranges.find(({ type }) => type === wanted)?.quality ?? 0
+  return qualityOf('text/html') > qualityOf('text/plain')
+}

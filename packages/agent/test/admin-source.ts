@@ -1,0 +1,44 @@
+/** The admin endpoint's view of a secret manager that no program runs around. */
+import { type Clock, isSpiffeId, type KeyGenerator, type SecretManager } from '@livery/core'
+import type { AdminSource } from '../src/admin/admin-source.ts'
+import { Ledger } from '../src/observe/ledger.ts'
+import { memoryLog } from './memory-log.ts'
+
+export interface AdminSourceParts {
+  readonly secrets: SecretManager
+  readonly clock: Clock
+  readonly keyGenerator: KeyGenerator
+}
+
+/** Version 1.2.3, one socket that listens, metrics of one line, a ledger from now on. */
+export function adminSource({ secrets, clock, keyGenerator }: AdminSourceParts): AdminSource {
+  const ledger = new Ledger(name => secrets.holds(name))
+  secrets.events.subscribe(report => ledger.record(report.name, report))
+  return {
+    version: '1.2.3',
+    trustDomain: 'cluster.local',
+    names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
+    clock,
+    caPlugin: 'test',
+    keyGenerator,
+    config: () => ({ config: { ttl: '24h' } }),
+    phase: () => 'serving',
+    sockets: () => [{ path: '/run/a.sock', state: 'listening' }],
+    identities: () => secrets.identities(),
+    entries: () => secrets.entries(),
+    entry: identity => secrets.entry(identity),
+    bundles: () => secrets.bundles(),
+    files: () => [],
+    explain: name => ledger.entries(name),
+    rotations: () => secrets.rotations(),
+    changeRoot: (action, root) => secrets.changeRoot(action, root),
+    renew: name => isSpiffeId(name) && secrets.renew(name),
+    schedule: () => secrets.schedule(),
+    plannedPerMinute: () => secrets.plannedPerMinute(),
+    refusedConnections: () => Promise.resolve(0),
+    unwritten: () => undefined,
+    onChange: listener => secrets.events.subscribe(({ name }) => listener(name)),
+    metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
+    log: memoryLog(),
+  }
+}
