@@ -1,5 +1,12 @@
 /** The admin endpoint's view of a secret manager that no program runs around. */
-import { type Clock, isSpiffeId, type KeyGenerator, type SecretManager } from '@livery/core'
+import {
+  type Clock,
+  type IdentityEntry,
+  isSpiffeId,
+  type KeyGenerator,
+  parseSpiffeId,
+  type SecretManager,
+} from '@livery/core'
 import type { AdminSource } from '../src/admin/admin-source.ts'
 import { Ledger } from '../src/observe/ledger.ts'
 import { memoryLog } from './memory-log.ts'
@@ -40,5 +47,22 @@ export function adminSource({ secrets, clock, keyGenerator }: AdminSourceParts):
     onChange: listener => secrets.events.subscribe(({ name }) => listener(name)),
     metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
     log: memoryLog(),
+  }
+}
+
+/** An identity without a certificate, as the manager reports it. */
+export function failingEntry(index: number, message = 'Cannot issue: the CA is away.'): IdentityEntry {
+  return {
+    identity: parseSpiffeId(`spiffe://cluster.local/ns/default/sa/sa-${index}`),
+    state: 'failing',
+    hold: 'pinned',
+    secret: undefined,
+    root: undefined,
+    addedAt: 0,
+    renewAt: undefined,
+    lastSuccessAt: undefined,
+    lastFailure: { at: 0, code: 'unavailable', message },
+    failingSince: 0,
+    preflight: undefined,
   }
 }

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { test } from 'node:test'
-import { type IdentityEntry, parseSpiffeId, SecretManager } from '@livery/core'
+import { type IdentityEntry, SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { getRequest, openSocket, readAll } from '../../test/admin-socket.ts'
-import { adminSource } from '../../test/admin-source.ts'
+import { adminSource, failingEntry } from '../../test/admin-source.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer } from './admin-server.ts'
 import type { AdminSource } from './admin-source.ts'
@@ -29,7 +29,7 @@ class Bench implements AsyncDisposable {
 
   static async create(identities = IDENTITIES, metrics = 'up 1\n'): Promise<Bench> {
     const clock = new FakeClock()
-    const entries = Array.from({ length: identities }, (_, index) => failingEntry(index))
+    const entries = Array.from({ length: identities }, (_, index) => failingEntry(index, MESSAGE))
     const byName = new Map<string, IdentityEntry>(entries.map(entry => [entry.identity, entry]))
     const keyGenerator = new TestKeyGenerator()
     const secrets = new SecretManager({
@@ -81,22 +81,6 @@ class Bench implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const socket of this.#sockets) socket.destroy()
     await this.server[Symbol.asyncDispose]()
-  }
-}
-
-function failingEntry(index: number): IdentityEntry {
-  return {
-    identity: parseSpiffeId(`spiffe://cluster.local/ns/default/sa/sa-${index}`),
-    state: 'failing',
-    hold: 'pinned',
-    secret: undefined,
-    root: undefined,
-    addedAt: 0,
-    renewAt: undefined,
-    lastSuccessAt: undefined,
-    lastFailure: { at: 0, code: 'unavailable', message: MESSAGE },
-    failingSince: 0,
-    preflight: undefined,
   }
 }
 

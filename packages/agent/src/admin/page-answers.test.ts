@@ -1,19 +1,21 @@
 /** The page's routes at a real listener: who may ask for what, what comes as it changes, and what never does. */
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { createPrivateKey } from 'node:crypto'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { Worker } from 'node:worker_threads'
-import { CAError, type Clock, type IdentityEntry, parseSpiffeId, SecretManager, SystemClock } from '@livery/core'
+import { fileURLToPath } from 'node:url'
+import { CAError, type IdentityEntry, parseSpiffeId, SecretManager } from '@livery/core'
 import { FakeClock, privateKeyOf, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { ask, getRequest, openSocket } from '../../test/admin-socket.ts'
-import { adminSource } from '../../test/admin-source.ts'
+import { adminSource, failingEntry as failing } from '../../test/admin-source.ts'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { PageEvents } from '../../test/page-events.ts'
 import type { PageState, PageToken } from '../page/state.ts'
@@ -23,6 +25,8 @@ import type { AdminSource } from './admin-source.ts'
 
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
 const API = parseSpiffeId('spiffe://cluster.local/ns/default/sa/api')
+/** In a process of its own: the test runner's hooks and the readers would count. */
+const HOLDS = fileURLToPath(new URL('../../test/page-holds.ts', import.meta.url))
 const PAGE_ROUTES = ['/page/state', '/page/events', '/page/token', '/page/app.js', '/page/app.css']
 const OTHER_ROUTES = [
   '/',
@@ -69,8 +73,8 @@ class Bench implements AsyncDisposable {
     }
   }
 
-  /** `entries`: in place of those of the manager. `serverClock`: of the endpoint, default the one of the bench. */
-  static async create(entries?: readonly IdentityEntry[], serverClock?: Clock): Promise<Bench> {
+  /** `entries`: in place of those of the manager. */
+  static async create(entries?: readonly IdentityEntry[]): Promise<Bench> {
     const clock = new FakeClock()
     const bench = new Bench(await TestCA.create(clock), clock)
     if (entries) {
@@ -83,8 +87,9 @@ class Bench implements AsyncDisposable {
     }
     const onError = (error: unknown): void => void bench.errors.push(error)
     const address = { host: '127.0.0.1', port: 0 }
-    const source = serverClock ? { ...bench.source, clock: serverClock } : bench.source
-    bench.#server = bench.parts.use(await AdminServer.listen({ routes: 'admin', address, source, onError }))
+    bench.#server = bench.parts.use(
+      await AdminServer.listen({ routes: 'admin', address, source: bench.source, onError }),
+    )
     return bench
   }
 
@@ -322,19 +327,29 @@ test('a page that stops reading is sent no more than one message ahead, and ende
 })
 
 test('composing the state and the events of 10,000 identities never holds the event loop for 20 ms', async t => {
-  const entries = Array.from({ length: 10_000 }, (_, index) => failing(index))
-  using clock = new SystemClock()
-  await using bench = await Bench.create(entries, clock)
-  const read = async (readers: number) => {
-    const workerData = { port: bench.server.address.port, identities: entries.length }
-    const module = new URL('../../test/page-reader.ts', import.meta.url)
-    const workers = Array.from({ length: readers }, () => new Worker(module, { workerData }))
-    return await Promise.all(workers.map(async worker => (await once(worker, 'message'))[0]))
+  const server = spawn(process.execPath, [...process.execArgv, HOLDS, '10000'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  t.after(() => server.kill('SIGKILL'))
+  const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]()
+  const address = { host: '127.0.0.1', port: Number((await lines.next()).value) }
+  // The first round compiles the code, too.
+  for (const [round, readers] of [1, 1, 3].entries()) {
+    const pages = await Promise.all(
+      Array.from({ length: readers }, async () => {
+        const page = await PageEvents.open(address)
+        const [state] = await Promise.all([
+          ask({ address }, '/page/state'),
+          page.until(({ rows, sections }) => rows.size === 10_000 && sections.overview !== undefined),
+        ])
+        assert.equal((JSON.parse(state.body) as PageState).identities.length, 10_000)
+        return page
+      }),
+    )
+    for (const page of pages) page[Symbol.dispose]()
+    server.stdin.write('longest\n')
+    const longest = Number((await lines.next()).value)
+    t.diagnostic(`round ${round}, pages: ${readers}, longest turn: ${longest.toFixed(1)} ms of CPU`)
+    if (round > 0) assert.ok(longest < 20, `${longest} ms`)
   }
-  const cold = await longestTurn(read(1))
-  const longest = await longestTurn(read(3))
-  t.diagnostic(`longest turn: ${longest.toFixed(1)} ms of CPU, ${cold.toFixed(1)} ms the first time`)
-  assert.ok(longest < 20, `${longest} ms`)
 })
 
 test('every route refuses another name than its own: a page cannot rebind its name to this port', async () => {
@@ -511,37 +526,3 @@ test('a fault while composing ends the page, is reported here, and hidden from i
   assert.deepEqual(bench.errors.map(String), ['Error: inner detail'])
   assert.doesNotMatch(page.text, /inner detail/)
 })
-
-/** The CPU time of this thread in its longest turn of the event loop until `work` is done, milliseconds: the machine may have other work. */
-async function longestTurn(work: Promise<readonly number[]>): Promise<number> {
-  let isDone = false
-  const onEnd = (): void => {
-    isDone = true
-  }
-  work.then(onEnd, onEnd)
-  let longest = 0
-  while (!isDone) {
-    const before = process.threadCpuUsage()
-    await setImmediate()
-    const { user, system } = process.threadCpuUsage(before)
-    longest = Math.max(longest, (user + system) / 1_000)
-  }
-  assert.ok((await work).every(rows => rows === 10_000))
-  return longest
-}
-
-function failing(index: number, message = 'Cannot issue: the CA is away.'): IdentityEntry {
-  return {
-    identity: parseSpiffeId(`spiffe://cluster.local/ns/default/sa/sa-${index}`),
-    state: 'failing',
-    hold: 'pinned',
-    secret: undefined,
-    root: undefined,
-    addedAt: 0,
-    renewAt: undefined,
-    lastSuccessAt: undefined,
-    lastFailure: { at: 0, code: 'unavailable', message },
-    failingSince: 0,
-    preflight: undefined,
-  }
-}

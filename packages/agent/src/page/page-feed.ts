@@ -40,7 +40,13 @@ export class PageFeed {
 
   constructor(source: PageSource) {
     this.#source = source
-    this.#sections = new SharedWork(turns => composeSections(source, turns, entry => this.#note(entry)), MAX_WAITING)
+    this.#sections = new SharedWork(
+      turns =>
+        composeSections(source, turns, entry => {
+          if (this.#listeners.size > 0) this.#note(entry)
+        }),
+      MAX_WAITING,
+    )
   }
 
   /** The sections, by a look that starts after this call; `undefined` if too many wait for it. */
@@ -48,20 +54,14 @@ export class PageFeed {
     return this.#sections.result()
   }
 
-  hello(): PageHello {
-    const { version, trustDomain, clock } = this.#source
-    const now = clock.now()
-    const startedAt = Math.round(performance.timeOrigin)
-    return { version, trustDomain, startedAt, now, identities: [...this.#source.identities()].length }
-  }
-
   /** A `PageState` in pieces of one identity each. */
   *state(sections: SectionTexts): Generator<string, void, undefined> {
-    yield `{"hello":${JSON.stringify(this.hello())},`
+    const identities = [...this.#source.identities()]
+    yield `{"hello":${JSON.stringify(this.#hello(identities.length))},`
     for (const section of SECTIONS) yield `"${section}":${sections[section]},`
     yield '"identities":['
     let separator = '\n'
-    for (const identity of [...this.#source.identities()]) {
+    for (const identity of identities) {
       const entry = this.#source.entry(identity)
       if (!entry) continue
       yield `${separator}${JSON.stringify(identityRow(entry))}`
@@ -73,23 +73,29 @@ export class PageFeed {
   /** Sends to `client` until it leaves; rejects with the reason of its signal then, or with a fault of ours. */
   async follow(client: FeedClient): Promise<void> {
     const { gone } = client
-    const listener = new Listener(this.#source.identities())
+    const identities = [...this.#source.identities()]
+    const listener = new Listener(identities)
     gone.addEventListener('abort', () => listener.wake(), { once: true })
     this.#listeners.add(listener)
     this.#listening ??= this.#listen()
     try {
       let id = 0
-      await client.write(eventText('hello', ++id, JSON.stringify(this.hello())))
+      await client.write(eventText('hello', ++id, JSON.stringify(this.#hello(identities.length))))
       for (;;) {
         await this.#change(listener, gone)
         const message = await this.#composing.run(() => this.#compose(listener))
         await client.write(message === undefined ? ': nothing has changed\n\n' : eventText('change', ++id, message))
-        if (listener.dirty.size === 0) await sleep(this.#source.clock, INTERVAL_MS, gone)
+        if (listener.behind === 0) await sleep(this.#source.clock, INTERVAL_MS, gone)
       }
     } finally {
       this.#listeners.delete(listener)
       if (this.#listeners.size === 0) this.#quieten()
     }
+  }
+
+  #hello(identities: number): PageHello {
+    const { version, trustDomain, clock } = this.#source
+    return { version, trustDomain, startedAt: Math.round(performance.timeOrigin), now: clock.now(), identities }
   }
 
   /** From the first listener on. */
@@ -140,13 +146,17 @@ export class PageFeed {
     for (const listener of this.#listeners) listener.mark(name)
   }
 
-  /** Not every change is an event: a certificate that waits for its turn to be renewed has none. */
+  /** Not every change is an event: a certificate that waits for its turn to be renewed has none. `known`: it has this row. */
   #note(entry: IdentityEntry, known?: Listener): void {
-    if (this.#listeners.size === 0) return
+    const { identity } = entry
     const signature = rowSignature(entry)
-    if (this.#seen.get(entry.identity) === signature) return
-    this.#seen.set(entry.identity, signature)
-    for (const listener of this.#listeners) if (listener !== known) listener.mark(entry.identity)
+    const before = this.#seen.get(identity)
+    if (before === signature) return
+    // It comes anyway, or is new: then a later look finds it again.
+    if (before === undefined && !known && [...this.#listeners].some(({ isLoading }) => isLoading)) return
+    this.#seen.set(identity, signature)
+    for (const listener of this.#listeners)
+      if (listener !== known && (before !== undefined || !listener.isLoading)) listener.mark(identity)
   }
 
   /** Resolves when there is something to send, or nothing was for {@link HEARTBEAT_MS}. Rejects with the reason of `gone`, or a fault. */
@@ -167,7 +177,7 @@ export class PageFeed {
       `"now":${this.#source.clock.now()}`,
       ...(identities.length > 0 ? [`"identities":[${identities.join()}]`] : []),
       ...(gone.length > 0 ? [`"gone":${JSON.stringify(gone)}`] : []),
-      ...(listener.dirty.size > 0 ? [`"more":${listener.dirty.size}`] : []),
+      ...(listener.behind > 0 ? [`"more":${listener.behind}`] : []),
       ...this.#newSections(listener),
     ]
     return fields.length > 1 ? `{${fields.join(',')}}` : undefined
@@ -178,8 +188,7 @@ export class PageFeed {
     const gone: string[] = []
     const turns = new LoopTurns()
     let chars = 0
-    for (const name of listener.dirty) {
-      listener.dirty.delete(name)
+    for (const name of listener.take()) {
       const entry = this.#source.entry(name)
       if (entry) this.#note(entry, listener)
       else this.#seen.delete(name)
@@ -203,23 +212,45 @@ export class PageFeed {
 
 /** One open page: what it has not been sent yet. A row that changes again before it is sent is sent once. */
 class Listener {
-  readonly dirty: Set<string>
   /** As they were sent last. */
   sections: SectionTexts | undefined
+  /** Names that it has had no row of. Not in the set: to fill that takes longer. */
+  readonly #first: string[]
+  /** Names of rows that have changed. */
+  readonly #changed = new Set<string>()
   #woken = Promise.withResolvers<void>()
   #fault: { readonly error: unknown } | undefined
 
-  constructor(identities: Iterable<string>) {
-    this.dirty = new Set(identities)
+  constructor(identities: string[]) {
+    this.#first = identities
+  }
+
+  /** How many rows are to be sent. */
+  get behind(): number {
+    return this.#changed.size + this.#first.length
+  }
+
+  /** Whether it has not had a row of each identity yet. */
+  get isLoading(): boolean {
+    return this.#first.length > 0
+  }
+
+  /** The names of these rows, each as it is taken: what has changed goes first. */
+  *take(): Generator<string, void, undefined> {
+    for (const name of this.#changed) {
+      this.#changed.delete(name)
+      yield name
+    }
+    for (let name = this.#first.pop(); name !== undefined; name = this.#first.pop()) yield name
   }
 
   isBehind(latest: SectionTexts | undefined): boolean {
     if (this.#fault) throw this.#fault.error
-    return this.dirty.size > 0 || latest !== this.sections
+    return this.behind > 0 || latest !== this.sections
   }
 
   mark(name: string): void {
-    this.dirty.add(name)
+    this.#changed.add(name)
     this.wake()
   }
 
