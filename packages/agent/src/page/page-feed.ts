@@ -16,8 +16,8 @@ export interface FeedClient {
 }
 
 /** In one message, whichever comes first: it is all that a listener which does not read has unsent. */
-const MAX_ROWS = 500
-const MAX_CHARS = 256 * 1024
+const MAX_ROWS = 200
+const MAX_CHARS = 64 * 1024
 /** Between two messages, unless there is more to send than fits in one. */
 const INTERVAL_MS = 250
 /** Between two looks at the sections. */

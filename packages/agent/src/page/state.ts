@@ -19,7 +19,7 @@ export interface PageHello {
 }
 
 /**
- * The data of the event `change`. After `hello` the stream itself brings everything, in rows of 500 at a time: nothing has
+ * The data of the event `change`. After `hello` the stream itself brings everything, in at most 200 rows at a time: nothing has
  * to be fetched. From then on it brings what changed, the newest state only.
  */
 export interface PageChange extends Partial<PageSections> {
