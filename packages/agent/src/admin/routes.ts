@@ -66,7 +66,7 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
       '/names',
       {
         about: 'names that begin with ?prefix=, for the completion of shells',
-        methods: { GET: ({ source }, query) => names(source, query) },
+        methods: { GET: ({ source }, { query }) => names(source, query) },
       },
     ],
     [
