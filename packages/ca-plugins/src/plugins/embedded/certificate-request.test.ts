@@ -130,6 +130,14 @@ for (const form of ['compressed', 'hybrid'] as const)
       isRefused(/key is a point in compressed or hybrid form/),
     ))
 
+test('bytes behind a point are refused, inside of its key and after it', async () => {
+  const point = spki(p256).subarray(-65)
+  const longer = sequence(P256, bitString(Buffer.concat([point, Buffer.of(0)])))
+  await assert.rejects(verifiedPublicKey(request({ publicKey: longer })), isRefused(/key cannot be read/))
+  const three = sequence(P256, bitString(point), NULL)
+  await assert.rejects(verifiedPublicKey(request({ publicKey: three })), isRefused(/not a PKCS#10 request/))
+})
+
 test('bytes behind an RSA key are refused', async () => {
   const publicKey = sequence(RSA_KEY, bitString(Buffer.concat([rsaKey(65_537n), Buffer.from('behind')])))
   const csr = request({ keys: rsa, algorithm: RSA(11), publicKey })

@@ -66,11 +66,9 @@ export async function verifiedPublicKey(csr: Uint8Array): Promise<Uint8Array> {
   const kind = KEYS.get(request.keyAlgorithm)
   if (kind === undefined) throw invalid('its key is neither RSA nor ECDSA on P-256 or P-384')
   const key = readKey(request.publicKey)
-  if (kind === 'rsa') checkRsaKey(key)
+  if (kind === 'rsa') checkRsaKey(key, request.publicKey)
   else if (request.keyBits[0] !== UNCOMPRESSED)
     throw invalid('its key is a point in compressed or hybrid form, not uncompressed')
-  if (!key.export({ type: 'spki', format: 'der' }).equals(request.publicKey))
-    throw invalid('its key has another encoding than DER gives it')
   const hash = SIGNATURES[kind].get(request.algorithm)
   if (hash === undefined)
     throw invalid(
@@ -91,7 +89,8 @@ function parse(csr: Uint8Array): Request {
     for (const name of readElements(expectTag(subject, SEQUENCE).contents)) expectTag(name, SET)
     if (attributes) readElements(expectTag(attributes, ATTRIBUTES).contents).forEach(checkAttribute)
     const key = expectTag(publicKey, SEQUENCE).der
-    const [keyAlgorithm, keyBits] = readInside(key)
+    const [keyAlgorithm, keyBits, ...others] = readInside(key)
+    if (others.length > 0) throw new RangeError('a key has two parts')
     return {
       signed: expectTag(info, SEQUENCE).der,
       publicKey: key,
@@ -128,12 +127,15 @@ function readKey(publicKey: Buffer): KeyObject {
   }
 }
 
-function checkRsaKey({ asymmetricKeyDetails = {} }: KeyObject): void {
-  const { modulusLength: bits = 0, publicExponent = 0n } = asymmetricKeyDetails
+function checkRsaKey(key: KeyObject, publicKey: Buffer): void {
+  const { modulusLength: bits = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {}
   if (bits < MIN_RSA_BITS || bits > MAX_RSA_BITS)
     throw invalid(`its RSA key has ${bits} bits, not ${MIN_RSA_BITS} to ${MAX_RSA_BITS}`)
   if (publicExponent < MIN_RSA_EXPONENT || publicExponent % 2n === 0n)
     throw invalid(`the exponent of its RSA key is not an odd number from ${MIN_RSA_EXPONENT} on`)
+  // OpenSSL takes bytes behind it. Of a point it knows the length.
+  if (!key.export({ type: 'spki', format: 'der' }).equals(publicKey))
+    throw invalid('its key has another encoding than DER gives it')
 }
 
 /** ECDSA takes less time than waking a thread for it; a long RSA key takes more. */
