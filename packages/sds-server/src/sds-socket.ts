@@ -22,9 +22,9 @@ import { HEALTH_PATHS, HealthService } from './grpc/health-service.ts'
 import { SessionGuard } from './grpc/session-guard.ts'
 import { type ListedStream, SocketCalls } from './grpc/socket-calls.ts'
 import type { SdsContext } from './sds-context.ts'
-import { AwaitedSocketFile } from './socket/awaited-socket-file.ts'
+import { type AwaitedSocketEvent, AwaitedSocketFile } from './socket/awaited-socket-file.ts'
 import type { PlacementOptions } from './socket/placed-socket.ts'
-import { SdsServerError } from './socket/sds-server-error.ts'
+import { LiveOwnerError, SdsServerError } from './socket/sds-server-error.ts'
 import { WORKLOAD_PATHS, WORKLOAD_SERVICE, WorkloadService } from './workload-api/workload-service.ts'
 
 /** The part that can change while the socket is open. */
@@ -151,10 +151,7 @@ export class SdsSocket {
       acceptWaiting: context.acceptWaiting,
       readPeerCredentials: context.readPeerCredentials,
       onConnection: socket => this.#gate.accept(socket),
-      onEvent: event => {
-        const isExpected = event.kind === 'socket-waiting' && context.isHandover
-        context.events.emit(isExpected ? { ...event, isHandover: true } : event)
-      },
+      onEvent: event => context.events.emit(context.isHandover ? inHandover(event) : event),
     })
   }
 
@@ -248,6 +245,12 @@ export class SdsSocket {
     this.#onEmpty = resolve
     await promise
   }
+}
+
+/** A stranger is no successor. */
+function inHandover(event: AwaitedSocketEvent): AwaitedSocketEvent {
+  const isSuccessor = event.kind === 'socket-waiting' && event.error instanceof LiveOwnerError && event.error.isTrusted
+  return isSuccessor ? { ...event, isHandover: true } : event
 }
 
 function createPolicy(config: AccessConfig, context: SdsContext): AccessPolicy {

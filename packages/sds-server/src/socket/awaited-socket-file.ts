@@ -1,6 +1,6 @@
 /** A socket file whose path another process may have: it waits for the path, and appears there once it is free. */
 import { after } from '@livery/core'
-import { SdsServerError } from './sds-server-error.ts'
+import { LiveOwnerError, SdsServerError } from './sds-server-error.ts'
 import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
 
 export type AwaitedSocketEvent =
@@ -10,7 +10,7 @@ export type AwaitedSocketEvent =
       readonly kind: 'socket-waiting'
       readonly path: string
       readonly error: Error
-      /** This server hands over, and its successor can have opened the socket already. */
+      /** This server hands over, and the process is of root or of this user, as its successor is. */
       readonly isHandover?: true
     }
   /** A socket that was waiting listens. */
@@ -111,6 +111,6 @@ export class AwaitedSocketFile {
 }
 
 /** Whether another process has the path, which may end: the operator has nothing to correct here. */
-function isTaken(error: unknown): error is SdsServerError {
-  return error instanceof SdsServerError && error.code === 'live-owner'
+function isTaken(error: unknown): error is LiveOwnerError {
+  return error instanceof LiveOwnerError
 }

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import type { FakeClock } from '@livery/core/testing'
 import { MemorySource } from '../../test/memory-source.ts'
+import { noSecondUser, readPeerCredentials, startPython } from '../../test/processes.ts'
 import { API, isListening, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf, SdsClient } from '../../test/sds-client.ts'
 import { SdsServerError } from './sds-server-error.ts'
@@ -108,6 +109,7 @@ test('a server that has handed over waits where its successor listens, until it 
   server.endTakeover()
   await server.listen({ path, identity: WEB })
   assert.equal(server.sockets()[1]?.state, 'waiting')
+  assert.ok(running.events.some(event => event.kind === 'socket-waiting' && event.isHandover))
 
   await server.reclaim()
   await server.listen({ path: later, identity: API })
@@ -118,6 +120,33 @@ test('a server that has handed over waits where its successor listens, until it 
   using client = new SdsClient(path)
   assert.deepEqual(namesOf(await client.fetch({ resourceNames: ['default'] })), ['default'])
   for (const each of successor) each.close()
+})
+
+/** It makes the socket as root, and is somebody else from then on. */
+const STRANGER = `
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+os.setuid(65534)
+s.listen(5)
+print("listening", flush=True)
+while True: s.accept()
+`
+
+test('a stranger who listens on a new socket while a server hands over is not called its successor', {
+  skip: noSecondUser,
+}, async () => {
+  await using running = await startServer({}, { takeover: true, readPeerCredentials })
+  const { server } = running
+  const path = besides(running.path, 'pod.sock')
+  const stranger = await startPython(STRANGER, [path])
+  server.endTakeover()
+  await server.listen({ path, identity: WEB })
+  stranger.stop()
+  const waiting = running.events.find(event => event.kind === 'socket-waiting')
+  assert.ok(waiting?.kind === 'socket-waiting')
+  assert.equal(waiting.isHandover, undefined)
+  assert.match(waiting.error.message, /uid 65534/)
 })
 
 test('a socket that waits is stopped without a trace, and follows new rules while it waits', async () => {

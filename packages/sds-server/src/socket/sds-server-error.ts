@@ -28,3 +28,14 @@ export class SdsServerError extends Error {
     this.code = code
   }
 }
+
+/** Another process accepts connections at the path: `live-owner`. */
+export class LiveOwnerError extends SdsServerError {
+  /** Whether it is of root or of this user. */
+  readonly isTrusted: boolean
+
+  constructor(message: string, { isTrusted }: { readonly isTrusted: boolean }) {
+    super('live-owner', message)
+    this.isTrusted = isTrusted
+  }
+}

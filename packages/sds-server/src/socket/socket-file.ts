@@ -10,7 +10,7 @@ import { type AcceptWaiting, acceptTogether, failureReporter } from './accept-co
 import { describePeer, readListener } from './peer-descriptor.ts'
 import { bindAndPlace, closeListener, isSameFile, type Listener, type PlacementOptions } from './placed-socket.ts'
 import { retryTransient } from './retry-transient.ts'
-import { SdsServerError } from './sds-server-error.ts'
+import { LiveOwnerError, SdsServerError } from './sds-server-error.ts'
 import {
   bindFailure,
   checkPathLength,
@@ -186,10 +186,10 @@ async function appear(options: SocketFileOptions): Promise<Listener> {
   await prepareDirectory(options)
   const occupant = await occupantOf(options)
   if (occupant.kind === 'live' && !options.takeover) {
-    throw new SdsServerError(
-      'live-owner',
+    throw new LiveOwnerError(
       `Cannot listen on ${path}: a live owner${describePeer(occupant.listener)} accepts connections there; ` +
         'stop it, or choose another path',
+      { isTrusted: isOurs(occupant, options) },
     )
   }
   try {
