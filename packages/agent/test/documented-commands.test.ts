@@ -14,6 +14,7 @@ const MARKS: Readonly<Record<string, string>> = {
   cargo: 'takes Rust and minutes',
   cluster: 'needs a cluster of Kubernetes',
   container: 'needs a container engine',
+  home: 'changes the files of your shell',
   registry: 'installs from a registry',
   root: 'changes the machine, as root',
   slow: 'takes minutes',
