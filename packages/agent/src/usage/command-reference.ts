@@ -1,4 +1,4 @@
-/** The commands of the program as data, for completions and the man page: what their help shows, in its order. */
+/** The commands of the program as data, in the order of their help: for completions and the man page. */
 import type { Argument, Command, Help, Option } from 'commander'
 import { BUILT_IN_CA_PLUGINS } from '../plugin/built-in-plugins.ts'
 import { LOG_LEVELS, LOG_SCOPES } from '../schema/log-level.ts'
@@ -40,7 +40,7 @@ export interface OptionReference {
   readonly isVariadic: boolean
 }
 
-/** What can be written for a value: one of a few words, a path, a name that the agent knows, or any text. */
+/** The possible values: one of a few words, a path, a name that the agent knows, or any text. */
 export type Values =
   | { readonly kind: 'words'; readonly words: readonly string[] }
   | { readonly kind: 'file' | 'directory' | 'name' | 'text' }

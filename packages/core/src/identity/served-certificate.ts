@@ -100,7 +100,7 @@ export class ServedCertificate {
     replaced?.release()
   }
 
-  /** The clock was set past notAfter and back: those who asked meanwhile have no secret, and no other news would come. */
+  /** The clock was set past notAfter and back: subscribers that came meanwhile have no secret, and nothing else would notify them. */
   #returnToService(): void {
     this.#lookAgain = undefined
     if (this.current) this.#onChange('served')
