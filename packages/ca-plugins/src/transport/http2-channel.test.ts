@@ -340,3 +340,23 @@ test('a server that refuses the client leaves no socket behind', async t => {
   assert.match((await failureOf(channel.send(CALL, t.signal))).details, /certificate required/)
   await server.disconnected()
 })
+
+test('a server is verified where the environment turns that off for the process', async t => {
+  await using server = await FaultyCaServer.start()
+  await using stranger = await FaultyCaServer.start()
+  const variable = 'NODE_TLS_REJECT_UNAUTHORIZED'
+  const before = process.env[variable]
+  process.env[variable] = '0'
+  t.after(() => {
+    if (before === undefined) Reflect.deleteProperty(process.env, variable)
+    else process.env[variable] = before
+  })
+  const [host = '', port] = server.address.split(':')
+  const roots = Buffer.from(stranger.authority.trustBundle().join(''))
+  const names = { serverName: host, sentName: 'localhost' }
+  const target = { host, port: Number(port), ...names, plaintext: false, material: { roots } }
+  const channel = new Http2Channel({ target, clock: new FakeClock() })
+  const { code, details } = await failureOf(channel.send(CALL, t.signal))
+  assert.equal(code, status.UNAVAILABLE)
+  assert.match(details, /self-signed certificate|unable to (?:verify|get)/)
+})

@@ -58,6 +58,8 @@ function socketOpener({ host, port, plaintext, serverName, sentName = host, mate
       secureContext,
       servername: sentName,
       ALPNProtocols: ['h2'],
+      // Not the default, which NODE_TLS_REJECT_UNAUTHORIZED turns off for a whole process.
+      rejectUnauthorized: true,
       checkServerIdentity: (_, certificate) => checkServerIdentity(serverName, certificate),
     })
 }
