@@ -163,7 +163,7 @@ test('a page that listens gets every identity, then a renewal, a failure and a f
     notAfter: secret?.notAfter,
     serial: secret?.serialNumber,
     root: root?.fingerprint,
-    renewAt: bench.secrets.entry(WEB)?.renewAt,
+    renewAt: Math.round(bench.secrets.entry(WEB)?.renewAt ?? 0),
     issuedAt: bench.secrets.entry(WEB)?.lastSuccessAt,
   })
   assert.equal(page.sections.overview?.ready, true)

@@ -12,7 +12,7 @@ export function identityRow(entry: IdentityEntry): PageIdentity {
     hold,
     ...(secret && { notBefore: secret.notBefore, notAfter: secret.notAfter, serial: secret.serialNumber }),
     ...(secret && root && { root: root.fingerprint }),
-    ...(renewAt !== undefined && { renewAt }),
+    ...(renewAt !== undefined && { renewAt: Math.round(renewAt) }),
     ...(lastSuccessAt !== undefined && { issuedAt: lastSuccessAt }),
     ...(failure && { failure }),
     ...(preflight && { warning: preflightWarning(preflight) }),

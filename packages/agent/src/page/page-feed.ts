@@ -214,7 +214,7 @@ export class PageFeed {
 class Listener {
   /** As they were sent last. */
   sections: SectionTexts | undefined
-  /** Names that it has had no row of. Not in the set: to fill that takes longer. */
+  /** Names that it has had no row of, the last one first. Not in the set: to fill that takes longer. */
   readonly #first: string[]
   /** Names of rows that have changed. */
   readonly #changed = new Set<string>()
@@ -222,7 +222,7 @@ class Listener {
   #fault: { readonly error: unknown } | undefined
 
   constructor(identities: string[]) {
-    this.#first = identities
+    this.#first = identities.reverse()
   }
 
   /** How many rows are to be sent. */
