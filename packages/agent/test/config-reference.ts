@@ -1,4 +1,4 @@
-/** Writes docs/configuration.md, and the tables of the plugins' pages: each key with its form, default and meaning, as the program has them. */
+/** Writes docs/configuration.md, and the tables in the pages of plugins and credentials: each key with its form, default and meaning, as the program has them. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { PluginNeed, PluginOptions } from '@livery/core'
@@ -24,7 +24,6 @@ import type { Schema } from '../src/schema/schema-parts.ts'
 export const PAGE = fileURLToPath(new URL('../../../docs/configuration.md', import.meta.url))
 
 const PLUGIN_PAGES = new URL('../../ca-plugins/docs/', import.meta.url)
-const PLUGIN_TABLE = /(?<=<!-- options -->\n)[\s\S]*?(?=<!-- \/options -->)/
 
 /** A key as the page has it. */
 export interface KeyRow {
@@ -149,16 +148,26 @@ async function caSections(): Promise<string[]> {
   ]
 }
 
-/** The page of each built-in plugin, with the table of its options as it has to be. */
+/** The pages with tables of options of plugins and of sources of credentials, as they have to be. */
 export async function pluginPages(): Promise<ReadonlyMap<string, string>> {
-  const pages = Object.entries(BUILT_IN_CA_PLUGINS).map(async ([name, load]) => {
+  const pages = new Map<string, string>()
+  const write = (page: string, name: string, options: PluginOptions): void => {
+    const file = fileURLToPath(new URL(page, PLUGIN_PAGES))
+    const table = new RegExp(`(?<=<!-- options of ${name} -->\\n)[\\s\\S]*?(?=<!-- /options -->)`)
+    const text = pages.get(file) ?? readFileSync(file, 'utf8')
+    if (!table.test(text)) throw new Error(`${file} has no place for the options of ${name}`)
+    pages.set(
+      file,
+      text.replace(table, () => `\n${optionTable(options, '')}\n\n`),
+    )
+  }
+  for (const [name, load] of Object.entries(BUILT_IN_CA_PLUGINS)) {
     const { plugin } = await load()
-    const options = { ...(plugin.needs?.includes('members') && MEMBERS_KEY), ...plugin.options }
-    const file = fileURLToPath(new URL(`${name}.md`, PLUGIN_PAGES))
-    const text = readFileSync(file, 'utf8')
-    return [file, text.replace(PLUGIN_TABLE, () => `\n${optionTable(options, '')}\n\n`)] as const
-  })
-  return new Map(await Promise.all(pages))
+    write(`${name}.md`, name, { ...(plugin.needs?.includes('members') && MEMBERS_KEY), ...plugin.options })
+  }
+  for (const [name, load] of Object.entries(BUILT_IN_CREDENTIALS))
+    write('credentials.md', name, (await load()).plugin.options)
+  return pages
 }
 
 function needed(needs: readonly PluginNeed[]): string {

@@ -81,7 +81,7 @@ test('docs/istio.md: each configuration is accepted unchanged', async () => {
 for (const [name, load] of Object.entries(BUILT_IN_CA_PLUGINS))
   test(`ca-plugins/docs/${name}.md: the table has the options of the plugin, with their defaults`, async () => {
     const { plugin } = await load()
-    const [, table = ''] = /<!-- options -->\n\n((?:\|.*\n)+)/.exec(page(`ca-plugins/docs/${name}.md`)) ?? []
+    const [, table = ''] = /<!-- options of [a-z-]+ -->\n\n((?:\|.*\n)+)/.exec(page(`ca-plugins/docs/${name}.md`)) ?? []
     const rows = [...table.matchAll(/^\| `([\w.]+)` \| .*? \| (.*?) \|/gm)].map(([, key, cell]) => [key, cell] as const)
     const documented = new Map(rows.filter(([key]) => key !== 'cas' || plugin.needs?.includes('members') !== true))
     const options = new Map(flat(plugin.options))

@@ -27,11 +27,12 @@ export const gceMetadataOptions = {
     type: 'string',
     choices: ['identity', 'access'],
     default: 'identity',
-    description: 'identity: a JWT for one audience, signed by Google; access: an OAuth token for the APIs of Google',
+    description:
+      '`identity`: a JWT for one audience, signed by Google; `access`: an OAuth token for the APIs of Google',
   },
   audience: {
     type: 'string',
-    description: 'of the identity token, where the plugin that uses it names none',
+    description: 'the audience of the identity token, where the plugin that uses it names none',
   },
   serviceAccount: {
     type: 'string',
@@ -45,7 +46,7 @@ export const gceMetadataOptions = {
     default: 'http://metadata.google.internal',
     problem: address =>
       /^http:\/\/[^/?#@\s]+$/.test(address) ? undefined : 'is not an address. Write http://host:port',
-    description: 'of the metadata server',
+    description: 'the URL of the metadata server',
   },
 } as const satisfies PluginOptions
 

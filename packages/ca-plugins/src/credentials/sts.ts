@@ -31,7 +31,7 @@ const exchangeOptions = {
     type: 'string',
     default: 'https://sts.googleapis.com/v1/token',
     problem: endpointProblem,
-    description: 'the URL that exchanges tokens',
+    description: 'the URL that exchanges tokens: https, except on this machine',
   },
   audience: {
     type: 'string',
@@ -62,7 +62,8 @@ export const sts = defineCredentialPlugin({
     gceMetadata: {
       type: 'object',
       options: metadataOptions,
-      description: 'exchange the identity token of the metadata server; without it, the token in tokenFile under ca',
+      description:
+        'exchange the identity token of the metadata server; without it, the token in `tokenFile` under `ca`',
     },
     workloadToken: {
       type: 'object',

@@ -18,7 +18,7 @@ export const tokenFile = defineCredentialPlugin({
   apiVersion: 1,
   name: 'token-file',
   options: {
-    file: { type: 'path', description: 'the file with the token; without it, tokenFile under ca' },
+    file: { type: 'path', description: 'the file with the token; without it, `tokenFile` under `ca`' },
   },
   create: ({ clock, tokenFile: common }, { file = common }) => new TokenFile(file, clock),
 })

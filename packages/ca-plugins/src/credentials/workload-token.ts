@@ -17,7 +17,7 @@ export const workloadTokenOptions = {
     type: 'string',
     required: true,
     problem: audience => (/^\S{1,253}$/.test(audience) ? undefined : 'is not one word. Write whom the token is for'),
-    description: 'whom the token is for: what the CA expects, such as istio-ca',
+    description: 'whom the token is for: what the CA expects, such as `istio-ca`',
   },
   expiration: {
     type: 'duration',
@@ -25,7 +25,7 @@ export const workloadTokenOptions = {
     // The least that an API server of Kubernetes takes.
     min: '10m',
     max: '720h',
-    description: 'the wished lifetime of a token',
+    description: 'the wished lifetime of a token; the API server decides',
   },
 } as const satisfies PluginOptions
 
