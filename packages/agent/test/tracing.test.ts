@@ -102,6 +102,27 @@ test('a request that the CA refuses is a trace with an error and its code; varia
   assert.ok(!Buffer.concat(receiver.bodies).includes(TOKEN))
 })
 
+test('an answer of the CA that fails its check is an error of the check, not of the call', async () => {
+  await using directory = await makeDirectory()
+  await using receiver = await OtlpReceiver.start()
+  await using ca = await FaultyCaServer.start()
+  ca.behaviour = { kind: 'wrong-key' }
+  await using agent = await start(directory.path, ca, { identities: [BAD], tracing: { otlp: receiver.url } })
+  await agent.admin()
+  await agent.line(/"event":"ca-error"/)
+  await stop(agent)
+  const spans = receiver.trace('livery.identity', BAD).filter(({ name }) => name !== 'queue')
+  assert.deepEqual(
+    spans.map(({ name, status: { code }, attributes }) => [name, code, attributes['error.type']]),
+    [
+      ['certificate', 2, 'bad-response'],
+      ['issue', 0, undefined],
+      ['key', 0, undefined],
+      ['check', 2, 'bad-response'],
+    ],
+  )
+})
+
 test('of a ratio of 0 nothing is sent, and the CA sees that the trace is not sampled', async () => {
   await using directory = await makeDirectory()
   await using receiver = await OtlpReceiver.start()
