@@ -201,7 +201,9 @@ class HttpAnswers {
       const isHead = request.method === 'HEAD'
       if (!(await connection.answered(isHead ? 0 : length)))
         return await this.#send(connection, request, response, BUSY)
-      response.writeHead(answer.status, { ...headersOf(answer), 'content-length': length })
+      // Of a 304 it would be the length of what the client has (RFC 9110, section 8.6).
+      const size = answer.status === 304 ? {} : { 'content-length': length }
+      response.writeHead(answer.status, { ...headersOf(answer), ...size })
       response.end(isHead ? undefined : body)
     } else if (request.method === 'HEAD') response.writeHead(answer.status, headersOf(answer)).end()
     else if (typeof body === 'function') {

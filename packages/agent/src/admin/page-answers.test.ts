@@ -508,6 +508,18 @@ test('a browser gets the page at /, and curl the list of routes; nothing of the 
   }
 })
 
+test('a browser that has a file of the page already gets 304 without its length', async t => {
+  await using bench = await Bench.create()
+  const first = await ask(bench.server, '/page/app.js')
+  if (first.status === 404) return t.skip('the page is not built: run node packages/agent/page/build.mjs')
+  const { etag, 'cache-control': caching } = first.headers
+  assert.equal(caching, 'no-cache')
+  const again = await ask(bench.server, '/page/app.js', { headers: { 'if-none-match': String(etag) } })
+  assert.deepEqual([again.status, again.body, again.headers['content-length']], [304, '', undefined])
+  const other = await ask(bench.server, '/page/app.js', { headers: { 'if-none-match': '"another"' } })
+  assert.deepEqual([other.status, other.body], [200, first.body])
+})
+
 test('the listener of probes has no page', async () => {
   await using bench = await Bench.create()
   const onError = (error: unknown): void => void bench.errors.push(error)

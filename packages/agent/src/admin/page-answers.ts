@@ -43,7 +43,7 @@ export class PageAnswers {
 
   async file(name: PageFileName, headers: IncomingHttpHeaders): Promise<Answer> {
     const file = await this.#files.get(name)
-    if (!file) return NOT_BUILT
+    if (!file) return name === 'index.html' ? NOT_BUILT : text(404, `${BUILD}\n`)
     const { contentType, text: body, etag } = file
     const fields = {
       ...PAGE_HEADERS,
@@ -84,10 +84,12 @@ export class PageAnswers {
   }
 }
 
+const BUILD =
+  'The page is not built: run node packages/agent/page/build.mjs in the working copy, or use the packed program.'
 const NOT_BUILT: Answer = {
   status: 200,
   contentType: 'text/html; charset=utf-8',
-  body: '<!doctype html><title>Livery</title><p>The page is not built: run <code>node packages/agent/page/build.mjs</code> in the working copy, or use the packed program.\n',
+  body: `<!doctype html><title>Livery</title><p>${BUILD}\n`,
   headers: { ...PAGE_HEADERS, vary: 'accept' },
 }
 const NOT_A_PAGE = text(403, 'This token is for the page that this endpoint serves: commands and scripts need none.\n')
