@@ -5,7 +5,7 @@ import type { ClientHttp2Stream, OutgoingHttpHeaders } from 'node:http2'
 import { test } from 'node:test'
 import { Server } from '@grpc/grpc-js'
 import { RawPeer, RawStream, requestFrame } from '../../test/raw-peer.ts'
-import { startServer, WEB } from '../../test/running-server.ts'
+import { API, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 import { streamCounterOf } from './grpc-js-internals.ts'
 
@@ -65,6 +65,39 @@ test('requests are read however their bytes are split or joined', async () => {
   for (let i = 0; i < 2; i++) assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
   call.write(again.subarray(3))
   assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
+})
+
+test('a stream that was paused takes more than its window afterwards', async () => {
+  await using running = await startServer()
+  using peer = new RawPeer(running.path)
+  const stream = peer.open()
+  const ask = requestFrame({ resourceNames: ['ROOTCA'], node: { id: 'raw', cluster: '' } })
+  // The third is read when the second is answered: until then the stream is paused.
+  stream.http.write(Buffer.concat([ask, ask, ask]))
+  for (let i = 0; i < 2; i++) await stream.next()
+  for (let sent = 0; sent < 200_000; sent += 1_000) {
+    const response = await stream.next()
+    stream.ack({ ...response, versionInfo: 'x'.repeat(1_000) }, 'ROOTCA')
+    stream.ask('ROOTCA')
+  }
+})
+
+test('requests are answered in their order, those too that waited for the rate of their caller', async () => {
+  await using running = await startServer({ limits: { perCaller: { requestsPerSecond: 100 } } })
+  using peer = new RawPeer(running.path)
+  const stream = peer.open()
+  const names = Array.from({ length: 700 }, (_, index) => [WEB, API, 'ROOTCA'][index % 3] ?? WEB)
+  for (const name of names) {
+    stream.send({ resourceNames: [name], node: { id: 'raw', cluster: '' }, versionInfo: 'x'.repeat(200) })
+    if (stream.queued % 50 === 0) await peer.pinged()
+  }
+  for (const name of names) {
+    while (stream.queued === 0) {
+      await running.source.clock.advance(100)
+      await peer.pinged()
+    }
+    assert.deepEqual(namesOf(await stream.next()), [name])
+  }
 })
 
 test('a stream ends at the deadline of its peer, with a status', async () => {

@@ -58,8 +58,7 @@ export class Http2Call implements StreamTransport {
     listener.onHeaders(name => headers[name]?.toString())
     const timeout = headers['grpc-timeout']
     if (timeout !== undefined) this.#setDeadline(timeout.toString(), listener)
-    stream.on('data', (data: Buffer) => requests.write(data))
-    stream.on('end', () => requests.endOfStream())
+    this.#read(requests)
   }
 
   sendFrame(frame: ResponseFrame, onWritten: () => void): void {
@@ -83,6 +82,22 @@ export class Http2Call implements StreamTransport {
       this.#end()
     })
     stream.end()
+  }
+
+  /**
+   * Replaces the hook to which Node gives each DATA frame. The buffer behind it costs a tenth of a response, and is of use
+   * only while frames wait in it.
+   */
+  #read(requests: DataSink): void {
+    const { stream } = this
+    const { push } = stream
+    stream.push = (data: Buffer | null) => {
+      if (data === null || stream.readableLength > 0) return push.call(stream, data)
+      requests.write(data)
+      return true
+    }
+    stream.on('data', (data: Buffer) => requests.write(data))
+    stream.on('end', () => requests.endOfStream())
   }
 
   #setDeadline(timeout: string, listener: CallListener): void {

@@ -37,6 +37,8 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   #isReading = false
   #isOver = false
   #isPaused = false
+  /** That of the stream, which is replaced while it is paused. */
+  #push: ServerHttp2Stream['push'] | undefined
   #hasDeadline = true
   /** Whether it waits for the turn of its caller. */
   #isQueued = false
@@ -172,6 +174,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     const stream = this.#stream
     if (!stream) return
     this.#isPaused = true
+    this.#push = stream.push
     stream.pause()
     stream.push = (chunk: Buffer | null) => {
       const goesOn = Object.getPrototypeOf(stream).push.call(stream, chunk && ownCopy(chunk))
@@ -183,11 +186,13 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   #resume(): void {
     this.#unguard()
     this.#stream?.resume()
+    // A pause closes the window, and only this opens it again where no frame went through the buffer of the stream.
+    this.#stream?._read(0)
   }
 
   #unguard(): void {
     this.#isPaused = false
-    if (this.#stream) Reflect.deleteProperty(this.#stream, 'push')
+    if (this.#stream && this.#push) this.#stream.push = this.#push
   }
 
   #chargeMore(bytes: number): void {

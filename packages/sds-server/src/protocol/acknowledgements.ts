@@ -45,7 +45,8 @@ export class Acknowledgements {
   sent({ number, nonce, secrets }: DiscoveryMessage): void {
     this.#lastNumber = number
     this.#lastNonce = nonce
-    this.#unanswered = [...this.#remembered(secrets.length), { nonce, secrets, sentAt: this.#context.clock.now() }]
+    const sent = { nonce, secrets, sentAt: this.#context.clock.now() }
+    this.#unanswered = this.#unanswered.length === 0 ? [sent] : [...this.#remembered(secrets.length), sent]
     for (const secret of secrets) {
       const { name, ledgerName, version } = secret
       this.#context.report({ kind: 'pushed', name, ledgerName, version })
@@ -88,10 +89,10 @@ export class Acknowledgements {
   }
 
   #take(nonce: string): SentMessage | undefined {
-    const message = this.#unanswered.find(sent => sent.nonce === nonce)
-    if (!message) return undefined
-    const rest = this.#unanswered.filter(sent => sent !== message)
-    this.#unanswered = rest.length > 0 ? rest : NOTHING_UNANSWERED
+    const index = this.#unanswered.findIndex(sent => sent.nonce === nonce)
+    if (index === -1) return undefined
+    const message = this.#unanswered[index]
+    this.#unanswered = this.#unanswered.length === 1 ? NOTHING_UNANSWERED : this.#unanswered.toSpliced(index, 1)
     return message
   }
 }

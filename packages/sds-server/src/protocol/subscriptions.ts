@@ -22,7 +22,7 @@ export interface SecretView {
    * source knows. Empty if it has none.
    */
   ownIdentities(): readonly SpiffeId[]
-  /** Whether the caller is still allowed a secret that it was granted. */
+  /** Whether the caller is still allowed a secret that it was granted. Under other rules it has another view: one says the same always. */
   mayHave(secret: SecretName): boolean
   watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch
 }
@@ -58,6 +58,8 @@ const NONE_DUE: Subscription[] = []
 interface Subscription {
   readonly name: string
   resolution: Resolution
+  /** The view under which the secret is allowed. */
+  allowedBy: SecretView | undefined
   watch: Watch | undefined
   /** The version that the peer has, from this stream or an earlier one. */
   peerVersion: string | undefined
@@ -252,6 +254,7 @@ export class Subscriptions implements Disposable {
     const entry: Subscription = {
       name,
       resolution,
+      allowedBy: undefined,
       watch: undefined,
       peerVersion: before?.peerVersion,
       accepted: before?.accepted,
@@ -273,13 +276,23 @@ export class Subscriptions implements Disposable {
     const { view, budget } = this.#context
     if (resolution.kind !== 'granted' || resolution.secret.kind !== 'identity' || this.#current(entry)) return
     const again = view.resolve(resolution.secret.identity, budget)
-    if (again.kind !== 'refused') entry.resolution = again
+    if (again.kind !== 'refused') {
+      entry.resolution = again
+      entry.allowedBy = undefined
+    }
     if (again.kind === 'granted') entry.watch?.request()
   }
 
   /** `undefined` also for what is no longer allowed: a name may have been granted under other rules. */
-  #current({ resolution, watch }: Subscription): SecretItem | undefined {
-    return resolution.kind !== 'refused' && this.#context.view.mayHave(resolution.secret) ? watch?.current : undefined
+  #current(entry: Subscription): SecretItem | undefined {
+    const { resolution, watch } = entry
+    if (resolution.kind === 'refused') return undefined
+    const { view } = this.#context
+    if (entry.allowedBy !== view) {
+      if (!view.mayHave(resolution.secret)) return undefined
+      entry.allowedBy = view
+    }
+    return watch?.current
   }
 
   #watch(entry: Subscription): void {
