@@ -55,6 +55,7 @@ test('as the pod runs it, the agent serves an identity from a read-only root', {
   const [secret] = await fetchSecrets(join(run, 'web.sock'), ['default'])
   assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${WEB}`)
   assert.equal(statSync(join(run, 'web.sock')).uid, PROXY)
+  assert.ok(statSync(join(image.path, 'usr/lib/livery/node_modules/@livery/agent/page-dist/app.js')).isFile())
   // As `kubectl exec` would: without capabilities.
   assert.match(await outputOf('/usr/bin/livery', 'certs'), /sa\/web +Available/)
   assert.match(await outputOf('/usr/bin/node', '-e', 'fs.writeFileSync("/usr/bin/node", "")'), /EROFS|EACCES/)

@@ -86,6 +86,11 @@ test('each tarball holds the licence, and neither sources nor tests', () => {
   }
 })
 
+test('the agent has the page of its admin endpoint, with the licences of the libraries in it', () => {
+  const page = join(modules, '@livery', 'agent', 'page-dist')
+  assert.deepEqual(readdirSync(page).sort(), ['app.css', 'app.js', 'index.html', 'licences.txt'])
+})
+
 test('beside the addon are the licences of what is linked into it', t => {
   const platform = installed().find(path => globSync(join(path, '*.node')).length > 0)
   if (platform === undefined) return t.skip('no addon is built here')

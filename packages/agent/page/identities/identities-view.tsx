@@ -112,7 +112,7 @@ function columns(): readonly Column<PageIdentity>[] {
     { id: 'name', title: 'Identity', sort: sortOf('name'), cell: identity => <NameCell identity={identity} /> },
     { id: 'life', title: 'Life', cell: identity => <LifeBar identity={identity} /> },
     { id: 'end', title: 'Ends in', sort: sortOf('end'), cell: identity => <EndCell identity={identity} /> },
-    { id: 'next', title: 'Next', cell: identity => <NextCell identity={identity} /> },
+    { id: 'next', title: 'Renewal', cell: identity => <NextCell identity={identity} /> },
   ]
 }
 
@@ -147,11 +147,9 @@ function EndCell({ identity }: { readonly identity: PageIdentity }) {
 }
 
 function NextCell({ identity: { renewAt, failure, state } }: { readonly identity: PageIdentity }) {
-  if (renewAt !== undefined)
-    return (
-      <span class="muted">{`${failure ? 'try' : 'renewal'} ${renewAt <= now.value ? 'is due' : formatDistance(renewAt, now.value)}`}</span>
-    )
-  return <span class="muted">{state === 'Idle' ? '–' : 'asking the CA'}</span>
+  if (renewAt === undefined) return <span class="muted">{state === 'Idle' ? '–' : 'asking the CA'}</span>
+  const time = renewAt <= now.value ? 'due now' : formatDistance(renewAt, now.value)
+  return <span class="muted">{failure ? `next try ${time}` : time}</span>
 }
 
 function rowClass({ state, failure, notAfter, warning }: PageIdentity): string {

@@ -149,7 +149,7 @@ function storeProblem({ overview, storeBehindSince, now }: Facts): Problem[] {
     {
       severity: 'warning',
       what: `The store cannot be written: ${counted(store.unwritten, 'change is', 'changes are')} not on disk`,
-      why: 'What is served is not affected. After a restart the agent would ask the CA for these certificates again.',
+      why: 'The events of the identities have the reason. What is served is not affected, but after a restart the agent would ask the CA for these certificates again.',
       remedy: 'Look at the free space, the permissions and the owner of the directory of the store.',
       commands: ['livery doctor', 'df -h'],
       runbook: 'store-failing',
