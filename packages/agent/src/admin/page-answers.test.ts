@@ -333,7 +333,7 @@ test('composing the state and the events of 10,000 identities never holds the ev
   const address = { host: '127.0.0.1', port: Number((await lines.next()).value) }
   // The first round compiles the code, too; of the others the middle one counts.
   const rounds: number[] = []
-  for (const readers of [1, 1, 3, 3]) {
+  for (const readers of [1, 1, 8, 8]) {
     const pages = await Promise.all(
       Array.from({ length: readers }, async () => {
         const page = await PageEvents.open(address)

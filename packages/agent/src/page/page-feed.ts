@@ -33,8 +33,9 @@ export class PageFeed {
   readonly #listeners = new Set<Listener>()
   /** The last row of each identity that a listener has, by {@link rowSignature}; empty while nobody listens. */
   readonly #seen = new Map<string, string>()
-  /** One at a time: each holds the event loop for a slice. */
+  /** One at a time, and all in the same slices: a message is sent, and the next one begun, in one turn of the event loop. */
   readonly #composing = new Semaphore(1)
+  readonly #turns = new LoopTurns()
   #latest: SectionTexts | undefined
   #listening: Disposable | undefined
 
@@ -186,7 +187,6 @@ export class PageFeed {
   async #composeRows(listener: Listener): Promise<{ identities: readonly string[]; gone: readonly string[] }> {
     const identities: string[] = []
     const gone: string[] = []
-    const turns = new LoopTurns()
     let chars = 0
     for (const name of listener.take()) {
       const entry = this.#source.entry(name)
@@ -196,8 +196,9 @@ export class PageFeed {
       ;(entry ? identities : gone).push(row)
       chars += row.length
       if (identities.length + gone.length === MAX_ROWS || chars >= MAX_CHARS) break
-      await turns.next()
+      await this.#turns.next()
     }
+    await this.#turns.next()
     return { identities, gone }
   }
 
