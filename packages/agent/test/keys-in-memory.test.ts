@@ -158,15 +158,17 @@ test(
 
 test('a key that was sent by the Workload API is in memory no more often than before', options, async () => {
   await using bench = await MemoryBench.start({ identities: [{ id: WEB, socket: 'web.sock' }, API] })
+  const key = await bench.key()
+  // Without the addon, copies of WebCrypto's wait for the garbage collector.
+  const before = isSealed ? AT_REST : await bench.count(key)
   using client = new WorkloadClient(join(dirname(bench.socket), 'web.sock'))
   const streams = Array.from({ length: 5 }, () => client.svids())
   const responses = await Promise.all(streams.map(stream => stream.next()))
-  const key = await bench.key()
   for (const { svids } of responses) {
     const sent = createPrivateKey({ key: svids[0]?.x509SvidKey ?? Buffer.alloc(0), format: 'der', type: 'pkcs8' })
     assert.equal(sent.export({ type: 'pkcs8', format: 'pem' }), key)
   }
-  await bench.holds(key, AT_REST, 'with five streams of the Workload API')
+  await bench.holds(key, before, 'with five streams of the Workload API')
 })
 
 test('messages that twenty readers do not read are two copies, which go with the streams', sealed, async () => {
