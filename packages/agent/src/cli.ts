@@ -3,7 +3,6 @@ import { Argument, CommanderError, Option } from 'commander'
 import type { CAOptions } from './commands/ca.ts'
 import type { CARootAction } from './commands/ca-root.ts'
 import type { CATestOptions } from './commands/ca-test.ts'
-import { checkConfig } from './commands/check-config.ts'
 import { EXIT, exitCodeOf } from './commands/exit-code.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import type { WaitCommandOptions } from './commands/wait.ts'
@@ -78,7 +77,10 @@ export function createProgram(terminal: Terminal, finish: (exitCode: number) => 
     .command('check-config')
     .description('print the effective configuration and where each value comes from')
     .withExamples([['CA_ADDR=istiod.istio-system.svc:15012 livery check-config', 'what a variable changes']])
-    .action(async () => await checkConfig(sourcesOf(globals(), terminal), globals(), terminal))
+    .action(async () => {
+      const { checkConfig } = await import('./commands/check-config.ts')
+      await checkConfig(sourcesOf(globals(), terminal), globals(), terminal)
+    })
   addOperatorCommands(program, {
     terminal,
     globals,

@@ -1,12 +1,7 @@
 /** The part of the command line that asks a running agent: certs, streams, explain, renew, trust, log-level, diff, doctor. */
 import { Option } from 'commander'
-import { showChange } from './commands/admin-client.ts'
-import { type CertsOptions, showCertificates } from './commands/certs.ts'
-import { explainName } from './commands/explain.ts'
-import { showLogLevels } from './commands/log-level.ts'
-import { showStreams } from './commands/streams.ts'
+import type { CertsOptions } from './commands/certs.ts'
 import type { GlobalOptions, Terminal } from './commands/terminal.ts'
-import { ROOT_ACTIONS, showRotations } from './commands/trust.ts'
 import type { ConfigSources } from './config/layers.ts'
 import type { DocumentedCommand } from './usage/documented-command.ts'
 
@@ -18,6 +13,7 @@ export interface CommandContext {
   finish(exitCode: number): void
 }
 
+/** The actions load what they need: the agent starts without it. */
 export function addOperatorCommands(program: DocumentedCommand, context: CommandContext): void {
   addCerts(program, context)
   addStreams(program, context)
@@ -47,7 +43,10 @@ function addCerts(program: DocumentedCommand, { terminal, globals, sources, fini
       [`livery certs --text ${WEB}`, 'every field of a certificate'],
       ['livery certs --json | jq -r ".[].identity"', 'for a script'],
     ])
-    .action(async (options: CertsOptions) => finish(await showCertificates(options, sources(), globals(), terminal)))
+    .action(async (options: CertsOptions) => {
+      const { showCertificates } = await import('./commands/certs.ts')
+      finish(await showCertificates(options, sources(), globals(), terminal))
+    })
 }
 
 function addStreams(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
@@ -60,7 +59,10 @@ function addStreams(program: DocumentedCommand, { terminal, globals, sources, fi
       [`livery streams ${WEB}`, 'who has a certificate, and which version'],
       ['livery streams spiffe://cluster.local', 'who has the roots, and which'],
     ])
-    .action(async (name: string | undefined) => finish(await showStreams(name, sources(), globals(), terminal)))
+    .action(async (name: string | undefined) => {
+      const { showStreams } = await import('./commands/streams.ts')
+      finish(await showStreams(name, sources(), globals(), terminal))
+    })
 }
 
 function addExplain(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
@@ -72,21 +74,30 @@ function addExplain(program: DocumentedCommand, { terminal, globals, sources, fi
       [`livery explain ${WEB}`, 'its events'],
       ['livery explain ROOTCA', 'those of the roots'],
     ])
-    .action(async (name: string) => finish(await explainName(name, sources(), globals(), terminal)))
+    .action(async (name: string) => {
+      const { explainName } = await import('./commands/explain.ts')
+      finish(await explainName(name, sources(), globals(), terminal))
+    })
 }
 
-function addRenew(program: DocumentedCommand, { terminal, sources, finish }: CommandContext): void {
+function addRenew(program: DocumentedCommand, context: CommandContext): void {
   program
     .command('renew')
     .argument('<name>', 'a SPIFFE ID')
     .description('renew the certificate of an identity now, whatever is planned for it')
     .withExamples([[`livery renew ${WEB}`, 'as root, or with admin.tokenFile']])
-    .action(async (name: string) =>
-      finish(await showChange(`/renew?name=${encodeURIComponent(name)}`, sources(), terminal)),
-    )
+    .action((name: string) => change(`/renew?name=${encodeURIComponent(name)}`, context))
 }
 
-function addTrust(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
+/** The description of each command. */
+const ROOT_ACTIONS = {
+  hold: 'stop a root in its phase: no further certificate under it is served, and it is not removed',
+  resume: 'let a held root continue, also past clients that reject it',
+  drop: 'remove a root that the CA lists no longer: its certificates are replaced first, the overlap is left out',
+} as const
+
+function addTrust(program: DocumentedCommand, context: CommandContext): void {
+  const { terminal, globals, sources, finish } = context
   const trust = program
     .command('trust')
     .description('root rotations of the running agent: their phases, and what an operator can do')
@@ -99,19 +110,19 @@ function addTrust(program: DocumentedCommand, { terminal, globals, sources, fini
   trust
     .command('status', { isDefault: true })
     .description('show each root: its phase, who has not accepted it, the certificates under it, when it leaves')
-    .action(async () => finish(await showRotations(sources(), globals(), terminal)))
+    .action(async () => {
+      const { showRotations } = await import('./commands/trust.ts')
+      finish(await showRotations(sources(), globals(), terminal))
+    })
   for (const [action, description] of Object.entries(ROOT_ACTIONS))
     trust
       .command(action)
       .argument('<fingerprint>', 'of the root; its first digits are enough')
       .description(description)
-      .action(async (root: string) => {
-        const path = `/trust?action=${action}&root=${encodeURIComponent(root)}`
-        finish(await showChange(path, sources(), terminal))
-      })
+      .action((root: string) => change(`/trust?action=${action}&root=${encodeURIComponent(root)}`, context))
 }
 
-function addLogLevel(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
+function addLogLevel(program: DocumentedCommand, context: CommandContext): void {
   program
     .command('log-level')
     .argument('[levels]', 'a level for every scope (debug), for some (sds:debug,ca:trace), or both (info,sds:debug)')
@@ -121,13 +132,17 @@ function addLogLevel(program: DocumentedCommand, { terminal, globals, sources, f
       ['livery log-level sds:debug', 'more of the streams'],
       ['livery log-level info', 'as it was'],
     ])
-    .action(async (levels: string | undefined) =>
-      finish(
-        levels === undefined
-          ? await showLogLevels(sources(), globals(), terminal)
-          : await showChange(`/logging?level=${encodeURIComponent(levels)}`, sources(), terminal),
-      ),
-    )
+    .action(async (levels: string | undefined) => {
+      if (levels !== undefined) return await change(`/logging?level=${encodeURIComponent(levels)}`, context)
+      const { showLogLevels } = await import('./commands/log-level.ts')
+      const { terminal, globals, sources, finish } = context
+      finish(await showLogLevels(sources(), globals(), terminal))
+    })
+}
+
+async function change(path: string, { terminal, sources, finish }: CommandContext): Promise<void> {
+  const { showChange } = await import('./commands/admin-client.ts')
+  finish(await showChange(path, sources(), terminal))
 }
 
 function addDiff(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {

@@ -1,7 +1,7 @@
 /** The HTTP side of the admin endpoint: for this machine's own users, not for browsers that were led here. */
 
 import { randomBytes } from 'node:crypto'
-import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http'
 import { createServer as createListener, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type PeerCredentials, type ReadPeerCredentials, systemErrorCode, untilAborted } from '@livery/core'
@@ -14,6 +14,9 @@ import { refusal } from './request-refusal.ts'
 import { RequestStream } from './request-stream.ts'
 import { ROUTES, Router } from './routes.ts'
 import { WorkLane, writePieces } from './work-lane.ts'
+
+// An import of node:http loads Node's client of WebSockets, for its exports: 30 ms of CPU.
+const { createServer } = process.getBuiltinModule('node:http')
 
 export interface AdminServerOptions {
   /** `admin`: all routes, to requests for this machine by name only; `health`: probes and metrics, to anybody. */

@@ -7,13 +7,6 @@ import { printableJson, readAdmin } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 
-/** The description of each command. */
-export const ROOT_ACTIONS = {
-  hold: 'stop a root in its phase: no further certificate under it is served, and it is not removed',
-  resume: 'let a held root continue, also past clients that reject it',
-  drop: 'remove a root that the CA lists no longer: its certificates are replaced first, the overlap is left out',
-} as const
-
 export async function showRotations(
   sources: ConfigSources,
   { json }: GlobalOptions,
