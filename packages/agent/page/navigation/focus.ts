@@ -19,14 +19,25 @@ export function listenToKeys(): void {
     if (event.key === 'Escape') onEscape()
     else if (event.key === '/' && !isTyping(event.target)) {
       event.preventDefault()
-      view.value = 'identities'
-      // The list is drawn first.
-      requestAnimationFrame(() => document.querySelector<HTMLInputElement>('#search')?.select())
+      focusSearch()
     } else if (event.key === 'ArrowDown' && isSearch(event.target)) {
       event.preventDefault()
       focusGrid()
     }
   })
+}
+
+/** At once where it is shown: what is typed next must not be lost. */
+function focusSearch(): void {
+  if (selectSearch()) return
+  view.value = 'identities'
+  requestAnimationFrame(selectSearch)
+}
+
+function selectSearch(): boolean {
+  const field = document.querySelector<HTMLInputElement>('#search')
+  field?.select()
+  return field !== null
 }
 
 function onEscape(): void {
