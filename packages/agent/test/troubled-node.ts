@@ -4,6 +4,7 @@ import { copyFile, mkdir, rename, writeFile } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { readPeerCredentials } from '@livery/native-keygen'
 import { freePort } from '../../ca-plugins/test/free-port.ts'
 import { SdsClient } from '../../sds-server/test/sds-client.ts'
 import { Command, shellEnvironment } from './command.ts'
@@ -20,6 +21,9 @@ const TOKENS = {
 }
 /** Nobody has this uid. */
 const STRANGER = 65_533
+
+/** Why it does not work here, or `false`: one of its sockets has callers. */
+export const noTroubledNode = readPeerCredentials ? false : 'no addon to identify callers with'
 
 /**
  * The CA refuses `db`. The clients of `web` have rejected its certificate and a new root. Another process listens on the socket of
