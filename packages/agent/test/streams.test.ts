@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { readPeerCredentials } from '@livery/native-keygen'
 import type { StreamList } from '../src/admin/stream-list.ts'
 import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
@@ -18,7 +19,9 @@ sockets: [{ path: sds.sock, allow: ["${WEB}"] }]
 /** It clears the screen of a terminal, and turns the direction of writing. */
 const HOSTILE = 'evil\u001b[2J\u202e"node'
 
-test('each stream has its caller, node, names and versions; nothing of a peer reaches a terminal as it came', async () => {
+test('each stream has its caller, node, names and versions; nothing of a peer reaches a terminal as it came', {
+  skip: readPeerCredentials ? false : 'no addon to identify callers with',
+}, async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path
   await writeFile(join(cwd, 'livery.yaml'), CONFIG)
