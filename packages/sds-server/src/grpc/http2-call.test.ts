@@ -124,6 +124,20 @@ for (const timeout of ['', '10', '123456789S', '1s', '-1S', '1S, 2S'])
     assert.match(message, /grpc-timeout/)
   })
 
+test('a call that is refused for its headers leaves no deadline behind', async () => {
+  await using running = await startServer({ workloadApi: true })
+  using peer = new RawPeer(running.path)
+  const call = peer.request('/SpiffeWorkloadAPI/FetchX509SVID', { 'grpc-timeout': '99999999H' })
+  const [code] = await statusOf(call.on('error', () => {}))
+  assert.equal(code, INVALID_ARGUMENT)
+  const { clock } = running.source
+  const inTenYears = clock.now() + 10 * 365 * 86_400_000
+  assert.deepEqual(
+    clock.deadlines().filter(time => time > inTenYears),
+    [],
+  )
+})
+
 test('a status says in percent encoding what no header can hold', async () => {
   await using running = await startServer()
   using peer = new RawPeer(running.path)

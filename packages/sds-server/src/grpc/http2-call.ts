@@ -57,7 +57,8 @@ export class Http2Call implements StreamTransport {
     stream.once('close', () => this.#end())
     listener.onHeaders(name => headers[name]?.toString())
     const timeout = headers['grpc-timeout']
-    if (timeout !== undefined) this.#setDeadline(timeout.toString(), listener)
+    // A call that was refused for its headers would otherwise be held until then.
+    if (timeout !== undefined && !this.#hasEnded) this.#setDeadline(timeout.toString(), listener)
     this.#read(requests)
   }
 
