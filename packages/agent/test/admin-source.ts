@@ -43,7 +43,7 @@ export function adminSource({ secrets, clock, keyGenerator }: AdminSourceParts):
     schedule: () => secrets.schedule(),
     plannedPerMinute: () => secrets.plannedPerMinute(),
     refusedConnections: () => Promise.resolve(0),
-    unwritten: () => undefined,
+    store: () => undefined,
     onChange: listener => secrets.events.subscribe(({ name }) => listener(name)),
     metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
     log: memoryLog(),

@@ -135,13 +135,16 @@ test('sockets, the store, the memory and clocks of an agent', () => {
   const sockets = [{ path: '/run/api.sock', state: 'waiting' as const, connections: 0, streams: 0 }]
   const ca = { ...overview.ca, clockAheadMs: -11 * MINUTE }
   const process = { ...overview.process, rssBytes: 95e7 }
-  const bad = { ...overview, sockets, ca, process, store: { unwritten: 3 } }
+  const bad = { ...overview, sockets, ca, process, store: { directory: '/var/store', unwritten: 3 } }
   const found = problems([], { overview: bad, storeBehindSince: NOW - MINUTE, clockAheadMs: 10 * MINUTE })
   assert.deepEqual(
     found.map(({ runbook, what }) => [runbook, what]),
     [
       ['socket-not-served', 'The socket /run/api.sock is not served'],
-      ['store-failing', 'The store cannot be written: 3 changes are not on disk'],
+      [
+        'store-failing',
+        'The store /var/store cannot be written (the disk does not answer): 3 changes are only in memory',
+      ],
       ['clock-skew', "The clock of this node is up to 11m00s ahead of the CA's"],
       ['clock-skew', "The clock of this node is 10m00s ahead of this browser's"],
       ['memory', 'Little memory is left'],
@@ -149,9 +152,24 @@ test('sockets, the store, the memory and clocks of an agent', () => {
   )
 })
 
+test('a store whose disk is full is a problem at once, with the reason, what to do and what not to do', () => {
+  const store = { directory: '/var/store', unwritten: 21, failure: 'ENOSPC, no space left on device' }
+  const [problem] = problems([], { overview: { ...overview, store }, storeBehindSince: NOW })
+  assert.deepEqual(
+    [problem?.what, problem?.remedy, problem?.commands, problem?.runbook, problem?.view],
+    [
+      'The store /var/store cannot be written (ENOSPC, no space left on device): 21 changes are only in memory',
+      'Make room. Do not restart the agent before.',
+      ['livery doctor', 'df -h /var/store'],
+      'store-failing',
+      'process',
+    ],
+  )
+})
+
 test('a write on its way, and the back-dating and skew that are usual, are no problems', () => {
   const ca = { ...overview.ca, clockAheadMs: -2 * MINUTE }
-  const usual = { ...overview, ca, store: { unwritten: 3 } }
+  const usual = { ...overview, ca, store: { directory: '/var/store', unwritten: 3 } }
   assert.deepEqual(problems([], { overview: usual, storeBehindSince: NOW - 1_000, clockAheadMs: -2_000 }), [])
 })
 

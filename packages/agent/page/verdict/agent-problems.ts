@@ -3,7 +3,7 @@
 import { formatAge } from '../../src/observe/format-age.ts'
 import type { PageCA, PageOverview, PageSocket } from '../../src/page/state.ts'
 import { isUnreachable } from '../parts/remedies.ts'
-import { counted, visible } from '../parts/text.ts'
+import { counted, shellWord, visible } from '../parts/text.ts'
 import type { Problem } from './problem.ts'
 import type { Facts } from './problems.ts'
 
@@ -144,14 +144,16 @@ const STORE_SLOW_MS = 5_000
 
 function storeProblem({ overview, storeBehindSince, now }: Facts): Problem[] {
   const { store } = overview
-  if (!store || storeBehindSince === undefined || now - storeBehindSince < STORE_SLOW_MS) return []
+  if (!store || storeBehindSince === undefined) return []
+  if (store.failure === undefined && now - storeBehindSince < STORE_SLOW_MS) return []
+  const reason = visible(store.failure ?? 'the disk does not answer')
   return [
     {
       severity: 'warning',
-      what: `The store cannot be written: ${counted(store.unwritten, 'change is', 'changes are')} not on disk`,
-      why: 'The events of the identities have the reason. What is served is not affected, but after a restart the agent would ask the CA for these certificates again.',
-      remedy: 'Look at the free space, the permissions and the owner of the directory of the store.',
-      commands: ['livery doctor', 'df -h'],
+      what: `The store ${visible(store.directory)} cannot be written (${reason}): ${counted(store.unwritten, 'change is', 'changes are')} only in memory`,
+      why: 'The certificates that are served are not affected. A restart would lose these changes: the agent would ask the CA for their certificates again.',
+      remedy: `${store.failure?.startsWith('ENOSPC') ? 'Make room.' : 'Look at the free space, the permissions and the owner of that directory.'} Do not restart the agent before.`,
+      commands: ['livery doctor', `df -h ${shellWord(store.directory)}`],
       runbook: 'store-failing',
       view: 'process',
     },

@@ -42,6 +42,7 @@ export function ProcessView() {
                     {value.store.unwritten === 0
                       ? 'everything is on disk'
                       : `${counted(value.store.unwritten, 'change is', 'changes are')} not on disk`}
+                    {value.store.failure === undefined ? null : `: ${visible(value.store.failure)}`}
                   </dd>
                 </>
               ) : null}

@@ -64,7 +64,7 @@ async function diskFinding(directory: string): Promise<Finding | undefined> {
   if (!stats) return undefined
   const free = stats.bavail * stats.bsize
   const remedy =
-    'Make room there: until then new certificates are not on disk for a restart, or for the programs that read them'
+    'Make room there, and do not restart the agent before: until then new certificates are not on disk for a restart, or for the programs that read them'
   // File systems without a table of files, such as btrfs, say 0 of 0.
   if (stats.files > 0 && stats.ffree === 0) return wrong('disk', directory, 'no further file can be made there', remedy)
   if (free < LEAST_BYTES) return wrong('disk', directory, `${Math.floor(free / 1024)} KiB are free`, remedy)

@@ -7,7 +7,7 @@ import { memoryLimit } from '../observe/process-metrics.ts'
 import { type Readiness, ReadinessReview } from '../observe/readiness.ts'
 import { formatLogLevels } from '../schema/log-level.ts'
 import type { PageSource } from './page-source.ts'
-import type { PageCA, PageCaller, PageOverview, PageProcess, PageSocket } from './state.ts'
+import type { PageCA, PageCaller, PageOverview, PageProcess, PageSocket, PageStore } from './state.ts'
 
 const IDENTITIES_IN_A_STEP = 64
 const MAX_REASONS = 20
@@ -25,7 +25,7 @@ export async function composeOverview(
   const { phase, byDefault, strict, summary, newest } = await lookAtIdentities(source, turns, onEntry)
   const callers = await busiestCallers(source, turns)
   const pods = source.pods?.()
-  const unwritten = source.unwritten()
+  const store = source.store()
   const { earliestEnd } = summary
   await turns.next()
   return {
@@ -42,7 +42,7 @@ export async function composeOverview(
     keys: { generator: source.keyGenerator.name, pools: keyPools(source) },
     plannedPerMinute: source.plannedPerMinute(),
     process: processRow(),
-    ...(unwritten !== undefined && { store: { unwritten } }),
+    ...(store && { store: storeRow(store) }),
     logLevel: formatLogLevels(source.log.levels()),
   }
 }
@@ -149,6 +149,10 @@ function caRow(source: PageSource, { caClockAhead }: IdentitySummary, newest: Ne
 
 function keyPools({ keyGenerator }: PageSource): PageOverview['keys']['pools'] {
   return (keyGenerator.pool?.() ?? []).map(({ type, depth, hits, misses }) => ({ type, ready: depth, hits, misses }))
+}
+
+function storeRow({ directory, unwritten, failure }: NonNullable<ReturnType<PageSource['store']>>): PageStore {
+  return { directory, unwritten, ...(failure !== undefined && { failure }) }
 }
 
 /** In whole mebibytes: else each look would find another number. */

@@ -2,6 +2,7 @@
 import type {
   BundleEntry,
   Clock,
+  FileStore,
   IdentityEntry,
   KeyGenerator,
   RotationStatus,
@@ -39,8 +40,8 @@ export interface PageSource {
   plannedPerMinute(): readonly number[]
   /** How many connections were refused since the start. */
   refusedConnections(): Promise<number>
-  /** Changes that the store has not on disk yet; `undefined` without one. */
-  unwritten(): number | undefined
+  /** The store on disk; `undefined` without one. */
+  store(): Pick<FileStore, 'directory' | 'unwritten' | 'failure'> | undefined
   /** Calls `listener` with the name of each identity that has changed, and of other secrets. */
   onChange(listener: (name: string) => void): Disposable
 }

@@ -101,8 +101,8 @@ export interface PageOverview {
   /** Renewals and retries that fall due in each of the next 60 minutes, those of this minute first. */
   readonly plannedPerMinute: readonly number[]
   readonly process: PageProcess
-  /** Absent without a `store`. `unwritten`: changes that are not on disk yet, those that failed and are tried again included. */
-  readonly store?: { readonly unwritten: number }
+  /** Absent without a `store`. */
+  readonly store?: PageStore
   /** As `log.level` is written: `info`, or `info,sds:debug`. */
   readonly logLevel: string
 }
@@ -165,6 +165,14 @@ export interface PageProcess {
   /** Of its control group, or all memory of the machine. */
   readonly memoryLimitBytes: number
   readonly heapUsedBytes: number
+}
+
+export interface PageStore {
+  readonly directory: string
+  /** Changes that are not on disk yet, those that failed and are tried again included. */
+  readonly unwritten: number
+  /** Why the newest try failed, such as `ENOSPC, no space left on device`; absent while none has to be repeated. */
+  readonly failure?: string
 }
 
 export interface PageStreams {

@@ -1,5 +1,5 @@
 /** Opens the admin endpoint and the health endpoint, and gives them the running agent to answer from. */
-import { type Clock, isSpiffeId, type KeyGenerator, type SecretManager } from '@livery/core'
+import { type Clock, type FileStore, isSpiffeId, type KeyGenerator, type SecretManager } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { AdminServer } from '../admin/admin-server.ts'
 import type { AdminSource } from '../admin/admin-source.ts'
@@ -24,7 +24,7 @@ export interface AdminParts {
   readonly secrets: SecretManager
   readonly keyGenerator: KeyGenerator
   /** Absent if none is configured. */
-  readonly store: { readonly unwritten: number } | undefined
+  readonly store: Pick<FileStore, 'directory' | 'unwritten' | 'failure'> | undefined
   readonly lifecycle: Lifecycle
 }
 
@@ -126,7 +126,7 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     schedule: () => secrets.schedule(),
     plannedPerMinute: () => secrets.plannedPerMinute(),
     refusedConnections: () => metrics.sds.refusedConnections(),
-    unwritten: () => store?.unwritten,
+    store: () => store,
     onChange: listener => secrets.events.subscribe(({ name }) => listener(name)),
     explain: name => ledger.entries(name),
     renew: name => isSpiffeId(name) && secrets.renew(name),

@@ -48,6 +48,7 @@ export class DurableDirectory implements AsyncDisposable {
   #working: Promise<void> | undefined
   #inWork: readonly Change[] = []
   #failures = 0
+  #failure: string | undefined
   #retry: Disposable | undefined
   #isClosed = false
   /** Files that were to go since `release`, with what they concern. */
@@ -98,6 +99,11 @@ export class DurableDirectory implements AsyncDisposable {
   /** Changes that are not safe yet, those that failed included. */
   get unwritten(): number {
     return this.#waiting.size + this.#failed.size + this.#inWork.length
+  }
+
+  /** Why the newest try failed, such as `ENOSPC, no space left on device`; `undefined` while no change has to be tried again. */
+  get failure(): string | undefined {
+    return this.#failure
   }
 
   names(): Iterable<string> {
@@ -190,8 +196,12 @@ export class DurableDirectory implements AsyncDisposable {
     }
     // Not in a later turn: a caller whose change is made may have the next one.
     this.#working = undefined
-    if (this.#failed.size === 0) this.#failures = 0
-    else this.#planRetry()
+    if (this.#failed.size > 0) {
+      this.#planRetry()
+      return
+    }
+    this.#failures = 0
+    this.#failure = undefined
   }
 
   #takeBatch(): readonly Change[] {
@@ -243,7 +253,8 @@ export class DurableDirectory implements AsyncDisposable {
     this.#failed.set(change.name, change)
     change.tried.resolve()
     const path = join(this.path, change.name)
-    this.onFailure(change.about, `${path} cannot be ${change.bytes ? 'kept' : 'wiped'}: ${reasonOf(error)}`)
+    this.#failure = reasonOf(error)
+    this.onFailure(change.about, `${path} cannot be ${change.bytes ? 'kept' : 'wiped'}: ${this.#failure}`)
   }
 
   #planRetry(): void {

@@ -98,6 +98,16 @@ export class FileStore implements Store, AsyncDisposable {
     return this.#directory.unwritten
   }
 
+  /** Where it is, as it was configured. */
+  get directory(): string {
+    return this.#directory.path
+  }
+
+  /** Why changes are not on disk; `undefined` while nothing failed. */
+  get failure(): string | undefined {
+    return this.#directory.failure
+  }
+
   take(identity: SpiffeId): boolean {
     this.#untaken.delete(nameOf(identity))
     this.#untaken.delete(pendingNameOf(identity))
