@@ -164,6 +164,11 @@ test('certs, streams, explain and renew say where nobody answered', async () => 
   }
 })
 
+test('--admin takes the URL that the log prints, a slash at its end, and a port alone', async () => {
+  for (const admin of ['http://127.0.0.1:1', '127.0.0.1:1/', '1'])
+    assert.match((await inProcess(['certs', '--admin', admin])).stderr, /Cannot ask the agent at 127\.0\.0\.1:1: /)
+})
+
 test('renew says why it sent no token, where its file cannot be used', async () => {
   const server = createServer((_request, response) => response.writeHead(403).end('refused'))
   await once(server.listen(0, '127.0.0.1'), 'listening')

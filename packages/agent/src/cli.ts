@@ -1,5 +1,6 @@
 /** The command line: which command with which options, and the exit code. */
 import { Argument, CommanderError, Option } from 'commander'
+import { plainAddress } from './commands/admin-address.ts'
 import type { CAOptions } from './commands/ca.ts'
 import type { CARootAction } from './commands/ca-root.ts'
 import type { CATestOptions } from './commands/ca-test.ts'
@@ -50,7 +51,7 @@ export function createProgram(terminal: Terminal, finish: (exitCode: number) => 
     .description('Holds the X.509 identity of every workload on this node and serves it to Envoy over SDS.')
     .version(VERSION, '-V, --version', 'print the version')
     .option('-c, --config <file>', 'configuration file (default: $LIVERY_CONFIG, else livery.yaml here)')
-    .option('--admin <address>', 'admin endpoint, host:port or unix:/path (default: 127.0.0.1:15100)')
+    .option('--admin <address>', 'admin endpoint, host:port, http://host:port or unix:/path (default: 127.0.0.1:15100)')
     .option('--json', 'results, and logs of run and ca, as JSON')
     .helpOption('-h, --help', 'print this help')
     .addHelpText('after', AFTER_HELP)
@@ -246,7 +247,7 @@ function describe(error: unknown): string {
 function sourcesOf({ config, admin }: GlobalOptions, terminal: Terminal): ConfigSources {
   return {
     file: config,
-    admin,
+    admin: admin === undefined ? undefined : plainAddress(admin),
     environment: terminal.environment,
     workingDirectory: terminal.workingDirectory,
     terminal: terminal.terminal,

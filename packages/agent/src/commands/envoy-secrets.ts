@@ -7,6 +7,7 @@ import { X509Certificate } from 'node:crypto'
 import { hideUserinfo, splitCertificates } from '@livery/core'
 import * as v from 'valibot'
 import { formatListenAddress, type ListenAddress, parseListenAddress } from '../schema/values.ts'
+import { plainAddress } from './admin-address.ts'
 import { exchange, firstLine } from './admin-client.ts'
 import { UsageError } from './exit-code.ts'
 
@@ -20,9 +21,9 @@ export type EnvoySecret = { readonly name: string } & (
   | { readonly kind: 'other' }
 )
 
-/** `http://host:port`, `host:port` or `unix:/path`. Throws a `UsageError`. */
+/** `http://host:port`, `host:port`, a port or `unix:/path`. Throws a `UsageError`. */
 export function parseEnvoyAdmin(text: string): ListenAddress {
-  const address = parseListenAddress(text.replace(/^http:\/\//, '').replace(/\/$/, ''))
+  const address = parseListenAddress(plainAddress(text))
   if (address) return address
   throw new UsageError(
     `--envoy-admin ${JSON.stringify(hideUserinfo(text))} is not the address of an admin endpoint. Write such as http://127.0.0.1:15000.`,

@@ -104,7 +104,7 @@ async function rootsOf(client: CAClient, signal: AbortSignal): Promise<readonly 
 
 /** As the agent checks it, at the time that the CA has: the clock is a finding of its own. Wipes a key that came with it. */
 export function checkAnswer(subject: string, { identity, issued, roots, publicKeyDer, at }: Answered): Finding {
-  const text = `it issued a certificate for ${identity.id}`
+  const text = `it was asked for a test certificate for ${identity.id}, and issued it; that was thrown away`
   const { privateKey } = issued
   try {
     if (roots.length === 0) return ok('ca', subject, text)
@@ -182,7 +182,13 @@ function refused(subject: string, error: unknown): CAResult {
   const remedy = CLOCK_FAULT.test(text)
     ? 'Compare the clock here with that of the CA (timedatectl), and look at the dates of its own certificate'
     : (REMEDIES[code] ?? 'Run livery ca test with this configuration: it shows case by case what fails')
-  return { findings: [wrong('ca', subject, `${code}: ${text}`, remedy)], code, hasIssued: false }
+  return {
+    findings: [
+      wrong('ca', subject, `${code}: ${text.replace(/\.?$/, '.')} It was asked for one test certificate.`, remedy),
+    ],
+    code,
+    hasIssued: false,
+  }
 }
 
 /** The time of a running agent's newest certificate, where the CA is not asked now. */

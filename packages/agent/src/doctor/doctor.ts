@@ -30,13 +30,13 @@ async function findingsOf(sources: ConfigSources): Promise<readonly Finding[]> {
   const isRunning = agent !== undefined
   const ca = await askCA(loaded, clock)
   return [
-    ...(agent ? agentFindings(agent) : 'check' in found ? [found] : []),
+    ...(agent ? agentFindings(agent, ca.code) : 'check' in found ? [found] : []),
     ...(await socketFindings(config, isRunning)),
     ...ca.findings,
     ...clockOfAgent(agent?.metric('livery_ca_clock_ahead_seconds')),
     ...(await tokenFindings(config, ca, clock.now())),
     ...(await fileFindings(config, isRunning, clock.now())),
-    ...(agent ? trustFindings(agent) : []),
+    ...(agent ? trustFindings(agent, ca.code) : []),
     ...(await diskFindings(config)),
     openFilesFinding(config, agent),
     await inotifyFinding(),
@@ -50,12 +50,12 @@ const SIGNS: Readonly<Record<Finding['state'], string>> = {
   skipped: 'skipped',
 }
 
-/** More good ones of a kind than these are one row, lest a thousand sockets hide the one that is wrong. */
-const MAX_GOOD_ROWS = 3
+/** More findings of a kind than these are one row, lest a thousand sockets hide the one that is wrong. */
+const MAX_ROWS = 3
 
-/** A row each, below it the facts and the remedy, and at the end how much is wrong. */
+/** The worst first. A row each, below it the facts and the remedy, and at the end how much is wrong. */
 export function describeFindings(all: readonly Finding[], columns = Number.POSITIVE_INFINITY): string {
-  const findings = summedUp(all)
+  const findings = worstFirst(summedUp(all))
   const rows = layOut(findings.map(({ state, check, subject }) => [SIGNS[state], check, subject]))
   const lines = findings.flatMap(({ text, remedy }, index) => [
     rows[index] ?? '',
@@ -67,13 +67,30 @@ export function describeFindings(all: readonly Finding[], columns = Number.POSIT
   return `${[...lines, '', verdict].join('\n')}\n`
 }
 
-/** With one finding in place of many good ones of a kind, where the first of them was. */
+/** By state; within one, in the order in which they were found. */
+function worstFirst(findings: readonly Finding[]): Finding[] {
+  const byState = Map.groupBy(findings, ({ state }) => state)
+  const rest = findings.filter(({ state }) => state !== 'wrong' && state !== 'warning')
+  return [...(byState.get('wrong') ?? []), ...(byState.get('warning') ?? []), ...rest]
+}
+
+/** With one finding in place of many good ones of a kind, or of many with one cause, where the first of them was. */
 function summedUp(findings: readonly Finding[]): readonly Finding[] {
-  const good = Map.groupBy(findings, ({ state, check }) => (state === 'ok' ? check : undefined))
+  const groups = Map.groupBy(findings, causeOf)
   return findings.flatMap(finding => {
-    const alike = finding.state === 'ok' ? (good.get(finding.check) ?? []) : []
-    if (alike.length <= MAX_GOOD_ROWS) return [finding]
-    const text = 'nothing is wrong with them (--json lists each)'
-    return finding === alike[0] ? [{ ...finding, subject: `${alike.length} of them`, text }] : []
+    const alike = groups.get(causeOf(finding)) ?? []
+    if (alike.length <= MAX_ROWS) return [finding]
+    if (finding !== alike[0]) return []
+    if (finding.state === 'ok')
+      return [
+        { ...finding, subject: `${alike.length} of them`, text: 'nothing is wrong with them (--json lists each)' },
+      ]
+    const subject = `${finding.subject} and ${alike.length - 1} others`
+    return [{ ...finding, subject, text: `the same of all ${alike.length} (--json lists each): ${finding.text}` }]
   })
+}
+
+/** Equal of findings that differ only in their subjects; good ones of a kind are all equal. */
+function causeOf({ state, check, subject, text }: Finding): string {
+  return JSON.stringify([state, check, state === 'ok' ? '' : text.replaceAll(subject, '')])
 }

@@ -1,5 +1,5 @@
 /** The running agent as it reports itself: readiness, roots, metrics; and the findings that follow from these. */
-import { type RootStatus, scrub } from '@livery/core'
+import { type CAErrorCode, type RootStatus, scrub } from '@livery/core'
 import type { TrustStatus } from '../admin/routes.ts'
 import { askAdmin, readAdmin } from '../commands/admin-client.ts'
 import type { ConfigSources } from '../config/layers.ts'
@@ -36,7 +36,8 @@ function metricIn(text: string, name: string): number | undefined {
 /** Of one that waits for much, or fails for many. */
 const MAX_LINES = 20
 
-export function agentFindings({ isReady, readiness }: RunningAgent): Finding[] {
+/** `caCode`: of the CA's answer to this command, where it refused. */
+export function agentFindings({ isReady, readiness }: RunningAgent, caCode?: CAErrorCode): Finding[] {
   const reasons = readiness.filter(line => line.startsWith('  '))
   const lines = isReady || reasons.length > 0 ? reasons : readiness
   if (isReady && lines.length === 0)
@@ -47,7 +48,9 @@ export function agentFindings({ isReady, readiness }: RunningAgent): Finding[] {
     const text = scrub(line)
     const [, identity] = /^(spiffe:\/\/\S+): /.exec(text) ?? []
     const remedy =
-      identity === undefined ? 'Correct it; the agent tries again' : `livery explain ${identity} shows each attempt`
+      identity === undefined
+        ? 'Correct it; the agent tries again'
+        : `${followsFrom(caCode, text)}livery explain ${identity} shows each attempt`
     return report(
       'agent',
       identity ?? 'livery run',
@@ -60,13 +63,23 @@ export function agentFindings({ isReady, readiness }: RunningAgent): Finding[] {
   return [...shown, report('agent', 'livery run', `and ${more} more`, 'livery certs --failing lists them')]
 }
 
+/** Where the agent's failure has the code with which the CA refused this command, too. */
+function followsFrom(caCode: CAErrorCode | undefined, text: string): string {
+  return caCode !== undefined && text.includes(`(${caCode})`) ? `${CA_IS_CAUSE}; ` : ''
+}
+
+const CA_IS_CAUSE = 'This follows from the finding "ca": correct that one'
+
 const DAY_MS = 86_400_000
 /** A root is replaced over weeks: every client has to learn the next one. */
 const ROOT_DAYS = 30
 
-export function trustFindings({ trust: { now, trustDomains } }: RunningAgent): Finding[] {
-  if (trustDomains.every(({ roots }) => roots.length === 0))
-    return [wrong('roots', 'ROOTCA', 'no root is known yet', 'livery explain ROOTCA shows why')]
+/** `caCode`: as of {@link agentFindings}. */
+export function trustFindings({ trust: { now, trustDomains } }: RunningAgent, caCode?: CAErrorCode): Finding[] {
+  if (trustDomains.every(({ roots }) => roots.length === 0)) {
+    const remedy = caCode === undefined ? 'livery explain ROOTCA shows why' : CA_IS_CAUSE
+    return [wrong('roots', 'ROOTCA', 'no root is known yet', remedy)]
+  }
   return trustDomains.flatMap(({ trustDomain, roots }) => {
     const last = Math.max(...roots.map(({ notAfter }) => notAfter))
     const findings = roots.flatMap(root => rootFindings(trustDomain, root))

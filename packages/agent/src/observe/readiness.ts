@@ -221,7 +221,7 @@ function whyMissing(failure: IdentityEntry['lastFailure'], isYoung: boolean): st
 
 const LINES = 100
 /** The text of a CA's failure can be long, and a hundred identities can have the same. */
-const LINE_CHARS = 300
+const LINE_CHARS = 600
 
 /** Plain text for people and probes: the verdict first, then up to 100 lines of each list. */
 export function readinessText(readiness: Readiness): string {
