@@ -108,7 +108,8 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     if (this.#hasDeadline) this.#options.deadlines.delete(this)
     this.#options.connection.budget.release(this.#charged)
     this.#charged = 0
-    if (this.#isPaused) this.#unguard()
+    // What its peer still sends is dropped: it would be held, and charged to nobody, until the status is read.
+    if (this.#isPaused) this.#resume()
   }
 
   #consume(data: Buffer): void {

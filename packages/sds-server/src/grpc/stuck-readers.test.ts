@@ -91,6 +91,19 @@ test('while an answer is on its way nothing more is read from that peer', async 
   assert.equal([...responsesByStream(running.events).values()].join(), '3000')
 })
 
+test('a paused stream that is refused holds nothing of what its peer sent', async () => {
+  await using running = await startServer({ limits: { perCaller: { bytes: 100_000 } } })
+  using peer = new RawPeer(running.path, { initialWindowSize: 0 })
+  const stream = peer.open()
+  stream.ask('ROOTCA')
+  await running.event('stream-report', ({ report }) => report.kind === 'pushed')
+  for (let request = 0; request < 20_000; request++) stream.ask('ROOTCA')
+  for (let round = 0; round < 50 && stream.http.writableLength > 0; round++) await peer.pinged()
+  assert.equal(stream.http.writableLength, 0, 'bytes that are not charged any more should not fill the window')
+  peer.openWindows(1_000_000)
+  assert.equal(Number((await once(stream.http, 'trailers'))[0]['grpc-status']), 8)
+})
+
 test('a peer that writes its ACKs before it reads on gets all that is pushed, however long both are', async () => {
   const LONG_NAMES = Array.from({ length: 900 }, (_, index) => `${WEB}-with-a-name-of-some-length-${index}`)
   await using running = await startServer()
