@@ -90,11 +90,12 @@ export class SessionGuard implements Disposable {
 
   /** Whether grpc-js is to answer the stream; a path that it does not know is a fault as well. */
   #isFit(connection: Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): boolean {
-    const { ':authority': authority = '', ':scheme': scheme = '', ':path': path = '' } = headers
+    const { ':authority': authority = '', ':scheme': scheme = '', ':path': path = '', ':method': method } = headers
     const { closing } = connection
-    const isTooLong = authority.length > MAX_AUTHORITY || scheme.length > MAX_SCHEME
-    if (isTooLong || !this.#options.paths.has(path)) this.#fault(connection, 1, false)
-    if (isTooLong || closing.hasBegun) {
+    // An answer to a HEAD has no body, and nothing behind its headers would end it.
+    const isUnfit = method !== 'POST' || authority.length > MAX_AUTHORITY || scheme.length > MAX_SCHEME
+    if (isUnfit || !this.#options.paths.has(path)) this.#fault(connection, 1, false)
+    if (isUnfit || closing.hasBegun) {
       stream.close(NGHTTP2_PROTOCOL_ERROR)
       return false
     }

@@ -1,6 +1,7 @@
 /** Streams that grpc-js would have to answer though they are closed: they end alone, and not the process. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { constants } from 'node:http2'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import { BEGIN, END_HEADERS, FRAME, grpcHeaders, rawFrame } from '../../test/raw-http2.ts'
@@ -40,6 +41,22 @@ for (const [name, path, authority, contentType] of UNFIT) {
     beside.ask('ROOTCA')
     await new Promise(resolve => unfit.once('close', resolve))
     assert.deepEqual(namesOf(await beside.next()), ['ROOTCA'])
+  })
+}
+
+for (const method of ['HEAD', 'GET', 'CONNECT']) {
+  test(`a ${method} is no call, and ends alone`, async () => {
+    await using running = await startServer()
+    using peer = new RawPeer(running.path)
+    const target = method === 'CONNECT' ? { ':authority': 'sds' } : { ':path': METHOD }
+    const headers = { ':method': method, ...target, 'content-type': 'application/grpc' }
+    const unfit = peer.session.request(headers, { endStream: false }).on('error', () => {})
+    const beside = peer.open()
+    beside.ask('ROOTCA')
+    await new Promise(resolve => unfit.resume().once('close', resolve))
+    assert.equal(unfit.rstCode, constants.NGHTTP2_PROTOCOL_ERROR)
+    assert.deepEqual(namesOf(await beside.next()), ['ROOTCA'])
+    assert.equal(running.streams().length, 1)
   })
 }
 
