@@ -177,3 +177,9 @@ test('clients that ask together for readiness get what one look at all identitie
   for (const answer of answers) assert.match(answer, /503 Service Unavailable/)
   assert.ok(bench.lists < 50, `${bench.lists} looks for 100 answers`)
 })
+
+test('names are completed without a look at what each identity is', async () => {
+  await using bench = await Bench.create(1_000)
+  assert.match(await bench.ask('/names?prefix=spiffe://'), /200 OK.*spiffe:\/\/cluster\.local\//s)
+  assert.deepEqual([bench.lists, bench.looks], [0, 0])
+})

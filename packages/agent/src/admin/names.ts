@@ -19,7 +19,7 @@ export function names(source: AdminSource, query: URLSearchParams): Answer {
 function* allNames(source: AdminSource): Generator<string, void, undefined> {
   yield source.names.root
   for (const { trustDomain, identity } of source.bundles()) if (identity === undefined) yield `spiffe://${trustDomain}`
-  for (const { identity } of source.entries()) yield identity
+  yield* source.identities()
   if (source.fileNames) yield* source.fileNames.keys()
   for (const { name } of source.files()) yield name
 }
