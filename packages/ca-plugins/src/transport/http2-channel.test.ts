@@ -122,6 +122,18 @@ test('a channel that is closed while it connects opens nothing, and ends those w
   assert.equal((await calling).code, status.UNAVAILABLE)
 })
 
+test('a channel that is closed between two attempts to connect ends those who wait', async t => {
+  await using server = await RawGrpcServer.start(stream => answer(stream))
+  await using proxy = await CuttableProxy.start(server.port)
+  const { channel, clock } = await setUpChannel(t, () => {}, { port: proxy.port })
+  await proxy.refuse()
+  const waiting = failureOf(channel.ready(5_000, t.signal))
+  await clock.waitForDeadline(time => time === clock.now() + 50)
+  channel.close()
+  assert.match((await waiting).details, /the channel is closed/)
+  assert.deepEqual(clock.deadlines(), [])
+})
+
 test('a server that refuses the client leaves no socket behind', async t => {
   await using server = await FaultyCaServer.start({ requireClientCertificate: true })
   const roots = Buffer.from(server.authority.trustBundle().join(''))

@@ -68,6 +68,8 @@ export class Http2Channel implements GrpcChannel {
         if (!isOver) return
       } catch (error) {
         signal.throwIfAborted()
+        // Each further attempt would fail at once, and nothing else would have a turn.
+        if (this.#closing.signal.aborted) throw serviceError(status.UNAVAILABLE, 'No connection: the channel is closed')
         failure = error
       }
     }
