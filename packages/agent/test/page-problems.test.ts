@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'
 import { type Facts, problemsOf } from '../page/verdict/problems.ts'
+import { readinessText } from '../page/verdict/readiness.ts'
 import type { PageIdentity, PageOverview, PageStream } from '../src/page/state.ts'
 
 const NOW = Date.UTC(2026, 0, 1, 3)
@@ -76,7 +77,7 @@ test('a certificate that expired comes before one that is about to, and that bef
   assert.match(found[1]?.what ?? '', /soon is not renewed \(denied\): its certificate ends in 1h00m/)
   assert.equal(found[1]?.why, 'denied, says the CA')
   assert.match(found[1]?.remedy ?? '', /Allow it at the CA/)
-  assert.deepEqual(found[1]?.commands, ['livery explain spiffe://cluster.local/soon'])
+  assert.deepEqual(found[1]?.commands, ['livery doctor', 'livery explain spiffe://cluster.local/soon'])
 })
 
 test('identities that fail alike are one problem, with the time of the first', () => {
@@ -92,6 +93,32 @@ test('identities that fail alike are one problem, with the time of the first', (
       '2 certificates are not renewed (denied): the first one ends in 7h00m',
     ],
   )
+})
+
+test('a refusal of one identity alone is not one of the token that others get certificates with', () => {
+  const refused = identity('payments', { state: 'Initializing', failure: failure('unauthenticated') })
+  const issued = (issuedAt: number) => identity(`other-${issuedAt}`, { leftMs: 12 * HOUR, issuedAt })
+  const [alone] = problems([refused, issued(NOW - MINUTE), issued(NOW - HOUR - 500)])
+  assert.match(alone?.remedy ?? '', /^The CA issues for 2 others, so the token that all share is fine/)
+  assert.doesNotMatch(alone?.remedy ?? '', /audience/)
+  assert.deepEqual(alone?.commands, ['livery explain spiffe://cluster.local/payments'])
+
+  const [everybody] = problems([refused, issued(NOW - 2 * HOUR)])
+  assert.match(everybody?.remedy ?? '', /the audience and the end of the token/)
+  assert.equal(everybody?.commands[0], 'livery doctor')
+})
+
+test('an agent that is ready and not strictly says how many are without a certificate, or not renewed', () => {
+  const text = (identities: readonly PageIdentity[], fields: Partial<PageOverview> = {}) =>
+    readinessText({ ...overview, strictReady: false, ...fields }, new Map(identities.map(each => [each.name, each])))
+  const held = identity('held', { leftMs: HOUR })
+  const failing = identity('failing', { leftMs: HOUR, failure: failure('denied') })
+  const without = identity('without', { state: 'Initializing' })
+  assert.equal(text([held, failing, without]), 'Ready; 1 of 3 has no certificate')
+  assert.equal(text([held, without, identity('late', { state: 'Expired' })]), 'Ready; 2 of 3 have no certificate')
+  assert.equal(text([held, failing]), 'Ready; 1 certificate is not renewed')
+  assert.equal(text([held], { strictReady: true }), 'Ready')
+  assert.equal(text([without], { ready: false }), 'Not ready')
 })
 
 test('a CA that is away is one problem, whatever waits for it; a refusal meanwhile is another', () => {

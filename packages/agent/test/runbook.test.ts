@@ -100,7 +100,14 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
     RENEWED,
   ],
   'certificate-expired.md': [/^not ready\n[\s\S]*sa\/db: the CA fails \(unauthenticated\)/m, DB, REFUSED, RENEWED],
+  // Before doctor is the next caller that the socket refuses.
+  'connections-refused.md': [
+    /^livery_sds_refused_connections_total\{socket="[^"]*closed\.sock",reason="not-allowed"\} 1$/m,
+    /"event":"connection-refused".*"reason":"not-allowed"/,
+    /closed\.sock/,
+  ],
   'identities-failing.md': [
+    /^WRONG/m,
     DB,
     REFUSED,
     /"event":"ca-error","resource":"[^"]*\/db","code":"unauthenticated"/,
@@ -111,11 +118,6 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
     /"event":"nacked".*the key cannot be loaded/,
     /rejected \(NACK\) by node \\?"test-node\\?".*the key cannot be loaded/,
     /sa\/web[\s\S]*rejected/,
-  ],
-  'connections-refused.md': [
-    /^livery_sds_refused_connections_total\{socket="[^"]*closed\.sock",reason="not-allowed"\} 1$/m,
-    /"event":"connection-refused".*"reason":"not-allowed"/,
-    /closed\.sock/,
   ],
   'socket-not-served.md': [
     /^not ready\nwaiting for:\n {2}socket .*api\.sock: waiting/m,
@@ -140,7 +142,7 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
     /trust bundle changed: 2 roots/,
     /The root [0-9a-f]{64} is (?:announcing|trusted) now/,
   ],
-  'store-failing.md': [/"event":"not-stored"/, /^livery_store_failures_total [1-9]/m, /Filesystem/],
+  'store-failing.md': [/^WRONG/m, /"event":"not-stored"/, /^livery_store_failures_total [1-9]/m, /Filesystem/],
   'ca-down.md': [
     /the CA does not answer: until it does/,
     DB,

@@ -9,6 +9,7 @@ import { Command, Runbook } from '../parts/command.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { type RunbookPage, remedyOf } from '../parts/remedies.ts'
 import { formatDistance, formatTime, shellWord, visible } from '../parts/text.ts'
+import { issuedMeanwhile } from './issued-meanwhile.ts'
 import { LedgerList } from './ledger-list.tsx'
 import { latenessOf, lifeOf } from './life.ts'
 import { LifeBar } from './life-bar.tsx'
@@ -86,7 +87,7 @@ function FailureBox({ identity, failure }: { readonly identity: PageIdentity; re
         <dd>{left === 0 ? 'nothing: none is served' : formatAge(left)}</dd>
       </dl>
       <p>
-        <b>What to do:</b> {remedyOf(code)}
+        <b>What to do:</b> {remedyOf(code, issuedMeanwhile(identities.value, since))}
       </p>
       <Command text={`livery renew ${shellWord(identity.name)}`} />
       <Runbook page={runbookOf(identity)} />

@@ -1,5 +1,7 @@
 /** What an operator does about each kind of failure; the pages of the runbook say more. */
 
+import { counted } from './text.ts'
+
 export type RunbookPage =
   | 'calls-refused'
   | 'ca-down'
@@ -15,7 +17,7 @@ export type RunbookPage =
 
 const BY_CODE: Readonly<Record<string, string>> = {
   unauthenticated:
-    'The CA does not accept the token or the client certificate. Compare the audience and the end of the token with what the CA expects.',
+    'The CA does not accept the token or the client certificate. livery doctor shows the audience and the end of the token: compare them with what the CA expects.',
   denied:
     'The CA knows the caller and does not allow this identity. Allow it at the CA, or take the identity out of the configuration.',
   'invalid-csr': 'The CA does not take the request. Compare keyType with what the CA allows.',
@@ -27,9 +29,16 @@ const BY_CODE: Readonly<Record<string, string>> = {
     'The answer of the CA failed a check: key, name, dates or chain. Find out who answered before you change anything.',
 }
 
-/** The remedy for a failure of this code. */
-export function remedyOf(code: string): string {
+/** The remedy for a failure of this code, while the CA issues for so many others. */
+export function remedyOf(code: string, issuedToOthers: number): string {
+  if (isRefusedAlone(code, issuedToOthers))
+    return `The CA issues for ${counted(issuedToOthers, 'other')}, so the token that all share is fine: it refuses only what fails here. Check that the CA allows this identity: a pod with this service account runs on this node, and no policy of the CA excludes it. An identity with a tokenFile of its own needs one that is for it.`
   return BY_CODE[code] ?? 'The text of the failure says what the CA objects to.'
+}
+
+/** Whether it is not the token of all that the CA does not take. */
+export function isRefusedAlone(code: string, issuedToOthers: number): boolean {
+  return code === 'unauthenticated' && issuedToOthers > 0
 }
 
 const UNREACHABLE: ReadonlySet<string> = new Set(['unavailable', 'timeout'])

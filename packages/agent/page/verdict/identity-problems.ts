@@ -2,8 +2,9 @@
 
 import { formatAge } from '../../src/observe/format-age.ts'
 import type { PageIdentity } from '../../src/page/state.ts'
+import { issuedMeanwhile } from '../identities/issued-meanwhile.ts'
 import { latenessOf, lifeOf } from '../identities/life.ts'
-import { isUnreachable, remedyOf } from '../parts/remedies.ts'
+import { isRefusedAlone, isUnreachable, remedyOf } from '../parts/remedies.ts'
 import { counted, shellWord, visible } from '../parts/text.ts'
 import type { Problem } from './problem.ts'
 import type { Facts } from './problems.ts'
@@ -12,9 +13,12 @@ import type { Facts } from './problems.ts'
 class Group {
   count = 0
   worst: PageIdentity | undefined
+  /** When the last of them began to fail. */
+  since = 0
 
   add(identity: PageIdentity): void {
     this.count++
+    this.since = Math.max(this.since, identity.failure?.since ?? 0)
     if (this.worst === undefined || (identity.notAfter ?? 0) < (this.worst.notAfter ?? 0)) this.worst = identity
   }
 }
@@ -48,14 +52,21 @@ export function identityProblems({ identities, overview, now }: Facts): Problem[
   }
   const isDown = overview.ca.pause?.reason === 'ca-down'
   const ofCA = (code: string): boolean => isDown && isUnreachable(code)
+  const issuedTo = ({ since }: Group): number => issuedMeanwhile(identities, since)
   return [
-    ...problemsOf(expired, expiredProblem),
+    ...problemsOf(expired, (worst, count) => expiredProblem(worst, count, issuedTo(expired))),
     ...[...without.byCode]
       .filter(([code]) => !ofCA(code))
-      .flatMap(([code, group]) => problemsOf(group, (worst, count) => withoutProblem(worst, count, code))),
+      .flatMap(([code, group]) =>
+        problemsOf(group, (worst, count) => withoutProblem(worst, count, { code, issuedToOthers: issuedTo(group) })),
+      ),
     ...[...failing.byCode]
       .filter(([code]) => !ofCA(code))
-      .flatMap(([code, group]) => problemsOf(group, (worst, count) => failingProblem(worst, count, { code, now }))),
+      .flatMap(([code, group]) =>
+        problemsOf(group, (worst, count) =>
+          failingProblem(worst, count, { code, issuedToOthers: issuedTo(group), now }),
+        ),
+      ),
     ...problemsOf(late, (worst, count) => lateProblem(worst, count, now)),
     ...problemsOf(refused, refusedProblem),
   ]
@@ -70,7 +81,7 @@ function isLate(identity: PageIdentity, now: number): boolean {
   return life !== undefined && life.leftMs > 0 && latenessOf(life) !== 'in time'
 }
 
-function expiredProblem(worst: PageIdentity, count: number): Problem {
+function expiredProblem(worst: PageIdentity, count: number, issuedToOthers: number): Problem {
   const { name, failure } = worst
   return {
     severity: 'critical',
@@ -78,15 +89,26 @@ function expiredProblem(worst: PageIdentity, count: number): Problem {
     why: failure
       ? `${visible(failure.code)}: ${failureText(worst)}`
       : 'No new certificate came before the old one ended.',
-    remedy: failure ? remedyOf(failure.code) : 'The events of the identity say what the agent waits for.',
-    commands: commandsOf(worst, count),
+    remedy: failure
+      ? remedyOf(failure.code, issuedToOthers)
+      : 'The events of the identity say what the agent waits for.',
+    commands: failure
+      ? commandsOfRefusal(worst, count, { code: failure.code, issuedToOthers })
+      : commandsOf(worst, count),
     runbook: 'certificate-expired',
     view: 'identities',
     ...(count === 1 && { name }),
   }
 }
 
-function withoutProblem(worst: PageIdentity, count: number, code: string): Problem {
+/** `issuedToOthers`: how many identities got a certificate meanwhile. */
+interface Refusal {
+  readonly code: string
+  readonly issuedToOthers: number
+}
+
+function withoutProblem(worst: PageIdentity, count: number, refusal: Refusal): Problem {
+  const { code, issuedToOthers } = refusal
   return {
     severity: 'critical',
     what:
@@ -94,8 +116,8 @@ function withoutProblem(worst: PageIdentity, count: number, code: string): Probl
         ? `${visible(worst.name)} has no certificate (${code})`
         : `${counted(count, 'identity', 'identities')} have no certificate (${code})`,
     why: failureText(worst),
-    remedy: remedyOf(code),
-    commands: commandsOf(worst, count),
+    remedy: remedyOf(code, issuedToOthers),
+    commands: commandsOfRefusal(worst, count, refusal),
     runbook: 'identities-failing',
     view: 'identities',
     ...(count === 1 && { name: worst.name }),
@@ -105,8 +127,9 @@ function withoutProblem(worst: PageIdentity, count: number, code: string): Probl
 function failingProblem(
   worst: PageIdentity,
   count: number,
-  { code, now }: { readonly code: string; readonly now: number },
+  { now, ...refusal }: Refusal & { readonly now: number },
 ): Problem {
+  const { code, issuedToOthers } = refusal
   const life = lifeOf(worst, now)
   const lateness = life ? latenessOf(life) : 'very late'
   const left = formatAge(life?.leftMs ?? 0)
@@ -117,8 +140,8 @@ function failingProblem(
         ? `${visible(worst.name)} is not renewed (${code}): its certificate ends in ${left}`
         : `${counted(count, 'certificate')} are not renewed (${code}): the first one ends in ${left}`,
     why: failureText(worst),
-    remedy: remedyOf(code),
-    commands: commandsOf(worst, count),
+    remedy: remedyOf(code, issuedToOthers),
+    commands: commandsOfRefusal(worst, count, refusal),
     runbook: lateness === 'in time' ? 'identities-failing' : 'certificate-not-renewed',
     view: 'identities',
     ...(count === 1 && { name: worst.name }),
@@ -145,7 +168,7 @@ function refusedProblem(worst: PageIdentity, count: number): Problem {
     what: `Clients would refuse ${count === 1 ? `the certificate of ${visible(worst.name)}` : counted(count, 'certificate')}`,
     why: visible(worst.warning ?? ''),
     remedy: 'Compare the roots that are served with the one that the CA signs with.',
-    commands: ['livery trust status', `livery explain ${shellWord(worst.name)}`],
+    commands: ['livery doctor', 'livery trust status', `livery explain ${shellWord(worst.name)}`],
     runbook: 'certificate-not-renewed',
     view: 'identities',
     ...(count === 1 && { name: worst.name }),
@@ -159,6 +182,11 @@ function subject({ name }: PageIdentity, count: number, noun: string): string {
 
 function failureText({ failure }: PageIdentity): string {
   return failure ? visible(failure.text) : ''
+}
+
+/** Doctor asks the CA for the first identity: of one that is refused alone it knows nothing. */
+function commandsOfRefusal(worst: PageIdentity, count: number, { code, issuedToOthers }: Refusal): readonly string[] {
+  return [...(isRefusedAlone(code, issuedToOthers) ? [] : ['livery doctor']), ...commandsOf(worst, count)]
 }
 
 function commandsOf({ name }: PageIdentity, count: number): readonly string[] {

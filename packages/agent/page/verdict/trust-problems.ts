@@ -50,7 +50,7 @@ function rotationProblem(trustDomain: string, { fingerprint, subject, phase, wai
         ? 'An operator holds it.'
         : `${counted(waiting, 'client has', 'clients have')} not accepted it.`,
     remedy: 'No certificate under the new root is served before each client has it.',
-    commands: ['livery trust status', `livery explain ${shellWord(`spiffe://${trustDomain}`)}`],
+    commands: ['livery doctor', 'livery trust status', `livery explain ${shellWord(`spiffe://${trustDomain}`)}`],
     runbook: 'root-rotation-held',
     view: 'roots',
   }

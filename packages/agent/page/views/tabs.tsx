@@ -56,7 +56,7 @@ function Tab({ name }: { readonly name: ViewName }) {
         {TITLES[name]}
         {severity ? <span class="hidden"> ({severity})</span> : null}
       </span>
-      <span class="tab-note">{noteOf(name)}</span>
+      <span class={`tab-note ${name === 'roots' && hasNoRoot() ? 'tab-note-warning' : ''}`}>{noteOf(name)}</span>
     </button>
   )
 }
@@ -74,12 +74,20 @@ function noteOf(name: ViewName): string {
       return `${listening} of ${value.sockets.length} listen`
     }
     case 'roots':
-      return roots.value?.trustDomains.find(({ phase }) => phase !== 'steady')?.phase ?? 'steady'
+      return hasNoRoot() ? 'none yet' : rotationPhase()
     case 'ca':
       return caNote()
     case 'process':
       return value.keys.generator
   }
+}
+
+function hasNoRoot(): boolean {
+  return roots.value?.trustDomains.every(({ roots: held }) => held.length === 0) ?? false
+}
+
+function rotationPhase(): string {
+  return roots.value?.trustDomains.find(({ phase }) => phase !== 'steady')?.phase ?? 'steady'
 }
 
 function caNote(): string {

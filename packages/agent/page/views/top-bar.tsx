@@ -2,10 +2,11 @@
 import { useSignal } from '@preact/signals'
 import { formatAge } from '../../src/observe/format-age.ts'
 import { setLogLevel } from '../live/actions.ts'
-import { agent, now, overview } from '../live/agent-state.ts'
+import { agent, identities, now, overview } from '../live/agent-state.ts'
 import { link } from '../live/connection.ts'
 import { Icon } from '../parts/icon.tsx'
 import { visible } from '../parts/text.ts'
+import { readinessText } from '../verdict/readiness.ts'
 import { THEMES, theme } from './theme.ts'
 
 export function TopBar() {
@@ -47,12 +48,11 @@ function Readiness() {
   const { value } = overview
   if (!value) return null
   const { ready, strictReady, reasons, moreReasons } = value
-  const text = ready ? (strictReady ? 'Ready' : 'Ready, not strictly') : 'Not ready'
   const more = moreReasons > 0 ? `\nand ${moreReasons} more` : ''
   return (
     <span class="readiness" title={`${reasons.map(visible).join('\n')}${more}`}>
       <Icon name={ready ? (strictReady ? 'good' : 'warning') : 'critical'} />
-      {text}
+      {readinessText(value, identities.value)}
     </span>
   )
 }
