@@ -75,6 +75,23 @@ for (const [what, frames] of Object.entries(FLOODS)) {
   })
 }
 
+test('a flood of data on a stream that was refused ends its connection', async () => {
+  await using running = await startServer()
+  using peer = new RawPeer(running.path)
+  const stream = peer.open()
+  stream.ask(WEB)
+  await stream.next()
+  stream.http.write(Buffer.from([0, 0, 0, 0, 1, 0xff]))
+  await once(stream.http, 'trailers')
+  const closed = new Promise(resolve => peer.session.once('close', resolve))
+  for (let second = 0; second < 8 && !peer.session.destroyed; second++) {
+    const written = new Promise(resolve => stream.http.write(Buffer.alloc(16_777_216), resolve))
+    await Promise.race([written, closed])
+    await running.source.clock.advance(1_000)
+  }
+  assert.ok(peer.session.destroyed, '128 MB were taken for a call that was over')
+})
+
 test('a caller that comes again with rapid resets is held at accept, for longer each time, and others are not', async () => {
   const { caller, readPeerCredentials } = callers()
   await using running = await startServer({}, { readPeerCredentials })

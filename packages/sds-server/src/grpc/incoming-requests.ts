@@ -81,8 +81,9 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   }
 
   write(data: Buffer): void {
-    this.#options.connection.messageBytes += data.length
+    // Behind the end of a call there is no message: all that comes counts as overhead.
     if (this.#isOver) return
+    this.#options.connection.messageBytes += data.length
     if (this.#rest) this.#append(this.#rest, data)
     else this.#consume(data)
     this.#adjustCharge()
