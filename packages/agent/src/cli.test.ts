@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { LiveryProcess, livery, makeDirectory } from '../test/livery-process.ts'
@@ -81,6 +81,13 @@ test('wrong usage is exit 2, on standard error, with what was meant', async () =
     [['run', 'extra'], /too many arguments/],
     [['explain'], /missing required argument 'name'/],
     [['--config'], /argument missing/],
+    [
+      ['diff'],
+      /required option '--envoy-admin <url>'.*\nExample: livery diff --envoy-admin http:.*\n\(see livery diff --help\)/,
+    ],
+    [['wait'], /required option '--socket <path>'.*\nExample: livery wait --socket .*\n\(see livery wait --help\)/],
+    [['status'], /unknown command 'status'\n\(livery doctor shows what is wrong, livery certs what is held/],
+    [['certs', 'web'], /takes no name\. Run: livery explain web .*livery certs --text web/],
     [['certs', '--admin', 'nowhere'], /--admin "nowhere" is not an address\. Write host:port/],
     [['ca'], /nobody could call this CA: name the callers with --tokens, --jwks or --token-review/],
     [['ca', '--jwks', 'x'], /--jwks needs --issuer/],
@@ -187,6 +194,24 @@ test('a reader that closes its end early is not an error', async () => {
   const { code, signal } = await command.ended
   assert.deepEqual([code, signal], [0, null])
   assert.equal(command.stderr, '')
+})
+
+test('what listens at the admin address and speaks another protocol is said to be there', async () => {
+  for (const answer of ['', 'SSH-2.0-OpenSSH_9.2\r\n']) {
+    const server = createTcpServer(socket => socket.on('error', () => {}).end(answer)).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { code, stderr } = await inProcess(['certs', '--admin', String((server.address() as AddressInfo).port)])
+    server.close()
+    assert.equal(code, 1)
+    assert.match(stderr, /: something listens there that does not answer as an admin endpoint does \(.+\)\. Start it/)
+  }
+})
+
+test('without a configuration here the message says that the default address was asked', async t => {
+  const { stderr } = await inProcess(['certs'])
+  if (!stderr.includes('127.0.0.1:15100: nothing listens there'))
+    return t.skip(`something listens on 127.0.0.1:15100: ${stderr}`)
+  assert.match(stderr, /There is no livery\.yaml here, so the default address was asked: run the command in the folder/)
 })
 
 test('another program at the admin address is said to be one, and its pages are not poured out', async () => {

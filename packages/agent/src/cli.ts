@@ -57,7 +57,7 @@ export function createProgram(terminal: Terminal, finish: (exitCode: number) => 
     .addHelpText('after', AFTER_HELP)
     .configureOutput({ writeOut: text => terminal.out(text), writeErr: text => terminal.err(text) })
     .configureHelp({ showGlobalOptions: true })
-    .showHelpAfterError('(see livery --help)')
+    .showHelpAfterError('(livery doctor shows what is wrong, livery certs what is held; see livery --help)')
     .exitOverride()
   const globals = (): GlobalOptions => program.opts<GlobalOptions>()
 

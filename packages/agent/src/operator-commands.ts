@@ -43,9 +43,10 @@ function addCerts(program: DocumentedCommand, { terminal, globals, sources, fini
       [`livery certs --text ${WEB}`, 'every field of a certificate'],
       ['livery certs --json | jq -r ".[].identity"', 'for a script'],
     ])
-    .action(async (options: CertsOptions) => {
+    .allowExcessArguments()
+    .action(async (options: CertsOptions, { args: [name] }: DocumentedCommand) => {
       const { showCertificates } = await import('./commands/certs.ts')
-      finish(await showCertificates(options, sources(), globals(), terminal))
+      finish(await showCertificates({ ...options, name }, sources(), globals(), terminal))
     })
 }
 

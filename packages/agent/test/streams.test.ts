@@ -77,4 +77,8 @@ test('each stream has its caller, node, names and versions; nothing of a peer re
     streams.map(({ subscriptions }) => subscriptions.map(({ name }) => name)),
     [[WEB], ['default']],
   )
+
+  const none = await livery(['streams', '--admin', admin, WEB.replace('web', 'wbe')], { cwd })
+  assert.equal(none.code, 0)
+  assert.match(none.stderr, new RegExp(`^livery: no stream has ".*wbe"\\. Nobody has asked .* Did you mean ${WEB}\\?`))
 })

@@ -292,6 +292,17 @@ test('explain reports the ledger of an identity and of the bundle, as JSON and a
   assert.match((await ask(server, '/explain?name=default')).body, /another identity on each socket/)
 })
 
+test('explain and a renewal offer the name that was probably meant', async () => {
+  await using bench = await Bench.create()
+  const server = await bench.listen()
+  await bench.hold(WEB)
+  for (const asked of ['web', `${WEB}/`, WEB.replace('web', 'wbe')]) {
+    const { status, body } = await ask(server, `/explain?name=${encodeURIComponent(asked)}`)
+    assert.equal(status, 404)
+    assert.ok(body.includes(` Did you mean ${WEB}? livery certs lists`), body)
+  }
+})
+
 test('explain says of the trust bundle that the CA has given no roots yet', async () => {
   await using bench = await Bench.create()
   Object.assign(bench.source, { bundles: () => [], explain: () => [] })
@@ -299,7 +310,14 @@ test('explain says of the trust bundle that the CA has given no roots yet', asyn
   for (const name of ['ROOTCA', 'spiffe://cluster.local']) {
     const { status, body } = await ask(server, `/explain?name=${encodeURIComponent(name)}`)
     assert.deepEqual([status, body.split(':')[0]], [404, 'There is no trust bundle of cluster.local yet'])
+    assert.match(body, /It has reported no error/)
   }
+  const failure = (at: number, message: string) => ({ lastFailure: { at, code: 'unauthenticated', message } })
+  Object.assign(bench.source, {
+    entries: () => [failure(1, 'older'), {}, failure(2, 'expired token'), failure(0, 'oldest')],
+  })
+  const { body } = await ask(server, '/explain?name=ROOTCA')
+  assert.match(body, /Its last error, at 1970-01-01T00:00:00\.002Z \(unauthenticated\): expired token\n$/)
 })
 
 test('the log level of all scopes and of one can be read and changed, and nonsense is refused with what there is', async () => {
@@ -378,7 +396,11 @@ test('an identity is renewed by hand with the token only, and an unknown name is
   assert.equal(refused.status, 403)
   assert.match(
     refused.body,
-    /^A renewal costs the CA a request, and the request is not the operator's: .*admin\.tokenFile/,
+    /^Not renewed: only the operator is allowed to, and over TCP only a token shows who asks: admin\.tokenFile is not set\. /,
+  )
+  assert.match(
+    refused.body,
+    /Make admin\.address a UNIX socket and ask as root or the agent's user, or set admin\.tokenFile/,
   )
   assert.equal(scrub(refused.body.trim()), refused.body.trim(), 'the command line shows it whole')
   bench.source.tokenFile = join(directory.path, 'admin.token')
@@ -408,7 +430,10 @@ test('root rotations are shown to all; only the operator holds, resumes and drop
   }
   const refused = await put('hold')
   assert.equal(refused.status, 403)
-  assert.match(refused.body, /^To hold a root changes who is trusted, and the request is not the operator's/)
+  assert.match(
+    refused.body,
+    /^Not done: only the operator is allowed to, and .*To hold a root changes who is trusted\.\n$/,
+  )
   bench.source.tokenFile = join(directory.path, 'admin.token')
   await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
   assert.equal((await put('hold', 'another-token-of-nobody')).status, 403)
@@ -441,6 +466,11 @@ test('only the methods of a route are taken', async () => {
   assert.deepEqual([head.status, head.body, head.headers['content-length']], [200, '', '5'])
   const missing = await ask(server, '/none')
   assert.deepEqual([missing.status, missing.body], [404, 'Nothing is at "/none". See / for what there is.\n'])
+  for (const path of ['/ready', '/readyz', '/healthz', '/health'])
+    assert.match(
+      (await ask(server, path)).body,
+      /^Nothing is at \S+\. \/healthz\/ready says whether the agent serves\. See \//,
+    )
   assert.match((await ask(server, '/')).body, /^livery 1\.2\.3\n\n.*\/config_dump/s)
 })
 

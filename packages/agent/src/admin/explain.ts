@@ -5,6 +5,8 @@ import type { LedgerEntry } from '../observe/ledger.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, json, text } from './answer.ts'
+import { allNames } from './names.ts'
+import { didYouMean } from './similar-name.ts'
 
 /** The answer of `/explain`. */
 export interface Explanation {
@@ -57,12 +59,21 @@ function bundleState(source: AdminSource, name: string): string | undefined {
     : undefined
 }
 
-export function unknownName({ names, trustDomain }: AdminSource, name: string): string {
+export function unknownName(source: AdminSource, name: string): string {
+  const { names, trustDomain } = source
   if (name === names.root || name === `spiffe://${trustDomain}`)
-    return `There is no trust bundle of ${trustDomain} yet: the CA has given no roots. livery certs shows why, where the CA fails.\n`
-
+    return `There is no trust bundle of ${trustDomain} yet: the CA has given no roots. ${lastErrorOfCA(source)}\n`
   if (name === names.default) {
     return `${JSON.stringify(name)} is another identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
   }
-  return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured. livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`
+  return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured.${didYouMean(name, allNames(source))} livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`
+}
+
+/** Of the identity that failed last. */
+function lastErrorOfCA(source: AdminSource): string {
+  const failures = source.entries().flatMap(({ lastFailure }) => (lastFailure ? [lastFailure] : []))
+  const [first, ...others] = failures
+  if (!first) return 'It has reported no error: livery certs shows what is asked of it.'
+  const { code, message, at } = others.reduce((last, each) => (each.at > last.at ? each : last), first)
+  return `Its last error, at ${new Date(at).toISOString()} (${code}): ${message}`
 }

@@ -16,7 +16,8 @@ export function names(source: AdminSource, query: URLSearchParams): Answer {
   return text(200, found.join(''))
 }
 
-function* allNames(source: AdminSource): Generator<string, void, undefined> {
+/** All that a caller of `/config_dump` sees, too. */
+export function* allNames(source: AdminSource): Generator<string, void, undefined> {
   yield source.names.root
   for (const { trustDomain, identity } of source.bundles()) if (identity === undefined) yield `spiffe://${trustDomain}`
   yield* source.identities()

@@ -16,7 +16,7 @@ export async function renew(source: AdminSource, query: URLSearchParams, caller:
   if ('refusal' in authority)
     return notTheOperator(source, caller, authority, {
       event: 'renewal-refused',
-      refused: 'a renewal by hand was refused',
+      refused: 'not renewed',
       cause: 'A renewal costs the CA a request',
     })
   if (!source.renew(name)) return text(404, unknownName(source, name))
@@ -109,7 +109,8 @@ function notTheOperator(
   { event, fields, refused, cause }: OperatorOnly,
 ): Answer {
   source.security?.(event, { ...fields, uid: credentials?.uid }, `${refused}: ${refusal}`)
-  return text(403, `${cause}, and the request is not the operator's: ${refusal}. ${remedy}.\n`, {
+  const done = `${refused.slice(0, 1).toUpperCase()}${refused.slice(1)}`
+  return text(403, `${done}: only the operator is allowed to, and ${refusal}. ${remedy}. ${cause}.\n`, {
     'www-authenticate': 'Bearer',
   })
 }

@@ -21,12 +21,15 @@ const MAX_TOKEN_BYTES = 4_096
 /** A shorter one could be guessed at a few thousand tries a second. */
 const MIN_TOKEN_CHARS = 16
 
+const NO_TOKEN_FILE = 'over TCP only a token shows who asks: admin.tokenFile is not set'
+
 /** Whether a caller is the operator: root or the agent's own user on the UNIX socket, or the bearer of the token. */
 export async function authorityOf(caller: Caller, tokenFile: string | undefined): Promise<Authority> {
   const { credentials, authorization } = caller
   if (credentials && (credentials.uid === 0 || credentials.uid === process.geteuid?.()))
     return { by: `uid ${credentials.uid}, pid ${credentials.pid}` }
   const remedy = remedyFor(caller)
+  if (!credentials && !caller.isUnidentifiable && tokenFile === undefined) return { refusal: NO_TOKEN_FILE, remedy }
   const given = /^bearer +(\S+)$/i.exec(authorization ?? '')?.[1]
   if (given === undefined || tokenFile === undefined) return { refusal: missingFrom(caller), remedy }
   const token = await readToken(tokenFile)

@@ -142,7 +142,7 @@ export class Router {
     const { path } = request
     if (path === '/') return await this.#front(request)
     const route = this.#routes.get(path)
-    if (!route) return text(404, `Nothing is at ${JSON.stringify(path.slice(0, 100))}. See / for what there is.\n`)
+    if (!route) return text(404, nothingAt(path))
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const handler = method === 'GET' || method === 'PUT' ? route.methods[method] : undefined
     if (!handler) return text(405, `This takes ${Object.keys(route.methods).join(' and ')} only.\n`)
@@ -156,6 +156,12 @@ export class Router {
     if (hasPage && prefersHtml(headers.accept)) return await page.file('index.html', headers)
     return text(200, index(this.#routes, source), hasPage ? { vary: 'accept' } : {})
   }
+}
+
+function nothingAt(path: string): string {
+  const isProbe = /^\/(?:ready|readyz|health|healthz|livez?|readiness)\/?$/.test(path)
+  const ready = isProbe ? ' /healthz/ready says whether the agent serves.' : ''
+  return `Nothing is at ${JSON.stringify(path.slice(0, 100))}.${ready} See / for what there is.\n`
 }
 
 function index(routes: ReadonlyMap<string, Route>, { version }: AdminSource): string {

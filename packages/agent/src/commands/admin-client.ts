@@ -11,6 +11,9 @@ import { EXIT, UsageError } from './exit-code.ts'
 import type { Terminal } from './terminal.ts'
 
 const DEFAULT_ADDRESS: ListenAddress = { host: '127.0.0.1', port: 15_100 }
+const START = 'Start it with "livery run", or name its address with --admin'
+const NO_FILE =
+  'There is no livery.yaml here, so the default address was asked: run the command in the folder of the agent, or name its file with --config or its address with --admin'
 const TIMEOUT_MS = 10_000
 const FORBIDDEN = 403
 /** Characters of an answer that is not a result that are shown: the agent's own are one line. */
@@ -25,8 +28,8 @@ export interface AdminAnswer {
 
 /** Rejects with an `Error` that says where nobody answered, or with a `ConfigError` of the file that names the address. */
 export async function askAdmin(path: string, sources: ConfigSources, timeoutMs?: number): Promise<AdminAnswer> {
-  const { address } = await adminOf(sources)
-  return await call({ address, method: 'GET', path, timeoutMs })
+  const admin = await adminOf(sources)
+  return await call(admin, { method: 'GET', path, timeoutMs })
 }
 
 /**
@@ -58,10 +61,11 @@ function parseObject(text: string): object | undefined {
 
 /** As {@link askAdmin}, for a request that changes something: with the token of `admin.tokenFile`, where the caller can read it. */
 async function changeByAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
-  const { address, tokenFile } = await adminOf(sources)
+  const admin = await adminOf(sources)
+  const { tokenFile } = admin
   const token = tokenFile === undefined ? undefined : await readToken(tokenFile)
   const headers = token && 'text' in token ? { authorization: `Bearer ${token.text}` } : {}
-  const answer = await call({ address, method: 'PUT', path, headers })
+  const answer = await call(admin, { method: 'PUT', path, headers })
   const isUnread = answer.status === FORBIDDEN && token !== undefined && 'refusal' in token
   return isUnread ? { ...answer, body: `${token.refusal}. ${answer.body}` } : answer
 }
@@ -77,14 +81,11 @@ export async function showChange(path: string, sources: ConfigSources, terminal:
   return EXIT.failed
 }
 
-async function call({ address, ...request }: Omit<HttpCall, 'remedy' | 'who'>): Promise<AdminAnswer> {
-  const who = `the agent at ${formatListenAddress(address)}`
-  return await exchange({
-    address,
-    ...request,
-    who,
-    remedy: 'Start it with "livery run", or name its address with --admin',
-  })
+async function call(
+  { address, remedy }: Admin,
+  request: Omit<HttpCall, 'address' | 'remedy' | 'who'>,
+): Promise<AdminAnswer> {
+  return await exchange({ address, ...request, who: `the agent at ${formatListenAddress(address)}`, remedy })
 }
 
 export interface HttpCall {
@@ -110,8 +111,7 @@ export async function exchange({ who, remedy, ...request }: HttpCall): Promise<A
     }
     return { status: response.statusCode ?? 0, body: await bodyOf(response) }
   } catch (cause) {
-    const reason = nobodyListens(cause) ? 'nothing listens there' : describe(cause)
-    throw new Error(`Cannot ask ${who}: ${reason}. ${remedy}.`, { cause })
+    throw new Error(`Cannot ask ${who}: ${reasonOf(cause)}. ${remedy}.`, { cause })
   }
 }
 
@@ -153,17 +153,19 @@ export function printableJson(value: unknown): string {
 
 interface Admin {
   readonly address: ListenAddress
+  /** For the message where nobody answers: what to do. */
+  readonly remedy: string
   /** Only with an address from the configuration: a token is not for another program. */
   readonly tokenFile?: string | undefined
 }
 
 /** `--admin`, else that of the configuration, else the default. */
 async function adminOf(sources: ConfigSources): Promise<Admin> {
-  if (sources.admin !== undefined) return { address: givenAddress(sources.admin, sources) }
-  if (configFile(sources) === undefined) return { address: DEFAULT_ADDRESS }
+  if (sources.admin !== undefined) return { address: givenAddress(sources.admin, sources), remedy: START }
+  if (configFile(sources) === undefined) return { address: DEFAULT_ADDRESS, remedy: NO_FILE }
   const { address, tokenFile } = await loadAdmin(sources)
   const isAny = address.host === '0.0.0.0' || address.host === '::'
-  return { address: isAny ? { ...address, host: '127.0.0.1' } : address, tokenFile }
+  return { address: isAny ? { ...address, host: '127.0.0.1' } : address, remedy: START, tokenFile }
 }
 
 function givenAddress(text: string, { workingDirectory }: ConfigSources): ListenAddress {
@@ -175,9 +177,13 @@ function givenAddress(text: string, { workingDirectory }: ConfigSources): Listen
   )
 }
 
-function nobodyListens(error: unknown): boolean {
-  const code = systemErrorCode(error)
-  return code === 'ECONNREFUSED' || code === 'ENOENT'
+function reasonOf(error: unknown): string {
+  const code = systemErrorCode(error) ?? ''
+  if (code === 'ECONNREFUSED' || code === 'ENOENT') return 'nothing listens there'
+  // llhttp's, of what cannot be parsed.
+  if (code === 'ECONNRESET' || code.startsWith('HPE_'))
+    return `something listens there that does not answer as an admin endpoint does (${describe(error)})`
+  return describe(error)
 }
 
 function describe(error: unknown): string {

@@ -74,6 +74,7 @@ test('--sort expiry begins with what ends first, and ends with what has no certi
 
 test('--text of what is not held, is in files or has no certificate says what to do', async () => {
   for (const [name, message] of [
+    ['web', /"web" is not held\. Did you mean spiffe:\S+\/web\? livery certs lists the names/],
     ['nobody', /"nobody" is not held\. livery certs lists the names/],
     ['file-cert:/c~/k', /is in files\. Run: openssl x509/],
     [`${ID}/db`, /has no certificate now \(Failing\)\. livery explain spiffe/],

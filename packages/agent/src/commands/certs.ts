@@ -1,5 +1,7 @@
 /** `livery certs`: the identities of the running agent, and the secrets in files that are streamed. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { oneLine } from '@livery/core'
+import { didYouMean } from '../admin/similar-name.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { printableJson } from './admin-client.ts'
 import { certificateTable } from './certificate-table.ts'
@@ -16,6 +18,8 @@ export interface CertsOptions {
   readonly watch?: boolean
   /** The name of one, whose certificate is shown in full. */
   readonly text?: string
+  /** An argument, which is refused with the commands that take one. */
+  readonly name?: string | undefined
 }
 
 /** Resolves with the exit code; rejects where no agent answers. */
@@ -25,6 +29,7 @@ export async function showCertificates(
   globals: GlobalOptions,
   terminal: Terminal,
 ): Promise<number> {
+  if (options.name !== undefined) throw new UsageError(takesNoName(options.name))
   if (options.text !== undefined) return await showText(options.text, sources, terminal)
   if (options.watch && globals.json)
     throw new UsageError('--watch is for people. Leave out --json, or call livery certs again and again.')
@@ -35,6 +40,11 @@ export async function showCertificates(
       globals.json ? `${printableJson(select(certificates, options))}\n` : table(certificates, options, terminal),
     )
   return EXIT.ok
+}
+
+function takesNoName(name: string): string {
+  const text = oneLine(name)
+  return `livery certs lists all and takes no name. Run: livery explain ${text} (what happened to it), or livery certs --text ${text} (its certificate)`
 }
 
 function select(certificates: readonly Listed[], { failing, sort }: CertsOptions): readonly Listed[] {
@@ -49,8 +59,12 @@ function table(certificates: readonly Listed[], options: CertsOptions, { columns
 }
 
 async function showText(name: string, sources: ConfigSources, terminal: Terminal): Promise<number> {
-  const found = (await listCertificates(sources)).find(each => nameOf(each) === name)
-  if (!found) throw new Error(`${JSON.stringify(name)} is not held. livery certs lists the names`)
+  const all = await listCertificates(sources)
+  const found = all.find(each => nameOf(each) === name)
+  if (!found)
+    throw new Error(
+      `${JSON.stringify(name)} is not held.${didYouMean(name, all.map(nameOf))} livery certs lists the names`,
+    )
   if ('name' in found) throw new Error(`${name} is in files. Run: openssl x509 -noout -text -in FILE`)
   if (found.certChain.length === 0)
     throw new Error(`${name} has no certificate now (${found.state}). livery explain ${name} shows why`)

@@ -4,7 +4,7 @@ import type { SubscribedName } from '@livery/sds-server'
 import type { ListedCaller, ListedSocket, ListedStream, StreamList } from '../admin/stream-list.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatAge } from '../observe/format-age.ts'
-import { printableJson, readAdmin } from './admin-client.ts'
+import { askAdmin, firstLine, printableJson, readAdmin } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 import { count, layOut, wrap } from './text-layout.ts'
@@ -19,7 +19,18 @@ export async function showStreams(
   const query = name === undefined ? '' : `?name=${encodeURIComponent(name)}`
   const list = await readAdmin<StreamList>(`/streams${query}`, 'streams', sources)
   terminal.out(json ? `${printableJson(list)}\n` : describeStreams(list, terminal.columns))
+  if (!json && name !== undefined && list.streams.length === 0)
+    terminal.err(`livery: ${await whyNone(name, sources)}\n`)
   return EXIT.ok
+}
+
+/** With the name that was probably meant, where the agent does not know this one. */
+async function whyNone(name: string, sources: ConfigSources): Promise<string> {
+  const { status, body } = await askAdmin(`/explain?name=${encodeURIComponent(name)}`, sources)
+  const none = `no stream has ${JSON.stringify(oneLine(name))}.`
+  return status === 404
+    ? `${none} ${firstLine(body)}`
+    : `${none} livery explain ${oneLine(name)} shows what happened to it`
 }
 
 /** One block per socket, in it one per stream, and the callers at the end. */

@@ -75,3 +75,13 @@ test('a ledger reads as a story, oldest first', () => {
     '  55s ago  1000 times, last: accepted (ACK) by node "b", version 0123456789ab',
   ])
 })
+
+test('a text of the CA that comes again is written once', () => {
+  const error = (message: string) => ({ time: 0, event: { kind: 'ca-error', code: 'timeout', message } }) as const
+  const lines = describeLedger([error('a long text'), error('another'), error('a long text')], 0)
+  assert.deepEqual(lines, [
+    '0ms ago  the CA did not issue (timeout): a long text',
+    '0ms ago  the CA did not issue (timeout): another',
+    '0ms ago  the CA did not issue (timeout): with the same text as above',
+  ])
+})

@@ -81,14 +81,21 @@ function describeUncovered(fingerprints: readonly string[]): string {
   return `; verifiers refuse all peers under the root ${first.slice(0, 12)}${more}, which has no list: add it to the file of crl under trust`
 }
 
-/** The ledger with ages, oldest first, one line per event. */
+/** The ledger with ages, oldest first, one line per event; a text of the CA that comes again is written once. */
 export function describeLedger(entries: readonly LedgerEntry[], now: number): string[] {
   const ages = entries.map(({ time }) => `${formatAge(now - time)} ago`)
   const width = Math.max(0, ...ages.map(age => age.length))
+  const seen = new Set<string>()
   return entries.map(({ event, count = 1 }, index) => {
     const times = count > 1 ? `${count} times, last: ` : ''
-    return `${(ages[index] ?? '').padStart(width)}  ${times}${describeEvent(event)}`
+    const text = event.kind === 'ca-error' && seen.has(event.message) ? sameError(event.code) : describeEvent(event)
+    if (event.kind === 'ca-error') seen.add(event.message)
+    return `${(ages[index] ?? '').padStart(width)}  ${times}${text}`
   })
+}
+
+function sameError(code: string): string {
+  return `the CA did not issue (${code}): with the same text as above`
 }
 
 const REASONS = {

@@ -12,14 +12,23 @@ export class DocumentedCommand extends Command {
     return new DocumentedCommand(name)
   }
 
-  /** Ends the help with `examples`, and with the exit codes where this command has its own. */
+  /** Ends the help with `examples`, and with the exit codes where this command has its own. Wrong usage shows the first. */
   withExamples(examples: readonly Example[], exitCodes?: string): this {
     this.#examples = examples
     this.#exitCodes = exitCodes
     const width = Math.max(...examples.map(([command]) => command.length))
     const lines = examples.map(([command, purpose]) => `  ${command.padEnd(width)}  ${purpose}`)
     const end = exitCodes === undefined ? [] : ['', `Exit codes: ${exitCodes}.`]
+    const [[example] = ['']] = examples
+    this.showHelpAfterError(`Example: ${example}\n(see ${this.#path()} --help)`)
     return this.addHelpText('after', ['', 'Examples:', ...lines, ...end].join('\n'))
+  }
+
+  /** `livery trust`. */
+  #path(): string {
+    const names = [this.name()]
+    for (let above = this.parent; above; above = above.parent) names.unshift(above.name())
+    return names.join(' ')
   }
 
   get examples(): readonly Example[] {
