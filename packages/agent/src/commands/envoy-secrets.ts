@@ -6,8 +6,8 @@
 import { X509Certificate } from 'node:crypto'
 import { hideUserinfo, splitCertificates } from '@livery/core'
 import * as v from 'valibot'
+import { plainAddress } from '../schema/admin-address.ts'
 import { formatListenAddress, type ListenAddress, parseListenAddress } from '../schema/values.ts'
-import { plainAddress } from './admin-address.ts'
 import { exchange, firstLine } from './admin-client.ts'
 import { UsageError } from './exit-code.ts'
 
