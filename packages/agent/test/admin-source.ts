@@ -27,6 +27,7 @@ export function adminSource({ secrets, clock, keyGenerator }: AdminSourceParts):
     names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
     clock,
     caPlugin: 'test',
+    requestedTtlMs: 86_400_000,
     keyGenerator,
     config: () => ({ config: { ttl: '24h' } }),
     phase: () => 'serving',

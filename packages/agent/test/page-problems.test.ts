@@ -160,7 +160,7 @@ test('a renewal that is late without a failure, a removed identity, and a certif
 
 test('sockets, the store, the memory and clocks of an agent', () => {
   const sockets = [{ path: '/run/api.sock', state: 'waiting' as const, connections: 0, streams: 0 }]
-  const ca = { ...overview.ca, clockAheadMs: -11 * MINUTE }
+  const ca = { ...overview.ca, clock: { ahead: 'node' as const, ms: 10 * MINUTE - 1_000, isExact: true } }
   const process = { ...overview.process, rssBytes: 95e7 }
   const bad = { ...overview, sockets, ca, process, store: { directory: '/var/store', unwritten: 3 } }
   const found = problems([], { overview: bad, storeBehindSince: NOW - MINUTE, clockAheadMs: 10 * MINUTE })
@@ -172,7 +172,7 @@ test('sockets, the store, the memory and clocks of an agent', () => {
         'store-failing',
         'The store /var/store cannot be written (the disk does not answer): 3 changes are only in memory',
       ],
-      ['clock-skew', "The clock of this node is up to 11m00s ahead of the CA's"],
+      ['clock-skew', "The clocks of this node and of the CA differ by 10 minutes: this node's is ahead"],
       ['clock-skew', "The clock of this node is 10m00s ahead of this browser's"],
       ['memory', 'Little memory is left'],
     ],

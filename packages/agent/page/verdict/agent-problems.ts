@@ -1,5 +1,6 @@
 /** What is wrong with the agent as a whole: sockets, the CA, its clock, its memory, what it waits for. */
 
+import { CLOCK_REMEDY, clockText } from '../../src/observe/ca-clock.ts'
 import { formatAge } from '../../src/observe/format-age.ts'
 import type { PageCA, PageOverview, PageSocket } from '../../src/page/state.ts'
 import { isUnreachable } from '../parts/remedies.ts'
@@ -93,28 +94,19 @@ function podsProblem({ pods }: PageOverview): Problem[] {
   ]
 }
 
-/** As the alert LiveryClockSkew has it. */
-const CA_AHEAD_MS = 30_000
-/** Few CAs back-date by more, and a certificate may begin as far ahead. */
-const CA_BEHIND_MS = 5 * 60_000
 /** A browser's own clock is rarely better than that. */
 const BROWSER_DIFFERS_MS = 30_000
 
 function clockProblems({ overview, clockAheadMs }: Facts): Problem[] {
-  const { clockAheadMs: caAhead = 0 } = overview.ca
+  const { clock } = overview.ca
   const problems: Problem[] = []
-  if (caAhead > CA_AHEAD_MS)
+  if (clock)
     problems.push(
       clockProblem(
-        `The clock of this node is at least ${formatAge(caAhead)} behind the CA's`,
-        'The newest certificate of the CA begins in the future.',
-      ),
-    )
-  if (caAhead < -CA_BEHIND_MS)
-    problems.push(
-      clockProblem(
-        `The clock of this node is up to ${formatAge(-caAhead)} ahead of the CA's`,
-        'The newest certificate had begun so long before it came. A CA that back-dates by so much looks the same: then all is well.',
+        clockText(clock).replace(/^t/, 'T'),
+        clock.isExact
+          ? 'The end of the newest certificate, minus the lifetime that was asked for, is when the CA signed it.'
+          : 'The beginning of the newest certificate shows it: a CA back-dates by five minutes at most.',
       ),
     )
   if (Math.abs(clockAheadMs) > BROWSER_DIFFERS_MS)
@@ -132,7 +124,7 @@ function clockProblem(what: string, why: string): Problem {
     severity: 'warning',
     what,
     why,
-    remedy: 'Set the clock that is wrong. The agent notices within ten seconds.',
+    remedy: `${CLOCK_REMEDY}. The agent notices within ten seconds.`,
     commands: ['livery doctor', 'date --utc'],
     runbook: 'clock-skew',
     view: 'ca',

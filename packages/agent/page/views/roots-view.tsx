@@ -43,7 +43,7 @@ function TrustDomain({ domain: { trustDomain, phase, roots: own } }: { readonly 
       <p class="muted">{MEANINGS[phase]}</p>
       <ul class="cards">
         {own.toReversed().map(root => (
-          <Root key={root.fingerprint} root={root} />
+          <Root key={root.fingerprint} root={root} hasList={own.some(({ isListed }) => isListed)} />
         ))}
       </ul>
     </section>
@@ -57,7 +57,8 @@ const ICONS: Readonly<Record<PageRoot['phase'], IconName>> = {
   retiring: 'idle',
 }
 
-function Root({ root }: { readonly root: PageRoot }) {
+/** `hasList`: whether the CA, or the configuration, lists any root. */
+function Root({ root, hasList }: { readonly root: PageRoot; readonly hasList: boolean }) {
   const { fingerprint, subject, notAfter, phase, isListed, leaves, learnedAt, leavesAt, waiting, waitsFor } = root
   const at = (time: number) => `${formatTime(time, now.value)} (${formatDistance(time, now.value)})`
   return (
@@ -82,9 +83,11 @@ function Root({ root }: { readonly root: PageRoot }) {
         <dd>
           {isListed
             ? 'yes'
-            : leavesAt === undefined
-              ? 'no, but still needed'
-              : `no: it leaves ${formatDistance(leavesAt, now.value)}`}
+            : !hasList
+              ? 'the CA has no list: it came with a certificate, and stays while one is under it'
+              : leavesAt === undefined
+                ? 'no, but still needed'
+                : `no: it leaves ${formatDistance(leavesAt, now.value)}`}
         </dd>
       </dl>
       {waiting > 0 ? <Waiting waiting={waiting} clients={waitsFor} /> : null}

@@ -46,6 +46,22 @@ test('each root has its phase, its certificates and dates; clients that it waits
   ])
 })
 
+test('a root of a CA that has no list is not marked as missing from it', () => {
+  const root = {
+    fingerprint: 'a'.repeat(64),
+    phase: 'trusted' as const,
+    leaves: 1,
+    isListed: false,
+    leavesAt: undefined,
+  }
+  const times = { learnedAt: 0, settlesAt: 0, notAfter: 86_400_000, waiting: 0, waitsFor: [] }
+  const text = describeTrust({
+    now: 60_000,
+    trustDomains: [{ trustDomain: 'cluster.local', phase: 'steady', roots: [{ ...root, ...times }] }],
+  })
+  assert.match(text, /^ {2}a{16} {2}trusted {5}1 certificate$/m)
+})
+
 test('without a root the remedy is named', () => {
   assert.match(describeTrust({ now: 0, trustDomains: [] }), /livery explain ROOTCA/)
 })

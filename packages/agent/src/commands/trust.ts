@@ -24,17 +24,22 @@ export function describeTrust({ now, trustDomains }: TrustStatus): string {
 }
 
 function describeDomain({ trustDomain, phase, roots }: RotationStatus, now: number): string {
-  const lines = roots.flatMap(root => describeRoot(root, now))
+  const hasList = roots.some(({ isListed }) => isListed)
+  const lines = roots.flatMap(root => describeRoot(root, { now, hasList }))
   return `${oneLine(trustDomain)}: ${phase}\n${lines.map(line => `  ${line}\n`).join('')}`
 }
 
 /** So many digits of a fingerprint name one root. */
 const SHOWN_DIGITS = 16
 
-function describeRoot({ fingerprint, phase, leaves, ...root }: RootStatus, now: number): string[] {
+/** Without a list of the CA, what is not listed says nothing. */
+function describeRoot(
+  { fingerprint, phase, leaves, ...root }: RootStatus,
+  { now, hasList }: { readonly now: number; readonly hasList: boolean },
+): string[] {
   const facts = [
     `${leaves} ${leaves === 1 ? 'certificate' : 'certificates'}`,
-    ...(root.isListed ? [] : ['not listed']),
+    ...(root.isListed || !hasList ? [] : ['not listed']),
     ...(phase === 'announcing' && root.settlesAt > now ? [`settles in ${formatAge(root.settlesAt - now)}`] : []),
     ...(root.leavesAt === undefined ? [] : [`leaves in ${formatAge(root.leavesAt - now)}`]),
   ]

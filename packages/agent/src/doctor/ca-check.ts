@@ -14,6 +14,7 @@ import { Registry } from 'prom-client'
 import { signableKeyType } from '../config/ca-section.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { Config, LoadedConfig } from '../config/load.ts'
+import { CA_AHEAD_MS, CLOCK_REMEDY, clockDifference, clockText, MAX_BACKDATE_MS } from '../observe/ca-clock.ts'
 import { createLogger } from '../observe/logger.ts'
 import { PluginCounters } from '../observe/plugin-counters.ts'
 import { chooseKeyGenerator } from '../runtime/choose-key-generator.ts'
@@ -128,20 +129,6 @@ export function checkAnswer(subject: string, { identity, issued, roots, publicKe
   }
 }
 
-/** A CA sets notBefore back by up to five minutes, for clients whose clock is behind: istiod by two, Kubernetes by five. */
-const MAX_BACKDATE_MS = 300_000
-/** Less is of no consequence to tokens, certificates and TLS. */
-const MAX_OFFSET_MS = 60_000
-
-/** When the CA signed, by its own clock: `notAfter` is then plus the lifetime that was asked for, where it kept to that. */
-function timeOf(issued: IssuedCertificate, ttlMs: number): { earliest: number; latest: number } {
-  const { validFromDate, validToDate } = leafOf(issued)
-  const notBefore = validFromDate.getTime()
-  const signed = validToDate.getTime() - ttlMs
-  const isKept = signed > notBefore && signed <= notBefore + MAX_BACKDATE_MS
-  return isKept ? { earliest: signed, latest: signed } : { earliest: notBefore, latest: notBefore + MAX_BACKDATE_MS }
-}
-
 function leafOf({ chain: [leaf = ''] }: IssuedCertificate): X509Certificate {
   return new X509Certificate(leaf)
 }
@@ -149,18 +136,11 @@ function leafOf({ chain: [leaf = ''] }: IssuedCertificate): X509Certificate {
 function checkClock(subject: string, { issued, config, at }: Asked): Finding {
   // A source that brings its key has not signed just now.
   if (issued.privateKey) return skipped('clock', subject, 'it gives certificates that were signed at another time')
-  const { earliest, latest } = timeOf(issued, config.ttl)
-  const [ahead, behind] = [at - latest, earliest - at]
-  const remedy = 'Set the clock of this machine by NTP (timedatectl, chronyc tracking), or correct that of the CA'
-  if (ahead > MAX_OFFSET_MS)
-    return wrong('clock', subject, `the clock here is ${seconds(ahead)} ahead of the CA's`, remedy)
-  if (behind > MAX_OFFSET_MS)
-    return wrong('clock', subject, `the clock here is ${seconds(behind)} behind the CA's`, remedy)
-  return ok('clock', subject, 'it agrees with that of the CA')
-}
-
-function seconds(ms: number): string {
-  return `at least ${Math.round(ms / 1000)} s`
+  const { validFromDate, validToDate } = leafOf(issued)
+  const dates = { notBefore: validFromDate.getTime(), notAfter: validToDate.getTime() }
+  const difference = clockDifference(dates, { at, ttlMs: config.ttl })
+  if (!difference) return ok('clock', subject, 'it agrees with that of the CA')
+  return wrong('clock', subject, clockText(difference), CLOCK_REMEDY)
 }
 
 const REMEDIES: Readonly<Partial<Record<CAError['code'], string>>> = {
@@ -193,7 +173,7 @@ function refused(subject: string, error: unknown): CAResult {
 
 /** The time of a running agent's newest certificate, where the CA is not asked now. */
 export function clockOfAgent(aheadSeconds: number | undefined): Finding[] {
-  if (aheadSeconds === undefined || aheadSeconds * 1000 <= MAX_OFFSET_MS) return []
-  const text = `the newest certificate began ${Math.round(aheadSeconds)} s after it came: the clock here is behind the CA's`
-  return [warning('clock', 'livery run', text, 'Set the clock of this machine by NTP (timedatectl, chronyc tracking)')]
+  if (aheadSeconds === undefined || aheadSeconds * 1000 <= CA_AHEAD_MS) return []
+  const text = clockText({ ahead: 'CA', ms: aheadSeconds * 1000, isExact: false })
+  return [warning('clock', 'livery run', text, CLOCK_REMEDY)]
 }

@@ -33,7 +33,7 @@ async function findingsOf(sources: ConfigSources): Promise<readonly Finding[]> {
     ...(agent ? agentFindings(agent, ca.code) : 'check' in found ? [found] : []),
     ...(await socketFindings(config, isRunning)),
     ...ca.findings,
-    ...clockOfAgent(agent?.metric('livery_ca_clock_ahead_seconds')),
+    ...(ca.hasIssued ? [] : clockOfAgent(agent?.metric('livery_ca_clock_ahead_seconds'))),
     ...(await tokenFindings(config, ca, clock.now())),
     ...(await fileFindings(config, isRunning, clock.now())),
     ...(agent ? trustFindings(agent, ca.code) : []),
@@ -53,6 +53,11 @@ const SIGNS: Readonly<Record<Finding['state'], string>> = {
 /** More findings of a kind than these are one row, lest a thousand sockets hide the one that is wrong. */
 const MAX_ROWS = 3
 
+const WELL = [
+  'Nothing is wrong on this node. Do calls to another node fail?',
+  'Compare livery trust status of both, and see docs/runbook/calls-refused.md',
+]
+
 /** The worst first. A row each, below it the facts and the remedy, and at the end how much is wrong. */
 export function describeFindings(all: readonly Finding[], columns = Number.POSITIVE_INFINITY): string {
   const findings = worstFirst(summedUp(all))
@@ -63,8 +68,8 @@ export function describeFindings(all: readonly Finding[], columns = Number.POSIT
     ...(remedy === undefined ? [] : wrap(`→ ${remedy}`, columns)),
   ])
   const amount = findings.filter(({ state }) => state === 'wrong').length
-  const verdict = amount === 0 ? 'Nothing is wrong.' : `${count(amount, 'thing')} ${amount === 1 ? 'is' : 'are'} wrong.`
-  return `${[...lines, '', verdict].join('\n')}\n`
+  const verdict = amount === 0 ? WELL : [`${count(amount, 'thing')} ${amount === 1 ? 'is' : 'are'} wrong.`]
+  return `${[...lines, '', ...verdict].join('\n')}\n`
 }
 
 /** By state; within one, in the order in which they were found. */

@@ -61,7 +61,7 @@ export class IdentitySummary {
   #count = 0
   #earliestEnd: number | undefined
   #leastRemaining: number | undefined
-  #newest: { readonly at: number; readonly notBefore: number } | undefined
+  #newest: { readonly at: number; readonly notBefore: number; readonly notAfter: number } | undefined
   /** All that are no mere wishes, while they are few. */
   readonly #real: OwnSeries[] = []
   #realCount = 0
@@ -97,7 +97,7 @@ export class IdentitySummary {
     const part = Math.max(0, notAfter - this.#now) / (notAfter - notBefore)
     if (this.#leastRemaining === undefined || part < this.#leastRemaining) this.#leastRemaining = part
     if (lastSuccessAt !== undefined && lastSuccessAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
-      this.#newest = { at: lastSuccessAt, notBefore }
+      this.#newest = { at: lastSuccessAt, notBefore, notAfter }
   }
 
   /** When the first certificate that is served ends, milliseconds since the epoch; `undefined` without one. */
@@ -108,6 +108,11 @@ export class IdentitySummary {
   /** The least part of its lifetime that a certificate has left, from 1 to 0; `undefined` without one. */
   get leastRemaining(): number | undefined {
     return this.#leastRemaining
+  }
+
+  /** The certificate that came last, and when; milliseconds since the epoch. */
+  get newest(): { readonly at: number; readonly notBefore: number; readonly notAfter: number } | undefined {
+    return this.#newest
   }
 
   /** A CA that back-dates by a constant shows a change of its clock, or of ours, as a change of this. Milliseconds. */

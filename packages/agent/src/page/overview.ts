@@ -1,5 +1,6 @@
 /** The overview of the page: what is about to break. One look at every identity, with turns for other work in between. */
 import type { IdentityEntry } from '@livery/core'
+import { clockDifference } from '../observe/ca-clock.ts'
 import { IdentitySummary } from '../observe/identity-summary.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import { Lowest } from '../observe/lowest.ts'
@@ -132,9 +133,11 @@ async function busiestCallers(source: PageSource, turns: LoopTurns) {
   return { callers, moreCallers: busiest.count - callers.length }
 }
 
-function caRow(source: PageSource, { caClockAhead }: IdentitySummary, newest: NewestCalls): PageCA {
+function caRow(source: PageSource, summary: IdentitySummary, newest: NewestCalls): PageCA {
   const { queued, inFlight, window, pause } = source.schedule()
   const { issuedAt, error } = newest
+  const { caClockAhead } = summary
+  const clock = clockOf(summary, source.requestedTtlMs)
   return {
     plugin: source.caPlugin,
     inFlight,
@@ -144,7 +147,12 @@ function caRow(source: PageSource, { caClockAhead }: IdentitySummary, newest: Ne
     ...(issuedAt !== undefined && { lastIssuedAt: issuedAt }),
     ...(error && { lastError: error }),
     ...(caClockAhead !== undefined && { clockAheadMs: caClockAhead }),
+    ...(clock && { clock }),
   }
+}
+
+function clockOf({ newest }: IdentitySummary, ttlMs: number | undefined): PageCA['clock'] {
+  return newest && ttlMs !== undefined ? clockDifference(newest, { at: newest.at, ttlMs }) : undefined
 }
 
 function keyPools({ keyGenerator }: PageSource): PageOverview['keys']['pools'] {

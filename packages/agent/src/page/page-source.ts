@@ -22,6 +22,8 @@ export interface PageSource {
   readonly clock: Clock
   /** `ca.plugin` of the configuration. */
   readonly caPlugin: string
+  /** The lifetime that is asked for; `undefined` of a source that gives certificates which were signed earlier. */
+  readonly requestedTtlMs: number | undefined
   readonly keyGenerator: Pick<KeyGenerator, 'name' | 'pool'>
   readonly log: Pick<LogScopes, 'levels'>
   phase(): Phase

@@ -1,5 +1,7 @@
 /** The JSON that the page in the browser gets: plain values, never a key, a token or a PEM. Times are milliseconds since the epoch. */
 
+import type { ClockDifference } from '../observe/ca-clock.ts'
+
 /** The answer of `GET /page/state`. */
 export interface PageState extends PageSections {
   readonly hello: PageHello
@@ -142,6 +144,8 @@ export interface PageCA {
   readonly lastError?: { readonly code: string; readonly text: string; readonly at: number; readonly identity: string }
   /** How far its clock is ahead at least, by the newest certificate; below zero: it back-dates them, or is behind. */
   readonly clockAheadMs?: number
+  /** How far the clocks differ, by the newest certificate; absent while they agree, or it cannot be known. */
+  readonly clock?: ClockDifference
 }
 
 export interface PageKeys {

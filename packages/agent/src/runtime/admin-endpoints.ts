@@ -11,6 +11,7 @@ import type { LogScopes } from '../observe/log-scopes.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { ListenAddress } from '../schema/values.ts'
 import type { Predecessor } from '../takeover/predecessor.ts'
+import { signsNow } from './create-ca-client.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import { VERSION } from './version.ts'
 
@@ -108,6 +109,7 @@ function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
     fileNames: new Map(Object.entries(config.files.names)),
     clock,
     caPlugin: config.ca.plugin.name,
+    requestedTtlMs: signsNow(config.ca) ? config.ttl : undefined,
     keyGenerator,
     config: () => lifecycle.serving?.reloader?.json() ?? configJson(loaded),
     phase: () => lifecycle.phase,
