@@ -43,7 +43,7 @@ function TrustDomain({ domain: { trustDomain, phase, roots: own } }: { readonly 
       <p class="muted">{MEANINGS[phase]}</p>
       <ul class="cards">
         {own.toReversed().map(root => (
-          <Root key={root.fingerprint} root={root} hasList={own.some(({ isListed }) => isListed)} />
+          <Root key={root.fingerprint} root={root} />
         ))}
       </ul>
     </section>
@@ -57,9 +57,8 @@ const ICONS: Readonly<Record<PageRoot['phase'], IconName>> = {
   retiring: 'idle',
 }
 
-/** `hasList`: whether the CA, or the configuration, lists any root. */
-function Root({ root, hasList }: { readonly root: PageRoot; readonly hasList: boolean }) {
-  const { fingerprint, subject, notAfter, phase, isListed, leaves, learnedAt, leavesAt, waiting, waitsFor } = root
+function Root({ root }: { readonly root: PageRoot }) {
+  const { fingerprint, subject, notAfter, phase, leaves, learnedAt, waiting, waitsFor } = root
   const at = (time: number) => `${formatTime(time, now.value)} (${formatDistance(time, now.value)})`
   return (
     <li class={`card ${phase === 'held' || waitsFor.some(({ reason }) => reason !== undefined) ? 'card-warning' : ''}`}>
@@ -80,19 +79,19 @@ function Root({ root, hasList }: { readonly root: PageRoot; readonly hasList: bo
         <dt>Certificates under it</dt>
         <dd>{counted(leaves, 'certificate')}</dd>
         <dt>Listed</dt>
-        <dd>
-          {isListed
-            ? 'yes'
-            : !hasList
-              ? 'the CA has no list: it came with a certificate, and stays while one is under it'
-              : leavesAt === undefined
-                ? 'no, but still needed'
-                : `no: it leaves ${formatDistance(leavesAt, now.value)}`}
-        </dd>
+        <dd>{listedText(root, now.value)}</dd>
       </dl>
       {waiting > 0 ? <Waiting waiting={waiting} clients={waitsFor} /> : null}
     </li>
   )
+}
+
+/** A root that came with a certificate is on no list, which is no fault of it. */
+function listedText({ isListed, phase, leavesAt }: PageRoot, at: number): string {
+  if (isListed) return 'yes'
+  if (leavesAt !== undefined) return `no: it leaves ${formatDistance(leavesAt, at)}`
+  if (phase === 'retiring') return 'no, but still needed'
+  return 'it came with a certificate, and stays while one is under it'
 }
 
 function Waiting({ waiting, clients }: { readonly waiting: number; readonly clients: PageRoot['waitsFor'] }) {

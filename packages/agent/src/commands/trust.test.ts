@@ -46,7 +46,7 @@ test('each root has its phase, its certificates and dates; clients that it waits
   ])
 })
 
-test('a root of a CA that has no list is not marked as missing from it', () => {
+test('a root that came with a certificate is not marked as missing from a list, beside one that is listed', () => {
   const root = {
     fingerprint: 'a'.repeat(64),
     phase: 'trusted' as const,
@@ -57,7 +57,16 @@ test('a root of a CA that has no list is not marked as missing from it', () => {
   const times = { learnedAt: 0, settlesAt: 0, notAfter: 86_400_000, waiting: 0, waitsFor: [] }
   const text = describeTrust({
     now: 60_000,
-    trustDomains: [{ trustDomain: 'cluster.local', phase: 'steady', roots: [{ ...root, ...times }] }],
+    trustDomains: [
+      {
+        trustDomain: 'cluster.local',
+        phase: 'steady',
+        roots: [
+          { ...root, ...times },
+          { ...root, ...times, fingerprint: 'b'.repeat(64), leaves: 0, isListed: true },
+        ],
+      },
+    ],
   })
   assert.match(text, /^ {2}a{16} {2}trusted {5}1 certificate$/m)
 })

@@ -24,22 +24,19 @@ export function describeTrust({ now, trustDomains }: TrustStatus): string {
 }
 
 function describeDomain({ trustDomain, phase, roots }: RotationStatus, now: number): string {
-  const hasList = roots.some(({ isListed }) => isListed)
-  const lines = roots.flatMap(root => describeRoot(root, { now, hasList }))
+  const lines = roots.flatMap(root => describeRoot(root, now))
   return `${oneLine(trustDomain)}: ${phase}\n${lines.map(line => `  ${line}\n`).join('')}`
 }
 
 /** So many digits of a fingerprint name one root. */
 const SHOWN_DIGITS = 16
 
-/** Without a list of the CA, what is not listed says nothing. */
-function describeRoot(
-  { fingerprint, phase, leaves, ...root }: RootStatus,
-  { now, hasList }: { readonly now: number; readonly hasList: boolean },
-): string[] {
+function describeRoot({ fingerprint, phase, leaves, ...root }: RootStatus, now: number): string[] {
+  // A root that came with a certificate is on no list while it is in use.
+  const isMissing = !root.isListed && (phase === 'retiring' || root.leavesAt !== undefined)
   const facts = [
     `${leaves} ${leaves === 1 ? 'certificate' : 'certificates'}`,
-    ...(root.isListed || !hasList ? [] : ['not listed']),
+    ...(isMissing ? ['not listed'] : []),
     ...(phase === 'announcing' && root.settlesAt > now ? [`settles in ${formatAge(root.settlesAt - now)}`] : []),
     ...(root.leavesAt === undefined ? [] : [`leaves in ${formatAge(root.leavesAt - now)}`]),
   ]

@@ -4,6 +4,7 @@ import { readSmallFile, scrub, systemErrorCode, UntrustedPathError } from '@live
 import * as v from 'valibot'
 import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
+import { CLOCK_REMEDY } from '../observe/ca-clock.ts'
 import type { CAResult } from './ca-check.ts'
 import { type Finding, ok, warning, wrong } from './finding.ts'
 
@@ -133,7 +134,7 @@ function claimFindings(file: string, { audiences, expires, begins }: Claims, { c
         'clock',
         file,
         `it is valid only from ${at(begins)}: the clock here is behind that of its issuer`,
-        'Set the clock of this machine by NTP (timedatectl, chronyc tracking)',
+        CLOCK_REMEDY,
       ),
     )
   const audience = audienceFinding(file, audiences, { config, ca })
