@@ -1,8 +1,8 @@
 /** The name that was probably meant: the one with the same last segment, or with a last segment that is nearly the same. */
 import { nearest } from '../schema/schema-parts.ts'
 
-/** Compared letter by letter, which takes some microseconds each: an answer must not hold up the agent. */
-const MAX_COMPARED = 1_000
+/** Pairs of letters that are compared, some 10 ms: an answer must not hold up the agent. */
+const MAX_PAIRS = 200_000
 /** Candidates with the same last segment, such as one account in each namespace. */
 const MAX_SAME = 100
 /** Everything is near to a shorter text. */
@@ -14,13 +14,13 @@ const MAX_MISSING = 2
 export function similarName(asked: string, names: Iterable<string>): string | undefined {
   const [parent, wanted] = split(asked)
   if (wanted.length > MAX_LENGTH) return undefined
+  const room = MAX_PAIRS / wanted.length ** 2
   const same: string[] = []
   const near = new Map<string, string>()
   for (const name of names) {
     const [above, last] = split(name)
     if (last === wanted && same.length < MAX_SAME) same.push(name)
-    else if (isComparable(last, wanted) && (near.has(last) ? above === parent : near.size < MAX_COMPARED))
-      near.set(last, name)
+    else if (isComparable(last, wanted) && (near.has(last) ? above === parent : near.size < room)) near.set(last, name)
   }
   if (same.length > 0) return same.length === 1 ? same[0] : nearest(asked, same)
   return near.get(nearest(wanted, [...near.keys()]) ?? '')
