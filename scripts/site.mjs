@@ -1,5 +1,6 @@
 // Makes pages of the papers, with a navigation, in one folder: `npm run site` (`-- --out DIR`). docs/README.md is the front page, and its
-// lists are the navigation, with the papers that they leave out at its end. A link to a file that is not a page leads to the repository.
+// lists are the navigation, with the papers that they leave out at its end. A link to a file that is not a page leads to the repository;
+// pictures are copied.
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -99,6 +100,12 @@ function rendererOf(paper) {
       },
       link({ href, tokens }) {
         return `<a href="${escapeHtml(addressOf(paper, href))}">${this.parser.parseInline(tokens)}</a>`
+      },
+      image({ href, text }) {
+        const picture = join(dirname(paper), href)
+        cpSync(join(root, picture), join(out, picture))
+        const file = relative(dirname(pageOf(paper)), picture)
+        return `<img src="${escapeHtml(file)}" alt="${escapeHtml(text)}">`
       },
       table(token) {
         const row = (cells, tag) =>

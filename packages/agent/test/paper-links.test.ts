@@ -28,7 +28,7 @@ test('npm run site makes a page of each paper, and every link and anchor of the 
   )
   assert.ok(pages.size >= PAPERS.filter(paper => !paper.includes('/test/')).length)
   const links = [...pages].flatMap(([page, html]) =>
-    [...html.matchAll(/href="(?!https?:)([^"#]*)(?:#([^"]*))?"/g)].map(([, path = '', anchor]) => ({
+    [...html.matchAll(/(?:href|src)="(?!https?:)([^"#]*)(?:#([^"]*))?"/g)].map(([, path = '', anchor]) => ({
       page,
       target: path === '' ? page : join(dirname(page), path),
       anchor,
