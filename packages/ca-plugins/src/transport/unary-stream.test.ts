@@ -52,6 +52,23 @@ test('an answer of many frames is read whole, and an empty one is a message', as
   assert.deepEqual(await call(), Buffer.alloc(0))
 })
 
+test('a few interim answers come before an answer, and a call without end to them is cancelled', async t => {
+  const { server, call } = await setUpChannel(t, stream => {
+    for (let sent = 0; sent < 16; sent++) stream.additionalHeaders({ ':status': 103 })
+    answer(stream)
+  })
+  assert.equal(String(await call()), 'answer')
+  const { promise: reset, resolve } = Promise.withResolvers<number | undefined>()
+  server.handle = stream => {
+    for (let sent = 0; sent < 17; sent++) stream.additionalHeaders({ ':status': 103 })
+    stream.on('close', () => resolve(stream.rstCode))
+  }
+  const { code, details } = await failureOf(call())
+  assert.equal(code, status.INTERNAL)
+  assert.match(details, /more than 16 interim answers/)
+  assert.equal(await reset, constants.NGHTTP2_CANCEL)
+})
+
 test('a status comes from the trailers or alone, its text percent-decoded, with the wait that the server asks for', async t => {
   const [details] = refusalMetadata(3_000).get('grpc-status-details-bin')
   assert.ok(Buffer.isBuffer(details))

@@ -11,6 +11,9 @@ import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { serviceError } from './grpc-status.ts'
 import { MessageReader, PREFIX_BYTES } from './message-reader.ts'
 
+/** Before an answer; gRPC has no use for them, and a proxy sends one or two. */
+const MAX_INTERIM_ANSWERS = 16
+
 export interface UnaryRequest {
   /** With all pseudo-headers. */
   readonly headers: OutgoingHttpHeaders
@@ -41,6 +44,7 @@ class UnaryStream {
   readonly #reader: MessageReader
   readonly #outcome: Outcome
   #isSettled = false
+  #interimAnswers = 0
   #httpStatus: number | undefined
   #trailers: IncomingHttpHeaders | undefined
   #error: Error | undefined
@@ -51,6 +55,7 @@ class UnaryStream {
     this.#reader = new MessageReader(maxAnswerBytes)
     this.#stream = openStream(session, headers)
       .on('response', (answer, flags) => this.#onResponse(answer, (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0))
+      .on('headers', () => this.#onInterimAnswer())
       .on('trailers', trailers => {
         this.#trailers = trailers
       })
@@ -80,6 +85,14 @@ class UnaryStream {
     else if (this.#httpStatus !== constants.HTTP_STATUS_OK) this.#cancel(statusOfHttp(this.#httpStatus))
     else if (!isGrpc(headers))
       this.#cancel(serviceError(status.UNKNOWN, `The answer is not gRPC but ${typeOf(headers)}`))
+  }
+
+  /** Of a status 1xx: without a bound they would go on until the deadline. */
+  #onInterimAnswer(): void {
+    if (++this.#interimAnswers > MAX_INTERIM_ANSWERS)
+      this.#cancel(
+        serviceError(status.INTERNAL, `The server sent more than ${MAX_INTERIM_ANSWERS} interim answers (1xx)`),
+      )
   }
 
   #onData(data: Buffer): void {
