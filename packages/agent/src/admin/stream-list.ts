@@ -1,31 +1,18 @@
 /** The answer of `/streams`: who has which names on which socket, and which version of each. */
 import type { StreamInfo, SubscribedName } from '@livery/sds-server'
 import type { StreamSource } from '../page/page-source.ts'
+import type { StreamFacts } from '../page/state.ts'
+import { type PodOf, streamFacts } from '../page/stream-rows.ts'
 
 /** Listed of one answer; the rest is only counted. */
 const MAX_STREAMS = 20_000
 /** Listed of one stream. */
 const MAX_NAMES = 100
 
-export interface ListedStream {
-  /** Counted from 1 in this process. */
-  readonly id: number
-  readonly method: string
-  /** The path of its socket. */
-  readonly socket: string
-  /** The caller, where it is known. */
-  readonly pid?: number
-  readonly uid?: number
-  /** Such as `pod 1234`, on a socket that identifies its callers. */
-  readonly subject?: string
-  /** The namespace and name of that pod, while it is known. */
-  readonly pod?: string
-  /** The peer's node id, escaped; empty of the Workload API. */
-  readonly node: string
+/** The first 100 of its names are listed. */
+export interface ListedStream extends StreamFacts {
   /** RFC 3339. */
   readonly since: string
-  /** How many names it has; the first 100 of them are listed. */
-  readonly names: number
   /** Versions are those of SDS: a hash of a chain or of roots. Absent of a fetch. */
   readonly subscriptions: readonly SubscribedName[]
 }
@@ -61,8 +48,6 @@ export interface StreamList {
   readonly sockets: readonly ListedSocket[]
   readonly callers: readonly ListedCaller[]
 }
-
-type PodOf = (subject: string) => string | undefined
 
 export interface StreamListOptions {
   /** Milliseconds since the epoch. */
@@ -110,21 +95,7 @@ function firstNames(subscribed: Iterable<SubscribedName>): readonly SubscribedNa
 }
 
 function listedStream(info: StreamInfo, subscriptions: readonly SubscribedName[], podOf: PodOf): ListedStream {
-  const { id, method, node, names, openedAt, connection } = info
-  const { socket, caller, subject } = connection
-  const pod = subject === undefined ? undefined : podOf(subject)
-  return {
-    id,
-    method,
-    socket,
-    ...(caller && { pid: caller.pid, uid: caller.uid }),
-    ...(subject !== undefined && { subject }),
-    ...(pod !== undefined && { pod }),
-    node,
-    since: iso(openedAt),
-    names,
-    subscriptions,
-  }
+  return { ...streamFacts(info, podOf), since: iso(info.openedAt), subscriptions }
 }
 
 /** A path can have two: one that drains, and the one that took its place. The names are those of both. */

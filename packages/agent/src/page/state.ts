@@ -185,7 +185,8 @@ export interface PageStreams {
   readonly shown: readonly PageStream[]
 }
 
-export interface PageStream {
+/** Which stream it is, and whose; `/streams` has the same. */
+export interface StreamFacts {
   /** Counted from 1 in this process. */
   readonly id: number
   readonly method: string
@@ -198,10 +199,14 @@ export interface PageStream {
   readonly subject?: string
   /** Its namespace and name, where the subject is a pod that is known. */
   readonly pod?: string
-  /** Of the peer; empty of the Workload API. */
+  /** The peer's node id, escaped; empty of the Workload API. */
   readonly node: string
-  readonly since: number
+  /** How many names it has. */
   readonly names: number
+}
+
+export interface PageStream extends StreamFacts {
+  readonly since: number
   /** Of its first 100 names: those that were refused or are unknown. */
   readonly refused: number
   /** Of its first 100 names: those of which it was not sent the newest version, or has not answered. */

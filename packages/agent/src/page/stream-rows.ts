@@ -1,14 +1,17 @@
 /** The streams of the page: those that rejected something first, then those that are behind, as far as they are shown. */
-import type { ListedStream, SubscribedName } from '@livery/sds-server'
+import type { ListedStream, StreamInfo, SubscribedName } from '@livery/sds-server'
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import { Lowest } from '../observe/lowest.ts'
 import type { PageSource } from './page-source.ts'
-import type { PageStream, PageStreams } from './state.ts'
+import type { PageStream, PageStreams, StreamFacts } from './state.ts'
 
 const MAX_STREAMS = 500
 /** Looked at of one stream. */
 const MAX_NAMES = 100
 const MAX_REJECTED = 3
+
+/** The namespace and name of the pod that a subject stands for. */
+export type PodOf = (subject: string) => string | undefined
 
 /** Looks at every stream, each as it is when its turn comes. */
 export async function composeStreams(source: PageSource, turns: LoopTurns): Promise<PageStreams> {
@@ -27,8 +30,12 @@ function rankOf({ rejected, pending, refused }: PageStream): number {
   return refused > 0 ? 2 : 3
 }
 
-function streamRow(stream: ListedStream, podOf: (subject: string) => string | undefined): PageStream {
-  const { id, method, connection, node, names, openedAt } = stream.info()
+function streamRow(stream: ListedStream, podOf: PodOf): PageStream {
+  const info = stream.info()
+  return { ...streamFacts(info, podOf), since: info.openedAt, ...nameFacts(stream.subscribed()) }
+}
+
+export function streamFacts({ id, method, connection, node, names }: StreamInfo, podOf: PodOf): StreamFacts {
   const { socket, caller, subject } = connection
   const pod = subject === undefined ? undefined : podOf(subject)
   return {
@@ -39,9 +46,7 @@ function streamRow(stream: ListedStream, podOf: (subject: string) => string | un
     ...(subject !== undefined && { subject }),
     ...(pod !== undefined && { pod }),
     node,
-    since: openedAt,
     names,
-    ...nameFacts(stream.subscribed()),
   }
 }
 
