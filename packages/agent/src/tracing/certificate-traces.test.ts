@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CAError, type CertificateRequest, parseSpiffeId, type SecretEvent, SecretManager } from '@livery/core'
+import {
+  type CAClient,
+  CAError,
+  type CertificateRequest,
+  parseSpiffeId,
+  type SecretEvent,
+  SecretManager,
+} from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import type { StreamInfo } from '@livery/sds-server'
 import * as api from '@opentelemetry/api'
@@ -22,6 +29,15 @@ function bench() {
     for (const event of events) traces.secret({ name, time: clock.now(), event })
   }
   return { clock, traces, happen, ended: () => exporter.getFinishedSpans() }
+}
+
+/** Traces what happens to the certificate of {@link WEB}, from the first request on. */
+function holdWeb(ca: CAClient, clock: FakeClock, traces: CertificateTraces): SecretManager {
+  const keyGenerator = new TestKeyGenerator()
+  const secrets = new SecretManager({ ca, clock, keyGenerator, trustDomain: 'cluster.local', random: () => 0 })
+  secrets.events.subscribe(report => traces.secret(report))
+  secrets.add(WEB)
+  return secrets
 }
 
 function outline({ name, status, attributes }: ReadableSpan): readonly unknown[] {
@@ -79,15 +95,7 @@ test('of a list of CAs each that is asked is a span below that of the list, and 
     'failover: citadel at a',
     traces,
   )
-  await using secrets = new SecretManager({
-    ca: list,
-    clock,
-    keyGenerator: new TestKeyGenerator(),
-    trustDomain: 'cluster.local',
-    random: () => 0,
-  })
-  secrets.events.subscribe(report => traces.secret(report))
-  secrets.add(WEB)
+  await using secrets = holdWeb(list, clock, traces)
   await secrets.get({ kind: 'identity', identity: WEB }, { signal: new AbortController().signal })
   const spans = new Map(ended().map(span => [span.attributes['livery.ca'] ?? span.name, span]))
   const inner = spans.get('citadel at a')
@@ -133,15 +141,7 @@ test('in a batch each request has its own span, and an error is that of its own 
 
 test('a push ends with the answer of its client, as failed where that rejects it or gives none, and at once where there are no answers', async () => {
   const { clock, traces, ended } = bench()
-  await using secrets = new SecretManager({
-    ca: await TestCA.create(clock),
-    clock,
-    keyGenerator: new TestKeyGenerator(),
-    trustDomain: 'cluster.local',
-    random: () => 0,
-  })
-  secrets.events.subscribe(report => traces.secret(report))
-  secrets.add(WEB)
+  await using secrets = holdWeb(await TestCA.create(clock), clock, traces)
   const { version } = await secrets.get({ kind: 'identity', identity: WEB }, { signal: new AbortController().signal })
   const name = { name: WEB, ledgerName: WEB, version }
   const connection = { id: 1, socket: '/run/web.sock', caller: undefined }
