@@ -14,6 +14,8 @@ export interface Connection {
   readonly budget: CallerBudget
   /** Bytes of messages that were read from it. */
   messageBytes: number
+  /** Messages that were sent to it, and calls that began: a gRPC client may send a PING for each. */
+  answers: number
   /** Closes its streams in slices before itself. */
   readonly closing: PacedClosing
   /** Bytes read since the last call that were not in messages. */
@@ -31,6 +33,7 @@ export class AdmittedConnection implements Connection {
   readonly closing: PacedClosing
   permission: SecretView
   messageBytes = 0
+  answers = 0
   #overhead = 0
 
   constructor(

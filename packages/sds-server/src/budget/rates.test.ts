@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { BEGIN, END_HEADERS, FRAME, grpcHeaders, rawFrame } from '../../test/raw-http2.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
-import { startServer, WEB } from '../../test/running-server.ts'
+import { API, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 
 const STREAM = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
@@ -74,6 +74,20 @@ for (const [what, frames] of Object.entries(FLOODS)) {
     assert.deepEqual(namesOf(await victim.next()), [WEB])
   })
 }
+
+test('a client that sends a PING for each message it reads, as gRPC in Go does, keeps its connection', async () => {
+  await using running = await startServer()
+  using peer = new RawPeer(running.path)
+  const stream = peer.open()
+  for (let request = 0; request < 500; request++) {
+    stream.ask(request % 2 ? WEB : API)
+    await stream.next()
+    await peer.pinged()
+  }
+  const closed = once(peer.session, 'close')
+  for (let ping = 0; ping < 200 && !peer.session.destroyed; ping++) await Promise.race([peer.pinged(), closed])
+  assert.ok(peer.session.destroyed, '200 PINGs without a message were taken')
+})
 
 test('a flood of data on a stream that was refused ends its connection', async () => {
   await using running = await startServer()

@@ -6,7 +6,10 @@ import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
 import type { OpeningQueue } from '../budget/opening-queue.ts'
 
-/** For one connection: an Envoy that is configured to send PINGs sends one in 10 s. */
+/**
+ * For one connection. An Envoy that is configured to send PINGs sends one in 10 s. PINGs for each call and for each message
+ * sent do not count: gRPC in Go estimates its window by one for each message that it reads.
+ */
 const CONTROL_FRAMES: Rate = { perSecond: 1, burst: 100 }
 /** A call holds both texts while it is open. */
 const MAX_AUTHORITY = 255
@@ -62,16 +65,22 @@ export class SessionGuard implements Disposable {
     const onControl = () => {
       if (!control.add(clock.now(), CONTROL_FRAMES)) this.#fault(connection, 1, true)
     }
+    let answersPinged = 0
+    const onPing = () => {
+      if (answersPinged < connection.answers) answersPinged++
+      else onControl()
+    }
     session.on('remoteSettings', () => {
       deadlines.delete(late)
       onControl()
     })
-    session.on('ping', onControl)
+    session.on('ping', onPing)
     // Node's own listener gives each stream to grpc-js, which throws where it must answer one that is closed already.
     session.removeAllListeners('stream')
     session.on('stream', (stream, headers, ...rest) => {
       // grpc-js listens once it has the stream, which can have failed by then.
       stream.on('error', ignore)
+      connection.answers++
       if (!this.#isFit(connection, stream, headers)) return
       const open = () => {
         if (stream.destroyed || stream.closed) {

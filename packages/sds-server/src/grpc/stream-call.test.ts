@@ -79,6 +79,7 @@ async function openStream() {
     permission,
     budget: testBudget(),
     messageBytes: 0,
+    answers: 0,
     takeOverhead: () => 0,
     closing: new PacedClosing(new Socket(), new ClosingQueue()),
     close() {},

@@ -318,6 +318,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
       const frame = this.#options.encodeMessage(message)
       if (!this.#chargeSending(frame)) return
       this.#state = 'writing'
+      this.#connection.answers++
       this.#call.sendFrame(frame, () => this.#onWritten(message))
     } catch (error) {
       this.refuse(error)
