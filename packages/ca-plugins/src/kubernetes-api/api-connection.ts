@@ -6,6 +6,7 @@ import { readTokenFile } from '../credentials/token-file.ts'
 import { MAX_PIECES, readBounded } from '../transport/bounded-body.ts'
 import { CurrentConnection } from '../transport/current-connection.ts'
 import type { HttpRequest } from '../transport/http-pool.ts'
+import { Outage } from '../transport/outage.ts'
 import { untilReachable } from '../transport/until-reachable.ts'
 import { type ApiCall, answerTooLarge, caErrorOfAnswer, NoAnswer, noAnswer, unreadable } from './api-errors.ts'
 import type { ApiSession, Login, LoginSource } from './api-login.ts'
@@ -38,9 +39,11 @@ export interface ApiConnectionOptions {
 export class ApiConnection implements AsyncDisposable {
   readonly #options: ApiConnectionOptions
   readonly #sessions: CurrentConnection<ApiSession, Login>
+  readonly #outage: Outage
 
   constructor(options: ApiConnectionOptions) {
     this.#options = options
+    this.#outage = new Outage(options.clock)
     this.#sessions = new CurrentConnection(
       () => options.login.read(),
       login => login.open(),
@@ -93,7 +96,8 @@ export class ApiConnection implements AsyncDisposable {
   ): Promise<void> {
     if (ms === undefined) return
     using lease = await this.#sessions.lease(signal)
-    await untilReachable(new URL(lease.connection.login.server), { clock: this.#options.clock, ms, signal })
+    const { clock } = this.#options
+    await untilReachable(new URL(lease.connection.login.server), { clock, ms, signal, outage: this.#outage })
   }
 
   /** Waits for the open calls, which the caller has aborted. */
@@ -135,7 +139,9 @@ export class ApiConnection implements AsyncDisposable {
     if (authorization !== undefined) secrets.push(authorization.replace(/^\S+ /, ''))
     try {
       const url = new URL(server + request.path)
-      return await untilAborted(pool.send(url, { ...request, headers: { ...headers } }, signal), signal)
+      const response = await untilAborted(pool.send(url, { ...request, headers: { ...headers } }, signal), signal)
+      this.#outage.ended()
+      return response
     } catch (error) {
       signal.throwIfAborted()
       throw noAnswer(error, call, server, secrets)

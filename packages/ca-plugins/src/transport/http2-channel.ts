@@ -13,7 +13,7 @@ import {
 import { serviceError } from './grpc-status.ts'
 import { formatHostPort } from './host-port.ts'
 import { type Dial, dialer } from './http2-dial.ts'
-import { redialDelay } from './redial-delay.ts'
+import { Outage } from './outage.ts'
 import { SessionActivity } from './session-activity.ts'
 import { callUnary } from './unary-stream.ts'
 
@@ -23,20 +23,18 @@ const TOO_MANY_PINGS = Buffer.from('too_many_pings')
 export class Http2Channel implements GrpcChannel {
   readonly #clock: Clock
   #keepalive: Keepalive | undefined
-  readonly #random: () => number
+  readonly #outage: Outage
   readonly #dial: Dial
   readonly #headers: OutgoingHttpHeaders
   readonly #closing = new AbortController()
   #current: SessionActivity | undefined
   #connecting: Promise<SessionActivity> | undefined
   #waiting: Promise<SessionActivity> | undefined
-  /** Of the attempts to connect since one succeeded: how many, and when the first one failed. */
-  #failures = { count: 0, since: 0 }
 
-  constructor({ target, clock, keepalive, random = Math.random }: ChannelOptions) {
+  constructor({ target, clock, keepalive, random }: ChannelOptions) {
     this.#clock = clock
     this.#keepalive = keepalive
-    this.#random = random
+    this.#outage = new Outage(clock, random)
     this.#dial = dialer(target, clock)
     this.#headers = {
       ':method': 'POST',
@@ -127,19 +125,18 @@ export class Http2Channel implements GrpcChannel {
       const session = await this.#dial(signal)
       signal.throwIfAborted()
       session.once('goaway', (code, _, data) => this.#onGoaway(code, data))
-      this.#failures = { count: 0, since: 0 }
+      this.#outage.ended()
       this.#current = new SessionActivity(session, this.#clock, this.#keepalive)
       return this.#current
     } catch (error) {
-      if (this.#failures.count++ === 0) this.#failures.since = this.#clock.now()
+      this.#outage.failed()
       throw serviceError(status.UNAVAILABLE, `No connection: ${reasonOf(error)}`)
     }
   }
 
   async #pause(): Promise<void> {
-    const { count, since } = this.#failures
-    if (count > 0)
-      await sleep(this.#clock, redialDelay(count, this.#clock.now() - since, this.#random()), this.#closing.signal)
+    const delayMs = this.#outage.delayMs()
+    if (delayMs > 0) await sleep(this.#clock, delayMs, this.#closing.signal)
   }
 
   #onGoaway(code: number, data: Buffer | undefined): void {

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { CAError, SystemClock, type TlsMaterial } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { isCAError } from '../../test/citadel-setup.ts'
+import { freePort } from '../../test/free-port.ts'
 import { JsonCaServer, type JsonHandler } from '../../test/json-ca-server.ts'
 import { FakeCA } from '../conformance/index.ts'
 import { CertificateAuthority } from '../plugins/embedded/index.ts'
@@ -176,6 +178,27 @@ test('a connection that breaks, a closed port and an answer that is not HTTP are
       open(t, address).request({ action, path: 'x', signal: t.signal }),
       isCAError('unavailable', /Check the address and the network/),
     )
+})
+
+test('an answer ends the outage: the first attempts of the next one follow each other closely again', async t => {
+  const clock = new FakeClock()
+  const port = await freePort()
+  const client = open(t, `http://127.0.0.1:${port}`, { clock })
+  const waitInVain = async () => {
+    const waiting = client.reachable({ connectWithinMs: 1_000 }, t.signal)
+    const isFirstPause = (time: number) => time >= clock.now() + 40 && time <= clock.now() + 60
+    await clock.waitForDeadline(isFirstPause)
+    await clock.advance(1_000)
+    await waiting
+  }
+  await waitInVain()
+  await clock.advance(600_000)
+  const server = createHttpServer((_, response) => response.end('{}')).listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  await client.request({ action, path: 'x', signal: t.signal })
+  server.close().closeAllConnections()
+  await once(server, 'close')
+  await waitInVain()
 })
 
 test('Retry-After is read as seconds and as a date', () => {

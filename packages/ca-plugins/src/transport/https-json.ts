@@ -9,6 +9,7 @@ import { MAX_PIECES, readBounded } from './bounded-body.ts'
 import { CurrentConnection, systemRoots } from './current-connection.ts'
 import { isLoopback, userinfoProblem } from './host-port.ts'
 import { HttpPool, type HttpRequest, plainAgent, tlsAgent } from './http-pool.ts'
+import { Outage } from './outage.ts'
 import { untilReachable } from './until-reachable.ts'
 
 export interface HttpsJsonOptions {
@@ -43,10 +44,12 @@ export interface JsonAnswer {
 export class HttpsJson implements AsyncDisposable {
   readonly #options: Required<HttpsJsonOptions>
   readonly #pool: CurrentConnection<HttpPool>
+  readonly #outage: Outage
 
   constructor(options: HttpsJsonOptions) {
     const { address, tls, maxBytes = 1_048_576, unverified = false } = options
     this.#options = { ...options, address: withSlash(address), maxBytes, unverified }
+    this.#outage = new Outage(options.clock)
     const isTls = new URL(address).protocol === 'https:'
     this.#pool = new CurrentConnection(
       (isTls ? tls : undefined) ?? systemRoots,
@@ -66,6 +69,7 @@ export class HttpsJson implements AsyncDisposable {
       this.#pool.use(async pool => {
         try {
           const response = await pool.send(new URL(call.path, address), call, ending)
+          this.#outage.ended()
           return { response, bytes: await readBounded(response, maxBytes) }
         } catch (error) {
           if (!signal.aborted) this.#pool.drop(pool)
@@ -85,7 +89,7 @@ export class HttpsJson implements AsyncDisposable {
     signal: AbortSignal,
   ): Promise<void> {
     const { address, clock } = this.#options
-    if (ms !== undefined) await untilReachable(new URL(address), { clock, ms, signal })
+    if (ms !== undefined) await untilReachable(new URL(address), { clock, ms, signal, outage: this.#outage })
   }
 
   /** Waits for the open calls, which the caller has aborted. */
