@@ -30,7 +30,7 @@ export function rowSignature(entry: IdentityEntry): string {
 }
 
 /** One that is held is not forgotten. */
-export function shownState({ state }: IdentityEntry): PageIdentityState {
+function shownState({ state }: IdentityEntry): PageIdentityState {
   return state === 'forgotten' ? stateName('idle') : stateName(state)
 }
 
