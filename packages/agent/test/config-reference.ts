@@ -4,15 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { PluginNeed, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { stringify } from 'yaml'
-import {
-  CSI_DEFAULTS,
-  defaults,
-  KUBERNETES_DEFAULTS,
-  OUTPUT_DEFAULTS,
-  OWN_SOCKET_DEFAULTS,
-  SOCKET_DEFAULTS,
-  TRACING_DEFAULTS,
-} from '../src/config/defaults.ts'
+import { defaults, OPTIONAL_DEFAULTS } from '../src/config/defaults.ts'
 import { settingsSchema } from '../src/config/schema.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from '../src/plugin/built-in-plugins.ts'
 import { ISOLATION_KEYS, USER_SCHEMA } from '../src/plugin/isolation-keys.ts'
@@ -47,12 +39,7 @@ interface Node extends Schema<unknown> {
 /** Where the agent fills in defaults, by the path of the mapping. */
 const DEFAULTS: ReadonlyMap<string, TreeObject> = new Map([
   ['', defaults({ terminal: false })],
-  ['identities[].socket', OWN_SOCKET_DEFAULTS],
-  ['kubernetes', KUBERNETES_DEFAULTS],
-  ['kubernetes.csi', CSI_DEFAULTS],
-  ['output', OUTPUT_DEFAULTS],
-  ['sockets[]', SOCKET_DEFAULTS],
-  ['tracing', TRACING_DEFAULTS],
+  ...OPTIONAL_DEFAULTS.map(([path, tree]) => [path.join('.').replaceAll('.*', '[]'), tree] as const),
 ])
 
 /** Sections whose mappings others share, before those others. */

@@ -10,7 +10,7 @@ import {
   DEFAULT_OPTIONS as SERVER,
 } from '@livery/sds-server/defaults'
 import { DRIVER_NAME } from '../csi/driver-name.ts'
-import type { TreeObject } from '../schema/config-tree.ts'
+import type { Path, TreeObject } from '../schema/config-tree.ts'
 import { formatDuration } from '../schema/duration.ts'
 import { DEFAULT_LEVEL } from '../schema/log-level.ts'
 
@@ -63,37 +63,42 @@ const { perCaller, ...LIMITS } = DEFAULT_LIMITS
 /** The default of `identities` depends on `maxIdentities`. */
 const { identities: _, ...PER_CALLER } = perCaller
 
-/** The defaults of an identity's own socket, where it is a mapping. */
-export const OWN_SOCKET_DEFAULTS: TreeObject = {
+const OWN_SOCKET_DEFAULTS: TreeObject = {
   mode: `0${DEFAULT_MODE.toString(8)}`,
   workloadApi: DEFAULT_WORKLOAD_API.own,
   limits: { ...LIMITS, perCaller: PER_CALLER },
 }
 
-/** The defaults of `output`, of the agent and of an identity. */
-export const OUTPUT_DEFAULTS: TreeObject = { mode: '0600', bundle: false }
+const OUTPUT_DEFAULTS: TreeObject = { mode: '0600', bundle: false }
 
-/** The defaults of every entry of `sockets`. */
-export const SOCKET_DEFAULTS: TreeObject = {
+const SOCKET_DEFAULTS: TreeObject = {
   ...OWN_SOCKET_DEFAULTS,
   workloadApi: DEFAULT_WORKLOAD_API.shared,
   allow: [],
   onDemand: false,
 }
 
-/** The defaults of `kubernetes`, where it is there. */
-export const KUBERNETES_DEFAULTS: TreeObject = {
+const KUBERNETES_DEFAULTS: TreeObject = {
   identity: 'spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}',
   selector: 'livery.dev/inject=true',
   namespaces: { only: [], except: [] },
   sockets: { root: '/run/livery/pods', name: 'socket', mode: '0666' },
 }
 
-/** The defaults of `kubernetes.csi`, where it is there. */
-export const CSI_DEFAULTS: TreeObject = {
+const CSI_DEFAULTS: TreeObject = {
   socket: `/var/lib/kubelet/plugins/${DRIVER_NAME}/csi.sock`,
   kubeletRoot: '/var/lib/kubelet',
 }
 
-/** The defaults of `tracing`, where it is there. */
-export const TRACING_DEFAULTS: TreeObject = { ratio: 1 }
+const TRACING_DEFAULTS: TreeObject = { ratio: 1 }
+
+/** The defaults of mappings that a configuration can leave out, each with its place; `*` is each entry of a list. */
+export const OPTIONAL_DEFAULTS: readonly (readonly [path: Path, defaults: TreeObject])[] = [
+  [['sockets', '*'], SOCKET_DEFAULTS],
+  [['identities', '*', 'socket'], OWN_SOCKET_DEFAULTS],
+  [['identities', '*', 'output'], OUTPUT_DEFAULTS],
+  [['output'], OUTPUT_DEFAULTS],
+  [['kubernetes'], KUBERNETES_DEFAULTS],
+  [['kubernetes', 'csi'], CSI_DEFAULTS],
+  [['tracing'], TRACING_DEFAULTS],
+]

@@ -15,15 +15,7 @@ import {
 import { changeOptions, fillDefault, markSecret, type OptionChange } from '../schema/plugin-schema.ts'
 import { isPem, UNIX_PREFIX } from '../schema/values.ts'
 import type { SectionShape } from './ca-section.ts'
-import {
-  CSI_DEFAULTS,
-  defaults,
-  KUBERNETES_DEFAULTS,
-  OUTPUT_DEFAULTS,
-  OWN_SOCKET_DEFAULTS,
-  SOCKET_DEFAULTS,
-  TRACING_DEFAULTS,
-} from './defaults.ts'
+import { defaults, OPTIONAL_DEFAULTS } from './defaults.ts'
 import type { ConfigSources } from './layers.ts'
 
 /** `*` is each entry of a list. The plugin of `ca` knows its own paths. */
@@ -55,16 +47,8 @@ const PATHS = [
 /** All keys but those of the section `ca`. */
 export function completeSettings(written: ConfigNode, { workingDirectory, terminal }: ConfigSources): ConfigNode {
   const filled = overlay(nodeOf(defaults({ terminal }), UNWRITTEN), written)
-  const withShared = changeAt(filled, ['sockets', '*'], mapping(SOCKET_DEFAULTS))
-  const withOwn = changeAt(withShared, ['identities', '*', 'socket'], mapping(OWN_SOCKET_DEFAULTS))
-  const withOutput = [['output'], ['identities', '*', 'output']].reduce(
-    (node, path) => changeAt(node, path, mapping(OUTPUT_DEFAULTS)),
-    withOwn,
-  )
-  const withKubernetes = changeAt(withOutput, ['kubernetes'], mapping(KUBERNETES_DEFAULTS))
-  const withCsi = changeAt(withKubernetes, ['kubernetes', 'csi'], mapping(CSI_DEFAULTS))
-  const withTracing = changeAt(withCsi, ['tracing'], mapping(TRACING_DEFAULTS))
-  const withAdmin = changeAt(withTracing, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
+  const withOptional = OPTIONAL_DEFAULTS.reduce((node, [path, lower]) => changeAt(node, path, mapping(lower)), filled)
+  const withAdmin = changeAt(withOptional, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
   return PATHS.reduce((node, path) => changeAt(node, path, value => absolute(value, workingDirectory)), withAdmin)
 }
 
