@@ -9,6 +9,9 @@ export function certificateText({ certChain }: Pick<ListedIdentity, 'certChain'>
   return certChain.map(({ pem }) => textOf(Buffer.from(pem, 'base64').toString('latin1'))).join('')
 }
 
+/** Kinds of names that the library calls otherwise than openssl does. */
+const LABELS: Readonly<Record<string, string>> = { URL: 'URI', Email: 'email', IP: 'IP Address' }
+
 function textOf(pem: string): string {
   const lines = new X509Certificate(pem).toString('text').split('\n')
   return `${lines.map(printable).join('\n')}\n${pem.trimEnd()}\n`
@@ -17,5 +20,6 @@ function textOf(pem: string): string {
 /** Names in a certificate are of its CA's choice; the spaces before them are of the layout. */
 function printable(line: string): string {
   const text = line.trimStart()
-  return `${' '.repeat(line.length - text.length)}${oneLine(text)}`
+  const named = text.replace(/^(?:URL|Email|IP)(?=: )/, label => LABELS[label] ?? label)
+  return `${' '.repeat(line.length - text.length)}${oneLine(named)}`
 }

@@ -94,6 +94,21 @@ test('a name in a certificate cannot write to the terminal', async () => {
   assert.doesNotMatch(text, /[^\n\x20-\x7e]/)
 })
 
+test('--text labels names as openssl does', () => {
+  const openssl = (command: string, input = '') => {
+    const { status, stdout, stderr } = spawnSync('openssl', command.split(' '), { input, encoding: 'utf8' })
+    assert.equal(status, 0, stderr)
+    return stdout
+  }
+  const names = `URI:${ID}/web,DNS:web.example,email:web@example,IP:127.0.0.1`
+  const key = 'ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout /dev/null'
+  const pem = openssl(`req -x509 -newkey ${key} -subj /CN=web -addext subjectAltName=${names}`)
+  const labelled = openssl('x509 -noout -ext subjectAltName', pem).trim().split('\n').at(-1)?.trim().split(', ') ?? []
+  assert.equal(labelled.length, 4)
+  const text = certificateText({ certChain: [{ ...LEAF, pem: Buffer.from(pem).toString('base64') }] })
+  for (const name of labelled) assert.ok(text.includes(`  ${name.replace(':', ': ')}\n`), `${name}\n${text}`)
+})
+
 const CONFIG = `ca: { plugin: embedded }
 admin: { address: "127.0.0.1:0" }
 drain: 100ms
@@ -127,7 +142,7 @@ test('a running agent: --text has what openssl reads of the certificate, never a
     'Not Before:',
     'Not After:',
     'Subject Public Key Info:',
-    `${ID}/web`,
+    `URI: ${ID}/web`,
     'Subject Alternative Name',
     'Key Usage',
     'Basic Constraints',
