@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { FaultyCaServer } from '@livery/ca-plugins/testing'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
 import { OtlpReceiver } from './otlp-receiver.ts'
 import { openStream } from './sds-client.ts'
 
@@ -146,20 +146,29 @@ test('without tracing the CA gets no trace, and no package of OpenTelemetry is n
   assert.equal(ca.calls[0]?.headers['traceparent'], undefined)
 })
 
-test('where the packages are missing the agent does not start: the error names the key, the packages and the remedy', async () => {
+test('where the packages are missing, run and check-config end with the key, the packages and the remedy', async () => {
   await using directory = await makeDirectory()
+  const cwd = directory.path
   await using ca = await FaultyCaServer.start()
   const more = { identities: [WEB], tracing: { otlp: 'http://127.0.0.1:4318/v1/traces' } }
-  await using agent = await start(directory.path, ca, more, await withoutPackages(directory.path))
-  assert.deepEqual(await agent.ended, { code: 78, signal: null })
-  assert.match(
-    agent.stderr,
-    /tracing\.otlp: needs packages of OpenTelemetry, which cannot be loaded \(Cannot find package '@opentelemetry\//,
-  )
-  assert.match(
-    agent.stderr,
-    /npm install @opentelemetry\/api @opentelemetry\/resources @opentelemetry\/sdk-trace @opentelemetry\/exporter-trace-otlp-proto/,
-  )
+  const env = await withoutPackages(cwd)
+  await using agent = await start(cwd, ca, more, env)
+  const { code } = await agent.ended
+  const ended = { code, stderr: agent.stderr, stdout: agent.stdout }
+  for (const { code, stderr, stdout } of [ended, await livery(['check-config'], { cwd, env })]) {
+    assert.equal(code, 78)
+    assert.equal(stdout, '')
+    assert.match(
+      stderr,
+      /tracing\.otlp: needs packages of OpenTelemetry, which cannot be loaded \(Cannot find package '@opentelemetry\//,
+    )
+    assert.match(
+      stderr,
+      /npm install @opentelemetry\/api @opentelemetry\/resources @opentelemetry\/sdk-trace @opentelemetry\/exporter-trace-otlp-proto/,
+    )
+  }
+  const installed = await livery(['check-config'], { cwd })
+  assert.equal(installed.code, 0, installed.stderr)
 })
 
 test('a receiver that is away costs no certificate: one warning, and the agent ends in time', async () => {

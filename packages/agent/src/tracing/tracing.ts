@@ -37,7 +37,7 @@ export interface Tracing extends AsyncDisposable {
 
 /** Rejects with a {@link ConfigError} where the packages of OpenTelemetry are missing. */
 export async function openTracing({ otlp, ratio, at, version, clock, logger }: TracingOptions): Promise<Tracing> {
-  const { api, sdk, exporter, resources } = await load(at)
+  const { api, sdk, exporter, resources } = await loadTracePackages(at)
   const { envDetector, resourceFromAttributes } = resources
   const named = resourceFromAttributes({ 'service.name': 'livery', 'service.version': version })
   const spanExporter = reporting(new exporter.OTLPTraceExporter({ url: otlp }), logger)
@@ -62,7 +62,8 @@ export async function openTracing({ otlp, ratio, at, version, clock, logger }: T
   }
 }
 
-async function load(at: Location) {
+/** `at`: the setting that needs them. Rejects with a {@link ConfigError} where one cannot be loaded. */
+export async function loadTracePackages(at: Location) {
   try {
     const [api, resources, sdk, exporter] = await Promise.all([
       import('@opentelemetry/api'),
