@@ -89,7 +89,6 @@ function FailureBox({ identity, failure }: { readonly identity: PageIdentity; re
       <p>
         <b>What to do:</b> {remedyOf(code, issuedMeanwhile(identities.value, since))}
       </p>
-      <Command text={`livery renew ${shellWord(identity.name)}`} />
       <Runbook page={runbookOf(identity)} />
     </div>
   )

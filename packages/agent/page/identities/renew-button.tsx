@@ -1,4 +1,4 @@
-/** Renews one certificate now, where this browser is allowed it; otherwise the command that does. */
+/** Renews one certificate now, where this browser is allowed to; otherwise the command that does, or what it takes to allow it. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type ActionResult, readPageToken, renew } from '../live/actions.ts'
@@ -6,17 +6,19 @@ import { asOperator } from '../live/operator.ts'
 import { Command } from '../parts/command.tsx'
 import { shellWord, visible } from '../parts/text.ts'
 
+type Way = 'button' | 'command' | { readonly remedy: string }
+
 export function RenewButton({ name }: { readonly name: string }) {
-  const isAllowed = useSignal<boolean | undefined>(undefined)
+  const way = useSignal<Way | undefined>(undefined)
   const isBusy = useSignal(false)
   const result = useSignal<ActionResult | undefined>(undefined)
   useEffect(() => {
     readPageToken().then(
-      ({ operator, tokenFile }) => {
-        isAllowed.value = operator || tokenFile
+      ({ operator, tokenFile, remedy }) => {
+        way.value = remedy === undefined ? (operator || tokenFile ? 'button' : 'command') : { remedy }
       },
       () => {
-        isAllowed.value = false
+        way.value = 'command'
       },
     )
   }, [])
@@ -29,8 +31,10 @@ export function RenewButton({ name }: { readonly name: string }) {
     }))
     isBusy.value = false
   }
-  if (isAllowed.value === undefined) return null
-  if (!isAllowed.value) return <Command text={`livery renew ${shellWord(name)}`} />
+  if (way.value === undefined) return null
+  if (way.value === 'command') return <Command text={`livery renew ${shellWord(name)}`} />
+  if (way.value !== 'button')
+    return <span class="renew muted">Nobody is allowed to renew it by hand. {visible(way.value.remedy)}.</span>
   return (
     <span class="renew">
       <button type="button" class="button" disabled={isBusy.value} onClick={() => void run()}>

@@ -20,7 +20,7 @@ import { makeDirectory } from '../../test/livery-process.ts'
 import { PageEvents } from '../../test/page-events.ts'
 import type { PageState, PageToken } from '../page/state.ts'
 import type { HostPort } from '../schema/values.ts'
-import { AdminServer } from './admin-server.ts'
+import { AdminServer, type AdminServerOptions } from './admin-server.ts'
 import type { AdminSource } from './admin-source.ts'
 
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
@@ -429,8 +429,8 @@ test('the token is for the page alone, and renews nothing without the token of t
     { 'sec-fetch-site': 'same-site' },
   ] as Record<string, string>[])
     assert.equal((await ask(bench.server, '/page/token', { headers })).status, 403, JSON.stringify(headers))
-  const { token, ...rest } = await bench.token()
-  assert.deepEqual(rest, { operator: false, tokenFile: false })
+  const { token, operator, tokenFile } = await bench.token()
+  assert.deepEqual({ operator, tokenFile }, { operator: false, tokenFile: false })
   bench.source.tokenFile = join(directory.path, 'admin.token')
   await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
   assert.equal((await bench.token()).tokenFile, true)
@@ -444,6 +444,28 @@ test('the token is for the page alone, and renews nothing without the token of t
   assert.equal(bench.ca.requests.length, before)
   assert.equal(await renew('Bearer a-token-of-the-operator'), 202)
   assert.equal(bench.ca.requests.length, before + 1)
+})
+
+test('how to let an operator in is said only where every caller is refused', async () => {
+  await using bench = await Bench.create()
+  await using directory = await makeDirectory()
+  assert.match((await bench.token()).remedy ?? '', /^Make admin\.address a UNIX socket .* or set admin\.tokenFile/)
+  const remedyAt = async (name: string, readPeerCredentials: AdminServerOptions['readPeerCredentials']) => {
+    const address = { path: join(directory.path, name) }
+    const onError = (error: unknown): void => void bench.errors.push(error)
+    const options = { routes: 'admin', address, source: bench.source, readPeerCredentials, onError } as const
+    await using _server = await AdminServer.listen(options)
+    const headers = { ...bench.ownPage, host: 'localhost:15100', origin: 'http://localhost:15100' }
+    const { token, ...rest }: PageToken = JSON.parse((await askSocket(address.path, '/page/token', headers)).body)
+    assert.equal(rest.operator, false)
+    return rest.remedy
+  }
+  const stranger = () => ({ pid: 1, uid: (process.geteuid?.() ?? 0) + 12_345, gid: 1 })
+  assert.equal(await remedyAt('a.sock', stranger), undefined)
+  assert.match((await remedyAt('b.sock', undefined)) ?? '', /^Install or build the addon .* or set admin\.tokenFile/)
+  bench.source.tokenFile = join(directory.path, 'admin.token')
+  assert.equal((await bench.token()).remedy, undefined)
+  assert.equal(await remedyAt('c.sock', undefined), undefined)
 })
 
 test('on a UNIX socket the page is the same, and its owner is the operator without a token', async t => {
@@ -462,15 +484,8 @@ test('on a UNIX socket the page is the same, and its owner is the operator witho
     onError,
   })
   const own = { ...bench.ownPage, host: 'localhost:15100', origin: 'http://localhost:15100' }
-  const answer = (target: string, headers: Record<string, string>, method = 'GET') =>
-    new Promise<{ status: number; body: string }>((resolve, reject) => {
-      const call = request({ socketPath: path, path: target, method, headers, agent: false }, async response => {
-        let body = ''
-        for await (const part of response.setEncoding('utf8')) body += part
-        resolve({ status: response.statusCode ?? 0, body })
-      })
-      call.on('error', reject).end()
-    })
+  const answer = (target: string, headers: Record<string, string>, method?: string) =>
+    askSocket(path, target, headers, method)
   const { token, operator }: PageToken = JSON.parse((await answer('/page/token', own)).body)
   assert.equal(operator, true)
   const target = `/renew?name=${encodeURIComponent(WEB)}`
@@ -541,3 +556,19 @@ test('a fault while composing ends the page, is reported here, and hidden from i
   assert.deepEqual(bench.errors.map(String), ['Error: inner detail'])
   assert.doesNotMatch(page.text, /inner detail/)
 })
+
+function askSocket(
+  socketPath: string,
+  target: string,
+  headers: Record<string, string>,
+  method = 'GET',
+): Promise<{ readonly status: number; readonly body: string }> {
+  return new Promise((resolve, reject) => {
+    const call = request({ socketPath, path: target, method, headers, agent: false }, async response => {
+      let body = ''
+      for await (const part of response.setEncoding('utf8')) body += part
+      resolve({ status: response.statusCode ?? 0, body })
+    })
+    call.on('error', reject).end()
+  })
+}

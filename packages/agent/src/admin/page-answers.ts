@@ -71,14 +71,17 @@ export class PageAnswers {
   }
 
   /** For a page of this origin only: another one could otherwise have the browser of the operator change something. */
-  async token(headers: IncomingHttpHeaders, { credentials }: Caller): Promise<Answer> {
+  async token(headers: IncomingHttpHeaders, caller: Caller): Promise<Answer> {
     // An Origin is that of this endpoint: others were refused.
     if (headers['sec-fetch-site'] !== 'same-origin' && headers.origin === undefined) return NOT_A_PAGE
-    const authority = await authorityOf({ credentials, authorization: undefined }, undefined)
+    const hasTokenFile = this.#source.tokenFile !== undefined
+    const authority = await authorityOf({ ...caller, authorization: undefined }, undefined)
+    const isForNobody = 'refusal' in authority && !caller.credentials && !hasTokenFile
     const answer: PageToken = {
       token: this.#token,
       operator: 'by' in authority,
-      tokenFile: this.#source.tokenFile !== undefined,
+      tokenFile: hasTokenFile,
+      ...(isForNobody && { remedy: authority.remedy }),
     }
     return { ...json(200, answer), headers: PAGE_HEADERS }
   }

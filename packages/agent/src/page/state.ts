@@ -254,4 +254,6 @@ export interface PageToken {
   readonly operator: boolean
   /** Whether `admin.tokenFile` is configured, so that an operator can prove it with a token. */
   readonly tokenFile: boolean
+  /** How to let an operator in, where every caller of this endpoint is refused; without a full stop. */
+  readonly remedy?: string
 }

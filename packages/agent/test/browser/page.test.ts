@@ -216,7 +216,9 @@ test("a renewal by hand asks for the operator's token, says why it is not taken,
   await node.agent.line(/"event":"log-level-changed"/)
 })
 
-test('without a token of the operator, the page names the command instead', { skip }, async () => {
+test('where nobody is allowed to renew by hand, the page offers neither button nor command, and says what to configure', {
+  skip,
+}, async () => {
   await using directory = await makeDirectory()
   const config = {
     ca: { plugin: 'embedded', directory: 'ca' },
@@ -227,7 +229,10 @@ test('without a token of the operator, the page names the command instead', { sk
   await using agent = new LiveryProcess(['run'], { cwd: directory.path })
   await using browser = await BrowserPage.open(await agent.admin())
   await browser.page.getByRole('row').filter({ hasText: GOOD }).click()
-  await browser.page.getByRole('complementary').getByText(`livery renew ${GOOD}`).waitFor()
+  const drawer = browser.page.getByRole('complementary')
+  await drawer.getByText('Make admin.address a UNIX socket and ask as root').waitFor()
+  await drawer.getByText(`livery explain ${GOOD}`).waitFor()
+  assert.equal(await drawer.getByText('livery renew').count(), 0)
   assert.equal(await browser.page.getByRole('button', { name: 'Renew now' }).count(), 0)
   assert.deepEqual(browser.faults, [])
 })
