@@ -7,6 +7,8 @@ const TRUST_DOMAIN = /^[a-z0-9._-]{1,255}$/
 const PATH_SEGMENT = /^[A-Za-z0-9._-]+$/
 /** SPIFFE-ID section 2.3: "Implementations MUST support URIs up to 2048 bytes". */
 const MAX_LENGTH = 2048
+/** What most SPIFFE IDs look like, as one expression: the parts are looked at only for what is wrong with others. */
+const USUAL = /^spiffe:\/\/[a-z0-9._-]{1,255}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$/
 
 /**
  * Why `text` is not a SPIFFE ID with a path, or `undefined` if it is one. Nothing is normalised: a variant spelling is
@@ -14,6 +16,7 @@ const MAX_LENGTH = 2048
  */
 export function spiffeIdProblem(text: string): string | undefined {
   if (text.length > MAX_LENGTH) return `is longer than ${MAX_LENGTH} bytes`
+  if (USUAL.test(text)) return undefined
   if (!text.startsWith('spiffe://')) return 'does not start with "spiffe://"'
   const [trustDomain = '', ...segments] = text.slice('spiffe://'.length).split('/')
   const problem = trustDomainProblem(trustDomain)
