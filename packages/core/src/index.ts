@@ -115,7 +115,7 @@ export { systemErrorCode } from './text/system-error-code.ts'
 export { backoff, type RetryPolicy } from './time/backoff.ts'
 export type { Clock } from './time/clock.ts'
 export { SystemClock } from './time/clock.ts'
-export { after, type Deadline, sleep, withDeadline } from './time/deadline.ts'
+export { abortWith, after, type Deadline, sleep, withDeadline } from './time/deadline.ts'
 export { Semaphore } from './time/semaphore.ts'
 export { untilAborted } from './time/until-aborted.ts'
 export type {

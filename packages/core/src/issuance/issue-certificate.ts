@@ -58,7 +58,9 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
       new CAError('timeout', `The CA did not answer for ${request.identity} within ${options.timeoutMs} ms`),
     ),
   )
-  const pending = await untilAborted(options.pending.get(request.identity), signal)
+  const isPending = options.pending.has(request.identity)
+  // Never inside the caller's turn: a plugin runs next.
+  const pending = await (isPending ? untilAborted(options.pending.get(request.identity), signal) : undefined)
   const key = new RequestKey(options, request.identity, signal, pending?.key)
   using ticket = new Ticket(options.pending, request, key, pending)
   const answering = ask(options, request, key, ticket)
@@ -68,7 +70,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     options.pending.drop(request.identity)
     checkForm(answer, request.identity)
     const privateKey = await key.privateKey(answer)
-    const { verified, offered } = await untilAborted(verify(options, request, answer, privateKey), signal)
+    const { verified, offered } = await verify(options, request, answer, privateKey)
     signal.throwIfAborted()
     const { clientRefusal } = verified
     if (clientRefusal !== undefined && !request.servesRefused(clientRefusal))
@@ -129,7 +131,7 @@ function problemOf({
 /** Nothing is learned here: the roots of an answer that is refused were never trusted. */
 async function verify(
   { verifier, clock }: IssuanceOptions,
-  { identity, trustStore }: IssuanceRequest,
+  { identity, trustStore, controller: { signal } }: IssuanceRequest,
   answer: IssuedCertificate,
   privateKey: PrivateKey,
 ): Promise<{ readonly verified: VerifiedChain; readonly offered: OfferedRoots }> {
@@ -137,13 +139,14 @@ async function verify(
     withKey(privateKey, key =>
       verifier.verify(answer.chain, { identity, key, anchors: anchors.map(a => a.certificate), now: clock.now() }),
     )
-  const offered = await trustStore.readOffered(identity, answer)
+  const offered =
+    trustStore.knownOffered(identity, answer) ?? (await untilAborted(trustStore.readOffered(identity, answer), signal))
   const known = trustStore.anchorsFor(offered)
   try {
     return { verified: against(known), offered }
   } catch (error) {
     // The CA may have changed its root since it was last asked for its list.
-    await trustStore.refresh()
+    await untilAborted(trustStore.refresh(), signal)
     const now = trustStore.anchorsFor(offered)
     if (now.length === known.length) throw withRejected(error, offered)
     return { verified: against(now), offered }

@@ -12,3 +12,19 @@ test('a root with a date that cannot be read is refused, and nothing waits for t
   assert.deepEqual([read.roots, read.validFrom], [[], undefined])
   assert.match(read.rejected.join(), /^root with serial [0-9A-F]+ has a date that cannot be read$/)
 })
+
+test('the list that was read last is known at once, while it is the same and valid', async () => {
+  const [one, two] = await Promise.all([makeIssuer('CN=one', NOW), makeIssuer('CN=two', NOW)])
+  const reader = new RootReader()
+  const list = [one.pem]
+  assert.equal(reader.sameAsLast(list, NOW), undefined)
+  const read = await reader.read(list, NOW)
+  assert.equal(reader.sameAsLast([one.pem], NOW), read)
+  const [root] = read.roots
+  assert.equal(reader.sameAsLast([one.pem], root?.notAfter ?? 0), undefined)
+  list[0] = two.pem
+  assert.equal(reader.sameAsLast(list, NOW), undefined)
+  assert.equal(reader.sameAsLast([one.pem, two.pem], NOW), undefined)
+  assert.equal((await reader.read([two.pem, 'no root'], NOW)).rejected.length, 1)
+  assert.equal(reader.sameAsLast([two.pem, 'no root'], NOW), undefined)
+})

@@ -29,6 +29,7 @@ export interface ReadRoots {
 export class RootReader {
   readonly #known = new Map<string, Root>()
   #knownLength = 0
+  #last: { readonly pems: readonly string[]; readonly read: ReadRoots } | undefined
   #left = COST_PER_TURN
   #nextTurn: Promise<void> | undefined
 
@@ -40,7 +41,17 @@ export class RootReader {
       if (!this.#known.has(pem)) await this.#spend(Math.max(MIN_COST, pem.length))
       read.push(this.readOne(pem))
     }
-    return judge(read, sorted, now)
+    const judged = judge(read, sorted, now)
+    // A copy: the caller may change its list.
+    if (judged.rejected.length === 0) this.#last = { pems: [...pems], read: judged }
+    return judged
+  }
+
+  /** What {@link read} gives, if it has just read the same list and none of it was rejected, nor is by now. */
+  sameAsLast(pems: readonly string[], now: number): ReadRoots | undefined {
+    const last = this.#last
+    const isSame = last?.pems.length === pems.length && last.pems.every((pem, index) => pem === pems[index])
+    return isSame && last.read.roots.every(root => problemOf(root, now) === undefined) ? last.read : undefined
   }
 
   /** The root, or why it cannot be used, whatever its dates. */

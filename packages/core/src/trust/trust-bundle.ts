@@ -151,12 +151,12 @@ export class TrustBundle {
    * place and no operator holds them (`isHeld`). Without `complete` no root is removed before it has expired.
    */
   learn(roots: readonly Root[], { listed, complete, now, isHeld }: LearnOptions): Learned {
-    const settlesAt = this.#settlesAt(now)
     // A list without one good root is a fault at the CA, not a wish to trust nobody.
     const isWhole = complete && roots.length > 0
     const givenUp = isWhole ? this.#giveUpAllBut(new Set(roots.map(root => root.fingerprint)), now) : []
     const standing = listed ? 'listed' : 'inferred'
     const adopted: TrustAnchor[] = []
+    const settlesAt = this.#settlesAt(now)
     const news = roots.filter(({ fingerprint }) => {
       const held = this.#roots.get(fingerprint)
       if (!held) return true
@@ -167,7 +167,10 @@ export class TrustBundle {
       }
       return false
     })
-    const added = this.#add(news, { now, settlesAt, isWhole, isHeld }, { standing, isConfigured: false })
+    // As with nearly every certificate of a quiet day.
+    if (news.length === 0) return { added: [], rejected: [], adopted, givenUp }
+    const how = { now, settlesAt, isWhole, isHeld }
+    const added = this.#add(news, how, { standing, isConfigured: false })
     return { ...added, adopted, givenUp }
   }
 

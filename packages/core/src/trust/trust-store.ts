@@ -144,6 +144,15 @@ export class TrustStore implements Disposable {
     return this.#firstAsked
   }
 
+  /** As {@link readOffered}, at once, if they are the roots that came with the answer before. */
+  knownOffered(
+    identity: SpiffeId,
+    { roots = [], rootsFor }: Pick<IssuedCertificate, 'roots' | 'rootsFor'>,
+  ): OfferedRoots | undefined {
+    const read = this.#reader.sameAsLast(roots, this.#options.clock.now())
+    return read && { ...read, identity, isOwn: rootsFor === 'identity' }
+  }
+
   /** Reads the roots that came with an answer for `identity`; they are not trusted yet. */
   async readOffered(
     identity: SpiffeId,
@@ -155,7 +164,11 @@ export class TrustStore implements Disposable {
 
   /** The roots that the chain of an answer can end under: those that are trusted, and those that came with it. */
   anchorsFor({ identity, roots }: Pick<OfferedRoots, 'identity' | 'roots'>): readonly Root[] {
-    const known = this.bundles.of(identity).flatMap(bundle => bundle.anchors())
+    const bundles = this.bundles.of(identity)
+    const [bundle] = bundles
+    if (bundle && bundles.length === 1 && roots.every(({ fingerprint }) => bundle.anchor(fingerprint)))
+      return bundle.anchors()
+    const known = bundles.flatMap(each => each.anchors())
     return [...new Map([...known, ...roots].map(root => [root.fingerprint, root])).values()]
   }
 
@@ -166,7 +179,8 @@ export class TrustStore implements Disposable {
    */
   accept({ identity, isOwn, roots, ...read }: OfferedRoots, rootFingerprint: string): AcceptedRoot {
     const isNeeded = ({ fingerprint }: Root) => fingerprint === rootFingerprint
-    const offered = { ...read, roots: [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))] }
+    const sorted = roots.length > 1 ? [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))] : roots
+    const offered = { ...read, roots: sorted }
     if (isOwn) this.#intake.learnOwn(identity, offered)
     else if (offered.roots.length > 0 || read.rejected.length > 0)
       this.#intake.learn(trustDomainOf(identity), offered, { listed: false, complete: false })
