@@ -89,3 +89,23 @@ test('certificates that are too many are refused by their number, before one is 
   const tooMany = isCAError('bad-response', /its answer has 2002 certificates, more than 10 and 100 roots/)
   assert.throws(() => split(leaf, junk, junk, root), tooMany)
 })
+
+test('issuers that are remembered change nothing: not for another leaf, for other issuers, or for a first element with more', () => {
+  const remembering = new ChainReader({ rootsLast: true })
+  const read = (...elements: string[]) => remembering.read(elements, answer)
+  const expected = { chain: [leaf, intermediate], roots: [root] }
+  for (let round = 0; round < 3; round++) {
+    assert.deepEqual(read(leaf, intermediate, root), expected)
+    assert.deepEqual(read(`text\r\n${leaf}`, intermediate, root), expected)
+    assert.deepEqual(read(leaf + intermediate, intermediate, root), {
+      chain: [leaf, intermediate, intermediate],
+      roots: [root],
+    })
+    assert.deepEqual(read(leaf, intermediate, root + otherRoot), {
+      chain: [leaf, intermediate],
+      roots: [root, otherRoot],
+    })
+    assert.throws(() => read('no certificate', intermediate, root), /has no PEM certificate in element 0/)
+    assert.throws(() => read('x'.repeat(65_537), intermediate, root), /has an element of 65537 characters/)
+  }
+})

@@ -33,10 +33,17 @@ export interface ChainReaderOptions {
   readonly rootsLast?: boolean
 }
 
+/** What follows the leaf in an answer: as it came, and read. */
+interface Issuers extends SplitChain {
+  readonly elements: readonly string[]
+}
+
 /** Splits answers into chain and roots, and remembers the issuers in them: they are the same in nearly every answer. */
 export class ChainReader {
   readonly #rootsLast: boolean
   readonly #selfSigned = new Map<string, boolean>()
+  /** Of the last answer whose first element was a leaf alone. */
+  #lastIssuers: Issuers | undefined
 
   constructor({ rootsLast = false }: ChainReaderOptions = {}) {
     this.#rootsLast = rootsLast
@@ -50,6 +57,20 @@ export class ChainReader {
   read(elements: readonly string[], answer: Answer): SplitChain {
     if (elements.length > MAX_CERTIFICATES)
       throw badAnswer(answer, `has ${elements.length} elements, more than ${MAX_CERTIFICATES}`)
+    return this.#readUnderLastIssuers(elements) ?? this.#readWhole(elements, answer)
+  }
+
+  /** Another leaf under the issuers of the last answer: they have passed every check here. */
+  #readUnderLastIssuers(elements: readonly string[]): SplitChain | undefined {
+    const last = this.#lastIssuers
+    const [first = ''] = elements
+    if (elements.length - 1 !== last?.elements.length || first.length > MAX_ELEMENT_CHARACTERS) return undefined
+    if (!last.elements.every((element, index) => element === elements[index + 1])) return undefined
+    const [leaf, ...more] = splitCertificates(first)
+    return leaf === undefined || more.length > 0 ? undefined : { chain: [leaf, ...last.chain], roots: last.roots }
+  }
+
+  #readWhole(elements: readonly string[], answer: Answer): SplitChain {
     const split = splitElements(elements, answer)
     this.#checkCount(split, answer)
     const [leaf, ...issuers] = split.flat()
@@ -60,7 +81,10 @@ export class ChainReader {
     const chain = [leaf, ...issuers.filter(pem => !roots.has(pem))]
     if (chain.length > MAX_CERTIFICATES)
       throw badAnswer(answer, `has a chain of ${chain.length} certificates, more than ${MAX_CERTIFICATES}`)
-    return { chain, roots: [...roots] }
+    const read = { chain, roots: [...roots] }
+    if (split[0]?.length === 1)
+      this.#lastIssuers = { elements: elements.slice(1), chain: chain.slice(1), roots: read.roots }
+    return read
   }
 
   #checkCount(split: readonly (readonly string[])[], answer: Answer): void {

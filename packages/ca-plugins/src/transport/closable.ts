@@ -1,8 +1,15 @@
 /** How a client ends: its open calls reject, and so does every later one. */
-import { CAError } from '@livery/core'
+import { abortWith, CAError } from '@livery/core'
+
+/** One call, until it is disposed. */
+export interface OpenCall extends Disposable {
+  /** Its signal is aborted with that of the caller, once the client is closed, or by the call's own deadline. */
+  readonly ending: AbortController
+}
 
 export class Closable {
   readonly #closing = new AbortController()
+  readonly #open = new Set<AbortController>()
   readonly #ca: string
 
   /** `ca` is what the client asks, for its error: `the CA at ca.example:15012`. */
@@ -22,9 +29,27 @@ export class Closable {
     return either
   }
 
+  /** As {@link until}, at a tenth of the cost, for a call that says when it has ended. */
+  begin(signal: AbortSignal): OpenCall {
+    this.#closing.signal.throwIfAborted()
+    signal.throwIfAborted()
+    const ending = new AbortController()
+    const withCaller = abortWith(signal, ending)
+    this.#open.add(ending)
+    return {
+      ending,
+      [Symbol.dispose]: () => {
+        withCaller[Symbol.dispose]()
+        this.#open.delete(ending)
+      },
+    }
+  }
+
   close(): void {
+    const { signal } = this.#closing
     this.#closing.abort(
       new CAError('unavailable', `Cannot ask ${this.#ca}: its client is closed.`, { retryable: false }),
     )
+    for (const ending of this.#open) ending.abort(signal.reason)
   }
 }

@@ -1,6 +1,6 @@
 /** One gRPC connection to a CA, and unary calls on it. */
 import { status } from '@grpc/grpc-js'
-import { type Deadline, type TlsMaterial, withDeadline } from '@livery/core'
+import { after, type TlsMaterial } from '@livery/core'
 import type { Connection } from './current-connection.ts'
 import type { ChannelCall, ChannelOptions, GrpcChannel } from './grpc-channel.ts'
 import { GrpcJsChannel, needsGrpcJs } from './grpc-js-channel.ts'
@@ -15,7 +15,14 @@ export interface UnaryCall extends Omit<ChannelCall, 'timeoutMs'> {
    */
   readonly connectWithinMs?: number | undefined
   /** By our own clock: gRPC's deadline reads the machine's. Default: the signal alone ends the call. */
-  readonly deadline?: Omit<Deadline, 'signal' | 'clock'>
+  readonly deadline?: CallDeadline
+}
+
+export interface CallDeadline {
+  /** How long the call may take, without the wait for its connection, milliseconds. */
+  readonly ms: number
+  /** Called after that time: aborts the signal of the call. */
+  readonly expire: () => void
 }
 
 /** Of calls in a row. */
@@ -52,19 +59,23 @@ export class GrpcConnection implements Connection {
    * Bytes to bytes, so that the caller can distinguish a bad answer from a broken connection. Rejects with a `ServiceError`, the
    * deadline's error, or the signal's reason.
    */
-  async call({ signal, connectWithinMs, deadline, ...call }: UnaryCall): Promise<Buffer> {
+  async call({ path, request, metadata, signal, connectWithinMs, deadline }: UnaryCall): Promise<Buffer> {
     if (connectWithinMs !== undefined) await this.#channel.ready(connectWithinMs, signal)
+    let isLate = false
+    using _timer =
+      deadline &&
+      after(this.#clock, deadline.ms, () => {
+        isLate = !signal.aborted
+        deadline.expire()
+      })
     try {
-      const answer = deadline
-        ? await withDeadline({ ...deadline, clock: this.#clock, signal }, ending =>
-            this.#channel.send({ ...call, timeoutMs: deadline.ms }, ending),
-          )
-        : await this.#channel.send(call, signal)
+      const answer = await this.#channel.send({ path, request, metadata, timeoutMs: deadline?.ms }, signal)
       this.#failures = 0
       return answer
     } catch (error) {
       // A call that its caller has aborted says nothing about the connection.
-      if (!signal.aborted) this.#failures = isBroken(error) && this.#channel.keepsConnection ? this.#failures + 1 : 0
+      if (isLate || !signal.aborted)
+        this.#failures = isBroken(error) && this.#channel.keepsConnection ? this.#failures + 1 : 0
       throw error
     }
   }

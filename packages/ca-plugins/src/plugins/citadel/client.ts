@@ -54,22 +54,10 @@ export class CitadelClient implements CAClient {
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    using call = this.#closing.begin(request.signal)
+    const { ending } = call
     const action = `get a certificate for ${request.identity} from the CA at ${this.#target.address}`
-    const signal = this.#closing.until(request.signal)
-    const { pem } = await untilAborted(request.csr(), signal)
-    const reading = await this.#readToken(request, signal)
-    const bytes = await untilAborted(
-      this.#connection.use(connection =>
-        this.#call(connection, this.#encode(request, pem), {
-          action,
-          reading,
-          signal,
-          connectWithinMs: request.connectWithinMs,
-          traceparent: request.traceparent,
-        }),
-      ),
-      signal,
-    )
+    const bytes = await untilAborted(this.#ask(request, action, ending), ending.signal)
     const answer = { action, remedy: 'Check that an Istio CA answers there' }
     return this.#chains.read(certChainIn(bytes, answer), answer)
   }
@@ -80,18 +68,25 @@ export class CitadelClient implements CAClient {
     await this.#connection[Symbol.asyncDispose]()
   }
 
-  async #call(connection: GrpcConnection, request: Buffer, call: Call): Promise<Buffer> {
-    const { action, reading, signal, connectWithinMs, traceparent } = call
+  /** Its caller stops to wait as soon as the call has ended: nothing begins after that. */
+  async #ask(request: CertificateRequest, action: string, ending: AbortController): Promise<Buffer> {
+    const { signal } = ending
+    const { pem } = await request.csr()
+    signal.throwIfAborted()
+    const reading = this.#readsToken(request) ? await this.#readToken(request, signal) : UNSET
+    using lease = await this.#connection.lease()
+    signal.throwIfAborted()
+    const { connection } = lease
     const { token, remedy } = this.#proof(reading, connection.material)
     const { timeout: ms, headers = {} } = this.#config
     try {
       return await connection.call({
         path: CREATE_CERTIFICATE,
-        request,
-        metadata: this.#metadata(token, traceparent),
+        request: this.#encode(request, pem),
+        metadata: this.#metadata(token, request.traceparent),
         signal,
-        connectWithinMs,
-        deadline: { ms, error: () => timeoutError(action, ms) },
+        connectWithinMs: request.connectWithinMs,
+        deadline: { ms, expire: () => ending.abort(timeoutError(action, ms)) },
       })
     } catch (error) {
       if (!isStatus(error)) throw error
@@ -103,10 +98,15 @@ export class CitadelClient implements CAClient {
     }
   }
 
+  #readsToken({ tokenFile }: CertificateRequest): boolean {
+    const { credentials } = this.#context
+    return credentials !== undefined && credentials.isConfigured?.(ownToken(tokenFile)) !== false
+  }
+
   async #readToken({ identity, tokenFile }: CertificateRequest, signal: AbortSignal): Promise<TokenReading> {
     const { credentials } = this.#context
-    const own = tokenFile === undefined ? {} : { tokenFile }
-    if (!credentials || credentials.isConfigured?.(own) === false) return { kind: 'unset' }
+    const own = ownToken(tokenFile)
+    if (!credentials) return UNSET
     try {
       const { token } = await untilAborted(credentials.get({ identity, ...own, signal }), signal)
       const what = tokenFile === undefined ? credentials.description : `the token in ${tokenFile}`
@@ -157,19 +157,12 @@ export class CitadelClient implements CAClient {
   }
 }
 
-interface Call {
-  /** After "Cannot", for errors. */
-  readonly action: string
-  readonly reading: TokenReading
-  readonly signal: AbortSignal
-  readonly connectWithinMs: number | undefined
-  readonly traceparent: string | undefined
-}
-
 type TokenReading =
   | { readonly kind: 'token'; readonly token: string; readonly what: string }
   | { readonly kind: 'unusable'; readonly error: CAError }
   | { readonly kind: 'unset' }
+
+const UNSET: TokenReading = { kind: 'unset' }
 
 function certChainIn(bytes: Buffer, answer: Answer): readonly string[] {
   try {
@@ -177,6 +170,10 @@ function certChainIn(bytes: Buffer, answer: Answer): readonly string[] {
   } catch (error) {
     throw badAnswer(answer, 'is not an IstioCertificateResponse', error)
   }
+}
+
+function ownToken(tokenFile: string | undefined): { readonly tokenFile?: string } {
+  return tokenFile === undefined ? {} : { tokenFile }
 }
 
 function timeoutError(action: string, timeoutMs: number): CAError {

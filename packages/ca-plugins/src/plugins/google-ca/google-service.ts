@@ -83,7 +83,8 @@ export class GoogleService implements AsyncDisposable {
     ...call
   }: GoogleCall): Promise<Buffer> {
     const { authentication } = this.#options
-    const signal = this.#closing.until(call.signal)
+    using open = this.#closing.begin(call.signal)
+    const { signal } = open.ending
     const request = await untilAborted(encode(), signal)
     const credentials = await authentication.authenticate({
       signal,
