@@ -2,7 +2,7 @@
 import { linePlot, type PlotPoint, type PlotSeries } from '../plot.ts'
 import { writeOutput } from '../report.ts'
 import { type Bench, ifPresent } from './bench.ts'
-import { coldStart, LAST_SECRET } from './cold-start-row.ts'
+import { coldStart, LAST_SECRET } from './cold-start.ts'
 import { residentMegabytes } from './memory-rows.ts'
 import { CPU as PUSH_CPU, LAST as PUSH_LAST, push } from './push-rows.ts'
 import { inRounds, type Measured, median, type Sample, type Side } from './rounds.ts'
