@@ -6,7 +6,7 @@ import type { GeneratedKey, KeyGenerator, KeyRequest, KeyType } from '@livery/co
 import { createKeyGenerator } from '@livery/native-keygen'
 import { Pkcs10CertificateRequest } from '@peculiar/x509'
 import { Bench } from 'tinybench'
-import { hasCpuFlag } from './peers/proc.ts'
+import { cpuFlags } from './peers/proc.ts'
 import { type Figure, figure } from './report.ts'
 
 const identity = 'spiffe://cluster.local/ns/default/sa/bench'
@@ -20,7 +20,7 @@ export async function measureKeys(types: readonly KeyType[], timeMs: number): Pr
   const generators = native.name === webcrypto.name ? [webcrypto] : [native, webcrypto]
   const figures: Figure[] = []
   for (const type of types) {
-    const path = type.startsWith('rsa') ? await rsaPath() : ''
+    const path = type.startsWith('rsa') ? rsaPath() : ''
     const bench = new Bench({ time: timeMs, iterations: 5, warmupIterations: 1, throws: true })
     const counts = new Map<string, number>()
     for (const generator of generators) await addTasks(bench, counts, generator, { type, identity })
@@ -37,9 +37,9 @@ export async function measureKeys(types: readonly KeyType[], timeMs: number): Pr
 }
 
 /** Which of its two engines the addon searches primes with on this CPU. */
-async function rsaPath(): Promise<string> {
+function rsaPath(): string {
   if (process.platform !== 'linux') return ''
-  return (await hasCpuFlag('avx512ifma')) ? ' (AVX-512 IFMA)' : ' (portable)'
+  return cpuFlags(['avx512ifma']).length > 0 ? ' (AVX-512 IFMA)' : ' (portable)'
 }
 
 async function addTasks(

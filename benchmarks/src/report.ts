@@ -1,6 +1,7 @@
 /** The figures of every suite, and how they are shown: a table with the machine on top, and the same as JSON. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { arch, availableParallelism, cpus, release, totalmem } from 'node:os'
+import { cpuFlags } from './peers/proc.ts'
 
 /** One measured figure. */
 export interface Figure {
@@ -17,8 +18,13 @@ export interface Figure {
   readonly samples: number
 }
 
+/** Instructions that make keys, signatures and hashes quicker. */
+const FEATURES = ['adx', 'bmi2', 'avx2', 'avx512f', 'avx512ifma', 'sha_ni', 'vaes', 'sha2']
+
 export interface Machine {
   readonly cpu: string
+  /** Which of the instructions that matter here it has, as Linux names them. */
+  readonly features: readonly string[]
   readonly cores: number
   readonly memoryGiB: number
   readonly system: string
@@ -29,6 +35,7 @@ export interface Machine {
 export function describeMachine(now: Date): Machine {
   return {
     cpu: cpus()[0]?.model ?? 'unknown',
+    features: cpuFlags(FEATURES),
     cores: availableParallelism(),
     memoryGiB: Math.round(totalmem() / 2 ** 30),
     system: `${process.platform} ${release()} ${arch()}`,
@@ -54,8 +61,8 @@ export function toTable(machine: Machine, figures: readonly Figure[]): string {
   return [tellMachine(machine), '', markdownTable(['work', 'how', 'median', 'middle half'], rows), ''].join('\n')
 }
 
-export function tellMachine({ cpu, cores, memoryGiB, system, node, date }: Machine): string {
-  return `${date}, ${cpu}, ${cores} cores, ${memoryGiB} GiB, ${system}, Node ${node}`
+export function tellMachine({ cpu, features, cores, memoryGiB, system, node, date }: Machine): string {
+  return `${date}, ${cpu}${features.length > 0 ? ` (${features.join(' ')})` : ''}, ${cores} cores, ${memoryGiB} GiB, ${system}, Node ${node}`
 }
 
 export function markdownTable(header: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -5,8 +5,16 @@ import type { Program, Programs } from './programs.ts'
 export interface Bench {
   readonly programs: Programs
   readonly rounds: number
+  /** Another working copy of Livery, set up, for the rows that can measure it too. */
+  readonly against?: WorkingCopy
   /** Progress, a line on stderr. */
   readonly say: (message: string) => void
+}
+
+export interface WorkingCopy {
+  /** Its commit, for the table. */
+  readonly name: string
+  readonly folder: string
 }
 
 /** `T`: what it measures. */
@@ -15,8 +23,8 @@ export interface Row<T = Comparison> {
   readonly name: string
   /** Without these programs the row is skipped. */
   readonly needs: readonly Program[]
-  /** Without this one our own side is measured all the same. */
-  readonly against?: Program
+  /** Without these our own side is measured all the same. */
+  readonly against?: readonly Program[]
   /** Anything else that this machine may lack: why the row is skipped, or `undefined`. */
   readonly obstacle?: () => Promise<string | undefined>
   measure(bench: Bench): Promise<readonly T[]>

@@ -4,7 +4,15 @@ import { test } from 'node:test'
 import type { Comparison } from './comparison.ts'
 import { toMarkdown, withSameRows, withTable } from './comparison-table.ts'
 
-const machine = { cpu: 'A CPU', cores: 2, memoryGiB: 24, system: 'linux', node: 'v24', date: '2026-11-21' }
+const machine = {
+  cpu: 'A CPU',
+  features: ['avx2'],
+  cores: 2,
+  memoryGiB: 24,
+  system: 'linux',
+  node: 'v24',
+  date: '2026-11-21',
+}
 const comparison: Comparison = {
   row: 'serving',
   work: 'SDS response',
@@ -14,17 +22,20 @@ const comparison: Comparison = {
   target: { of: 'ratio', is: 'at most', value: 0.5 },
 }
 
-test('a table has date, machine, rounds, and for each comparison both sides, ratio, target and verdict', () => {
+test('a table has date, machine, rounds, and for each comparison both sides with their spread, ratio, target and verdict', () => {
   const table = toMarkdown(machine, 5, [comparison], [])
-  assert.match(table, /^2026-11-21, A CPU, 2 cores, .*; medians of 5$/m)
-  assert.match(table, /^\| SDS response \| 25 µs \| Istio agent: 50 µs \| 0\.5× \| ≤ 0\.5× \| yes \|$/m)
+  assert.match(table, /^2026-11-21, A CPU \(avx2\), 2 cores, .*; medians of 5$/m)
+  assert.match(
+    table,
+    /^\| SDS response \| 25 µs \(20–30\) \| Istio agent: 50 µs \(40–60\) \| 0\.5× \| ≤ 0\.5× \| yes \|$/m,
+  )
 })
 
 test('a missed target says no, and one whose peer was not measured neither yes nor no', () => {
   const missed = { ...comparison, ours: [60, 60, 60] }
   assert.match(toMarkdown(machine, 5, [missed], []), /\| ≤ 0\.5× \| no \|$/m)
   const { peer: _, ...alone } = comparison
-  assert.match(toMarkdown(machine, 5, [alone], []), /\| 25 µs \| – \| – \| ≤ 0\.5× \| – \|$/m)
+  assert.match(toMarkdown(machine, 5, [alone], []), /\| 25 µs \(20–30\) \| – \| – \| ≤ 0\.5× \| – \|$/m)
 })
 
 test('what was skipped is listed under the table with its reason', () => {

@@ -59,12 +59,18 @@ function toCells(comparison: Comparison): string[] {
   const met = isMet(comparison)
   return [
     work,
-    `${formatNumber(median(ours))} ${unit}`,
-    peer ? `${peer.name}: ${formatNumber(median(peer.samples))} ${unit}` : '–',
+    tellSamples(ours, unit),
+    peer ? `${peer.name}: ${tellSamples(peer.samples, unit)}` : '–',
     ratio === undefined ? '–' : `${formatNumber(ratio)}×`,
     target ? tellTarget(target, unit) : '–',
     met === undefined ? '–' : met ? 'yes' : 'no',
   ]
+}
+
+/** The median, and the lowest and highest where they differ from it. */
+function tellSamples(samples: readonly number[], unit: string): string {
+  const [middle, lowest, highest] = [median(samples), Math.min(...samples), Math.max(...samples)].map(formatNumber)
+  return lowest === highest ? `${middle} ${unit}` : `${middle} ${unit} (${lowest}–${highest})`
 }
 
 function tellTarget({ of, is, value }: Target, unit: string): string {

@@ -2,7 +2,7 @@
 import { linePlot, type PlotPoint, type PlotSeries } from '../plot.ts'
 import { writeOutput } from '../report.ts'
 import { type Bench, ifPresent } from './bench.ts'
-import { coldStart, LAST_SECRET } from './cold-start.ts'
+import { coldStart, LAST_SECRET, onConnectionsOfTheirOwn } from './cold-start.ts'
 import { residentMegabytes } from './memory-rows.ts'
 import { CPU as PUSH_CPU, LAST as PUSH_LAST, push } from './push-rows.ts'
 import { inRounds, type Measured, median, type Sample, type Side } from './rounds.ts'
@@ -117,7 +117,7 @@ function pointOf({ at, samples }: GrowthPoint): readonly PlotPoint[] {
 
 async function overIdentities(bench: Bench): Promise<Growth[]> {
   const measure = async (identities: number): Promise<Sample> => {
-    const start = await coldStart(bench, identities)
+    const start = await coldStart(bench, identities, onConnectionsOfTheirOwn)
     await using workdir = new Workdir()
     const agent = await startLivery(workdir, await startCA(bench, workdir), identities)
     const streams = Math.min(identities, 100)

@@ -29,7 +29,7 @@ export const keyRows: readonly Row[] = [
   {
     name: 'ecdsa-istio',
     needs: [],
-    against: 'istio-gencsr.test',
+    against: ['istio-gencsr.test'],
     measure: bench =>
       againstIstio(bench, {
         row: 'ecdsa-istio',
@@ -43,14 +43,14 @@ export const keyRows: readonly Row[] = [
   {
     name: 'rsa-simd',
     needs: [],
-    against: 'istio-gencsr.test',
+    against: ['istio-gencsr.test'],
     obstacle: noIfma,
     measure: bench => againstIstio(bench, { row: 'rsa-simd', ...rsaSide('simd'), atLeast: 8 }),
   },
   {
     name: 'rsa-search',
     needs: [],
-    against: 'istio-gencsr.test',
+    against: ['istio-gencsr.test'],
     obstacle: noAddon,
     measure: bench => againstIstio(bench, { row: 'rsa-search', ...rsaSide('search'), atLeast: 1.3 }),
   },

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { describeMachine, type Machine, outputFolder, prettyJson, writeOutput } from '../report.ts'
 import type { Bench, Row } from './bench.ts'
-import { coldStartRow } from './cold-start.ts'
+import { coldStartRows } from './cold-start-rows.ts'
 import type { Comparison, Skipped } from './comparison.ts'
 import { tellSkipped, toMarkdown } from './comparison-table.ts'
 import { type Growth, measureGrowth, savePlots } from './growth.ts'
@@ -14,14 +14,15 @@ import { findPrograms, PROGRAMS, type Programs, whatIsAbsent } from './programs.
 import { pushRows } from './push-rows.ts'
 import { writeTable } from './readme-table.ts'
 import { mergeProblem, mergeRuns, type Run } from './run.ts'
+import { openWorkingCopy } from './servers.ts'
 import { servingRows } from './serving-rows.ts'
 import { cleanUpOnExit } from './workdir.ts'
 
-const ROWS: readonly Row[] = [...keyRows, ...servingRows, ...pushRows, coldStartRow, ...memoryRows]
+const ROWS: readonly Row[] = [...keyRows, ...servingRows, ...pushRows, ...coldStartRows, ...memoryRows]
 const GROWTH: Row<Growth> = {
   name: 'growth',
   needs: ['neutralca', 'sdsload'],
-  against: 'sdspeer',
+  against: ['sdspeer'],
   measure: measureGrowth,
 }
 const NAMES = [...ROWS, GROWTH].map(({ name }) => name)
@@ -32,6 +33,7 @@ Measures Livery against the programs in the folder DIR, and prints a table. A ro
 
   --only <row,...>  these rows: ${NAMES.join(', ')}
   --rounds <n>      rounds of each row (default: ${ROUNDS})
+  --against <dir>   another working copy of Livery, set up: its cold starts are measured in turn with those of this one
   --save            write results/peers.json, the plots, and the tables of the READMEs. With --only, the rows replace
                     those of a run of the same day
   --help            print this
@@ -64,7 +66,8 @@ async function main(): Promise<void> {
   cleanUpOnExit()
   const machine = describeMachine(new Date())
   const last = options.save && options.isPart ? await readLast(machine, options.rounds) : undefined
-  const bench: Bench = { programs, rounds: options.rounds, say }
+  const against = options.against === undefined ? undefined : await openWorkingCopy(options.against)
+  const bench: Bench = { programs, rounds: options.rounds, ...(against && { against }), say }
   const skipped: Skipped[] = []
   const skip = (entry: Skipped): void => {
     skipped.push(entry)
@@ -95,6 +98,7 @@ interface Options {
   readonly rows: readonly string[]
   readonly isPart: boolean
   readonly rounds: number
+  readonly against: string | undefined
   readonly save: boolean
 }
 
@@ -103,6 +107,7 @@ function readOptions(): Options | 'help' {
     options: {
       only: { type: 'string', multiple: true },
       rounds: { type: 'string' },
+      against: { type: 'string' },
       save: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
@@ -114,7 +119,7 @@ function readOptions(): Options | 'help' {
   const rounds = Number(values.rounds ?? ROUNDS)
   if (!Number.isInteger(rounds) || rounds < 1)
     throw new Error(`--rounds ${values.rounds} is not a number of rounds; write 1 or more`)
-  return { rows, isPart: values.only !== undefined, rounds, save: values.save }
+  return { rows, isPart: values.only !== undefined, rounds, against: values.against, save: values.save }
 }
 
 async function measureRows(
@@ -139,7 +144,7 @@ async function measureUnlessSkipped<T>(
     skip({ row: name, what: 'row', reason })
     return []
   }
-  const lacking = against && whatIsAbsent(bench.programs, [against])
+  const lacking = against && whatIsAbsent(bench.programs, against)
   if (lacking !== undefined) skip({ row: name, what: 'peer', reason: lacking })
   say(name)
   try {

@@ -20,7 +20,7 @@ const ISTIO_AGENTS = 5
 const SETTLE_MS = 15_000
 
 export const memoryRows: readonly Row[] = [
-  { name: 'memory', needs: ['neutralca', 'sdsload'], against: 'sdspeer', measure: measureMemory },
+  { name: 'memory', needs: ['neutralca', 'sdsload'], against: ['sdspeer'], measure: measureMemory },
   { name: 'memory-idle', needs: ['neutralca'], measure: measureIdle },
 ]
 

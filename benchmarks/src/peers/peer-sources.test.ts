@@ -28,7 +28,12 @@ for (const folder of ['neutralca', 'sdsload'])
     assert.match(stdout, /^ok\s/m)
   })
 
-const skip = isSlow ? await obstacle('istio') : "compiling Istio's code takes minutes: set LIVERY_SLOW=1"
-test("Istio's programs build", { timeout: TIMEOUT_MS, skip }, async () => {
-  await run('go', ['vet', './...'], { cwd: `${FOLDER}istio` })
-})
+for (const [folder, ...build] of [
+  ['istio', 'vet', './...'],
+  ['spire', 'build', 'tool'],
+] as const) {
+  const skip = isSlow ? await obstacle(folder) : 'compiling takes minutes: set LIVERY_SLOW=1'
+  test(`the programs of ${folder} build`, { timeout: TIMEOUT_MS, skip }, async () => {
+    await run('go', build, { cwd: FOLDER + folder })
+  })
+}

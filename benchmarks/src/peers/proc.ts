@@ -24,10 +24,11 @@ export async function residentBytes(pid: number): Promise<number> {
   return Number(kilobytes) * 1024
 }
 
-/** Whether every CPU has `flag`, as `avx512ifma`. */
-export async function hasCpuFlag(flag: string): Promise<boolean> {
-  const lines = (await readFile('/proc/cpuinfo', 'utf8')).match(/^flags\s*:.*$/gm) ?? []
-  return lines.length > 0 && lines.every(line => line.split(/\s+/).includes(flag))
+/** Those of `flags` that the CPU has, such as `avx512ifma`; none where this is not Linux. */
+export function cpuFlags(flags: readonly string[]): string[] {
+  if (process.platform !== 'linux') return []
+  const found = /^(?:flags|Features)\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1]?.split(' ')
+  return flags.filter(flag => found?.includes(flag))
 }
 
 /** The process and everything that it started and that they started, as far as it still runs; parents first. */

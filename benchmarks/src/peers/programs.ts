@@ -2,7 +2,15 @@
 import { access, constants, stat } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 
-export const PROGRAMS = ['neutralca', 'sdspeer', 'sdsload', 'istio-gencsr.test'] as const
+export const PROGRAMS = [
+  'neutralca',
+  'sdspeer',
+  'sdsload',
+  'istio-gencsr.test',
+  'spire-server',
+  'spire-agent',
+  'ztunnel-manager',
+] as const
 export type Program = (typeof PROGRAMS)[number]
 
 /** Where each program is, or why it cannot be used. */

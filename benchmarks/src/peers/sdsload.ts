@@ -5,6 +5,8 @@ import type { SdsProcess } from './servers.ts'
 import type { Workdir } from './workdir.ts'
 
 export interface Distribution {
+  readonly p50: number
+  readonly p99: number
   readonly max: number
 }
 
@@ -12,9 +14,12 @@ export interface Distribution {
 export interface LoadPhase {
   /** Clients answered, fetches or pushes. */
   readonly count: number
+  /** In the cold phase: from a client's first request to each of its certificates. */
+  readonly latency_ms?: Distribution
+  readonly server_cpu_s?: number
   readonly server_cpu_us_each?: number
-  /** Resident in all, and without the pages of files, which the kernel holds once for every process. */
-  readonly server_mem_kb?: { readonly rss: number; readonly anon: number }
+  /** Resident in all, without the pages of files, which the kernel holds once for every process, and the most so far. */
+  readonly server_mem_kb?: { readonly rss: number; readonly anon: number; readonly peak: number }
   /** Pushes of one content, in the order of their coming. */
   readonly waves?: readonly { readonly deliveries: number; readonly from_trigger_ms?: Distribution }[]
 }
@@ -23,7 +28,12 @@ export interface LoadReport {
   readonly cold?: LoadPhase
   readonly warm?: LoadPhase
   readonly watch?: LoadPhase
-  readonly spawn?: { readonly start_to_socket_ms?: Distribution; readonly start_to_secrets_ms?: Distribution }
+  readonly spawn?: {
+    readonly start_to_socket_ms?: Distribution
+    readonly start_to_secrets_ms?: Distribution
+    /** From the start of the server to the last secret. */
+    readonly server_cpu_s: number
+  }
 }
 
 /** Its options by their names there. */

@@ -1,9 +1,11 @@
 /** Starts what is measured: the test CA, Livery as its users start it, Livery's parts with a prompt, and Istio's agent. */
 
-import { symlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { execFile } from 'node:child_process'
+import { access, symlink, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Bench } from './bench.ts'
+import { promisify } from 'node:util'
+import type { Bench, WorkingCopy } from './bench.ts'
 import { accepts, freePort } from './listeners.ts'
 import { pathOf } from './programs.ts'
 import type { Running, Workdir } from './workdir.ts'
@@ -52,6 +54,19 @@ export async function startIstioAgent(
   return { server, socket, secret: 'default', san: 'spiffe://cluster.local/ns/default/sa/sa-0', identities: 1 }
 }
 
+const THIS_COPY = fileURLToPath(new URL('../../../', import.meta.url))
+const PROGRAM = 'packages/agent/bin/livery.js'
+
+/** Throws where `folder` is not a working copy of Livery. */
+export async function openWorkingCopy(folder: string): Promise<WorkingCopy> {
+  const path = resolve(process.env['INIT_CWD'] ?? '.', folder)
+  await access(join(path, PROGRAM)).catch(cause => {
+    throw new Error(`--against ${folder} has no ${PROGRAM}: name a working copy of Livery that is set up`, { cause })
+  })
+  const { stdout } = await promisify(execFile)('git', ['-C', path, 'rev-parse', '--short', 'HEAD'])
+  return { name: `commit ${stdout.trim()}`, folder: path }
+}
+
 /** Files for `livery run`, with a link `livery` to the program beside them. */
 export interface LiveryFiles {
   readonly config: string
@@ -59,7 +74,13 @@ export interface LiveryFiles {
   readonly admin: string
 }
 
-export async function writeLiveryFiles(workdir: Workdir, ca: CA, identities: number): Promise<LiveryFiles> {
+/** `copy`: the working copy whose program runs. */
+export async function writeLiveryFiles(
+  workdir: Workdir,
+  ca: CA,
+  identities: number,
+  copy = THIS_COPY,
+): Promise<LiveryFiles> {
   const name = `livery-${identities}`
   const socket = join(workdir.folder, `${name}.sock`)
   const admin = `127.0.0.1:${await freePort()}`
@@ -74,7 +95,8 @@ export async function writeLiveryFiles(workdir: Workdir, ca: CA, identities: num
         limits: {
           connections: 40_000,
           names: 20_000,
-          perCaller: { connections: 20_000, requestsPerSecond: 1_000_000 },
+          // A working copy from before this bound has nothing to raise.
+          ...(copy === THIS_COPY && { perCaller: { connections: 20_000, requestsPerSecond: 1_000_000 } }),
         },
       },
     ],
@@ -84,8 +106,7 @@ export async function writeLiveryFiles(workdir: Workdir, ca: CA, identities: num
   }
   // JSON is YAML.
   await writeFile(join(workdir.folder, `${name}.yaml`), JSON.stringify(config))
-  const program = fileURLToPath(new URL('../../../packages/agent/bin/livery.js', import.meta.url))
-  await symlink(program, join(workdir.folder, 'livery')).catch(ignoreExisting)
+  await symlink(join(copy, PROGRAM), join(workdir.folder, 'livery')).catch(ignoreExisting)
   return { config: `${name}.yaml`, socket, admin }
 }
 

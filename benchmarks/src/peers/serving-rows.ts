@@ -14,7 +14,7 @@ const FEW = 100
 const MANY = 10_000
 
 export const servingRows: readonly Row[] = [
-  { name: 'serving', needs: ['neutralca', 'sdsload'], against: 'sdspeer', measure: measureServing },
+  { name: 'serving', needs: ['neutralca', 'sdsload'], against: ['sdspeer'], measure: measureServing },
   { name: 'serving-held', needs: ['neutralca', 'sdsload'], measure: measureHeld },
 ]
 
