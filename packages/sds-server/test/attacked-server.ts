@@ -1,5 +1,6 @@
 /** A server in a process of its own, whose memory a test measures while it is attacked. Its callers have the uid that the test sets. */
 import { readFileSync } from 'node:fs'
+import { setImmediate } from 'node:timers/promises'
 import { SystemClock } from '@livery/core'
 import type { GivenLimits } from '../src/budget/socket-limits.ts'
 import { createSdsServer } from '../src/sds-server.ts'
@@ -13,7 +14,7 @@ export interface AttackedOptions {
   readonly padding: number
 }
 
-/** `uid`: connections that come from now on are of this caller. `report`: as it is. */
+/** `uid`: connections that come from now on are of this caller. `report`: as it is, after some turns of the event loop. */
 export type AttackedOrder = { readonly uid: number } | 'report'
 
 export interface AttackedReport {
@@ -23,6 +24,9 @@ export interface AttackedReport {
   readonly connections: number
   readonly streams: number
 }
+
+/** What was sent before a report is read, and answered. */
+const TURNS_PER_REPORT = 20
 
 const options: AttackedOptions = JSON.parse(process.argv[2] ?? '')
 let uid = 0
@@ -44,12 +48,13 @@ function highestRss(): number {
   return Number(kilobytes) * 1_024
 }
 
-process.on('message', (order: AttackedOrder) => {
+process.on('message', async (order: AttackedOrder) => {
   if (order !== 'report') {
     uid = order.uid
     process.send?.('set')
     return
   }
+  for (let turn = 0; turn < TURNS_PER_REPORT; turn++) await setImmediate()
   const { connections, streams } = server.sockets()[0] ?? { connections: 0, streams: 0 }
   process.send?.({
     rss: process.memoryUsage.rss(),

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import type { ClientHttp2Stream } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
 import { Attacked } from '../../test/attacked-process.ts'
 import { literalHeaders, rawFrame } from '../../test/raw-http2.ts'
 import { RawPeer, requestFrame } from '../../test/raw-peer.ts'
@@ -197,13 +197,13 @@ function drained(socket: Socket): Promise<unknown> {
   })
 }
 
-/** The most that the server has had, once it has read for a while what was sent. */
+/** The most that the server has had, once both processes have nothing left to send or read. */
 async function highest(server: Attacked): Promise<number> {
   let most = 0
-  for (let quiet = 0, rounds = 0; quiet < 3 && rounds < 8; rounds++) {
-    await delay(150)
+  for (let quiet = 0; quiet < 20; ) {
+    for (let turn = 0; turn < 20; turn++) await setImmediate()
     const { highest: now } = await server.report()
-    quiet = now > most + MIB ? 0 : quiet + 1
+    quiet = now > most ? 0 : quiet + 1
     most = now
   }
   return most
