@@ -1,5 +1,6 @@
 /** The `citadel` plugin: its capabilities, its options, and the checks that only it can make. */
 import { type AgentKey, type ConfigOf, defineCAPlugin, KEY_TYPES, OptionError, type PluginOptions } from '@livery/core'
+import { CALL_TIMEOUT } from '../../transport/call-timeout.ts'
 import { formatHostPort, hostPortProblem, isLoopback, parseHostPort } from '../../transport/host-port.ts'
 import { CitadelClient } from './client.ts'
 
@@ -39,13 +40,7 @@ export const citadelOptions = {
     description:
       "each request names its identity (`ImpersonatedIdentity`), as one node's agent for many workloads must",
   },
-  timeout: {
-    type: 'duration',
-    min: '100ms',
-    max: '10m',
-    default: '10s',
-    description: 'how long one call may take',
-  },
+  timeout: CALL_TIMEOUT,
 } as const satisfies PluginOptions
 
 export type CitadelConfig = ConfigOf<typeof citadelOptions>

@@ -8,6 +8,7 @@ import {
   OptionError,
   type PluginOptions,
 } from '@livery/core'
+import { CALL_TIMEOUT } from '../../transport/call-timeout.ts'
 import { addressProblem } from '../../transport/https-json.ts'
 import { StepCaClient } from './client.ts'
 
@@ -42,7 +43,7 @@ export const stepCaOptions = {
     description:
       'the SHA-256 of the root, in place of `rootCert`: the root is fetched from the CA and kept, as by `step ca bootstrap`',
   },
-  timeout: { type: 'duration', min: '100ms', max: '10m', default: '10s', description: 'how long one call may take' },
+  timeout: CALL_TIMEOUT,
 } as const satisfies PluginOptions
 
 export type StepCaConfig = ConfigOf<typeof stepCaOptions>

@@ -1,5 +1,6 @@
 /** The `vault` plugin: its capabilities and options. */
 import { type ConfigOf, defineCAPlugin, KEY_TYPES, type PluginOptions } from '@livery/core'
+import { CALL_TIMEOUT } from '../../transport/call-timeout.ts'
 import { addressProblem } from '../../transport/https-json.ts'
 import { VaultClient } from './client.ts'
 
@@ -45,7 +46,7 @@ export const vaultOptions = {
       },
     },
   },
-  timeout: { type: 'duration', min: '100ms', max: '10m', default: '10s', description: 'how long one call may take' },
+  timeout: CALL_TIMEOUT,
 } as const satisfies PluginOptions
 
 export type VaultConfig = ConfigOf<typeof vaultOptions>
