@@ -69,6 +69,8 @@ export interface CallerBudgetOptions {
 
 /** Which bound refused a connection or a stream: for metrics, so there are few. */
 export type Bound = 'socket' | 'caller' | 'process'
+type Opened = 'connections' | 'streams'
+
 /** The bound that refused a call; `rate` is `requestsPerSecond`. */
 export type CallBound = Bound | 'rate'
 
@@ -85,8 +87,8 @@ export class CallerBudget {
   readonly pace: Pace
   readonly #socket: SocketRoom
   readonly #process: CallerAccounts
-  #connections = 0
-  #streams = 0
+  /** On this socket. */
+  readonly #open: Record<Opened, number> = { connections: 0, streams: 0 }
   #healthCalls = 0
 
   readonly #clock: Clock
@@ -113,58 +115,49 @@ export class CallerBudget {
 
   /** Takes room for one more connection, until `closeConnection`. Returns the bound that has none, or `undefined`. */
   openConnection(): Bound | undefined {
-    const { account, limits } = this
-    if (!this.#socket.connections.hasRoom(this.#connections)) return 'socket'
-    if (account.connections >= limits.connections) return 'caller'
-    if (!this.#process.connections.hasRoom(account.connections)) return 'process'
-    if (!this.charge(COSTS.connection)) return 'caller'
-    this.#connections++
-    this.#socket.connections.take()
-    account.connections++
-    this.#process.connections.take()
-    return undefined
+    return this.#take('connections', COSTS.connection)
   }
 
   closeConnection(): void {
-    this.#connections--
-    this.#socket.connections.giveBack()
-    this.account.connections--
-    this.#process.connections.giveBack()
-    this.release(COSTS.connection)
-    this.#checkIdle()
+    this.#giveBack('connections', COSTS.connection)
   }
 
   /** As `openConnection`, for a call of StreamSecrets or DeltaSecrets. One over the rate waits before its first request. */
   openStream(): Bound | undefined {
-    const bound = this.#takeStream()
+    const bound = this.#take('streams', COSTS.stream)
     if (!bound) this.requests.add(CALL_REQUESTS, this.pace)
     return bound
   }
 
   /** As `openConnection`, for a call of FetchSecrets; it is given back by `closeStream`. */
   openFetch(): CallBound | undefined {
-    return this.requests.take(CALL_REQUESTS, this.pace) ? this.#takeStream() : 'rate'
-  }
-
-  #takeStream(): Bound | undefined {
-    const { account, limits } = this
-    if (!this.#socket.streams.hasRoom(this.#streams)) return 'socket'
-    if (account.streams >= limits.streams) return 'caller'
-    if (!this.#process.streams.hasRoom(account.streams)) return 'process'
-    if (!this.charge(COSTS.stream)) return 'caller'
-    this.#streams++
-    this.#socket.streams.take()
-    account.streams++
-    this.#process.streams.take()
-    return undefined
+    return this.requests.take(CALL_REQUESTS, this.pace) ? this.#take('streams', COSTS.stream) : 'rate'
   }
 
   closeStream(): void {
-    this.#streams--
-    this.#socket.streams.giveBack()
-    this.account.streams--
-    this.#process.streams.giveBack()
-    this.release(COSTS.stream)
+    this.#giveBack('streams', COSTS.stream)
+  }
+
+  #take(what: Opened, cost: number): Bound | undefined {
+    const { account, limits } = this
+    const [ofSocket, ofProcess] = [this.#socket[what], this.#process[what]]
+    if (!ofSocket.hasRoom(this.#open[what])) return 'socket'
+    if (account[what] >= limits[what]) return 'caller'
+    if (!ofProcess.hasRoom(account[what])) return 'process'
+    if (!this.charge(cost)) return 'caller'
+    this.#open[what]++
+    ofSocket.take()
+    account[what]++
+    ofProcess.take()
+    return undefined
+  }
+
+  #giveBack(what: Opened, cost: number): void {
+    this.#open[what]--
+    this.#socket[what].giveBack()
+    this.account[what]--
+    this.#process[what].giveBack()
+    this.release(cost)
     this.#checkIdle()
   }
 
@@ -281,7 +274,7 @@ export class CallerBudget {
   }
 
   #checkIdle(): void {
-    if (this.#connections + this.#streams + this.#healthCalls === 0) this.#onIdle()
+    if (this.#open.connections + this.#open.streams + this.#healthCalls === 0) this.#onIdle()
   }
 
   #refusal(what: string, limit: keyof PerCallerLimits): StreamRefusal {
