@@ -12,6 +12,9 @@ export const noChromium = existsSync(PROGRAM)
   ? false
   : `there is no Chromium at ${PROGRAM}: install Debian's package chromium, or name another one by CHROMIUM`
 
+/** What is waited for fails with its name before the runner ends the test, after two minutes: a busy machine takes over Playwright's 30 s. */
+const WAIT_MS = 100_000
+
 /** A browser of its own, with one page. */
 export class BrowserPage implements AsyncDisposable {
   readonly page: Page
@@ -37,8 +40,9 @@ export class BrowserPage implements AsyncDisposable {
   static async open(admin: string, colorScheme: 'light' | 'dark' = 'light'): Promise<BrowserPage> {
     // As root, Chromium has no sandbox.
     const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
-    const browser = await chromium.launch({ executablePath: PROGRAM, args })
+    const browser = await chromium.launch({ executablePath: PROGRAM, args, timeout: WAIT_MS })
     const page = await browser.newPage({ colorScheme, viewport: { width: 1_280, height: 800 } })
+    page.setDefaultTimeout(WAIT_MS)
     const opened = new BrowserPage(browser, page)
     await page.goto(`http://${admin}/`)
     await page.getByText('Live', { exact: true }).waitFor()
