@@ -6,12 +6,16 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { waitForSocket } from '@livery/sds-server'
 import { asUser, withAccount, withFolder } from './launchers.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
 import { NODE, PodApiServer } from './pod-api-server.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const FETCH = fileURLToPath(new URL('fetch-secrets.ts', import.meta.url))
+
+/** Less than the runner gives a test, so that the reason is reported. */
+const WAIT_MS = 100_000
 
 /** Envoy's user in Istio's sidecar. */
 const PROXY = 1_337
@@ -85,11 +89,8 @@ export async function identityAt(socket: string): Promise<string> {
 
 /** The same, as soon as the socket is there and has a certificate. */
 export async function identityWhenServed(socket: string): Promise<string> {
-  for (;;) {
-    const found = await identityAt(socket).catch(() => '')
-    if (found !== '') return found
-    await new Promise(setImmediate)
-  }
+  await waitForSocket({ path: socket, name: 'default', timeoutMs: WAIT_MS })
+  return await identityAt(socket)
 }
 
 /**
