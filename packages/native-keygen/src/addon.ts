@@ -1,5 +1,6 @@
 /** Finds the Rust addon: a build beside this package first, then the optional package of this platform. */
 import { createRequire } from 'node:module'
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** The exports of `rust/bridge.rs` and the other bridges. */
@@ -10,8 +11,11 @@ export type AddonLookup = { readonly addon: Addon } | { readonly addon: undefine
 /** The number of the addon's interface: `rust/abi.rs` has the same, and both are raised when an export changes. */
 export const ABI = 3
 
+/** By its name, since this code is in a bundle, too. */
+const OWN_FOLDER = dirname(fileURLToPath(import.meta.resolve('@livery/native-keygen/package.json')))
+
 /** Never throws: `reason` says why there is no addon and what to do. `folder` is that of this package. */
-export function findAddon(folder: string = fileURLToPath(new URL('..', import.meta.url))): AddonLookup {
+export function findAddon(folder: string = OWN_FOLDER): AddonLookup {
   const problems: string[] = []
   const require = createRequire(`${folder}/package.json`)
   for (const platform of platformNames()) {

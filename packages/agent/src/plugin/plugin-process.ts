@@ -116,9 +116,9 @@ async function closed(child: ChildProcess): Promise<[number | null, NodeJS.Signa
 
 /** Inherits nothing: no variable, no descriptor but those of `stdio`, no terminal, no supplementary group. */
 function start(module: PluginRunOptions['module'], { uid, gid }: PluginUser): ChildProcess | Error {
-  // The name of this file shows whether it runs from source or from dist.
+  // The name of this file shows whether it runs from source; the bundle is a folder beside `plugin`.
   const extension = extname(import.meta.url)
-  const entry = fileURLToPath(new URL(`./process-main${extension}`, import.meta.url))
+  const entry = fileURLToPath(new URL(`../plugin/process-main${extension}`, import.meta.url))
   const found = resolveModule(module)
   const rights = readableFolders('href' in found ? fileURLToPath(found.href) : undefined)
   const args = [

@@ -17,8 +17,8 @@ export class PluginThread implements PluginRun {
   readonly #worker: Worker
 
   constructor({ module, methods, log }: PluginRunOptions) {
-    // The name of this file shows whether it runs from source or from dist.
-    const entry = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
+    // The name of this file shows whether it runs from source; the bundle is a folder beside `plugin`.
+    const entry = new URL(`../plugin/thread-main${extname(import.meta.url)}`, import.meta.url)
     const resourceLimits = { maxOldGenerationSizeMb: MAX_HEAP }
     this.#worker = new Worker(entry, { workerData: module, resourceLimits, stdout: true, stderr: true })
     this.peer = new Peer(this.#worker, methods)

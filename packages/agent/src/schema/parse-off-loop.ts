@@ -23,8 +23,8 @@ const MAX_HEAP = 512
 
 /** As `parseConfigDocument`, but rejects with a {@link ConfigError}, also for a text that takes too much time or memory. */
 export async function parseOffLoop(text: string, file: string, signal?: AbortSignal): Promise<ConfigNode> {
-  // The name of this file says whether it runs from source or from dist.
-  const entry = new URL(`./parse-thread${extname(import.meta.url)}`, import.meta.url)
+  // The name of this file shows whether it runs from source; the bundle is a folder beside `schema`.
+  const entry = new URL(`../schema/parse-thread${extname(import.meta.url)}`, import.meta.url)
   const workerData: ParseRequest = { text, file }
   const worker = new Worker(entry, { workerData, env: {}, resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP } })
   const deadline = AbortSignal.timeout(DEADLINE_MS)
