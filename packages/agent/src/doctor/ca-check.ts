@@ -10,13 +10,13 @@ import {
   nodeCertificateVerifier,
   scrub,
 } from '@livery/core'
-import { Registry } from 'prom-client'
 import { signableKeyType } from '../config/ca-section.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { Config, LoadedConfig } from '../config/load.ts'
 import { CA_AHEAD_MS, CLOCK_REMEDY, clockDifference, clockText, MAX_BACKDATE_MS } from '../observe/ca-clock.ts'
 import { createLogger } from '../observe/logger.ts'
 import { PluginCounters } from '../observe/plugin-counters.ts'
+import { Registry } from '../observe/prometheus.ts'
 import { chooseKeyGenerator } from '../runtime/choose-key-generator.ts'
 import { createCAClient, describeCA } from '../runtime/create-ca-client.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'

@@ -1,8 +1,8 @@
 /** Metrics of the calls to the CA, counted from the ledger. */
 
 import { CA_ERROR_CODES } from '@livery/core'
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { LedgerEntry } from './ledger.ts'
+import { Counter, Gauge, Histogram, type Registry } from './prometheus.ts'
 
 /** The one kind of request that the agent sends out; Istio's agent has others, so its metrics have the label. */
 const CSR = { request_type: 'csr' } as const

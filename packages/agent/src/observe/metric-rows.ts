@@ -1,5 +1,5 @@
 /** Metrics that are read at each scrape, as tables: one row per metric. */
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { Counter, Gauge, Histogram, type Registry } from './prometheus.ts'
 
 /** A value, then the values of the row's labels in their order. */
 export type Sample = readonly [value: number, ...labels: readonly string[]]

@@ -1,13 +1,13 @@
 /** Prometheus metrics: Istio's names where they mean the same, so that its dashboards work, and `livery_*` for the rest. */
 
 import type { Clock } from '@livery/core'
-import { Registry } from 'prom-client'
 import { CaMetrics } from './ca-metrics.ts'
 import type { LedgerEntry } from './ledger.ts'
 import { LoopTurns } from './loop-turns.ts'
 import { type MetricRow, registerRows } from './metric-rows.ts'
 import { PluginCounters } from './plugin-counters.ts'
 import { EventLoopDelay } from './process-metrics.ts'
+import { Registry } from './prometheus.ts'
 import { ReloadMetrics } from './reload-metrics.ts'
 import { SdsMetrics } from './sds-metrics.ts'
 import { StoreMetrics } from './store-metrics.ts'

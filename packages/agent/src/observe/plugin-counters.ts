@@ -1,7 +1,7 @@
 /** Counters of CA plugins, made when a plugin asks for them. */
 import { type PluginMetrics, scrub } from '@livery/core'
-import { Counter, type Registry } from 'prom-client'
 import { checkCounterName } from './counter-name.ts'
+import { Counter, type Registry } from './prometheus.ts'
 
 /** Of all plugins together: each name is a line of every scrape. */
 const MAX_COUNTERS = 100

@@ -1,6 +1,6 @@
 /** Metrics of the configuration as it is read again. */
 import type { Clock } from '@livery/core'
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from './prometheus.ts'
 
 export class ReloadMetrics {
   readonly #clock: Clock

@@ -1,9 +1,9 @@
 /** Metrics of the SDS side: what was pushed and how the clients took it. */
 
 import type { SdsEvent, StreamReport } from '@livery/sds-server'
-import { Counter, Histogram, type Registry } from 'prom-client'
 import type { LedgerEvent } from './ledger.ts'
 import type { MetricRow, Sample } from './metric-rows.ts'
+import { Counter, Histogram, type Registry } from './prometheus.ts'
 
 export class SdsMetrics {
   readonly #byEvent: ReadonlyMap<LedgerEvent['kind'], Counter>

@@ -1,8 +1,8 @@
 /** Metrics of the store on disk, counted from the ledger. */
 
-import { Counter, type Registry } from 'prom-client'
 import type { LedgerEvent } from './ledger.ts'
 import type { MetricRow } from './metric-rows.ts'
+import { Counter, type Registry } from './prometheus.ts'
 
 export class StoreMetrics {
   readonly #restored: Counter<'result'>

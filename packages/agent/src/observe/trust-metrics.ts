@@ -1,7 +1,7 @@
 /** Metrics of the roots and revocation lists that the operator gives, from the ledger. */
 
-import { Counter, Gauge, type Registry } from 'prom-client'
 import type { LedgerEvent } from './ledger.ts'
+import { Counter, Gauge, type Registry } from './prometheus.ts'
 
 export class TrustMetrics {
   readonly #rejected: Counter<'source'>

@@ -1,0 +1,13 @@
+/** Types of files of prom-client that its own types leave out: each exports the class that its index exports by name. */
+declare module 'prom-client/lib/counter.js' {
+  export { Counter as default } from 'prom-client'
+}
+declare module 'prom-client/lib/gauge.js' {
+  export { Gauge as default } from 'prom-client'
+}
+declare module 'prom-client/lib/histogram.js' {
+  export { Histogram as default } from 'prom-client'
+}
+declare module 'prom-client/lib/registry.js' {
+  export { Registry as default } from 'prom-client'
+}
