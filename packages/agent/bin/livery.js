@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Starts the program: from source in the repository, from dist in an installed package.
+// Starts the program: from source in the repository, from its bundle in an installed package.
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
@@ -11,7 +11,7 @@ if (major < 24) {
   process.exit(1)
 }
 const source = fileURLToPath(new URL('../src/main.ts', import.meta.url))
-const packed = fileURLToPath(new URL('../dist/main.js', import.meta.url))
+const packed = fileURLToPath(new URL('../dist/bundle/main.js', import.meta.url))
 const program = existsSync(source) ? ['--conditions=@livery/source', source] : [packed]
 const options = [
   // Without it a signal would open a debugger, to which all keys lie open.

@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { licenceOf } from '../../../scripts/licences.mjs'
 import { fingerprint, isDone, root } from '../../../scripts/setup-step.mjs'
 
 const source = dirname(fileURLToPath(import.meta.url))
@@ -40,7 +41,7 @@ export async function buildPage() {
   })
   for (const folder of [out, dirname(stamp)]) mkdirSync(folder, { recursive: true })
   for (const { path, contents } of outputFiles) place(basename(path), contents)
-  place('licences.txt', BUNDLED.map(licenceOf).join('\n'))
+  place('licences.txt', BUNDLED.map(name => licenceOf(join(root, 'node_modules', name))).join('\n'))
   place('index.html', readFileSync(join(source, 'index.html')))
   writeFileSync(stamp, wanted)
 }
@@ -50,14 +51,6 @@ function place(name, contents) {
   const partial = join(out, `.${name}.${process.pid}`)
   writeFileSync(partial, contents)
   renameSync(partial, join(out, name))
-}
-
-function licenceOf(name) {
-  const folder = join(root, 'node_modules', name)
-  const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
-  return `${name} ${version}
-
-${readFileSync(join(folder, 'LICENSE'), 'utf8')}`
 }
 
 function inputs() {

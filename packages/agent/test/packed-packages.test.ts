@@ -1,7 +1,7 @@
 /** The packages as published: every package is packed, installed into an empty prefix, imported by each of its names, and run. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { globSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { after, test } from 'node:test'
@@ -91,6 +91,25 @@ test('the agent has the page of its admin endpoint, with the licences of the lib
   assert.deepEqual(readdirSync(page).sort(), ['app.css', 'app.js', 'index.html', 'licences.txt'])
 })
 
+test('the program is bundled, with the licences of the libraries in it', () => {
+  const bundle = join(modules, '@livery', 'agent', 'dist', 'bundle')
+  const licences = readFileSync(join(bundle, 'licences.txt'), 'utf8')
+  const headings = new Set(licences.match(/^@?[\w./-]+ \d[\w.-]*$/gm))
+  // esbuild writes the file of each module above its code.
+  const code = readdirSync(bundle).map(file => readFileSync(join(bundle, file), 'utf8'))
+  const folders = new Set(
+    code.flatMap(text => text.match(/^ *\/\/ .*node_modules\/(?:@[^/\n]+\/)?[^/\n]+(?=\/)/gm) ?? []),
+  )
+  assert.ok(folders.size > 20, `${folders.size}`)
+  for (const folder of folders) {
+    const name = folder.slice(folder.lastIndexOf('node_modules/') + 'node_modules/'.length)
+    assert.ok(
+      [...headings].some(heading => heading.startsWith(`${name} `)),
+      name,
+    )
+  }
+})
+
 test('beside the addon are the licences of what is linked into it', t => {
   const platform = installed().find(path => globSync(join(path, '*.node')).length > 0)
   if (platform === undefined) return t.skip('no addon is built here')
@@ -139,3 +158,45 @@ admin: { address: "127.0.0.1:0" }
   agent.killGroup('SIGTERM')
   assert.equal(await agent.code(), 0, agent.output)
 })
+
+for (const isolation of process.geteuid?.() === 0 ? ['thread', 'process'] : ['thread'])
+  test(`the installed program reads a long configuration, and shares its classes with a plugin in a ${isolation}`, async () => {
+    const place = mkdtempSync(join(folder, 'plugin-'))
+    for (const path of [folder, place]) chmodSync(path, 0o755)
+    // Nothing is installed beside it: the agent gives it the core.
+    writeFileSync(join(place, 'package.json'), '{}')
+    writeFileSync(
+      join(place, 'acme.mjs'),
+      `import { CAError } from '@livery/core/plugin'
+export const plugin = {
+  apiVersion: 1,
+  name: 'acme',
+  capabilities: { roots: 'none', ttl: 'honoured', san: 'csr', keyTypes: ['ecdsa-p256'] },
+  options: {},
+  create: async () => ({
+    issue: async () => { throw new CAError('denied', 'acme refuses') },
+    async [Symbol.asyncDispose]() {},
+  }),
+}
+`,
+    )
+    const config = join(place, 'livery.yaml')
+    const user = isolation === 'process' ? { isolation, user: 65_534 } : {}
+    writeFileSync(
+      config,
+      `# ${'x'.repeat(5_000)}
+ca: ${JSON.stringify({ plugin: './acme.mjs', ...user })}
+identities: [{ id: "spiffe://cluster.local/api", socket: api.sock }]
+admin: { address: "127.0.0.1:0" }
+`,
+    )
+    const program = join(folder, 'prefix', 'bin', 'livery')
+    await using agent = new Command(process.execPath, [program, 'run', '--config', config], {
+      cwd: tmpdir(),
+      env: shellEnvironment(),
+    })
+    await agent.line(/did not issue \(denied\): acme refuses/)
+    await agent.line(/livery .* serves/)
+    agent.killGroup('SIGTERM')
+    assert.equal(await agent.code(), 0, agent.output)
+  })

@@ -1,0 +1,45 @@
+// Bundles the program for the package into dist/bundle: `node packages/agent/bundle.mjs`. A start reads a few files instead of a
+// thousand. Threads and processes of plugins run from dist, since they share its classes with the plugins.
+import { rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+import { licenceOf } from '../../scripts/licences.mjs'
+
+const agent = dirname(fileURLToPath(import.meta.url))
+/** As deep as the modules are, so that what they find from their own place is found from here. */
+const out = join(agent, 'dist', 'bundle')
+/** Users install them, in versions that they choose; and the loader of grpc-js for files that are not read here. */
+const external = ['@kubernetes/client-node', '@opentelemetry/*', 'google-auth-library', '@grpc/proto-loader']
+
+rmSync(out, { recursive: true, force: true })
+const { metafile } = await build({
+  absWorkingDir: agent,
+  entryPoints: ['src/main.ts'],
+  outdir: out,
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node24',
+  conditions: ['@livery/source'],
+  external,
+  // For what CommonJS packages require of Node.
+  banner: {
+    js: "import { createRequire as forBundle } from 'node:module'\nconst require = forBundle(import.meta.url)",
+  },
+  metafile: true,
+})
+const bundled = new Set(Object.keys(metafile.inputs).flatMap(packageOf))
+writeFileSync(
+  join(out, 'licences.txt'),
+  [...bundled]
+    .sort()
+    .map(folder => licenceOf(join(agent, folder)))
+    .join('\n\n'),
+)
+
+/** The folder of the third-party package that a file belongs to. */
+function packageOf(file) {
+  return /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file) ?? []
+}
