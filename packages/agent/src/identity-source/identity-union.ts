@@ -28,7 +28,8 @@ export class IdentityUnion {
    */
   replace(source: SourceName, identities: HeldIdentities): UnionChanges {
     const before = this.#named.get(source) ?? new Map<SpiffeId, HeldIdentity>()
-    const wasHeld = new Map([...before.keys(), ...identities.keys()].map(id => [id, this.#find(id)]))
+    const wasHeld = new Map<SpiffeId, Pick<HeldIdentity, 'tokenFile'> | undefined>()
+    for (const named of [before, identities]) for (const id of named.keys()) wasHeld.set(id, this.#find(id))
     this.#named.set(source, identities)
     const added: SpiffeId[] = []
     const removed: SpiffeId[] = []
@@ -51,7 +52,12 @@ export class IdentityUnion {
 
   /** How an identity is held: by a source with a token file, if there is one. */
   #find(id: SpiffeId): Pick<HeldIdentity, 'tokenFile'> | undefined {
-    const holders = SOURCES.flatMap(source => this.#named.get(source)?.get(id) ?? [])
-    return holders.find(({ tokenFile }) => tokenFile !== undefined) ?? holders[0]
+    let found: Pick<HeldIdentity, 'tokenFile'> | undefined
+    for (const source of SOURCES) {
+      const named = this.#named.get(source)?.get(id)
+      if (named?.tokenFile !== undefined) return named
+      found ??= named
+    }
+    return found
   }
 }
