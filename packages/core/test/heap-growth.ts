@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 setFlagsFromString('--expose-gc')
-const collectGarbage: () => void = runInNewContext('gc')
+export const collectGarbage: () => void = runInNewContext('gc')
 
 /** Bytes that `work` still holds when it has returned. */
 export function heapGrowth(work: () => void): number {

@@ -89,7 +89,7 @@ class OpenStream implements StreamReceipts {
   }
 
   sent({ bundle }: SentVersion): void {
-    if (bundle && !this.#find(bundle)) this.#own = [...this.#own, this.#all.add(this.#client, bundle)]
+    if (bundle && !this.#find(bundle)) this.#own = this.#own.concat(this.#all.add(this.#client, bundle))
   }
 
   accepted(secret: SentVersion): void {

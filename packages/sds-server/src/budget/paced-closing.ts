@@ -62,7 +62,7 @@ export class PacedClosing {
 
   add(stream: ServerHttp2Stream): void {
     this.#streams.add(stream)
-    stream.once('close', () => this.#streams.delete(stream))
+    stream.on('close', () => this.#streams.delete(stream))
   }
 
   /** Closes at most `most` streams, and returns how many. */

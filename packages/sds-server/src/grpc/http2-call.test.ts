@@ -1,13 +1,17 @@
 /** What a call owes its peer beside its messages: headers, deadlines, status, and that grpc-js knows of it. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import type { ClientHttp2Stream, OutgoingHttpHeaders } from 'node:http2'
+import { type ClientHttp2Stream, createServer, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { Server } from '@grpc/grpc-js'
+import { FakeClock } from '@livery/core/testing'
+import { collectGarbage } from '../../../core/test/heap-growth.ts'
 import { RawPeer, RawStream, requestFrame } from '../../test/raw-peer.ts'
-import { API, startServer, WEB } from '../../test/running-server.ts'
+import { API, startServer, temporaryDirectory, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 import { streamCounterOf } from './grpc-js-internals.ts'
+import { Http2Call } from './http2-call.ts'
 
 const METHOD = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
 const OK = 0
@@ -47,6 +51,27 @@ test('a response has the headers of gRPC, and its stream ends with trailers when
   assert.deepEqual([Number(code), message], [OK, 'OK'])
   const { status } = await running.event('stream-closed')
   assert.equal(status, OK)
+})
+
+test('an open call keeps no headers', async t => {
+  await using directory = await temporaryDirectory()
+  const path = join(directory.path, 'sds.sock')
+  const calls: Http2Call[] = []
+  const headers: WeakRef<IncomingHttpHeaders>[] = []
+  const server = createServer().listen(path)
+  t.after(() => server.close())
+  server.on('stream', (stream, received) => {
+    const call = new Http2Call(stream, received, 'peer', new FakeClock())
+    call.start({ write() {}, endOfStream() {} }, { onHeaders: read => void read('te'), onRefusal() {}, onEnd() {} })
+    calls.push(call)
+    headers.push(new WeakRef(received))
+  })
+  using peer = new RawPeer(path)
+  open(peer)
+  await peer.pinged()
+  collectGarbage()
+  assert.equal(calls.length, 1)
+  assert.equal(headers[0]?.deref(), undefined)
 })
 
 test('requests are read however their bytes are split or joined', async () => {

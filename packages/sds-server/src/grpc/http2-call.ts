@@ -7,7 +7,7 @@ import { after, type Clock } from '@livery/core'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { writeFrame } from './send-frame.ts'
-import type { CallListener, CallStatus, DataSink, StreamTransport } from './stream-transport.ts'
+import type { CallListener, CallStatus, DataSink, HeaderReader, StreamTransport } from './stream-transport.ts'
 
 const RESPONSE = {
   ':status': 200,
@@ -54,8 +54,8 @@ export class Http2Call implements StreamTransport {
     const headers = this.#headers ?? {}
     this.#headers = undefined
     this.#listener = listener
-    stream.once('close', () => this.#end())
-    listener.onHeaders(name => headers[name]?.toString())
+    stream.on('close', () => this.#end())
+    listener.onHeaders(readerOf(headers))
     const timeout = headers['grpc-timeout']
     // A call that was refused for its headers would otherwise be held until then.
     if (timeout !== undefined && !this.#hasEnded) this.#setDeadline(timeout.toString(), listener)
@@ -122,4 +122,9 @@ export class Http2Call implements StreamTransport {
     // The caller of `sendStatus` comes first.
     process.nextTick(() => this.#listener?.onEnd())
   }
+}
+
+/** Outside of the class: closures of one function share what they capture, and one of them lives as long as the call. */
+function readerOf(headers: IncomingHttpHeaders): HeaderReader {
+  return name => headers[name]?.toString()
 }

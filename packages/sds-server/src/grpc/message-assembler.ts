@@ -18,7 +18,8 @@ export interface Assembled {
 export class MessageAssembler {
   readonly #maxBytes: number
   readonly #charge: (bytes: number) => void
-  readonly #head = Buffer.alloc(HEAD_BYTES)
+  /** Most messages need none: they are whole in what is read. */
+  #head: Buffer | undefined
   #headFilled = 0
   #body: Buffer | undefined
   #bodyFilled = 0
@@ -54,12 +55,14 @@ export class MessageAssembler {
 
   #collect(data: Buffer, start: number): Assembled | undefined {
     let at = start
+    this.#head ??= Buffer.allocUnsafeSlow(HEAD_BYTES)
+    const head = this.#head
     if (this.#headFilled < HEAD_BYTES) {
-      const copied = data.copy(this.#head, this.#headFilled, at)
+      const copied = data.copy(head, this.#headFilled, at)
       this.#headFilled += copied
       at += copied
       if (this.#headFilled < HEAD_BYTES) return undefined
-      this.#begin(this.#checkLength(this.#head.readUInt32BE(1)))
+      this.#begin(this.#checkLength(head.readUInt32BE(1)))
     }
     const body = this.#body
     if (!body) return undefined
@@ -68,7 +71,7 @@ export class MessageAssembler {
     if (this.#bodyFilled < body.length) return undefined
     this.#headFilled = 0
     this.#body = undefined
-    return { message: this.#inflated(this.#head[0], body), end: at + copied }
+    return { message: this.#inflated(head[0], body), end: at + copied }
   }
 
   #begin(length: number): void {

@@ -94,7 +94,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     else if (this.#interest === 'nothing yet') this.#interest = 'everything'
     if (this.#interest === 'everything') return new Set(this.#context.view.everything(this.#context.maxNames))
     const wanted = new Set(names)
-    this.#named = wanted.size === names.length ? names : [...wanted]
+    this.#named = wanted.size === names.length ? names.slice() : [...wanted]
     return wanted
   }
 
