@@ -22,17 +22,28 @@ const TTL_SECONDS: i64 = 24 * 60 * 60;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [address, root, pattern, identities, options @ ..] = args.as_slice() else {
-        return Err("give the CA's address, a file with its root, a pattern of identities, and how many".into());
+        return Err(
+            "give the CA's address, a file with its root, a pattern of identities, and how many"
+                .into(),
+        );
     };
     let identities: usize = identities.parse()?;
     if options == ["nodelay"] {
         std::thread::spawn(disable_nagle);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut waits = runtime.block_on(fetch_all(address, PathBuf::from(root), pattern, identities))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut waits =
+        runtime.block_on(fetch_all(address, PathBuf::from(root), pattern, identities))?;
     waits.sort();
     let at = |share: usize| waits[(waits.len() * share).div_ceil(100) - 1].as_secs_f64() * 1e3;
-    println!("{{\"p50_ms\":{:.3},\"p99_ms\":{:.3},\"peak_rss_kb\":{}}}", at(50), at(99), peak_resident()?);
+    println!(
+        "{{\"p50_ms\":{:.3},\"p99_ms\":{:.3},\"peak_rss_kb\":{}}}",
+        at(50),
+        at(99),
+        peak_resident()?
+    );
     Ok(())
 }
 
@@ -59,7 +70,10 @@ async fn fetch_all(
         let manager = manager.clone();
         fetches.spawn(async move {
             let asked = Instant::now();
-            manager.fetch_certificate(&id).await.map(|_| asked.elapsed())
+            manager
+                .fetch_certificate(&id)
+                .await
+                .map(|_| asked.elapsed())
         });
     }
     let mut waits = Vec::with_capacity(identities);
@@ -77,7 +91,15 @@ fn disable_nagle() {
     for _ in 0..500 {
         for descriptor in 3..32 {
             // SAFETY: the kernel reads `size` bytes of `on`, and refuses a descriptor that is not of a TCP socket.
-            unsafe { libc::setsockopt(descriptor, libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const on).cast(), size) };
+            unsafe {
+                libc::setsockopt(
+                    descriptor,
+                    libc::IPPROTO_TCP,
+                    libc::TCP_NODELAY,
+                    (&raw const on).cast(),
+                    size,
+                )
+            };
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -85,6 +107,9 @@ fn disable_nagle() {
 
 fn peak_resident() -> Result<u64, Box<dyn std::error::Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .ok_or("no VmHWM")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
