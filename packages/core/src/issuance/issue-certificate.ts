@@ -204,12 +204,15 @@ export function toIssued(
 const END_OF_CERTIFICATE = '-----END CERTIFICATE-----\n'
 const MAX_KINDS = 64
 const kinds = new Map<string, string>()
+/** Of the last certificate: most have the same ones. */
+let lastIssuer = { intermediates: '', fingerprint: '' }
 
 /** By 256 bytes the keys of every type and size differ, and those of one do not. Thousands of certificates are of one kind: it is kept once. */
 function kindOf({ rootFingerprint, chainPem }: VerifiedChain, keyBytes: number): string {
   const intermediates = chainPem.slice(chainPem.indexOf(END_OF_CERTIFICATE) + END_OF_CERTIFICATE.length)
-  const issuer = intermediates === '' ? '' : hash('sha256', intermediates)
-  const kind = `${rootFingerprint} ${issuer} ${keyBytes >> 8}`
+  if (intermediates !== lastIssuer.intermediates)
+    lastIssuer = { intermediates, fingerprint: intermediates === '' ? '' : hash('sha256', intermediates) }
+  const kind = `${rootFingerprint} ${lastIssuer.fingerprint} ${keyBytes >> 8}`
   const known = kinds.get(kind)
   if (known !== undefined) return known
   if (kinds.size >= MAX_KINDS) kinds.clear()

@@ -21,9 +21,9 @@ export class Heap<Item> {
 
   /** Lets go of all others. */
   retain(keep: (item: Item) => boolean): void {
-    const kept = this.#items.filter(keep)
-    this.#items = []
-    for (const item of kept) this.push(item)
+    this.#items = this.#items.filter(keep)
+    // Floyd's way, from the last parent up: in linear time.
+    for (let index = (this.#items.length >> 1) - 1; index >= 0; index--) this.#sink(index)
   }
 
   push(item: Item): void {
@@ -44,7 +44,17 @@ export class Heap<Item> {
     const [top] = items
     const last = items.pop()
     if (last === undefined || items.length === 0) return top
-    let index = 0
+    items[0] = last
+    this.#sink(0)
+    return top
+  }
+
+  /** Both heaps below `start` are in order. */
+  #sink(start: number): void {
+    const items = this.#items
+    const item = items[start]
+    if (item === undefined) return
+    let index = start
     for (;;) {
       let child = 2 * index + 1
       const left = items[child]
@@ -52,11 +62,10 @@ export class Heap<Item> {
       const right = items[child + 1]
       if (right !== undefined && this.#isBefore(right, left)) child++
       const smaller = items[child]
-      if (smaller === undefined || !this.#isBefore(smaller, last)) break
+      if (smaller === undefined || !this.#isBefore(smaller, item)) break
       items[index] = smaller
       index = child
     }
-    items[index] = last
-    return top
+    items[index] = item
   }
 }
