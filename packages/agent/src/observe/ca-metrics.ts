@@ -1,15 +1,16 @@
-/** Metrics of the calls to the CA, counted from the ledger. */
+/** Metrics of the calls to the CA, counted from the ledger: what each certificate counts becomes a metric when somebody reads it. */
 
 import { CA_ERROR_CODES } from '@livery/core'
 import type { LedgerEntry } from './ledger.ts'
+import { type MetricRow, registerRows } from './metric-rows.ts'
 import { Counter, Gauge, Histogram, type Registry } from './prometheus.ts'
 
 /** The one kind of request that the agent sends out; Istio's agent has others, so its metrics have the label. */
-const CSR = { request_type: 'csr' } as const
+const CSR = 'csr'
 
 export class CaMetrics {
   readonly #inFlight = new Map<string, { readonly reason: string; readonly since: number }>()
-  readonly #requests: Counter<'reason' | 'result'>
+  readonly #finished = new Map<string, Finished>()
   readonly #errors: Counter<'code'>
   readonly #retries: Counter
   readonly #down: Gauge
@@ -20,12 +21,15 @@ export class CaMetrics {
 
   constructor(registry: Registry) {
     const registers = [registry]
-    this.#requests = new Counter({
-      name: 'livery_certificate_requests_total',
-      help: 'Certificates requested from the CA, by reason and result.',
-      labelNames: ['reason', 'result'],
-      registers,
-    })
+    registerRows(registry, [
+      {
+        name: 'livery_certificate_requests_total',
+        help: 'Certificates requested from the CA, by reason and result.',
+        labels: ['reason', 'result'],
+        read: () =>
+          Array.from(this.#finished.values(), ({ count, reason, result }) => [count, reason, result] as const),
+      },
+    ])
     this.#errors = new Counter({
       name: 'livery_ca_errors_total',
       help: 'Errors of the CA and rejected answers, by code.',
@@ -72,7 +76,7 @@ export class CaMetrics {
     switch (event.kind) {
       case 'csr-sent':
         this.#inFlight.set(name, { reason: event.reason, since: time })
-        this.#istio.requests.inc(CSR)
+        this.#istio.requests++
         break
       case 'issued':
         this.#finish(name, time, 'issued')
@@ -86,7 +90,7 @@ export class CaMetrics {
         break
       case 'retry-planned':
         this.#retries.inc()
-        this.#istio.retries.inc(CSR)
+        this.#istio.retries++
         break
       case 'ca-down':
         this.#down.set(1)
@@ -107,11 +111,25 @@ export class CaMetrics {
     if (!request) return
     this.#inFlight.delete(name)
     const ms = Math.max(0, time - request.since)
-    this.#requests.inc({ reason: request.reason, result })
+    this.#count(request.reason, result)
     this.#duration.observe({ result }, ms / 1000)
-    this.#istio.latency.inc(CSR, ms)
-    if (result === 'failed') this.#istio.failures.inc(CSR)
+    this.#istio.latency += ms
+    if (result === 'failed') this.#istio.failures++
   }
+
+  #count(reason: string, result: Finished['result']): void {
+    const key = `${reason} ${result}`
+    const finished = this.#finished.get(key) ?? { reason, result, count: 0 }
+    finished.count++
+    this.#finished.set(key, finished)
+  }
+}
+
+/** The requests that ended in one way. */
+interface Finished {
+  readonly reason: string
+  readonly result: 'issued' | 'failed'
+  count: number
 }
 
 /**
@@ -119,20 +137,23 @@ export class CaMetrics {
  * the end of a counter's name, and `rate()` does not look at the type.
  */
 class IstioMetrics {
-  readonly requests: Gauge<'request_type'>
-  readonly failures: Gauge<'request_type'>
-  readonly retries: Gauge<'request_type'>
-  readonly latency: Gauge<'request_type'>
+  requests = 0
+  failures = 0
+  retries = 0
+  latency = 0
 
   constructor(registry: Registry) {
-    const gauge = (name: string, help: string) => {
-      const made = new Gauge({ name: `istio_agent_${name}`, help, labelNames: ['request_type'], registers: [registry] })
-      made.set(CSR, 0)
-      return made
-    }
-    this.requests = gauge('num_outgoing_requests', 'Requests to the CA so far.')
-    this.failures = gauge('num_failed_outgoing_requests', 'Requests to the CA that failed so far.')
-    this.retries = gauge('num_outgoing_retries', 'Requests to the CA that were tried again so far.')
-    this.latency = gauge('outgoing_latency', 'Sum of the latencies of all requests to the CA so far, in ms.')
+    const gauge = (name: string, help: string, read: () => number): MetricRow => ({
+      name: `istio_agent_${name}`,
+      help,
+      labels: ['request_type'],
+      read: () => [[read(), CSR]],
+    })
+    registerRows(registry, [
+      gauge('num_outgoing_requests', 'Requests to the CA so far.', () => this.requests),
+      gauge('num_failed_outgoing_requests', 'Requests to the CA that failed so far.', () => this.failures),
+      gauge('num_outgoing_retries', 'Requests to the CA that were tried again so far.', () => this.retries),
+      gauge('outgoing_latency', 'Sum of the latencies of all requests to the CA so far, in ms.', () => this.latency),
+    ])
   }
 }

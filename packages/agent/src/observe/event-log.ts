@@ -61,9 +61,9 @@ export class EventLog implements Disposable {
 
   ledger(name: string, { event }: LedgerEntry): void {
     const level = this.#level(name, event)
-    const { kind, ...fields } = event
-    const logger = this.#logger(kind, 'code' in event ? event.code : undefined)
+    const logger = this.#logger(event.kind, 'code' in event ? event.code : undefined)
     if (!logger.isLevelEnabled(level)) return
+    const { kind, ...fields } = event
     this.#write(logger, { level, fields: { resource: name, ...readable(fields) }, message: describeEvent(event) }, kind)
   }
 

@@ -22,8 +22,8 @@ export class EventRecorder {
   }
 
   /** Records an event of an identity or a trust bundle. */
-  secret({ name, ...entry }: SecretReport): void {
-    this.#record(name, entry)
+  secret({ name, time, event }: SecretReport): void {
+    this.#record(name, { time, event })
   }
 
   /** Records an event of the SDS server, in the ledger too if it is about a named secret. */
