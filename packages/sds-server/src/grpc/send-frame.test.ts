@@ -16,9 +16,9 @@ import { sendFrame } from './send-frame.ts'
 const source = await MemorySource.create(WEB)
 const item = source.current({ kind: 'identity', identity: WEB })
 
-function frameOfKey(): ResponseFrame {
+function frameOfKey(encoder = sotwEncoder()): ResponseFrame {
   assert.ok(item)
-  return sotwEncoder().encode({ nonce: 'n', version: 'v', resources: [{ name: WEB, item }], removed: [] })
+  return encoder.encode({ nonce: 'n', version: 'v', resources: [{ name: WEB, item }], removed: [] })
 }
 
 const hasKey = (frame: ResponseFrame): boolean => frame.bytes.includes('-----BEGIN PRIVATE KEY-----')
@@ -107,6 +107,35 @@ for (const [how, end] of [
     end(peer, stream)
     assert.ok(await isReleased(frame))
   })
+
+test('the memory of a frame serves the next one when all of it was written', async () => {
+  await using grpc = await startGrpc()
+  using peer = new RawPeer(grpc.path)
+  const stream = peer.open()
+  stream.ask(WEB)
+  const encoder = sotwEncoder()
+  const [first, second] = [frameOfKey(encoder), frameOfKey(encoder)]
+  const written = Promise.withResolvers<void>()
+  sendFrame(await grpc.call, first, written.resolve)
+  await written.promise
+  assert.equal(frameOfKey(encoder).bytes.buffer, first.bytes.buffer)
+  assert.notEqual(second.bytes.buffer, first.bytes.buffer)
+  await stream.next()
+})
+
+test('the memory of a frame of which a part was written, and then its stream reset, serves no other one', async () => {
+  await using grpc = await startGrpc()
+  using peer = new RawPeer(grpc.path, { initialWindowSize: 100 })
+  const stream = peer.open()
+  stream.ask(WEB)
+  const encoder = sotwEncoder()
+  const frame = frameOfKey(encoder)
+  sendFrame(await grpc.call, frame, () => assert.fail('it was never written whole'))
+  await peer.pinged()
+  stream.http.close(8)
+  assert.ok(await isReleased(frame))
+  assert.notEqual(frameOfKey(encoder).bytes.buffer, frame.bytes.buffer)
+})
 
 test('a frame for a stream that has ended is wiped at once', async () => {
   await using grpc = await startGrpc()

@@ -21,7 +21,7 @@ export function sendFrame(call: FrameSink, frame: ResponseFrame, onWritten: () =
   const stream = http2StreamOf(call)
   if (!stream) {
     call.sendMessage(frame, () => {
-      frame.release()
+      frame.release(false)
       onWritten()
     })
     return
@@ -33,11 +33,11 @@ export function sendFrame(call: FrameSink, frame: ResponseFrame, onWritten: () =
 /** As `sendFrame`, to a stream that has its headers. */
 export function writeFrame(stream: ServerHttp2Stream, frame: ResponseFrame, onWritten: () => void): void {
   if (stream.destroyed || stream.closed || stream.writableEnded) {
-    frame.release()
+    frame.release(false)
     return
   }
   stream.write(frame.bytes, error => {
-    frame.release()
+    frame.release(!error)
     if (!error) onWritten()
   })
 }

@@ -44,7 +44,7 @@ class OneByOne implements StreamTransport, RequestSource {
   sendFrame(frame: ResponseFrame, written: () => void): void {
     assert.equal(this.#written, undefined, 'a second message while one is on its way')
     this.sent.push(DiscoveryResponse.decode(frame.message))
-    frame.release()
+    frame.release(true)
     this.#written = written
   }
 

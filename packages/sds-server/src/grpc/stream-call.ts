@@ -326,12 +326,13 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   }
 
   #chargeSending(frame: ResponseFrame): boolean {
+    const { byteLength } = frame.bytes.buffer
     try {
-      this.budget.chargeOrRefuse(frame.bytes.length, 'more unread responses')
-      this.#sending = frame.bytes.length
+      this.budget.chargeOrRefuse(byteLength, 'more unread responses')
+      this.#sending = byteLength
       return true
     } catch (error) {
-      frame.release()
+      frame.release(false)
       this.refuse(error)
       return false
     }

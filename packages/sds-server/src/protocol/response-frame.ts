@@ -1,5 +1,6 @@
 /** A gRPC message as it is sent. It holds private keys only while it is being written. */
 import type { SealedKey } from '@livery/core'
+import type { FrameMemory } from './frame-memory.ts'
 
 /** Compressed flag and length: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 const PREFIX_BYTES = 5
@@ -18,19 +19,27 @@ export class ResponseFrame {
   /** Prefix and message. Must not be changed, and not be read without having been acquired. */
   readonly bytes: Buffer
   readonly #slots: readonly KeySlot[]
+  readonly #memory: FrameMemory | undefined
   #writers = 0
 
-  /** Takes over `bytes`: the prefix, which is filled in here, and the message without its keys. */
-  constructor(bytes: Buffer, slots: readonly KeySlot[]) {
+  /**
+   * Takes over `bytes`: the prefix, which is filled in here, and the message without its keys. `memory` is where they are
+   * from, for a frame that is written once.
+   */
+  constructor(bytes: Buffer, slots: readonly KeySlot[], memory?: FrameMemory) {
     this.bytes = bytes
     this.#slots = slots
+    this.#memory = memory
     bytes.writeUInt8(0, 0)
     bytes.writeUInt32BE(bytes.length - PREFIX_BYTES, 1)
   }
 
-  /** Room for a message of `length` bytes behind its prefix. Never from Node's pool, which is never wiped. */
-  static allocate(length: number): Buffer {
-    return Buffer.allocUnsafeSlow(PREFIX_BYTES + length)
+  /**
+   * Room for a message of `length` bytes behind its prefix: in `memory`, or never used before. Never from Node's pool, which
+   * is never wiped.
+   */
+  static allocate(length: number, memory?: FrameMemory): Buffer {
+    return memory ? memory.take(PREFIX_BYTES + length) : Buffer.allocUnsafeSlow(PREFIX_BYTES + length)
   }
 
   /** Where the message starts in what `allocate` returns. */
@@ -55,10 +64,15 @@ export class ResponseFrame {
     return this
   }
 
-  /** To be called once after each write, however it ended. */
-  release(): void {
+  /**
+   * To be called once after each write, however it ended. `isWritten`: every byte was. Where it was not, HTTP/2 can still
+   * point at a part of it that waits in the socket of the peer, so that its memory must not get the key of another caller.
+   */
+  release(isWritten: boolean): void {
     this.#writers--
-    if (this.#writers === 0) this.#wipe()
+    if (this.#writers > 0) return
+    this.#wipe()
+    if (isWritten) this.#memory?.giveBack(this.bytes)
   }
 
   #wipe(): void {

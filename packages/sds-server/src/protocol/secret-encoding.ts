@@ -1,9 +1,10 @@
 /** Secrets and responses as bytes: a secret is encoded once a version and name, and shared by all streams. */
-import type { AllBundlesSecret, SecretItem, TrustBundleSecret } from '@livery/core'
+import type { AllBundlesSecret, SealedKey, SecretItem, TrustBundleSecret } from '@livery/core'
 import { type CertificateValidationContext, Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import { SPIFFECertValidatorConfig } from '../gen/envoy/extensions/transport_sockets/tls/v3/tls_spiffe_validator_config.ts'
 import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import type { DiscoveryMessage, ResponseContent } from './discovery-message.ts'
+import { FrameMemory } from './frame-memory.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
 import { type KeySlot, ResponseFrame } from './response-frame.ts'
 import type { NamedSecret } from './subscriptions.ts'
@@ -11,8 +12,9 @@ import type { NamedSecret } from './subscriptions.ts'
 /** A resource without its key, which is put into its place when it is sent. */
 interface EncodedResource {
   readonly bytes: Uint8Array
-  /** Absent where there is no key. */
-  readonly keyOffset?: number
+  /** Absent where there is none. */
+  readonly key: SealedKey | undefined
+  readonly keyOffset: number
 }
 
 /**
@@ -25,6 +27,7 @@ export class ResponseEncoder {
   readonly #encodeRemoved: (name: string) => Uint8Array
   readonly #encoded = new WeakMap<SecretItem, Map<string, EncodedResource>>()
   readonly #shared = new WeakMap<DiscoveryMessage, ResponseFrame>()
+  readonly #memory = new FrameMemory()
 
   /** `encodeResource` is given bytes to encode in the place of the key; `encodeRemoved` a name that has no secret. */
   constructor(
@@ -40,35 +43,38 @@ export class ResponseEncoder {
     if (!message.isShared) return this.encode(message)
     const present = this.#shared.get(message)
     if (present) return present.acquire()
-    const frame = this.encode(message)
+    const frame = this.#encode(message)
     this.#shared.set(message, frame)
     return frame
   }
 
-  /** A frame that is acquired for one write. Throws if a key was wiped. */
-  encode({ version, nonce, removed, resources }: ResponseContent): ResponseFrame {
+  /** A frame that is acquired for one write, and for no other. Throws if a key was wiped. */
+  encode(content: ResponseContent): ResponseFrame {
+    return this.#encode(content, this.#memory)
+  }
+
+  #encode({ version, nonce, removed, resources }: ResponseContent, memory?: FrameMemory): ResponseFrame {
     const bodies = resources.map(secret => this.#resource(secret))
     let length = textFieldLength(version) + TYPE_URL_FIELD.length + textFieldLength(nonce)
     for (const { bytes } of bodies) length += bytes.length
     const absent = removed.length === 0 ? NONE_REMOVED : removed.map(this.#encodeRemoved)
     for (const bytes of absent) length += bytes.length
 
-    const frame = ResponseFrame.allocate(length)
+    const frame = ResponseFrame.allocate(length, memory)
     let end = writeTextField(frame, ResponseFrame.start, FIELDS.version, version)
-    end += TYPE_URL_FIELD.copy(frame, end)
-    end = writeTextField(frame, end, FIELDS.nonce, nonce)
+    frame.set(TYPE_URL_FIELD, end)
+    end = writeTextField(frame, end + TYPE_URL_FIELD.length, FIELDS.nonce, nonce)
     for (const bytes of absent) {
       frame.set(bytes, end)
       end += bytes.length
     }
     const slots: KeySlot[] = []
-    bodies.forEach(({ bytes, keyOffset = 0 }, index) => {
+    for (const { bytes, key, keyOffset } of bodies) {
       frame.set(bytes, end)
-      const item = resources[index]?.item
-      if (item?.kind === 'certificate') slots.push({ key: item.privateKey, offset: end + keyOffset })
+      if (key) slots.push({ key, offset: end + keyOffset })
       end += bytes.length
-    })
-    return new ResponseFrame(frame, slots).acquire()
+    }
+    return new ResponseFrame(frame, slots, memory).acquire()
   }
 
   #resource(secret: NamedSecret): EncodedResource {
@@ -90,13 +96,13 @@ function encodeWithoutKey(
   encode: (secret: NamedSecret, key: Buffer) => Uint8Array,
 ): EncodedResource {
   const { item } = secret
-  if (item.kind !== 'certificate') return { bytes: encode(secret, NO_KEY) }
+  if (item.kind !== 'certificate') return { bytes: encode(secret, NO_KEY), key: undefined, keyOffset: 0 }
   const placeholder = Buffer.alloc(item.privateKey.byteLength, PLACEHOLDER)
   const bytes = encode(secret, placeholder)
   const keyOffset = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf(placeholder)
   if (keyOffset === -1) throw new Error(`Cannot encode ${secret.name}: there is no place for its key`)
   bytes.fill(0, keyOffset, keyOffset + placeholder.length)
-  return { bytes, keyOffset }
+  return { bytes, key: item.privateKey, keyOffset }
 }
 
 const NO_KEY = Buffer.alloc(0)
