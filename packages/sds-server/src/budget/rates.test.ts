@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { BEGIN, END_HEADERS, FRAME, grpcHeaders, rawFrame } from '../../test/raw-http2.ts'
+import { BEGIN, END_HEADERS, FRAME, grpcHeaders, rawFrame, uint32 } from '../../test/raw-http2.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
 import { API, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
@@ -87,6 +87,20 @@ test('a client that sends a PING for each message it reads, as gRPC in Go does, 
   const closed = once(peer.session, 'close')
   for (let ping = 0; ping < 200 && !peer.session.destroyed; ping++) await Promise.race([peer.pinged(), closed])
   assert.ok(peer.session.destroyed, '200 PINGs without a message were taken')
+})
+
+test('clients that leave as gRPC in Go does, with a GOAWAY of the last possible stream, are not held for it', async () => {
+  await using running = await startServer()
+  const goAway = rawFrame(FRAME.goAway, 0, 0, Buffer.concat([uint32(0x7fff_ffff), uint32(0)]))
+  for (let client = 0; client < 40; client++) {
+    const socket = connect(running.path)
+    const closed = closeOf(socket)
+    socket.resume().end(Buffer.concat([BEGIN, goAway]))
+    await closed
+  }
+  const stream = running.connect().sotw()
+  stream.ask(WEB)
+  assert.deepEqual(namesOf(await stream.next()), [WEB])
 })
 
 test('a flood of data on a stream that was refused ends its connection', async () => {

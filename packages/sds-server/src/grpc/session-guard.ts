@@ -16,6 +16,11 @@ const MAX_AUTHORITY = 255
 const MAX_SCHEME = 16
 /** Node and nghttp2 end a session for floods that they do not report: a thousand resets, PINGs or headers too many at once. */
 const SESSION_ERROR_FAULTS = 250
+/**
+ * nghttp2's PROTOCOL_ERROR, which ends the connection at the first such frame. gRPC in Go causes it each time it leaves: its
+ * GOAWAY names a last stream that no server opened.
+ */
+const NGHTTP2_ERR_PROTO = -505
 /** The peer left before it read everything, as programs do that are killed: not a flood. */
 const PEER_LEFT: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE'])
 /** How often the bytes of all connections are counted. */
@@ -89,9 +94,9 @@ export class SessionGuard implements Disposable {
       }
       this.#options.openings.add(connection.budget.account, { stream, open })
     })
-    session.on('error', error => {
-      const hasLeft = PEER_LEFT.has(systemErrorCode(error))
-      this.#fault(connection, hasLeft ? 1 : SESSION_ERROR_FAULTS, true)
+    session.on('error', (error: NodeJS.ErrnoException) => {
+      const isSingle = error.errno === NGHTTP2_ERR_PROTO || PEER_LEFT.has(systemErrorCode(error))
+      this.#fault(connection, isSingle ? 1 : SESSION_ERROR_FAULTS, true)
     })
     session.on('close', () => deadlines.delete(late))
     this.#arm()
