@@ -35,13 +35,15 @@ export class Ledger {
   readonly #unknownNames = new Map<string, Ring>()
   readonly #isHeld: (name: string) => boolean
 
-  /** `isHeld` is asked with each event: a name is no longer held from its last event on. */
+  /** `isHeld` is asked with each event but those of responses: a name is no longer held from its last event on. */
   constructor(isHeld: (name: string) => boolean) {
     this.#isHeld = isHeld
   }
 
   record(name: string, { time, event }: LedgerEntry): void {
-    const ring = this.#isHeld(name) ? this.#ringOf(name) : this.#unknownRing(name)
+    const isResponse = event.kind === 'pushed' || event.kind === 'acked'
+    const held = isResponse ? this.#held.get(name) : undefined
+    const ring = held ?? (this.#isHeld(name) ? this.#ringOf(name) : this.#unknownRing(name))
     for (let index = ring.length - 1; index >= Math.max(0, ring.length - REPEATS_WITHIN); index--) {
       const entry = ring[index]
       // Events before a new certificate are another story, though they read the same.

@@ -2,21 +2,29 @@
 
 import type { SdsEvent, StreamReport } from '@livery/sds-server'
 import type { LedgerEvent } from './ledger.ts'
-import type { MetricRow, Sample } from './metric-rows.ts'
+import { type MetricRow, registerRows, type Sample } from './metric-rows.ts'
 import { Counter, Histogram, type Registry } from './prometheus.ts'
 
+interface Tally {
+  count: number
+}
+
 export class SdsMetrics {
-  readonly #byEvent: ReadonlyMap<LedgerEvent['kind'], Counter>
-  readonly #stale: Counter
-  readonly #refusedNames: Counter
+  /** Numbers here, since each response counts a push and an ACK for each secret in it. */
+  readonly #byEvent: ReadonlyMap<LedgerEvent['kind'], Tally>
+  readonly #stale: Tally
+  readonly #refusedNames: Tally
   readonly #slowedCallers: Counter<'socket'>
   readonly #refusedConnections: Counter<'socket' | 'reason'>
   readonly #refusedStreams: Counter<'reason'>
   readonly #ackLag: Histogram
 
   constructor(registry: Registry) {
-    const counter = (name: string, help: string) =>
-      new Counter({ name: `livery_sds_${name}_total`, help, registers: [registry] })
+    const counter = (name: string, help: string): Tally => {
+      const tally = { count: 0 }
+      registerRows(registry, [{ name: `livery_sds_${name}_total`, help, read: () => tally.count }])
+      return tally
+    }
     this.#refusedNames = counter(
       'refused_names',
       'Requests for names that the caller is not allowed, or that are unknown.',
@@ -57,7 +65,8 @@ export class SdsMetrics {
 
   /** Counts one event of the ledger. */
   record({ kind }: LedgerEvent): void {
-    this.#byEvent.get(kind)?.inc()
+    const tally = this.#byEvent.get(kind)
+    if (tally) tally.count++
   }
 
   /** Counts one event of the server; what is in the ledger too is counted there. */
@@ -77,8 +86,8 @@ export class SdsMetrics {
 
   #countReport(report: StreamReport): void {
     if (report.kind === 'acked') this.#ackLag.observe(report.lagMs / 1000)
-    else if (report.kind === 'stale') this.#stale.inc()
-    else if (report.kind === 'refused-unnamed') this.#refusedNames.inc()
+    else if (report.kind === 'stale') this.#stale.count++
+    else if (report.kind === 'refused-unnamed') this.#refusedNames.count++
   }
 }
 

@@ -26,14 +26,16 @@ export class EventRecorder {
     this.#record(name, { time, event })
   }
 
-  /** Records an event of the SDS server, in the ledger too if it is about a named secret. */
+  /** Records an event of the SDS server; one about a named secret has its line in the ledger and the log as that. */
   sds(event: SdsEvent): void {
-    const { clock, log, metrics } = this.#options
+    const { clock, ledger, log, metrics } = this.#options
     if (event.kind === 'stream-report' && 'name' in event.report) {
       const { report, peer } = event
-      this.#record(report.ledgerName, { time: clock.now(), event: toLedgerEvent(report, peer) })
-    }
-    log.sds(event)
+      const entry = { time: clock.now(), event: toLedgerEvent(report, peer) }
+      ledger.record(report.ledgerName, entry)
+      log.ledger(report.ledgerName, entry)
+      metrics.sds.record(entry.event)
+    } else log.sds(event)
     metrics.sds.observe(event)
   }
 
