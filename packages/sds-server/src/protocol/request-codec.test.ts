@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
-import { array, nat, property, record, assert as verify } from 'fast-check'
+import { array, constant, nat, oneof, property, record, string, uint8Array, assert as verify } from 'fast-check'
+import { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import { SECRET_TYPE_URL } from './request-check.ts'
 import { decodeDeltaRequest, decodeDiscoveryRequest } from './request-codec.ts'
 
 const fixture = await readFile(new URL('../../test/fixtures/first-request-ROOTCA.bin', import.meta.url))
@@ -37,5 +39,34 @@ test('bytes that are cut off or changed decode to something or are malformed, an
         if (decoded.kind === 'request') assert.equal(typeof decoded.request.typeUrl, 'string')
       }
     }),
+  )
+})
+
+test('a request of texts alone is decoded as one with other fields is', async () => {
+  const text = oneof(string({ unit: 'grapheme', maxLength: 140 }), constant(SECRET_TYPE_URL))
+  const request = record({
+    versionInfo: text,
+    node: constant(undefined),
+    resourceNames: array(text, { maxLength: 4 }),
+    typeUrl: text,
+    responseNonce: text,
+    errorDetail: constant(undefined),
+  })
+  // Field 7, which is empty and unknown.
+  const other = Buffer.from([(7 << 3) | 2, 0])
+  await verify(
+    property(
+      request,
+      array(record({ at: nat(), value: nat(255) }), { maxLength: 2 }),
+      uint8Array(),
+      (whole, changes, end) => {
+        const encoded = Buffer.from(DiscoveryRequest.encode(whole).finish())
+        assert.deepEqual(decodeDiscoveryRequest(encoded), { kind: 'request', request: { ...whole } })
+        const bytes = Buffer.concat([encoded, end])
+        for (const { at, value } of changes) bytes[at % (bytes.length || 1)] = value
+        assert.deepEqual(decodeDiscoveryRequest(bytes), decodeDiscoveryRequest(Buffer.concat([other, bytes])))
+      },
+    ),
+    { numRuns: 2_000 },
   )
 })
