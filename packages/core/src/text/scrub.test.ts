@@ -61,9 +61,9 @@ test('the part of an address before its host is hidden, and other values are unc
     'web@project.iam.example',
   ])
     assert.equal(hideUserinfo(value), value)
-  const started = performance.now()
+  const started = process.threadCpuUsage()
   for (const part of ['//', '//a', ':', 'a:']) hideUserinfo(`${part.repeat(1_000_000 / part.length)}@`)
-  assert.ok(performance.now() - started < 1_000)
+  assert.ok(cpuMsSince(started) < 1_000)
 })
 
 test('it is one line without control characters, directions and halves of characters', () => {
@@ -90,7 +90,7 @@ test('whatever was thrown has a text, and takes no longer than others', () => {
     Object.defineProperty(new Error(), 'message', { get: () => evil.toString() }),
   ])
     assert.match(scrub(thrown), /has no text/)
-  const started = performance.now()
+  const started = process.threadCpuUsage()
   for (const part of [
     'x',
     ' ',
@@ -111,7 +111,7 @@ test('whatever was thrown has a text, and takes no longer than others', () => {
     'authorization:',
   ])
     assert.ok(scrub(part.repeat(100_000_000 / part.length)).length <= 1_000)
-  assert.ok(performance.now() - started < 15_000)
+  assert.ok(cpuMsSince(started) < 15_000)
 })
 
 test('nothing of a known secret is left, however the peer that quotes it has encoded it', () => {
@@ -158,3 +158,9 @@ test('an error of a plugin is shown with its checked code and scrubbed text, and
   assert.equal(asShownCAError(trap, 'before: ').message, 'before: x')
   assert.equal(asShownCAError('Bearer abc').message, 'bearer [token]')
 })
+
+/** Not the time of a busy machine. */
+function cpuMsSince(started: NodeJS.CpuUsage): number {
+  const { user, system } = process.threadCpuUsage(started)
+  return (user + system) / 1_000
+}
