@@ -1,6 +1,7 @@
 /** The input and the result of each row of the comparison. */
 import type { Comparison } from './comparison.ts'
 import type { Program, Programs } from './programs.ts'
+import type { WorkingCopy } from './working-copy.ts'
 
 export interface Bench {
   readonly programs: Programs
@@ -9,12 +10,6 @@ export interface Bench {
   readonly against?: WorkingCopy
   /** Progress, a line on stderr. */
   readonly say: (message: string) => void
-}
-
-export interface WorkingCopy {
-  /** Its commit, for the table. */
-  readonly name: string
-  readonly folder: string
 }
 
 /** `T`: what it measures. */

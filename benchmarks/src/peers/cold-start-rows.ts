@@ -1,5 +1,5 @@
 /** Cold starts of Livery beside SPIRE's agent, ztunnel's certificate manager, and another working copy of Livery. */
-import type { Bench, Row, WorkingCopy } from './bench.ts'
+import type { Bench, Row } from './bench.ts'
 import {
   type Asking,
   CPU,
@@ -20,6 +20,7 @@ import { whatIsAbsent } from './programs.ts'
 import { inRounds, type Measured, type Side } from './rounds.ts'
 import { startSpire } from './spire.ts'
 import { Workdir } from './workdir.ts'
+import type { WorkingCopy } from './working-copy.ts'
 
 const SPIRE = ['spire-server', 'spire-agent'] as const
 const ZTUNNEL = ['ztunnel-manager'] as const

@@ -14,9 +14,9 @@ import { findPrograms, PROGRAMS, type Programs, whatIsAbsent } from './programs.
 import { pushRows } from './push-rows.ts'
 import { writeTable } from './readme-table.ts'
 import { mergeProblem, mergeRuns, type Run } from './run.ts'
-import { openWorkingCopy } from './servers.ts'
 import { servingRows } from './serving-rows.ts'
 import { cleanUpOnExit } from './workdir.ts'
+import { openWorkingCopy } from './working-copy.ts'
 
 const ROWS: readonly Row[] = [...keyRows, ...servingRows, ...pushRows, ...coldStartRows, ...memoryRows]
 const GROWTH: Row<Growth> = {

@@ -1,14 +1,13 @@
 /** Starts what is measured: the test CA, Livery as its users start it, Livery's parts with a prompt, and Istio's agent. */
 
-import { execFile } from 'node:child_process'
-import { access, symlink, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-import type { Bench, WorkingCopy } from './bench.ts'
+import type { Bench } from './bench.ts'
 import { accepts, freePort } from './listeners.ts'
 import { pathOf } from './programs.ts'
 import type { Running, Workdir } from './workdir.ts'
+import { programOf, THIS_COPY } from './working-copy.ts'
 
 export interface CA {
   readonly server: Running
@@ -54,19 +53,6 @@ export async function startIstioAgent(
   return { server, socket, secret: 'default', san: 'spiffe://cluster.local/ns/default/sa/sa-0', identities: 1 }
 }
 
-const THIS_COPY = fileURLToPath(new URL('../../../', import.meta.url))
-const PROGRAM = 'packages/agent/bin/livery.js'
-
-/** Throws where `folder` is not a working copy of Livery. */
-export async function openWorkingCopy(folder: string): Promise<WorkingCopy> {
-  const path = resolve(process.env['INIT_CWD'] ?? '.', folder)
-  await access(join(path, PROGRAM)).catch(cause => {
-    throw new Error(`--against ${folder} has no ${PROGRAM}: name a working copy of Livery that is set up`, { cause })
-  })
-  const { stdout } = await promisify(execFile)('git', ['-C', path, 'rev-parse', '--short', 'HEAD'])
-  return { name: `commit ${stdout.trim()}`, folder: path }
-}
-
 /** Files for `livery run`, with a link `livery` to the program beside them. */
 export interface LiveryFiles {
   readonly config: string
@@ -106,7 +92,7 @@ export async function writeLiveryFiles(
   }
   // JSON is YAML.
   await writeFile(join(workdir.folder, `${name}.yaml`), JSON.stringify(config))
-  await symlink(join(copy, PROGRAM), join(workdir.folder, 'livery')).catch(ignoreExisting)
+  await symlink(await programOf(copy), join(workdir.folder, 'livery')).catch(ignoreExisting)
   return { config: `${name}.yaml`, socket, admin }
 }
 
