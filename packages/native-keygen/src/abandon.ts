@@ -22,6 +22,16 @@ export function unlessAborted<T>(
     }
     const finish = () => signal.removeEventListener('abort', abort)
     signal.addEventListener('abort', abort, { once: true })
-    work.then(value => (signal.aborted ? discard(value) : resolve(value)), reject).finally(finish)
+    work.then(
+      value => {
+        finish()
+        if (signal.aborted) discard(value)
+        else resolve(value)
+      },
+      error => {
+        finish()
+        reject(error)
+      },
+    )
   })
 }

@@ -124,9 +124,10 @@ export class FetchQueue<Key> {
 
   /** While nothing is started, what was deleted would otherwise pile up. */
   #compact(): void {
-    const heaps = Object.values(this.#heaps)
-    if (heaps.reduce((size, heap) => size + heap.size, 0) <= 2 * this.#places.size + MAX_STALE) return
-    for (const heap of heaps) heap.retain(({ key, place }) => this.#places.get(key) === place)
+    let size = 0
+    for (const urgency of BY_URGENCY) size += this.#heaps[urgency].size
+    if (size <= 2 * this.#places.size + MAX_STALE) return
+    for (const heap of Object.values(this.#heaps)) heap.retain(({ key, place }) => this.#places.get(key) === place)
   }
 
   #shift(urgencies: readonly Urgency[]): Entry<Key> | undefined {
