@@ -1,5 +1,5 @@
 /** Unary calls over one HTTP/2 session, which is dialled when a call needs it and again after it was lost. */
-import { constants, type OutgoingHttpHeaders } from 'node:http2'
+import { constants } from 'node:http2'
 import { status } from '@grpc/grpc-js'
 import { after, type Clock, sleep, untilAborted } from '@livery/core'
 import { reasonOf } from '../answers/reason-of.ts'
@@ -25,7 +25,8 @@ export class Http2Channel implements GrpcChannel {
   #keepalive: Keepalive | undefined
   readonly #outage: Outage
   readonly #dial: Dial
-  readonly #headers: OutgoingHttpHeaders
+  /** Names and values in turn, of every call. */
+  readonly #headers: readonly string[]
   readonly #closing = new AbortController()
   #current: SessionActivity | undefined
   #connecting: Promise<SessionActivity> | undefined
@@ -36,7 +37,7 @@ export class Http2Channel implements GrpcChannel {
     this.#keepalive = keepalive
     this.#outage = new Outage(clock, random)
     this.#dial = dialer(target, clock)
-    this.#headers = {
+    this.#headers = Object.entries({
       ':method': 'POST',
       ':scheme': target.plaintext ? 'http' : 'https',
       ':authority': target.authority ?? formatHostPort(target),
@@ -44,7 +45,7 @@ export class Http2Channel implements GrpcChannel {
       te: 'trailers',
       'user-agent': 'livery',
       'grpc-accept-encoding': 'identity',
-    }
+    }).flat()
   }
 
   get keepsConnection(): boolean {
@@ -144,12 +145,11 @@ export class Http2Channel implements GrpcChannel {
       this.#keepalive = { ...this.#keepalive, afterMs: this.#keepalive.afterMs * 2 }
   }
 
-  #headersOf({ path, metadata, timeoutMs }: ChannelCall): OutgoingHttpHeaders {
-    return {
-      ...this.#headers,
-      ':path': path,
-      ...(timeoutMs !== undefined && { 'grpc-timeout': `${Math.ceil(timeoutMs)}m` }),
-      ...metadata.toHttp2Headers(),
-    }
+  #headersOf({ path, metadata, timeoutMs }: ChannelCall): readonly string[] {
+    const headers = [':path', path, ...this.#headers]
+    if (timeoutMs !== undefined) headers.push('grpc-timeout', `${Math.ceil(timeoutMs)}m`)
+    for (const [name, values = []] of Object.entries(metadata.toHttp2Headers()))
+      for (const value of [values].flat()) headers.push(name, String(value))
+    return headers
   }
 }

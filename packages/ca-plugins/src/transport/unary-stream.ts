@@ -5,7 +5,6 @@ import {
   constants,
   type IncomingHttpHeaders,
   type IncomingHttpStatusHeader,
-  type OutgoingHttpHeaders,
 } from 'node:http2'
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { serviceError } from './grpc-status.ts'
@@ -15,8 +14,8 @@ import { MessageReader, PREFIX_BYTES } from './message-reader.ts'
 const MAX_INTERIM_ANSWERS = 16
 
 export interface UnaryRequest {
-  /** With all pseudo-headers. */
-  readonly headers: OutgoingHttpHeaders
+  /** Names and values in turn, the pseudo-headers first: Node takes an object apart at a cost. */
+  readonly headers: readonly string[]
   readonly message: Uint8Array
   /** The longest answer that is read. */
   readonly maxAnswerBytes: number
@@ -157,7 +156,7 @@ class UnaryStream {
 }
 
 /** Names and values that HTTP/2 does not allow are refused by Node. */
-function openStream(session: ClientHttp2Session, headers: OutgoingHttpHeaders): ClientHttp2Stream {
+function openStream(session: ClientHttp2Session, headers: readonly string[]): ClientHttp2Stream {
   try {
     return session.request(headers)
   } catch (error) {

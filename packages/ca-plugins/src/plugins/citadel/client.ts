@@ -14,8 +14,8 @@ import {
   untilAborted,
 } from '@livery/core'
 import { caError } from '../../answers/ca-error.ts'
-import { type Answer, badAnswer, ChainReader } from '../../answers/certificate-chain.ts'
-import { IstioCertificateResponse, type MetadataValue } from '../../gen/istio/v1/auth/ca.ts'
+import { ChainReader } from '../../answers/certificate-chain.ts'
+import type { MetadataValue } from '../../gen/istio/v1/auth/ca.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
 import type { ChannelTarget } from '../../transport/grpc-channel.ts'
@@ -29,11 +29,13 @@ import {
 } from '../../transport/istio-certificate-service.ts'
 import { caErrorOfCall } from './errors.ts'
 import type { CitadelConfig, CitadelTarget } from './plugin.ts'
+import { ResponseReader } from './response-reader.ts'
 
 export class CitadelClient implements CAClient {
   readonly #config: CitadelConfig
   readonly #target: CitadelTarget
   readonly #context: CAContext
+  readonly #responses = new ResponseReader()
   readonly #chains = new ChainReader({ rootsLast: true })
   readonly #connection: CurrentConnection<GrpcConnection>
   readonly #closing: Closable
@@ -59,7 +61,7 @@ export class CitadelClient implements CAClient {
     const action = `get a certificate for ${request.identity} from the CA at ${this.#target.address}`
     const bytes = await untilAborted(this.#ask(request, action, ending), ending.signal)
     const answer = { action, remedy: 'Check that an Istio CA answers there' }
-    return this.#chains.read(certChainIn(bytes, answer), answer)
+    return this.#chains.read(this.#responses.certChain(bytes, answer), answer)
   }
 
   /** Open calls reject. */
@@ -163,14 +165,6 @@ type TokenReading =
   | { readonly kind: 'unset' }
 
 const UNSET: TokenReading = { kind: 'unset' }
-
-function certChainIn(bytes: Buffer, answer: Answer): readonly string[] {
-  try {
-    return IstioCertificateResponse.decode(bytes).certChain
-  } catch (error) {
-    throw badAnswer(answer, 'is not an IstioCertificateResponse', error)
-  }
-}
 
 function ownToken(tokenFile: string | undefined): { readonly tokenFile?: string } {
   return tokenFile === undefined ? {} : { tokenFile }
