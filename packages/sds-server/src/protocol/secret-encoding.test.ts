@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AllBundlesSecret } from '@livery/core'
 import { privateKeyOf } from '@livery/core/testing'
+import { collectGarbage } from '../../../core/test/heap-growth.ts'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, WEB } from '../../test/running-server.ts'
 import { namesOf, secretsOf } from '../../test/sds-client.ts'
@@ -58,7 +59,7 @@ test('a Delta response has every field in its place', () => {
   )
 })
 
-test('a secret is encoded once a version and name, however many streams get it', async () => {
+test('a secret is encoded for its first response, and from the second on once a version and name for all', async () => {
   const own = await MemorySource.create(WEB)
   const encoded: string[] = []
   const encodeResource = ({ name, item }: NamedSecret, key: Buffer) => {
@@ -74,7 +75,9 @@ test('a secret is encoded once a version and name, however many streams get it',
   for (const [name, nonce] of [
     [WEB, '1'],
     [WEB, '2'],
-    ['default', '3'],
+    [WEB, '3'],
+    ['default', '4'],
+    ['default', '5'],
   ] as const) {
     const item = own.current({ kind: 'identity', identity: WEB })
     assert.equal(item?.kind, 'certificate')
@@ -85,9 +88,27 @@ test('a secret is encoded once a version and name, however many streams get it',
     )
   }
   await own.issue(WEB)
-  push(WEB, '4')
-  assert.equal(encoded.length, 3)
+  push(WEB, '6')
+  assert.equal(encoded.length, 4)
   assert.equal(new Set(encoded).size, 3)
+})
+
+test('a certificate with one stream costs no encoded form', async () => {
+  const items = await Promise.all(Array.from({ length: 100 }, async () => certificate(await MemorySource.create(WEB))))
+  const encoder = sotwEncoder()
+  const encodeAll = () => {
+    for (const item of items)
+      encoder.encode({ nonce: '', version: '', resources: [{ name: WEB, item }], removed: [] }).release(true)
+    collectGarbage()
+    return process.memoryUsage().arrayBuffers
+  }
+  collectGarbage()
+  const before = process.memoryUsage().arrayBuffers
+  const byOne = encodeAll()
+  const byTwo = encodeAll()
+  const bytes = items.reduce((sum, { certificateChain }) => sum + certificateChain.length, 0)
+  assert.ok(byOne - before < bytes / 4, `${byOne - before} bytes are kept`)
+  assert.ok(byTwo - before > bytes, `only ${byTwo - before} bytes are kept`)
 })
 
 test('texts of any length have their place in a response', () => {
@@ -137,7 +158,7 @@ test('what is kept of an encoded secret holds no key, in either form', async () 
   const key = privateKeyOf(item)
   for (const encoder of [sotwEncoder(), deltaEncoder()]) {
     const encode = () => encoder.encode({ nonce: '', version: '', resources: [{ name: WEB, item }], removed: [] })
-    encode().release(true)
+    for (let responses = 0; responses < 2; responses++) encode().release(true)
     const frame = encode()
     assert.equal(frame.message.indexOf(key), frame.message.lastIndexOf(key))
     frame.release(true)

@@ -1,4 +1,4 @@
-/** Secrets and responses as bytes: a secret is encoded once a version and name, and shared by all streams. */
+/** Secrets and responses as bytes: a secret that several responses hold is encoded once a version and name. */
 import type { AllBundlesSecret, SealedKey, SecretItem, TrustBundleSecret } from '@livery/core'
 import { type CertificateValidationContext, Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import { SPIFFECertValidatorConfig } from '../gen/envoy/extensions/transport_sockets/tls/v3/tls_spiffe_validator_config.ts'
@@ -19,13 +19,16 @@ interface EncodedResource {
 
 /**
  * Encodes the responses of one protocol form. Protobuf messages merge when their bytes are joined, so the resources of
- * a response are encoded independently, kept as long as their item, and put behind the few bytes that differ by stream.
+ * a response are encoded independently, kept from the second response to the end of their item, and put behind the few
+ * bytes that differ by stream.
  * Nothing that is kept here holds a key.
  */
 export class ResponseEncoder {
   readonly #encodeResource: (secret: NamedSecret, key: Buffer) => Uint8Array
   readonly #encodeRemoved: (name: string) => Uint8Array
   readonly #encoded = new WeakMap<SecretItem, Map<string, EncodedResource>>()
+  /** Encoded so far for one response only: most certificates have one stream, and what is kept would be 2 kB for each. */
+  readonly #once = new WeakSet<SecretItem>()
   readonly #shared = new WeakMap<DiscoveryMessage, ResponseFrame>()
   readonly #memory = new FrameMemory()
 
@@ -78,12 +81,14 @@ export class ResponseEncoder {
   }
 
   #resource(secret: NamedSecret): EncodedResource {
-    const byName = this.#encoded.get(secret.item) ?? new Map<string, EncodedResource>()
-    if (byName.size === 0) this.#encoded.set(secret.item, byName)
-    const present = byName.get(secret.name)
+    const { item, name } = secret
+    const byName = this.#encoded.get(item)
+    const present = byName?.get(name)
     if (present) return present
     const encoded = encodeWithoutKey(secret, this.#encodeResource)
-    byName.set(secret.name, encoded)
+    if (byName) byName.set(name, encoded)
+    else if (this.#once.has(item)) this.#encoded.set(item, new Map([[name, encoded]]))
+    else this.#once.add(item)
     return encoded
   }
 }
