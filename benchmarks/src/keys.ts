@@ -36,10 +36,12 @@ export async function measureKeys(types: readonly KeyType[], timeMs: number): Pr
   return figures
 }
 
-/** Which of its two engines the addon searches primes with on this CPU. */
+/** Which of its engines the addon searches primes with on this CPU. */
 function rsaPath(): string {
   if (process.platform !== 'linux') return ''
-  return cpuFlags(['avx512ifma']).length > 0 ? ' (AVX-512 IFMA)' : ' (portable)'
+  if (cpuFlags(['avx512ifma']).length > 0) return ' (AVX-512 IFMA)'
+  if (cpuFlags(['avx512f']).length > 0) return ' (AVX-512F)'
+  return cpuFlags(['avx2']).length > 0 ? ' (AVX2)' : ' (portable)'
 }
 
 async function addTasks(

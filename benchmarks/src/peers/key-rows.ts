@@ -4,6 +4,7 @@ import { createKeyGenerator, type RsaKeys } from '@livery/native-keygen'
 import { assertGoodKey } from '../keys.ts'
 import { type Bench, ifPresent, type Row } from './bench.ts'
 import type { Comparison } from './comparison.ts'
+import { cpuFlags } from './proc.ts'
 import { pathOf } from './programs.ts'
 import { inRounds, type Side } from './rounds.ts'
 import { Workdir } from './workdir.ts'
@@ -169,6 +170,5 @@ async function noAddon(): Promise<string | undefined> {
 }
 
 async function noIfma(): Promise<string | undefined> {
-  const { reason, rsaReason } = createKeyGenerator({ rsaKeys: 'simd', pool: false })
-  return reason ?? rsaReason
+  return (await noAddon()) ?? (cpuFlags(['avx512ifma']).length > 0 ? undefined : 'this CPU has no AVX-512 IFMA')
 }

@@ -15,5 +15,8 @@ export function chooseRsaKeys(wanted: RsaKeys, addon: Pick<Addon, 'rsaMethods'>)
       `Cannot choose how RSA keys are made: rsaKeys is ${JSON.stringify(wanted)}; it must be one of ${RSA_KEYS.join(', ')}`,
     )
   if (addon.rsaMethods().includes(wanted)) return { method: wanted }
-  return { method: 'search', reason: `this CPU cannot run rsaKeys "${wanted}", which needs AVX-512 IFMA` }
+  return {
+    method: 'search',
+    reason: `this CPU cannot run rsaKeys "${wanted}", which needs AVX-512, or AVX2 and FMA`,
+  }
 }

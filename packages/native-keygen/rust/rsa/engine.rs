@@ -1,4 +1,4 @@
-//! The interface of `ifma` and `portable`, which test candidates for primes. All engines give the same answers, in time that
+//! The interface of `ifma`, `fma` and `portable`, which test candidates for primes. All engines give the same answers, in time that
 //! does not depend on the candidates.
 
 use super::sieve::{Bitmap, Sieve};
@@ -29,4 +29,14 @@ pub trait Engine: Sync {
 pub struct StrongTest<'a> {
     pub candidate: &'a [u64],
     pub base: &'a [u64],
+}
+
+/// The first test fills the lanes that are left.
+pub fn all_lanes<T: Copy>(tests: &[T]) -> [T; MAX_WIDTH] {
+    std::array::from_fn(|lane| tests[if lane < tests.len() { lane } else { 0 }])
+}
+
+pub fn used_lanes(count: usize) -> u8 {
+    assert!(count <= MAX_WIDTH);
+    ((1_u16 << count) - 1) as u8
 }

@@ -1,6 +1,8 @@
 //! Which engines this CPU can run.
 
 use super::engine::Engine;
+#[cfg(target_arch = "x86_64")]
+use super::fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 use super::ifma::Ifma;
 use super::portable::Portable;
@@ -9,19 +11,27 @@ pub fn portable() -> &'static dyn Engine {
     &Portable
 }
 
-/// Absent where the CPU has no AVX-512 IFMA.
+/// The fastest that works on several candidates at once. Absent where the CPU has none of AVX-512 IFMA, AVX-512F and AVX2.
 pub fn simd() -> Option<&'static dyn Engine> {
-    #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
-    let engine = Ifma::detected().map(|engine| engine as &dyn Engine);
-    #[cfg(not(any(target_arch = "x86_64", feature = "emulated-simd")))]
-    let engine = None;
-    engine
+    in_lanes().next()
 }
 
 /// All that this CPU can run, the fastest first.
 #[cfg(test)]
 pub fn available() -> Vec<&'static dyn Engine> {
-    simd().into_iter().chain([portable()]).collect()
+    in_lanes().chain([portable()]).collect()
+}
+
+fn in_lanes() -> impl Iterator<Item = &'static dyn Engine> {
+    #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
+    let ifma = Ifma::detected().map(|engine| engine as &dyn Engine);
+    #[cfg(not(any(target_arch = "x86_64", feature = "emulated-simd")))]
+    let ifma = None;
+    #[cfg(target_arch = "x86_64")]
+    let fma = fma::engines();
+    #[cfg(not(target_arch = "x86_64"))]
+    let fma = [];
+    ifma.into_iter().chain(fma)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 #![cfg_attr(feature = "emulated-simd", allow(unused_unsafe))]
 
 use super::avx512::is_available;
-use super::engine::{Engine, MAX_WIDTH, StrongTest};
+use super::engine::{Engine, MAX_WIDTH, StrongTest, all_lanes, used_lanes};
 use super::lanes_ifma::{fermat, strong};
 use super::sieve::{Bitmap, Sieve};
 use crate::key_error::KeyError;
@@ -13,23 +13,13 @@ pub struct Ifma(());
 impl Ifma {
     pub fn detected() -> Option<&'static Self> {
         static IFMA: Ifma = Ifma(());
-        is_available().then_some(&IFMA)
+        (is_available() && !cfg!(feature = "without-ifma")).then_some(&IFMA)
     }
 }
 
 #[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 fn survivors(sieve: &Sieve, start: &[u64]) -> Bitmap {
     sieve.survivors(start)
-}
-
-/// The first test fills the lanes that are left.
-fn all_lanes<T: Copy>(tests: &[T]) -> [T; MAX_WIDTH] {
-    std::array::from_fn(|lane| tests[if lane < tests.len() { lane } else { 0 }])
-}
-
-fn used_lanes(count: usize) -> u8 {
-    assert!(count <= MAX_WIDTH);
-    ((1_u16 << count) - 1) as u8
 }
 
 impl Engine for Ifma {

@@ -245,7 +245,7 @@ mod tests {
     use num_bigint::BigUint;
 
     use super::*;
-    use crate::rsa::engines::simd;
+    use crate::rsa::avx512::is_available;
     use crate::rsa::natural::Natural;
     use crate::rsa::natural::tests::{big, natural};
     use crate::rsa::random::tests::Seeded;
@@ -328,12 +328,12 @@ mod tests {
     #[test]
     #[cfg_attr(feature = "emulated-simd", allow(unused_unsafe))]
     fn arithmetic_in_lanes_agrees_with_an_independent_library() {
-        if simd().is_none() {
+        if !is_available() {
             return eprintln!("skipped: this CPU has no AVX-512 IFMA");
         }
         let mut random = Seeded::new(4);
         for _ in 0..10 {
-            // SAFETY: the CPU has AVX-512F and AVX-512 IFMA, as the engine is available.
+            // SAFETY: the CPU has AVX-512F and AVX-512 IFMA, as was asked.
             unsafe {
                 assert_arithmetic::<20>(&mut random, 16);
                 assert_arithmetic::<30>(&mut random, 24);

@@ -1,18 +1,28 @@
 //! RSA keys, made by aws-lc or of two primes that our own search finds; either way aws-lc checks the finished key.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512f;
 mod bignum;
 mod conditions;
 mod engine;
 mod engines;
+#[cfg(target_arch = "x86_64")]
+mod fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod ifma;
 mod key;
 #[cfg(test)]
 mod known_numbers;
+#[cfg(target_arch = "x86_64")]
+mod lanes_fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod lanes_ifma;
+#[cfg(target_arch = "x86_64")]
+mod limbs_fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod limbs_ifma;
 mod method;
@@ -27,6 +37,8 @@ mod stack;
 mod standard;
 #[cfg(test)]
 mod statistics;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
 
 use std::sync::atomic::AtomicBool;
 

@@ -128,7 +128,7 @@ pub fn shifted_right(a: &[u64], bits: u32) -> Natural {
 }
 
 /// Newton's iteration: each step doubles the number of right bits, and odd is its own inverse modulo 8.
-fn inverse_modulo_2_64(odd: u64) -> u64 {
+pub fn inverse_modulo_2_64(odd: u64) -> u64 {
     let mut inverse = odd;
     for _ in 0..5 {
         inverse = inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));

@@ -34,7 +34,7 @@ mod tests {
 
     use super::*;
     use crate::rsa::engines::available;
-    use crate::rsa::natural::Natural;
+    use crate::rsa::natural::{Natural, inverse_modulo_2_64, plus, shifted_right, times};
     use crate::rsa::prime_search::prime_pair;
     use crate::rsa::random::tests::Seeded;
 
@@ -58,14 +58,29 @@ mod tests {
         words
     }
 
-    /// Words of 64 bits, and limbs of 52.
+    /// Those of a prime, and of what `lanes_fma` makes of it.
     fn traces(prime: &Natural) -> HashSet<u64> {
+        let above = [51, 52].map(|limb_bits| {
+            let factor = inverse_modulo_2_64(prime[0]).wrapping_neg() & ((1 << limb_bits) - 1);
+            let mut above = shifted_right(&plus(&times(prime, &[factor]), 1), limb_bits);
+            above.truncate(prime.len());
+            above
+        });
+        above.iter().chain([prime]).flat_map(words_of).collect()
+    }
+
+    /// Words of 64 bits, limbs of 52 and of 51, and limbs as floating-point numbers.
+    fn words_of(number: &Natural) -> Vec<u64> {
         let at = |bit: usize| {
-            let word = |index: usize| u128::from(prime.get(index).copied().unwrap_or(0));
+            let word = |index: usize| u128::from(number.get(index).copied().unwrap_or(0));
             ((word(bit / 64) | word(bit / 64 + 1) << 64) >> (bit % 64)) as u64
         };
-        let limbs = (0..64 * prime.len() / 52).map(|limb| at(52 * limb) & ((1 << 52) - 1));
-        prime.iter().copied().chain(limbs).collect()
+        let limbs = |bits: usize| {
+            (0..64 * number.len() / bits).map(move |limb| at(bits * limb) & ((1 << bits) - 1))
+        };
+        let limbs: Vec<u64> = limbs(51).chain(limbs(52)).collect();
+        let reals = limbs.iter().map(|&limb| (limb as f64).to_bits());
+        number.iter().chain(&limbs).copied().chain(reals).collect()
     }
 
     /// How many words of the two primes are found on the stack after the search for them.

@@ -1,4 +1,4 @@
-//! Many keys: 500 with AVX-512 IFMA and 50 without, with LIVERY_SLOW=1 twenty times as many.
+//! Many keys: 500 with each engine that tests several candidates at once, 50 with the other; with LIVERY_SLOW=1 twenty times as many.
 
 use std::collections::HashSet;
 use std::ptr::null_mut;
