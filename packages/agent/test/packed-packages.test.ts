@@ -1,7 +1,18 @@
 /** The packages as published: every package is packed, installed into an empty prefix, imported by each of its names, and run. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { chmodSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  globSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { after, test } from 'node:test'
@@ -157,6 +168,31 @@ admin: { address: "127.0.0.1:0" }
   assert.match(agent.output, isNative ? /keys: ecdsa-p256, native/ : /keys: ecdsa-p256, webcrypto/)
   agent.killGroup('SIGTERM')
   assert.equal(await agent.code(), 0, agent.output)
+})
+
+test('the installed program caches its compiled code where nobody else can write, and nowhere else', {
+  timeout: 60_000,
+}, async () => {
+  const cache = join(modules, '@livery', 'agent', '.cache', 'compiled')
+  const start = async (): Promise<string> => {
+    await using program = new Command(process.execPath, [join(folder, 'prefix', 'bin', 'livery'), '--version'], {
+      cwd: tmpdir(),
+      env: { ...shellEnvironment(), NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
+    })
+    assert.equal(await program.code(), 0, program.output)
+    return program.output
+  }
+  const accepted = /V8 code cache for ESM \S+\/dist\/bundle\/main\.js was accepted/
+  rmSync(cache, { recursive: true, force: true })
+  assert.doesNotMatch(await start(), accepted)
+  assert.match(await start(), accepted)
+  assert.equal(statSync(cache).mode & 0o777, 0o700)
+  chmodSync(cache, 0o777)
+  assert.doesNotMatch(await start(), /compile cache/)
+  chmodSync(cache, 0o700)
+  renameSync(cache, `${cache}-of-others`)
+  symlinkSync(`${cache}-of-others`, cache)
+  assert.doesNotMatch(await start(), /compile cache/)
 })
 
 for (const isolation of process.geteuid?.() === 0 ? ['thread', 'process'] : ['thread'])
