@@ -1,7 +1,8 @@
 // Lays out the root file system of the container image: `node deploy/image/rootfs.mjs --out DIR [--addon FILE]`. The Dockerfile runs
-// it, and so does the test that starts what it has laid out. It needs the dependencies of the lockfile and Debian's ldd, setpriv
-// and setcap, and makes files of the user that runs it: root, for the capabilities and for an image that its own user cannot change.
-import { execFileSync, spawnSync } from 'node:child_process'
+// it, and so does the test that starts what it has laid out. It needs the dependencies of the lockfile and Debian's ldd, setpriv, setcap
+// and chroot, and makes files of the user that runs it: root, for the capabilities and for an image that its own user cannot change.
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   copyFileSync,
@@ -10,6 +11,7 @@ import {
   mkdirSync,
   readFileSync,
   realpathSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, extname, join, resolve } from 'node:path'
@@ -26,6 +28,9 @@ const UID = 15_100
 const CAPABILITIES = 'cap_chown,cap_dac_override+p'
 /** Neither run nor a licence. */
 const UNUSED = new Set(['.ts', '.mts', '.cts', '.map', '.md', '.tsbuildinfo'])
+
+/** The last line of a start. */
+const SERVES = /livery \S+ serves/
 
 const SETPRIV = '/usr/bin/setpriv'
 /** Of util-linux, for the volumes of pods. They keep no set-user-ID bit. */
@@ -54,6 +59,7 @@ copyFileSync(addon, makeFolder(`${PREFIX}/node_modules/@livery/native-keygen/${a
 layProgram()
 laySystem()
 layBillOfMaterials()
+await layCompiledCode()
 
 /** Every place in the lockfile that these need at run time, found as Node finds it. */
 function closure(tops) {
@@ -122,6 +128,41 @@ function laySystem() {
   // Where a read-only root needs something to mount on.
   for (const folder of ['etc/livery', 'run/livery', 'var/run/secrets', 'proc', 'dev', 'sys', 'tmp'])
     mkdirSync(join(out, folder), { recursive: true })
+}
+
+/**
+ * V8's cache of the compiled program, which its user can read and not write: the program starts once as it will in the image. It
+ * needs no CA for that.
+ */
+async function layCompiledCode() {
+  const cache = join(out, PREFIX, 'node_modules/@livery/agent/.cache')
+  const work = join(out, 'tmp/first-start')
+  for (const folder of [join(cache, 'compiled'), work]) mkdirSync(folder, { recursive: true })
+  const config = {
+    ca: { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'system' },
+    identities: [{ id: 'spiffe://cluster.local/first-start', socket: 'sds.sock' }],
+    admin: { address: 'unix:admin.sock' },
+  }
+  writeFileSync(join(work, 'livery.yaml'), JSON.stringify(config))
+  execFileSync('chown', ['-R', `${UID}:${UID}`, cache, work])
+  const command = ['/usr/bin/livery', 'run', '--config', '/tmp/first-start/livery.yaml']
+  const agent = spawn('/usr/sbin/chroot', [`--userspec=${UID}:${UID}`, out, ...command], {
+    cwd: '/',
+    env: {},
+    stdio: ['ignore', 'inherit', 'pipe'],
+  })
+  let log = ''
+  agent.stderr.setEncoding('utf8').on('data', text => {
+    const served = SERVES.test(log)
+    log += text
+    // It writes the cache at its end.
+    if (!served && SERVES.test(log)) agent.kill('SIGTERM')
+  })
+  const [code] = await once(agent, 'close')
+  if (code !== 0) throw new Error(`the program that was laid out does not start: ${log}`)
+  rmSync(work, { recursive: true })
+  execFileSync('chown', ['-R', '0:0', cache])
+  execFileSync('chmod', ['-R', 'u=rwX,go=rX', cache])
 }
 
 /** CycloneDX: the packages as the lockfile has them, Node, and the Debian packages that files come from. */

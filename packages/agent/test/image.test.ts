@@ -34,7 +34,11 @@ test('the script of the Dockerfile lays out the root file system', { skip, timeo
 })
 
 test('nothing in it can be changed by its user, and only the launcher has capabilities', { skip }, () => {
-  for (const entry of globSync('**', { cwd: image.path, withFileTypes: true })) {
+  // A glob leaves out folders that start with a dot.
+  const compiled = join(image.path, 'usr/lib/livery/node_modules/@livery/agent/.cache')
+  const entries = [image.path, compiled].flatMap(cwd => globSync('**', { cwd, withFileTypes: true }))
+  assert.ok(entries.some(({ parentPath }) => parentPath.startsWith(join(compiled, 'compiled'))))
+  for (const entry of entries) {
     const path = join(entry.parentPath, entry.name)
     const { uid, mode } = statSync(path)
     assert.deepEqual([uid, mode & 0o022], [0, 0], path)
@@ -49,8 +53,11 @@ test('as the pod runs it, the agent serves an identity from a read-only root', {
     command: [...launcher, '/usr/bin/livery', 'run'],
     capabilities: ['CHOWN', 'DAC_OVERRIDE'],
     volumes,
+    environment: { NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
   })
   await agent.line(/livery .* serves/)
+  for (const chunk of ['main', 'run-\\w+'])
+    assert.match(agent.output, new RegExp(`V8 code cache for ESM file:\\S+/dist/bundle/${chunk}\\.js was accepted`))
   assert.match(agent.output, /keys: ecdsa-p256, native/)
   const [secret] = await fetchSecrets(join(run, 'web.sock'), ['default'])
   assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${WEB}`)
