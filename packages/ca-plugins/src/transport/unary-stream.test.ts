@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
 import { test } from 'node:test'
 import { Metadata, status } from '@grpc/grpc-js'
+import { collectYoung } from '../../../core/test/heap-growth.ts'
 import { failureOf, setUpChannel } from '../../test/channel-setup.ts'
 import { answer, framed, type StreamHandler } from '../../test/raw-grpc-server.ts'
 import { refusalMetadata } from '../testing/refusal-metadata.ts'
@@ -50,6 +51,18 @@ test('an answer of many frames is read whole, and an empty one is a message', as
     stream.end()
   }
   assert.deepEqual(await call(), Buffer.alloc(0))
+})
+
+test('the answers of calls that ended wait for no collection of the whole heap', async t => {
+  const { server, call } = await setUpChannel(t, stream => answer(stream, Buffer.alloc(10_000)))
+  await call()
+  const before = process.memoryUsage().arrayBuffers
+  for (let calls = 0; calls < 300; calls++) await call()
+  // Its PING comes back after the last stream was closed.
+  await new Promise<void>(resolve => server.sessions[0]?.ping(() => resolve()))
+  collectYoung()
+  const kept = process.memoryUsage().arrayBuffers - before
+  assert.ok(kept < 1_000_000, `${kept} of 3,000,000 bytes are left`)
 })
 
 test('a few interim answers come before an answer, and a call without end to them is cancelled', async t => {

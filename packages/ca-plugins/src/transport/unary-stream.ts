@@ -60,7 +60,7 @@ class UnaryStream {
       })
       .on('data', (data: Buffer) => this.#onData(data))
       .on('end', () => this.#onEnd())
-      // Stays to the end: a stream that fails after its answer must not end the process.
+      // Stays until it is closed: a stream that fails after its answer must not end the process.
       .on('error', error => {
         this.#error = error
       })
@@ -114,6 +114,8 @@ class UnaryStream {
         if (this.#trailers) return this.#answer(this.#trailers)
         throw this.#brokenOff()
       })
+    // Only a collection of the whole heap takes a stream that was closed, and what its listeners hold: the answer, the request.
+    this.#stream.removeAllListeners()
   }
 
   #cancel(reason: unknown): void {
