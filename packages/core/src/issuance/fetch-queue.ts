@@ -124,8 +124,8 @@ export class FetchQueue<Key> {
 
   /** While nothing is started, what was deleted would otherwise pile up. */
   #compact(): void {
-    let size = 0
-    for (const urgency of BY_URGENCY) size += this.#heaps[urgency].size
+    const { 'on-demand': onDemand, first, renewal, retry } = this.#heaps
+    const size = onDemand.size + first.size + renewal.size + retry.size
     if (size <= 2 * this.#places.size + MAX_STALE) return
     for (const heap of Object.values(this.#heaps)) heap.retain(({ key, place }) => this.#places.get(key) === place)
   }
