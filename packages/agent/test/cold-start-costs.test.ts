@@ -14,10 +14,10 @@ import type { ColdStartCosts, ColdStartOptions, ColdStartOrder } from './cold-st
 
 /**
  * Bytes of V8's heap, from the order to hold an identity until its stream has accepted the certificate: 15 % above
- * 126,100, from which runs on a loaded machine differ by 0.1 %.
+ * 105,700, from which runs on a loaded machine differ by 0.1 %.
  */
-const MOST_HEAP_BYTES = 145_000
-/** Calls of read(2) and write(2) for an identity while nothing else goes on, two of them for the order: 15 % above 10.7. */
+const MOST_HEAP_BYTES = 121_500
+/** Calls of read(2) and write(2) for an identity while nothing else goes on, two of them for the order: 12 to 15 % above 10.7 to 11. */
 const MOST_SYSTEM_CALLS = 12.3
 
 const REMEDY =
