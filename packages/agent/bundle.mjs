@@ -30,6 +30,13 @@ const { metafile } = await build({
   },
   metafile: true,
 })
+/** Of a CommonJS library that is imported dynamically, the bundle has `default` alone, where Node has its names, too. */
+for (const { entryPoint = '' } of Object.values(metafile.outputs))
+  if (entryPoint.includes('node_modules/'))
+    throw new Error(
+      `${entryPoint} is imported dynamically: let a module of ours import it, and import that one dynamically`,
+    )
+
 const bundled = new Set(Object.keys(metafile.inputs).flatMap(packageOf))
 writeFileSync(
   join(out, 'licences.txt'),

@@ -145,14 +145,17 @@ test('every name in the exports can be imported', async () => {
   await succeed(process.execPath, [...NODE_FLAGS, script], join(modules, '..'))
 })
 
-test('the installed program serves an identity', async () => {
-  const config = join(folder, 'livery.yaml')
+/** What the installed program writes while it issues and serves an identity; `keys` in its configuration, beside the others. */
+async function outputOfServing(name: string, keys = ''): Promise<string> {
+  const place = mkdtempSync(join(folder, `${name}-`))
+  const config = join(place, 'livery.yaml')
   const identity = 'spiffe://cluster.local/ns/default/sa/api'
   writeFileSync(
     config,
     `ca: { plugin: embedded, directory: ca }
 identities: [{ id: "${identity}", socket: run/api.sock }]
 admin: { address: "127.0.0.1:0" }
+${keys}
 `,
   )
   const program = join(folder, 'prefix', 'bin', 'livery')
@@ -161,13 +164,32 @@ admin: { address: "127.0.0.1:0" }
     env: shellEnvironment(),
   })
   await agent.line(/livery .* serves/)
-  const [secret] = await fetchSecrets(join(folder, 'run', 'api.sock'), ['default'])
+  const [secret] = await fetchSecrets(join(place, 'run', 'api.sock'), ['default'])
   const leaf = new X509Certificate(secret?.certificateChain ?? '')
   assert.equal(leaf.subjectAltName, `URI:${identity}`)
-  const isNative = installed().some(path => globSync(join(path, '*.node')).length > 0)
-  assert.match(agent.output, isNative ? /keys: ecdsa-p256, native/ : /keys: ecdsa-p256, webcrypto/)
   agent.killGroup('SIGTERM')
   assert.equal(await agent.code(), 0, agent.output)
+  return agent.output
+}
+
+function installedAddons(): readonly string[] {
+  return installed().flatMap(path => globSync(join(path, '*.node')))
+}
+
+test('the installed program serves an identity', async () => {
+  const output = await outputOfServing('native')
+  assert.match(output, installedAddons().length > 0 ? /keys: ecdsa-p256, native/ : /keys: ecdsa-p256, webcrypto/)
+})
+
+test('the installed program serves an identity where there is no addon, and logs for people', async () => {
+  const addons = installedAddons()
+  for (const path of addons) renameSync(path, `${path}.absent`)
+  try {
+    const output = await outputOfServing('webcrypto', 'log: { format: pretty }')
+    assert.match(output, /^\[\d{4}-.* INFO: livery .* keys: ecdsa-p256, webcrypto/m)
+  } finally {
+    for (const path of addons) renameSync(`${path}.absent`, path)
+  }
 })
 
 test('the installed program caches its compiled code where nobody else can write, and nowhere else', {

@@ -1,4 +1,4 @@
-/** The key generator that stands in where no addon is built: WebCrypto, with CSRs by @peculiar/x509. */
+/** The key generator that stands in where no addon is built: WebCrypto. */
 import { KeyObject, webcrypto } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { type GeneratedKey, type KeyGenerator, type KeyRequest, type KeyType, privateKeyToPem } from '@livery/core'
@@ -56,24 +56,15 @@ function rsa(modulusLength: number): webcrypto.RsaHashedKeyGenParams {
   return { name: 'RSASSA-PKCS1-v1_5', modulusLength, publicExponent, hash: 'SHA-256' }
 }
 
-/** With the first key: agents with the native generator, nearly all, would start a fifth later for it. */
-async function loadX509(): Promise<typeof import('@peculiar/x509')> {
-  await import('reflect-metadata')
-  return import('@peculiar/x509')
-}
-
 async function makeKey({ type, identity, format }: Required<KeyRequest>): Promise<GeneratedKey> {
-  const { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } = await loadX509()
+  // With the first key: agents with the native generator, nearly all, would start a fifth later for it.
+  const { makeCsr } = await import('./webcrypto-csr.ts')
   const { algorithm, hash, traditional } = KINDS[type]
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
-  const csr = await Pkcs10CertificateRequestGenerator.create({
-    keys,
-    signingAlgorithm: { name: algorithm.name, hash },
-    extensions: [new SubjectAlternativeNameExtension([{ type: 'url', value: identity }], true)],
-  })
+  const csrDer = await makeCsr(identity, keys, { name: algorithm.name, hash })
   return {
     privateKeyPem: exportPrivateKey(keys.privateKey, format === 'pkcs8' ? PKCS8 : traditional),
-    csrDer: new Uint8Array(csr.rawData),
+    csrDer,
     publicKeyDer: KeyObject.from(keys.publicKey).export({ type: 'spki', format: 'der' }),
   }
 }

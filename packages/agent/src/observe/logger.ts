@@ -1,7 +1,7 @@
 /** Structured logs that never hold up the event loop: what a stuck reader does not take is dropped and counted. */
 import { once } from 'node:events'
 import { constants, fstatSync, openSync } from 'node:fs'
-import { oneLine, scrub } from '@livery/core'
+import { scrub } from '@livery/core'
 import { type Logger as PinoLogger, pino } from 'pino'
 import sonicBoom from 'sonic-boom'
 import { everyScope, type LogLevel, type LogLevels } from '../schema/log-level.ts'
@@ -45,24 +45,13 @@ export async function createLogger(options: {
     redact: { paths: REDACTED, censor: '[redacted]' },
     serializers: { err: shownError },
   }
-  return openSink(settings, levels, options.format === 'pretty' ? await prettyFormat() : line => line)
+  return openSink(settings, levels, options.format === 'pretty' ? await lineForPeople() : line => line)
 }
 
-async function prettyFormat(): Promise<(line: string) => string> {
+async function lineForPeople(): Promise<(line: string) => string> {
   // Loaded for people only: on a node it would make the start longer for nothing.
-  const { prettyFactory } = await import('pino-pretty')
-  return prettyFactory({
-    colorize: process.stderr.isTTY && process.stderr.hasColors(),
-    translateTime: 'SYS:yyyy-mm-dd HH:MM:ss.l o',
-    hideObject: true,
-    messageFormat: sentence,
-  })
-}
-
-/** For people the sentence is enough, with the resource or plugin before it and an error's stack after it. */
-function sentence({ plugin, resource = plugin, msg, err }: Record<string, unknown>): string {
-  const stack = typeof err === 'object' && err !== null && 'stack' in err ? `\n${err.stack}` : ''
-  return `${resource === undefined ? '' : `${oneLine(String(resource))}: `}${oneLine(String(msg))}${stack}`
+  const { prettyFormat } = await import('./pretty-format.ts')
+  return prettyFormat()
 }
 
 /** An error may be of a plugin. The lines of its stack that are not frames are its message, which may look like lines of ours. */
