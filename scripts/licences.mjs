@@ -2,10 +2,21 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The name, the version, and every licence and notice of the package in `folder`. */
-export function licenceOf(folder) {
+/**
+ * The name, the version, and every licence and notice of the package in `folder`. One that comes without such a file has them in
+ * its code: `sources` are the files of it that are in what is built. Throws if there are none.
+ */
+export function licenceOf(folder, sources = []) {
   const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
-  const files = readdirSync(folder).filter(file => /^(licen[cs]e|copying|notice)/i.test(file))
-  const texts = files.map(file => readFileSync(join(folder, file), 'utf8'))
+  const files = readdirSync(folder).filter(file => /^(licen[cs]e|copying|copyright|notice)/i.test(file))
+  const texts = files.length > 0 ? files.map(file => readFileSync(join(folder, file), 'utf8')) : noticesIn(sources)
+  if (texts.length === 0)
+    throw new Error(`${name} ${version} (${license}) has no licence in ${folder}: leave it out of what is shipped`)
   return [`${name} ${version}`, `SPDX: ${license}`, ...texts].join('\n\n')
+}
+
+/** The comments that say who holds the copyright, each once: a bundler drops them. */
+function noticesIn(sources) {
+  const comments = sources.flatMap(file => readFileSync(file, 'utf8').match(/(?:^\/\/.*\n)+|\/\*[\s\S]*?\*\//gm) ?? [])
+  return [...new Set(comments)].filter(comment => /copyright/i.test(comment))
 }

@@ -37,16 +37,16 @@ for (const { entryPoint = '' } of Object.values(metafile.outputs))
       `${entryPoint} is imported dynamically: let a module of ours import it, and import that one dynamically`,
     )
 
-const bundled = new Set(Object.keys(metafile.inputs).flatMap(packageOf))
+/** The bundled files of each third-party package, by its folder. */
+const bundled = new Map()
+for (const file of Object.keys(metafile.inputs)) {
+  const [folder] = /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file) ?? []
+  if (folder !== undefined) bundled.set(folder, [...(bundled.get(folder) ?? []), join(agent, file)])
+}
 writeFileSync(
   join(out, 'licences.txt'),
-  [...bundled]
+  [...bundled.keys()]
     .sort()
-    .map(folder => licenceOf(join(agent, folder)))
+    .map(folder => licenceOf(join(agent, folder), bundled.get(folder)))
     .join('\n\n'),
 )
-
-/** The folder of the third-party package that a file belongs to. */
-function packageOf(file) {
-  return /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file) ?? []
-}

@@ -119,6 +119,11 @@ test('the program is bundled, with the licences of the libraries in it', () => {
       name,
     )
   }
+  // A library has its licence in a file, or in comments of its code, which the bundle does not have.
+  for (const part of licences.split(/^(?=@?[\w./-]+ \d[\w.-]*\n\nSPDX: )/m)) {
+    const [heading, , ...texts] = part.split('\n\n')
+    assert.match(texts.join('\n\n'), /copyright/i, `${heading} has no licence`)
+  }
 })
 
 test('beside the addon are the licences of what is linked into it', t => {
