@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Starts the program: from source in the repository, from its bundle in an installed package.
 import { existsSync, lstatSync, mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const major = Number.parseInt(process.versions.node, 10)
@@ -36,11 +37,15 @@ function compileCache() {
   const folder = fileURLToPath(new URL('../.cache/compiled', import.meta.url))
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const { uid, mode } = lstatSync(folder)
-    const isOurs = (uid === 0 || uid === process.geteuid?.()) && (mode & 0o022) === 0
-    return isOurs ? { NODE_COMPILE_CACHE: folder } : {}
+    // A user that can write to the folder above could replace it.
+    return [dirname(folder), folder].every(isOurs) ? { NODE_COMPILE_CACHE: folder } : {}
   } catch {
     // The folder of the program is read-only.
     return {}
   }
+}
+
+function isOurs(folder) {
+  const { uid, mode } = lstatSync(folder)
+  return (uid === 0 || uid === process.geteuid?.()) && (mode & 0o022) === 0
 }

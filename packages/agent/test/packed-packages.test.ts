@@ -14,7 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Command, shellEnvironment } from './command.ts'
@@ -217,6 +217,9 @@ test('the installed program caches its compiled code where nobody else can write
   chmodSync(cache, 0o777)
   assert.doesNotMatch(await start(), /compile cache/)
   chmodSync(cache, 0o700)
+  chmodSync(dirname(cache), 0o777)
+  assert.doesNotMatch(await start(), /compile cache/)
+  chmodSync(dirname(cache), 0o700)
   renameSync(cache, `${cache}-of-others`)
   symlinkSync(`${cache}-of-others`, cache)
   assert.doesNotMatch(await start(), /compile cache/)
