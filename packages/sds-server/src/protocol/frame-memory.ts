@@ -4,7 +4,7 @@
 const STEP_BYTES = 1_024
 /** A frame of more bytes is not kept. */
 const MAX_STEPS = 16
-/** Kept buffers of one length; all of them together take 2 MiB at most. */
+/** Kept buffers of one length; all of them together take 2.2 MiB at most. */
 const MAX_KEPT = 16
 
 export class FrameMemory {
