@@ -186,7 +186,7 @@ test('the installed program serves an identity', async () => {
   assert.match(output, installedAddons().length > 0 ? /keys: ecdsa-p256, native/ : /keys: ecdsa-p256, webcrypto/)
 })
 
-test('the installed program serves an identity where there is no addon, and logs for people', async () => {
+test('the installed program serves an identity without the addon, and logs for people', async () => {
   const addons = installedAddons()
   for (const path of addons) renameSync(path, `${path}.absent`)
   try {

@@ -35,7 +35,7 @@ export class Ledger {
   readonly #unknownNames = new Map<string, Ring>()
   readonly #isHeld: (name: string) => boolean
 
-  /** `isHeld` is asked with each event but those of responses: a name is no longer held from its last event on. */
+  /** `isHeld` is asked with each event except pushes and ACKs: it answers `false` from the last event of a name on. */
   constructor(isHeld: (name: string) => boolean) {
     this.#isHeld = isHeld
   }

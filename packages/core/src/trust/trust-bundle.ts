@@ -151,12 +151,12 @@ export class TrustBundle {
    * place and no operator holds them (`isHeld`). Without `complete` no root is removed before it has expired.
    */
   learn(roots: readonly Root[], { listed, complete, now, isHeld }: LearnOptions): Learned {
+    const settlesAt = this.#settlesAt(now)
     // A list without one good root is a fault at the CA, not a wish to trust nobody.
     const isWhole = complete && roots.length > 0
     const givenUp = isWhole ? this.#giveUpAllBut(new Set(roots.map(root => root.fingerprint)), now) : []
     const standing = listed ? 'listed' : 'inferred'
     const adopted: TrustAnchor[] = []
-    const settlesAt = this.#settlesAt(now)
     const news = roots.filter(({ fingerprint }) => {
       const held = this.#roots.get(fingerprint)
       if (!held) return true
