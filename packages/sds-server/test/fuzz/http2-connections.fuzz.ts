@@ -15,7 +15,8 @@ const running = await startServer(
   { workloadApi: true },
   { readPeerCredentials: () => ({ pid: 1, uid: ++callers, gid: callers }) },
 )
-const victim = new RawPeer(running.path)
+let victim = new RawPeer(running.path)
+let inputsSeen = 0
 
 const SERVICE = '/envoy.service.secret.v3.SecretDiscoveryService'
 const PATHS = [`${SERVICE}/StreamSecrets`, `${SERVICE}/DeltaSecrets`, `${SERVICE}/FetchSecrets`, `${SERVICE}/Other`]
@@ -126,11 +127,20 @@ export async function run({ writes, hasPreface, damage, end }: Input): Promise<v
   answer.ask('ROOTCA')
   const { resources } = await answer.next()
   assert.equal(resources.length, 1)
-  answer.http.close()
+  // HTTP/2 bounds the streams that a client resets.
+  answer.http.end()
+  await once(answer.http, 'close')
   socket.destroy()
   if (!socket.closed) await once(socket, 'close')
   await running.event('connection-closed', ({ connection }) => connection.caller?.uid === callers)
   running.events.length = 0
+  if (++inputsSeen % 1_000 === 0) replaceVictim()
+}
+
+/** The clock stands still: a caller has its first burst of requests, and no more. */
+function replaceVictim(): void {
+  victim[Symbol.dispose]()
+  victim = new RawPeer(running.path)
 }
 
 function bytesOf(sent: Frame): Buffer {
