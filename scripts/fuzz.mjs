@@ -11,6 +11,8 @@ import { parseArgs } from 'node:util'
 const root = fileURLToPath(new URL('..', import.meta.url))
 /** A subject that reports nothing for this long after its time is up hangs in one input. */
 const HANG_MS = 30_000
+/** Node's exit code where an await is left and nothing can end it. */
+const UNSETTLED = 13
 
 const { values: options } = parseArgs({
   options: {
@@ -46,9 +48,9 @@ function corpusOf(file) {
 }
 
 async function fuzz(file) {
-  const { code, signal, last } = await runSubject(file, options.seed, shareMs)
-  if (!signal) return code === 0
-  console.error(`${nameOf(file)}: ${signal === 'SIGKILL' ? 'hangs' : `ended by ${signal}`} in ${JSON.stringify(last)}`)
+  const { code, end, last } = await runSubject(file, options.seed, shareMs)
+  if (!end) return code === 0
+  console.error(`${nameOf(file)}: ${end} in ${JSON.stringify(last)}`)
   if (last?.seed !== undefined) await traced(file, last.seed)
   return false
 }
@@ -57,17 +59,21 @@ async function fuzz(file) {
 async function traced(file, seed) {
   const trace = join(root, '.cache', `fuzz-${process.pid}.json`)
   mkdirSync(join(root, '.cache'), { recursive: true })
-  await runSubject(file, seed, 1, trace)
+  const { end } = await runSubject(file, seed, 1, trace)
   if (!existsSync(trace)) return
   const text = readFileSync(trace, 'utf8')
   rmSync(trace)
+  if (!end) {
+    console.error(`${nameOf(file)}: the same inputs pass in a new process, so that earlier ones have a part in it`)
+    return
+  }
   console.error(`${nameOf(file)}: the input is ${text.slice(0, 4_000)}`)
   if (process.env.CI) return
   mkdirSync(corpusOf(file), { recursive: true })
   writeFileSync(join(corpusOf(file), `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.json`), text)
 }
 
-/** `last` is the input at which the subject ended. */
+/** `last` is the input at which the subject ended; `end` how, unless it came to its own end. */
 async function runSubject(file, seed, milliseconds, ...trace) {
   const flags = ['--conditions=@livery/source', '--expose-gc']
   const args = [join(root, 'scripts', 'fuzz-subject.mjs'), join(root, file), `${seed}`, `${milliseconds}`, ...trace]
@@ -82,5 +88,11 @@ async function runSubject(file, seed, milliseconds, ...trace) {
   })
   const [code, signal] = await new Promise(resolve => child.on('exit', (...end) => resolve(end)))
   clearTimeout(watch)
-  return { code, signal, last }
+  return { code, end: endOf(code, signal), last }
+}
+
+function endOf(code, signal) {
+  if (signal === 'SIGKILL') return 'hangs'
+  if (signal) return `ended by ${signal}`
+  return code === UNSETTLED ? 'waits for what nothing can bring' : undefined
 }

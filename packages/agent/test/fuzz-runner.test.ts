@@ -40,6 +40,14 @@ const faults: Record<string, readonly [string, RegExp]> = {
     /keeps memory: \d+\.\d MB more/,
   ],
   'a crash': ['export function run(n) { if (n > 10) process.abort() }', /ended by SIGABRT/],
+  'an input that never ends': [
+    'export function run(n) { if (n > 10) return new Promise(() => {}) }',
+    /waits for what nothing can bring.*the input is \d+\n/s,
+  ],
+  'a fault that needs earlier inputs, and blames none': [
+    'let count = 0\nexport function run() { if (++count > 500) process.abort() }',
+    /ended by SIGABRT[^\n]*\n[^\n]*the same inputs pass in a new process/,
+  ],
 }
 for (const [fault, [source, report]] of Object.entries(faults))
   test(`the runner reports ${fault}`, () => {

@@ -15,7 +15,7 @@ const good = pemToDer(await makeCrl(issuer, ['4a01', '4a02'], { thisUpdate: NOW,
 const key = fc.record(
   {
     use: fc.constantFrom('x509-svid', 'jwt-svid', 5),
-    x5c: fc.oneof(fc.array(fc.oneof(fc.base64String(), fc.anything()), { maxLength: 3 }), fc.anything()),
+    x5c: fc.oneof(fc.array(fc.oneof(fc.base64String(), fc.jsonValue()), { maxLength: 3 }), fc.jsonValue()),
   },
   { requiredKeys: [] },
 )
@@ -23,7 +23,7 @@ const key = fc.record(
 export const inputs = fc.record({
   edits: fc.array(fc.record({ at: fc.nat({ max: good.length - 1 }), byte: fc.nat({ max: 255 }) }), { maxLength: 4 }),
   length: fc.nat({ max: good.length }),
-  bundle: fc.oneof(fc.anything(), fc.record({ keys: fc.array(fc.oneof(key, fc.anything()), { maxLength: 120 }) })),
+  bundle: fc.oneof(fc.jsonValue(), fc.record({ keys: fc.array(fc.oneof(key, fc.jsonValue()), { maxLength: 120 }) })),
 })
 
 interface Input {
