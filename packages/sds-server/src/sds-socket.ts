@@ -2,10 +2,12 @@
 
 import {
   type ConnectionInjector,
+  logVerbosity,
   Server,
   ServerCredentials,
   type ServerInterceptor,
   type ServerOptions,
+  setLogVerbosity,
 } from '@grpc/grpc-js'
 import { after } from '@livery/core'
 import { ConnectionGate } from './access/connection-gate.ts'
@@ -53,6 +55,10 @@ export interface SocketStatus {
   readonly connections: number
   readonly streams: number
 }
+
+// grpc-js writes headers that it cannot take to stderr, as often and as long as a caller sends them. Its own variables bring that back.
+const { GRPC_VERBOSITY, GRPC_NODE_VERBOSITY } = process.env
+if (!GRPC_VERBOSITY && !GRPC_NODE_VERBOSITY) setLogVerbosity(logVerbosity.NONE)
 
 const PATHS = [...SDS_PATHS, ...HEALTH_PATHS]
 /** Health checks have separate room, so that a socket full of streams still answers them, and they never fill it. */

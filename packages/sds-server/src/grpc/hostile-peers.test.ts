@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { privateKeyOf } from '@livery/core/testing'
+import { RawPeer } from '../../test/raw-peer.ts'
 import { API, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf, type SotwClientStream } from '../../test/sds-client.ts'
 import { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
@@ -100,6 +101,19 @@ test('bytes that are not a request end that stream only', async () => {
     assert.match(details, /not a discovery request/)
   }
   await assertStillServes(other)
+})
+
+test('headers that are not ASCII are written to no log', async t => {
+  await using running = await startServer()
+  const written = t.mock.method(console, 'error')
+  using peer = new RawPeer(running.path)
+  for (const path of ['/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets', '/grpc.health.v1.Health/Check']) {
+    const call = peer.request(path, { 'x-name': 'caf\u00e9'.repeat(100) }).on('error', () => {})
+    call.end()
+    call.resume()
+    await once(call, 'close')
+  }
+  assert.equal(written.mock.callCount(), 0)
 })
 
 test('unknown fields, however many, are skipped', async () => {
