@@ -1,4 +1,5 @@
 /** The command line: which command with which options, and the exit code. */
+import { printable } from '@livery/core'
 import { Argument, CommanderError, Option } from 'commander'
 import type { CAOptions } from './commands/ca.ts'
 import type { CARootAction } from './commands/ca-root.ts'
@@ -30,7 +31,8 @@ Exit codes: ${EXIT_CODES.map(([code, meaning]) => `${code} ${meaning}`).join(', 
 ${PRECEDENCE}`
 
 /** Runs one command line (without node and script) and resolves with the exit code. */
-export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<number> {
+export async function runCommandLine(args: readonly string[], outside: Terminal): Promise<number> {
+  const terminal = printingOnly(outside)
   let exitCode: number = EXIT.ok
   const program = createProgram(terminal, code => {
     exitCode = code
@@ -42,6 +44,15 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage
     terminal.err(`livery: ${describe(error)}\n`)
     return exitCodeOf(error)
+  }
+}
+
+/** The same, but no text does more than print: names, and reasons of CAs, peers and files, are in results and in errors. */
+function printingOnly(terminal: Terminal): Terminal {
+  return {
+    ...terminal,
+    out: text => terminal.out(printable(text)),
+    err: text => terminal.err(printable(text)),
   }
 }
 

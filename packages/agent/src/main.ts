@@ -2,6 +2,9 @@
 import { runCommandLine } from './cli.ts'
 import { EXIT } from './commands/exit-code.ts'
 
+/** Clears the screen, and begins at its top (ECMA-48). */
+const CLEAR = '\x1b[H\x1b[2J'
+
 // Nobody is left who could read about it.
 process.stderr.on('error', () => {})
 // The last write reports it.
@@ -11,7 +14,7 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   environment: process.env,
   workingDirectory: process.cwd(),
   terminal: process.stderr.isTTY === true,
-  columns: process.stdout.isTTY ? process.stdout.columns : undefined,
+  ...(process.stdout.isTTY && { columns: process.stdout.columns, clear: () => process.stdout.write(CLEAR) }),
   out: text => void process.stdout.write(text),
   err: text => void process.stderr.write(text),
 })

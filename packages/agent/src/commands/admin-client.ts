@@ -145,12 +145,6 @@ export function firstLine(body: string): string {
   return scrub(body.trimStart().split('\n', 1)[0] ?? '', { maxLength: MAX_LINE })
 }
 
-/** JSON as a terminal can print it: in it an escape means the same as the character. */
-export function printableJson(value: unknown): string {
-  const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return JSON.stringify(value, undefined, 2).replace(/[^\n\x20-\x7e]/g, escaped)
-}
-
 interface Admin {
   readonly address: ListenAddress
   /** For the message where nobody answers: what to do. */

@@ -5,6 +5,7 @@ import { exchange } from './admin-client.ts'
 import { caRootSocket, type ListedRoot } from './ca-root-socket.ts'
 import { EXIT, UsageError } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
+import { printableJson } from './text-layout.ts'
 
 export type CARootAction = 'list' | 'add' | 'switch' | 'remove'
 
@@ -22,7 +23,7 @@ export async function changeCARoots(
   const directory = resolve(terminal.workingDirectory, dir)
   const before = await ask(directory, 'GET', '/roots')
   const after = action === 'list' ? before : await ask(directory, ...callOf(action, before, id))
-  terminal.out(json ? `${JSON.stringify(after, undefined, 2)}\n` : rootTable(after))
+  terminal.out(json ? `${printableJson(after)}\n` : rootTable(after))
   return EXIT.ok
 }
 

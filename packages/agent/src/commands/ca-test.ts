@@ -12,6 +12,7 @@ import { createCAClient } from '../runtime/create-ca-client.ts'
 import { EXIT, UsageError } from './exit-code.ts'
 import { untilInterrupted } from './interrupt.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
+import { printableJson } from './text-layout.ts'
 
 export interface CATestOptions {
   readonly identity?: string
@@ -52,7 +53,7 @@ export async function testCA(
   )
   terminal.err('\n')
   const about = { plugin: name, identity: identity.id, capabilities }
-  terminal.out(json ? `${JSON.stringify({ ...about, ...report }, undefined, 2)}\n` : reportText(report))
+  terminal.out(json ? `${printableJson({ ...about, ...report })}\n` : reportText(report))
   return report.failed > 0 || report.passed === 0 ? EXIT.failed : EXIT.ok
 }
 

@@ -94,6 +94,32 @@ test('a name in a certificate cannot write to the terminal', async () => {
   assert.doesNotMatch(text, /[^\n\x20-\x7e]/)
 })
 
+test('a line break in a name of a certificate begins no line', async () => {
+  const name = Buffer.from('evil\r\nSubject: CN=forged\r\n\u2028  x')
+  // A value as its DER in hexadecimal (RFC 4514, section 2.4): a UTF8String.
+  const value = Buffer.concat([Buffer.of(0x0c, name.length), name])
+  const { pem } = await makeIssuer(`CN=#${value.toString('hex')}`, Date.now())
+  const text = certificateText({ certChain: [{ ...LEAF, pem: Buffer.from(`forged\n${pem}`).toString('base64') }] })
+  assert.match(text, /^ +Subject: CN=evil.* Subject: CN=forged x$/m)
+  assert.doesNotMatch(text, /^ *(?:Subject: CN=)?forged/m)
+})
+
+test('no text of an agent, a CA or an error does more to a terminal than print', async () => {
+  const evil = 'a\u001b[2J\u009b31m\u202eb\nc'
+  const runs = [
+    await certs([
+      { ...CERTIFICATES[1], state: evil, lastFailure: { code: evil, text: evil, since: '', remainingSeconds: 0 } },
+    ]),
+    await certs([{ ...CERTIFICATES[1], identity: evil }], '--text', evil),
+    await runInProcess(['check-config', '--config', `/${evil}`], '/'),
+    await runInProcess(['wait', '--socket', `/${evil}`, '--timeout', '1ms', '--json'], '/'),
+  ]
+  for (const { stdout, stderr } of runs) {
+    assert.match(stdout + stderr, /a.*\[2J/)
+    assert.doesNotMatch(stdout + stderr, /[^\n\P{C}]/u)
+  }
+})
+
 test('--text labels names as openssl does', () => {
   const openssl = (command: string, input = '') => {
     const { status, stdout, stderr } = spawnSync('openssl', command.split(' '), { input, encoding: 'utf8' })

@@ -3,12 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { oneLine } from '@livery/core'
 import { didYouMean } from '../admin/similar-name.ts'
 import type { ConfigSources } from '../config/layers.ts'
-import { printableJson } from './admin-client.ts'
 import { certificateTable } from './certificate-table.ts'
 import { EXIT, UsageError } from './exit-code.ts'
 import { untilInterrupted } from './interrupt.ts'
 import { bySoonestExpiry, type Listed, listCertificates, nameOf, needsAttention } from './listed-certificates.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
+import { printableJson } from './text-layout.ts'
 
 export interface CertsOptions {
   /** Only those that fail, have expired, or that clients would refuse. */
@@ -77,8 +77,6 @@ async function showText(name: string, sources: ConfigSources, terminal: Terminal
 const LEAST_PAUSE_MS = 2_000
 /** A dump of 10,000 identities is 40 MB: the agent is to be busy with it a fifth of the time at most. */
 const PAUSE_FACTOR = 4
-/** Clears the screen, and begins at its top (ECMA-48). */
-const CLEAR = '\x1b[H\x1b[2J'
 
 interface WatchContext {
   readonly sources: ConfigSources
@@ -89,7 +87,10 @@ interface WatchContext {
 /** An agent that restarts meanwhile is waited for. */
 async function watch(first: readonly Listed[], options: CertsOptions, context: WatchContext): Promise<void> {
   const { sources, terminal, signal } = context
-  const show = (text: string) => terminal.out(`${terminal.columns === undefined ? '' : CLEAR}${text}\n`)
+  const show = (text: string) => {
+    terminal.clear?.()
+    terminal.out(`${text}\n`)
+  }
   let pause = LEAST_PAUSE_MS
   show(table(first, options, terminal))
   while (await hasPassed(pause, signal)) {

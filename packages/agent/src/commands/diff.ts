@@ -6,11 +6,11 @@ import type { ConfigDump } from '../admin/config-dump.ts'
 import type { TrustStatus } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatListenAddress } from '../schema/values.ts'
-import { printableJson, readAdmin } from './admin-client.ts'
+import { readAdmin } from './admin-client.ts'
 import { type EnvoySecret, parseEnvoyAdmin, readEnvoySecrets } from './envoy-secrets.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
-import { layOut, when, wrap } from './text-layout.ts'
+import { layOut, printableJson, when, wrap } from './text-layout.ts'
 
 /** One secret of Envoy, compared. */
 export interface Compared {

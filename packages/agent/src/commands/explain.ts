@@ -3,9 +3,10 @@ import { oneLine } from '@livery/core'
 import type { Explanation } from '../admin/explain.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { describeLedger } from '../observe/ledger-text.ts'
-import { askAdmin, firstLine, printableJson } from './admin-client.ts'
+import { askAdmin, firstLine } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
+import { printableJson } from './text-layout.ts'
 
 export async function explainName(
   name: string,

@@ -1,8 +1,9 @@
 /** `livery log-level`: how much each module of the running agent writes to the log. */
 import type { ConfigSources } from '../config/layers.ts'
-import { askAdmin, firstLine, printableJson } from './admin-client.ts'
+import { askAdmin, firstLine } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
+import { printableJson } from './text-layout.ts'
 
 /** Rejects as `askAdmin` does, and with an `Error` for the answer of another program. */
 export async function showLogLevels(

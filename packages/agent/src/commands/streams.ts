@@ -4,10 +4,10 @@ import type { SubscribedName } from '@livery/sds-server'
 import type { ListedCaller, ListedSocket, ListedStream, StreamList } from '../admin/stream-list.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatAge } from '../observe/format-age.ts'
-import { askAdmin, firstLine, printableJson, readAdmin } from './admin-client.ts'
+import { askAdmin, firstLine, readAdmin } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
-import { count, layOut, wrap } from './text-layout.ts'
+import { count, layOut, printableJson, wrap } from './text-layout.ts'
 
 /** `name`: only the streams that have it. */
 export async function showStreams(

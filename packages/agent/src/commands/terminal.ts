@@ -9,6 +9,8 @@ export interface Terminal {
   readonly terminal: boolean
   /** The width of the terminal that standard output is; absent if it is another file. */
   readonly columns?: number | undefined
+  /** Empties the terminal that standard output is; absent if it is another file. */
+  readonly clear?: () => void
   /** Results go to standard output. */
   out(text: string): void
   /** Everything else goes to standard error. */

@@ -1,4 +1,4 @@
-/** Lines for a terminal: columns, wrapped text, times. */
+/** Lines for a terminal: columns, wrapped text, times, JSON. */
 import { oneLine } from '@livery/core'
 import { formatAge } from '../observe/format-age.ts'
 
@@ -47,4 +47,10 @@ export function when(time: string, now: number): string {
 export function distance(time: string, now: number): string {
   const ms = Date.parse(time) - now
   return ms >= 0 ? `in ${formatAge(ms)}` : `${formatAge(-ms)} ago`
+}
+
+/** JSON as a terminal can print it: in it an escape means the same as the character. */
+export function printableJson(value: unknown): string {
+  const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return JSON.stringify(value, undefined, 2).replace(/[^\n\x20-\x7e]/g, escaped)
 }

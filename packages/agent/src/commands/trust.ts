@@ -3,9 +3,10 @@ import { oneLine, type RootStatus, type RotationStatus } from '@livery/core'
 import type { TrustStatus } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatAge } from '../observe/format-age.ts'
-import { printableJson, readAdmin } from './admin-client.ts'
+import { readAdmin } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
+import { printableJson } from './text-layout.ts'
 
 export async function showRotations(
   sources: ConfigSources,

@@ -1,9 +1,8 @@
 /** `livery doctor`: looks at everything that can keep the agent from serving, and says what to do about each. */
 import { SystemClock } from '@livery/core'
-import { printableJson } from '../commands/admin-client.ts'
 import { EXIT } from '../commands/exit-code.ts'
 import type { GlobalOptions, Terminal } from '../commands/terminal.ts'
-import { count, layOut, wrap } from '../commands/text-layout.ts'
+import { count, layOut, printableJson, wrap } from '../commands/text-layout.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { loadConfig } from '../config/load.ts'
 import { askCA, clockOfAgent } from './ca-check.ts'

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CAError } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
-import { hideUserinfo, oneLine, scrub } from './scrub.ts'
+import { hideUserinfo, oneLine, printable, scrub } from './scrub.ts'
 
 const BASE64 = 'MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj'
 
@@ -69,6 +69,7 @@ test('the part of an address before its host is hidden, and other values are unc
 test('it is one line without control characters, directions and halves of characters', () => {
   assert.equal(scrub('a\u001b[31mred\u009b0m\r\n\u2028b\u2029\u202eevil\u2066\ud800\u0000'), 'a [31mred 0m b evil')
   assert.equal(oneLine('\tx\u0007y '), 'x y')
+  assert.equal(printable(' a\tb\n  \u001b[31mred\u009b\r\n\u2028c\u202e\ud800\u007f'), ' a\tb\n   [31mred \n c ')
 })
 
 test('whatever was thrown has a text, and takes no longer than others', () => {

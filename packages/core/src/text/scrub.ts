@@ -68,6 +68,11 @@ export function oneLine(text: string): string {
     .trim()
 }
 
+/** The text, as a terminal can print it: as {@link oneLine}, but its lines, tabs and spaces stay. */
+export function printable(text: string): string {
+  return text.replace(/[^\P{C}\n\t]+|[\u2028\u2029]+/gu, ' ')
+}
+
 /** Ends between two words: half a secret would not be known as one. */
 function beginning(text: string): string {
   if (text.length <= MAX_READ) return text
