@@ -37,9 +37,14 @@ interface Outcome {
   readonly reject: (reason: unknown) => void
 }
 
+/** On a stream: its call, until the stream is closed. */
+const CALL = Symbol('call')
+
+type CallStream = ClientHttp2Stream & { [CALL]?: UnaryStream | undefined }
+
 class UnaryStream {
   readonly #session: ClientHttp2Session
-  readonly #stream: ClientHttp2Stream
+  readonly #stream: CallStream
   readonly #reader: MessageReader
   readonly #outcome: Outcome
   #isSettled = false
@@ -53,18 +58,8 @@ class UnaryStream {
     this.#outcome = outcome
     this.#reader = new MessageReader(maxAnswerBytes)
     this.#stream = openStream(session, headers)
-      .on('response', (answer, flags) => this.#onResponse(answer, (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0))
-      .on('headers', () => this.#onInterimAnswer())
-      .on('trailers', trailers => {
-        this.#trailers = trailers
-      })
-      .on('data', (data: Buffer) => this.#onData(data))
-      .on('end', () => this.#onEnd())
-      // Stays until it is closed: a stream that fails after its answer must not end the process.
-      .on('error', error => {
-        this.#error = error
-      })
-      .on('close', () => this.#onClose())
+    this.#stream[CALL] = this
+    listen(this.#stream)
     outcome.signal.addEventListener('abort', this.#onAbort)
   }
 
@@ -78,7 +73,7 @@ class UnaryStream {
 
   readonly #onAbort = (): void => this.#cancel(this.#outcome.signal.reason)
 
-  #onResponse(headers: Headers, isAll: boolean): void {
+  onResponse(headers: Headers, isAll: boolean): void {
     this.#httpStatus = headers[':status']
     if (isAll) this.#trailers = headers
     else if (this.#httpStatus !== constants.HTTP_STATUS_OK) this.#cancel(statusOfHttp(this.#httpStatus))
@@ -87,14 +82,18 @@ class UnaryStream {
   }
 
   /** Of a status 1xx: without a bound they would go on until the deadline. */
-  #onInterimAnswer(): void {
+  onInterimAnswer(): void {
     if (++this.#interimAnswers > MAX_INTERIM_ANSWERS)
       this.#cancel(
         serviceError(status.INTERNAL, `The server sent more than ${MAX_INTERIM_ANSWERS} interim answers (1xx)`),
       )
   }
 
-  #onData(data: Buffer): void {
+  onTrailers(trailers: IncomingHttpHeaders): void {
+    this.#trailers = trailers
+  }
+
+  onData(data: Buffer): void {
     if (this.#isSettled) return
     try {
       this.#reader.add(data)
@@ -104,18 +103,22 @@ class UnaryStream {
   }
 
   /** Everything was read. A stream that ends without trailers is about to be closed, with the reason. */
-  #onEnd(): void {
+  onEnd(): void {
     if (this.#trailers && !this.#isSettled) this.#settle(() => this.#answer(this.#trailers ?? {}))
   }
 
-  #onClose(): void {
-    if (!this.#isSettled)
-      this.#settle(() => {
-        if (this.#trailers) return this.#answer(this.#trailers)
-        throw this.#brokenOff()
-      })
-    // Only a collection of the whole heap takes a stream that was closed, and what its listeners hold: the answer, the request.
-    this.#stream.removeAllListeners()
+  onError(error: Error): void {
+    this.#error = error
+  }
+
+  onClose(): void {
+    // Only a collection of the whole heap takes a stream that was closed, and what it holds: the answer, the request.
+    this.#stream[CALL] = undefined
+    if (this.#isSettled) return
+    this.#settle(() => {
+      if (this.#trailers) return this.#answer(this.#trailers)
+      throw this.#brokenOff()
+    })
   }
 
   #cancel(reason: unknown): void {
@@ -155,6 +158,46 @@ class UnaryStream {
       ? serviceError(...known)
       : serviceError(status.INTERNAL, `The stream was reset with code ${rstCode} and without a status`)
   }
+}
+
+/** Listeners that all streams share. They stay: a stream that fails after its answer must not end the process. */
+function listen(stream: CallStream): void {
+  stream
+    .on('response', onResponse)
+    .on('headers', onInterimAnswer)
+    .on('trailers', onTrailers)
+    .on('data', onData)
+    .on('end', onEnd)
+    .on('error', onError)
+    .on('close', onClose)
+}
+
+function onResponse(this: CallStream, headers: Headers, flags: number): void {
+  this[CALL]?.onResponse(headers, (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0)
+}
+
+function onInterimAnswer(this: CallStream): void {
+  this[CALL]?.onInterimAnswer()
+}
+
+function onTrailers(this: CallStream, trailers: IncomingHttpHeaders): void {
+  this[CALL]?.onTrailers(trailers)
+}
+
+function onData(this: CallStream, data: Buffer): void {
+  this[CALL]?.onData(data)
+}
+
+function onEnd(this: CallStream): void {
+  this[CALL]?.onEnd()
+}
+
+function onError(this: CallStream, error: Error): void {
+  this[CALL]?.onError(error)
+}
+
+function onClose(this: CallStream): void {
+  this[CALL]?.onClose()
 }
 
 /** Names and values that HTTP/2 does not allow are refused by Node. */
