@@ -6,6 +6,7 @@ ARG NODE_IMAGE=node:24-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b12
 FROM ${RUST_IMAGE} AS addon
 WORKDIR /livery
 COPY Cargo.toml Cargo.lock ./
+COPY .cargo .cargo
 COPY packages/native-keygen packages/native-keygen
 # Without cargo's folder in it, the same sources give the same bytes: docs/supply-chain.md.
 RUN RUSTFLAGS="--remap-path-prefix=${CARGO_HOME}=/cargo" cargo build --release --locked

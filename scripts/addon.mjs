@@ -51,7 +51,7 @@ function place(built) {
 }
 
 function sources() {
-  const paths = ['Cargo.toml', 'Cargo.lock'].map(name => join(root, name))
+  const paths = ['.cargo/config.toml', 'Cargo.toml', 'Cargo.lock'].map(name => join(root, name))
   for (const name of ['Cargo.toml', 'build.rs']) paths.push(join(folder, name))
   for (const name of readdirSync(join(folder, 'rust'), { recursive: true }))
     if (name.endsWith('.rs')) paths.push(join(folder, 'rust', name))

@@ -20,3 +20,9 @@ pub mod process;
 pub mod rsa;
 pub mod vault;
 mod work_queue;
+
+/// Each thread would otherwise seed aws-lc's generator by 23 ms of timing the CPU.
+const _: () = assert!(
+    option_env!("AWS_LC_SYS_NO_JITTER_ENTROPY").is_some(),
+    "built without .cargo/config.toml: run cargo below the root of the repository"
+);
