@@ -1,14 +1,10 @@
 /** Opens an HTTP/2 session for gRPC: TCP, TLS with its checks, and the server's settings. */
 import { type ClientHttp2Session, type ClientSessionOptions, connect as connectHttp2 } from 'node:http2'
-import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import { connect as connectTcp, type Socket } from 'node:net'
 import { checkServerIdentity, connect as connectTls, createSecureContext } from 'node:tls'
 import { after, type Clock } from '@livery/core'
+import { DIAL_MS, limitConnecting } from './connect-limit.ts'
 import type { ChannelTarget } from './grpc-channel.ts'
-
-/** The shortest that gRPC gives a connection: https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md */
-const DIAL_MS = 20_000
-/** After the name was resolved: three SYNs. Once a network that was cut is back, a new attempt is sooner than TCP's fourth. */
-const TCP_MS = 4_000
 
 const SESSION_OPTIONS: ClientSessionOptions = {
   settings: { enablePush: false },
@@ -28,7 +24,7 @@ export function dialer(target: ChannelTarget, clock: Clock): Dial {
   const open = socketOpener(target)
   return async signal => {
     const socket = open()
-    limitConnecting(socket, target.host)
+    using _tcp = limitConnecting(socket, target.host, clock)
     using _late = after(clock, DIAL_MS, () => socket.destroy(new Error(`no connection within ${DIAL_MS} ms`)))
     const onAbort = () => socket.destroy()
     signal.addEventListener('abort', onAbort)
@@ -62,15 +58,6 @@ function socketOpener({ host, port, plaintext, serverName, sentName = host, mate
       rejectUnauthorized: true,
       checkServerIdentity: (_, certificate) => checkServerIdentity(serverName, certificate),
     })
-}
-
-function limitConnecting(socket: Socket, host: string): void {
-  const start = () => socket.setTimeout(TCP_MS)
-  if (isIP(host)) start()
-  else socket.once('lookup', start)
-  socket
-    .once('connect', () => socket.setTimeout(0))
-    .once('timeout', () => socket.destroy(new Error(`connect ETIMEDOUT ${host}: no answer within ${TCP_MS} ms`)))
 }
 
 async function openSession(socket: Socket, plaintext: boolean): Promise<ClientHttp2Session> {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
-import { test } from 'node:test'
+import { connect, createServer, type Socket } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import { FakeClock } from '@livery/core/testing'
 import { freePort } from '../../test/free-port.ts'
 import { Outage } from './outage.ts'
@@ -75,4 +76,42 @@ test('the next wait goes on with the pauses of a long outage, and a server that 
   const third = reach()
   for (const ms of PAUSES_MS) await pause(ms)
   await third
+})
+
+/** Listens, and accepts nothing: the kernel answers no SYN once its queue of two is full. */
+const SILENT_SERVER = `
+const { parentPort } = require('node:worker_threads')
+const server = require('node:net').createServer().listen({ host: '127.0.0.1', port: 0, backlog: 1 }, () => {
+  parentPort.postMessage(server.address().port)
+  setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0))
+})`
+
+/** The port of a host that does not answer. */
+async function silentPort(t: TestContext): Promise<number> {
+  const worker = new Worker(SILENT_SERVER, { eval: true })
+  t.after(() => worker.terminate())
+  const [port]: number[] = await once(worker, 'message')
+  assert.ok(port !== undefined)
+  for (let place = 0; place < 2; place++) {
+    const socket: Socket = connect(port, '127.0.0.1').on('error', () => {})
+    t.after(() => socket.destroy())
+    await once(socket, 'connect')
+  }
+  return port
+}
+
+test('an attempt that nobody answers is given up after 4 s, and another one follows', async t => {
+  const clock = new FakeClock()
+  const outage = new Outage(clock, () => 0.5)
+  const port = await silentPort(t)
+  const controller = new AbortController()
+  const options = { clock, ms: 60_000, signal: controller.signal, outage }
+  const waiting = untilReachable(new URL(`https://127.0.0.1:${port}`), options)
+  await clock.waitForDeadline(() => true)
+  assert.deepEqual(clock.deadlines(), [clock.now() + 4_000, clock.now() + 20_000])
+  await clock.advance(4_000)
+  await clock.waitForDeadline(time => time === clock.now() + 50)
+  controller.abort(new Error('nobody waits'))
+  await assert.rejects(waiting, /nobody waits/)
+  assert.deepEqual(clock.deadlines(), [])
 })

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, type Clock, sleep } from '@livery/core'
+import { DIAL_MS, limitConnecting } from './connect-limit.ts'
 import type { Outage } from './outage.ts'
 
 export interface Reach {
@@ -23,7 +24,7 @@ export async function untilReachable(url: URL, { clock, ms, signal, outage }: Re
     signal.throwIfAborted()
     const leftMs = until - clock.now()
     if (leftMs <= 0) return
-    if (await accepts(url, { clock, ms: leftMs, signal })) return outage.ended()
+    if (await accepts(url, { clock, ms: Math.min(leftMs, DIAL_MS), signal })) return outage.ended()
     outage.failed()
     const pauseMs = Math.min(outage.delayMs(), until - clock.now())
     if (pauseMs > 0) await sleep(clock, pauseMs, signal)
@@ -34,11 +35,9 @@ async function accepts(
   { hostname, port, protocol }: URL,
   { clock, ms, signal }: Omit<Reach, 'outage'>,
 ): Promise<boolean> {
-  const socket = connect({
-    host: hostname.replace(/[[\]]/g, ''),
-    port: Number(port) || (protocol === 'https:' ? 443 : 80),
-    signal,
-  })
+  const host = hostname.replace(/[[\]]/g, '')
+  const socket = connect({ host, port: Number(port) || (protocol === 'https:' ? 443 : 80), signal })
+  using _tcp = limitConnecting(socket, host, clock)
   using _deadline = after(clock, ms, () => socket.destroy())
   try {
     // Rejects on an error; an attempt that is given up ends without one.
