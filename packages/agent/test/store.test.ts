@@ -17,8 +17,11 @@ async function startCa(
   cwd: string,
   listen = '127.0.0.1:0',
 ): Promise<{ readonly ca: LiveryProcess; readonly address: string; readonly config: object }> {
-  await writeFile(join(cwd, 'tokens.yaml'), JSON.stringify([{ token: 't', identity: NODE, impersonates: [WEB, API] }]))
-  await writeFile(join(cwd, 'token'), 't')
+  await writeFile(
+    join(cwd, 'tokens.yaml'),
+    JSON.stringify([{ token: 'node', identity: NODE, impersonates: [WEB, API] }]),
+  )
+  await writeFile(join(cwd, 'token'), 'node')
   const ca = new LiveryProcess(['ca', '--listen', listen, '--tokens', 'tokens.yaml', '--dir', 'ca'], { cwd })
   const { address }: { readonly address: string } = JSON.parse(await ca.line(/"msg":"CA of cluster\.local on /))
   const config = {

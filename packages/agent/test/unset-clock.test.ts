@@ -19,9 +19,9 @@ const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(
 test('in 1970 the agent warns and serves nothing, and serves once the clock is set', { timeout: 60_000 }, async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path
-  const grant = { token: 't', identity: WEB }
+  const grant = { token: 'node', identity: WEB }
   await writeFile(join(cwd, 'tokens.yaml'), JSON.stringify([grant]))
-  await writeFile(join(cwd, 'token'), 't')
+  await writeFile(join(cwd, 'token'), 'node')
   await using ca = new LiveryProcess(['ca', '--listen', '127.0.0.1:0', '--tokens', 'tokens.yaml', '--dir', 'ca'], {
     cwd,
   })

@@ -110,6 +110,7 @@ export {
 export type { FileStoreOptions } from './store/file-store.ts'
 export { FileStore } from './store/file-store.ts'
 export { preparePrivateFolder, readPrivateFile } from './store/private-file.ts'
+export { MIN_SECRET_LENGTH } from './text/hide-secret.ts'
 export { hideUserinfo, oneLine, printable, type ScrubOptions, scrub } from './text/scrub.ts'
 export { systemErrorCode } from './text/system-error-code.ts'
 export { backoff, type RetryPolicy } from './time/backoff.ts'

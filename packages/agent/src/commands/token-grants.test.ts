@@ -36,13 +36,18 @@ test('a token that is taken out of the file, or put into it, counts from the nex
 test('an unusable file admits nobody and causes one warning, which shows no token', async t => {
   const { path, write, warnings, file } = await makeFile(t, web)
   const { current } = await file()
-  for (const text of ['[{ token: hush-web', JSON.stringify([web, web]), JSON.stringify([{ token: 'hush-web' }])]) {
+  for (const text of [
+    '[{ token: hush-web',
+    JSON.stringify([web, web]),
+    JSON.stringify([{ token: 'hush-web' }]),
+    JSON.stringify([{ ...web, token: 'hus' }]),
+  ]) {
     warnings.length = 0
     await write(text)
     assert.deepEqual([await current(), await current()], [[], []])
     assert.equal(warnings.length, 1)
     assert.match(warnings[0] ?? '', /Every token is refused until .*tokens\.yaml can be used/)
-    assert.doesNotMatch(warnings[0] ?? '', /hush/)
+    assert.doesNotMatch(warnings[0] ?? '', /hus/)
   }
   await rm(path)
   assert.deepEqual(await current(), [])
@@ -60,7 +65,7 @@ test('a file with a repeated token is refused at the start, without the token', 
 
 test('the identities that tokens may ask for are bounded over all grants', async t => {
   const grant = (index: number) => ({
-    token: `t${index}`,
+    token: `hush-${index}`,
     identity: 'spiffe://cluster.local/node',
     impersonates: [`spiffe://cluster.local/${index}/{0..59999}`],
   })

@@ -2,7 +2,7 @@
 
 import { type BigIntStats, statSync } from 'node:fs'
 import { checkGrants, type TokenGrant } from '@livery/ca-plugins/istio-ca-server'
-import { isSpiffeId, type SpiffeId, stampOf } from '@livery/core'
+import { isSpiffeId, MIN_SECRET_LENGTH, type SpiffeId, stampOf } from '@livery/core'
 import * as v from 'valibot'
 import { expandRange } from '../config/identities.ts'
 import { check } from '../schema/check.ts'
@@ -32,16 +32,16 @@ function identities(): Schema<readonly SpiffeId[]> {
   )
 }
 
+function token(input: string): string | Fault {
+  if (!/^\S+$/.test(input)) return new Fault('is empty or has spaces', 'Write one word')
+  const isLong = input.length >= MIN_SECRET_LENGTH
+  return isLong ? input : new Fault(`has fewer than ${MIN_SECRET_LENGTH} characters`, 'Write a longer one')
+}
+
 function grants() {
   return list(
     object({
-      token: v.optional(
-        text(
-          'text',
-          input => (/^\S+$/.test(input) ? input : new Fault('is empty or has spaces', 'Write one word')),
-          'Quote it',
-        ),
-      ),
+      token: v.optional(text('text', token, 'Quote it')),
       identity: spiffeId,
       impersonates: v.optional(list(identities())),
     }),

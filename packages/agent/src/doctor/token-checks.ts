@@ -1,6 +1,6 @@
 /** The files with tokens for the CA: whether they can be read, for whom the tokens are, and until when. Never a token. */
 import { stat } from 'node:fs/promises'
-import { readSmallFile, scrub, systemErrorCode, UntrustedPathError } from '@livery/core'
+import { MIN_SECRET_LENGTH, readSmallFile, scrub, systemErrorCode, UntrustedPathError } from '@livery/core'
 import * as v from 'valibot'
 import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
@@ -53,6 +53,15 @@ async function readToken(file: string): Promise<ReadToken> {
   try {
     const token = (await readSmallFile(file, MAX_BYTES)).toString('utf8').trim()
     if (token === '') return { unreadable: wrong('token', file, 'it is empty', 'Have a token written there') }
+    if (token.length < MIN_SECRET_LENGTH)
+      return {
+        unreadable: wrong(
+          'token',
+          file,
+          `it has fewer than ${MIN_SECRET_LENGTH} characters`,
+          'Have a whole one written there',
+        ),
+      }
     return { token, exposure: await exposureOf(file) }
   } catch (error) {
     const text = `it cannot be read: ${scrub(error)}`

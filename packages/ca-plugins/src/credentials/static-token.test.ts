@@ -37,4 +37,5 @@ test('an invalid token is a problem of its option', () => {
   const { token } = staticToken.options
   assert.equal(token.problem('abc.def'), undefined)
   for (const wrong of ['', 'two words', 'line\n']) assert.match(token.problem(wrong) ?? '', /^is empty or has/)
+  assert.equal(token.problem('abc'), 'has fewer than 4 characters. Write the whole token')
 })

@@ -5,6 +5,7 @@ import {
   type CredentialRequest,
   type CredentialSource,
   defineCredentialPlugin,
+  MIN_SECRET_LENGTH,
 } from '@livery/core'
 import { unexpired } from './token-expiry.ts'
 import { readTokenFile } from './token-file.ts'
@@ -17,10 +18,7 @@ export const staticToken = defineCredentialPlugin({
       type: 'string',
       required: true,
       secret: true,
-      problem: token =>
-        /^[\x21-\x7e]+$/.test(token)
-          ? undefined
-          : 'is empty or has other characters than a token. Write the token alone',
+      problem: problemOf,
       description: 'the token itself; it is never shown',
     },
   },
@@ -31,6 +29,13 @@ export const staticToken = defineCredentialPlugin({
     return new StaticToken(context, token)
   },
 })
+
+function problemOf(token: string): string | undefined {
+  if (!/^[\x21-\x7e]+$/.test(token)) return 'is empty or has other characters than a token. Write the token alone'
+  return token.length < MIN_SECRET_LENGTH
+    ? `has fewer than ${MIN_SECRET_LENGTH} characters. Write the whole token`
+    : undefined
+}
 
 class StaticToken implements CredentialSource {
   readonly description = 'the token in the configuration'

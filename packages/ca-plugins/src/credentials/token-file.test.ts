@@ -81,6 +81,7 @@ for (const [what, token] of opaque)
 const unusable: readonly (readonly [string, string | undefined, RegExp])[] = [
   ['missing', undefined, /ENOENT/],
   ['empty', ' \n', /it is empty/],
+  ['three characters', 'abc\n', /use the token in \/.*: it has fewer than 4 characters\. Mount a token there/],
   ['over 64 kB', 'x'.repeat(65_537), /65537 bytes, more than 65536/],
   ['of two lines', 'hush-one\nhush-two', /other characters/],
 ]

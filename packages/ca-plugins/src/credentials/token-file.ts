@@ -6,6 +6,7 @@ import {
   type CredentialRequest,
   type CredentialSource,
   defineCredentialPlugin,
+  MIN_SECRET_LENGTH,
   readSmallFile,
   untilAborted,
 } from '@livery/core'
@@ -58,6 +59,7 @@ class TokenFile implements CredentialSource {
 export async function readTokenFile(path: string, clock: Clock, signal: AbortSignal): Promise<Credential> {
   const token = (await untilAborted(reads.read(path), signal)).trim()
   if (token === '') throw caErrorOf(path, 'it is empty')
+  if (token.length < MIN_SECRET_LENGTH) throw caErrorOf(path, `it has fewer than ${MIN_SECRET_LENGTH} characters`)
   if (!/^[\x21-\x7e]+$/.test(token)) throw caErrorOf(path, 'it holds other characters than those of a token')
   return unexpired(
     token,

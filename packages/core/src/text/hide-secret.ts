@@ -1,15 +1,17 @@
 /** A known secret in a text of a peer, which may quote it as it came over the wire, or encoded. */
 
 const SHOWN = '[secret]'
+/** Characters of the shortest secret. A shorter one is in many words, and everybody can guess it. */
+export const MIN_SECRET_LENGTH = 4
 /** Base64 of less has too few characters to be the secret's and nothing else's. */
 const MIN_ENCODED = 12
 
 /**
  * The text without `secret`: as it is, with escapes (percent, backslash, HTML), in hexadecimal, and in base64 wherever it
- * begins in what was encoded.
+ * begins in what was encoded. A `secret` of fewer than four characters is not looked for.
  */
 export function hideSecret(text: string, secret: string): string {
-  if (secret === '') return text
+  if (secret.length < MIN_SECRET_LENGTH) return text
   const plain = text.replaceAll(secret, SHOWN)
   const escaped = mayBeEscapedIn(plain, secret) ? plain.replace(escapedForm(secret), SHOWN) : plain
   return encodedForms(secret).reduce((hidden, form) => hidden.replaceAll(form, SHOWN), escaped)

@@ -137,6 +137,12 @@ test('nothing of a known secret is left, however the peer that quotes it has enc
     }
 })
 
+test('a text stays readable beside a secret of fewer than four characters, which sources of tokens refuse', () => {
+  const text = 'the request at /v1 is not allowed'
+  for (const secrets of [[''], ['a'], ['is'], ['not']]) assert.equal(scrub(text, { secrets }), text)
+  assert.equal(scrub('it was root', { secrets: ['root'] }), 'it was [secret]')
+})
+
 test('a secret at the end of what is looked at is not shown in part', () => {
   const text = `${'x '.repeat(8_188)}s.secret-token-of-the-plugin and more`
   assert.doesNotMatch(scrub(text, { maxLength: 20_000, secrets: ['s.secret-token-of-the-plugin'] }), /s\.|token/)

@@ -8,7 +8,7 @@ const MAX_READ = 16_384
 const MAX_TEXT = 1_000
 
 export interface ScrubOptions {
-  /** Texts that are known to be secret, of which nothing is left, however they are encoded: see `hideSecret`. */
+  /** Texts that are known to be secret, of which nothing is left, however they are encoded; not of fewer than four characters: see `hideSecret`. */
   readonly secrets?: readonly string[]
   /** Default: 1,000. */
   readonly maxLength?: number
