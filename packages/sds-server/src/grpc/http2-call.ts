@@ -9,13 +9,18 @@ import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { writeFrame } from './send-frame.ts'
 import type { CallListener, CallStatus, DataSink, HeaderReader, StreamTransport } from './stream-transport.ts'
 
-const RESPONSE = {
-  ':status': 200,
-  'content-type': 'application/grpc+proto',
-  'grpc-accept-encoding': 'identity,deflate,gzip',
-}
-const WITH_TRAILERS = { waitForTrailers: true }
-const WITHOUT_BODY = { endStream: true }
+/** Names and values in turn. Node keeps what it is given as long as the stream; of an object each stream keeps a copy. */
+const RESPONSE = [
+  ':status',
+  '200',
+  'content-type',
+  'application/grpc+proto',
+  'grpc-accept-encoding',
+  'identity,deflate,gzip',
+]
+/** Without a date, which Node would add to the list above. gRPC has no use for it. */
+const WITH_TRAILERS = { waitForTrailers: true, sendDate: false }
+const WITHOUT_BODY = { endStream: true, sendDate: false }
 
 const TIMEOUT = /^(\d{1,8})([HMSmun])$/
 const UNIT_MS: ReadonlyMap<string | undefined, number> = new Map([
@@ -72,9 +77,9 @@ export class Http2Call implements StreamTransport {
     const { stream } = this
     if (this.#hasStatus || stream.destroyed || stream.closed) return
     this.#hasStatus = true
-    const trailers = { 'grpc-status': code, 'grpc-message': encodeURI(details.toWellFormed()) }
+    const trailers = { 'grpc-status': String(code), 'grpc-message': encodeURI(details.toWellFormed()) }
     if (!stream.headersSent) {
-      stream.respond({ ...RESPONSE, ...trailers }, WITHOUT_BODY)
+      stream.respond([...RESPONSE, ...Object.entries(trailers).flat()], WITHOUT_BODY)
       this.#end()
       return
     }
