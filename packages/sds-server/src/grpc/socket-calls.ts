@@ -11,7 +11,7 @@ import type { SubscribedName } from '../protocol/subscriptions.ts'
 import { refuseCall } from './end-call.ts'
 import { type IncomingOptions, IncomingRequests } from './incoming-requests.ts'
 import { type Answer, StreamCall, type StreamCallOptions, type StreamList } from './stream-call.ts'
-import type { StreamTransport } from './stream-transport.ts'
+import type { CallListener, HeaderReader, StreamTransport } from './stream-transport.ts'
 
 export interface SocketCallsOptions {
   readonly clock: Clock
@@ -123,29 +123,58 @@ export class SocketCalls implements StreamList {
     connection: Connection,
     method: StreamMethod<Request, Message>,
   ): void {
-    const requests = new IncomingRequests(call.stream, {
-      ...this.incoming(connection),
-      onMessage: message => stream.onRequest(method.decode(message)),
-      onHalfClose: () => stream.onHalfClose(),
-      onRefusal: error => stream.refuse(error),
-    })
-    const stream = new StreamCall(call, requests, connection, method, this)
-    this.#open.add(stream)
-    call.start(requests, {
-      onHeaders: header => stream.onHeaders(header),
-      onRefusal: error => stream.refuse(error),
-      onEnd: () => this.#end(stream, requests, connection),
-    })
+    const served = new ServedStream(call, connection, method, this)
+    this.#open.add(served.stream)
+    call.start(served.requests, served)
+  }
+}
+
+/** Joins a stream to its call and its requests. Of a class: closures would cost each open stream half a kilobyte. */
+class ServedStream<Request extends Answer, Message> implements IncomingOptions, CallListener {
+  readonly #calls: SocketCalls
+  readonly #method: StreamMethod<Request, Message>
+  readonly connection: Connection
+  readonly maxBytes: number
+  readonly deadlines: DeadlineQueue
+  readonly requests: IncomingRequests
+  readonly stream: StreamCall<Request, Message>
+
+  constructor(
+    call: StreamTransport,
+    connection: Connection,
+    method: StreamMethod<Request, Message>,
+    calls: SocketCalls,
+  ) {
+    const { maxBytes, deadlines } = calls.incoming(connection)
+    this.#calls = calls
+    this.#method = method
+    this.connection = connection
+    this.maxBytes = maxBytes
+    this.deadlines = deadlines
+    this.requests = new IncomingRequests(call.stream, this)
+    this.stream = new StreamCall(call, this.requests, connection, method, calls)
   }
 
-  #end<Request extends Answer, Message>(
-    stream: StreamCall<Request, Message>,
-    requests: IncomingRequests,
-    connection: Connection,
-  ): void {
-    if (stream.isUnanswered) this.fault(connection)
-    requests.stop()
-    stream.onEnd()
+  onHeaders(header: HeaderReader): void {
+    this.stream.onHeaders(header)
+  }
+
+  onMessage(message: Buffer): void {
+    this.stream.onRequest(this.#method.decode(message))
+  }
+
+  onHalfClose(): void {
+    this.stream.onHalfClose()
+  }
+
+  onRefusal(error: unknown): void {
+    this.stream.refuse(error)
+  }
+
+  onEnd(): void {
+    if (this.stream.isUnanswered) this.#calls.fault(this.connection)
+    this.requests.stop()
+    this.stream.onEnd()
   }
 }
 
