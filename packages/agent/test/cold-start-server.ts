@@ -34,6 +34,8 @@ export type ColdStartOrder =
 export interface ColdStartCosts {
   /** Allocated on V8's heap. */
   readonly heapBytes: number
+  /** What of it is left after a collection, with what Node and the addon hold outside of the heap. */
+  readonly keptBytes: number
   /** Calls of read(2), write(2) and their variants; `undefined` where the kernel does not count them. */
   readonly systemCalls: number | undefined
 }
@@ -42,10 +44,10 @@ export interface ColdStartCosts {
 class CostCounter {
   readonly #profiler = new GCProfiler()
   readonly #heapBefore: number
+  readonly #keptBefore = keptBytes()
   readonly #callsBefore = systemCalls()
 
   constructor() {
-    globalThis.gc?.()
     this.#profiler.start()
     this.#heapBefore = getHeapStatistics().used_heap_size
   }
@@ -59,6 +61,7 @@ class CostCounter {
       heapBytes += beforeGC.heapStatistics.usedHeapSize - afterGC.heapStatistics.usedHeapSize
     return {
       heapBytes,
+      keptBytes: keptBytes() - this.#keptBefore,
       systemCalls: calls === undefined || this.#callsBefore === undefined ? undefined : calls - this.#callsBefore,
     }
   }
@@ -85,6 +88,15 @@ class AllocationProfile {
     const { profile } = await this.#session.post('HeapProfiler.stopSampling')
     writeFileSync(this.#path, JSON.stringify(profile))
   }
+}
+
+/** After a collection. */
+function keptBytes(): number {
+  // The first one finds what is unreachable, the second what that has held outside of the heap.
+  globalThis.gc?.()
+  globalThis.gc?.()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
 }
 
 /** https://man7.org/linux/man-pages/man5/proc_pid_io.5.html */
