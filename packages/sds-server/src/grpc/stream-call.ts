@@ -70,9 +70,9 @@ interface LiveInfo extends StreamInfo {
  * newest state when it reads again.
  */
 export class StreamCall<Request extends Answer, Message> implements StreamContext, TurnTaker {
+  readonly connection: Connection
   readonly #call: StreamTransport
   readonly #requests: RequestSource
-  readonly #connection: Connection
   readonly #options: StreamCallOptions<Request, Message>
   readonly #list: StreamList
   readonly receipts: StreamReceipts | undefined
@@ -103,7 +103,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
     const { method, context } = options
     this.#call = call
     this.#requests = requests
-    this.#connection = connection
+    this.connection = connection
     this.#options = options
     this.#list = list
     this.#info = {
@@ -120,11 +120,11 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   }
 
   get subject(): string | undefined {
-    return this.#connection.info.subject
+    return this.connection.info.subject
   }
 
   get view(): SecretView {
-    return this.#connection.permission
+    return this.connection.permission
   }
 
   get clock(): Clock {
@@ -132,7 +132,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   }
 
   get budget(): CallerBudget {
-    return this.#connection.budget
+    return this.connection.budget
   }
 
   get maxNames(): number {
@@ -216,7 +216,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
     if (this.#isOver()) return
     try {
       if (this.#stream.review()) this.wake()
-      else this.#connection.cut()
+      else this.connection.cut()
     } catch (error) {
       this.refuse(error)
     }
@@ -318,7 +318,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
       const frame = this.#options.encodeMessage(message)
       if (!this.#chargeSending(frame)) return
       this.#state = 'writing'
-      this.#connection.answers++
+      this.connection.answers++
       this.#call.sendFrame(frame, () => this.#onWritten(message))
     } catch (error) {
       this.refuse(error)

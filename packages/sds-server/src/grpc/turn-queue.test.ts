@@ -7,8 +7,11 @@ import { RawPeer } from '../../test/raw-peer.ts'
 import { startServer } from '../../test/running-server.ts'
 import { TurnQueue, type TurnTaker } from './turn-queue.ts'
 
-function recorder(log: number[], id: number, then = () => {}): TurnTaker {
+const CONNECTION = {}
+
+function recorder(log: number[], id: number, then = () => {}, connection: object = CONNECTION): TurnTaker {
   return {
+    connection,
     takeTurn() {
       log.push(id)
       then()
@@ -58,6 +61,28 @@ test('a slice ends after 1,024 turns, though the clock stands still', async () =
   assert.equal(log.length, 1_024)
   await nextTurn()
   assert.equal(log.length, 1_100)
+})
+
+test('a slice ends after 32 connections, whose streams it does not part', async () => {
+  const queue = new TurnQueue(new FakeClock())
+  const log: number[] = []
+  const connections = Array.from({ length: 40 }, () => ({}))
+  const addAll = () => {
+    for (const [id, connection] of connections.entries()) queue.add(recorder(log, id, undefined, connection))
+  }
+  addAll()
+  await nextTurn()
+  assert.deepEqual(log, [...connections.keys()].slice(0, 32))
+  await nextTurn()
+  assert.deepEqual(log, [...connections.keys()])
+
+  log.length = 0
+  for (const id of [0, 1, 0, 1, 0, 1]) queue.add(recorder(log, id, undefined, connections[id]))
+  addAll()
+  await nextTurn()
+  assert.equal(log.length, 6 + 32)
+  await nextTurn()
+  assert.equal(log.length, 6 + 40)
 })
 
 test('a stream that leaves the queue gets no turn, and one that comes back waits behind the others', async () => {

