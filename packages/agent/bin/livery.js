@@ -1,6 +1,9 @@
-#!/usr/bin/env node
-// Starts the program: from source in the repository, from its bundle in an installed package.
+#!/bin/sh
+':' //; export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-2}"; node --disable-sigusr1 -v >/dev/null 2>&1 && exec node --disable-sigusr1 --max-semi-space-size=8 --expose-gc "$0" "$@"; exec node "$0" "$@"
+// Starts the program: from source in the repository, from its bundle in an installed package. The line above, a string and a comment
+// for Node, is for the shell: it gives Node `options`, where Node knows them, so that Node need not start twice.
 import { existsSync, lstatSync, mkdirSync } from 'node:fs'
+import module from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -11,9 +14,6 @@ if (major < 24) {
   )
   process.exit(1)
 }
-const source = fileURLToPath(new URL('../src/main.ts', import.meta.url))
-const packed = fileURLToPath(new URL('../dist/bundle/main.js', import.meta.url))
-const program = existsSync(source) ? ['--conditions=@livery/source', source] : [packed]
 const options = [
   // Without it a signal would open a debugger, to which all keys lie open.
   '--disable-sigusr1',
@@ -28,9 +28,24 @@ const environment = {
   ...compileCache(),
   ...process.env,
 }
-const node = [process.execPath, ...options, ...process.execArgv]
-// execve replaces this process, so that signals and the exit code need no relay.
-process.execve(process.execPath, [...node, ...program, ...process.argv.slice(2)], environment)
+const source = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+const packed = new URL('../dist/bundle/main.js', import.meta.url)
+const isFromSource = existsSync(source)
+const isInForce = options.every(option => process.execArgv.includes(option)) && 'MALLOC_ARENA_MAX' in process.env
+if (isInForce && !isFromSource) {
+  const { NODE_COMPILE_CACHE } = environment
+  if (NODE_COMPILE_CACHE) {
+    module.enableCompileCache(NODE_COMPILE_CACHE)
+    // For its threads and processes.
+    process.env.NODE_COMPILE_CACHE = NODE_COMPILE_CACHE
+  }
+  await import(packed.href)
+} else {
+  const program = isFromSource ? ['--conditions=@livery/source', source] : [fileURLToPath(packed)]
+  const node = [process.execPath, ...options, ...process.execArgv]
+  // execve replaces this process, so that signals and the exit code need no relay.
+  process.execve(process.execPath, [...node, ...program, ...process.argv.slice(2)], environment)
+}
 
 /** A second start need not compile again. The cache is code: only root and this user may be able to write to it. */
 function compileCache() {

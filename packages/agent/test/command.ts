@@ -40,6 +40,10 @@ export class Command implements AsyncDisposable {
     await promise.finally(() => this.#looks.delete(look))
   }
 
+  get pid(): number | undefined {
+    return this.#child.pid
+  }
+
   killGroup(signal: NodeJS.Signals): void {
     if (this.#child.pid !== undefined) process.kill(-this.#child.pid, signal)
   }

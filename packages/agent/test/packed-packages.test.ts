@@ -201,28 +201,79 @@ test('the installed program caches its compiled code where nobody else can write
   timeout: 60_000,
 }, async () => {
   const cache = join(modules, '@livery', 'agent', '.cache', 'compiled')
-  const start = async (): Promise<string> => {
-    await using program = new Command(process.execPath, [join(folder, 'prefix', 'bin', 'livery'), '--version'], {
-      cwd: tmpdir(),
-      env: { ...shellEnvironment(), NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
-    })
-    assert.equal(await program.code(), 0, program.output)
-    return program.output
-  }
   const accepted = /V8 code cache for ESM \S+\/dist\/bundle\/main\.js was accepted/
-  rmSync(cache, { recursive: true, force: true })
-  assert.doesNotMatch(await start(), accepted)
-  assert.match(await start(), accepted)
-  assert.equal(statSync(cache).mode & 0o777, 0o700)
-  chmodSync(cache, 0o777)
-  assert.doesNotMatch(await start(), /compile cache/)
-  chmodSync(cache, 0o700)
-  chmodSync(dirname(cache), 0o777)
-  assert.doesNotMatch(await start(), /compile cache/)
-  chmodSync(dirname(cache), 0o700)
-  renameSync(cache, `${cache}-of-others`)
-  symlinkSync(`${cache}-of-others`, cache)
-  assert.doesNotMatch(await start(), /compile cache/)
+  // By its name, by which a shell starts it, and by Node.
+  for (const launcher of [[], [process.execPath]]) {
+    const start = (): Promise<string> => outputOfVersion(launcher)
+    rmSync(cache, { recursive: true, force: true })
+    assert.doesNotMatch(await start(), accepted)
+    assert.match(await start(), accepted)
+    assert.equal(statSync(cache).mode & 0o777, 0o700)
+    chmodSync(cache, 0o777)
+    assert.doesNotMatch(await start(), /compile cache/)
+    chmodSync(cache, 0o700)
+    chmodSync(dirname(cache), 0o777)
+    assert.doesNotMatch(await start(), /compile cache/)
+    chmodSync(dirname(cache), 0o700)
+    renameSync(cache, `${cache}-of-others`)
+    symlinkSync(`${cache}-of-others`, cache)
+    assert.doesNotMatch(await start(), /compile cache/)
+    rmSync(cache)
+    renameSync(`${cache}-of-others`, cache)
+  }
+})
+
+/** With what Node writes about its cache of compiled code. */
+async function outputOfVersion(launcher: readonly string[]): Promise<string> {
+  const [command = '', ...words] = [...launcher, join(folder, 'prefix', 'bin', 'livery'), '--version']
+  const env = {
+    ...shellEnvironment(`${dirname(process.execPath)}:${process.env['PATH']}`),
+    NODE_DEBUG_NATIVE: 'COMPILE_CACHE',
+  }
+  await using program = new Command(command, words, { cwd: tmpdir(), env })
+  assert.equal(await program.code(), 0, program.output)
+  return program.output
+}
+
+/** Command line and environment of the installed command when it serves, started by its name as a shell does. */
+async function servingProcess(path: string, variables: Readonly<Record<string, string>> = {}) {
+  const place = mkdtempSync(join(folder, 'command-'))
+  const config = {
+    ca: { plugin: 'embedded', directory: 'ca' },
+    identities: [{ id: 'spiffe://cluster.local/api', socket: 'api.sock' }],
+    admin: { address: '127.0.0.1:0' },
+  }
+  writeFileSync(join(place, 'livery.yaml'), JSON.stringify(config))
+  const env = { ...shellEnvironment(path), ...variables }
+  await using agent = new Command(join(folder, 'prefix', 'bin', 'livery'), ['run'], { cwd: place, env })
+  await agent.line(/livery .* serves/)
+  const read = (file: string): string[] => readFileSync(`/proc/${agent.pid}/${file}`, 'utf8').split('\0')
+  const found = { words: read('cmdline'), environment: read('environ') }
+  agent.killGroup('SIGTERM')
+  assert.equal(await agent.code(), 0, agent.output)
+  return found
+}
+
+const OPTIONS = ['--disable-sigusr1', '--max-semi-space-size=8', '--expose-gc']
+const noProc = process.platform === 'linux' ? false : 'needs /proc'
+
+test('the installed command starts Node once, with its options', { skip: noProc }, async () => {
+  const { words, environment } = await servingProcess(`${dirname(process.execPath)}:${process.env['PATH']}`)
+  assert.deepEqual(words.slice(0, 6), ['node', ...OPTIONS, join(folder, 'prefix', 'bin', 'livery'), 'run'])
+  assert.ok(environment.includes('MALLOC_ARENA_MAX=2'))
+})
+
+test('where the first Node refuses the options, a second start has them, and the environment of the user', {
+  skip: noProc,
+}, async () => {
+  const old = mkdtempSync(join(folder, 'old-'))
+  const refusing = `#!/bin/sh\n[ "$1" != ${OPTIONS[0]} ] || exit 9\nexec '${process.execPath}' "$@"\n`
+  writeFileSync(join(old, 'node'), refusing, { mode: 0o755 })
+  const path = `${old}:${process.env['PATH']}`
+  const { words, environment } = await servingProcess(path, { MALLOC_ARENA_MAX: '5' })
+  const bundle = join(modules, '@livery', 'agent', 'dist', 'bundle', 'main.js')
+  assert.deepEqual(words.slice(0, 6), [process.execPath, ...OPTIONS, bundle, 'run'])
+  assert.ok(environment.includes('MALLOC_ARENA_MAX=5'))
 })
 
 for (const isolation of process.geteuid?.() === 0 ? ['thread', 'process'] : ['thread'])
