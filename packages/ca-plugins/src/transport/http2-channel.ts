@@ -146,10 +146,12 @@ export class Http2Channel implements GrpcChannel {
   }
 
   #headersOf({ path, metadata, timeoutMs }: ChannelCall): readonly string[] {
-    const headers = [':path', path, ...this.#headers]
+    const headers = [':path', path].concat(this.#headers)
     if (timeoutMs !== undefined) headers.push('grpc-timeout', `${Math.ceil(timeoutMs)}m`)
-    for (const [name, values = []] of Object.entries(metadata.toHttp2Headers()))
-      for (const value of [values].flat()) headers.push(name, String(value))
+    for (const [name, values = []] of Object.entries(metadata.toHttp2Headers())) {
+      if (Array.isArray(values)) for (const value of values) headers.push(name, value)
+      else headers.push(name, String(values))
+    }
     return headers
   }
 }

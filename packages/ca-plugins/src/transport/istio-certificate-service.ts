@@ -1,4 +1,5 @@
 /** `istio.v1.auth.IstioCertificateService`, as its client and its server both need it. */
+import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import type { ServiceDefinition } from '@grpc/grpc-js'
 import { IstioCertificateRequest, IstioCertificateResponse } from '../gen/istio/v1/auth/ca.ts'
 
@@ -21,8 +22,18 @@ export const istioCertificateService = {
   },
 } satisfies ServiceDefinition
 
+/** Has memory from one request to the next: each would take some pieces of its own, which cost more than the encoding. */
+let writer = new BinaryWriter()
+
 export function encodeRequest(request: IstioCertificateRequest): Buffer {
-  return Buffer.from(IstioCertificateRequest.encode(request).finish())
+  try {
+    const { buffer, byteOffset, byteLength } = IstioCertificateRequest.encode(request, writer).finish()
+    return Buffer.from(buffer, byteOffset, byteLength)
+  } catch (error) {
+    // It holds a part of this one.
+    writer = new BinaryWriter()
+    throw error
+  }
 }
 
 export function encodeResponse(response: IstioCertificateResponse): Buffer {
