@@ -107,7 +107,7 @@ export async function startLivery(workdir: Workdir, ca: CA, identities: number):
 }
 
 /** As packages/agent/bin/livery.js sets them; --disable-sigusr1 would keep the prompt away too. */
-const NODE_OPTIONS = ['--conditions=@livery/source', '--max-semi-space-size=8']
+const NODE_OPTIONS = ['--conditions=@livery/source', '--max-semi-space-size=8', '--min-semi-space-size=8']
 
 /** How a process of Livery's parts is set up: see `prompted-server.ts`. */
 export interface Prompts {

@@ -19,6 +19,8 @@ const options = [
   '--disable-sigusr1',
   // Half of V8's default, in MiB: a cold start with 10,000 identities takes as long, and leaves a quarter less resident.
   '--max-semi-space-size=8',
+  // From the beginning: V8 starts with small ones, and copies what a thousand requests hold again and again meanwhile.
+  '--min-semi-space-size=8',
   // For the agent to collect its garbage when a storm of certificates is over: 10,000 identities leave 80 MB.
   '--expose-gc',
 ]
