@@ -7,9 +7,14 @@ out=$(cd "$1" && pwd)
 cd "$(dirname "$0")"
 sources=../../../.cache/ztunnel
 if [ ! -e "$sources" ]; then
-  git clone --quiet --depth 1 --branch "$RELEASE" https://github.com/istio/ztunnel "$sources"
-  # BoringSSL is an option that is not used here, and its crate is in no registry.
-  sed -i '/boring/d' "$sources/Cargo.toml"
+  # A clone that fails half way must not be taken for the sources.
+  rm -rf "$sources.new"
+  git clone --quiet --depth 1 --filter blob:none --no-checkout --branch "$RELEASE" https://github.com/istio/ztunnel "$sources.new"
+  # BoringSSL is an option that is not used here: its libraries are in vendor, and its crate is in no registry.
+  git -C "$sources.new" sparse-checkout set --no-cone '/*' '!/vendor/'
+  git -C "$sources.new" -c advice.detachedHead=false checkout --quiet
+  sed -i '/boring/d' "$sources.new/Cargo.toml"
+  mv "$sources.new" "$sources"
 fi
 cargo build --release --locked --target-dir "$sources/target"
 install "$sources/target/release/ztunnel-manager" "$out"
