@@ -18,10 +18,10 @@ import type { ColdStartCosts, ColdStartOptions, ColdStartOrder } from './cold-st
  */
 const MOST_HEAP_BYTES = 121_500
 /**
- * Bytes that are left of it after a collection, while the stream stays open, inside V8's heap and outside: 4 % above 10,490,
+ * Bytes that are left of it after a collection, while the stream stays open, inside V8's heap and outside: 4 % above 10,235,
  * from which runs differ by less than 0.1 %.
  */
-const MOST_KEPT_BYTES = 10_900
+const MOST_KEPT_BYTES = 10_650
 /** Calls of read(2) and write(2) for an identity while nothing else goes on, two of them for the order: 12 to 15 % above 10.7 to 11. */
 const MOST_SYSTEM_CALLS = 12.3
 

@@ -5,7 +5,7 @@ import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 import { ManagedIdentity } from './managed-identity.ts'
 import type { ServedChange } from './served-certificate.ts'
-import { type Listener, Subscribers } from './subscribers.ts'
+import { type Listener, notify, type Subscribers, Subscription } from './subscribers.ts'
 import { type IdleAction, UnusedIdentities } from './unused-identities.ts'
 
 /** So many identities that were rejected for want of room are remembered. */
@@ -42,15 +42,20 @@ export interface IdentityKeeper {
 export class IdentityTable implements Disposable {
   readonly #options: IdentityTableOptions
   readonly #held = new Map<SpiffeId, ManagedIdentity>()
-  readonly #subscribers = new Subscribers()
+  readonly #subscribers: Subscribers<SpiffeId> = new Map()
   readonly #unused: UnusedIdentities
   /** There was no room for them. */
   readonly #rejected = new Set<SpiffeId>()
   readonly #onServed = (managed: ManagedIdentity, change: ServedChange): void => {
     const { report, keeper } = this.#options
     if (change === 'expired') report(managed.identity, { kind: 'withdrawn', reason: 'expired' })
-    this.#subscribers.notify(managed.identity, managed.served.current?.secret)
+    notify(this.#subscribers.get(managed.identity), managed.served.current?.secret)
     keeper.served(managed, change)
+  }
+  readonly #onUnused = (identity: SpiffeId): void => {
+    const managed = this.#held.get(identity)
+    if (managed) this.#file(managed)
+    this.#evictAndAdmit()
   }
 
   constructor(options: IdentityTableOptions) {
@@ -108,7 +113,7 @@ export class IdentityTable implements Disposable {
 
   /** Calls `listener` with each new version, and with `undefined` when it is withdrawn. */
   subscribe(identity: SpiffeId, listener: Listener): Disposable {
-    const subscription = this.#subscribers.add(identity, listener, () => this.#onUnused(identity))
+    const subscription = new Subscription(this.#subscribers, identity, listener, this.#onUnused)
     const managed = this.#held.get(identity)
     if (managed) {
       this.#file(managed)
@@ -148,12 +153,6 @@ export class IdentityTable implements Disposable {
   #file(managed: ManagedIdentity): void {
     if (this.isUsed(managed.identity)) this.#unused.delete(managed)
     else this.#unused.add(managed)
-  }
-
-  #onUnused(identity: SpiffeId): void {
-    const managed = this.#held.get(identity)
-    if (managed) this.#file(managed)
-    this.#evictAndAdmit()
   }
 
   /** As long as somebody is subscribed to it, it is admitted once there is room. */
@@ -217,6 +216,6 @@ export class IdentityTable implements Disposable {
     report(identity, { kind: 'withdrawn', reason })
     keeper.stop(managed, 'forgotten')
     managed.release()
-    this.#subscribers.notify(identity, undefined)
+    notify(this.#subscribers.get(identity), undefined)
   }
 }

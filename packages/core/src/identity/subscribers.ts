@@ -1,32 +1,39 @@
-/** The listeners of each identity, whether it is held or not. */
+/** The listeners of a key, and the end of each subscription. */
 
-import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
 
 export type Listener = (item: SecretItem | undefined) => void
 
-export class Subscribers {
-  readonly #listeners = new Map<SpiffeId, Set<Listener>>()
+/** Those of each key that has any. */
+export type Subscribers<Key, L = Listener> = Map<Key, Set<L>>
 
-  /** Whether anybody is subscribed to this very identity. */
-  has(identity: SpiffeId): boolean {
-    return this.#listeners.has(identity)
+/** Disposing it ends the calls of its listener. Of a class, since each open stream has two: closures would cost it 0.2 kB more. */
+export class Subscription<Key, L = Listener> implements Disposable {
+  readonly #all: Subscribers<Key, L>
+  readonly #key: Key
+  readonly #listeners: Set<L>
+  readonly #listener: L
+  readonly #onLast: ((key: Key) => void) | undefined
+
+  /** `onLast` is called when the last listener of the key has left. */
+  constructor(all: Subscribers<Key, L>, key: Key, listener: L, onLast?: (key: Key) => void) {
+    this.#all = all
+    this.#key = key
+    this.#listeners = all.get(key) ?? new Set()
+    this.#listener = listener
+    this.#onLast = onLast
+    all.set(key, this.#listeners.add(listener))
   }
 
-  /** `onLast` is called when the last listener of the identity has left. */
-  add(identity: SpiffeId, listener: Listener, onLast: () => void): Disposable {
-    const listeners = this.#listeners.get(identity) ?? new Set()
-    this.#listeners.set(identity, listeners.add(listener))
-    return {
-      [Symbol.dispose]: () => {
-        if (!listeners.delete(listener) || listeners.size > 0) return
-        this.#listeners.delete(identity)
-        onLast()
-      },
-    }
+  [Symbol.dispose](): void {
+    if (!this.#listeners.delete(this.#listener) || this.#listeners.size > 0) return
+    // Another set has taken its place if all were cleared meanwhile.
+    if (this.#all.get(this.#key) === this.#listeners) this.#all.delete(this.#key)
+    this.#onLast?.(this.#key)
   }
+}
 
-  notify(identity: SpiffeId, item: SecretItem | undefined): void {
-    for (const listener of this.#listeners.get(identity) ?? []) listener(item)
-  }
+/** Calls every listener in `listeners`. */
+export function notify<Value>(listeners: Iterable<(value: Value) => void> | undefined, value: Value): void {
+  for (const listener of listeners ?? []) listener(value)
 }

@@ -1,6 +1,7 @@
 /** The listeners of trust bundles: which of them a change concerns, and the version that each of them gets. */
 
 import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
+import { notify, type Subscribers, Subscription } from '../identity/subscribers.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 
 export type Listener<S = TrustBundleSecret> = (secret: S | undefined) => void
@@ -15,10 +16,10 @@ export interface BundleViews {
 
 export class BundleListeners implements Disposable {
   readonly #views: BundleViews
-  readonly #ofDomains: Listeners<string> = new Map()
+  readonly #ofDomains: Subscribers<string, Listener> = new Map()
   /** By the identity as which they ask. */
-  readonly #ofIdentities: Listeners<SpiffeId> = new Map()
-  readonly #ofAll: Listeners<SpiffeId | undefined, AllBundlesSecret> = new Map()
+  readonly #ofIdentities: Subscribers<SpiffeId, Listener> = new Map()
+  readonly #ofAll: Subscribers<SpiffeId | undefined, Listener<AllBundlesSecret>> = new Map()
 
   constructor(views: BundleViews) {
     this.#views = views
@@ -26,12 +27,12 @@ export class BundleListeners implements Disposable {
 
   add(trustDomain: string, identity: SpiffeId | undefined, listener: Listener): Disposable {
     return identity
-      ? addListener(this.#ofIdentities, identity, listener)
-      : addListener(this.#ofDomains, trustDomain, listener)
+      ? new Subscription(this.#ofIdentities, identity, listener)
+      : new Subscription(this.#ofDomains, trustDomain, listener)
   }
 
   addForAll(identity: SpiffeId | undefined, listener: Listener<AllBundlesSecret>): Disposable {
-    return addListener(this.#ofAll, identity, listener)
+    return new Subscription(this.#ofAll, identity, listener)
   }
 
   /** The own roots of an identity changed. */
@@ -53,20 +54,4 @@ export class BundleListeners implements Disposable {
     this.#ofIdentities.clear()
     this.#ofAll.clear()
   }
-}
-
-type Listeners<K, S = TrustBundleSecret> = Map<K, Set<Listener<S>>>
-
-function addListener<K, S>(all: Listeners<K, S>, key: K, listener: Listener<S>): Disposable {
-  const listeners = all.get(key) ?? new Set()
-  all.set(key, listeners.add(listener))
-  return {
-    [Symbol.dispose]: () => {
-      if (listeners.delete(listener) && listeners.size === 0 && all.get(key) === listeners) all.delete(key)
-    },
-  }
-}
-
-function notify<S>(listeners: Iterable<Listener<S>> | undefined, secret: S | undefined): void {
-  for (const listener of listeners ?? []) listener(secret)
 }
