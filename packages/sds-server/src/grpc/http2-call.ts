@@ -2,22 +2,19 @@
  * A gRPC call on its HTTP/2 stream, without the call object of grpc-js, which costs more than all else that opens a stream:
  * https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
  */
-import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2'
+import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from 'node:http2'
 import { after, type Clock } from '@livery/core'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { writeFrame } from './send-frame.ts'
 import type { CallListener, CallStatus, DataSink, HeaderReader, StreamTransport } from './stream-transport.ts'
 
-/** Names and values in turn. Node keeps what it is given as long as the stream; of an object each stream keeps a copy. */
-const RESPONSE = [
-  ':status',
-  '200',
-  'content-type',
-  'application/grpc+proto',
-  'grpc-accept-encoding',
-  'identity,deflate,gzip',
-]
+const HEADERS = {
+  ':status': '200',
+  'content-type': 'application/grpc+proto',
+  'grpc-accept-encoding': 'identity,deflate,gzip',
+}
+const RESPONSE = responseHeaders(process.versions.node)
 /** Without a date, which Node would add to the list above. gRPC has no use for it. */
 const WITH_TRAILERS = { waitForTrailers: true, sendDate: false }
 const WITHOUT_BODY = { endStream: true, sendDate: false }
@@ -79,7 +76,7 @@ export class Http2Call implements StreamTransport {
     this.#hasStatus = true
     const trailers = { 'grpc-status': String(code), 'grpc-message': encodeURI(details.toWellFormed()) }
     if (!stream.headersSent) {
-      stream.respond([...RESPONSE, ...Object.entries(trailers).flat()], WITHOUT_BODY)
+      stream.respond({ ...HEADERS, ...trailers }, WITHOUT_BODY)
       this.#end()
       return
     }
@@ -132,4 +129,13 @@ export class Http2Call implements StreamTransport {
 /** Outside of the class: closures of one function share what they capture, and one of them lives as long as the call. */
 function readerOf(headers: IncomingHttpHeaders): HeaderReader {
   return name => headers[name]?.toString()
+}
+
+/**
+ * Names and values in turn. Node keeps what it is given as long as the stream: of an object a copy for each, of a list the
+ * list itself. Before 24.7 it takes no list: https://github.com/nodejs/node/pull/59455
+ */
+export function responseHeaders(nodeVersion: string): OutgoingHttpHeaders | readonly string[] {
+  const [major = 0, minor = 0] = nodeVersion.split('.').map(Number)
+  return major > 24 || minor >= 7 ? Object.entries(HEADERS).flat() : HEADERS
 }
