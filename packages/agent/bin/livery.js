@@ -1,5 +1,5 @@
 #!/bin/sh
-':' //; export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-2}"; node --disable-sigusr1 -v >/dev/null 2>&1 && exec node --disable-sigusr1 --max-semi-space-size=8 --expose-gc "$0" "$@"; exec node "$0" "$@"
+':' //; export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-2}"; node --disable-sigusr1 -v >/dev/null 2>&1 && exec node --disable-sigusr1 --max-semi-space-size=8 --min-semi-space-size=8 "$0" "$@"; exec node "$0" "$@"
 // Starts the program: from source in the repository, from its bundle in an installed package. The line above, a string and a comment
 // for Node, is for the shell: it gives Node `options`, where Node knows them, so that Node need not start twice.
 import { existsSync, lstatSync, mkdirSync } from 'node:fs'
@@ -14,6 +14,7 @@ if (major < 24) {
   )
   process.exit(1)
 }
+// The second line of this file has them, too. None changes how V8 compiles: it would refuse the compiled code of Node's own modules.
 const options = [
   // Without it a signal would open a debugger, to which all keys lie open.
   '--disable-sigusr1',
@@ -21,8 +22,6 @@ const options = [
   '--max-semi-space-size=8',
   // From the beginning: V8 starts with small ones, and copies what a thousand requests hold again and again meanwhile.
   '--min-semi-space-size=8',
-  // For the agent to collect its garbage when a storm of certificates is over: 10,000 identities leave 80 MB.
-  '--expose-gc',
 ]
 const environment = {
   // The key threads would each get a heap of their own from glibc, which keeps what was freed there.

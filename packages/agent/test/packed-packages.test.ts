@@ -254,13 +254,20 @@ async function servingProcess(path: string, variables: Readonly<Record<string, s
   return found
 }
 
-const OPTIONS = ['--disable-sigusr1', '--max-semi-space-size=8', '--expose-gc']
+const OPTIONS = ['--disable-sigusr1', '--max-semi-space-size=8', '--min-semi-space-size=8']
 const noProc = process.platform === 'linux' ? false : 'needs /proc'
 
 test('the installed command starts Node once, with its options', { skip: noProc }, async () => {
   const { words, environment } = await servingProcess(`${dirname(process.execPath)}:${process.env['PATH']}`)
   assert.deepEqual(words.slice(0, 6), ['node', ...OPTIONS, join(folder, 'prefix', 'bin', 'livery'), 'run'])
   assert.ok(environment.includes('MALLOC_ARENA_MAX=2'))
+})
+
+test("with its options V8 takes the compiled code of Node's own modules", async () => {
+  const tag = (options: readonly string[]): Promise<string> =>
+    succeed(process.execPath, [...options, '--print', 'v8.cachedDataVersionTag()'], tmpdir())
+  assert.equal(await tag(OPTIONS), await tag([]))
+  assert.notEqual(await tag(['--expose-gc']), await tag([]))
 })
 
 test('where the first Node refuses the options, a second start has them, and the environment of the user', {

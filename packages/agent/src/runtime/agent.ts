@@ -199,10 +199,8 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
   const recorder = new EventRecorder({ clock, ledger, log, metrics, lifecycle })
   events.subscribe(report => recorder.secret(report))
   if (traces) events.subscribe(report => traces.secret(report))
-  if (collectGarbage) {
-    const storms = lifecycle.parts.use(new StormCollector({ clock, collect: collectGarbage }))
-    events.subscribe(({ event }) => void (event.kind === 'issued' && storms.onIssued()))
-  }
+  const storms = lifecycle.parts.use(new StormCollector({ clock, collect: collectGarbage }))
+  events.subscribe(({ event }) => void (event.kind === 'issued' && storms.onIssued()))
   if (podTokens)
     events.subscribe(({ name, event }) => {
       if (event.kind === 'ca-error' && event.code === 'unauthenticated' && isSpiffeId(name)) podTokens.refused(name)
