@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::csr::{request_info, signed_request};
 use crate::der::{BIT_STRING, INTEGER, OCTET_STRING, SEQUENCE, element};
+use crate::fresh_random;
 use crate::key_error::KeyError;
 use crate::rsa::{self, Method, RsaKey, RsaSize};
 
@@ -131,6 +132,7 @@ impl PrivateKey {
         rsa_method: Method,
         cancelled: &AtomicBool,
     ) -> Result<Self, KeyError> {
+        fresh_random::mix_in()?;
         let ecdsa = |algorithm| {
             EcdsaKeyPair::generate(algorithm)
                 .map(|key| Self::Ecdsa(Box::new(key)))
@@ -156,7 +158,7 @@ impl PrivateKey {
     }
 
     /// SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7).
-    fn public_key_der(&self) -> Result<Vec<u8>, KeyError> {
+    pub fn public_key_der(&self) -> Result<Vec<u8>, KeyError> {
         match self {
             Self::Ecdsa(key) => {
                 let der: Result<PublicKeyX509Der, Unspecified> = key.public_key().as_der();

@@ -9,6 +9,7 @@ pub mod bridge;
 pub mod certificate;
 mod csr;
 mod der;
+mod fresh_random;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod key;
