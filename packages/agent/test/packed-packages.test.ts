@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import {
   chmodSync,
+  existsSync,
   globSync,
   mkdtempSync,
   readdirSync,
@@ -14,10 +15,11 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Command, shellEnvironment } from './command.ts'
+import { OtlpReceiver } from './otlp-receiver.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
@@ -126,6 +128,23 @@ test('the program is bundled, with the licences of the libraries in it', () => {
   }
 })
 
+test('what the bundle finds from its own place is in the package', () => {
+  const dist = join(modules, '@livery', 'agent', 'dist')
+  const bundle = join(dist, 'bundle')
+  const named = readdirSync(bundle).flatMap(file => {
+    const code = readFileSync(join(bundle, file), 'utf8')
+    const paths = code.matchAll(/new URL\(["'`]([^"'`]+)["'`], import\.meta\.url\)/g)
+    return [...paths].map(([, path = '']) => path.replace(/\$\{.*\}$/, '.js'))
+  })
+  assert.ok(named.includes('../plugin/thread-main.js') && named.includes('../../package.json'), named.join(' '))
+  for (const path of named) {
+    const place = join(bundle, path)
+    assert.ok(existsSync(place), path)
+    // A module that names the folder above its own means another one there.
+    assert.notEqual(resolve(place), dist, path)
+  }
+})
+
 test('beside the addon are the licences of what is linked into it', t => {
   const platform = installed().find(path => globSync(join(path, '*.node')).length > 0)
   if (platform === undefined) return t.skip('no addon is built here')
@@ -195,6 +214,18 @@ test('the installed program serves an identity without the addon, and logs for p
   } finally {
     for (const path of addons) renameSync(`${path}.absent`, path)
   }
+})
+
+test('the installed program exports traces by the packages of OpenTelemetry beside it', async () => {
+  await using receiver = await OtlpReceiver.start()
+  await outputOfServing('traces', `tracing: { otlp: "${receiver.url}" }`)
+  await receiver.received()
+  assert.deepEqual(receiver.resource['service.name'], 'livery')
+  const spans = receiver.trace('livery.identity', 'spiffe://cluster.local/ns/default/sa/api')
+  assert.ok(
+    spans.some(({ name }) => name === 'issue'),
+    spans.map(({ name }) => name).join(' '),
+  )
 })
 
 test('the installed program caches its compiled code where nobody else can write, and nowhere else', {

@@ -28,7 +28,6 @@ const KINDS: ReadonlyMap<string, string> = new Map([
 const PROGRAM = 'program'
 /** A plugin may be behind the frames of a library. */
 const STACK_DEPTH = 50
-const KIT_FOLDER = fileURLToPath(new URL('..', import.meta.url))
 
 /**
  * Runs `use`, and notes what it and all that it starts opens. Another thread's work is not seen. In the end programs that
@@ -133,10 +132,12 @@ function callerOutsideKit(): string {
   Error.stackTraceLimit = STACK_DEPTH
   const { stack = '' } = new Error()
   Error.stackTraceLimit = stackTraceLimit
-  const frame = stack.split('\n').find(isOutsideKit)
+  // Not at the top of the module, which a bundle moves to another place together with what it uses of it.
+  const kit = fileURLToPath(new URL('..', import.meta.url))
+  const frame = stack.split('\n').find(each => isOutside(kit, each))
   return frame?.replace(/^.*?\(?(?:file:\/\/)?(\/[^()]*)\)?$/, '$1') ?? ''
 }
 
-function isOutsideKit(frame: string): boolean {
-  return /[(\s]\(?(?:file:\/\/)?\//.test(frame) && !frame.includes(KIT_FOLDER) && !frame.includes('/node_modules/')
+function isOutside(folder: string, frame: string): boolean {
+  return /[(\s]\(?(?:file:\/\/)?\//.test(frame) && !frame.includes(folder) && !frame.includes('/node_modules/')
 }
