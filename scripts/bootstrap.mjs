@@ -58,9 +58,11 @@ function checkNode() {
   const pinned = join(bin, 'node')
   if (spawnSync(pinned, ['--version']).status === 0) return
   rmSync(pinned, { force: true })
-  const major = Number.parseInt(process.versions.node, 10)
-  if (major < 24)
-    fail(`no Node is pinned for ${process.platform}-${process.arch}, and this one is ${major}: install Node 24`)
+  const [major, minor] = process.versions.node.split('.').map(Number)
+  if (!(major > 26 || (major === 26 && minor >= 2) || (major === 24 && minor >= 17)))
+    fail(
+      `no Node is pinned for ${process.platform}-${process.arch}, and this one is ${process.version}: install Node 24.17, 26.2 or newer`,
+    )
   say(`no Node is pinned for ${process.platform}-${process.arch}: using this one, ${process.version}`)
 }
 

@@ -11,7 +11,7 @@ import { RawPeer, RawStream, requestFrame } from '../../test/raw-peer.ts'
 import { API, startServer, temporaryDirectory, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 import { streamCounterOf } from './grpc-js-internals.ts'
-import { Http2Call, responseHeaders } from './http2-call.ts'
+import { Http2Call } from './http2-call.ts'
 
 const METHOD = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
 const OK = 0
@@ -208,10 +208,3 @@ async function openStreamInTime(path: string): Promise<{ readonly peer: RawPeer;
     peer[Symbol.dispose]()
   }
 }
-
-test('headers are a list only for a Node that takes one, and the same headers', () => {
-  const headers = responseHeaders('24.6.0')
-  assert.ok(!Array.isArray(headers))
-  for (const version of ['24.7.0', '24.21.0', '26.0.0'])
-    assert.deepEqual(responseHeaders(version), Object.entries(headers).flat())
-})

@@ -2,7 +2,7 @@
  * A gRPC call on its HTTP/2 stream, without the call object of grpc-js, which costs more than all else that opens a stream:
  * https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
  */
-import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from 'node:http2'
+import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2'
 import { after, type Clock } from '@livery/core'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
@@ -14,7 +14,8 @@ const HEADERS = {
   'content-type': 'application/grpc+proto',
   'grpc-accept-encoding': 'identity,deflate,gzip',
 }
-const RESPONSE = responseHeaders(process.versions.node)
+/** Names and values in turn: Node keeps what it is given as long as the stream, of an object a copy for each, of a list the list itself. */
+const RESPONSE: readonly string[] = Object.entries(HEADERS).flat()
 /** Without a date, which Node would add to the list above. gRPC has no use for it. */
 const WITH_TRAILERS = { waitForTrailers: true, sendDate: false }
 const WITHOUT_BODY = { endStream: true, sendDate: false }
@@ -129,13 +130,4 @@ export class Http2Call implements StreamTransport {
 /** Outside of the class: closures of one function share what they capture, and one of them lives as long as the call. */
 function readerOf(headers: IncomingHttpHeaders): HeaderReader {
   return name => headers[name]?.toString()
-}
-
-/**
- * Names and values in turn. Node keeps what it is given as long as the stream: of an object a copy for each, of a list the
- * list itself. Before 24.7 it takes no list: https://github.com/nodejs/node/pull/59455
- */
-export function responseHeaders(nodeVersion: string): OutgoingHttpHeaders | readonly string[] {
-  const [major = 0, minor = 0] = nodeVersion.split('.').map(Number)
-  return major > 24 || minor >= 7 ? Object.entries(HEADERS).flat() : HEADERS
 }
