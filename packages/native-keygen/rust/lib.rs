@@ -22,7 +22,7 @@ pub mod rsa;
 pub mod vault;
 mod work_queue;
 
-/// Each thread would otherwise seed aws-lc's generator by 23 ms of timing the CPU.
+/// Otherwise the first random number takes 23 ms, in which aws-lc times the CPU to seed its generator.
 const _: () = assert!(
     option_env!("AWS_LC_SYS_NO_JITTER_ENTROPY").is_some(),
     "built without .cargo/config.toml: run cargo below the root of the repository"
