@@ -314,6 +314,28 @@ test('where the first Node refuses the options, a second start has them, and the
   assert.ok(environment.includes('MALLOC_ARENA_MAX=5'))
 })
 
+test('a Node whose HTTP/2 library does not end floods is refused, by its version', async () => {
+  for (const version of ['22.22.0', '24.16.0', '25.9.0', '26.1.0']) {
+    const { code, output } = await versionUnder(version)
+    assert.equal(code, 1, version)
+    assert.match(output, new RegExp(`Node ${version} is too old: it needs 24.17, 26.2 or newer`))
+  }
+  for (const version of ['24.17.0', '26.2.0', '27.0.0']) assert.equal((await versionUnder(version)).code, 0, version)
+})
+
+/** What `livery --version` ends with under this Node, if it were of another version. */
+async function versionUnder(version: string): Promise<{ readonly code: number | null; readonly output: string }> {
+  const path = mkdtempSync(join(folder, 'node-'))
+  const versions = { ...process.versions, node: version }
+  const preload = `Object.defineProperty(process, 'versions', { value: ${JSON.stringify(versions)} })`
+  writeFileSync(join(path, 'version.cjs'), preload)
+  const renamed = `#!/bin/sh\nexec '${process.execPath}' --require '${join(path, 'version.cjs')}' "$@"\n`
+  writeFileSync(join(path, 'node'), renamed, { mode: 0o755 })
+  const env = shellEnvironment(`${path}:${process.env['PATH']}`)
+  await using program = new Command(join(folder, 'prefix', 'bin', 'livery'), ['--version'], { cwd: tmpdir(), env })
+  return { code: await program.code(), output: program.output }
+}
+
 for (const isolation of process.geteuid?.() === 0 ? ['thread', 'process'] : ['thread'])
   test(`the installed program reads a long configuration, and shares its classes with a plugin in a ${isolation}`, async () => {
     const place = mkdtempSync(join(folder, 'plugin-'))
