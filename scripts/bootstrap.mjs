@@ -4,6 +4,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isNeededNode, NEEDED_NODE } from '../packages/agent/bin/needed-node.js'
 import { buildPage, isPageCurrent } from '../packages/agent/page/build.mjs'
 import { ADDON_LOG, addonState, buildAddon, hasCargo } from './addon.mjs'
 import { envoyBinary } from './envoy.mjs'
@@ -58,10 +59,9 @@ function checkNode() {
   const pinned = join(bin, 'node')
   if (spawnSync(pinned, ['--version']).status === 0) return
   rmSync(pinned, { force: true })
-  const [major, minor] = process.versions.node.split('.').map(Number)
-  if (!(major > 26 || (major === 26 && minor >= 2) || (major === 24 && minor >= 17)))
+  if (!isNeededNode(process.versions.node))
     fail(
-      `no Node is pinned for ${process.platform}-${process.arch}, and this one is ${process.version}: install Node 24.17, 26.2 or newer`,
+      `no Node is pinned for ${process.platform}-${process.arch}, and this one is ${process.version}: install Node ${NEEDED_NODE}`,
     )
   say(`no Node is pinned for ${process.platform}-${process.arch}: using this one, ${process.version}`)
 }

@@ -6,12 +6,11 @@ import { existsSync, lstatSync, mkdirSync } from 'node:fs'
 import module from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { isNeededNode, NEEDED_NODE } from './needed-node.js'
 
-const [major, minor] = process.versions.node.split('.').map(Number)
-// The HTTP/2 library of older ones, nghttp2 before 1.69, does not end the connection of a caller that floods.
-if (!(major > 26 || (major === 26 && minor >= 2) || (major === 24 && minor >= 17))) {
+if (!isNeededNode(process.versions.node)) {
   process.stderr.write(
-    `livery: Node ${process.versions.node} is too old: it needs 24.17, 26.2 or newer (npx livery and npm start bring their own)\n`,
+    `livery: Node ${process.versions.node} is too old: it needs ${NEEDED_NODE} (npx livery and npm start bring their own)\n`,
   )
   process.exit(1)
 }

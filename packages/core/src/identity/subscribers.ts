@@ -4,7 +4,7 @@ import type { SecretItem } from './secret-item.ts'
 
 export type Listener = (item: SecretItem | undefined) => void
 
-/** Those of each key that has any. */
+/** By key; a key without a listener is not in it. */
 export type Subscribers<Key, L = Listener> = Map<Key, Set<L>>
 
 /** Disposing it ends the calls of its listener. Of a class, since each open stream has two: closures would cost it 0.2 kB more. */
