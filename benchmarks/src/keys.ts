@@ -41,7 +41,8 @@ function rsaPath(): string {
   if (process.platform !== 'linux') return ''
   if (cpuFlags(['avx512ifma']).length > 0) return ' (AVX-512 IFMA)'
   if (cpuFlags(['avx512f']).length > 0) return ' (AVX-512F)'
-  return cpuFlags(['avx2']).length > 0 ? ' (AVX2)' : ' (portable)'
+  if (cpuFlags(['avx2']).length > 0) return ' (AVX2)'
+  return cpuFlags(['asimd']).length > 0 ? ' (NEON)' : ' (portable)'
 }
 
 async function addTasks(

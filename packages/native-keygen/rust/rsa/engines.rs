@@ -1,7 +1,7 @@
 //! Which engines this CPU can run.
 
 use super::engine::Engine;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 use super::ifma::Ifma;
@@ -11,7 +11,7 @@ pub fn portable() -> &'static dyn Engine {
     &Portable
 }
 
-/// The fastest that works on several candidates at once. Absent where the CPU has none of AVX-512 IFMA, AVX-512F and AVX2.
+/// The fastest that works on several candidates at once. Absent where the CPU has none of AVX-512 IFMA, AVX-512F, AVX2 and NEON.
 pub fn simd() -> Option<&'static dyn Engine> {
     in_lanes().next()
 }
@@ -27,9 +27,9 @@ fn in_lanes() -> impl Iterator<Item = &'static dyn Engine> {
     let ifma = Ifma::detected().map(|engine| engine as &dyn Engine);
     #[cfg(not(any(target_arch = "x86_64", feature = "emulated-simd")))]
     let ifma = None;
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     let fma = fma::engines();
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let fma = [];
     ifma.into_iter().chain(fma)
 }

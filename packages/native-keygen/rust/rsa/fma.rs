@@ -2,10 +2,14 @@
 
 use std::sync::LazyLock;
 
+#[cfg(target_arch = "x86_64")]
 use super::avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
 use super::avx512f::Avx512F;
 use super::engine::{Engine, StrongTest, all_lanes, used_lanes};
 use super::lanes_fma::{fermat, strong};
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon;
 use super::sieve::{Bitmap, Sieve};
 use super::vectors::Vectors;
 use crate::key_error::KeyError;
@@ -13,12 +17,19 @@ use crate::key_error::KeyError;
 struct Fma<V>(V);
 
 /// Those that this CPU can run, the fastest first.
+#[cfg(target_arch = "x86_64")]
 pub fn engines() -> impl Iterator<Item = &'static dyn Engine> {
     static AVX512F: LazyLock<Option<Fma<Avx512F>>> = LazyLock::new(|| Avx512F::detected().map(Fma));
     static AVX2: LazyLock<Option<Fma<Avx2>>> = LazyLock::new(|| Avx2::detected().map(Fma));
     let avx512f = AVX512F.as_ref().map(|engine| engine as &dyn Engine);
     let avx2 = AVX2.as_ref().map(|engine| engine as &dyn Engine);
     avx512f.into_iter().chain(avx2)
+}
+
+#[cfg(target_arch = "aarch64")]
+pub fn engines() -> Option<&'static dyn Engine> {
+    static NEON: LazyLock<Option<Fma<Neon>>> = LazyLock::new(|| Neon::detected().map(Fma));
+    NEON.as_ref().map(|engine| engine as &dyn Engine)
 }
 
 impl<V: Vectors> Engine for Fma<V> {

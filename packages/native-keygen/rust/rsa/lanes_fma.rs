@@ -304,9 +304,13 @@ mod tests {
     use num_bigint::BigUint;
 
     use super::*;
+    #[cfg(target_arch = "x86_64")]
     use crate::rsa::avx2::Avx2;
+    #[cfg(target_arch = "x86_64")]
     use crate::rsa::avx512f::Avx512F;
     use crate::rsa::natural::tests::{big, natural};
+    #[cfg(target_arch = "aarch64")]
+    use crate::rsa::neon::Neon;
     use crate::rsa::random::tests::Seeded;
 
     fn in_lane<V: Vectors>(v: V, x: V::Integers, lane: usize) -> i64 {
@@ -397,6 +401,7 @@ mod tests {
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn arithmetic_in_avx2_lanes_agrees_with_an_independent_library() {
         let Some(v) = Avx2::detected() else {
@@ -410,6 +415,7 @@ mod tests {
         assert_all_sizes(v, sizes);
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn arithmetic_in_avx_512_lanes_agrees_with_an_independent_library() {
         let Some(v) = Avx512F::detected() else {
@@ -442,6 +448,7 @@ mod tests {
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn both_halves_of_a_product_are_exact() {
         if let Some(v) = Avx2::detected() {
@@ -450,5 +457,18 @@ mod tests {
         if let Some(v) = Avx512F::detected() {
             assert_halves(v);
         }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[test]
+    fn arithmetic_in_neon_lanes_agrees_with_an_independent_library() {
+        let v = Neon::detected().expect("every aarch64 CPU has it");
+        let sizes = [
+            assert_arithmetic::<_, 22>,
+            assert_arithmetic::<_, 32>,
+            assert_arithmetic::<_, 42>,
+        ];
+        assert_all_sizes(v, sizes);
+        assert_halves(v);
     }
 }

@@ -10,24 +10,26 @@ mod bignum;
 mod conditions;
 mod engine;
 mod engines;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod ifma;
 mod key;
 #[cfg(test)]
 mod known_numbers;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod lanes_fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod lanes_ifma;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod limbs_fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod limbs_ifma;
 mod method;
 mod miller_rabin;
 mod natural;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 mod prime_search;
 mod random;
@@ -37,7 +39,7 @@ mod stack;
 mod standard;
 #[cfg(test)]
 mod statistics;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vectors;
 
 use std::sync::atomic::AtomicBool;
