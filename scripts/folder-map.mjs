@@ -109,7 +109,7 @@ function direct(arrows, name) {
   return shown.length === 0 ? '' : `→ ${shown.sort().join(' ')}`
 }
 
-/** Everything that `name` leads to, with the number of steps of the longest way. There are no circles: `folder-circles.mjs`. */
+/** Everything that `name` leads to, with the number of steps of the longest way. There are no circles: `import-circles.mjs`. */
 function depths(arrows, name, steps = 0, found = new Map()) {
   for (const target of arrows.get(name) ?? []) {
     found.set(target, Math.max(found.get(target) ?? 0, steps + 1))

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'
-import { type Facts, problemsOf } from '../page/verdict/problems.ts'
+import type { Facts } from '../page/verdict/facts.ts'
+import { problemsOf } from '../page/verdict/problems.ts'
 import { readinessText } from '../page/verdict/readiness.ts'
 import type { PageIdentity, PageOverview, PageStream } from '../src/page/state.ts'
 

@@ -7,7 +7,7 @@ import { type CAChange, type IssuedCertificate, parseSpiffeId, type SpiffeId } f
 import { FakeClock } from '@livery/core/testing'
 import { FakeCA } from '../src/conformance/index.ts'
 import { FileMountClient } from '../src/plugins/file-mount/client.ts'
-import { type FileMountConfig, mountOf } from '../src/plugins/file-mount/plugin.ts'
+import { type FileMountConfig, mountOf } from '../src/plugins/file-mount/config.ts'
 import { pluginContext } from '../src/testing/plugin-context.ts'
 
 export const POLL_MS = 30_000

@@ -24,15 +24,13 @@ export type {
 } from './contract/ca-plugin.ts'
 export { CA_PLUGIN_API_VERSION, defineCAPlugin } from './contract/ca-plugin.ts'
 export type {
-  Credential,
   CredentialContext,
   CredentialPlugin,
-  CredentialRequest,
-  CredentialSource,
   WorkloadTokenRequest,
   WorkloadTokens,
-} from './contract/credentials.ts'
-export { CREDENTIAL_PLUGIN_API_VERSION, defineCredentialPlugin } from './contract/credentials.ts'
+} from './contract/credential-plugin.ts'
+export { CREDENTIAL_PLUGIN_API_VERSION, defineCredentialPlugin } from './contract/credential-plugin.ts'
+export type { Credential, CredentialRequest, CredentialSource } from './contract/credentials.ts'
 export { Events } from './contract/events.ts'
 export type {
   GeneratedKey,

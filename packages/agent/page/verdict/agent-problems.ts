@@ -5,8 +5,8 @@ import { formatAge } from '../../src/observe/format-age.ts'
 import type { PageCA, PageOverview, PageSocket } from '../../src/page/state.ts'
 import { isUnreachable } from '../parts/remedies.ts'
 import { counted, shellWord, visible } from '../parts/text.ts'
+import type { Facts } from './facts.ts'
 import type { Problem } from './problem.ts'
-import type { Facts } from './problems.ts'
 
 export function agentProblems(facts: Facts): Problem[] {
   const { overview } = facts

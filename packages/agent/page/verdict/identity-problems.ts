@@ -6,8 +6,8 @@ import { issuedMeanwhile } from '../identities/issued-meanwhile.ts'
 import { latenessOf, lifeOf } from '../identities/life.ts'
 import { isRefusedAlone, isUnreachable, remedyOf } from '../parts/remedies.ts'
 import { counted, shellWord, visible } from '../parts/text.ts'
+import type { Facts } from './facts.ts'
 import type { Problem } from './problem.ts'
-import type { Facts } from './problems.ts'
 
 /** Identities in the same trouble; `worst`: the one whose certificate ends first. */
 class Group {

@@ -1,8 +1,8 @@
 /** Secrets that clients reject, and roots whose rotation is held. */
 import type { PageRoot, PageStream, PageTrustDomain } from '../../src/page/state.ts'
 import { counted, shellWord, visible } from '../parts/text.ts'
+import type { Facts } from './facts.ts'
 import type { Problem } from './problem.ts'
-import type { Facts } from './problems.ts'
 
 export function trustProblems({ streams, roots }: Facts): Problem[] {
   const rejecting = streams?.shown.filter(({ rejected }) => rejected.length > 0) ?? []

@@ -13,7 +13,8 @@ import {
   type Tree,
 } from '../schema/config-tree.ts'
 import { readDocument } from '../schema/document.ts'
-import { type Environment, environmentSettings, type Setting, sidecarSettings } from './environment.ts'
+import type { Environment, Setting } from './environment.ts'
+import { environmentSettings, sidecarSettings } from './environment-settings.ts'
 import { ISTIOD, istioKeys } from './istio-profile.ts'
 
 /** Where a configuration is looked for. */

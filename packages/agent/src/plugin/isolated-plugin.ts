@@ -17,7 +17,7 @@ import { createIsolatedCredentials } from './isolated-credentials.ts'
 import { FIX_MODULE } from './load-module.ts'
 import type { Manifest, PluginModule, Question, ThreadMethods } from './messages.ts'
 import { manifestFaults } from './plugin-manifest.ts'
-import { runPlugin } from './plugin-run.ts'
+import { startPlugin } from './start-plugin.ts'
 import type { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
@@ -127,7 +127,7 @@ async function withRun<T>(
   use: (peer: Peer<ThreadMethods>, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const error = () => new Error(`${late} within ${LOAD_MS / 1000} s`)
-  await using run = runPlugin({ module, methods: {}, log: { debug() {} } })
+  await using run = startPlugin({ module, methods: {}, log: { debug() {} } })
   const { peer } = run
   void run.ended.then(reason => peer.close(new Error(`it ${reason}`)))
   return await withDeadline({ clock, ms: LOAD_MS, error, ...(signal && { signal }) }, ending => use(peer, ending))

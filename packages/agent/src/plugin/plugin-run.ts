@@ -1,8 +1,6 @@
 /** One life of a plugin outside of the agent's own thread: in a thread, or in a process of another user. */
 import type { PluginLog } from '@livery/core'
 import type { AgentMethods, PluginModule, ThreadMethods } from './messages.ts'
-import { PluginProcess } from './plugin-process.ts'
-import { PluginThread } from './plugin-thread.ts'
 import type { Peer } from './two-way-calls.ts'
 
 export interface PluginRunOptions {
@@ -18,8 +16,5 @@ export interface PluginRun extends AsyncDisposable {
   readonly ended: Promise<string>
 }
 
-/** Never throws: a process that cannot be started has ended. */
-export function runPlugin({ module, methods, log }: PluginRunOptions): PluginRun {
-  const { user } = module
-  return user ? new PluginProcess({ module, user, methods, log }) : new PluginThread({ module, methods, log })
-}
+/** MiB; what a plugin with a large client library needs, a few times. */
+export const MAX_HEAP = 256

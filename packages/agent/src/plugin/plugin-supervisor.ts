@@ -2,7 +2,8 @@
 import { after, backoff, CAError, type Clock, type PluginLog, untilAborted, withDeadline } from '@livery/core'
 import { BoundedLog } from './bounded-log.ts'
 import type { AgentMethods, PluginModule, Start, ThreadMethods } from './messages.ts'
-import { type PluginRun, runPlugin } from './plugin-run.ts'
+import type { PluginRun } from './plugin-run.ts'
+import { startPlugin } from './start-plugin.ts'
 import type { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
@@ -104,7 +105,7 @@ export class PluginSupervisor implements AsyncDisposable {
 
   /** Rejects with what `create` threw, or how the thread or process has ended. */
   async #launch(): Promise<string | null> {
-    const run = runPlugin({ module: this.#options.module, methods: this.#methods, log: this.#lines.printed })
+    const run = startPlugin({ module: this.#options.module, methods: this.#methods, log: this.#lines.printed })
     const created = this.#create(run)
     const settled = created.then(
       () => this.#onCreated(run),

@@ -3,13 +3,10 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { systemErrorCode } from '@livery/core'
 import type { ThreadMethods } from './messages.ts'
-import type { PluginRun, PluginRunOptions } from './plugin-run.ts'
+import { MAX_HEAP, type PluginRun, type PluginRunOptions } from './plugin-run.ts'
 import { logPrinted } from './printed-lines.ts'
 import { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
-
-/** MiB; what a plugin with a large client library needs, a few times. */
-export const MAX_HEAP = 256
 
 export class PluginThread implements PluginRun {
   readonly peer: Peer<ThreadMethods>

@@ -1,32 +1,18 @@
-/** Opens the admin endpoint and the health endpoint, and gives them the running agent to answer from. */
-import { type Clock, type FileStore, isSpiffeId, type KeyGenerator, type SecretManager } from '@livery/core'
+/** Opens the admin endpoint and the health endpoint, and closes them for a successor. */
 import { readPeerCredentials } from '@livery/native-keygen'
 import { AdminServer } from '../admin/admin-server.ts'
 import type { AdminSource } from '../admin/admin-source.ts'
-import type { LoadedConfig } from '../config/load.ts'
-import { configJson } from '../config/print.ts'
-import type { EventLog } from '../observe/event-log.ts'
-import type { Ledger } from '../observe/ledger.ts'
-import type { LogScopes } from '../observe/log-scopes.ts'
-import type { Metrics } from '../observe/metrics.ts'
+import type { Config } from '../config/load.ts'
+import type { Logger } from '../observe/logger.ts'
 import type { ListenAddress } from '../schema/values.ts'
 import type { Predecessor } from '../takeover/predecessor.ts'
-import { signsNow } from './create-ca-client.ts'
-import type { Lifecycle } from './lifecycle.ts'
-import { VERSION } from './version.ts'
 
-/** The parts of the agent that the endpoints read. */
-export interface AdminParts {
-  readonly clock: Clock
-  readonly scopes: LogScopes
-  readonly log: EventLog
-  readonly metrics: Metrics
-  readonly ledger: Ledger
-  readonly secrets: SecretManager
-  readonly keyGenerator: KeyGenerator
-  /** Absent if none is configured. */
-  readonly store: Pick<FileStore, 'directory' | 'unwritten' | 'failure'> | undefined
-  readonly lifecycle: Lifecycle
+export interface AdminEndpointsParts {
+  /** Answered from. */
+  readonly source: AdminSource
+  readonly logger: Logger
+  /** The agent that this one takes over from, if there is one. */
+  readonly predecessor: Predecessor | undefined
 }
 
 /** The addresses that the endpoints listen on. */
@@ -42,12 +28,9 @@ export class AdminEndpoints implements AsyncDisposable {
   #servers: readonly AdminServer[] = []
   #addresses: AdminAddresses
 
-  private constructor(loaded: LoadedConfig, parts: AdminParts) {
-    const { admin: file, health } = loaded.config
-    const source = adminSource(loaded, parts)
+  private constructor({ admin: file, health }: Config, { source, logger }: AdminEndpointsParts) {
     const listen = (routes: 'admin' | 'health', address: ListenAddress): Promise<AdminServer> => {
-      const onError = (err: unknown) =>
-        parts.scopes.of('admin').error({ err }, `the ${routes} endpoint failed to answer`)
+      const onError = (err: unknown) => logger.error({ err }, `the ${routes} endpoint failed to answer`)
       return AdminServer.listen({ routes, address, source, onError, file, readPeerCredentials })
     }
     this.#addresses = { admin: file.address, health: health?.address }
@@ -61,11 +44,12 @@ export class AdminEndpoints implements AsyncDisposable {
   }
 
   /**
-   * Rejects with an `Error` that names the address, the cause and the remedy. An address that `predecessor` has is asked
+   * Rejects with an `Error` that names the address, the cause and the remedy. An address that the predecessor has is asked
    * of it.
    */
-  static async open(loaded: LoadedConfig, parts: AdminParts, predecessor?: Predecessor): Promise<AdminEndpoints> {
-    const endpoints = new AdminEndpoints(loaded, parts)
+  static async open(config: Config, parts: AdminEndpointsParts): Promise<AdminEndpoints> {
+    const { predecessor } = parts
+    const endpoints = new AdminEndpoints(config, parts)
     try {
       await endpoints.reopen()
     } catch (error) {
@@ -96,45 +80,5 @@ export class AdminEndpoints implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
-  }
-}
-
-function adminSource(loaded: LoadedConfig, parts: AdminParts): AdminSource {
-  const { config } = loaded
-  const { clock, scopes, log, metrics, ledger, secrets, keyGenerator, store, lifecycle } = parts
-  return {
-    version: VERSION,
-    trustDomain: config.trustDomain,
-    names: config.names,
-    fileNames: new Map(Object.entries(config.files.names)),
-    clock,
-    caPlugin: config.ca.plugin.name,
-    requestedTtlMs: signsNow(config.ca) ? config.ttl : undefined,
-    keyGenerator,
-    config: () => lifecycle.serving?.reloader?.json() ?? configJson(loaded),
-    phase: () => lifecycle.phase,
-    // A socket that drains is closed, and no longer among those that are configured.
-    sockets: () => (lifecycle.serving?.sds.sockets() ?? []).filter(({ state }) => state !== 'closed'),
-    sds: () => lifecycle.serving?.sds,
-    pods: () => lifecycle.serving?.pods?.status(),
-    podOf: subject => lifecycle.serving?.pods?.nameOf(subject),
-    identities: () => secrets.identities(),
-    entries: () => secrets.entries(),
-    entry: identity => secrets.entry(identity),
-    bundles: () => secrets.bundles(),
-    files: () => secrets.files?.entries() ?? [],
-    rotations: () => secrets.rotations(),
-    changeRoot: (action, fingerprint) => secrets.changeRoot(action, fingerprint),
-    schedule: () => secrets.schedule(),
-    plannedPerMinute: () => secrets.plannedPerMinute(),
-    refusedConnections: () => metrics.sds.refusedConnections(),
-    store: () => store,
-    onChange: listener => secrets.events.subscribe(({ name }) => listener(name)),
-    explain: name => ledger.entries(name),
-    renew: name => isSpiffeId(name) && secrets.renew(name),
-    metrics,
-    log: scopes,
-    tokenFile: config.admin.tokenFile,
-    security: (event, fields, message) => log.admin(event, fields, message),
   }
 }

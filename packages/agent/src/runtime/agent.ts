@@ -33,6 +33,7 @@ import { RootSources } from '../trust/root-sources.ts'
 import { AdminEndpoints } from './admin-endpoints.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
 import { ConfigReloader } from './config-reloader.ts'
+import { createAdminSource } from './create-admin-source.ts'
 import { createCAClient, describeCA, pluginLog, signsNow } from './create-ca-client.ts'
 import { createSecretManager } from './create-secret-manager.ts'
 import { EventRecorder } from './event-recorder.ts'
@@ -245,7 +246,10 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
     rootSources,
   } = holding
   const stop = AbortSignal.any([signal, predecessor?.refused].filter(each => each !== undefined))
-  const endpoints = lifecycle.parts.use(await AdminEndpoints.open(loaded, holding, predecessor))
+  const source = createAdminSource(loaded, holding)
+  const endpoints = lifecycle.parts.use(
+    await AdminEndpoints.open(config, { source, logger: scopes.of('admin'), predecessor }),
+  )
   const union = new IdentityUnion(secrets)
   union.replace('configuration', configuredIdentities(config))
   const { pods, callers } = (await listPods(config, holding)) ?? {}

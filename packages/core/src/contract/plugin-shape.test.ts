@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineCAPlugin } from './ca-plugin.ts'
-import { defineCredentialPlugin } from './credentials.ts'
+import { defineCredentialPlugin } from './credential-plugin.ts'
 import { pluginFaults } from './plugin-shape.ts'
 
 const ca = defineCAPlugin({

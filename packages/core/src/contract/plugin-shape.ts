@@ -1,6 +1,6 @@
 /** Whether a value is a plugin, field by field: the agent asks when it loads a module, the conformance kit before that. */
 import { CA_PLUGIN_API_VERSION } from './ca-plugin.ts'
-import { CREDENTIAL_PLUGIN_API_VERSION } from './credentials.ts'
+import { CREDENTIAL_PLUGIN_API_VERSION } from './credential-plugin.ts'
 import { KEY_TYPES } from './key-generator.ts'
 
 /** A CA, or a source of credentials. */

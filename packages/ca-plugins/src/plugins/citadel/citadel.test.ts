@@ -7,7 +7,8 @@ import { API, isCAError, setUpCitadel, WEB } from '../../../test/citadel-setup.t
 import type { CaBehaviour } from '../../testing/faulty-ca-server.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { encodeResponse } from '../../transport/istio-certificate-service.ts'
-import { type CitadelConfig, citadel } from './plugin.ts'
+import type { CitadelConfig } from './config.ts'
+import { citadel } from './plugin.ts'
 
 const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 

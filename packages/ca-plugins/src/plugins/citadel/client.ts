@@ -27,8 +27,8 @@ import {
   encodeRequest,
   IMPERSONATED_IDENTITY,
 } from '../../transport/istio-certificate-service.ts'
+import type { CitadelConfig, CitadelTarget } from './config.ts'
 import { caErrorOfCall } from './errors.ts'
-import type { CitadelConfig, CitadelTarget } from './plugin.ts'
 import { ResponseReader } from './response-reader.ts'
 
 export class CitadelClient implements CAClient {

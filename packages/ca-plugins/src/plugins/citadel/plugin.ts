@@ -1,49 +1,7 @@
-/** The `citadel` plugin: its capabilities, its options, and the checks that only it can make. */
-import { type AgentKey, type ConfigOf, defineCAPlugin, KEY_TYPES, OptionError, type PluginOptions } from '@livery/core'
-import { CALL_TIMEOUT } from '../../transport/call-timeout.ts'
-import { formatHostPort, hostPortProblem, isLoopback, parseHostPort } from '../../transport/host-port.ts'
+/** The `citadel` plugin: its capabilities, and how a configuration becomes a client. */
+import { defineCAPlugin, KEY_TYPES } from '@livery/core'
 import { CitadelClient } from './client.ts'
-
-export const citadelOptions = {
-  address: {
-    type: 'string',
-    required: true,
-    problem: address => hostPortProblem(withoutScheme(address)),
-    description:
-      '`host:port` of the CA; `https://` before it is accepted. Port 15010 means plain text, every other port TLS',
-  },
-  serverName: {
-    type: 'string',
-    problem: name =>
-      /^[A-Za-z0-9._-]+$/.test(name) ? undefined : 'is not a DNS name. Write it without scheme and port',
-    description: "the name that the CA's certificate must carry; without it, the host of `address`",
-  },
-  clusterId: {
-    type: 'string',
-    problem: textProblem,
-    description: "sent as `ClusterID`: which cluster's tokens these are",
-  },
-  certSigner: {
-    type: 'string',
-    problem: textProblem,
-    description: 'sent as `CertSigner`: which signer the CA should use',
-  },
-  headers: {
-    type: 'map',
-    secret: true,
-    description:
-      'names and values sent with each call besides; the values are never shown. Not those that the plugin sets, and none in `-bin`',
-  },
-  impersonate: {
-    type: 'boolean',
-    default: false,
-    description:
-      "each request names its identity (`ImpersonatedIdentity`), as one node's agent for many workloads must",
-  },
-  timeout: CALL_TIMEOUT,
-} as const satisfies PluginOptions
-
-export type CitadelConfig = ConfigOf<typeof citadelOptions>
+import { checkConfig, citadelOptions, targetOf, warningsOf } from './config.ts'
 
 /** Istio's CA, or another that speaks its protocol: istiod, istio-csr. */
 export const citadel = defineCAPlugin({
@@ -59,62 +17,3 @@ export const citadel = defineCAPlugin({
     return new CitadelClient(config, target, context)
   },
 })
-
-/** Where the CA is. */
-export interface CitadelTarget {
-  /** For messages: `host:port`. */
-  readonly address: string
-  readonly host: string
-  readonly port: number
-  readonly plaintext: boolean
-}
-
-const PLAINTEXT_PORT = 15010
-/** Set by the plugin or by gRPC itself. */
-const RESERVED_HEADERS = new Set(['authorization', 'clusterid', 'content-type', 'te', 'host', 'user-agent'])
-
-export function checkConfig(config: CitadelConfig, siblings: ReadonlySet<AgentKey>): void {
-  for (const [name, value] of Object.entries(config.headers ?? {})) checkHeader(name, value)
-  if (!targetOf(config).plaintext && !siblings.has('rootCert'))
-    throw new OptionError(
-      'rootCert',
-      'Cannot use citadel without rootCert. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
-    )
-}
-
-export function targetOf(config: CitadelConfig): CitadelTarget {
-  const at = parseHostPort('address', withoutScheme(config.address))
-  const address = formatHostPort(at)
-  return { ...at, address, plaintext: at.port === PLAINTEXT_PORT }
-}
-
-/** Warnings about a configuration that works. */
-export function warningsOf({ address, host, plaintext }: CitadelTarget): readonly string[] {
-  if (!plaintext || isLoopback(host)) return []
-  return [
-    `The connection to the CA at ${address} is not encrypted: tokens cross the network in the clear. Use port 15012 with rootCert unless the network itself is secure.`,
-  ]
-}
-
-function withoutScheme(address: string): string {
-  return address.replace(/^https:\/\//, '').replace(/\/$/, '')
-}
-
-function textProblem(text: string): string | undefined {
-  if (/^[\x21-\x7e]+$/.test(text)) return undefined
-  return 'is empty or has other than printable ASCII characters without spaces. Correct it or leave it out'
-}
-
-function checkHeader(name: string, value: string): void {
-  if (!/^[A-Za-z0-9_.-]+$/.test(name))
-    throw headerProblem(name, 'its name is not a header name', 'Use letters, digits, "-"')
-  if (RESERVED_HEADERS.has(name.toLowerCase()) || /^grpc-/i.test(name))
-    throw headerProblem(name, 'this header is set by the plugin', 'Use tokenFile or clusterId, or leave it out')
-  if (/-bin$/i.test(name)) throw headerProblem(name, 'names in -bin are for binary values', 'Use another name')
-  if (!/^[\x20-\x7e]*$/.test(value)) throw headerProblem(name, 'its value is not printable ASCII', 'Remove the rest')
-}
-
-/** Without the value, which may be a secret. */
-function headerProblem(name: string, reason: string, remedy: string): OptionError {
-  return new OptionError('headers', `Cannot use headers.${name} "…": ${reason}. ${remedy}.`)
-}

@@ -2,35 +2,13 @@
 import { defineCAPlugin, KEY_TYPES } from '@livery/core'
 import { CertificateAuthority } from './certificate-authority.ts'
 import { EmbeddedClient } from './client.ts'
+import { embeddedOptions } from './config.ts'
 
 export const embedded = defineCAPlugin({
   apiVersion: 1,
   name: 'embedded',
   capabilities: { roots: 'push', ttl: 'honoured', san: 'caller', keyTypes: KEY_TYPES },
-  options: {
-    directory: {
-      type: 'path',
-      description: 'where the CA is kept, so that a restart has the same root; in memory without it',
-    },
-    keyType: {
-      type: 'string',
-      choices: KEY_TYPES,
-      default: 'ecdsa-p256',
-      description: 'key type of the roots and intermediates made from now on; what is there already stays',
-    },
-    intermediate: {
-      type: 'boolean',
-      default: false,
-      description: 'whether roots made from now on sign through an intermediate',
-    },
-    maxTtl: {
-      type: 'duration',
-      min: '1s',
-      max: '3650d',
-      default: '90d',
-      description: 'a longer lifetime is refused, as istiod does',
-    },
-  },
+  options: embeddedOptions,
   async create({ clock, trustDomain, log }, { maxTtl, ...options }) {
     const warn = (message: string) => log.warn(message)
     const authority = await CertificateAuthority.open({

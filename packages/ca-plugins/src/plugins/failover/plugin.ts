@@ -1,47 +1,8 @@
 /** The `failover` plugin: an ordered list of CAs of one trust domain, with a circuit breaker each. */
-import {
-  type CACapabilities,
-  type CAContext,
-  type ConfigOf,
-  defineCAPlugin,
-  KEY_TYPES,
-  OptionError,
-} from '@livery/core'
+import { type CACapabilities, type CAContext, defineCAPlugin, KEY_TYPES } from '@livery/core'
 import type { BreakerChange } from './circuit-breaker.ts'
 import { FailoverClient } from './client.ts'
-
-const failoverOptions = {
-  timeout: {
-    type: 'duration',
-    default: '10s',
-    min: '100ms',
-    max: '5m',
-    description:
-      'how long one CA may take before the next one is asked. A CA that waits for an approval has the time of the request (30 s)',
-  },
-  failures: {
-    type: 'number',
-    default: 3,
-    min: 1,
-    max: 100,
-    description: 'failures in a row after which a CA is left alone',
-  },
-  pause: {
-    type: 'duration',
-    default: '30s',
-    min: '1s',
-    max: '1h',
-    description: 'how long it is left alone at first; doubled each time that it fails again',
-  },
-  maxPause: {
-    type: 'duration',
-    default: '5m',
-    min: '1s',
-    max: '24h',
-    description: 'the longest that it is left alone',
-  },
-  roots: { type: 'path', description: 'a PEM file with roots that are always served, beside those of the CAs' },
-} as const
+import { checkConfig, type FailoverConfig, failoverOptions } from './config.ts'
 
 /** Several CAs as one. */
 export const failover = defineCAPlugin({
@@ -51,13 +12,7 @@ export const failover = defineCAPlugin({
   capabilitiesWith: capabilitiesOfAll,
   needs: ['members'],
   options: failoverOptions,
-  check({ pause, maxPause }) {
-    if (pause > maxPause)
-      throw new OptionError(
-        'pause',
-        `Cannot use pause ${pause} ms: it is longer than maxPause, ${maxPause} ms. Lower pause or raise maxPause.`,
-      )
-  },
+  check: checkConfig,
   create(context, config) {
     const { members = [] } = context
     if (members.length === 0)
@@ -66,7 +21,7 @@ export const failover = defineCAPlugin({
   },
 })
 
-function parts({ clock, log, metrics, rootsPollMs }: CAContext, config: ConfigOf<typeof failoverOptions>) {
+function parts({ clock, log, metrics, rootsPollMs }: CAContext, config: FailoverConfig) {
   const opened = metrics.counter('failover_opened', 'How often a CA of the list was left alone')
   const halfOpened = metrics.counter('failover_half_opened', 'How often one was asked by a single request on trial')
   const closed = metrics.counter('failover_closed', 'How often one answered again')

@@ -14,10 +14,10 @@ import {
 import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Closable } from '../../transport/closable.ts'
+import type { Mount } from './config.ts'
 import { FaultLog } from './fault-log.ts'
 import { MountedIdentity } from './mounted-identity.ts'
 import { MountedRoots } from './mounted-roots.ts'
-import type { Mount } from './plugin.ts'
 
 /** How many files are read at once without being asked for. */
 const READS_AT_ONCE = 16

@@ -7,7 +7,8 @@ import type { CAClient } from '@livery/core'
 import { replaceFile, writeSet } from '../../../test/mounted-files.ts'
 import { CA_SWITCHES, type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { FileMountClient } from './client.ts'
-import { fileMount, mountOf } from './plugin.ts'
+import { mountOf } from './config.ts'
+import { fileMount } from './plugin.ts'
 
 const reason = 'files do not talk to a CA'
 const without = Object.fromEntries(CA_SWITCHES.filter(name => name !== 'root-rotation').map(name => [name, reason]))

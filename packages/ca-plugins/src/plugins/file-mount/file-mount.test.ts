@@ -10,7 +10,7 @@ import { identityOf, MountBench, POLL_MS } from '../../../test/mount-bench.ts'
 import { publishSet, replaceFile, writeSet } from '../../../test/mounted-files.ts'
 import { FakeCA } from '../../conformance/index.ts'
 import { warningsOf } from '../../testing/plugin-context.ts'
-import { mountOf } from './plugin.ts'
+import { mountOf } from './config.ts'
 
 function serialOf({ chain: [leaf = ''] }: IssuedCertificate): string {
   return new X509Certificate(leaf).serialNumber

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CAError, type SpiffeId } from '@livery/core'
+import { fileMountOptions, mountOf } from './config.ts'
 import { PathTemplate } from './path-template.ts'
-import { fileMountOptions, mountOf } from './plugin.ts'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 

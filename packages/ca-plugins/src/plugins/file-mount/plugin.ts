@@ -1,51 +1,7 @@
-/** The `file-mount` plugin: its capabilities, its options, and the well-known layouts behind them. */
-import { resolve } from 'node:path'
-import { type ConfigOf, defineCAPlugin, KEY_TYPES, OptionError, type PluginOptions } from '@livery/core'
+/** The `file-mount` plugin: its capabilities, and how a configuration becomes a client. */
+import { defineCAPlugin, KEY_TYPES } from '@livery/core'
 import { FileMountClient } from './client.ts'
-import { PathTemplate } from './path-template.ts'
-
-const LAYOUT_NAMES = ['istio', 'workload-spiffe-credentials', 'gke', 'kubernetes-tls'] as const
-
-export const fileMountOptions = {
-  layout: {
-    type: 'string',
-    choices: LAYOUT_NAMES,
-    default: 'istio',
-    description:
-      'whose folder and file names are the defaults of the next four keys: those of Istio, of its `workload-spiffe-credentials`, of GKE, or of a Kubernetes TLS secret',
-  },
-  folder: {
-    type: 'path',
-    description:
-      'where the files of an identity are; `{trustDomain}`, `{namespace}`, `{serviceAccount}`, `{name}` and `{path}` stand for its parts',
-  },
-  chain: {
-    type: 'string',
-    description:
-      'PEM, by a name in the folder or a path: the leaf first, then its intermediates; a root among them is left out',
-  },
-  key: {
-    type: 'string',
-    description:
-      "PEM, by a name in the folder or a path: the leaf's key, as PKCS#8, SEC1 or PKCS#1, without a passphrase",
-  },
-  roots: { type: 'string', description: 'PEM, by a name in the folder or a path: the trust bundle' },
-  rootsFor: {
-    type: 'string',
-    choices: ['identity', 'trust-domain'],
-    description:
-      'for whom the roots count: `identity` is the default where the path of `roots` has a placeholder, else `trust-domain`',
-  },
-  poll: {
-    type: 'duration',
-    min: '1s',
-    max: '1h',
-    default: '30s',
-    description: 'how often each file is looked at in addition to the watches',
-  },
-} as const satisfies PluginOptions
-
-export type FileMountConfig = ConfigOf<typeof fileMountOptions>
+import { fileMountOptions, mountOf } from './config.ts'
 
 export const fileMount = defineCAPlugin({
   apiVersion: 1,
@@ -55,51 +11,3 @@ export const fileMount = defineCAPlugin({
   check: config => void mountOf(config),
   create: (context, config) => new FileMountClient(context, mountOf(config)),
 })
-
-/** Where the files of each identity are. */
-export interface Mount {
-  readonly chain: PathTemplate
-  readonly key: PathTemplate
-  readonly roots: PathTemplate
-  /** With `trust-domain`, every process that can write such a file decides whom all identities trust. */
-  readonly rootsFor: 'identity' | 'trust-domain'
-  readonly pollMs: number
-}
-
-interface Layout {
-  readonly folder?: string
-  readonly chain: string
-  readonly key: string
-  readonly roots: string
-}
-
-const ISTIO_NAMES = { chain: 'cert-chain.pem', key: 'key.pem', roots: 'root-cert.pem' }
-const CREDENTIALS_FOLDER = '/var/run/secrets/workload-spiffe-credentials'
-
-const LAYOUTS: Readonly<Record<(typeof LAYOUT_NAMES)[number], Layout>> = {
-  istio: { folder: '/etc/certs', ...ISTIO_NAMES },
-  'workload-spiffe-credentials': { folder: CREDENTIALS_FOLDER, ...ISTIO_NAMES },
-  gke: {
-    folder: CREDENTIALS_FOLDER,
-    chain: 'certificates.pem',
-    key: 'private_key.pem',
-    roots: 'ca_certificates.pem',
-  },
-  'kubernetes-tls': { chain: 'tls.crt', key: 'tls.key', roots: 'ca.crt' },
-}
-
-/** Throws an `OptionError` for values that do not go together. */
-export function mountOf({ layout, poll, ...config }: FileMountConfig): Mount {
-  const names = { ...LAYOUTS[layout], ...config }
-  const { folder } = names
-  if (folder === undefined)
-    throw new OptionError(
-      'layout',
-      `Cannot use layout ${JSON.stringify(layout)}: folder is missing. Name it, such as /var/run/identities/{namespace}/{serviceAccount}.`,
-    )
-  const template = (field: 'chain' | 'key' | 'roots') => new PathTemplate(field, resolve(folder, names[field]))
-  new PathTemplate('folder', folder)
-  const roots = template('roots')
-  const rootsFor = config.rootsFor ?? (roots.fixed === undefined ? 'identity' : 'trust-domain')
-  return { chain: template('chain'), key: template('key'), roots, rootsFor, pollMs: poll }
-}

@@ -17,7 +17,7 @@ import {
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { FileMountClient } from './client.ts'
-import { type Mount, mountOf } from './plugin.ts'
+import { type Mount, mountOf } from './config.ts'
 
 const LAYOUTS = ['istio', 'gke'] as const
 

@@ -7,8 +7,8 @@ import {
   FetchCaCertsRequest,
   FetchCaCertsResponse,
 } from '../../gen/google/cloud/security/privateca/v1/service.ts'
+import type { CasTarget } from './config.ts'
 import { type GoogleClientParts, GoogleService } from './google-service.ts'
-import type { CasTarget } from './plugin.ts'
 import { requestId } from './request-id.ts'
 
 const SERVICE = '/google.cloud.security.privateca.v1.CertificateAuthorityService'

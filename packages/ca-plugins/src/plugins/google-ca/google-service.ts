@@ -5,8 +5,8 @@ import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
 import { GrpcConnection } from '../../transport/grpc-connection.ts'
 import { caErrorOfStatus, isCertificateFailure, isStatus } from '../../transport/grpc-status.ts'
+import type { GoogleEndpoint } from './config.ts'
 import type { Authentication, CallCredentials } from './google-authentication.ts'
-import type { GoogleEndpoint } from './plugin.ts'
 
 /** The parts of a client of one of the CAs. */
 export interface GoogleClientParts<Target> {

@@ -1,4 +1,4 @@
 /** The public names of `@livery/ca-plugins/google-ca`. */
 
-export type { GoogleCaConfig } from './plugin.ts'
+export type { GoogleCaConfig } from './config.ts'
 export { casCapabilities, googleCa, googleCa as plugin, meshCaCapabilities } from './plugin.ts'

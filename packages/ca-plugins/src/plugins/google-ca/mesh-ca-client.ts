@@ -2,8 +2,8 @@
 import type { CAClient, CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core'
 import { type Answer, badAnswer, ChainReader } from '../../answers/certificate-chain.ts'
 import { MeshCertificateRequest, MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
+import type { MeshCaTarget } from './config.ts'
 import { type GoogleClientParts, GoogleService } from './google-service.ts'
-import type { MeshCaTarget } from './plugin.ts'
 import { requestId } from './request-id.ts'
 
 const CREATE_CERTIFICATE = '/google.security.meshca.v1.MeshCertificateService/CreateCertificate'

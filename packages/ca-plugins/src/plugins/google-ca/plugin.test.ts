@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CLUSTER, IdentityTokens, POOL } from '../../../test/google-ca-setup.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
-import { createGoogleCa, type GoogleCaConfig, googleCa, googleCaOptions } from './plugin.ts'
+import { type GoogleCaConfig, googleCaOptions } from './config.ts'
+import { createGoogleCa, googleCa } from './plugin.ts'
 
 const cas: GoogleCaConfig = { service: 'cas', subjectMode: 'reflected-spiffe', plaintext: false, pool: POOL }
 const meshCa: GoogleCaConfig = { service: 'mesh-ca', subjectMode: 'reflected-spiffe', plaintext: false }

@@ -15,8 +15,8 @@ import type { ApiConnection, Caller } from '../../kubernetes-api/api-connection.
 import { NoAnswer } from '../../kubernetes-api/api-errors.ts'
 import { Closable } from '../../transport/closable.ts'
 import { certificatesOf, RequestIsOver, sameRequest } from './approval.ts'
+import type { KubernetesCsrConfig } from './config.ts'
 import { formatNote, parseNote } from './pending-note.ts'
-import type { KubernetesCsrConfig } from './plugin.ts'
 import type { SigningRequest } from './signing-request.ts'
 import type { NewSigningRequest, SigningRequestApi } from './signing-request-api.ts'
 

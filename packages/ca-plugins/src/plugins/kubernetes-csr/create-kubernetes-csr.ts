@@ -1,4 +1,4 @@
-/** Makes the client that a configuration of the `kubernetes-csr` plugin asks for. */
+/** Makes the client that a configuration of the `kubernetes-csr` plugin asks for. Not in plugin.ts: its types are those of an optional package. */
 import type { CAClient, CAContext } from '@livery/core'
 import { type Answer, rootsInBundle } from '../../answers/certificate-chain.ts'
 import { ApiConnection } from '../../kubernetes-api/api-connection.ts'
@@ -6,8 +6,8 @@ import { PodLogin } from '../../kubernetes-api/pod-login.ts'
 import { connectionTls } from '../../transport/connection-tls.ts'
 import { KubernetesCsrClient } from './client.ts'
 import { type KubernetesLibrary, loadKubernetesLibrary } from './client-library.ts'
+import type { KubernetesCsrConfig } from './config.ts'
 import { KubeconfigLogin } from './kubeconfig-login.ts'
-import type { KubernetesCsrConfig } from './plugin.ts'
 import { SigningRequestApi } from './signing-request-api.ts'
 
 export interface KubernetesCsrSurroundings {

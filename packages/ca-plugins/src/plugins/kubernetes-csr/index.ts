@@ -1,5 +1,5 @@
 /** The public names of `@livery/ca-plugins/kubernetes-csr`. */
 
+export type { KubernetesCsrConfig } from './config.ts'
 export { openKubeconfig } from './open-kubeconfig.ts'
-export type { KubernetesCsrConfig } from './plugin.ts'
 export { kubernetesCsr, kubernetesCsr as plugin } from './plugin.ts'

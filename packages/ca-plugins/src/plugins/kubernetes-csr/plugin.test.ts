@@ -8,8 +8,8 @@ import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citade
 import { standInCluster } from '../../../test/kube-clusters.ts'
 import { kubernetesCsrConfig, openClient } from '../../../test/kube-setup.ts'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
+import { checkConfig, type KubernetesCsrConfig, kubernetesCsrOptions } from './config.ts'
 import { createKubernetesCsr } from './create-kubernetes-csr.ts'
-import { checkConfig, type KubernetesCsrConfig, kubernetesCsrOptions } from './plugin.ts'
 
 const never = new AbortController().signal
 

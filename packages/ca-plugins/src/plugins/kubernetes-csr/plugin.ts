@@ -1,57 +1,7 @@
-/** The `kubernetes-csr` plugin: its capabilities, its options, and the checks that only it can make. */
-import { type ConfigOf, defineCAPlugin, OptionError, type PluginOptions } from '@livery/core'
+/** The `kubernetes-csr` plugin: its capabilities, and how a configuration becomes a client. */
+import { defineCAPlugin } from '@livery/core'
+import { checkConfig, kubernetesCsrOptions } from './config.ts'
 import { createKubernetesCsr } from './create-kubernetes-csr.ts'
-
-export const kubernetesCsrOptions = {
-  signerName: {
-    type: 'string',
-    required: true,
-    description: 'who signs: a domain and a path, such as `example.com/workloads`',
-    problem: signerNameProblem,
-  },
-  signerRoots: {
-    type: 'path',
-    description:
-      "a PEM file with the signer's roots, all of them; read again when it changes. This or `clusterTrustBundle` is required",
-  },
-  clusterTrustBundle: {
-    type: 'string',
-    description:
-      "the name of a `ClusterTrustBundle` with the signer's roots (`certificates.k8s.io/v1beta1`, which not every API server serves)",
-    problem: value =>
-      /^[a-z0-9]([a-z0-9.:-]{0,251}[a-z0-9])?$/.test(value)
-        ? undefined
-        : 'is not a name of a ClusterTrustBundle. Write one like example.com:workloads:roots',
-  },
-  kubeconfig: {
-    type: 'path',
-    description:
-      "a kubeconfig; it and the files that it names are read again when they change. Without it, the pod's service account",
-  },
-  context: { type: 'string', description: 'another context of the kubeconfig than its current one' },
-  usages: {
-    type: 'list',
-    default: ['digital signature', 'server auth', 'client auth'],
-    description: 'the key usages that are asked for',
-  },
-  approvalTimeout: {
-    type: 'duration',
-    default: '15m',
-    min: '1s',
-    description: 'how long a request is waited for before it is reported as overdue',
-  },
-  namePrefix: {
-    type: 'string',
-    default: 'livery-',
-    description: 'prefix of the names of the requests',
-    problem: value =>
-      /^[a-z0-9]([a-z0-9.-]{0,62})$/.test(value)
-        ? undefined
-        : 'cannot begin a name. Write at most 63 of a-z, 0-9, "." and "-", a letter or digit first',
-  },
-} as const satisfies PluginOptions
-
-export type KubernetesCsrConfig = ConfigOf<typeof kubernetesCsrOptions>
 
 export const kubernetesCsr = defineCAPlugin({
   apiVersion: 1,
@@ -69,36 +19,3 @@ export const kubernetesCsr = defineCAPlugin({
   check: checkConfig,
   create: (context, config) => createKubernetesCsr(context, config),
 })
-
-export function checkConfig(config: KubernetesCsrConfig): void {
-  const { signerRoots, clusterTrustBundle, kubeconfig, context, usages } = config
-  if (signerRoots === undefined && clusterTrustBundle === undefined)
-    throw new OptionError(
-      'signerRoots',
-      "Cannot use kubernetes-csr: certificates come without their root. Set signerRoots to a file with the signer's roots, or clusterTrustBundle to the name of the bundle that has them.",
-    )
-  if (signerRoots !== undefined && clusterTrustBundle !== undefined)
-    throw new OptionError(
-      'signerRoots',
-      `Cannot use signerRoots ${JSON.stringify(signerRoots)}: clusterTrustBundle is set as well. Leave one of them out.`,
-    )
-  if (context !== undefined && kubeconfig === undefined)
-    throw new OptionError(
-      'context',
-      `Cannot use context ${JSON.stringify(context)}: it is one of a kubeconfig, and none is named. Set kubeconfig to its file.`,
-    )
-  if (usages.length === 0)
-    throw new OptionError(
-      'usages',
-      'Cannot use usages []: the API server takes no request without one. Leave it out for the default.',
-    )
-}
-
-function signerNameProblem(value: string): string | undefined {
-  if (!/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\/[A-Za-z0-9_.-]+$/.test(value) || value.length > 571)
-    return 'is not a signer name. Write a domain and a path, as in example.com/workloads'
-  // The API has it no longer: https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/
-  if (value === 'kubernetes.io/legacy-unknown')
-    return 'is a signer that certificates.k8s.io/v1 refuses. Name the one that signs for workloads'
-  return undefined
-}

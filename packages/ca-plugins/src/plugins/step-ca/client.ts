@@ -11,9 +11,9 @@ import {
 import { badAnswer, ChainReader, rootsOfChains } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import { HttpsJson, type JsonAnswer, withSlash } from '../../transport/https-json.ts'
+import type { Proof, StepCaConfig } from './config.ts'
 import { errorOfAnswer } from './errors.ts'
 import { pinnedRoot } from './pinned-root.ts'
-import type { Proof, StepCaConfig } from './plugin.ts'
 import { ProvisionerKey } from './provisioner-key.ts'
 
 /** Where an answer cannot be used. */

@@ -14,7 +14,8 @@ import { runAgainst } from '../../conformance/index.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { connectionTls } from '../../transport/index.ts'
-import { type StepCaConfig, stepCa } from './plugin.ts'
+import type { StepCaConfig } from './config.ts'
+import { stepCa } from './plugin.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const skip = noStepCa

@@ -14,7 +14,7 @@ import {
 import { badAnswer, ChainReader, selfSignedIn } from '../../answers/certificate-chain.ts'
 import { scrub } from '../../answers/scrub.ts'
 import { Closable } from '../../transport/closable.ts'
-import type { VaultConfig } from './plugin.ts'
+import type { VaultConfig } from './config.ts'
 import { givenTokens, KubernetesLogin, type TokenRequest, type VaultTokens } from './vault-login.ts'
 import { fieldsOf, VaultServer } from './vault-server.ts'
 

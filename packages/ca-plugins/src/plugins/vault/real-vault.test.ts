@@ -9,7 +9,8 @@ import { runAgainst } from '../../conformance/index.ts'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { connectionTls } from '../../transport/index.ts'
-import { type VaultConfig, vault } from './plugin.ts'
+import type { VaultConfig } from './config.ts'
+import { vault } from './plugin.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const KUBERNETES = { role: 'livery', mount: 'kubernetes' }

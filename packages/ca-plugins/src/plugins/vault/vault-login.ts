@@ -9,7 +9,7 @@ import {
 } from '@livery/core'
 import { caError } from '../../answers/ca-error.ts'
 import { TokenCache, tokenKey } from '../../credentials/token-cache.ts'
-import type { VaultConfig } from './plugin.ts'
+import type { VaultConfig } from './config.ts'
 import { fieldsOf, type VaultServer } from './vault-server.ts'
 
 export interface TokenRequest {

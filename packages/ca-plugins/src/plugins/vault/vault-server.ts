@@ -2,8 +2,8 @@
 import type { CAContext, CAError, CertificateRequest, Clock } from '@livery/core'
 import { caError } from '../../answers/ca-error.ts'
 import { HttpsJson, type JsonAnswer } from '../../transport/https-json.ts'
+import type { VaultConfig } from './config.ts'
 import { errorOfAnswer } from './errors.ts'
-import type { VaultConfig } from './plugin.ts'
 
 export interface VaultCall {
   /** After "Cannot": `get a certificate for … from …`. */

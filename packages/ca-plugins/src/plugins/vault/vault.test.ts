@@ -11,7 +11,8 @@ import { startVault, type VaultStandInOptions } from '../../../test/vault-stand-
 import { FakeCA } from '../../conformance/index.ts'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
-import { type VaultConfig, vault } from './plugin.ts'
+import type { VaultConfig } from './config.ts'
+import { vault } from './plugin.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const JWT = 'service-account-token'

@@ -1,0 +1,27 @@
+/** What an operator sets for the `embedded` plugin. */
+import { KEY_TYPES, type PluginOptions } from '@livery/core'
+
+export const embeddedOptions = {
+  directory: {
+    type: 'path',
+    description: 'where the CA is kept, so that a restart has the same root; in memory without it',
+  },
+  keyType: {
+    type: 'string',
+    choices: KEY_TYPES,
+    default: 'ecdsa-p256',
+    description: 'key type of the roots and intermediates made from now on; what is there already stays',
+  },
+  intermediate: {
+    type: 'boolean',
+    default: false,
+    description: 'whether roots made from now on sign through an intermediate',
+  },
+  maxTtl: {
+    type: 'duration',
+    min: '1s',
+    max: '3650d',
+    default: '90d',
+    description: 'a longer lifetime is refused, as istiod does',
+  },
+} as const satisfies PluginOptions
