@@ -14,9 +14,9 @@ import type { ColdStartCosts, ColdStartOptions, ColdStartOrder } from './cold-st
 
 /**
  * Bytes of V8's heap, from the order to hold an identity until its stream has accepted the certificate: 15 % above
- * 97,400, from which runs on a loaded machine differ by 0.1 %.
+ * 95,800, from which runs on a loaded machine differ by 0.1 %.
  */
-const MOST_HEAP_BYTES = 112_000
+const MOST_HEAP_BYTES = 110_000
 /**
  * Bytes that are left of it after a collection, while the stream stays open, inside V8's heap and outside: 4 % above 10,235,
  * from which runs differ by less than 0.1 %.

@@ -133,6 +133,7 @@ export type {
   ChainPath,
   Expectation,
   ReadChain,
+  ReadChainLater,
   VerifiedChain,
 } from './x509/ca-answer-verifier.ts'
 export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './x509/ca-answer-verifier.ts'

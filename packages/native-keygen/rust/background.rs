@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 /// Shorter rests are put together: below this a sleep costs more than it gives.
 const LEAST_REST: Duration = Duration::from_millis(5);
 
-/// From now on this thread gets a third of the time of one of usual priority, where both want the same core: so the event
-/// loop goes first. Outside Linux it does nothing.
+/// From now on this thread gets a third of the time that it would get, where the thread that started it wants the same core:
+/// so the event loop goes first, whatever priority the process was given. Outside Linux it does nothing.
 #[cfg(target_os = "linux")]
 pub fn stand_back() {
-    // SAFETY: takes numbers alone. On Linux "process 0" is the calling thread; lowering is always allowed.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) };
+    // SAFETY: takes numbers alone. On Linux "process 0" is the calling thread, which has its starter's nice value.
+    let own = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    // SAFETY: as above; lowering is always allowed, and the system takes more than 19 for 19.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, own + 5) };
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -192,6 +194,26 @@ mod tests {
         let (lowered, nice) = lowered.join().expect("no panic");
         assert!(lowered == i64::from(libc::SCHED_IDLE) || nice == 19);
         assert_eq!(policy(), before);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_that_stands_back_is_a_little_behind_the_one_that_started_it() {
+        // SAFETY: 0 is the calling thread; the call takes numbers.
+        let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let starter = nice();
+        let behind = std::thread::spawn(move || {
+            stand_back();
+            let first = nice();
+            let second = std::thread::spawn(move || {
+                stand_back();
+                nice()
+            });
+            (first, second.join().expect("no panic"))
+        });
+        let expected = ((starter + 5).min(19), (starter + 10).min(19));
+        assert_eq!(behind.join().expect("no panic"), expected);
+        assert_eq!(nice(), starter);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The addon's interface for keys: plain data in, plain data out, no defaults. `src/key-queue.ts` and
-//! `src/native-key-generator.ts` are the other side.
+//! The addon's interface for keys, and for all that its threads do: plain data in, plain data out, no defaults.
+//! `src/job-queue.ts` and `src/native-key-generator.ts` are the other side.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,12 @@ use napi::threadsafe_function::{
 use napi::{Env, Error, Result, Status};
 use napi_derive::napi;
 
+use crate::certificate::bridge::ChainQuestion;
 use crate::key::{KeyRequest, KeyType, PrivateKey, PrivateKeyFormat};
 use crate::key_error::KeyError;
-use crate::key_job::{KeyJob, THREADS, guarded};
 use crate::outbox::Outbox;
 use crate::pool::{Pool, Source};
+use crate::queued_job::{QueuedJob, THREADS, Work, guarded};
 use crate::rsa::Method;
 
 /// Calls a JavaScript function without arguments from any thread, and keeps the event loop alive only on request.
@@ -57,16 +58,16 @@ impl Holdings {
     }
 }
 
-/// The way to the threads that make keys, and back: one an environment.
+/// The way to the addon's threads, and back: one an environment.
 #[napi]
-pub struct KeyQueue {
+pub struct JobQueue {
     holdings: Arc<Holdings>,
     waker: Arc<Mutex<Waker>>,
 }
 
 #[napi]
-impl KeyQueue {
-    /// `wake` is called without arguments when keys have come: `drain` has to fetch them all before it is called again.
+impl JobQueue {
+    /// `wake` is called without arguments when answers have come: `drain` has to fetch them all before it is called again.
     #[napi(constructor, catch_unwind)]
     pub fn new(env: &Env, wake: Function<'_, (), UnknownReturnValue>) -> Result<Self> {
         let waker = wake
@@ -99,7 +100,7 @@ impl KeyQueue {
 
     /// Makes keys for identities that are separated by line feeds. Each has a code: 1 for the traditional form, plus 2 times
     /// the type's index in core's `KEY_TYPES`, plus 16 times the method's index in `RSA_KEYS`. `job` is a number that no
-    /// unfinished job has. Throws with the code `InvalidArg` or `GenericFailure`.
+    /// unfinished job has. Throws with the code `GenericFailure` if the system refuses a thread.
     #[napi(catch_unwind)]
     pub fn submit(
         &self,
@@ -108,7 +109,18 @@ impl KeyQueue {
         identities: String,
         pool: Option<&KeyPool>,
     ) -> Result<()> {
-        self.start(job, requests(&codes, &identities)?, pool)
+        let requests = requests(&codes, &identities);
+        let pool = pool.map(|pool| Arc::clone(&pool.keys));
+        self.start(job, Work::Keys { requests, pool }, codes.len())
+    }
+
+    /// Reads chains. `job` is as in `submit`. Nothing of `questions` is looked at after this returns. Throws with the code
+    /// `InvalidArg`, or with `GenericFailure` if the system refuses a thread.
+    #[napi(catch_unwind)]
+    pub fn submit_chains(&self, job: u32, questions: Vec<ChainQuestion<'_>>) -> Result<()> {
+        let pieces = questions.len();
+        let owned: Result<_> = questions.iter().map(ChainQuestion::owned).collect();
+        self.start(job, Work::Chains(owned?), pieces)
     }
 
     /// Drops what is queued of a job; the search for an RSA key stops within milliseconds. Nothing of it comes any more,
@@ -118,9 +130,10 @@ impl KeyQueue {
         self.holdings.outbox.cancel(job);
     }
 
-    /// Fills `page` (at least 16 KiB) with 32-bit words: the number of records; for each its job, the place of its request
+    /// Fills `page` (at least 128 KiB) with 32-bit words: the number of records; for each its job, the place of its request
     /// in it, its status (0 done, 1 wrong input, 2 failed) and the lengths in bytes of three parts, which follow, each padded to
-    /// whole words: private key (PEM) or message, CSR, public key. `true` if there is more to fetch.
+    /// whole words: private key (PEM) or message, CSR, public key; or the record of a chain (see `readChain`) and nothing
+    /// else. Each request of a job has one record, in any order. `true` if there is more to fetch.
     #[napi(catch_unwind)]
     pub fn drain(&self, mut page: Uint8ArraySlice<'_>) -> bool {
         // SAFETY: JavaScript does not run before this returns, so nobody else reads or writes these bytes.
@@ -141,25 +154,24 @@ impl KeyQueue {
     }
 }
 
-impl KeyQueue {
-    fn start(&self, job: u32, requests: Vec<KeyRequest>, pool: Option<&KeyPool>) -> Result<()> {
+impl JobQueue {
+    fn start(&self, job: u32, work: Work, pieces: usize) -> Result<()> {
         let cancelled = Arc::<AtomicBool>::default();
-        self.holdings.outbox.expect(job, requests.len(), &cancelled);
-        let key_job = Arc::new(KeyJob {
+        self.holdings.outbox.expect(job, pieces, &cancelled);
+        let queued = Arc::new(QueuedJob {
             id: job,
-            requests,
-            pool: pool.map(|pool| Arc::clone(&pool.keys)),
+            work,
             outbox: Arc::clone(&self.holdings.outbox),
             cancelled,
         });
-        THREADS.add(key_job).map_err(|error| {
+        THREADS.add(queued).map_err(|error| {
             self.holdings.outbox.cancel(job);
-            Error::from_reason(format!("Cannot start a thread for keys: {error}"))
+            Error::from_reason(format!("Cannot start a thread of the addon: {error}"))
         })
     }
 }
 
-fn requests(codes: &[u8], identities: &str) -> Result<Vec<KeyRequest>> {
+fn requests(codes: &[u8], identities: &str) -> Vec<std::result::Result<KeyRequest, KeyError>> {
     let mut identities = identities.split('\n');
     let requests = codes.iter().map(|code| {
         let identity = identities.next().unwrap_or_default();
@@ -168,26 +180,24 @@ fn requests(codes: &[u8], identities: &str) -> Result<Vec<KeyRequest>> {
     requests.collect()
 }
 
-fn request(code: u8, identity: String) -> Result<KeyRequest> {
+fn request(code: u8, identity: String) -> std::result::Result<KeyRequest, KeyError> {
     let key_type = type_at(u32::from(code % 16 / 2))?;
     let rsa_method = method_at(u32::from(code / 16))?;
     let format = match code % 2 {
         0 => PrivateKeyFormat::Pkcs8,
         _ => PrivateKeyFormat::Traditional,
     };
-    Ok(KeyRequest::new(key_type, rsa_method, identity, format)?)
+    KeyRequest::new(key_type, rsa_method, identity, format)
 }
 
-fn type_at(place: u32) -> Result<KeyType> {
+fn type_at(place: u32) -> std::result::Result<KeyType, KeyError> {
     let key_type = KeyType::ALL.get(place as usize).copied();
-    Ok(key_type.ok_or_else(|| KeyError::Input(format!("no key type has the number {place}")))?)
+    key_type.ok_or_else(|| KeyError::Input(format!("no key type has the number {place}")))
 }
 
-fn method_at(index: u32) -> Result<Method> {
+fn method_at(index: u32) -> std::result::Result<Method, KeyError> {
     let method = Method::ALL.get(index as usize).copied();
-    Ok(method.ok_or_else(|| {
-        KeyError::Input(format!("no way to make RSA keys has the number {index}"))
-    })?)
+    method.ok_or_else(|| KeyError::Input(format!("no way to make RSA keys has the number {index}")))
 }
 
 /// The ways to make RSA keys that this CPU can run.
@@ -216,7 +226,7 @@ impl KeyPool {
     /// `cpu` is the share of one core that making keys ahead may use: above 0, at most 1. `rsa_method` is the index in
     /// `RSA_KEYS` of how RSA keys are made.
     #[napi(constructor, catch_unwind)]
-    pub fn new(queue: &KeyQueue, cpu: f64, rsa_method: u32) -> Result<Self> {
+    pub fn new(queue: &JobQueue, cpu: f64, rsa_method: u32) -> Result<Self> {
         if !(cpu > 0.0 && cpu <= 1.0) {
             return Err(Error::new(
                 Status::InvalidArg,

@@ -15,7 +15,9 @@ mod public_key;
 mod signature;
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
+use aws_lc_rs::signature::ParsedPublicKey;
 use name_constraints::Named;
 use object_identifiers::are_shortest;
 use profile::Profile;
@@ -23,6 +25,8 @@ use x509_cert::TbsCertificate;
 use x509_cert::der::{Decode, Header, Reader, SliceReader};
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::time::Time;
+
+use crate::hex;
 
 /// A certificate that could be read, and what its extensions say where those can be read, too.
 pub struct Certificate {
@@ -32,6 +36,8 @@ pub struct Certificate {
     /// Absent where an extension is malformed, repeated, critical and unknown, or not supported: such a certificate is in
     /// no path.
     profile: Option<Profile>,
+    /// Its public key, decoded for the algorithm that was needed first: a root verifies thousands of leaves.
+    verification_key: OnceLock<Option<ParsedPublicKey>>,
 }
 
 /// Where the fields are that count byte for byte: encoded again they could differ.
@@ -92,6 +98,7 @@ impl Certificate {
             fields: Fields::find(der)?,
             profile: Profile::read(tbs),
             parsed,
+            verification_key: OnceLock::new(),
         })
     }
 
@@ -194,7 +201,7 @@ impl Certificate {
         let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
         match &bytes[zeros..] {
             [] => "0".into(),
-            bytes => bytes.iter().map(|byte| format!("{byte:02X}")).collect(),
+            bytes => hex::upper(bytes),
         }
     }
 }

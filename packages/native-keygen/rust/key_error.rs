@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyError {
     /// The caller's mistake.
     Input(String),
@@ -18,7 +18,7 @@ impl fmt::Display for KeyError {
             Self::Input(reason) => formatter.write_str(reason),
             Self::Cancelled => formatter.write_str("cancelled"),
             Self::Library(step) => write!(formatter, "aws-lc could not {step}"),
-            Self::Panicked => formatter.write_str("the key generator panicked: this is a bug"),
+            Self::Panicked => formatter.write_str("the addon panicked: this is a bug"),
         }
     }
 }

@@ -12,12 +12,13 @@ mod der;
 mod fresh_random;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod hex;
 pub mod key;
 pub mod key_error;
-mod key_job;
 mod outbox;
 mod pool;
 pub mod process;
+mod queued_job;
 pub mod rsa;
 pub mod vault;
 mod work_queue;

@@ -1,4 +1,4 @@
-//! Finished keys for one JavaScript environment, until its event loop fetches it: many keys a wake-up, so that it is
+//! Finished work for one JavaScript environment, until its event loop fetches it: many keys a wake-up, so that it is
 //! not called for each, and some at a time, so that it is not held up for long.
 
 use std::collections::{HashMap, VecDeque};
@@ -49,9 +49,14 @@ struct Finished {
     answer: Answer,
 }
 
-enum Answer {
+pub enum Answer {
     Key(GeneratedKey),
-    Problem { status: u32, message: String },
+    /// The record of a chain.
+    Facts(Vec<u8>),
+    Problem {
+        status: u32,
+        message: String,
+    },
 }
 
 impl Outbox {
@@ -71,27 +76,25 @@ impl Outbox {
     }
 
     /// To be followed by `announce`, when all that is finished at the moment was added.
-    pub fn add(&self, job: u32, piece: usize, answer: Result<GeneratedKey, KeyError>) {
+    pub fn add(&self, job: u32, piece: usize, answer: Answer) {
         let mut state = self.lock();
         let Some(expected) = state.jobs.get_mut(&job) else {
             return;
         };
         expected.pieces -= 1;
-        if answer.is_err() {
-            // The job has failed: its other pieces need not be done.
-            expected.cancelled.store(true, Ordering::Relaxed);
-        }
-        let is_last = answer.is_err() || expected.pieces == 0;
+        let is_last = expected.pieces == 0;
         if is_last {
             state.jobs.remove(&job);
         }
+        // Whoever waits for the whole job may want to cancel the rest of it.
+        let is_problem = matches!(answer, Answer::Problem { .. });
         state.finished.push_back(Finished {
             job,
             piece: piece as u32,
-            answer: answer.into(),
+            answer,
         });
-        // Nobody can use a part of a job: it is fetched early only so that it is not too much at the end.
-        state.is_due |= is_last || state.finished.len() >= MAX_RECORDS as usize;
+        // A job is fetched in parts only so that it is not too much at the end: most callers wait for the whole.
+        state.is_due |= is_last || is_problem || state.finished.len() >= MAX_RECORDS as usize;
     }
 
     /// Wakes the event loop, if that is worth it and was not done yet.
@@ -126,7 +129,7 @@ impl Outbox {
     }
 
     /// Writes as many records to `page` as fit, their number in its first word, numbers in the machine's byte order. Every
-    /// record fits into 16 KiB. `true` if there is more to fetch: then nobody is woken for it.
+    /// record fits into 128 KiB. `true` if there is more to fetch: then nobody is woken for it.
     pub fn drain(&self, page: &mut [u8]) -> bool {
         let mut state = self.lock();
         let (mut records, mut end) = (0, WORD);
@@ -157,7 +160,7 @@ impl Finished {
 
     fn status(&self) -> u32 {
         match self.answer {
-            Answer::Key(_) => DONE,
+            Answer::Key(_) | Answer::Facts(_) => DONE,
             Answer::Problem { status, .. } => status,
         }
     }
@@ -165,6 +168,7 @@ impl Finished {
     fn parts(&self) -> [&[u8]; 3] {
         match &self.answer {
             Answer::Key(key) => [&key.private_key_pem, &key.csr_der, &key.public_key_der],
+            Answer::Facts(record) => [record, &[], &[]],
             Answer::Problem { message, .. } => [message.as_bytes(), &[], &[]],
         }
     }
@@ -186,17 +190,15 @@ impl Finished {
     }
 }
 
-impl From<Result<GeneratedKey, KeyError>> for Answer {
-    fn from(answer: Result<GeneratedKey, KeyError>) -> Self {
-        match answer {
-            Ok(key) => Self::Key(key),
-            Err(error) => Self::Problem {
-                status: match error {
-                    KeyError::Input(_) => WRONG_INPUT,
-                    _ => FAILED,
-                },
-                message: format!("Cannot generate a key: {error}"),
+impl Answer {
+    /// `action` is what could not be done.
+    pub fn problem(action: &str, error: &KeyError) -> Self {
+        Self::Problem {
+            status: match error {
+                KeyError::Input(_) => WRONG_INPUT,
+                _ => FAILED,
             },
+            message: format!("Cannot {action}: {error}"),
         }
     }
 }
@@ -209,8 +211,8 @@ mod tests {
 
     use super::*;
 
-    fn key(pem: &[u8]) -> Result<GeneratedKey, KeyError> {
-        Ok(GeneratedKey {
+    fn key(pem: &[u8]) -> Answer {
+        Answer::Key(GeneratedKey {
             private_key_pem: Zeroizing::new(pem.to_vec()),
             csr_der: vec![2; 5],
             public_key_der: vec![3; 4],
@@ -228,7 +230,7 @@ mod tests {
         (outbox, wakes, cancelled)
     }
 
-    fn add(outbox: &Outbox, piece: usize, answer: Result<GeneratedKey, KeyError>) {
+    fn add(outbox: &Outbox, piece: usize, answer: Answer) {
         outbox.add(7, piece, answer);
         outbox.announce();
     }
@@ -302,12 +304,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_the_answer_of_its_job_and_stops_the_rest_of_it() {
+    fn a_failure_is_told_at_once_and_the_other_pieces_of_its_job_come() {
         let (outbox, wakes, cancelled) = outbox(3);
-        add(&outbox, 1, Err(KeyError::Panicked));
-        assert!(cancelled.load(Ordering::Relaxed));
-        add(&outbox, 0, Err(KeyError::Cancelled));
-        add(&outbox, 2, key(b"late"));
+        add(&outbox, 1, Answer::problem("try", &KeyError::Panicked));
+        assert_eq!(wakes.load(Ordering::Relaxed), 1);
         let mut page = [0; 256];
         assert!(!outbox.drain(&mut page));
         assert_eq!(words(&page)[..4], [1, 7, 1, FAILED]);
@@ -316,7 +316,12 @@ mod tests {
             str::from_utf8(&page[28..28 + length]).map(|text| text.contains("panicked")),
             Ok(true)
         );
-        assert_eq!(wakes.load(Ordering::Relaxed), 1);
+        add(&outbox, 0, key(b"other"));
+        add(&outbox, 2, key(b"last"));
+        assert_eq!(wakes.load(Ordering::Relaxed), 2);
+        assert!(!outbox.drain(&mut page));
+        assert_eq!(records_in(&page), 2);
+        assert!(!cancelled.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Threads that do the work of all, at most one a core however much there is, in turns: each job gives one piece of its
-//! work at a time, so that a short one does not wait behind a long one. A thread starts with the first work that finds
-//! no other free, and ends when nobody is left who could bring more.
+//! work at a time, so that a short one does not wait behind a long one. Quick pieces go before all others. A thread starts
+//! with the first work that finds no other free, and ends when nobody is left who could bring more.
 
 #[cfg(test)]
 mod tests;
@@ -52,6 +52,7 @@ pub struct WorkQueue<J: Job> {
 }
 
 struct State<J> {
+    /// Those whose piece is quick come first.
     turns: VecDeque<Turn<J>>,
     threads: Vec<JoinHandle<()>>,
     /// Threads that wait and were not called yet.
@@ -121,10 +122,8 @@ impl<J: Job> WorkQueue<J> {
             return Ok(());
         }
         let mut state = self.lock();
-        state.turns.push_back(Turn { job, piece: 0 });
-        let called = self.engage(pieces, &mut state).inspect_err(|_| {
-            state.turns.pop_back();
-        })?;
+        let called = self.engage(pieces, &mut state)?;
+        state.queue(Turn { job, piece: 0 });
         drop(state);
         for _ in 0..called {
             self.ready.notify_one();
@@ -219,14 +218,14 @@ impl<J: Job> WorkQueue<J> {
 }
 
 impl<J: Job> State<J> {
-    /// One piece of the job whose turn it is, which then queues behind all others.
+    /// One piece of the job whose turn it is, which then queues again.
     fn next(&mut self) -> Option<Turn<J>> {
         while let Some(Turn { job, piece }) = self.turns.pop_front() {
             if job.is_cancelled() {
                 continue;
             }
             if piece + 1 < job.pieces() {
-                self.turns.push_back(Turn {
+                self.queue(Turn {
                     job: Arc::clone(&job),
                     piece: piece + 1,
                 });
@@ -234,6 +233,16 @@ impl<J: Job> State<J> {
             return Some(Turn { job, piece });
         }
         None
+    }
+
+    /// Behind all that are as quick.
+    fn queue(&mut self, turn: Turn<J>) {
+        let is_quick = |turn: &Turn<J>| turn.job.is_quick(turn.piece);
+        let place = match is_quick(&turn) {
+            true => self.turns.partition_point(is_quick),
+            false => self.turns.len(),
+        };
+        self.turns.insert(place, turn);
     }
 }
 

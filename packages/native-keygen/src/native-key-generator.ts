@@ -3,7 +3,7 @@ import type { GeneratedKey, KeyGenerator, KeyPoolStatus, KeyRequest, KeyType } f
 import { KEY_TYPES } from '@livery/core'
 import type { Addon } from './addon.ts'
 import { DEFAULT_POOL_CPU, DEFAULT_RSA_KEYS, type RsaKeys } from './defaults.ts'
-import { type KeyQueue, keyQueueOf, type NativePool } from './key-queue.ts'
+import { type JobQueue, jobQueueOf, type NativePool } from './job-queue.ts'
 import { checkKeyRequest, checkKeyRequests } from './key-request.ts'
 import { chooseRsaKeys } from './rsa-keys.ts'
 
@@ -28,7 +28,7 @@ export class NativeKeyGenerator implements KeyGenerator, Disposable {
   /** Absent without a pool, as `pool` is. `count` above 1,024 counts as 1,024; 0 wipes what is there. */
   readonly prepare?: (type: KeyType, count: number) => void
   readonly pool?: () => readonly KeyPoolStatus[]
-  readonly #queue: KeyQueue
+  readonly #queue: JobQueue
   readonly #pool: NativePool | undefined
   /** Why RSA keys are made in another way than `rsaKeys`. Absent if they are not. */
   readonly rsaReason?: string
@@ -36,7 +36,7 @@ export class NativeKeyGenerator implements KeyGenerator, Disposable {
 
   /** Throws a `TypeError` for options it does not understand. */
   constructor(addon: Addon, { pool: options = {}, rsaKeys = DEFAULT_RSA_KEYS }: NativeKeyGeneratorOptions = {}) {
-    this.#queue = keyQueueOf(addon)
+    this.#queue = jobQueueOf(addon)
     const { method, reason } = chooseRsaKeys(rsaKeys, addon)
     this.#rsaKeys = method
     if (reason !== undefined) this.rsaReason = reason

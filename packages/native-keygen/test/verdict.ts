@@ -6,13 +6,30 @@ import { type Case, expectationOf } from './corpus/case.ts'
 /** Without the verdict of clients, which not every verifier can ask. */
 export function verdictOf(verifier: CertificateVerifier, answer: Case): VerifiedChain | string {
   try {
-    const { clientRefusal: _, ...verified } = verify(verifier, answer)
-    return verified
+    return withoutClients(verify(verifier, answer))
   } catch (error) {
-    assert.ok(error instanceof CAError, String(error))
-    assert.equal(error.code, 'bad-response')
-    return error.message
+    return messageOf(error)
   }
+}
+
+/** As {@link verdictOf}, from another thread. */
+export async function laterVerdictOf(verifier: CertificateVerifier, answer: Case): Promise<VerifiedChain | string> {
+  assert.ok(verifier.verifyLater)
+  try {
+    return withoutClients(await verifier.verifyLater(pemOf(answer), expectationOf(answer)))
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+function withoutClients({ clientRefusal: _, ...verified }: VerifiedChain): VerifiedChain {
+  return verified
+}
+
+function messageOf(error: unknown): string {
+  assert.ok(error instanceof CAError, String(error))
+  assert.equal(error.code, 'bad-response')
+  return error.message
 }
 
 /** Why clients would refuse an answer that is good. */
@@ -21,6 +38,9 @@ export function clientRefusalOf(verifier: CertificateVerifier, answer: Case): st
 }
 
 function verify(verifier: CertificateVerifier, answer: Case): VerifiedChain {
-  const chain = answer.chain.map(der => derToPem(der, 'CERTIFICATE'))
-  return verifier.verify(chain, expectationOf(answer))
+  return verifier.verify(pemOf(answer), expectationOf(answer))
+}
+
+export function pemOf({ chain }: Case): readonly string[] {
+  return chain.map(der => derToPem(der, 'CERTIFICATE'))
 }

@@ -1,6 +1,6 @@
 /** The logger of each module of the agent, whose level changes while the agent runs. */
+import type { Logger } from 'pino'
 import { LOG_SCOPES, type LogLevel, type LogLevels, type LogScope } from '../schema/log-level.ts'
-import type { Logger } from './logger.ts'
 
 export class LogScopes {
   readonly #loggers: Readonly<Record<LogScope, Logger>>

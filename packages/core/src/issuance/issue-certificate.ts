@@ -70,19 +70,20 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     options.pending.drop(request.identity)
     checkForm(answer, request.identity)
     const privateKey = await key.privateKey(answer)
-    const { verified, offered } = await verify(options, request, answer, privateKey)
-    signal.throwIfAborted()
-    const { clientRefusal } = verified
-    if (clientRefusal !== undefined && !request.servesRefused(clientRefusal))
-      throw preflightFailed(request.identity, clientRefusal)
-    const accepted = request.trustStore.accept(offered, verified.rootFingerprint)
-    answer.accepted?.()
-    return toIssued(request.trustStore, verified, accepted, {
-      identity: request.identity,
-      privateKey: privateKey.sealed,
-      source: answer.privateKey ? 'brought' : 'signed',
-      receivedAt: options.clock.now(),
-      phase: request.phase,
+    return await verify(options, request, answer, privateKey, (verified, offered) => {
+      signal.throwIfAborted()
+      const { clientRefusal } = verified
+      if (clientRefusal !== undefined && !request.servesRefused(clientRefusal))
+        throw preflightFailed(request.identity, clientRefusal)
+      const accepted = request.trustStore.accept(offered, verified.rootFingerprint)
+      answer.accepted?.()
+      return toIssued(request.trustStore, verified, accepted, {
+        identity: request.identity,
+        privateKey: privateKey.sealed,
+        source: answer.privateKey ? 'brought' : 'signed',
+        receivedAt: options.clock.now(),
+        phase: request.phase,
+      })
     })
   } catch (error) {
     key.wipe()
@@ -128,29 +129,61 @@ function problemOf({
   return `privateKey has ${privateKey.length} bytes, more than ${MAX_PRIVATE_KEY_BYTES}`
 }
 
-/** Nothing is learned here: the roots of an answer that is refused were never trusted. */
+/** Nothing is learned but by `accept`: the roots of an answer that is refused were never trusted. */
 async function verify(
-  { verifier, clock }: IssuanceOptions,
-  { identity, trustStore, controller: { signal } }: IssuanceRequest,
+  options: IssuanceOptions,
+  request: IssuanceRequest,
   answer: IssuedCertificate,
   privateKey: PrivateKey,
-): Promise<{ readonly verified: VerifiedChain; readonly offered: OfferedRoots }> {
-  const against = (anchors: readonly Root[]) =>
-    withKey(privateKey, key =>
-      verifier.verify(answer.chain, { identity, key, anchors: anchors.map(a => a.certificate), now: clock.now() }),
-    )
+  accept: (verified: VerifiedChain, offered: OfferedRoots) => Issued,
+): Promise<Issued> {
+  const {
+    identity,
+    trustStore,
+    controller: { signal },
+  } = request
   const offered =
     trustStore.knownOffered(identity, answer) ?? (await untilAborted(trustStore.readOffered(identity, answer), signal))
-  const known = trustStore.anchorsFor(offered)
-  try {
-    return { verified: against(known), offered }
-  } catch (error) {
-    // The CA may have changed its root since it was last asked for its list.
-    await untilAborted(trustStore.refresh(), signal)
-    const now = trustStore.anchorsFor(offered)
-    if (now.length === known.length) throw withRejected(error, offered)
-    return { verified: against(now), offered }
+  let isListed = false
+  while (true) {
+    const anchors = trustStore.anchorsFor(offered)
+    const areStill = () => areSame(anchors, trustStore.anchorsFor(offered))
+    let verified: VerifiedChain
+    try {
+      verified = await verifyAgainst(anchors, options, request, answer, privateKey)
+    } catch (error) {
+      signal.throwIfAborted()
+      // The CA may have changed its root since it was last asked for its list.
+      if (!isListed) await untilAborted(trustStore.refresh(), signal)
+      isListed = true
+      if (areStill()) throw withRejected(error, offered)
+      continue
+    }
+    // A root may have come or gone while another thread checked, and clients judge by those of now. Verdicts come many in
+    // one turn: with an `await` before `accept`, all of them would have looked before the first brings its roots.
+    if (areStill()) return accept(verified, offered)
   }
+}
+
+async function verifyAgainst(
+  anchors: readonly Root[],
+  { verifier, clock }: IssuanceOptions,
+  { identity, controller: { signal } }: IssuanceRequest,
+  { chain }: IssuedCertificate,
+  privateKey: PrivateKey,
+): Promise<VerifiedChain> {
+  return await withKey(privateKey, key => {
+    const expected = { identity, key, anchors: anchors.map(a => a.certificate), now: clock.now() }
+    return verifier.verifyLater
+      ? untilAborted(verifier.verifyLater(chain, expected), signal)
+      : verifier.verify(chain, expected)
+  })
+}
+
+function areSame(some: readonly Root[], others: readonly Root[]): boolean {
+  return (
+    some.length === others.length && some.every(({ fingerprint }, index) => fingerprint === others[index]?.fingerprint)
+  )
 }
 
 /** A key that was brought is open only while it is compared. */

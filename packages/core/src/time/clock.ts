@@ -1,5 +1,6 @@
 /** Time, as everything in Livery reads it: wall-clock deadlines that survive sleep, clock jumps and long waits. */
 
+import { performance } from 'node:perf_hooks'
 import { Heap } from './heap.ts'
 
 /** Milliseconds since the epoch, and tasks at a wall-clock time. Nothing else in Livery reads the time. */
@@ -117,7 +118,7 @@ export class SystemClock implements Clock, Disposable {
   }
 
   idle(): number {
-    return performance.eventLoopUtilization().idle
+    return performance.nodeTiming.idleTime
   }
 
   #add(time: number, task: () => void, isRelative: boolean): Deadline {

@@ -44,9 +44,15 @@ export interface VerifiedChain {
   readonly clientRefusal?: string | undefined
 }
 
-/** Checks a CA's answer, leaf first; throws a {@link CAError} `bad-response` that names the fault. */
 export interface CertificateVerifier {
+  /** Checks a CA's answer, leaf first; throws a {@link CAError} `bad-response` that names the fault. */
   verify(chain: readonly string[], expected: Expectation): VerifiedChain
+  /**
+   * The same verdict from another thread: chains that are handed over in one turn of the event loop travel together. Reads
+   * `expected.key` before it returns, since the caller may wipe it then. Rejects with what `verify` throws. Absent: there is no
+   * other thread, and `verify` is called.
+   */
+  verifyLater?(chain: readonly string[], expected: Expectation): Promise<VerifiedChain>
 }
 
 /** The facts read from a chain before it is judged; `createCertificateVerifier` judges alike, whichever reader was used. */
@@ -83,21 +89,30 @@ export type ReadChain = (
   expected: Expectation,
 ) => ChainFacts | { readonly unreadable: number; readonly cause?: unknown }
 
-/** A verifier that judges the facts from `read`. */
-export function createCertificateVerifier(read: ReadChain): CertificateVerifier {
+/** {@link ReadChain} on another thread. Reads `expected.key` before it returns. */
+export type ReadChainLater = (...question: Parameters<ReadChain>) => Promise<ReturnType<ReadChain>>
+
+/** A verifier that judges the facts from `read`, and those from `readLater`. */
+export function createCertificateVerifier(read: ReadChain, readLater?: ReadChainLater): CertificateVerifier {
   return {
-    verify(chain, expected) {
-      const facts = read(decodeChain(chain), expected)
-      if ('unreadable' in facts) throw notACertificate(facts.unreadable, facts.cause)
-      checkIdentity(facts, expected.identity)
-      checkKey(facts, expected.key)
-      checkDates(facts, expected.now)
-      checkUsage(facts)
-      const path = facts.path()
-      if ('refused' in path) throw noPath(path.refused, chain.length, expected.anchors)
-      return { ...path, serialNumber: facts.serialNumber.toLowerCase() }
-    },
+    verify: (chain, expected) => judge(read(decodeChain(chain), expected), chain, expected),
+    ...(readLater && {
+      async verifyLater(chain, expected) {
+        return judge(await readLater(decodeChain(chain), expected), chain, expected)
+      },
+    }),
   }
+}
+
+function judge(facts: ReturnType<ReadChain>, chain: readonly string[], expected: Expectation): VerifiedChain {
+  if ('unreadable' in facts) throw notACertificate(facts.unreadable, facts.cause)
+  checkIdentity(facts, expected.identity)
+  checkKey(facts, expected.key)
+  checkDates(facts, expected.now)
+  checkUsage(facts)
+  const path = facts.path()
+  if ('refused' in path) throw noPath(path.refused, chain.length, expected.anchors)
+  return { ...path, serialNumber: facts.serialNumber.toLowerCase() }
 }
 
 /** The verifier on node:crypto. */

@@ -1,19 +1,24 @@
-//! The addon's interface for certificates: the facts about a chain, in one call. The judgement on them is core's;
-//! `src/native-certificate-verifier.ts` is the other side.
+//! The addon's interface for certificates: the facts about a chain, as one record. The judgement on them is core's;
+//! `src/native-chain-reader.ts` is the other side.
+
+use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use napi::bindgen_prelude::{ClassInstance, Either, Uint8ArraySlice};
+use napi::bindgen_prelude::{ClassInstance, Uint8ArraySlice};
 use napi::{Error, Result, Status};
 use napi_derive::napi;
 use pem_rfc7468::LineEnding;
 
-use super::path::{Now, find_path};
+use super::path::{Now, Refusal, find_path};
 use super::preflight::{self, LibraryCertificate};
 use super::{Certificate, private_key};
+use crate::hex;
 
 /// A root, read once.
 #[napi]
-pub struct TrustAnchor {
+pub struct TrustAnchor(Arc<Anchor>);
+
+struct Anchor {
     certificate: Certificate,
     library: Option<LibraryCertificate>,
     fingerprint: String,
@@ -30,11 +35,17 @@ impl TrustAnchor {
                 "Cannot read a root: it is no X.509 certificate",
             )
         })?;
-        Ok(Self {
+        Ok(Self(Arc::new(Anchor {
             fingerprint: sha256_hex(&[der]),
             library: LibraryCertificate::read(der),
             certificate,
-        })
+        })))
+    }
+
+    /// SHA-256 (hex) of its DER.
+    #[napi(getter, catch_unwind)]
+    pub fn fingerprint(&self) -> &str {
+        &self.0.fingerprint
     }
 }
 
@@ -45,166 +56,235 @@ pub struct ChainQuestion<'env> {
     pub anchors: Vec<ClassInstance<'env, TrustAnchor>>,
     /// SubjectPublicKeyInfo to compare the leaf's with, unless `private_key_pem` is there.
     pub public_key_der: Option<Uint8ArraySlice<'env>>,
-    /// The private key that the leaf's key is to belong to.
+    /// The private key that the leaf's key is to belong to. It is read at once and never queued.
     pub private_key_pem: Option<Uint8ArraySlice<'env>>,
     /// Milliseconds since the epoch, and how far ahead of it an issuer's notBefore may be.
     pub now: f64,
     pub max_clock_skew: f64,
 }
 
-#[napi(object, object_from_js = false)]
-pub struct ChainFacts {
-    /// The leaf's URI names; absent if a name holds characters that could be taken for another name.
-    pub uris: Option<Vec<String>>,
-    /// Absent if the private key to compare with cannot be read.
-    pub key_matches: Option<bool>,
-    /// Milliseconds since the epoch.
-    pub not_before: f64,
-    pub not_after: f64,
-    pub is_ca: bool,
-    /// Whether an extended key usage, if there is one, names server and client authentication.
-    pub serves_tls: bool,
-    /// Whether a key usage, if there is one, has digitalSignature.
-    pub signs_handshakes: bool,
-    /// Whether a key usage has keyCertSign or cRLSign.
-    pub claims_to_certify: bool,
-    /// Whether the leaf's key is RSA of 2048 to 8192 bits, P-256, P-384 or P-521.
-    pub has_tls_key: bool,
-    pub serial_number: String,
-    /// Absent if there is none.
-    pub path: Option<ChainPath>,
-    /// Why there is none, where a certificate is named as the issuer.
-    pub refusal: Option<PathRefusal>,
-}
+/// So much has a chain of 64 KiB of PEM.
+const MAX_CHAIN_BYTES: usize = 49_152;
 
-#[napi(object, object_from_js = false)]
-pub struct ChainPath {
-    /// Leaf first, each issued by the next, without the root.
-    pub chain_pem: String,
-    /// SHA-256 (hex) of the chain's DER.
-    pub version: String,
-    /// SHA-256 (hex) of the root's DER.
-    pub root_fingerprint: String,
-    /// Milliseconds since the epoch: when all certificates of the path are valid, the root too.
-    pub not_before: f64,
-    pub not_after: f64,
-    /// Why clients that have these anchors would refuse the path; absent if none would.
-    pub client_refusal: Option<String>,
-}
-
-#[napi(object, object_from_js = false)]
-pub struct PathRefusal {
-    pub rule: String,
-    /// Index of the issuer that broke the rule: in the chain, and after that in the anchors.
-    pub at: u32,
-}
-
-/// The facts about a chain, or the index of the first element that is not a certificate.
-#[napi(catch_unwind)]
-pub fn read_chain(question: ChainQuestion) -> Result<Either<ChainFacts, u32>> {
-    let mut chain = Vec::with_capacity(question.chain.len());
-    for (index, der) in question.chain.iter().enumerate() {
-        let certificate = Certificate::parse(der).filter(|it| index > 0 || it.is_readable());
-        match certificate {
-            Some(certificate) => chain.push(certificate),
-            None => return Ok(Either::B(index as u32)),
+impl ChainQuestion<'_> {
+    /// The question in memory that JavaScript cannot change.
+    pub fn owned(&self) -> Result<Question> {
+        let length: usize = self.chain.iter().map(|der| der.len()).sum();
+        if self.chain.is_empty() || length > MAX_CHAIN_BYTES {
+            return Err(Error::new(
+                Status::InvalidArg,
+                format!("Cannot read a chain: it has {length} bytes, not 1 to {MAX_CHAIN_BYTES}"),
+            ));
         }
+        Ok(Question {
+            chain: self.chain.iter().map(|der| der.to_vec()).collect(),
+            anchors: self.anchors.iter().map(|it| Arc::clone(&it.0)).collect(),
+            public_key_der: match (&self.private_key_pem, &self.public_key_der) {
+                (Some(pem), _) => private_key::public_key_of(pem),
+                (None, der) => der.as_ref().map(|der| der.to_vec()),
+            },
+            now: Now {
+                latest_not_before: self.now + self.max_clock_skew,
+                now: self.now,
+            },
+        })
     }
-    let Some(leaf) = chain.first() else {
+}
+
+/// Writes the record of a chain to the start of `page`, which has at least 128 KiB. It has the numbers of `Numbers` and the
+/// lengths of `Texts`, each a 64-bit float in the machine's byte order, and then the texts, which are ASCII.
+#[napi(catch_unwind)]
+pub fn read_chain(question: ChainQuestion, mut page: Uint8ArraySlice<'_>) -> Result<()> {
+    let record = question.owned()?.facts();
+    // SAFETY: JavaScript does not run before this returns, so nobody else reads or writes these bytes.
+    let page = unsafe { page.as_mut() };
+    let Some(start) = page.get_mut(..record.len()) else {
         return Err(Error::new(
             Status::InvalidArg,
-            "Cannot read a chain: it is empty",
+            format!(
+                "Cannot write the {} bytes of a record to a page of {}",
+                record.len(),
+                page.len()
+            ),
         ));
     };
-    let (path, refusal) = match path_of(&chain, &question) {
-        Ok(path) => (Some(path), None),
-        Err(refusal) => (None, refusal),
-    };
-    Ok(Either::A(ChainFacts {
-        uris: leaf
-            .uris()
-            .map(|uris| uris.into_iter().map(String::from).collect()),
-        key_matches: key_matches(leaf, &question),
-        not_before: leaf.not_before(),
-        not_after: leaf.not_after(),
-        is_ca: leaf.is_ca(),
-        serves_tls: leaf.serves_tls(),
-        signs_handshakes: leaf.signs_handshakes(),
-        claims_to_certify: leaf.claims_to_certify(),
-        has_tls_key: leaf.has_tls_key(),
-        serial_number: leaf.serial_number(),
-        path,
-        refusal,
-    }))
+    start.copy_from_slice(&record);
+    Ok(())
 }
 
-fn key_matches(leaf: &Certificate, question: &ChainQuestion) -> Option<bool> {
-    let wanted = match (&question.private_key_pem, &question.public_key_der) {
-        (Some(pem), _) => private_key::public_key_of(pem)?,
-        (None, Some(der)) => der.to_vec(),
-        (None, None) => return None,
-    };
-    Some(leaf.public_key_der() == wanted)
+/// A chain to read, on any thread.
+pub struct Question {
+    /// DER, leaf first, never empty.
+    chain: Vec<Vec<u8>>,
+    anchors: Vec<Arc<Anchor>>,
+    /// The one that the leaf is to have; absent if it is unknown.
+    public_key_der: Option<Vec<u8>>,
+    now: Now,
 }
 
-fn path_of(
-    chain: &[Certificate],
-    question: &ChainQuestion,
-) -> std::result::Result<ChainPath, Option<PathRefusal>> {
-    let anchors: Vec<&Certificate> = question
-        .anchors
-        .iter()
-        .map(|anchor| &anchor.certificate)
-        .collect();
-    let now = Now {
-        latest_not_before: question.now + question.max_clock_skew,
-        now: question.now,
-    };
-    let path = find_path(chain, &anchors, now).map_err(|refusal| {
-        refusal.map(|refusal| PathRefusal {
-            rule: refusal.rule.code().into(),
-            at: refusal.at as u32,
-        })
-    })?;
-    let certificates: Vec<&Certificate> = path.chain.iter().map(|&index| &chain[index]).collect();
-    let ders: Vec<&[u8]> = certificates.iter().map(|it| it.der()).collect();
-    Ok(ChainPath {
-        client_refusal: client_refusal(&certificates, question, path.not_before),
-        chain_pem: ders
+/// What a record says in numbers, in this order.
+#[derive(Default)]
+struct Numbers {
+    /// 1 more than the index of the first element that is not a certificate: nothing else is known then. 0 if there is none.
+    unreadable: usize,
+    /// One bit each: see `flags`.
+    flags: u32,
+    /// Of the leaf, milliseconds since the epoch.
+    not_before: f64,
+    not_after: f64,
+    /// When all certificates of the path are valid, the root too.
+    path_not_before: f64,
+    path_not_after: f64,
+    /// Index of the root that the path ends under.
+    anchor: usize,
+    /// Index of the issuer that broke a rule: in the chain, and after that in the anchors.
+    refused_at: usize,
+}
+
+/// What a record says in text, in this order. Absent is empty.
+#[derive(Default)]
+struct Texts {
+    serial_number: String,
+    /// The leaf's URI names, a line feed after each. They hold none: see `names::uris`.
+    uris: String,
+    /// SHA-256 (hex) of the chain's DER.
+    version: String,
+    /// PEM, leaf first, each issued by the next, without the root. Empty if there is no path.
+    chain: String,
+    /// Why clients that have these anchors would refuse the path.
+    client_refusal: String,
+    /// The rule that an issuer broke.
+    rule: String,
+}
+
+impl Question {
+    pub fn facts(&self) -> Vec<u8> {
+        let mut chain = Vec::with_capacity(self.chain.len());
+        for (index, der) in self.chain.iter().enumerate() {
+            let certificate = Certificate::parse(der).filter(|it| index > 0 || it.is_readable());
+            match certificate {
+                Some(certificate) => chain.push(certificate),
+                None => {
+                    let numbers = Numbers {
+                        unreadable: index + 1,
+                        ..Numbers::default()
+                    };
+                    return record(&numbers, &Texts::default());
+                }
+            }
+        }
+        self.facts_about(&chain)
+    }
+
+    fn facts_about(&self, chain: &[Certificate]) -> Vec<u8> {
+        let leaf = &chain[0];
+        let uris = leaf.uris();
+        let key = self.public_key_der.as_deref();
+        let mut numbers = Numbers {
+            not_before: leaf.not_before(),
+            not_after: leaf.not_after(),
+            ..Numbers::default()
+        };
+        let mut texts = Texts {
+            serial_number: leaf.serial_number(),
+            uris: uris.iter().flatten().flat_map(|uri| [uri, "\n"]).collect(),
+            ..Texts::default()
+        };
+        let found = self.find_path(chain, &mut numbers, &mut texts);
+        numbers.flags = flags([
+            uris.is_some(),
+            key.is_some(),
+            key == Some(leaf.public_key_der()),
+            leaf.is_ca(),
+            leaf.serves_tls(),
+            leaf.signs_handshakes(),
+            leaf.claims_to_certify(),
+            leaf.has_tls_key(),
+        ]);
+        if let Err(Some(Refusal { rule, at })) = found {
+            texts.rule = rule.code().into();
+            numbers.refused_at = at;
+        }
+        record(&numbers, &texts)
+    }
+
+    fn find_path(
+        &self,
+        chain: &[Certificate],
+        numbers: &mut Numbers,
+        texts: &mut Texts,
+    ) -> std::result::Result<(), Option<Refusal>> {
+        let anchors: Vec<&Certificate> = self.anchors.iter().map(|it| &it.certificate).collect();
+        let path = find_path(chain, &anchors, self.now)?;
+        let certificates: Vec<&Certificate> =
+            path.chain.iter().map(|&index| &chain[index]).collect();
+        let ders: Vec<&[u8]> = certificates.iter().map(|it| it.der()).collect();
+        texts.chain = ders
             .iter()
             .map(|der| pem_rfc7468::encode_string("CERTIFICATE", LineEnding::LF, der).ok())
             .collect::<Option<String>>()
-            .ok_or(None)?,
-        version: sha256_hex(&ders),
-        root_fingerprint: question.anchors[path.anchor].fingerprint.clone(),
-        not_before: path.not_before,
-        not_after: path.not_after,
-    })
+            .ok_or(None)?;
+        texts.version = sha256_hex(&ders);
+        texts.client_refusal = self
+            .client_refusal(&certificates, path.not_before)
+            .unwrap_or_default();
+        numbers.anchor = path.anchor;
+        (numbers.path_not_before, numbers.path_not_after) = (path.not_before, path.not_after);
+        Ok(())
+    }
+
+    /// A path that is not valid yet is judged at its first moment.
+    fn client_refusal(&self, path: &[&Certificate], not_before: f64) -> Option<String> {
+        let roots: Vec<_> = self
+            .anchors
+            .iter()
+            .map(|anchor| preflight::Root {
+                certificate: &anchor.certificate,
+                library: anchor.library.as_ref(),
+                fingerprint: &anchor.fingerprint,
+            })
+            .collect();
+        let seconds = self.now.now.max(not_before) / 1_000.0;
+        preflight::refusal(path, &roots, seconds as i64)
+    }
 }
 
-/// A path that is not valid yet is judged at its first moment.
-fn client_refusal(
-    path: &[&Certificate],
-    question: &ChainQuestion,
-    not_before: f64,
-) -> Option<String> {
-    let roots: Vec<_> = question
-        .anchors
-        .iter()
-        .map(|anchor| preflight::Root {
-            certificate: &anchor.certificate,
-            library: anchor.library.as_ref(),
-            fingerprint: &anchor.fingerprint,
-        })
-        .collect();
-    let seconds = question.now.max(not_before) / 1_000.0;
-    preflight::refusal(path, &roots, seconds as i64)
+/// The first is the lowest bit. Whether the URI names are plain, there is a key to compare with, it is the leaf's; then as
+/// the methods of `Certificate` are named.
+fn flags(flags: [bool; 8]) -> u32 {
+    let bits = flags.iter().enumerate();
+    bits.fold(0, |bits, (index, &flag)| bits | u32::from(flag) << index)
+}
+
+fn record(numbers: &Numbers, texts: &Texts) -> Vec<u8> {
+    let texts = [
+        &texts.serial_number,
+        &texts.uris,
+        &texts.version,
+        &texts.chain,
+        &texts.client_refusal,
+        &texts.rule,
+    ];
+    let numbers = [
+        numbers.unreadable as f64,
+        f64::from(numbers.flags),
+        numbers.not_before,
+        numbers.not_after,
+        numbers.path_not_before,
+        numbers.path_not_after,
+        numbers.anchor as f64,
+        numbers.refused_at as f64,
+    ];
+    let lengths = texts.map(|text| text.len() as f64);
+    let head = numbers.into_iter().chain(lengths);
+    let mut record: Vec<u8> = head.flat_map(f64::to_ne_bytes).collect();
+    for text in texts {
+        record.extend_from_slice(text.as_bytes());
+    }
+    record
 }
 
 fn sha256_hex(parts: &[&[u8]]) -> String {
     let hash = digest(&SHA256, &parts.concat());
-    hash.as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex::lower(hash.as_ref())
 }

@@ -6,8 +6,9 @@ use x509_cert::der::{Decode, Header, Reader, SliceReader, Tag};
 /// Whether all of them are in their shortest form, and every constructed element holds elements. Nothing recurses here:
 /// a deeply nested certificate costs no more than a flat one.
 pub fn are_shortest(der: &[u8]) -> bool {
-    let mut pending = vec![der];
-    while let Some(elements) = pending.pop() {
+    let mut pending = Vec::new();
+    let mut next = Some(der);
+    while let Some(elements) = next {
         let Ok(mut reader) = SliceReader::new(elements) else {
             return false;
         };
@@ -22,6 +23,7 @@ pub fn are_shortest(der: &[u8]) -> bool {
                 pending.push(contents);
             }
         }
+        next = pending.pop();
     }
     true
 }

@@ -8,7 +8,7 @@ use std::os::raw::{c_int, c_long, c_ulong};
 use std::ptr::{NonNull, null_mut};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use aws_lc_rs::digest::{Context, SHA256};
+use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_sys::{
     ERR_clear_error, OPENSSL_STACK, OPENSSL_sk_free, OPENSSL_sk_new_null, OPENSSL_sk_push, X509,
     X509_PURPOSE_SSL_CLIENT, X509_PURPOSE_SSL_SERVER, X509_STORE, X509_STORE_CTX,
@@ -29,6 +29,12 @@ pub struct LibraryCertificate(NonNull<X509>);
 struct Store(NonNull<X509_STORE>);
 struct Verification(NonNull<X509_STORE_CTX>);
 struct Stack(NonNull<OPENSSL_STACK>);
+
+// SAFETY: the library counts references to an X509 atomically and fills its caches under a lock of its own, so that threads
+// may share and free it, as those of a TLS server do.
+unsafe impl Send for LibraryCertificate {}
+// SAFETY: as above.
+unsafe impl Sync for LibraryCertificate {}
 
 /// A root, read by both.
 pub struct Root<'a> {
@@ -88,10 +94,10 @@ fn key_of(path: &[&Certificate], roots: &[Root], now: i64) -> Option<[u8; 32]> {
     if above.any(Certificate::constrains_names) {
         return None;
     }
-    let mut hash = Context::new(&SHA256);
+    let mut all = Vec::with_capacity(1_024);
     let mut add = |bytes: &[u8]| {
-        hash.update(&(bytes.len() as u64).to_be_bytes());
-        hash.update(bytes);
+        all.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
+        all.extend_from_slice(bytes);
     };
     add(&(now / 60).to_be_bytes());
     add(leaf.issuer());
@@ -125,7 +131,7 @@ fn key_of(path: &[&Certificate], roots: &[Root], now: i64) -> Option<[u8; 32]> {
     for root in roots {
         add(root.fingerprint.as_bytes());
     }
-    hash.finish().as_ref().try_into().ok()
+    digest(&SHA256, &all).as_ref().try_into().ok()
 }
 
 /// The same on certificates that nobody else has looked at: `path` is DER.

@@ -1,6 +1,6 @@
 //! The extensions of a certificate (RFC 5280, section 4.2): all of them, or nothing where one cannot be relied on.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use x509_cert::der::Decode;
 use x509_cert::der::asn1::{BitStringRef, ObjectIdentifier};
@@ -138,7 +138,7 @@ const REFUSED: [ObjectIdentifier; 6] = {
 };
 
 fn are_known_and_unique(extensions: &[Extension]) -> bool {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     extensions.iter().all(|extension| {
         let id = &extension.extn_id;
         seen.insert(id) && !REFUSED.contains(id) && (!extension.critical || KNOWN.contains(id))
@@ -151,7 +151,7 @@ fn are_points_readable(points: Option<CrlDistributionPoints>) -> bool {
 
 /// RFC 5280, section 4.2.1.4: none occurs twice. Go and BoringSSL refuse the certificate otherwise.
 fn are_policies_unique(policies: Option<CertificatePolicies>) -> bool {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     policies.is_none_or(|CertificatePolicies(policies)| {
         !policies.is_empty()
             && policies

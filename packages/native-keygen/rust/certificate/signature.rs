@@ -1,15 +1,16 @@
 //! Signatures of certificates, checked by aws-lc. SHA-1, SHA-224 and MD5 are refused, and so are weak keys.
 
 use std::collections::HashSet;
+use std::ptr::addr_eq;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P256_SHA512_ASN1, ECDSA_P384_SHA256_ASN1,
     ECDSA_P384_SHA384_ASN1, ECDSA_P384_SHA512_ASN1, ECDSA_P521_SHA256_ASN1, ECDSA_P521_SHA384_ASN1,
-    ECDSA_P521_SHA512_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
-    RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384,
-    RSA_PSS_2048_8192_SHA512, UnparsedPublicKey, VerificationAlgorithm,
+    ECDSA_P521_SHA512_ASN1, ED25519, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256,
+    RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, VerificationAlgorithm,
 };
 use x509_cert::der::Encode;
 use x509_cert::der::asn1::{Any, ObjectIdentifier};
@@ -45,16 +46,19 @@ pub fn is_signed_by(
     issuer: &Certificate,
     scheme: &'static dyn VerificationAlgorithm,
 ) -> bool {
-    let key = issuer.tbs().subject_public_key_info();
-    let (Some(key), Some(signature)) = (
-        key.subject_public_key.as_bytes(),
-        subject.parsed.signature().as_bytes(),
-    ) else {
+    let bits = &issuer.tbs().subject_public_key_info().subject_public_key;
+    let (Some(bits), Some(signature)) = (bits.as_bytes(), subject.parsed.signature().as_bytes())
+    else {
         return false;
     };
-    UnparsedPublicKey::new(scheme, key)
-        .verify(subject.signed_bytes(), signature)
-        .is_ok()
+    let parse = || ParsedPublicKey::new(scheme, bits).ok();
+    let has_signed =
+        |key: &ParsedPublicKey| key.verify_sig(subject.signed_bytes(), signature).is_ok();
+    match issuer.verification_key.get_or_init(parse) {
+        Some(known) if addr_eq(known.algorithm(), scheme) => has_signed(known),
+        // No key, or the CA has signed another certificate by another algorithm.
+        _ => parse().is_some_and(|key| has_signed(&key)),
+    }
 }
 
 /// The same for an intermediate: thousands of leaves share it, so a signature that was good is remembered.

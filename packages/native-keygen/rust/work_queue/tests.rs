@@ -136,6 +136,24 @@ fn jobs_take_turns_so_that_a_single_piece_does_not_wait_behind_ten_thousand() {
 }
 
 #[test]
+fn quick_pieces_do_not_wait_behind_slow_ones_that_are_queued() {
+    let bench = Bench::new();
+    let (_, hold) = bench.occupy();
+    for _ in 0..2 {
+        drop(bench.add("slow", 1).1);
+    }
+    drop(bench.add("pair", 2).1);
+    drop(bench.add("single", 1).1);
+    drop(bench.add("slow", 1).1);
+    let mut state = bench.queue.lock();
+    let order: Vec<_> = iter::from_fn(|| state.next().map(|turn| turn.job.name)).collect();
+    drop(state);
+    assert_eq!(order, ["pair", "single", "pair", "slow", "slow", "slow"]);
+    drop(hold);
+    bench.queue.leave();
+}
+
+#[test]
 fn there_are_never_more_threads_than_cores() {
     let bench = Bench::new();
     let (_, hold) = bench.occupy();

@@ -6,9 +6,10 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
-import type { KeyRequest } from '@livery/core'
+import type { KeyRequest, SpiffeId } from '@livery/core'
 import { lookup } from './addon.ts'
 import { createKeyGenerator } from './create-key-generator.ts'
+import { JobQueue } from './job-queue.ts'
 
 const skip = lookup.addon ? false : lookup.reason
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -55,6 +56,39 @@ test('a single key does not wait behind a batch of RSA keys', { skip }, async ()
   assert.equal(winner, 'single')
   controller.abort()
   await assert.rejects(batch, { name: 'AbortError' })
+})
+
+test('a request that the addon refuses takes none of its turn along, and keeps no program alive', {
+  skip,
+}, async () => {
+  const { stdout } = await run(`
+    import { lookup } from ${JSON.stringify(new URL('./addon.ts', import.meta.url).href)}
+    import { jobQueueOf } from ${JSON.stringify(new URL('./job-queue.ts', import.meta.url).href)}
+    const queue = jobQueueOf(lookup.addon)
+    const askAddon = identity => queue.generate({ type: 'ecdsa-p256', identity, format: 'pkcs8' }, {})
+    const asked = ['${WEB}', 'spiffe://cluster.local/not printable', '${WEB}'].map(askAddon)
+    for (const { value, reason } of await Promise.allSettled(asked)) console.log(value ? 'made' : reason.code)
+    process.once('beforeExit', () => console.log('over'))
+  `)
+  assert.equal(stdout, 'made\nInvalidArg\nmade\nover\n')
+})
+
+test('a batch fails with its first problem, and what is left of it is cancelled', { skip }, async () => {
+  const { addon } = lookup
+  assert.ok(addon)
+  const cancelled: number[] = []
+  class Spied extends addon.JobQueue {
+    override cancel(job: number) {
+      cancelled.push(job)
+      super.cancel(job)
+    }
+  }
+  const queue = new JobQueue({ ...addon, JobQueue: Spied })
+  const options = { signal: undefined, pool: undefined, rsaKeys: 'library' } as const
+  const identities: SpiffeId[] = [WEB, 'spiffe://cluster.local/not printable', WEB]
+  const requests = identities.map(identity => ({ ...RSA, identity, format: 'pkcs8' }) as const)
+  await assert.rejects(queue.generateBatch(requests, options), { code: 'InvalidArg' })
+  assert.deepEqual(cancelled, [1])
 })
 
 test('ten thousand keys of one batch are all different and come in slices', { skip }, async () => {

@@ -1,33 +1,43 @@
-//! Keys for the requests of one call, on the threads of the process.
+//! What one call has asked for, keys or the facts about chains, on the threads of the process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::certificate::bridge::Question;
 use crate::key::{GeneratedKey, KeyRequest, KeyType, PrivateKey};
 use crate::key_error::KeyError;
-use crate::outbox::Outbox;
+use crate::outbox::{Answer, Outbox};
 use crate::pool::Pool;
 use crate::work_queue::{Finished, Job, WorkQueue};
 
 /// Of all environments and generators of this process.
-pub static THREADS: WorkQueue<KeyJob> = WorkQueue::new();
+pub static THREADS: WorkQueue<QueuedJob> = WorkQueue::new();
 
-pub struct KeyJob {
+pub struct QueuedJob {
     pub id: u32,
-    pub requests: Vec<KeyRequest>,
-    /// Keys made ahead, where there are any.
-    pub pool: Option<Arc<Pool<PrivateKey>>>,
+    pub work: Work,
     pub outbox: Arc<Outbox>,
     pub cancelled: Arc<AtomicBool>,
 }
 
-impl KeyJob {
-    fn answer(&self, request: &KeyRequest) -> Result<GeneratedKey, KeyError> {
-        let pooled = self
-            .pool
-            .as_ref()
-            .and_then(|pool| pool.take(request.key_type));
+pub enum Work {
+    Keys {
+        /// Each is answered by itself: so a request that is refused takes no other along.
+        requests: Vec<Result<KeyRequest, KeyError>>,
+        /// Keys made ahead, where there are any.
+        pool: Option<Arc<Pool<PrivateKey>>>,
+    },
+    Chains(Vec<Question>),
+}
+
+impl QueuedJob {
+    fn key(
+        &self,
+        request: &KeyRequest,
+        pool: Option<&Pool<PrivateKey>>,
+    ) -> Result<GeneratedKey, KeyError> {
+        let pooled = pool.and_then(|pool| pool.take(request.key_type));
         let key = match pooled {
             Some(key) => key,
             None => PrivateKey::generate(request.key_type, request.rsa_method, &self.cancelled)?,
@@ -36,11 +46,14 @@ impl KeyJob {
     }
 }
 
-impl Job for KeyJob {
-    type Output = Result<GeneratedKey, KeyError>;
+impl Job for QueuedJob {
+    type Output = Answer;
 
     fn pieces(&self) -> usize {
-        self.requests.len()
+        match &self.work {
+            Work::Keys { requests, .. } => requests.len(),
+            Work::Chains(questions) => questions.len(),
+        }
     }
 
     fn is_cancelled(&self) -> bool {
@@ -48,11 +61,35 @@ impl Job for KeyJob {
     }
 
     fn is_quick(&self, piece: usize) -> bool {
-        !matches!(self.requests[piece].key_type, KeyType::Rsa(_))
+        match &self.work {
+            Work::Keys { requests, .. } => {
+                let is_rsa = |it: &KeyRequest| matches!(it.key_type, KeyType::Rsa(_));
+                !requests[piece].as_ref().is_ok_and(is_rsa)
+            }
+            Work::Chains(_) => true,
+        }
     }
 
     fn run(&self, piece: usize) -> Self::Output {
-        guarded(|| self.answer(&self.requests[piece]))
+        match &self.work {
+            Work::Keys { requests, pool } => {
+                let key = guarded(|| {
+                    let request = requests[piece].as_ref().map_err(KeyError::clone)?;
+                    self.key(request, pool.as_deref())
+                });
+                key.map_or_else(
+                    |error| Answer::problem("generate a key", &error),
+                    Answer::Key,
+                )
+            }
+            Work::Chains(questions) => {
+                let facts = guarded(|| Ok(questions[piece].facts()));
+                facts.map_or_else(
+                    |error| Answer::problem("read a chain", &error),
+                    Answer::Facts,
+                )
+            }
+        }
     }
 
     fn deliver(finished: Vec<Finished<Self>>) {

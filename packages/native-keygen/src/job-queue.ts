@@ -1,9 +1,10 @@
-/** Brings key requests to the addon's threads and their keys back: `rust/bridge.rs` is the other side. */
+/** Brings work to the addon's threads, and its results back: `rust/bridge.rs` is the other side. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type GeneratedKey, KEY_TYPES, type KeyRequest } from '@livery/core'
 import { unlessAborted } from './abandon.ts'
 import type { Addon } from './addon.ts'
 import { RSA_KEYS, type RsaKeys } from './defaults.ts'
+import type { ChainQuestion } from './gen/binding.ts'
 import { wipe, wipeAll } from './wipe.ts'
 
 export type NativePool = InstanceType<Addon['KeyPool']>
@@ -15,44 +16,51 @@ interface Options {
   readonly rsaKeys: RsaKeys
 }
 
+/** An answer where it is on the page until that is wiped: where its parts start, and how long they are. */
+interface Answer {
+  readonly page: Uint8Array
+  readonly start: number
+  readonly lengths: readonly [number, number, number]
+}
+
 /** The caller that waits for a job. */
 interface Waiting {
-  /** Takes the key of the request at `index`; `true` if nothing is missing any more. */
-  readonly receive: (index: number, key: GeneratedKey) => boolean
+  /** Takes the answer to the request at `index`; `true` if nothing is missing any more. */
+  readonly receive: (index: number, answer: Answer) => boolean
   /** The same, where there is none. */
   readonly fail: (index: number, error: Error) => boolean
 }
 
-/** A request that goes with others of its turn of the event loop. */
-interface Gathered {
-  readonly request: Required<KeyRequest>
-  readonly resolve: (key: GeneratedKey) => void
+/** A request that travels with others, whose fate is their own. */
+interface Gathered<Request, Result> {
+  readonly request: Request
+  readonly resolve: (result: Result) => void
   readonly reject: (error: Error) => void
 }
 
 /** 32-bit words: the number of records at the start of the page, and the header of each. */
 const WORD = 4
 const HEADER_WORDS = 6
-const PAGE_BYTES = 64 * 1024
+const PAGE_BYTES = 128 * 1024
 const STATUS = { done: 0, wrongInput: 1 }
 
 /**
- * One an environment: the threads under it are those of the whole process. Keys come many at a time, and at most as many
+ * One an environment: the threads under it are those of the whole process. Answers come many at a time, and at most as many
  * in one turn of the event loop as fit on a page; the page is wiped at once.
  */
-export class KeyQueue {
+export class JobQueue {
   readonly #addon: Addon
-  readonly #native: InstanceType<Addon['KeyQueue']>
+  readonly #native: InstanceType<Addon['JobQueue']>
   readonly #jobs = new Map<number, Waiting>()
   readonly #page = new Uint8Array(PAGE_BYTES)
   readonly #words = new Uint32Array(this.#page.buffer)
   /** By their pool; sent at the end of the turn. */
-  readonly #gathered = new Map<NativePool | undefined, Gathered[]>()
+  readonly #gathered = new Map<NativePool | undefined, Gathered<Required<KeyRequest>, GeneratedKey>[]>()
   #lastJob = 0
 
   constructor(addon: Addon) {
     this.#addon = addon
-    this.#native = new addon.KeyQueue(() => this.#receive())
+    this.#native = new addon.JobQueue(() => this.#receive())
     process.once('exit', () => this.#native.close())
   }
 
@@ -74,45 +82,29 @@ export class KeyQueue {
     if (gathered) gathered.push({ request, resolve, reject })
     else {
       this.#gathered.set(pool, [{ request, resolve, reject }])
-      setImmediate(() => this.#sendGathered(pool))
+      setImmediate(() => this.#makeGathered(pool))
     }
     return unlessAborted(signal, promise, { discard: wipe })
   }
 
-  #sendGathered(pool: NativePool | undefined): void {
+  #makeGathered(pool: NativePool | undefined): void {
     const gathered = this.#gathered.get(pool) ?? []
     this.#gathered.delete(pool)
-    let missing = gathered.length
-    const receive = (index: number, key: GeneratedKey) => {
-      gathered[index]?.resolve(key)
-      return --missing === 0
-    }
-    const fail = (index: number, error: Error) => {
-      gathered[index]?.reject(error)
-      return --missing === 0
-    }
-    try {
-      this.#send(
-        gathered.map(({ request }) => request),
-        { pool },
-        { receive, fail },
-      )
-    } catch (error) {
-      for (const { reject } of gathered) reject(error instanceof Error ? error : new Error(String(error)))
-    }
+    const requests = gathered.map(({ request }) => request)
+    this.#sendGathered(this.#keys(requests, { pool }), gathered, keyIn)
   }
 
   #generateAlone(request: Required<KeyRequest>, { signal, pool, rsaKeys }: Options): Promise<GeneratedKey> {
     const { promise, resolve, reject } = Promise.withResolvers<GeneratedKey>()
-    const receive = (_: number, key: GeneratedKey) => {
-      resolve(key)
+    const receive = (_: number, answer: Answer) => {
+      resolve(keyIn(answer))
       return true
     }
     const fail = (_: number, error: Error) => {
       reject(error)
       return true
     }
-    const job = this.#send([request], { pool, rsaKeys }, { receive, fail })
+    const job = this.#send(this.#keys([request], { pool, rsaKeys }), { receive, fail })
     return unlessAborted(signal, promise, { stop: () => this.#cancel(job), discard: wipe })
   }
 
@@ -123,8 +115,8 @@ export class KeyQueue {
     const { promise, resolve, reject } = Promise.withResolvers<readonly GeneratedKey[]>()
     const keys: GeneratedKey[] = []
     let missing = requests.length
-    const receive = (index: number, key: GeneratedKey) => {
-      keys[index] = key
+    const receive = (index: number, answer: Answer) => {
+      keys[index] = keyIn(answer)
       missing -= 1
       if (missing === 0) resolve(keys)
       return missing === 0
@@ -134,25 +126,51 @@ export class KeyQueue {
       reject(error)
       return true
     }
-    const job = this.#send(requests, { pool, rsaKeys }, { receive, fail })
+    const job = this.#send(this.#keys(requests, { pool, rsaKeys }), { receive, fail })
     return unlessAborted(signal, promise, { stop: () => this.#cancel(job), discard: wipeAll })
   }
 
-  /** `rsaKeys` may be absent where no request is for an RSA key. */
-  #send(
+  /** Each is resolved with its record, which is wiped when `resolve` returns to the queue. */
+  readChains(gathered: readonly Gathered<ChainQuestion, Uint8Array>[]): void {
+    const questions = gathered.map(({ request }) => request)
+    this.#sendGathered(job => this.#native.submitChains(job, questions), gathered, firstIn)
+  }
+
+  #sendGathered<Result>(
+    submit: (job: number) => void,
+    gathered: readonly Gathered<unknown, Result>[],
+    resultIn: (answer: Answer) => Result,
+  ): void {
+    let missing = gathered.length
+    const receive = (index: number, answer: Answer) => {
+      gathered[index]?.resolve(resultIn(answer))
+      return --missing === 0
+    }
+    const fail = (index: number, error: Error) => {
+      gathered[index]?.reject(error)
+      return --missing === 0
+    }
+    try {
+      this.#send(submit, { receive, fail })
+    } catch (error) {
+      for (const { reject } of gathered) reject(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  /** Submits requests for keys. `rsaKeys` may be absent where none is for an RSA key. */
+  #keys(
     requests: readonly Required<KeyRequest>[],
     { pool, rsaKeys = 'library' }: Pick<Options, 'pool'> & { readonly rsaKeys?: RsaKeys },
-    waiting: Waiting,
-  ): number {
+  ): (job: number) => void {
+    const identities = requests.map(({ identity }) => identity).join('\n')
+    const codes = Uint8Array.from(requests, request => codeOf(request, rsaKeys))
+    return job => this.#native.submit(job, codes, identities, pool)
+  }
+
+  #send(submit: (job: number) => void, waiting: Waiting): number {
     do this.#lastJob = (this.#lastJob + 1) >>> 0
     while (this.#jobs.has(this.#lastJob))
-    const identities = requests.map(({ identity }) => identity).join('\n')
-    this.#native.submit(
-      this.#lastJob,
-      Uint8Array.from(requests, request => codeOf(request, rsaKeys)),
-      identities,
-      pool,
-    )
+    submit(this.#lastJob)
     if (this.#jobs.size === 0) this.#native.keepAlive(true)
     this.#jobs.set(this.#lastJob, waiting)
     return this.#lastJob
@@ -187,41 +205,57 @@ export class KeyQueue {
 
   /** Where the next record starts. A job that is not here any more was cancelled. */
   #receiveRecord(start: number): number {
-    const [job = 0, index = 0, status, secret = 0, csr = 0, publicKey = 0] = this.#words.subarray(
-      start,
-      start + HEADER_WORDS,
-    )
-    const secretStart = (start + HEADER_WORDS) * WORD
-    const csrStart = secretStart + wholeWords(secret)
-    const publicKeyStart = csrStart + wholeWords(csr)
-    const waiting = this.#jobs.get(job)
-    if (waiting) {
-      // One allocation for what is public, and one for what its owner will wipe.
-      const privateKeyPem = this.#page.slice(secretStart, secretStart + secret)
-      const publicParts = this.#page.slice(csrStart, publicKeyStart + publicKey)
-      const csrDer = publicParts.subarray(0, csr)
-      const publicKeyDer = publicParts.subarray(publicKeyStart - csrStart)
-      const isDone =
-        status === STATUS.done
-          ? waiting.receive(index, { privateKeyPem, csrDer, publicKeyDer })
-          : waiting.fail(index, problem(privateKeyPem, status))
-      if (isDone) this.#end(job)
+    // One by one: an iterator would make an object for each.
+    const word = (place: number) => this.#words[start + place] ?? 0
+    const job = word(0)
+    const index = word(1)
+    const status = word(2)
+    const first = word(3)
+    const second = word(4)
+    const third = word(5)
+    const answer: Answer = {
+      page: this.#page,
+      start: (start + HEADER_WORDS) * WORD,
+      lengths: [first, second, third],
     }
-    return (publicKeyStart + wholeWords(publicKey)) / WORD
+    const isDone = status === STATUS.done
+    const waiting = this.#jobs.get(job)
+    const isOver = isDone ? waiting?.receive(index, answer) : waiting?.fail(index, problemIn(answer, status))
+    if (isOver) this.#end(job)
+    // A batch is over with its first problem: the rest of it need not be made.
+    if (isOver && !isDone) this.#native.cancel(job)
+    return start + HEADER_WORDS + (wholeWords(first) + wholeWords(second) + wholeWords(third)) / WORD
   }
+}
+
+/** One allocation for what is public, and one for what its owner will wipe. */
+function keyIn({ page, start, lengths: [secret, csr, publicKey] }: Answer): GeneratedKey {
+  const csrStart = start + wholeWords(secret)
+  const publicKeyStart = csrStart + wholeWords(csr)
+  const publicParts = page.slice(csrStart, publicKeyStart + publicKey)
+  return {
+    privateKeyPem: page.slice(start, start + secret),
+    csrDer: publicParts.subarray(0, csr),
+    publicKeyDer: publicParts.subarray(publicKeyStart - csrStart),
+  }
+}
+
+/** The first part alone. */
+function firstIn({ page, start, lengths: [length] }: Answer): Uint8Array {
+  return page.subarray(start, start + length)
 }
 
 function wholeWords(bytes: number): number {
   return Math.ceil(bytes / WORD) * WORD
 }
 
-const queues = new WeakMap<Addon, KeyQueue>()
+const queues = new WeakMap<Addon, JobQueue>()
 
 /** The queue of this environment. */
-export function keyQueueOf(addon: Addon): KeyQueue {
+export function jobQueueOf(addon: Addon): JobQueue {
   const known = queues.get(addon)
   if (known) return known
-  const queue = new KeyQueue(addon)
+  const queue = new JobQueue(addon)
   queues.set(addon, queue)
   return queue
 }
@@ -230,7 +264,7 @@ function codeOf({ type, format }: Required<KeyRequest>, rsaKeys: RsaKeys): numbe
   return 16 * RSA_KEYS.indexOf(rsaKeys) + 2 * KEY_TYPES.indexOf(type) + (format === 'traditional' ? 1 : 0)
 }
 
-function problem(message: Uint8Array, status: number | undefined): Error {
+function problemIn(answer: Answer, status: number | undefined): Error {
   const code = status === STATUS.wrongInput ? 'InvalidArg' : 'GenericFailure'
-  return Object.assign(new Error(new TextDecoder().decode(message)), { code })
+  return Object.assign(new Error(new TextDecoder().decode(firstIn(answer))), { code })
 }
