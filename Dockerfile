@@ -28,7 +28,8 @@ LABEL org.opencontainers.image.title="livery" \
       org.opencontainers.image.source="https://github.com/livery/livery" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=rootfs /rootfs /
-ENV PATH=/usr/bin LIVERY_CONFIG=/etc/livery/livery.yaml
+# The last as packages/agent/bin/livery.js sets it, which would start Node a second time.
+ENV PATH=/usr/bin LIVERY_CONFIG=/etc/livery/livery.yaml MALLOC_ARENA_MAX=2
 USER 15100:15100
 ENTRYPOINT ["/usr/bin/livery"]
 CMD ["run"]

@@ -16,6 +16,7 @@ import {
 } from 'node:fs'
 import { dirname, extname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { NODE_OPTIONS } from '../../packages/agent/bin/node-options.js'
 import { root, runGroup } from '../../scripts/setup-step.mjs'
 
 /** Where the packages are in the image, by the names that they have in node_modules. */
@@ -29,9 +30,12 @@ const CAPABILITIES = 'cap_chown,cap_dac_override+p'
 /** Neither run nor a licence. */
 const UNUSED = new Set(['.ts', '.mts', '.cts', '.map', '.md', '.tsbuildinfo'])
 
-/** The last line of a start. */
-const SERVES = /livery \S+ serves/
+/** What the program writes under NODE_DEBUG=livery: see packages/agent/bin/bundled-program.js. */
+const KEPT = /the compiled code is kept/
+const KEPT_OR_NOT = /the compiled code (is|cannot be) kept/
 
+/** Of coreutils, for the options of Node in a first line. */
+const ENV = '/usr/bin/env'
 const SETPRIV = '/usr/bin/setpriv'
 /** Of util-linux, for the volumes of pods. They keep no set-user-ID bit. */
 const MOUNT = ['/usr/bin/mount', '/usr/bin/umount']
@@ -105,9 +109,10 @@ function copyPackage(place) {
 /** Node itself, the command `livery`, and what gives it capabilities that the pod grants. */
 function layProgram() {
   lay(realpathSync(process.execPath), 'usr/bin/node')
-  write('usr/bin/livery', `#!/usr/bin/node\nimport('/${PREFIX}/node_modules/@livery/agent/bin/livery.js')\n`, 0o755)
-  const shared = [process.execPath, SETPRIV, ...MOUNT, addon].flatMap(libraries)
-  systemFiles.push(SETPRIV, ...MOUNT, ...new Set(shared))
+  const start = `#!${ENV} -S /usr/bin/node ${NODE_OPTIONS.join(' ')}\n`
+  write('usr/bin/livery', `${start}import('/${PREFIX}/node_modules/@livery/agent/bin/livery.js')\n`, 0o755)
+  const programs = [ENV, SETPRIV, ...MOUNT]
+  systemFiles.push(...programs, ...new Set([process.execPath, ...programs, addon].flatMap(libraries)))
   for (const file of systemFiles) lay(file, file)
   // Kubernetes gives a user other than root no ambient capabilities: a file that has them is the way.
   execFileSync('setcap', [CAPABILITIES, join(out, 'usr/bin/setpriv')])
@@ -130,10 +135,7 @@ function laySystem() {
     mkdirSync(join(out, folder), { recursive: true })
 }
 
-/**
- * V8's cache of the compiled program, which its user can read and not write: the program starts once as it will in the image. It
- * needs no CA for that.
- */
+/** What V8 compiles for a start, which its user can read and not write: the program starts once as it will in the image. It needs no CA for that. */
 async function layCompiledCode() {
   const cache = join(out, PREFIX, 'node_modules/@livery/agent/.cache')
   const work = join(out, 'tmp/first-start')
@@ -148,18 +150,17 @@ async function layCompiledCode() {
   const command = ['/usr/bin/livery', 'run', '--config', '/tmp/first-start/livery.yaml']
   const agent = spawn('/usr/sbin/chroot', [`--userspec=${UID}:${UID}`, out, ...command], {
     cwd: '/',
-    env: {},
+    env: { NODE_DEBUG: 'livery' },
     stdio: ['ignore', 'inherit', 'pipe'],
   })
   let log = ''
   agent.stderr.setEncoding('utf8').on('data', text => {
-    const served = SERVES.test(log)
+    const wasDone = KEPT_OR_NOT.test(log)
     log += text
-    // It writes the cache at its end.
-    if (!served && SERVES.test(log)) agent.kill('SIGTERM')
+    if (!wasDone && KEPT_OR_NOT.test(log)) agent.kill('SIGTERM')
   })
   const [code] = await once(agent, 'close')
-  if (code !== 0) throw new Error(`the program that was laid out does not start: ${log}`)
+  if (code !== 0 || !KEPT.test(log)) throw new Error(`the program that was laid out does not start: ${log}`)
   rmSync(work, { recursive: true })
   execFileSync('chown', ['-R', '0:0', cache])
   execFileSync('chmod', ['-R', 'u=rwX,go=rX', cache])

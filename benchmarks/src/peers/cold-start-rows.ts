@@ -1,4 +1,5 @@
 /** Cold starts of Livery beside SPIRE's agent, ztunnel's certificate manager, and another working copy of Livery. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bench, Row } from './bench.ts'
 import {
   type Asking,
@@ -18,9 +19,10 @@ import {
 import type { Comparison, Target } from './comparison.ts'
 import { whatIsAbsent } from './programs.ts'
 import { inRounds, type Measured, type Side } from './rounds.ts'
+import { startCA, startLivery } from './servers.ts'
 import { startSpire } from './spire.ts'
 import { Workdir } from './workdir.ts'
-import type { WorkingCopy } from './working-copy.ts'
+import { THIS_COPY, type WorkingCopy } from './working-copy.ts'
 
 const SPIRE = ['spire-server', 'spire-agent'] as const
 const ZTUNNEL = ['ztunnel-manager'] as const
@@ -146,10 +148,16 @@ async function compare(bench: Bench, starts: readonly ColdStart[]): Promise<Comp
   return starts.flatMap(start => comparisonsOf(start, measured))
 }
 
+/** By then an agent has kept what V8 compiled for it. */
+const KEPT_AFTER_MS = 5_000
+
 /** The first start of a working copy compiles its sources, later ones find them compiled. */
 async function fillCompileCaches(bench: Bench): Promise<void> {
-  await coldStart(bench, 2, onConnectionsOfTheirOwn)
-  if (bench.against) await coldStart(bench, 2, onConnectionsOfTheirOwn, bench.against.folder)
+  for (const copy of [THIS_COPY, ...(bench.against ? [bench.against.folder] : [])]) {
+    await using workdir = new Workdir()
+    await startLivery(workdir, await startCA(bench, workdir), 2, copy)
+    await sleep(KEPT_AFTER_MS)
+  }
 }
 
 function comparisonsOf({ row, how, ours, figures, peers, atMost }: ColdStart, measured: Measured): Comparison[] {

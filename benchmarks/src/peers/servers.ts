@@ -96,9 +96,9 @@ export async function writeLiveryFiles(
   return { config: `${name}.yaml`, socket, admin }
 }
 
-/** `livery run`, ready when it holds a certificate for each identity. */
-export async function startLivery(workdir: Workdir, ca: CA, identities: number): Promise<SdsProcess> {
-  const { config, socket, admin } = await writeLiveryFiles(workdir, ca, identities)
+/** `livery run`, ready when it holds a certificate for each identity. `copy`: see {@link writeLiveryFiles}. */
+export async function startLivery(workdir: Workdir, ca: CA, identities: number, copy?: string): Promise<SdsProcess> {
+  const { config, socket, admin } = await writeLiveryFiles(workdir, ca, identities, copy)
   const { server } = await workdir.start('./livery', ['run', '--config', config], () => isReady(admin), {
     // Each time it looks at every identity.
     pollMs: 500,

@@ -1,14 +1,14 @@
 /** Working copies of Livery, this one and another to measure beside it, and the program of each as its users run it. */
 import { execFile } from 'node:child_process'
-import { access, copyFile, mkdir, rm, symlink } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { access, cp, rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-const PROGRAM = 'packages/agent/bin/livery.js'
-const BUNDLER = 'packages/agent/bundle.mjs'
-const BUNDLE = 'packages/agent/dist'
+const PACKAGE = 'packages/agent'
+const PROGRAM = join(PACKAGE, 'bin/livery.js')
+const BUNDLER = join(PACKAGE, 'bundle.mjs')
 
 export interface WorkingCopy {
   /** Its commit, for the table. */
@@ -47,10 +47,8 @@ async function bundle(copy: string): Promise<string> {
   if (!canBundle) return source
   await run(process.execPath, [BUNDLER], { cwd: copy })
   const folder = join(copy, '.cache/benchmarks/installed')
-  const program = join(folder, 'bin/livery.js')
   await rm(folder, { recursive: true, force: true })
-  await mkdir(dirname(program), { recursive: true })
-  await copyFile(source, program)
-  await symlink(join(copy, BUNDLE), join(folder, 'dist'))
-  return program
+  for (const part of ['bin', 'dist', 'package.json'])
+    await cp(join(copy, PACKAGE, part), join(folder, part), { recursive: true })
+  return join(folder, 'bin/livery.js')
 }

@@ -1,12 +1,9 @@
 #!/bin/sh
 ':' //; export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-2}"; node --disable-sigusr1 -v >/dev/null 2>&1 && exec node --disable-sigusr1 --max-semi-space-size=8 --min-semi-space-size=8 "$0" "$@"; exec node "$0" "$@"
 // Starts the program: from source in the repository, from its bundle in an installed package. The line above, a string and a comment
-// for Node, is for the shell: it gives Node `options`, where Node knows them, so that Node need not start twice.
-import { existsSync, lstatSync, mkdirSync } from 'node:fs'
-import module from 'node:module'
-import { dirname } from 'node:path'
-import { fileURLToPath } from 'node:url'
+// for Node, is for the shell: it gives Node `NODE_OPTIONS`, where Node knows them, so that Node need not start twice.
 import { isNeededNode, NEEDED_NODE } from './needed-node.js'
+import { NODE_OPTIONS } from './node-options.js'
 
 if (!isNeededNode(process.versions.node)) {
   process.stderr.write(
@@ -14,15 +11,12 @@ if (!isNeededNode(process.versions.node)) {
   )
   process.exit(1)
 }
-// The second line of this file has them, too. None changes how V8 compiles: it would refuse the compiled code of Node's own modules.
-const options = [
-  // Without it a signal would open a debugger, to which all keys lie open.
-  '--disable-sigusr1',
-  // Half of V8's default, in MiB: a cold start with 10,000 identities takes as long, and leaves a quarter less resident.
-  '--max-semi-space-size=8',
-  // From the beginning: V8 starts with small ones, and copies what a thousand requests hold again and again meanwhile.
-  '--min-semi-space-size=8',
-]
+// Not imported: for that Node reads every export, and loads what is behind those that are lazy.
+const { existsSync, lstatSync, mkdirSync } = process.getBuiltinModule('node:fs')
+const { enableCompileCache } = process.getBuiltinModule('node:module')
+const { dirname } = process.getBuiltinModule('node:path')
+const { fileURLToPath } = process.getBuiltinModule('node:url')
+
 const environment = {
   // The key threads would each get a heap of their own from glibc, which keeps what was freed there.
   MALLOC_ARENA_MAX: '2',
@@ -32,18 +26,21 @@ const environment = {
 const source = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 const packed = new URL('../dist/bundle/main.js', import.meta.url)
 const isFromSource = existsSync(source)
-const isInForce = options.every(option => process.execArgv.includes(option)) && 'MALLOC_ARENA_MAX' in process.env
+const isInForce = NODE_OPTIONS.every(option => process.execArgv.includes(option)) && 'MALLOC_ARENA_MAX' in process.env
 if (isInForce && !isFromSource) {
-  const { NODE_COMPILE_CACHE } = environment
-  if (NODE_COMPILE_CACHE) {
-    module.enableCompileCache(NODE_COMPILE_CACHE)
-    // For its threads and processes.
-    process.env.NODE_COMPILE_CACHE = NODE_COMPILE_CACHE
+  const { NODE_COMPILE_CACHE, NODE_DISABLE_COMPILE_CACHE } = environment
+  const folder = NODE_DISABLE_COMPILE_CACHE === undefined ? NODE_COMPILE_CACHE : undefined
+  if (folder) {
+    // For its threads and processes, and for packages that are not in the bundle.
+    enableCompileCache(folder)
+    process.env.NODE_COMPILE_CACHE = folder
   }
-  await import(packed.href)
+  // Only an installed program needs it.
+  const { runBundled } = await import('./bundled-program.js')
+  runBundled(packed.href, folder, import.meta.resolve)
 } else {
-  const program = isFromSource ? ['--conditions=@livery/source', source] : [fileURLToPath(packed)]
-  const node = [process.execPath, ...options, ...process.execArgv]
+  const program = isFromSource ? ['--conditions=@livery/source', source] : [fileURLToPath(import.meta.url)]
+  const node = [process.execPath, ...NODE_OPTIONS, ...process.execArgv]
   // execve replaces this process, so that signals and the exit code need no relay.
   process.execve(process.execPath, [...node, ...program, ...process.argv.slice(2)], environment)
 }

@@ -10,7 +10,9 @@ process.stderr.on('error', () => {})
 // The last write reports it.
 process.stdout.on('error', () => {})
 
-const exitCode = await runCommandLine(process.argv.slice(2), {
+// Unless a command ends: nothing that it waits for is left.
+process.exitCode = EXIT.failed
+const running = runCommandLine(process.argv.slice(2), {
   environment: process.env,
   workingDirectory: process.cwd(),
   terminal: process.stderr.isTTY === true,
@@ -18,10 +20,13 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   out: text => void process.stdout.write(text),
   err: text => void process.stderr.write(text),
 })
-// Standard output to a pipe is written in the background: the exit waits for it.
-process.stdout.write('', (error?: NodeJS.ErrnoException | null) => {
-  // A reader such as `head` that has read enough is not a fault; a full disk is.
-  if (!error || error.code === 'EPIPE') process.exit(exitCode)
-  process.stderr.write(`livery: Cannot write to standard output: ${error.message}.\n`)
-  process.exit(EXIT.failed)
+// The bundle is a script, where only a function can await.
+void running.then(exitCode => {
+  // Standard output to a pipe is written in the background: the exit waits for it.
+  process.stdout.write('', (error?: NodeJS.ErrnoException | null) => {
+    // A reader such as `head` that has read enough is not a fault; a full disk is.
+    if (!error || error.code === 'EPIPE') process.exit(exitCode)
+    process.stderr.write(`livery: Cannot write to standard output: ${error.message}.\n`)
+    process.exit(EXIT.failed)
+  })
 })

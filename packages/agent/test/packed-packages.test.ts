@@ -5,6 +5,7 @@ import {
   chmodSync,
   existsSync,
   globSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -133,7 +134,7 @@ test('what the bundle finds from its own place is in the package', () => {
   const bundle = join(dist, 'bundle')
   const named = readdirSync(bundle).flatMap(file => {
     const code = readFileSync(join(bundle, file), 'utf8')
-    const paths = code.matchAll(/new URL\(["'`]([^"'`]+)["'`], import\.meta\.url\)/g)
+    const paths = code.matchAll(/new URL\(["'`]([^"'`]+)["'`], importMeta\.url\)/g)
     return [...paths].map(([, path = '']) => path.replace(/\$\{.*\}$/, '.js'))
   })
   assert.ok(named.includes('../plugin/thread-main.js') && named.includes('../../package.json'), named.join(' '))
@@ -228,55 +229,114 @@ test('the installed program exports traces by the packages of OpenTelemetry besi
   )
 })
 
-test('the installed program caches its compiled code where nobody else can write, and nowhere else', {
-  timeout: 60_000,
+test('the installed program keeps its compiled code where nobody else can write, and nowhere else', {
+  timeout: 120_000,
 }, async () => {
-  const cache = join(modules, '@livery', 'agent', '.cache', 'compiled')
-  const accepted = /V8 code cache for ESM \S+\/dist\/bundle\/main\.js was accepted/
+  const agent = join(modules, '@livery', 'agent')
+  const cache = join(agent, '.cache', 'compiled')
   // By its name, by which a shell starts it, and by Node.
   for (const launcher of [[], [process.execPath]]) {
-    const start = (): Promise<string> => outputOfVersion(launcher)
+    const isTaken = async (): Promise<boolean> => TAKEN.test(await outputOfVersion(launcher))
     rmSync(cache, { recursive: true, force: true })
-    assert.doesNotMatch(await start(), accepted)
-    assert.match(await start(), accepted)
-    assert.equal(statSync(cache).mode & 0o777, 0o700)
+    assert.ok(!(await isTaken()))
+    await keepCompiledCode(launcher)
+    assert.ok(await isTaken())
+    for (const variables of [{ NODE_COMPILE_CACHE: '' }, { NODE_DISABLE_COMPILE_CACHE: '1' }] as const)
+      assert.doesNotMatch(await outputOfVersion(launcher, variables), TAKEN)
+    const [file = ''] = globSync(join(cache, 'program-*'))
+    assert.deepEqual([statSync(cache).mode & 0o777, statSync(file).mode & 0o777], [0o700, 0o600])
     chmodSync(cache, 0o777)
-    assert.doesNotMatch(await start(), /compile cache/)
+    assert.ok(!(await isTaken()))
     chmodSync(cache, 0o700)
     chmodSync(dirname(cache), 0o777)
-    assert.doesNotMatch(await start(), /compile cache/)
+    assert.ok(!(await isTaken()))
     chmodSync(dirname(cache), 0o700)
     renameSync(cache, `${cache}-of-others`)
     symlinkSync(`${cache}-of-others`, cache)
-    assert.doesNotMatch(await start(), /compile cache/)
+    assert.ok(!(await isTaken()))
     rmSync(cache)
     renameSync(`${cache}-of-others`, cache)
+    assert.ok(await isTaken())
+    const program = join(agent, 'dist', 'bundle', 'main.js')
+    // V8 itself takes the code of a program of the same length, and damaged code.
+    for (const [path, index] of [
+      [program, readFileSync(program).indexOf('// ') + 3],
+      [file, statSync(file).size - 9],
+    ] as const) {
+      flipBit(path, index)
+      assert.ok(!(await isTaken()), path)
+      flipBit(path, index)
+    }
+    assert.ok(await isTaken())
   }
 })
 
-/** With what Node writes about its cache of compiled code. */
-async function outputOfVersion(launcher: readonly string[]): Promise<string> {
-  const [command = '', ...words] = [...launcher, join(folder, 'prefix', 'bin', 'livery'), '--version']
-  const env = {
-    ...shellEnvironment(`${dirname(process.execPath)}:${process.env['PATH']}`),
-    NODE_DEBUG_NATIVE: 'COMPILE_CACHE',
+test('an agent runs on where its compiled code cannot be kept, and leaves nothing of it', {
+  timeout: 60_000,
+}, async () => {
+  const cache = mkdtempSync(join(folder, 'cache-'))
+  const taken = join(cache, `program-${process.version}-${process.arch}`)
+  mkdirSync(taken)
+  const noFolder = join(cache, 'file')
+  writeFileSync(noFolder, '')
+  for (const NODE_COMPILE_CACHE of [cache, noFolder]) {
+    await using agent = startAgent([], { NODE_COMPILE_CACHE })
+    await agent.line(/the compiled code cannot be kept/)
   }
-  await using program = new Command(command, words, { cwd: tmpdir(), env })
-  assert.equal(await program.code(), 0, program.output)
-  return program.output
+  assert.deepEqual(globSync(join(cache, 'program-*')), [taken])
+})
+
+const TAKEN = /the compiled code in \S+ is taken/
+
+/** Changes one character, or changes it back. */
+function flipBit(path: string, index: number): void {
+  const bytes = readFileSync(path)
+  bytes[index] = (bytes[index] ?? 0) ^ 1
+  writeFileSync(path, bytes)
 }
 
-/** Command line and environment of the installed command when it serves, started by its name as a shell does. */
-async function servingProcess(path: string, variables: Readonly<Record<string, string>> = {}) {
-  const place = mkdtempSync(join(folder, 'command-'))
+/** Runs an agent until it has kept what V8 compiled. */
+async function keepCompiledCode(launcher: readonly string[]): Promise<void> {
+  await using agent = startAgent(launcher)
+  await agent.line(/the compiled code is kept in/)
+}
+
+/** A new folder with the configuration of an agent that needs nothing else. */
+function agentFolder(): string {
+  const place = mkdtempSync(join(folder, 'agent-'))
   const config = {
     ca: { plugin: 'embedded', directory: 'ca' },
     identities: [{ id: 'spiffe://cluster.local/api', socket: 'api.sock' }],
     admin: { address: '127.0.0.1:0' },
   }
   writeFileSync(join(place, 'livery.yaml'), JSON.stringify(config))
+  return place
+}
+
+function startAgent(launcher: readonly string[], variables: Readonly<Record<string, string>> = {}): Command {
+  return start([...launcher, join(folder, 'prefix', 'bin', 'livery'), 'run'], agentFolder(), variables)
+}
+
+/** With what it writes about its compiled code. */
+async function outputOfVersion(
+  launcher: readonly string[],
+  variables: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const words = [...launcher, join(folder, 'prefix', 'bin', 'livery'), '--version']
+  await using program = start(words, tmpdir(), variables)
+  assert.equal(await program.code(), 0, program.output)
+  return program.output
+}
+
+function start([command = '', ...words]: readonly string[], cwd: string, variables = {}): Command {
+  const path = `${dirname(process.execPath)}:${process.env['PATH']}`
+  return new Command(command, words, { cwd, env: { ...shellEnvironment(path), NODE_DEBUG: 'livery', ...variables } })
+}
+
+/** Command line and environment of the installed command when it serves, started by its name as a shell does. */
+async function servingProcess(path: string, variables: Readonly<Record<string, string>> = {}) {
   const env = { ...shellEnvironment(path), ...variables }
-  await using agent = new Command(join(folder, 'prefix', 'bin', 'livery'), ['run'], { cwd: place, env })
+  await using agent = new Command(join(folder, 'prefix', 'bin', 'livery'), ['run'], { cwd: agentFolder(), env })
   await agent.line(/livery .* serves/)
   const read = (file: string): string[] => readFileSync(`/proc/${agent.pid}/${file}`, 'utf8').split('\0')
   const found = { words: read('cmdline'), environment: read('environ') }
@@ -285,19 +345,22 @@ async function servingProcess(path: string, variables: Readonly<Record<string, s
   return found
 }
 
-const OPTIONS = ['--disable-sigusr1', '--max-semi-space-size=8', '--min-semi-space-size=8']
+/** One list for the launcher and the image. */
+const { NODE_OPTIONS }: { readonly NODE_OPTIONS: readonly string[] } = await import(
+  new URL('../bin/node-options.js', import.meta.url).href
+)
 const noProc = process.platform === 'linux' ? false : 'needs /proc'
 
 test('the installed command starts Node once, with its options', { skip: noProc }, async () => {
   const { words, environment } = await servingProcess(`${dirname(process.execPath)}:${process.env['PATH']}`)
-  assert.deepEqual(words.slice(0, 6), ['node', ...OPTIONS, join(folder, 'prefix', 'bin', 'livery'), 'run'])
+  assert.deepEqual(words.slice(0, 6), ['node', ...NODE_OPTIONS, join(folder, 'prefix', 'bin', 'livery'), 'run'])
   assert.ok(environment.includes('MALLOC_ARENA_MAX=2'))
 })
 
 test("with its options V8 takes the compiled code of Node's own modules", async () => {
   const tag = (options: readonly string[]): Promise<string> =>
     succeed(process.execPath, [...options, '--print', 'v8.cachedDataVersionTag()'], tmpdir())
-  assert.equal(await tag(OPTIONS), await tag([]))
+  assert.equal(await tag(NODE_OPTIONS), await tag([]))
   assert.notEqual(await tag(['--expose-gc']), await tag([]))
 })
 
@@ -305,12 +368,12 @@ test('where the first Node refuses the options, a second start has them, and the
   skip: noProc,
 }, async () => {
   const old = mkdtempSync(join(folder, 'old-'))
-  const refusing = `#!/bin/sh\n[ "$1" != ${OPTIONS[0]} ] || exit 9\nexec '${process.execPath}' "$@"\n`
+  const refusing = `#!/bin/sh\n[ "$1" != ${NODE_OPTIONS[0]} ] || exit 9\nexec '${process.execPath}' "$@"\n`
   writeFileSync(join(old, 'node'), refusing, { mode: 0o755 })
   const path = `${old}:${process.env['PATH']}`
   const { words, environment } = await servingProcess(path, { MALLOC_ARENA_MAX: '5' })
-  const bundle = join(modules, '@livery', 'agent', 'dist', 'bundle', 'main.js')
-  assert.deepEqual(words.slice(0, 6), [process.execPath, ...OPTIONS, bundle, 'run'])
+  const launcher = join(modules, '@livery', 'agent', 'bin', 'livery.js')
+  assert.deepEqual(words.slice(0, 6), [process.execPath, ...NODE_OPTIONS, launcher, 'run'])
   assert.ok(environment.includes('MALLOC_ARENA_MAX=5'))
 })
 
