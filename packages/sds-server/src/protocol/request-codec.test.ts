@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
-import { array, constant, nat, oneof, property, record, string, uint8Array, assert as verify } from 'fast-check'
+import {
+  array,
+  constant,
+  constantFrom,
+  nat,
+  oneof,
+  property,
+  record,
+  string,
+  uint8Array,
+  assert as verify,
+} from 'fast-check'
+import { heapGrowth } from '../../../core/test/heap-growth.ts'
 import { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
 import { decodeDeltaRequest, decodeDiscoveryRequest } from './request-codec.ts'
@@ -69,4 +81,45 @@ test('a request of texts alone is decoded as one with other fields is', async ()
     ),
     { numRuns: 2_000 },
   )
+})
+
+test('many names are decoded whatever the request before had', async () => {
+  const all = Array.from({ length: 40 }, (_, index) => `spiffe://cluster.local/ns/load/sa/sa-${index}`)
+  const part = record({
+    versionInfo: constantFrom('', 'v1'),
+    from: nat(2),
+    to: constantFrom(15, 20, 40),
+    last: constantFrom([], ['x'], ['x'.repeat(127)], ['x'.repeat(128)]),
+  })
+  const encode = (versionInfo: string, resourceNames: string[]) =>
+    DiscoveryRequest.encode({
+      versionInfo,
+      node: undefined,
+      resourceNames,
+      typeUrl: '',
+      responseNonce: '',
+      errorDetail: undefined,
+    }).finish()
+  // Field 7, which is empty and unknown: what follows is decoded by the library.
+  const other = Buffer.from([(7 << 3) | 2, 0])
+  await verify(
+    property(array(array(part, { minLength: 1, maxLength: 3 }), { maxLength: 8 }), nat(3), (requests, cut) => {
+      for (const parts of requests) {
+        const encoded = parts.map(({ versionInfo, from, to, last }) =>
+          encode(versionInfo, [...all.slice(from, to), ...last]),
+        )
+        const bytes = Buffer.concat(encoded)
+        const request = bytes.subarray(0, bytes.length - cut)
+        assert.deepEqual(decodeDiscoveryRequest(request), decodeDiscoveryRequest(Buffer.concat([other, request])))
+      }
+    }),
+    { numRuns: 500 },
+  )
+})
+
+test('of a request with more names than a usual limit allows nothing is kept', () => {
+  const name = (index: number) => [0x1a, 6, ...Buffer.from(`${100_000 + index}`)]
+  const bytes = Buffer.from(Array.from({ length: 100_000 }, (_, index) => name(index)).flat())
+  const growth = heapGrowth(() => assert.equal(decodeDiscoveryRequest(bytes).kind, 'request'))
+  assert.ok(growth < 500_000, `${growth} bytes`)
 })

@@ -56,21 +56,60 @@ const TAGS = { versionInfo: 0x0a, resourceNames: 0x1a, typeUrl: 0x22, responseNo
  */
 function readTexts(bytes: Buffer): DiscoveryRequest | undefined {
   let [versionInfo, typeUrl, responseNonce] = ['', '', '']
-  const resourceNames: string[] = []
+  let resourceNames: string[] = []
   for (let at = 0; at < bytes.length; ) {
-    const tag = bytes[at]
-    const length = bytes[at + 1] ?? 0x80
-    const start = at + 2
-    at = start + length
-    if (length >= 0x80 || at > bytes.length) return undefined
-    if (tag === TAGS.resourceNames) resourceNames.push(bytes.toString('utf8', start, at))
-    else if (tag === TAGS.responseNonce) responseNonce = bytes.toString('utf8', start, at)
+    const field = at
+    const tag = bytes[field]
+    const start = field + 2
+    at = endOfShortText(bytes, field)
+    if (Number.isNaN(at)) return undefined
+    if (tag === TAGS.resourceNames) {
+      const names = namesFrom(bytes, field)
+      if (resourceNames.length === 0) resourceNames = names.texts
+      else for (const text of names.texts) resourceNames.push(text)
+      at = names.end
+    } else if (tag === TAGS.responseNonce) responseNonce = bytes.toString('utf8', start, at)
     else if (tag === TAGS.typeUrl)
       typeUrl = isSecretType(bytes, start, at) ? SECRET_TYPE_URL : bytes.toString('utf8', start, at)
     else if (tag === TAGS.versionInfo) versionInfo = bytes.toString('utf8', start, at)
     else return undefined
   }
   return { versionInfo, node: undefined, resourceNames, typeUrl, responseNonce, errorDetail: undefined }
+}
+
+/** `NaN` for a text of 128 bytes or more, and for one that ends after the message. */
+function endOfShortText(bytes: Buffer, field: number): number {
+  const length = bytes[field + 1] ?? 0x80
+  const end = field + 2 + length
+  return length >= 0x80 || end > bytes.length ? Number.NaN : end
+}
+
+/** Fewer are read as quickly as they are compared. */
+const MANY_NAMES = 16
+/** Of all fields, as the largest request has by default: what is kept stays when its peer is gone. */
+const MOST_KEPT_BYTES = 262_144
+/** Of the last request that had many: their fields in the message, and what these say. */
+let lastNames: { readonly fields: Buffer; readonly texts: readonly string[] } = { fields: Buffer.alloc(0), texts: [] }
+
+/** The names from the one at `start` on. A peer repeats all of them in each ACK: many of them become text once. */
+function namesFrom(bytes: Buffer, start: number): { readonly texts: string[]; readonly end: number } {
+  const { fields, texts: known } = lastNames
+  const knownEnd = start + fields.length
+  const isWhole = known.length > 0 && knownEnd <= bytes.length
+  if (isWhole && bytes.compare(fields, 0, fields.length, start, knownEnd) === 0)
+    return { texts: known.slice(), end: knownEnd }
+  const texts: string[] = []
+  let end = start
+  while (bytes[end] === TAGS.resourceNames) {
+    const next = endOfShortText(bytes, end)
+    if (Number.isNaN(next)) break
+    texts.push(bytes.toString('utf8', end + 2, next))
+    end = next
+  }
+  // Copies: the rest of the message goes, and its reader may change its list.
+  if (texts.length >= MANY_NAMES && end - start <= MOST_KEPT_BYTES)
+    lastNames = { fields: Buffer.from(bytes.subarray(start, end)), texts: texts.slice() }
+  return { texts, end }
 }
 
 function isSecretType(bytes: Buffer, start: number, end: number): boolean {

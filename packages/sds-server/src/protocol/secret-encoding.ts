@@ -1,4 +1,5 @@
 /** Secrets and responses as bytes: a secret that several responses hold is encoded once a version and name. */
+import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import type { AllBundlesSecret, SealedKey, SecretItem, TrustBundleSecret } from '@livery/core'
 import { type CertificateValidationContext, Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import { SPIFFECertValidatorConfig } from '../gen/envoy/extensions/transport_sockets/tls/v3/tls_spiffe_validator_config.ts'
@@ -139,14 +140,30 @@ function writeTextField(target: Buffer, start: number, number: number, text: str
   return at + target.write(text, at)
 }
 
+/** Has memory from one resource to the next: each would take six pieces of its own, and memory beside the heap is dear. */
+let writer = new BinaryWriter()
+
+function encoded<Content>(
+  codec: { encode(content: Content, writer: BinaryWriter): BinaryWriter },
+  content: Content,
+): Uint8Array {
+  try {
+    return codec.encode(content, writer).finish()
+  } catch (error) {
+    // It holds a part of this one.
+    writer = new BinaryWriter()
+    throw error
+  }
+}
+
 export function sotwEncoder(): ResponseEncoder {
   const encode = (value: Buffer) =>
-    DiscoveryResponse.encode({
+    encoded(DiscoveryResponse, {
       versionInfo: '',
       resources: [{ typeUrl: SECRET_TYPE_URL, value }],
       typeUrl: '',
       nonce: '',
-    }).finish()
+    })
   return new ResponseEncoder(
     (secret, key) => encode(encodeSecret(secret, key)),
     name => encode(Buffer.concat([Secret.encode({ name, type: undefined }).finish(), NO_TICKET_KEYS])),
@@ -165,14 +182,14 @@ export function deltaEncoder(): ResponseEncoder {
     (secret, key) => {
       const resource = { typeUrl: SECRET_TYPE_URL, value: encodeSecret(secret, key) }
       const resources = [{ name: secret.name, version: secret.item.version, resource }]
-      return DeltaDiscoveryResponse.encode({ ...empty, resources }).finish()
+      return encoded(DeltaDiscoveryResponse, { ...empty, resources })
     },
     name => DeltaDiscoveryResponse.encode({ ...empty, resources: [], removedResources: [name] }).finish(),
   )
 }
 
 function encodeSecret({ name, item }: NamedSecret, key: Buffer): Buffer {
-  const secret = Secret.encode({ name, type: secretType(item, key) }).finish()
+  const secret = encoded(Secret, { name, type: secretType(item, key) })
   return Buffer.from(secret.buffer, secret.byteOffset, secret.byteLength)
 }
 
