@@ -22,5 +22,6 @@ export function onClosed(call: object, onGone: () => void): void {
     return
   }
   stream.once('close', onGone)
-  if (!stream.readableEnded && stream.sentTrailers === undefined) stream.close()
+  // From Node 26.8 on a reset overtakes headers of the same turn of the event loop.
+  if (!stream.readableEnded && stream.sentTrailers === undefined) setImmediate(() => stream.close())
 }

@@ -37,7 +37,9 @@ export function writeFrame(stream: ServerHttp2Stream, frame: ResponseFrame, onWr
     return
   }
   stream.write(frame.bytes, error => {
-    frame.release(!error)
-    if (!error) onWritten()
+    // Node 26.10 reports no error for the write that a destroyed stream was in the middle of.
+    const isWritten = !error && !stream.destroyed
+    frame.release(isWritten)
+    if (isWritten) onWritten()
   })
 }
