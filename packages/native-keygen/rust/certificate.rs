@@ -3,6 +3,7 @@
 pub mod bridge;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod forge;
+mod intermediates;
 mod issuing;
 mod name_constraints;
 mod names;
@@ -20,6 +21,7 @@ use std::sync::OnceLock;
 use aws_lc_rs::signature::ParsedPublicKey;
 use name_constraints::Named;
 use object_identifiers::are_shortest;
+use pem_rfc7468::LineEnding;
 use profile::Profile;
 use x509_cert::TbsCertificate;
 use x509_cert::der::{Decode, Header, Reader, SliceReader};
@@ -38,6 +40,7 @@ pub struct Certificate {
     profile: Option<Profile>,
     /// Its public key, decoded for the algorithm that was needed first: a root verifies thousands of leaves.
     verification_key: OnceLock<Option<ParsedPublicKey>>,
+    pem: OnceLock<Option<String>>,
 }
 
 /// Where the fields are that count byte for byte: encoded again they could differ.
@@ -99,11 +102,17 @@ impl Certificate {
             profile: Profile::read(tbs),
             parsed,
             verification_key: OnceLock::new(),
+            pem: OnceLock::new(),
         })
     }
 
     pub fn der(&self) -> &[u8] {
         &self.der
+    }
+
+    pub fn pem(&self) -> Option<&str> {
+        let encode = || pem_rfc7468::encode_string("CERTIFICATE", LineEnding::LF, &self.der).ok();
+        self.pem.get_or_init(encode).as_deref()
     }
 
     fn tbs(&self) -> &TbsCertificate {

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{Context, SHA256};
 use napi::bindgen_prelude::{ClassInstance, Uint8ArraySlice};
 use napi::{Error, Result, Status};
 use napi_derive::napi;
-use pem_rfc7468::LineEnding;
 
+use super::intermediates::INTERMEDIATES;
 use super::path::{Now, Refusal, find_path};
 use super::preflight::{self, LibraryCertificate};
 use super::{Certificate, private_key};
@@ -161,7 +161,12 @@ impl Question {
     pub fn facts(&self) -> Vec<u8> {
         let mut chain = Vec::with_capacity(self.chain.len());
         for (index, der) in self.chain.iter().enumerate() {
-            let certificate = Certificate::parse(der).filter(|it| index > 0 || it.is_readable());
+            let certificate = match index {
+                0 => Certificate::parse(der)
+                    .filter(Certificate::is_readable)
+                    .map(Arc::new),
+                _ => INTERMEDIATES.read(der),
+            };
             match certificate {
                 Some(certificate) => chain.push(certificate),
                 None => {
@@ -176,7 +181,7 @@ impl Question {
         self.facts_about(&chain)
     }
 
-    fn facts_about(&self, chain: &[Certificate]) -> Vec<u8> {
+    fn facts_about(&self, chain: &[Arc<Certificate>]) -> Vec<u8> {
         let leaf = &chain[0];
         let uris = leaf.uris();
         let key = self.public_key_der.as_deref();
@@ -210,18 +215,18 @@ impl Question {
 
     fn find_path(
         &self,
-        chain: &[Certificate],
+        chain: &[Arc<Certificate>],
         numbers: &mut Numbers,
         texts: &mut Texts,
     ) -> std::result::Result<(), Option<Refusal>> {
         let anchors: Vec<&Certificate> = self.anchors.iter().map(|it| &it.certificate).collect();
         let path = find_path(chain, &anchors, self.now)?;
         let certificates: Vec<&Certificate> =
-            path.chain.iter().map(|&index| &chain[index]).collect();
+            path.chain.iter().map(|&index| &*chain[index]).collect();
         let ders: Vec<&[u8]> = certificates.iter().map(|it| it.der()).collect();
-        texts.chain = ders
+        texts.chain = certificates
             .iter()
-            .map(|der| pem_rfc7468::encode_string("CERTIFICATE", LineEnding::LF, der).ok())
+            .map(|it| it.pem())
             .collect::<Option<String>>()
             .ok_or(None)?;
         texts.version = sha256_hex(&ders);
@@ -285,6 +290,60 @@ fn record(numbers: &Numbers, texts: &Texts) -> Vec<u8> {
 }
 
 fn sha256_hex(parts: &[&[u8]]) -> String {
-    let hash = digest(&SHA256, &parts.concat());
-    hex::lower(hash.as_ref())
+    let mut hash = Context::new(&SHA256);
+    for part in parts {
+        hash.update(part);
+    }
+    hex::lower(hash.finish().as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::forge::Issuer;
+    use super::*;
+
+    /// 2026-07-01T00:00:00Z and 2027-01-01T00:00:00Z: the certificates are valid through 2026.
+    const SUMMER: f64 = 1_782_864_000_000.0;
+    const NEW_YEAR: f64 = 1_798_761_600_000.0;
+
+    fn facts(chain: [&[u8]; 2], root: &Issuer, now: f64) -> Vec<u8> {
+        let anchor = TrustAnchor::new(&root.der).expect("a root");
+        let question = Question {
+            chain: chain.map(<[u8]>::to_vec).into(),
+            anchors: vec![anchor.0],
+            public_key_der: None,
+            now: Now {
+                latest_not_before: now,
+                now,
+            },
+        };
+        question.facts()
+    }
+
+    /// Its text is the chain of a good path, or else a rule.
+    fn tail(record: &[u8]) -> &str {
+        let start = record.len().saturating_sub(26);
+        str::from_utf8(&record[start..]).expect("text")
+    }
+
+    #[test]
+    fn an_intermediate_that_is_known_is_judged_by_the_roots_and_the_time_of_each_question() {
+        let (root, namesake) = (Issuer::new("root", None), Issuer::new("root", None));
+        let other = Issuer::new("other", None);
+        let middle = Issuer::new("middle", Some(&root));
+        let leaf = middle.leaf(&[1]);
+        let chain = [leaf.as_slice(), &middle.der];
+        let good = facts(chain, &root, SUMMER);
+        assert_eq!(tail(&good), "-----END CERTIFICATE-----\n");
+        assert!(tail(&facts(chain, &namesake, SUMMER)).ends_with("signature"));
+        assert!(!tail(&facts(chain, &other, SUMMER)).contains("CERTIFICATE"));
+        assert!(tail(&facts(chain, &root, NEW_YEAR)).ends_with("dates"));
+        assert_eq!(facts(chain, &root, SUMMER), good);
+        // Another leaf below it, and one that it did not sign.
+        let next = middle.leaf(&[2]);
+        let found = facts([&next, &middle.der], &root, SUMMER);
+        assert_eq!(tail(&found), "-----END CERTIFICATE-----\n");
+        let stranger = Issuer::new("middle", Some(&root)).leaf(&[3]);
+        assert!(tail(&facts([&stranger, &middle.der], &root, SUMMER)).ends_with("signature"));
+    }
 }

@@ -1,6 +1,8 @@
 //! From a leaf to a trust anchor: the search, by the rules of `issuing.rs`, within bounds. Core's `chain-path.ts` is the
 //! same search, step by step, so that both find the same path and the same fault.
 
+use std::sync::Arc;
+
 use super::Certificate;
 pub use super::issuing::Now;
 use super::issuing::{Rule, check, is_named_issuer};
@@ -35,7 +37,7 @@ pub struct Refusal {
 /// whatever order the intermediates come; `chain` starts with the leaf. Any good path will do: a certificate that breaks
 /// a rule closes only the paths through it.
 pub fn find_path(
-    chain: &[Certificate],
+    chain: &[Arc<Certificate>],
     anchors: &[&Certificate],
     now: Now,
 ) -> Result<Path, Option<Refusal>> {
@@ -54,14 +56,17 @@ pub fn find_path(
 
 /// The same on DER. A certificate that cannot be read is in no path.
 pub fn find_path_in(chain: &[&[u8]], anchors: &[&[u8]], now: Now) -> Result<Path, Option<Refusal>> {
-    let read = |ders: &[&[u8]]| ders.iter().map(|der| Certificate::parse(der)).collect();
-    let (chain, anchors): (Option<Vec<_>>, Option<Vec<_>>) = (read(chain), read(anchors));
-    let (chain, anchors) = (chain.ok_or(None)?, anchors.ok_or(None)?);
-    find_path(&chain, &anchors.iter().collect::<Vec<_>>(), now)
+    let read = |ders: &[&[u8]]| {
+        let certificates = ders.iter().map(|der| Certificate::parse(der).map(Arc::new));
+        certificates.collect::<Option<Vec<_>>>().ok_or(None)
+    };
+    let (chain, anchors) = (read(chain)?, read(anchors)?);
+    let anchors: Vec<&Certificate> = anchors.iter().map(|it| &**it).collect();
+    find_path(&chain, &anchors, now)
 }
 
 struct Search<'a> {
-    chain: &'a [Certificate],
+    chain: &'a [Arc<Certificate>],
     anchors: &'a [&'a Certificate],
     now: Now,
     /// Subject, issuer, and whether the one is signed by the other.
@@ -127,7 +132,7 @@ impl<'a> Search<'a> {
             return false;
         }
         let certificates: Vec<&Certificate> =
-            path.iter().map(|&index| &self.chain[index]).collect();
+            path.iter().map(|&index| &*self.chain[index]).collect();
         let verdict = check(issuer, &certificates, self.now, &mut self.comparisons)
             .and_then(|()| self.check_signature(path[last], at));
         if let Err(rule) = verdict {
@@ -215,15 +220,16 @@ impl<'a> Search<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::forge::Issuer;
+    use super::super::intermediates::INTERMEDIATES;
     use super::*;
 
     /// 2026-07-01T00:00:00Z.
     const SUMMER: f64 = 1_782_864_000_000.0;
 
     fn path(chain: &[&[u8]], anchors: &[&Certificate], now: f64) -> Option<(Vec<usize>, usize)> {
-        let chain: Vec<Certificate> = chain
+        let chain: Vec<_> = chain
             .iter()
-            .map(|der| Certificate::parse(der).expect("a certificate"))
+            .map(|der| INTERMEDIATES.read(der).expect("a certificate"))
             .collect();
         let now = Now {
             latest_not_before: now,
