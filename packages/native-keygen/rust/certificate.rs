@@ -40,6 +40,8 @@ pub struct Certificate {
     profile: Option<Profile>,
     /// Its public key, decoded for the algorithm that was needed first: a root verifies thousands of leaves.
     verification_key: OnceLock<Option<ParsedPublicKey>>,
+    /// The public key (DER) that was found to have signed it.
+    signed_by: OnceLock<Box<[u8]>>,
     pem: OnceLock<Option<String>>,
 }
 
@@ -102,6 +104,7 @@ impl Certificate {
             profile: Profile::read(tbs),
             parsed,
             verification_key: OnceLock::new(),
+            signed_by: OnceLock::new(),
             pem: OnceLock::new(),
         })
     }

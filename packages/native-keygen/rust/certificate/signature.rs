@@ -1,10 +1,7 @@
 //! Signatures of certificates, checked by aws-lc. SHA-1, SHA-224 and MD5 are refused, and so are weak keys.
 
-use std::collections::HashSet;
 use std::ptr::addr_eq;
-use std::sync::{LazyLock, Mutex, PoisonError};
 
-use aws_lc_rs::digest::{Context, SHA256};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P256_SHA512_ASN1, ECDSA_P384_SHA256_ASN1,
     ECDSA_P384_SHA384_ASN1, ECDSA_P384_SHA512_ASN1, ECDSA_P521_SHA256_ASN1, ECDSA_P521_SHA384_ASN1,
@@ -40,10 +37,27 @@ pub enum Weakness {
     Algorithm,
 }
 
-/// Whether `subject` is signed by the key of `issuer`.
+/// Whether `subject` is signed by the key of `issuer`. The key that was found to have signed it is remembered with it, since
+/// an intermediate is asked about with each of its leaves.
 pub fn is_signed_by(
     subject: &Certificate,
     issuer: &Certificate,
+    scheme: &'static dyn VerificationAlgorithm,
+) -> bool {
+    let key = issuer.public_key_der();
+    if subject.signed_by.get().is_some_and(|known| **known == *key) {
+        return true;
+    }
+    let good = has_signed(issuer, subject, scheme);
+    if good {
+        subject.signed_by.get_or_init(|| key.into());
+    }
+    good
+}
+
+fn has_signed(
+    issuer: &Certificate,
+    subject: &Certificate,
     scheme: &'static dyn VerificationAlgorithm,
 ) -> bool {
     let bits = &issuer.tbs().subject_public_key_info().subject_public_key;
@@ -59,42 +73,6 @@ pub fn is_signed_by(
         // No key, or the CA has signed another certificate by another algorithm.
         _ => parse().is_some_and(|key| has_signed(&key)),
     }
-}
-
-/// The same for an intermediate: thousands of leaves share it, so a signature that was good is remembered.
-pub fn is_known_signed_by(
-    subject: &Certificate,
-    issuer: &Certificate,
-    scheme: &'static dyn VerificationAlgorithm,
-) -> bool {
-    let Some(pair) = fingerprint(subject, issuer) else {
-        return false;
-    };
-    // The set is whole at any time, so one that a panic left locked is as good.
-    let known = || KNOWN_GOOD.lock().unwrap_or_else(PoisonError::into_inner);
-    if known().contains(&pair) {
-        return true;
-    }
-    let good = is_signed_by(subject, issuer, scheme);
-    if good {
-        let mut known = known();
-        if known.len() == MAX_KNOWN_GOOD {
-            known.clear();
-        }
-        known.insert(pair);
-    }
-    good
-}
-
-const MAX_KNOWN_GOOD: usize = 256;
-static KNOWN_GOOD: LazyLock<Mutex<HashSet<[u8; 32]>>> = LazyLock::new(Mutex::default);
-
-/// SHA-256 of the issuer's key and the subject, each whole DER and so of one length only.
-fn fingerprint(subject: &Certificate, issuer: &Certificate) -> Option<[u8; 32]> {
-    let mut hash = Context::new(&SHA256);
-    hash.update(issuer.public_key_der());
-    hash.update(&subject.der);
-    hash.finish().as_ref().try_into().ok()
 }
 
 /// The verification of signatures of this algorithm by a key of this kind. RFC 5480 and 5758 (ECDSA), 4055 (RSA), 8410 (Ed25519).
