@@ -123,8 +123,10 @@ function start(module: PluginRunOptions['module'], { uid, gid }: PluginUser): Ch
   const args = [
     '--permission',
     ...rights.map(folder => `--allow-fs-read=${folder}`),
-    // Where the network is a permission, too: a CA is reached over it.
-    ...(process.allowedNodeEnvironmentFlags.has('--allow-net') ? ['--allow-net'] : []),
+    // Where the network is a permission, too: a CA is reached over it. Node warns at each start that this is experimental.
+    ...(process.allowedNodeEnvironmentFlags.has('--allow-net')
+      ? ['--allow-net', '--disable-warning=ExperimentalWarning']
+      : []),
     '--disable-sigusr1',
     `--max-old-space-size=${MAX_HEAP}`,
     ...(extension === '.ts' ? ['--conditions=@livery/source'] : []),
