@@ -12,7 +12,12 @@ const waiting = new WeakMap<Http2Session, (() => void)[]>()
  */
 export function onReceived(call: object, task: () => void): void {
   const session = http2StreamOf(call)?.session
-  if (!session || session.destroyed || session.closed) return
+  if (session) onSessionReceived(session, task)
+}
+
+/** As `onReceived`, for the peer of `session`. */
+export function onSessionReceived(session: Http2Session, task: () => void): void {
+  if (session.destroyed || session.closed) return
   const next = waiting.get(session)
   if (next) next.push(task)
   else sendPing(session, [task])

@@ -6,6 +6,7 @@ import type { ServerHttp2Stream } from 'node:http2'
 import { Metadata, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { http2StreamOf } from './grpc-js-internals.ts'
+import { unsentMemoryOf } from './unsent-memory.ts'
 
 /** The part of a call that is needed to write to it. */
 export type FrameSink = Pick<ServerInterceptingCallInterface, 'sendMetadata' | 'sendMessage'>
@@ -36,10 +37,12 @@ export function writeFrame(stream: ServerHttp2Stream, frame: ResponseFrame, onWr
     frame.release(false)
     return
   }
+  const unsent = unsentMemoryOf(stream)
   stream.write(frame.bytes, error => {
     // Node 26.10 reports no error for the write that a destroyed stream was in the middle of.
     const isWritten = !error && !stream.destroyed
     frame.release(isWritten)
+    if (!isWritten) unsent?.keep(frame.bytes)
     if (isWritten) onWritten()
   })
 }
