@@ -151,6 +151,17 @@ test('a server that refuses the client leaves no socket behind', async t => {
   await server.disconnected()
 })
 
+for (const sentName of [undefined, '127.0.0.1'])
+  test(`a server is reached at its address where the name to send is ${sentName ?? 'not set'}`, async t => {
+    await using server = await FaultyCaServer.start()
+    const [host = '', port] = server.address.split(':')
+    const roots = Buffer.from(server.authority.trustBundle().join(''))
+    const target = { host, port: Number(port), serverName: host, sentName, plaintext: false, material: { roots } }
+    const channel = new Http2Channel({ target, clock: new FakeClock() })
+    t.after(() => channel.close())
+    assert.equal((await failureOf(channel.send(CALL, t.signal))).code, status.UNIMPLEMENTED)
+  })
+
 test('a server is verified where the environment turns that off for the process', async t => {
   await using server = await FaultyCaServer.start()
   await using stranger = await FaultyCaServer.start()

@@ -1,6 +1,6 @@
 /** Opens an HTTP/2 session for gRPC: TCP, TLS with its checks, and the server's settings. */
 import { type ClientHttp2Session, type ClientSessionOptions, connect as connectHttp2 } from 'node:http2'
-import { connect as connectTcp, type Socket } from 'node:net'
+import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { checkServerIdentity, connect as connectTls, createSecureContext } from 'node:tls'
 import { after, type Clock } from '@livery/core'
 import { DIAL_MS, limitConnecting } from './connect-limit.ts'
@@ -52,7 +52,8 @@ function socketOpener({ host, port, plaintext, serverName, sentName = host, mate
       host,
       port,
       secureContext,
-      servername: sentName,
+      // TLS has no addresses for names, and Node 26 throws: then none is sent.
+      servername: isIP(sentName) ? '' : sentName,
       ALPNProtocols: ['h2'],
       // Not the default, which NODE_TLS_REJECT_UNAUTHORIZED turns off for a whole process.
       rejectUnauthorized: true,

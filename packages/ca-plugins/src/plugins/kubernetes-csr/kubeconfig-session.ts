@@ -1,5 +1,7 @@
 /** Connections as a user of a kubeconfig: by its token, its client certificate, or what its program prints. */
-import { Agent as HttpsAgent, type RequestOptions } from 'node:https'
+import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions, type RequestOptions } from 'node:https'
+import { isIP } from 'node:net'
+import { checkServerIdentity } from 'node:tls'
 import type { KubeConfig } from '@kubernetes/client-node'
 import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
@@ -91,8 +93,14 @@ function agentOf(options: RequestOptions, config: KubeConfig): ConstructorParame
   if (proxyUrl && typeof options.agent === 'object') return options.agent
   if (server.startsWith('http:')) return plainAgent(UNLIMITED)
   const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername } = options
-  const tls = { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername }
+  const tls = { ca, cert, key, pfx, passphrase, rejectUnauthorized, ...(servername && namesOf(servername)) }
   return new HttpsAgent({ ...AGENT_OPTIONS, ...UNLIMITED, ...tls })
+}
+
+/** An address is verified and not sent, as kubectl does: TLS has no addresses for names, and Node 26 throws. */
+function namesOf(servername: string): HttpsAgentOptions {
+  if (!isIP(servername)) return { servername }
+  return { servername: '', checkServerIdentity: (_, certificate) => checkServerIdentity(servername, certificate) }
 }
 
 function headersOf({ headers = {}, auth }: RequestOptions): Readonly<Record<string, string>> {

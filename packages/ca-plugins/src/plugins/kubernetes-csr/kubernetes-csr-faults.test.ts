@@ -204,6 +204,25 @@ test('a server that is not verified is warned of', async t => {
   assert.equal(warnings.length, 1)
 })
 
+test('a tls-server-name that is an address is verified', async t => {
+  const cluster = await standInCluster(t)
+  const text = await readFile(cluster.kubeconfig, 'utf8')
+  const openAs = async (name: string) => {
+    const kubeconfig = join(await temporaryDirectory(t), 'config')
+    await writeFile(kubeconfig, text.replace('"certificate-authority-data"', `"tls-server-name":"${name}",$&`))
+    return { ...cluster, ...(await openClient(t, { kubeconfig })) }
+  }
+  const setup = await openAs('127.0.0.1')
+  const { issuing, name } = await waitingRequest(setup)
+  await signIt(setup, name)
+  assert.equal((await issuing).chain.length, 2)
+  const { client } = await openAs('127.0.0.2')
+  await assert.rejects(
+    client.issue({ ...(await workloadRequest(WEB)), ticket: new TestTicket() }),
+    /IP: 127\.0\.0\.2 is not in the cert's list/,
+  )
+})
+
 const refusals: readonly (readonly [number, CAErrorCode, boolean, RegExp])[] = [
   [400, 'invalid-csr', false, /Set usages, signerName and keyType/],
   [401, 'unauthenticated', true, /Renew the token or the client certificate/],
