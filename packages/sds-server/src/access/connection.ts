@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net'
 import type { CallerBudget } from '../budget/caller-budget.ts'
 import { type ClosingQueue, PacedClosing } from '../budget/paced-closing.ts'
+import { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ConnectionInfo } from '../events/sds-event.ts'
 import type { SecretView } from '../protocol/subscriptions.ts'
 import type { Permission } from './permission.ts'
@@ -16,6 +17,8 @@ export interface Connection {
   messageBytes: number
   /** Messages that were sent to it, and calls that began: a gRPC client may send a PING for each. */
   answers: number
+  /** Of responses that were written in part. */
+  readonly unsent: UnsentMemory
   /** Closes its streams in slices before itself. */
   readonly closing: PacedClosing
   /** Bytes read since the last call that were not in messages. */
@@ -31,6 +34,7 @@ export class AdmittedConnection implements Connection {
   readonly socket: Socket
   readonly budget: CallerBudget
   readonly closing: PacedClosing
+  readonly unsent: UnsentMemory
   permission: SecretView
   messageBytes = 0
   answers = 0
@@ -48,6 +52,7 @@ export class AdmittedConnection implements Connection {
     this.budget = budget
     this.socket = socket
     this.closing = new PacedClosing(socket, closings)
+    this.unsent = new UnsentMemory(socket, budget)
   }
 
   takeOverhead(): number {

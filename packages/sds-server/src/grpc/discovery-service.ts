@@ -90,7 +90,7 @@ export class DiscoveryService {
   intercept(path: string, call: ServerInterceptingCallInterface): ServerInterceptingCall {
     const open = this.openerOf(path)
     if (open) return new InterceptedCall(call, open)
-    if (path === FETCH_SECRETS) return new FrameCall(this.#unaryCall(call, 'fetch'), call)
+    if (path === FETCH_SECRETS) return new FrameCall(this.#unaryCall(call, 'fetch'), call, this.#options.calls)
     return this.#unaryCall(call, 'health')
   }
 
@@ -193,13 +193,18 @@ export class DiscoveryService {
 /** A call whose handler answers with a frame, which bypasses the encoding of grpc-js. */
 class FrameCall extends ServerInterceptingCall {
   readonly #call: ServerInterceptingCallInterface
+  readonly #calls: SocketCalls
 
-  constructor(next: ServerInterceptingCallInterface, call: ServerInterceptingCallInterface) {
+  constructor(next: ServerInterceptingCallInterface, call: ServerInterceptingCallInterface, calls: SocketCalls) {
     super(next)
     this.#call = call
+    this.#calls = calls
   }
 
   override sendMessage(frame: ResponseFrame, onWritten: () => void): void {
-    sendFrame(this.#call, frame, onWritten)
+    const connection = this.#calls.connectionOf(this.#call.getPeer())
+    // It closes: nothing more is sent.
+    if (!connection) frame.release(false)
+    else sendFrame(this.#call, frame, connection.unsent, onWritten)
   }
 }

@@ -1,6 +1,7 @@
 /** A call of grpc-js as the transport of a stream, where grpc-js has to see every HTTP/2 stream. */
 import type { ServerHttp2Stream } from 'node:http2'
 import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
+import type { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { dropMetadata, http2StreamOf, replaceDecoder } from './grpc-js-internals.ts'
 import { sendFrame } from './send-frame.ts'
@@ -46,8 +47,8 @@ export class GrpcCall implements StreamTransport {
     if (!isStarted) listener.onEnd()
   }
 
-  sendFrame(frame: ResponseFrame, onWritten: () => void): void {
-    sendFrame(this.#call, frame, onWritten)
+  sendFrame(frame: ResponseFrame, unsent: UnsentMemory, onWritten: () => void): void {
+    sendFrame(this.#call, frame, unsent, onWritten)
   }
 
   sendStatus(status: CallStatus): void {

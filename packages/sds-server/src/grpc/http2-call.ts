@@ -4,6 +4,7 @@
  */
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2'
 import { after, type Clock } from '@livery/core'
+import type { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { writeFrame } from './send-frame.ts'
@@ -65,10 +66,10 @@ export class Http2Call implements StreamTransport {
     this.#read(requests)
   }
 
-  sendFrame(frame: ResponseFrame, onWritten: () => void): void {
+  sendFrame(frame: ResponseFrame, unsent: UnsentMemory, onWritten: () => void): void {
     const { stream } = this
     if (!stream.headersSent && !stream.destroyed && !stream.closed) stream.respond(RESPONSE, WITH_TRAILERS)
-    writeFrame(stream, frame, onWritten)
+    writeFrame(stream, frame, unsent, onWritten)
   }
 
   sendStatus({ code, details }: CallStatus): void {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { createServer, Socket } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -8,10 +8,14 @@ import { Server, ServerCredentials, ServerInterceptingCall, type ServerIntercept
 import { MemorySource } from '../../test/memory-source.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
 import { temporaryDirectory, WEB } from '../../test/running-server.ts'
+import { testBudget } from '../../test/test-budget.ts'
+import { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { http2StreamOf } from './grpc-js-internals.ts'
 import { sendFrame } from './send-frame.ts'
+
+const UNSENT = new UnsentMemory(new Socket(), testBudget())
 
 const source = await MemorySource.create(WEB)
 const item = source.current({ kind: 'identity', identity: WEB })
@@ -82,7 +86,7 @@ test('a frame is wiped when it was written, and arrives as it was', async () => 
   stream.ask(WEB)
   const frame = frameOfKey()
   const written = Promise.withResolvers<void>()
-  sendFrame(await grpc.call, frame, written.resolve)
+  sendFrame(await grpc.call, frame, UNSENT, written.resolve)
   assert.ok(hasKey(frame))
   const response = await stream.next()
   await written.promise
@@ -101,7 +105,7 @@ for (const [how, end] of [
     stream.ask(WEB)
     const call = await grpc.call
     const frame = frameOfKey()
-    sendFrame(call, frame, () => assert.fail('it was never written'))
+    sendFrame(call, frame, UNSENT, () => assert.fail('it was never written'))
     await peer.pinged()
     assert.ok(hasKey(frame))
     end(peer, stream)
@@ -116,7 +120,7 @@ test('the memory of a frame serves the next one when all of it was written', asy
   const encoder = sotwEncoder()
   const [first, second] = [frameOfKey(encoder), frameOfKey(encoder)]
   const written = Promise.withResolvers<void>()
-  sendFrame(await grpc.call, first, written.resolve)
+  sendFrame(await grpc.call, first, UNSENT, written.resolve)
   await written.promise
   assert.equal(frameOfKey(encoder).bytes.buffer, first.bytes.buffer)
   assert.notEqual(second.bytes.buffer, first.bytes.buffer)
@@ -130,7 +134,7 @@ test('the memory of a frame of which a part was written, and then its stream res
   stream.ask(WEB)
   const encoder = sotwEncoder()
   const frame = frameOfKey(encoder)
-  sendFrame(await grpc.call, frame, () => assert.fail('it was never written whole'))
+  sendFrame(await grpc.call, frame, UNSENT, () => assert.fail('it was never written whole'))
   await peer.pinged()
   stream.http.close(8)
   assert.ok(await isReleased(frame))
@@ -148,7 +152,7 @@ test('a frame for a stream that has ended is wiped at once', async () => {
   peer[Symbol.dispose]()
   await closed
   const frame = frameOfKey()
-  sendFrame(call, frame, () => assert.fail('it was never written'))
+  sendFrame(call, frame, UNSENT, () => assert.fail('it was never written'))
   assert.equal(hasKey(frame), false)
 })
 
@@ -164,7 +168,7 @@ test('without the HTTP/2 stream a frame goes through grpc-js, and is wiped as we
     },
   }
   let isWritten = false
-  sendFrame(call, frame, () => {
+  sendFrame(call, frame, UNSENT, () => {
     isWritten = true
   })
   assert.deepEqual([sent, isWritten, hasKey(frame)], [[frame], true, false])

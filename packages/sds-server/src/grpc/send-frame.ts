@@ -4,9 +4,10 @@
  */
 import type { ServerHttp2Stream } from 'node:http2'
 import { Metadata, type ServerInterceptingCallInterface } from '@grpc/grpc-js'
+import type { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
+import { onSessionReceived } from './delivery.ts'
 import { http2StreamOf } from './grpc-js-internals.ts'
-import { unsentMemoryOf } from './unsent-memory.ts'
 
 /** The part of a call that is needed to write to it. */
 export type FrameSink = Pick<ServerInterceptingCallInterface, 'sendMetadata' | 'sendMessage'>
@@ -15,10 +16,10 @@ const NO_METADATA = new Metadata()
 
 /**
  * Writes an acquired frame, and releases it when HTTP/2 has written it to the socket, or never will. `onWritten` is
- * called only in the first case, when the peer's window allowed it. Without the HTTP/2 stream the frame goes through
+ * called only in the first case, when the peer's window allowed it; in the other `unsent`, that of the connection, keeps its memory. Without the HTTP/2 stream the frame goes through
  * grpc-js, which leaves a copy to the garbage collector.
  */
-export function sendFrame(call: FrameSink, frame: ResponseFrame, onWritten: () => void): void {
+export function sendFrame(call: FrameSink, frame: ResponseFrame, unsent: UnsentMemory, onWritten: () => void): void {
   const stream = http2StreamOf(call)
   if (!stream) {
     call.sendMessage(frame, () => {
@@ -28,21 +29,30 @@ export function sendFrame(call: FrameSink, frame: ResponseFrame, onWritten: () =
     return
   }
   if (!stream.headersSent && !stream.destroyed && !stream.closed) call.sendMetadata(NO_METADATA)
-  writeFrame(stream, frame, onWritten)
+  writeFrame(stream, frame, unsent, onWritten)
 }
 
 /** As `sendFrame`, to a stream that has its headers. */
-export function writeFrame(stream: ServerHttp2Stream, frame: ResponseFrame, onWritten: () => void): void {
+export function writeFrame(
+  stream: ServerHttp2Stream,
+  frame: ResponseFrame,
+  unsent: UnsentMemory,
+  onWritten: () => void,
+): void {
   if (stream.destroyed || stream.closed || stream.writableEnded) {
     frame.release(false)
     return
   }
-  const unsent = unsentMemoryOf(stream)
+  const { session } = stream
   stream.write(frame.bytes, error => {
     // Node 26.10 reports no error for the write that a destroyed stream was in the middle of.
     const isWritten = !error && !stream.destroyed
     frame.release(isWritten)
-    if (!isWritten) unsent?.keep(frame.bytes)
-    if (isWritten) onWritten()
+    if (isWritten) {
+      onWritten()
+      return
+    }
+    const free = unsent.keep(frame.bytes)
+    if (session) onSessionReceived(session, free)
   })
 }

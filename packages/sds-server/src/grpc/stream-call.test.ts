@@ -10,6 +10,7 @@ import { namesOf } from '../../test/sds-client.ts'
 import { testBudget } from '../../test/test-budget.ts'
 import { AccessPolicy } from '../access/policy.ts'
 import { ClosingQueue, PacedClosing } from '../budget/paced-closing.ts'
+import { UnsentMemory } from '../budget/unsent-memory.ts'
 import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { type DiscoveryMessage, MessageComposer } from '../protocol/discovery-message.ts'
 import { decodeDiscoveryRequest } from '../protocol/request-codec.ts'
@@ -41,7 +42,7 @@ class OneByOne implements StreamTransport, RequestSource {
 
   start(): void {}
 
-  sendFrame(frame: ResponseFrame, written: () => void): void {
+  sendFrame(frame: ResponseFrame, _: UnsentMemory, written: () => void): void {
     assert.equal(this.#written, undefined, 'a second message while one is on its way')
     this.sent.push(DiscoveryResponse.decode(frame.message))
     frame.release(true)
@@ -82,6 +83,7 @@ async function openStream() {
     answers: 0,
     takeOverhead: () => 0,
     closing: new PacedClosing(new Socket(), new ClosingQueue()),
+    unsent: new UnsentMemory(new Socket(), testBudget()),
     close() {},
     cut() {},
   }

@@ -319,7 +319,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
       if (!this.#chargeSending(frame)) return
       this.#state = 'writing'
       this.connection.answers++
-      this.#call.sendFrame(frame, () => this.#onWritten(message))
+      this.#call.sendFrame(frame, this.connection.unsent, () => this.#onWritten(message))
     } catch (error) {
       this.refuse(error)
     }

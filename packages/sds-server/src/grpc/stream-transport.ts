@@ -1,5 +1,6 @@
 /** The gRPC call that carries a stream: on HTTP/2 itself (`Http2Call`), or inside grpc-js (`GrpcCall`). */
 import type { ServerHttp2Stream } from 'node:http2'
+import type { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 
 export interface CallStatus {
@@ -35,7 +36,7 @@ export interface StreamTransport {
   getPeer(): string
   start(requests: DataSink, listener: CallListener): void
   /** As the function `sendFrame` has it. */
-  sendFrame(frame: ResponseFrame, onWritten: () => void): void
+  sendFrame(frame: ResponseFrame, unsent: UnsentMemory, onWritten: () => void): void
   /** Ends the call, behind the frames that were sent. */
   sendStatus(status: CallStatus): void
 }
