@@ -1,6 +1,10 @@
 /** Reports when a peer has what was written to it, for protocols in which it does not answer. */
+import { randomBytes } from 'node:crypto'
 import type { Http2Session } from 'node:http2'
 import { http2StreamOf } from './grpc-js-internals.ts'
+
+/** RFC 9113, section 6.7. */
+const PING_BYTES = 8
 
 /** The tasks that wait for the next PING, of sessions with one on its way. */
 const waiting = new WeakMap<Http2Session, (() => void)[]>()
@@ -8,7 +12,7 @@ const waiting = new WeakMap<Http2Session, (() => void)[]>()
 /**
  * Calls `task` when the peer of `call` has received everything that was written to it before: it answers a PING, and reads
  * frames in their order (RFC 9113, section 6.7). One PING at a time serves all streams of a connection. If the connection
- * ends before, `task` is never called.
+ * ends before, or the answer is to another PING, `task` is never called.
  */
 export function onReceived(call: object, task: () => void): void {
   const session = http2StreamOf(call)?.session
@@ -26,9 +30,11 @@ export function onSessionReceived(session: Http2Session, task: () => void): void
 function sendPing(session: Http2Session, tasks: readonly (() => void)[]): void {
   const next: (() => void)[] = []
   waiting.set(session, next)
-  session.ping(error => {
+  // Node takes any answer, also one of a peer that has not read the PING.
+  const payload = randomBytes(PING_BYTES)
+  session.ping(payload, (error, _, answer) => {
     waiting.delete(session)
-    if (error) return
+    if (error || !payload.equals(answer)) return
     for (const task of tasks) task()
     if (next.length > 0 && !session.destroyed) sendPing(session, next)
   })

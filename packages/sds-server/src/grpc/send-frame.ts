@@ -16,8 +16,8 @@ const NO_METADATA = new Metadata()
 
 /**
  * Writes an acquired frame, and releases it when HTTP/2 has written it to the socket, or never will. `onWritten` is
- * called only in the first case, when the peer's window allowed it; in the other `unsent`, that of the connection, keeps its memory. Without the HTTP/2 stream the frame goes through
- * grpc-js, which leaves a copy to the garbage collector.
+ * called only in the first case, when the peer's window allowed it; in the second `unsent`, that of the connection, keeps
+ * its memory. Without the HTTP/2 stream the frame goes through grpc-js, which leaves a copy to the garbage collector.
  */
 export function sendFrame(call: FrameSink, frame: ResponseFrame, unsent: UnsentMemory, onWritten: () => void): void {
   const stream = http2StreamOf(call)

@@ -185,6 +185,19 @@ test('a peer that leaves more unread than its caller has room for loses its conn
   for (const each of memory) assert.equal(await isCollected(each), true)
 })
 
+test('an answer to a PING that the peer has not read frees nothing', async () => {
+  await using peer = await stalledPeer()
+  peer.streams.get(1)?.write(Buffer.alloc(FILLER_BYTES), () => {})
+  const memory = writeDivided(peer, [3])
+  await sleep(50)
+  peer.streams.get(3)?.destroy()
+  await sleep(50)
+  peer.socket.write(frame(PING, ACK, 0, Buffer.alloc(8)))
+  await sleep(50)
+  peer.streams.clear()
+  assert.deepEqual([await isCollected(memory), peer.charged()], [false, FRAME_BYTES])
+})
+
 test('a frame that two streams have is kept for each', async () => {
   await using peer = await stalledPeer({ count: 3 })
   peer.streams.get(1)?.write(Buffer.alloc(FILLER_BYTES), () => {})
