@@ -1,8 +1,10 @@
 /** HTTP/2 frames by hand, for what no client library sends. */
 
 export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
-export const FRAME = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, goAway: 7 } as const
+export const FRAME = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, goAway: 7, windowUpdate: 8 } as const
 export const END_HEADERS = 4
+/** Of PING and SETTINGS. */
+export const ACK = 1
 
 export function rawFrame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
   const head = Buffer.alloc(9)
