@@ -13,6 +13,7 @@ export type KubeVerb = 'create' | 'get' | 'list' | 'watch' | 'update' | 'delete'
 export interface KubeCall {
   readonly verb: KubeVerb
   readonly resource: string
+  readonly version: string
   readonly name: string
   readonly token: string
   readonly query: URLSearchParams
@@ -37,6 +38,8 @@ export type KubeFault =
 type Handler = (call: KubeCall) => KubeFault | undefined | Promise<KubeFault | undefined>
 
 const API = /^\/apis\/certificates\.k8s\.io\/(v1|v1beta1)\/(\w+)(?:\/([^/]+))?(?:\/(status|approval))?$/
+/** What the API server says of a path that it does not have. */
+const NOT_SERVED = '404 page not found\n'
 const MAX_CALLS = 1024
 const VERBS: Readonly<Record<string, KubeVerb>> = { POST: 'create', GET: 'get', PUT: 'update', DELETE: 'delete' }
 
@@ -55,6 +58,8 @@ export class KubeApiServer implements AsyncDisposable {
   fault: Handler = () => undefined
   /** Asked when an object has been made, before the answer: for a fault it is taken back. */
   admit: (object: StoredObject) => Promise<KubeFault | undefined> = async () => undefined
+  /** The versions of certificates.k8s.io that have ClusterTrustBundles; Kubernetes 1.36 has only this one. */
+  trustBundleVersions: readonly string[] = ['v1beta1']
   /** How many connections there have been. */
   connections = 0
   readonly #server: Server
@@ -123,13 +128,15 @@ export class KubeApiServer implements AsyncDisposable {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const call = await readCall(request)
-    if (!call) return send(response, 404, status(404, 'the server could not find the requested resource'))
+    if (!call) return send(response, 404, NOT_SERVED, { 'content-type': 'text/plain' })
     this.calls.push(call)
     if (this.calls.length > MAX_CALLS) this.calls.shift()
     for (const wake of this.#waiting) wake()
     this.#waiting.clear()
     const fault = await this.fault(call)
     if (fault && !(fault.kind === 'reset' && fault.after)) return refuse(request, response, fault)
+    if (call.resource === 'clustertrustbundles' && !this.trustBundleVersions.includes(call.version))
+      return send(response, 404, NOT_SERVED, { 'content-type': 'text/plain' })
     if (call.verb === 'watch') return this.#watch(call, response)
     try {
       const answer = await this.#answer(call)
@@ -195,7 +202,7 @@ function nameIn(query: URLSearchParams): string {
 async function readCall(request: IncomingMessage): Promise<KubeCall | undefined> {
   const body = Buffer.concat(await request.toArray()).toString()
   const url = new URL(request.url ?? '', 'https://kube')
-  const [, , resource, name = ''] = API.exec(decodeURIComponent(url.pathname)) ?? []
+  const [, version = '', resource, name = ''] = API.exec(decodeURIComponent(url.pathname)) ?? []
   const verb = VERBS[request.method ?? '']
   if (resource === undefined || verb === undefined) return undefined
   const isList = verb === 'get' && name === ''
@@ -204,6 +211,7 @@ async function readCall(request: IncomingMessage): Promise<KubeCall | undefined>
   return {
     verb: isList ? listVerb : verb,
     resource,
+    version,
     name: name || nameIn(url.searchParams),
     token: bearer || shownName(request.socket),
     query: url.searchParams,

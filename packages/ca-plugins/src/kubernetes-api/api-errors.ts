@@ -22,7 +22,7 @@ const RESOURCES = {
   clustertrustbundles: {
     group: 'certificates.k8s.io',
     notFound:
-      'Create the ClusterTrustBundle, and see that the API server serves certificates.k8s.io/v1beta1; or use signerRoots',
+      'Create the ClusterTrustBundle, and see that the API server serves it in certificates.k8s.io/v1 or v1beta1; or use signerRoots',
   },
   pods: { group: '', notFound: 'Check that this is an API server' },
   'serviceaccounts/token': {

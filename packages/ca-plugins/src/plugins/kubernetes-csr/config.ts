@@ -16,7 +16,7 @@ export const kubernetesCsrOptions = {
   clusterTrustBundle: {
     type: 'string',
     description:
-      "the name of a `ClusterTrustBundle` with the signer's roots (`certificates.k8s.io/v1beta1`, which not every API server serves)",
+      "the name of a `ClusterTrustBundle` with the signer's roots (`certificates.k8s.io/v1`, else `v1beta1`, which not every API server serves)",
     problem: value =>
       /^[a-z0-9]([a-z0-9.:-]{0,251}[a-z0-9])?$/.test(value)
         ? undefined

@@ -93,3 +93,29 @@ test('a ClusterTrustBundle without a certificate is a bad-response', async t => 
     )
   }
 })
+
+for (const [versions, asked] of [
+  [['v1'], ['v1']],
+  [['v1', 'v1beta1'], ['v1']],
+  [['v1beta1'], ['v1', 'v1beta1']],
+] as const)
+  test(`a ClusterTrustBundle is read where the API server serves it as ${versions.join(' and ')}`, async t => {
+    const { server, kubeconfig, authority, trustBundle } = await standInCluster(t)
+    server.trustBundleVersions = versions
+    const { client } = await openClient(t, { kubeconfig, clusterTrustBundle: await trustBundle(t) })
+    assert.deepEqual(await client.trustBundle?.({ signal: never }), authority.trustBundle())
+    assert.deepEqual(
+      server.calls.map(({ version }) => version),
+      asked,
+    )
+  })
+
+test('a ClusterTrustBundle that no version serves is unavailable, and the remedy names both versions', async t => {
+  const { server, kubeconfig, trustBundle } = await standInCluster(t)
+  server.trustBundleVersions = []
+  const { client } = await openClient(t, { kubeconfig, clusterTrustBundle: await trustBundle(t) })
+  await assert.rejects(
+    Promise.resolve(client.trustBundle?.({ signal: never })),
+    isCAError('unavailable', /HTTP 404: .*certificates\.k8s\.io\/v1 or v1beta1/),
+  )
+})

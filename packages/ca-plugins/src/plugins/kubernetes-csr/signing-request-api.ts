@@ -71,8 +71,12 @@ export class SigningRequestApi {
   /** The PEM of a ClusterTrustBundle. Rejects as {@link create} does. */
   async trustBundle(name: string, caller: Caller): Promise<string> {
     const call = { what: `read the ClusterTrustBundle ${name}`, verb: 'get', resource: 'clustertrustbundles' } as const
-    const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${encodeURIComponent(name)}`
-    const { json } = await this.#connection.request(call, caller, { path })
+    const at = (version: string) =>
+      `/apis/certificates.k8s.io/${version}/clustertrustbundles/${encodeURIComponent(name)}`
+    const stable = await this.#connection.request(call, caller, { path: at('v1'), expected: [404] })
+    // Kubernetes 1.36 has it in no other version.
+    const isElsewhere = stable.status === 404
+    const { json } = isElsewhere ? await this.#connection.request(call, caller, { path: at('v1beta1') }) : stable
     const { trustBundle } = Object(json['spec'])
     return typeof trustBundle === 'string' ? trustBundle : ''
   }
