@@ -65,8 +65,9 @@ export class PodTokens implements WorkloadTokens {
 
   async get({ identity, audience, expirationSeconds, signal }: WorkloadTokenRequest): Promise<Credential> {
     const source = this.#source
-    const pod = source && boundPod(source.pods, identity)
-    if (!pod) throw noPod(identity)
+    if (!source) throw refusal(identity, NOT_KNOWN)
+    const pod = boundPod(source.pods, identity)
+    if (!pod) throw refusal(identity, NO_POD)
     const wish = { pod, audience, expirationSeconds }
     const { cache } = this.#tokensOf(pod)
     return await cache.get(`${expirationSeconds} ${audience}`, signal, aborted => this.#fetch(source, wish, aborted))
@@ -173,12 +174,13 @@ function credentialOf(json: Readonly<Record<string, unknown>>, wish: TokenWish, 
   )
 }
 
-function noPod(identity: SpiffeId): CAError {
-  return new CAError(
-    'unauthenticated',
-    `Cannot get a token for ${identity}: this node has no pod of it with a service account. Give the identity a tokenFile, or wait until the pods of the node are known.`,
-    { local: true },
-  )
+const NOT_KNOWN =
+  'the API server has not listed the pods of this node yet. It is asked again; an identity that the configuration names can have a tokenFile.'
+const NO_POD =
+  'no pod of this node with a service account has it. If its pods have ended, nothing is to be done: it is let go after removal.grace. If one starts, it is asked again. An identity that the configuration names needs a tokenFile.'
+
+function refusal(identity: SpiffeId, why: string): CAError {
+  return new CAError('unauthenticated', `Cannot get a token for ${identity}: ${why}`, { local: true })
 }
 
 /**

@@ -52,9 +52,9 @@ export function describeEvent(event: LedgerEvent): string {
     case 'trial-rejected':
       return `others of this issuer and key wait, since the first client did not take it: ${event.reason}`
     case 'removed':
-      return `removed from the configuration: held until ${iso(event.until)}`
+      return `no longer named by the configuration or a pod: held until ${iso(event.until)}`
     case 'kept':
-      return 'in the configuration again: kept'
+      return 'named again by the configuration or a pod: kept'
     case 'no-room':
       return `not taken on: maxIdentities (${event.maxIdentities}) are held, and each is configured or in use`
     case 'read-from-files':
