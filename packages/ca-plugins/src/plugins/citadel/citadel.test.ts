@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { type CAErrorCode, OptionError, type PluginOption } from '@livery/core'
@@ -56,6 +58,18 @@ test('cluster, headers, signer and impersonated identity are sent as Istio names
       ['ImpersonatedIdentity', { kind: { $case: 'stringValue', value: API } }],
     ]),
   )
+})
+
+test('who asks for others names the cluster that istiod has by default: without one it lets nobody impersonate', async t => {
+  for (const [clusterId, sent] of [
+    [undefined, 'Kubernetes'],
+    ['east', 'east'],
+  ] as const) {
+    const named = clusterId === undefined ? {} : { clusterId }
+    const { client, server } = await setUpCitadel(t, { config: () => ({ ...named, impersonate: true }) })
+    await client.issue(await workloadRequest(API))
+    assert.equal(server.calls[0]?.headers['clusterid'], sent)
+  }
 })
 
 test('the trace of a request goes to the CA as W3C Trace Context', async t => {
@@ -171,6 +185,34 @@ for (const [grpcCode, details, code, retryable] of codes)
     })
     assert.equal(server.calls.length, 1)
   })
+
+const ACCOUNT = { namespace: 'livery-system', serviceaccount: { name: 'livery' } }
+for (const [what, token, remedy] of [
+  ['no JWT', 'token-1', /Let the CA trust this node \(istiod: CA_TRUSTED_NODE_ACCOUNTS\), and check that a pod/],
+  [
+    'of a bound account',
+    jwtOf({ ...ACCOUNT, pod: { name: 'livery-1' } }),
+    /CA_TRUSTED_NODE_ACCOUNTS=livery-system\/livery\)/,
+  ],
+  [
+    'of an unbound account',
+    jwtOf(ACCOUNT),
+    /token of the agent's own pod, as kubelet mounts it: the token in .*token is bound to no pod/,
+  ],
+] as const)
+  test(`a refused impersonation with a token that is ${what} comes with what to do about that`, async t => {
+    const { client, server, directory } = await setUpCitadel(t, { config: () => ({ impersonate: true }) })
+    await writeFile(join(directory, 'token'), token)
+    const details = 'request impersonation authentication failure'
+    server.behaviour = { kind: 'refuse', code: status.UNAUTHENTICATED, details }
+    await assert.rejects(client.issue(await workloadRequest(WEB)), isCAError('unauthenticated', remedy))
+  })
+
+/** As the API server makes the token of a service account, without a signature. */
+function jwtOf(account: object): string {
+  const parts = [{ alg: 'none' }, { 'kubernetes.io': account }]
+  return `${parts.map(part => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.')}.c2ln`
+}
 
 test('the wait that the CA asks for comes along', async t => {
   const { client, server } = await setUpCitadel(t)

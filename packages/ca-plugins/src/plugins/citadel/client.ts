@@ -29,7 +29,11 @@ import {
 } from '../../transport/istio-certificate-service.ts'
 import type { CitadelConfig, CitadelTarget } from './config.ts'
 import { caErrorOfCall } from './errors.ts'
+import { impersonationRemedy } from './impersonation-remedy.ts'
 import { ResponseReader } from './response-reader.ts'
+
+/** Where its CLUSTER_ID is not set. Without a name istiod reviews the token, and then lets nobody impersonate. */
+const ISTIOD_CLUSTER = 'Kubernetes'
 
 export class CitadelClient implements CAClient {
   readonly #config: CitadelConfig
@@ -96,6 +100,7 @@ export class CitadelClient implements CAClient {
         action,
         secrets: [token ?? '', ...Object.values(headers)],
         credentialsRemedy: remedy,
+        impersonationRemedy: impersonationRemedy(token ?? '', reading.kind === 'token' ? reading.what : ''),
       })
     }
   }
@@ -137,7 +142,7 @@ export class CitadelClient implements CAClient {
   }
 
   #metadata(token: string | undefined, traceparent: string | undefined): Metadata {
-    const { clusterId, headers = {} } = this.#config
+    const { impersonate, clusterId = impersonate ? ISTIOD_CLUSTER : undefined, headers = {} } = this.#config
     const metadata = new Metadata()
     for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
     if (clusterId !== undefined) metadata.set('ClusterID', clusterId)

@@ -20,7 +20,8 @@ export const citadelOptions = {
   clusterId: {
     type: 'string',
     problem: textProblem,
-    description: "sent as `ClusterID`: which cluster's tokens these are",
+    description:
+      "sent as `ClusterID`: which cluster's tokens these are. Default: none, and with `impersonate` the one that istiod has by default, `Kubernetes`",
   },
   certSigner: {
     type: 'string',

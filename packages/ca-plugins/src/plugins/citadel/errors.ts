@@ -6,21 +6,25 @@ import { caErrorOfStatus, type FailedCall, isCertificateFailure } from '../../tr
 export interface RefusedCall extends Pick<FailedCall, 'action' | 'secrets'> {
   /** The remedy if the CA does not accept how the call was authenticated; no period at the end. */
   readonly credentialsRemedy: string
+  /** The same if it does not let this caller ask for others. */
+  readonly impersonationRemedy: string
 }
 
 const LASTING: ReadonlySet<status> = new Set([status.UNIMPLEMENTED])
 
-export function caErrorOfCall(error: ServiceError, { action, secrets, credentialsRemedy }: RefusedCall): CAError {
-  const remedyOf = (code: CAErrorCode) => remedyFor(code, error, credentialsRemedy)
+export function caErrorOfCall(error: ServiceError, { action, secrets, ...remedies }: RefusedCall): CAError {
+  const remedyOf = (code: CAErrorCode) => remedyFor(code, error, remedies)
   return caErrorOfStatus(error, { action, secrets, remedyOf, lasting: LASTING })
 }
 
-function remedyFor(code: CAErrorCode, error: ServiceError, credentialsRemedy: string): string {
+function remedyFor(
+  code: CAErrorCode,
+  error: ServiceError,
+  { credentialsRemedy, impersonationRemedy }: Omit<RefusedCall, 'action' | 'secrets'>,
+): string {
   switch (code) {
     case 'unauthenticated':
-      return /impersonat/i.test(error.details)
-        ? 'Let the CA trust this node (istiod: CA_TRUSTED_NODE_ACCOUNTS), and check that a pod of this identity runs on it'
-        : credentialsRemedy
+      return /impersonat/i.test(error.details) ? impersonationRemedy : credentialsRemedy
     case 'denied':
       return 'Let the CA allow this caller'
     case 'invalid-csr':
