@@ -63,6 +63,8 @@ test('every configuration in the papers is accepted', async () => {
     writeFileSync(file, JSON.stringify(whole).replace('./index.ts', './my-ca.js'))
     const loading = loadConfig({ file, environment: {}, workingDirectory: folder, terminal: false })
     await assert.doesNotReject(loading, `${paper}: ${JSON.stringify(config)}`)
+    const asOneCaller = (await loading).warnings.filter(warning => warning.includes('one token is shown for all pods'))
+    assert.deepEqual(asOneCaller, [], paper)
   }
 })
 
@@ -101,7 +103,8 @@ test('the configuration of a node of Kubernetes is accepted unchanged, and so is
     const file = join(folder, 'livery.yaml')
     writeFileSync(file, text)
     const environment = { NODE_NAME: 'node-1' }
-    const { config } = await loadConfig({ file, environment, workingDirectory: folder, terminal: false })
+    const { config, warnings } = await loadConfig({ file, environment, workingDirectory: folder, terminal: false })
+    assert.deepEqual(warnings, [])
     assert.equal(config.kubernetes?.nodeName, 'node-1')
     assert.deepEqual(config.kubernetes.namespaces, { only: [], except: ['kube-system'] })
   }

@@ -338,6 +338,10 @@ test('with pods of a node it asks as their node, and with another CA it sets not
   const ofNode = await load(inPod, 'profile: istio\nkubernetes: { nodeName: node-1 }\n')
   assert.deepEqual(ofNode.config.identities, [])
   assert.match(printConfig(ofNode), /impersonate: true +# profile istio/)
+  const tokens = 'ca: { credentials: { source: workload-token, audience: istio-ca } }\n'
+  const ofPods = await load(inPod, `profile: istio\nkubernetes: { nodeName: node-1 }\n${tokens}`)
+  assert.match(printConfig(ofPods), /impersonate: false/)
+  assert.deepEqual(ofPods.warnings, [])
   const embedded = await load(inPod, 'profile: istio\nca: { plugin: embedded }\n')
   assert.doesNotMatch(printConfig(embedded), /istio-token/)
   await assert.rejects(load({}, `profile: linkerd\n${CITADEL}`), /livery\.yaml:1: profile: "linkerd" is none of istio/)

@@ -99,11 +99,14 @@ function withProfile(written: MapNode, { environment, workingDirectory }: Config
   if (valueAt('profile') !== 'istio') return written
   const plugin = valueAt('ca', 'plugin') ?? 'citadel'
   const isOfNode = valueAt('kubernetes') !== undefined
+  const hasTokensOfPods =
+    valueAt('ca', 'credentials', 'source') === 'workload-token' ||
+    valueAt('ca', 'credentials', 'workloadToken') !== undefined
   const keys = [
     ...istioKeys(environment, workingDirectory).filter(([[key]]) => key !== 'identities' || !isOfNode),
     ...(plugin === 'citadel' ? ISTIOD : []),
-    // The agent of a node asks for the identities of all its pods.
-    ...(plugin === 'citadel' && isOfNode ? [[['ca', 'impersonate'], true] as const] : []),
+    // The agent of a node asks for the identities of all its pods, unless it has the token of each.
+    ...(plugin === 'citadel' && isOfNode && !hasTokensOfPods ? [[['ca', 'impersonate'], true] as const] : []),
   ]
   const origin = { kind: 'profile', profile: 'istio' } as const
   const empty: MapNode = { value: new Map(), origin: UNWRITTEN }

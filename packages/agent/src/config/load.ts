@@ -13,6 +13,7 @@ import { environmentWarnings } from './environment-reports.ts'
 import { completeSection, completeSettings } from './fill-defaults.ts'
 import { type ConfiguredIdentity, expandIdentities } from './identities.ts'
 import { type ConfigSources, type Layers, readLayers } from './layers.ts'
+import { oneCallerWarnings } from './one-caller.ts'
 import { assignOutputs } from './outputs.ts'
 import { type Settings, settingsSchema } from './schema.ts'
 import { settleWarnings } from './settle.ts'
@@ -57,6 +58,7 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
       ...environmentWarnings(sources.environment, { isSidecar: file === undefined, profile: settings.profile }),
       ...exposures(settings),
       ...settleWarnings(settings, ca),
+      ...oneCallerWarnings(settings, ca),
     ],
   }
 }

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { loadConfig } from './load.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'livery-one-caller-'))
+after(() => rmSync(directory, { recursive: true }))
+
+const ISTIOD = 'plugin: citadel, address: "istiod.example:15012", rootCert: root.pem, tokenFile: token'
+const NODE = 'kubernetes: { nodeName: node-1 }'
+const STS = 'credentials: { source: sts, audience: pool'
+
+async function warningsOf(text: string): Promise<readonly string[]> {
+  const file = join(directory, 'livery.yaml')
+  writeFileSync(file, text)
+  const { warnings } = await loadConfig({ file, environment: {}, workingDirectory: directory, terminal: false })
+  return warnings
+}
+
+for (const [what, text] of [
+  ['the token of the node', `ca: { ${ISTIOD} }\n${NODE}`],
+  ['the token of the node, exchanged', `ca: { ${ISTIOD}, ${STS} } }\n${NODE}`],
+  [
+    'the token of the node, for one CA of a list',
+    `ca: { plugin: failover, cas: [{ ${ISTIOD} }, { plugin: embedded }] }\n${NODE}`,
+  ],
+] as const)
+  test(`a CA that names certificates by the caller gets ${what} for all pods: a warning`, async () => {
+    const [warning = '', ...others] = await warningsOf(text)
+    const key = text.includes('failover') ? 'ca\\.cas\\[0\\]' : 'ca'
+    assert.match(warning, new RegExp(`^${key}: citadel .* Write ${key}\\.impersonate: true, or ${key}\\.credentials: `))
+    assert.deepEqual(others, [])
+  })
+
+for (const [what, text] of [
+  ['it impersonates', `ca: { ${ISTIOD}, impersonate: true }\n${NODE}`],
+  ['each pod has its token', `ca: { ${ISTIOD}, credentials: { source: workload-token, audience: istio-ca } }\n${NODE}`],
+  ['the token of each pod is exchanged', `ca: { ${ISTIOD}, ${STS}, workloadToken: { audience: pool } } }\n${NODE}`],
+  [
+    'the CA takes the name from the CSR',
+    `ca: { plugin: kubernetes-csr, signerName: a.b/c, signerRoots: r.pem }\n${NODE}`,
+  ],
+  ['the CA is embedded', `ca: { plugin: embedded }\n${NODE}`],
+  ['there are no pods', `ca: { ${ISTIOD} }\nidentities: [{ id: spiffe://cluster.local/web, socket: web.sock }]`],
+  ['the profile istio impersonates', `profile: istio\n${NODE}`],
+] as const)
+  test(`no warning where ${what}`, async () => assert.deepEqual(await warningsOf(text), []))
