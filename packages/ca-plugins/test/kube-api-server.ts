@@ -39,7 +39,7 @@ type Handler = (call: KubeCall) => KubeFault | undefined | Promise<KubeFault | u
 
 const API = /^\/apis\/certificates\.k8s\.io\/(v1|v1beta1)\/(\w+)(?:\/([^/]+))?(?:\/(status|approval))?$/
 /** What the API server says of a path that it does not have. */
-const NOT_SERVED = '404 page not found\n'
+const NOT_SERVED = status(404, 'the server could not find the requested resource')
 const MAX_CALLS = 1024
 const VERBS: Readonly<Record<string, KubeVerb>> = { POST: 'create', GET: 'get', PUT: 'update', DELETE: 'delete' }
 
@@ -128,7 +128,7 @@ export class KubeApiServer implements AsyncDisposable {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const call = await readCall(request)
-    if (!call) return send(response, 404, NOT_SERVED, { 'content-type': 'text/plain' })
+    if (!call) return send(response, 404, NOT_SERVED)
     this.calls.push(call)
     if (this.calls.length > MAX_CALLS) this.calls.shift()
     for (const wake of this.#waiting) wake()
@@ -136,7 +136,7 @@ export class KubeApiServer implements AsyncDisposable {
     const fault = await this.fault(call)
     if (fault && !(fault.kind === 'reset' && fault.after)) return refuse(request, response, fault)
     if (call.resource === 'clustertrustbundles' && !this.trustBundleVersions.includes(call.version))
-      return send(response, 404, NOT_SERVED, { 'content-type': 'text/plain' })
+      return send(response, 404, NOT_SERVED)
     if (call.verb === 'watch') return this.#watch(call, response)
     try {
       const answer = await this.#answer(call)

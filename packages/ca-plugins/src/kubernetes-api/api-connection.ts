@@ -16,7 +16,7 @@ export type Caller = Pick<CertificateRequest, 'signal' | 'tokenFile'>
 
 export interface ApiRequest extends HttpRequest {
   readonly path: string
-  /** Statuses other than success that are an answer, in JSON or not. Default: none. */
+  /** Statuses other than success that are an answer. Default: none. */
   readonly expected?: readonly number[]
   /** How many values its answer may have. Default: {@link MAX_VALUES}. */
   readonly maxValues?: number
@@ -69,8 +69,7 @@ export class ApiConnection implements AsyncDisposable {
     if ((status < 200 || status >= 300) && !expected.includes(status))
       throw this.#refused(session, caErrorOfAnswer({ status, headers, text }, call, server, secrets))
     if (hasMoreValues(text, maxValues)) throw answerTooLarge(`${maxValues} values`, call, server)
-    // An API server says in plain text that it does not have a path.
-    const json = jsonObject(text, maxValues) ?? (expected.includes(status) ? {} : undefined)
+    const json = jsonObject(text, maxValues)
     if (json) return { status, json }
     throw unreadable('it is not a JSON object', call, server)
   }

@@ -192,7 +192,7 @@ for (const [what, token, remedy] of [
   [
     'of a bound account',
     jwtOf({ ...ACCOUNT, pod: { name: 'livery-1' } }),
-    /CA_TRUSTED_NODE_ACCOUNTS=livery-system\/livery\)/,
+    /Let the CA trust the account livery-system\/livery \(istiod: CA_TRUSTED_NODE_ACCOUNTS\)/,
   ],
   [
     'of an unbound account',

@@ -6,8 +6,9 @@ export function impersonationRemedy(token: string, what: string): string {
   const { account, pod } = readAccount(token)
   if (account !== undefined && pod === undefined)
     return `Use the token of the agent's own pod, as kubelet mounts it: ${what} is bound to no pod`
-  const trusted = account === undefined ? '' : `=${account}`
-  return `Let the CA trust this node (istiod: CA_TRUSTED_NODE_ACCOUNTS${trusted}), and check that a pod of this identity runs on it`
+  // No `NAME=value`: as one long word it would be taken for a credential.
+  const trusted = account === undefined ? 'this node' : `the account ${account}`
+  return `Let the CA trust ${trusted} (istiod: CA_TRUSTED_NODE_ACCOUNTS), and check that a pod of this identity runs on this node`
 }
 
 /** The claims that the API server writes into the token of a service account; none of another token. */
