@@ -1,4 +1,4 @@
-/** Objects at the real API server that LIVERY_KUBE names, made as its administrator. */
+/** Objects at the real API server that LIVERY_KUBE names, made and read as its administrator. */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -12,6 +12,15 @@ const PATH = process.env['LIVERY_KUBE']
 /** For `test(name, { skip }, …)`. */
 export const noKube =
   PATH === undefined ? 'LIVERY_KUBE names no kubeconfig of a cluster-admin at an API server for tests' : false
+
+export interface TokenWish {
+  readonly namespace: string
+  readonly account: string
+  /** Default: that of the API server. */
+  readonly audience?: string
+  /** To which it is bound, as kubelet asks for it. */
+  readonly pod?: { readonly name: string; readonly uid: string } | undefined
+}
 
 export class KubeAdmin {
   readonly server: URL
@@ -35,7 +44,11 @@ export class KubeAdmin {
   }
 
   /** Resolves with the object of the answer. Rejects for a status other than success. */
-  async call(method: 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<Record<string, unknown>> {
+  async call(
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    path: string,
+    body?: object,
+  ): Promise<Record<string, unknown>> {
     const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
     const call = request(new URL(path, this.server), { ...this.#tls, method, headers: { 'content-type': type } })
     const [response] = await once(call.end(body && JSON.stringify(body)), 'response')
@@ -44,21 +57,19 @@ export class KubeAdmin {
     return JSON.parse(answer)
   }
 
-  /** Writes the files of a service account below `root`, where kubelet mounts them. The token is bound to `pod`, as kubelet asks for it. */
-  async mountAccount(
-    root: string,
-    namespace: string,
-    name: string,
-    pod?: { readonly name: string; readonly uid: string },
-  ): Promise<void> {
-    const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`
+  async token({ namespace, account, audience, pod }: TokenWish): Promise<string> {
+    const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`
     const boundObjectRef = pod && { kind: 'Pod', apiVersion: 'v1', ...pod }
-    const { status } = await this.call('POST', path, {
-      spec: { audiences: [], expirationSeconds: 600, boundObjectRef },
-    })
+    const audiences = audience === undefined ? [] : [audience]
+    const { status } = await this.call('POST', path, { spec: { audiences, expirationSeconds: 600, boundObjectRef } })
+    return String(Object(status).token)
+  }
+
+  /** Writes the files of a service account below `root`, where kubelet mounts them. */
+  async mountAccount(root: string, namespace: string, account: string, pod?: TokenWish['pod']): Promise<void> {
     const folder = join(root, 'var/run/secrets/kubernetes.io/serviceaccount')
     await mkdir(folder, { recursive: true })
-    await writeFile(join(folder, 'token'), String(Object(status).token))
+    await writeFile(join(folder, 'token'), await this.token({ namespace, account, pod }))
     await writeFile(join(folder, 'ca.crt'), this.#roots)
   }
 }

@@ -24,6 +24,11 @@ export function withFolder(from: string, to: string): readonly string[] {
   return ['unshare', '--mount', 'sh', '-c', script, from, to]
 }
 
+/** With the file `from` mounted over `to`, which is there. */
+export function withFile(from: string, to: string): readonly string[] {
+  return ['unshare', '--mount', 'sh', '-c', 'mount --bind "$0" "$1" && shift && exec "$@"', from, to]
+}
+
 /** As the user and group `id`, who has these capabilities and gets no others. */
 export function asUser(id: number, ...capabilities: readonly string[]): readonly string[] {
   const set = ['-all', ...capabilities.map(name => `+${name}`)].join()
