@@ -25,8 +25,16 @@ after(async () => {
 interface Fetched {
   readonly ids: readonly string[]
   readonly domains: readonly string[]
+  /** How many keys of JWT-SVIDs, by trust domain. */
+  readonly keys: Readonly<Record<string, number>>
   readonly jwt: string
   readonly validate: string
+}
+
+interface Sources {
+  readonly keys: number
+  readonly roots: number
+  readonly jwt: string
 }
 
 interface Update {
@@ -54,10 +62,10 @@ test('go-spiffe fetches every identity of its socket, and watches the rotation',
   })
   const socket = (name: string) => join(folder.path, 'run', `${name}.sock`)
   await using shared = new WorkloadProcess<Fetched>(programs.workload, ['fetch'], socket('shared'))
-  const { ids, domains, jwt, validate } = await shared.event()
-  assert.deepEqual([ids, domains], [[API, WEB], ['spiffe://cluster.local']])
-  assert.match(jwt, /Unimplemented.*issues no JWT-SVIDs/)
-  assert.match(validate, /Unimplemented/)
+  const { ids, domains, keys, jwt, validate } = await shared.event()
+  assert.deepEqual([ids, domains, keys], [[API, WEB], ['spiffe://cluster.local'], { 'spiffe://cluster.local': 0 }])
+  assert.match(jwt, /Unimplemented.*no JWT-SVIDs/)
+  assert.match(validate, /Unimplemented.*validates no JWT-SVIDs/)
   await using watcher = new WorkloadProcess<Update>(programs.workload, ['watch'], socket('web'))
   await until(
     'three certificates',
@@ -68,6 +76,20 @@ test('go-spiffe fetches every identity of its socket, and watches the rotation',
     [],
   )
   assert.doesNotMatch(agent.output, /PRIVATE KEY/)
+})
+
+test("go-spiffe's sources of JWT keys and of all bundles are there at once, with no JWT key", { skip }, async () => {
+  await using folder = await makeFolder()
+  await using _agent = await startAgent(folder.path, {
+    trustDomain: 'cluster.local',
+    ca: { plugin: 'embedded' },
+    identities: [{ id: WEB, socket: 'run/web.sock' }],
+  })
+  const args = ['sources', 'cluster.local']
+  await using program = new WorkloadProcess<Sources>(programs.workload, args, join(folder.path, 'run/web.sock'))
+  const { keys, roots, jwt } = await program.event()
+  assert.deepEqual([keys, roots], [0, 1])
+  assert.match(jwt, /Unimplemented.*no JWT-SVIDs/)
 })
 
 test('two programs with go-spiffe do mutual TLS through a root rotation, and no handshake fails', { skip }, async t => {
@@ -136,7 +158,9 @@ test('two programs with go-spiffe do mutual TLS through a root rotation, and no 
   assert.equal(calls.issuers, 2)
 })
 
-test('spiffe-helper writes the files of its identity, and writes them again at each renewal', { skip }, async () => {
+test('spiffe-helper writes the files of its identity, and writes them again at each renewal, also where it is to fetch JWT-SVIDs', {
+  skip,
+}, async () => {
   await using folder = await makeFolder()
   const { path } = folder
   await using _agent = await startAgent(path, {
@@ -145,26 +169,30 @@ test('spiffe-helper writes the files of its identity, and writes them again at e
     ttl: '8s',
     identities: [{ id: WEB, socket: 'run/web.sock' }],
   })
-  const certificates = join(path, 'certs')
-  await mkdir(certificates)
-  const config = {
-    agent_address: join(path, 'run/web.sock'),
-    cert_dir: certificates,
-    svid_file_name: 'svid.pem',
-    svid_key_file_name: 'key.pem',
-    svid_bundle_file_name: 'bundle.pem',
+  const jwts = '[{ jwt_audience = "audience", jwt_svid_file_name = "svid.jwt" }]'
+  for (const extra of ['', `jwt_bundle_file_name = "keys.json"\njwt_svids = ${jwts}\n`]) {
+    const certificates = join(path, extra === '' ? 'certs' : 'certs-and-jwts')
+    await mkdir(certificates)
+    const config = {
+      agent_address: join(path, 'run/web.sock'),
+      cert_dir: certificates,
+      svid_file_name: 'svid.pem',
+      svid_key_file_name: 'key.pem',
+      svid_bundle_file_name: 'bundle.pem',
+    }
+    const hcl = Object.entries(config).map(([key, value]) => `${key} = ${JSON.stringify(value)}\n`)
+    await writeFile(join(path, 'helper.conf'), [...hcl, extra].join(''))
+    const pem = (name: string) => readFile(join(certificates, name))
+    await using _helper = new Process(programs.helper, ['-config', join(path, 'helper.conf')], { cwd: path })
+    const serials = new Set<string>()
+    await until('three certificates are written', async () => {
+      serials.add(new X509Certificate(await pem('svid.pem')).serialNumber)
+      return serials.size >= 3 || undefined
+    })
+    const leaf = new X509Certificate(await pem('svid.pem'))
+    assert.equal(leaf.subjectAltName, `URI:${WEB}`)
+    assert.match((await pem('key.pem')).toString(), /^-----BEGIN PRIVATE KEY-----/)
+    assert.ok(leaf.verify(new X509Certificate(await pem('bundle.pem')).publicKey))
+    if (extra !== '') assert.deepEqual(Object.keys(JSON.parse((await pem('keys.json')).toString())), ['cluster.local'])
   }
-  const hcl = Object.entries(config).map(([key, value]) => `${key} = ${JSON.stringify(value)}\n`)
-  await writeFile(join(path, 'helper.conf'), hcl.join(''))
-  const pem = (name: string) => readFile(join(certificates, name))
-  await using _helper = new Process(programs.helper, ['-config', join(path, 'helper.conf')], { cwd: path })
-  const serials = new Set<string>()
-  await until('three certificates are written', async () => {
-    serials.add(new X509Certificate(await pem('svid.pem')).serialNumber)
-    return serials.size >= 3 || undefined
-  })
-  const leaf = new X509Certificate(await pem('svid.pem'))
-  assert.equal(leaf.subjectAltName, `URI:${WEB}`)
-  assert.match((await pem('key.pem')).toString(), /^-----BEGIN PRIVATE KEY-----/)
-  assert.ok(leaf.verify(new X509Certificate(await pem('bundle.pem')).publicKey))
 })

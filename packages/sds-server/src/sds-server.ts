@@ -21,7 +21,7 @@ import { type AccessConfig, SdsSocket, type SocketConfig, type SocketStatus } fr
 import type { AcceptWaiting } from './socket/accept-connections.ts'
 import { descriptorShortage, readDescriptorLimit } from './socket/descriptor-limit.ts'
 import { SdsServerError } from './socket/sds-server-error.ts'
-import { encodeBundles, encodeSvids, WorkloadEncoder } from './workload-api/workload-encoding.ts'
+import { encodeBundles, encodeJwtBundles, encodeSvids, WorkloadEncoder } from './workload-api/workload-encoding.ts'
 
 export interface SdsServerOptions {
   readonly sockets: readonly SocketConfig[]
@@ -270,6 +270,7 @@ function createContext({ sockets: _, signal: _signal, fileNames = {}, ...options
     delta: deltaEncoder(),
     svids: new WorkloadEncoder(encodeSvids),
     bundles: new WorkloadEncoder(encodeBundles),
+    jwtBundles: new WorkloadEncoder(encodeJwtBundles),
     pushes: new TurnQueue(options.clock),
     messages: new MessageComposer(options.clock.now().toString(36)),
     receipts: options.source.receipts,

@@ -2,6 +2,7 @@
 import { X509Certificate } from 'node:crypto'
 import { type Client, Metadata } from '@grpc/grpc-js'
 import {
+  JWTBundlesResponse,
   X509BundlesResponse,
   type X509SVID,
   X509SVIDRequest,
@@ -22,6 +23,10 @@ export class WorkloadClient implements Disposable {
 
   bundles(headers?: Metadata): ResponseStream<X509BundlesResponse> {
     return this.open('FetchX509Bundles', X509BundlesResponse, headers)
+  }
+
+  jwtBundles(headers?: Metadata): ResponseStream<JWTBundlesResponse> {
+    return this.open('FetchJWTBundles', JWTBundlesResponse, headers)
   }
 
   open<Response>(

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/spiffetls/tlsconfig"
+	"github.com/spiffe/go-spiffe/v2/svid/jwtsvid"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
 )
 
@@ -25,6 +26,8 @@ func main() {
 	switch os.Args[1] {
 	case "fetch":
 		err = fetch(ctx)
+	case "sources":
+		err = sources(ctx, os.Args[2])
 	case "watch":
 		err = watch(ctx)
 	case "serve":
@@ -71,9 +74,53 @@ func fetch(ctx context.Context) error {
 	for _, bundle := range bundles.Bundles() {
 		domains = append(domains, bundle.TrustDomain().IDString())
 	}
-	_, jwt := client.FetchJWTBundles(ctx)
+	jwtBundles, err := client.FetchJWTBundles(ctx)
+	if err != nil {
+		return err
+	}
+	keys := map[string]int{}
+	for _, bundle := range jwtBundles.Bundles() {
+		keys[bundle.TrustDomain().IDString()] = len(bundle.JWTAuthorities())
+	}
+	_, jwt := client.FetchJWTSVID(ctx, jwtsvid.Params{Audience: "audience"})
 	_, invalid := client.ValidateJWTSVID(ctx, "a.b.c", "audience")
-	say(map[string]any{"ids": ids, "domains": domains, "jwt": fmt.Sprint(jwt), "validate": fmt.Sprint(invalid)})
+	hints := []string{}
+	for _, svid := range svids {
+		hints = append(hints, svid.Hint)
+	}
+	say(map[string]any{
+		"ids": ids, "hints": hints, "domains": domains, "keys": keys, "jwt": fmt.Sprint(jwt), "validate": fmt.Sprint(invalid),
+	})
+	return nil
+}
+
+// The sources that wait for every kind of bundle before they are there.
+func sources(ctx context.Context, domain string) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	jwt, err := workloadapi.NewJWTSource(ctx)
+	if err != nil {
+		return err
+	}
+	defer jwt.Close()
+	all, err := workloadapi.NewBundleSource(ctx)
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	trustDomain := spiffeid.RequireTrustDomainFromString(domain)
+	keys, err := jwt.GetJWTBundleForTrustDomain(trustDomain)
+	if err != nil {
+		return err
+	}
+	bundle, err := all.GetBundleForTrustDomain(trustDomain)
+	if err != nil {
+		return err
+	}
+	_, refusal := jwt.FetchJWTSVID(ctx, jwtsvid.Params{Audience: "audience"})
+	say(map[string]any{
+		"keys": len(keys.JWTAuthorities()), "roots": len(bundle.X509Authorities()), "jwt": fmt.Sprint(refusal),
+	})
 	return nil
 }
 

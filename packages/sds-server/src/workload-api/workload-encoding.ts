@@ -8,7 +8,7 @@ import {
   type TrustBundleSecret,
   trustDomainOf,
 } from '@livery/core'
-import { X509BundlesResponse, X509SVID, X509SVIDResponse } from '../gen/spiffe/workload/workload.ts'
+import { JWTBundlesResponse, X509BundlesResponse, X509SVID, X509SVIDResponse } from '../gen/spiffe/workload/workload.ts'
 import { type KeySlot, ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { Svid, WorkloadMessage } from './workload-message.ts'
@@ -87,6 +87,15 @@ export function encodeBundles({ bundles }: WorkloadMessage): ResponseFrame {
   return toFrame([
     X509BundlesResponse.encode({ crl: revocationLists(bundles), bundles: byId(bundles.bundles) }).finish(),
   ])
+}
+
+/** A JWKS document (RFC 7517, section 5) without keys: no JWT-SVID is valid under it. */
+const NO_KEYS = Buffer.from('{"keys":[]}')
+
+/** A `JWTBundlesResponse`. */
+export function encodeJwtBundles({ bundles }: WorkloadMessage): ResponseFrame {
+  const byDomain = bundles.bundles.map(({ trustDomain }) => [`spiffe://${trustDomain}`, NO_KEYS] as const)
+  return toFrame([JWTBundlesResponse.encode({ bundles: Object.fromEntries(byDomain) }).finish()])
 }
 
 /** Bytes, or the place of a key. */

@@ -24,3 +24,9 @@ export function composeMessage(svids: readonly Svid[], bundles: AllBundlesSecret
   const version = [bundles.version, ...svids.map(({ identity, item }) => `${identity} ${item.version}`)].join()
   return { version, svids, bundles }
 }
+
+/** As `composeMessage`, for a stream that sends which trust domains there are, and nothing of their roots. */
+export function composeTrustDomains(bundles: AllBundlesSecret): WorkloadMessage | undefined {
+  if (!bundles.own) return undefined
+  return { version: bundles.bundles.map(({ trustDomain }) => trustDomain).join(), svids: [], bundles }
+}

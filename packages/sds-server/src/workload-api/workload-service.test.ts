@@ -141,12 +141,24 @@ test('what only a pattern allows is handed out where "default" means it', async 
   assert.equal(code, status.PERMISSION_DENIED)
 })
 
-test('a caller without an identity is refused, and has the bundles', async () => {
+test('a caller without an identity is refused identities, bundles and JWT keys', async () => {
   await using api = await start(shared())
-  const { code, details } = await api.client.svids().status
-  assert.equal(code, status.PERMISSION_DENIED)
-  assert.match(details, /no identity is issued to this caller/)
-  assert.deepEqual(Object.keys((await api.client.bundles().next()).bundles), ['spiffe://cluster.local'])
+  for (const stream of [api.client.svids(), api.client.bundles(), api.client.jwtBundles()]) {
+    const { code, details } = await stream.status
+    assert.equal(code, status.PERMISSION_DENIED)
+    assert.match(details, /no identity is issued to this caller/)
+    assert.equal(stream.queued, 0)
+  }
+})
+
+test('streams of bundles end at the review that finds no identity of their caller', async () => {
+  await using api = await start(shared(WEB))
+  const { source, server } = api.running
+  const streams = [api.client.bundles(), api.client.jwtBundles()]
+  for (const stream of streams) await stream.next()
+  source.forget(WEB)
+  server.review()
+  for (const stream of streams) assert.equal((await stream.status).code, status.PERMISSION_DENIED)
 })
 
 test('a caller that is allowed more identities than clients read is refused with the reason', async () => {
@@ -157,6 +169,7 @@ test('a caller that is allowed more identities than clients read is refused with
   const { code, details } = await api.client.svids().status
   assert.equal(code, status.PERMISSION_DENIED)
   assert.match(details, /65 identities, more than 64/)
+  assert.deepEqual(Object.keys((await api.client.bundles().next()).bundles), ['spiffe://cluster.local'])
 })
 
 test('every method asks for the security header', async () => {
@@ -170,12 +183,34 @@ test('every method asks for the security header', async () => {
   }
 })
 
-test('JWT-SVIDs are not implemented, and methods that nobody knows are not either', async () => {
+test('JWT-SVIDs are neither issued nor validated, which the status says, and methods that nobody knows are not served either', async () => {
   await using api = await start()
-  for (const method of ['FetchJWTSVID', 'FetchJWTBundles', 'ValidateJWTSVID', 'FetchWITSVID']) {
-    const { code } = await api.client.open(method, { decode: () => undefined }).status
+  const answers = [
+    ['FetchJWTSVID', /^this agent issues X\.509-SVIDs, and no JWT-SVIDs$/],
+    ['ValidateJWTSVID', /validates no JWT-SVIDs$/],
+    ['FetchWITSVID', /./],
+  ] as const
+  for (const [method, says] of answers) {
+    const { code, details } = await api.client.open(method, { decode: () => undefined }).status
     assert.equal(code, status.UNIMPLEMENTED, method)
+    assert.match(details, says)
   }
+})
+
+test('each trust domain has an empty set of JWT keys, pushed when there are others, on a stream that stays open', async () => {
+  const source = await MemorySource.create(WEB)
+  await using api = await start({}, { source })
+  const stream = api.client.jwtBundles()
+  const keysOf = async () =>
+    Object.entries((await stream.next()).bundles).map(([id, keys]) => [id, JSON.parse(keys.toString())])
+  assert.deepEqual(await keysOf(), [['spiffe://cluster.local', { keys: [] }]])
+  await source.rotateRoot()
+  source.setBundle('other.example')
+  assert.deepEqual(await keysOf(), [
+    ['spiffe://cluster.local', { keys: [] }],
+    ['spiffe://other.example', { keys: [] }],
+  ])
+  assert.equal(stream.queued, 0)
 })
 
 test('a socket serves it only if it is that of one identity, or says so', async () => {
@@ -262,6 +297,27 @@ test('a stream counts as having new roots when its peer has received them, and a
   await accepted
   const inOrder = (version: string) => heard.filter(each => each.endsWith(version))
   assert.deepEqual([...inOrder('v1'), ...inOrder('v2')], ['sent v1', 'accepted v1', 'sent v2', 'accepted v2'])
+})
+
+test('a stream of JWT keys says nothing about the roots that its client has', async () => {
+  const source = Object.assign(await MemorySource.create(WEB), {
+    receipts: {
+      open: () => ({
+        sent: () => assert.fail('it has no roots'),
+        accepted: () => assert.fail('it has no roots'),
+        rejected: () => assert.fail('the Workload API has no rejections'),
+        [Symbol.dispose]() {},
+      }),
+    } satisfies Receipts,
+  })
+  await using api = await start({}, { source })
+  const stream = api.client.jwtBundles()
+  await stream.next()
+  await api.running.connect().settled()
+  assert.equal(
+    api.running.events.filter(event => event.kind === 'stream-report' && event.report.kind === 'pushed').length,
+    0,
+  )
 })
 
 test('a caller that a directory identified has the identity that was chosen for it, when that is issued, and no other', async () => {

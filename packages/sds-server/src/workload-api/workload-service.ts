@@ -5,17 +5,16 @@ import type { StreamCallContext } from '../grpc/call-context.ts'
 import { type CallOpener, InterceptedCall, neverCalled } from '../grpc/intercepted-call.ts'
 import type { SocketCalls, StreamMethod } from '../grpc/socket-calls.ts'
 import type { HeaderReader } from '../grpc/stream-transport.ts'
-import type { DiscoveryStream } from '../protocol/discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
 import { type Decoded, decodeWorkloadRequest } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { WorkloadEncoder } from './workload-encoding.ts'
 import type { WorkloadMessage } from './workload-message.ts'
-import { type WorkloadRequest, WorkloadStream } from './workload-stream.ts'
+import { type WorkloadContent, type WorkloadRequest, WorkloadStream } from './workload-stream.ts'
 
 export const WORKLOAD_SERVICE = 'SpiffeWorkloadAPI'
 
-/** The methods of JWT-SVIDs, which no CA here issues, are answered with UNIMPLEMENTED. */
 const METHODS: readonly WorkloadMethod[] = [
   'FetchX509SVID',
   'FetchX509Bundles',
@@ -33,6 +32,7 @@ export interface WorkloadContext extends StreamCallContext {
   readonly names: { readonly all: string }
   readonly svids: WorkloadEncoder
   readonly bundles: WorkloadEncoder
+  readonly jwtBundles: WorkloadEncoder
 }
 
 export class WorkloadService {
@@ -66,24 +66,28 @@ export class WorkloadService {
 
 type Method = Omit<StreamMethod<WorkloadRequest, WorkloadMessage>, 'maxNames' | 'context'>
 
-function methodOf(method: WorkloadMethod, { svids, bundles, names }: WorkloadContext): Method {
+function methodOf(method: WorkloadMethod, context: WorkloadContext): Method {
   const common = { method, requestName: 'request of the Workload API', decode: toRequest, checkHeaders }
-  const allBundles = names.all
   switch (method) {
     case 'FetchX509SVID':
-      return {
-        ...common,
-        createStream: context => new WorkloadStream(context, { hasIdentities: true, allBundles }),
-        encodeMessage: message => svids.encodeMessage(message),
-      }
+      return { ...common, ...served('svids', context.svids, context) }
     case 'FetchX509Bundles':
-      return {
-        ...common,
-        createStream: context => new WorkloadStream(context, { hasIdentities: false, allBundles }),
-        encodeMessage: message => bundles.encodeMessage(message),
-      }
-    default:
-      return { ...common, ...UNSERVED }
+      return { ...common, ...served('bundles', context.bundles, context) }
+    // A client waits for the first answer before it does anything else, also where it needs X.509 alone.
+    case 'FetchJWTBundles':
+      return { ...common, ...served('trust-domains', context.jwtBundles, context) }
+    case 'FetchJWTSVID':
+      return { ...common, ...unserved('this agent issues X.509-SVIDs, and no JWT-SVIDs') }
+    case 'ValidateJWTSVID':
+      return { ...common, ...unserved('this agent has the JWT keys of no trust domain, and validates no JWT-SVIDs') }
+  }
+}
+
+function served(content: WorkloadContent, encoder: WorkloadEncoder, { names }: WorkloadContext) {
+  const options = { content, allBundles: names.all }
+  return {
+    createStream: (context: StreamContext) => new WorkloadStream(context, options),
+    encodeMessage: (message: WorkloadMessage) => encoder.encodeMessage(message),
   }
 }
 
@@ -97,15 +101,18 @@ const SILENT: DiscoveryStream<WorkloadRequest, WorkloadMessage> = {
   [Symbol.dispose]() {},
 }
 
-const UNSERVED: Pick<Method, 'createStream' | 'encodeMessage' | 'checkHeaders'> = {
-  createStream: () => SILENT,
-  encodeMessage: () => {
-    throw new Error('Cannot encode a response: this method has none')
-  },
-  checkHeaders(header) {
-    checkHeaders(header)
-    throw new StreamRefusal('unimplemented', 'this agent issues no JWT-SVIDs')
-  },
+/** `reason`: for the status UNIMPLEMENTED. */
+function unserved(reason: string): Pick<Method, 'createStream' | 'encodeMessage' | 'checkHeaders'> {
+  return {
+    createStream: () => SILENT,
+    encodeMessage: () => {
+      throw new Error('Cannot encode a response: this method has none')
+    },
+    checkHeaders(header) {
+      checkHeaders(header)
+      throw new StreamRefusal('unimplemented', reason)
+    },
+  }
 }
 
 function checkHeaders(header: HeaderReader): void {

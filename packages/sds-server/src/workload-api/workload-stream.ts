@@ -3,7 +3,7 @@ import type { SecretItem, SpiffeId } from '@livery/core'
 import { askAndReport, type DiscoveryStream, type StreamContext } from '../protocol/discovery-protocol.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { type SubscribedName, Subscriptions } from '../protocol/subscriptions.ts'
-import { composeMessage, type Svid, type WorkloadMessage } from './workload-message.ts'
+import { composeMessage, composeTrustDomains, type Svid, type WorkloadMessage } from './workload-message.ts'
 
 /** Clients read all certificates of a message, and take 4 MiB. */
 const MAX_IDENTITIES = 64
@@ -14,9 +14,11 @@ export interface WorkloadRequest {
   readonly errorDetail: undefined
 }
 
+/** `svids`: the caller's identities and the roots; `bundles`: the roots; `trust-domains`: which trust domains have some. */
+export type WorkloadContent = 'svids' | 'bundles' | 'trust-domains'
+
 export interface WorkloadStreamOptions {
-  /** Whether it sends the caller's identities, and ends without any; otherwise bundles alone, for every caller. */
-  readonly hasIdentities: boolean
+  readonly content: WorkloadContent
   /** The resource name of the bundles of all trust domains. */
   readonly allBundles: string
 }
@@ -68,6 +70,7 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
     const message = this.#compose()
     if (!message || message.version === this.#sentVersion) return undefined
     this.#sentVersion = message.version
+    if (this.#options.content === 'trust-domains') return message
     for (const { identity, item } of message.svids) this.#reportPushed(identity, item)
     const { bundles } = message
     this.#reportPushed(this.#options.allBundles, bundles)
@@ -80,6 +83,7 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
    * for it of a certificate: that the client can use it is not known.
    */
   received({ bundles }: WorkloadMessage): void {
+    if (this.#options.content === 'trust-domains') return
     if (bundles.own) this.#context.receipts?.accepted(receiptOf(bundles.own))
   }
 
@@ -87,9 +91,10 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
     this.#subscriptions[Symbol.dispose]()
   }
 
-  /** Subscribes to exactly the caller's identities and the bundles. Throws a `StreamRefusal` if it has none, or too many. */
+  /** Subscribes to exactly what it sends. Throws a `StreamRefusal` if the caller has no identity, or too many. */
   #follow(): void {
-    this.#identities = this.#options.hasIdentities ? ownIdentities(this.#context) : []
+    const own = ownIdentities(this.#context)
+    this.#identities = this.#options.content === 'svids' ? sendable(own) : []
     const wanted = new Set([...this.#identities, this.#options.allBundles])
     for (const name of this.#subscriptions.names()) if (!wanted.has(name)) this.#subscriptions.delete(name)
     for (const name of wanted)
@@ -109,6 +114,7 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
   #compose(): WorkloadMessage | undefined {
     const bundles = this.#subscriptions.current(this.#options.allBundles)
     if (bundles?.kind !== 'all-bundles') return undefined
+    if (this.#options.content === 'trust-domains') return composeTrustDomains(bundles)
     const svids = this.#identities.flatMap((identity): Svid[] => {
       const item = this.#subscriptions.current(identity)
       return item?.kind === 'certificate' ? [{ identity, item }] : []
@@ -123,12 +129,14 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
 
 function ownIdentities({ view }: StreamContext): readonly SpiffeId[] {
   const identities = view.ownIdentities()
-  if (identities.length === 0) {
-    throw new StreamRefusal(
-      'permission-denied',
-      'no identity is issued to this caller here: see allow and callers of this socket, or give the workload its own socket',
-    )
-  }
+  if (identities.length > 0) return identities
+  throw new StreamRefusal(
+    'permission-denied',
+    'no identity is issued to this caller here: see allow and callers of this socket, or give the workload its own socket',
+  )
+}
+
+function sendable(identities: readonly SpiffeId[]): readonly SpiffeId[] {
   if (identities.length <= MAX_IDENTITIES) return identities
   const count = `${identities.length} identities, more than ${MAX_IDENTITIES}`
   throw new StreamRefusal('permission-denied', `this caller has ${count}: name its own in callers of this socket`)

@@ -44,7 +44,7 @@ export function run({ requests, allowed }: Input): void {
       wake() {},
       report() {},
     },
-    { hasIdentities: true, allBundles: names.all },
+    { content: 'svids', allBundles: names.all },
   )
   try {
     requests.forEach((bytes, index) => {

@@ -9,7 +9,7 @@ export const protobufPackage = "";
 export const protobufFileName = "spiffe/workload/workload.proto";
 
 /**
- * The X.509 part of the SPIFFE Workload API
+ * The part of the SPIFFE Workload API that Livery serves
  * (https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE_Workload_API.md). It has no package.
  */
 
@@ -52,6 +52,19 @@ export interface X509BundlesResponse {
 }
 
 export interface X509BundlesResponse_BundlesEntry {
+  key: string;
+  value: Buffer;
+}
+
+export interface JWTBundlesRequest {
+}
+
+export interface JWTBundlesResponse {
+  /** By the SPIFFE ID of the trust domain, federated ones too; JWKS documents. */
+  bundles: { [key: string]: Buffer };
+}
+
+export interface JWTBundlesResponse_BundlesEntry {
   key: string;
   value: Buffer;
 }
@@ -418,6 +431,147 @@ export const X509BundlesResponse_BundlesEntry: MessageFns<X509BundlesResponse_Bu
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseX509BundlesResponse_BundlesEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = Buffer.from(reader.bytes());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseJWTBundlesRequest(): JWTBundlesRequest {
+  return {};
+}
+
+export const JWTBundlesRequest: MessageFns<JWTBundlesRequest> = {
+  encode(_: JWTBundlesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): JWTBundlesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseJWTBundlesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseJWTBundlesResponse(): JWTBundlesResponse {
+  return { bundles: {} };
+}
+
+export const JWTBundlesResponse: MessageFns<JWTBundlesResponse> = {
+  encode(message: JWTBundlesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    globalThis.Object.entries(message.bundles).forEach(([key, value]: [string, Buffer]) => {
+      JWTBundlesResponse_BundlesEntry.encode({ key: key as any, value }, writer.uint32(10).fork()).join();
+    });
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): JWTBundlesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseJWTBundlesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            const entry1 = JWTBundlesResponse_BundlesEntry.decode(reader, reader.uint32());
+            if (entry1.value !== undefined) {
+              message.bundles[entry1.key] = entry1.value;
+            }
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseJWTBundlesResponse_BundlesEntry(): JWTBundlesResponse_BundlesEntry {
+  return { key: "", value: Buffer.alloc(0) };
+}
+
+export const JWTBundlesResponse_BundlesEntry: MessageFns<JWTBundlesResponse_BundlesEntry> = {
+  encode(message: JWTBundlesResponse_BundlesEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value.length !== 0) {
+      writer.uint32(18).bytes(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): JWTBundlesResponse_BundlesEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseJWTBundlesResponse_BundlesEntry();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
