@@ -5,6 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { readPeerCredentials } from '@livery/native-keygen'
 import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -49,6 +50,21 @@ test('after the timeout it fails, with the reason and a remedy', async () => {
 
   await writeFile(join(cwd, 'file'), '')
   assert.match((await wait('--socket', 'file')).stderr, /nobody listens on it\. Start livery run/)
+})
+
+test('a socket that does not let in its user is not ready, also where it says so to every call', {
+  skip: readPeerCredentials ? false : 'no addon to distinguish callers',
+}, async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const other = (process.getuid?.() ?? 0) + 1
+  const socket = `{ path: run/web.sock, callers: [{ uid: ${other} }] }`
+  await writeFile(join(cwd, 'livery.yaml'), CONFIG.replace('run/web.sock', socket))
+  await using agent = new LiveryProcess(['run'], { cwd })
+  await agent.admin()
+  const { code, stderr } = await livery(['wait', '--socket', 'run/web.sock'], { cwd })
+  assert.equal(code, 1)
+  assert.match(stderr, /refuses uid \d+, or does not speak gRPC\. Look at callers/)
 })
 
 test('wrong usage is exit 2', async () => {

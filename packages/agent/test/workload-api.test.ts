@@ -4,6 +4,7 @@ import { X509Certificate } from 'node:crypto'
 import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { readPeerCredentials } from '@livery/native-keygen'
 import { freePort } from '../../ca-plugins/test/free-port.ts'
 import type { TrustStatus } from '../src/admin/routes.ts'
 import type { ListedRoot } from '../src/commands/ca-root-socket.ts'
@@ -90,6 +91,20 @@ test("go-spiffe's sources of JWT keys and of all bundles are there at once, with
   const { keys, roots, jwt } = await program.event()
   assert.deepEqual([keys, roots], [0, 1])
   assert.match(jwt, /Unimplemented.*no JWT-SVIDs/)
+})
+
+test('go-spiffe of a user that no rule lets in is refused with the reason', {
+  skip: skip || (readPeerCredentials ? false : 'no addon to distinguish callers'),
+}, async () => {
+  await using folder = await makeFolder()
+  const callers = [{ uid: (process.getuid?.() ?? 0) + 1 }]
+  await using _agent = await startAgent(folder.path, {
+    trustDomain: 'cluster.local',
+    ca: { plugin: 'embedded' },
+    identities: [{ id: WEB, socket: { path: 'run/web.sock', callers } }],
+  })
+  await using program = new WorkloadProcess(programs.workload, ['fetch'], join(folder.path, 'run/web.sock'))
+  await assert.rejects(program.event(), /code = PermissionDenied desc = this socket does not let in this caller/)
 })
 
 test('two programs with go-spiffe do mutual TLS through a root rotation, and no handshake fails', { skip }, async t => {

@@ -1,6 +1,7 @@
 /** The state and settings shared by all sockets of one server. */
 import type { ReadPeerCredentials } from '@livery/core'
 import type { CallerDirectory } from './access/caller-directory.ts'
+import type { RefusalAnswers } from './access/refusal-answers.ts'
 import type { CallerAccounts } from './budget/caller-account.ts'
 import type { OpeningQueue } from './budget/opening-queue.ts'
 import type { ClosingQueue } from './budget/paced-closing.ts'
@@ -14,6 +15,7 @@ export interface SdsContext extends ServiceContext, WorkloadContext {
   readonly accounts: CallerAccounts
   readonly openings: OpeningQueue
   readonly closings: ClosingQueue
+  readonly refusalAnswers: RefusalAnswers
   readonly readPeerCredentials: ReadPeerCredentials | undefined
   readonly callerDirectory: CallerDirectory | undefined
   readonly acceptWaiting: AcceptWaiting | undefined

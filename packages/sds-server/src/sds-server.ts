@@ -4,6 +4,7 @@
  */
 import { type Clock, Events, type FileSecretName, parseFileName, type ReadPeerCredentials } from '@livery/core'
 import type { CallerDirectory } from './access/caller-directory.ts'
+import { RefusalAnswers } from './access/refusal-answers.ts'
 import { CallerAccounts, type CallerTotals, defaultProcessBytes } from './budget/caller-account.ts'
 import { OpeningQueue } from './budget/opening-queue.ts'
 import { ClosingQueue } from './budget/paced-closing.ts'
@@ -202,6 +203,7 @@ export class SdsServer implements AsyncDisposable {
   async #close(): Promise<void> {
     const sockets = [...this.#sockets.values()]
     await Promise.all([...sockets.map(socket => socket.close(this.#drainMs)), ...this.#leaving.values()])
+    this.#context.refusalAnswers[Symbol.dispose]()
     this.#directory?.[Symbol.dispose]()
   }
 
@@ -266,6 +268,7 @@ function createContext({ sockets: _, signal: _signal, fileNames = {}, ...options
     accounts: new CallerAccounts({ ...DEFAULT_LIMITS, bytes: options.maxCallerBytes ?? defaultProcessBytes() }),
     openings: new OpeningQueue(),
     closings: new ClosingQueue(),
+    refusalAnswers: new RefusalAnswers(options.clock),
     sotw: sotwEncoder(),
     delta: deltaEncoder(),
     svids: new WorkloadEncoder(encodeSvids),

@@ -99,6 +99,7 @@ export class SdsSocket {
     context.accounts.connections.raise(limits.connections)
     context.accounts.streams.raise(limits.streams)
     this.#deadlines = new DeadlineQueue(context.clock, context.requestTimeoutMs)
+    const isServed = config.workloadApi ?? DEFAULT_WORKLOAD_API[config.identity ? 'own' : 'shared']
     this.#gate = new ConnectionGate({
       path: config.path,
       clock: context.clock,
@@ -107,6 +108,7 @@ export class SdsSocket {
       room: this.#room,
       accounts: context.accounts,
       closings: context.closings,
+      answers: isServed ? context.refusalAnswers : undefined,
       readPeerCredentials: context.readPeerCredentials,
       callerDirectory: context.callerDirectory,
       nextId: context.nextId,
@@ -124,7 +126,6 @@ export class SdsSocket {
       connectionOf: peer => this.#gate.find(peer),
     })
     const discovery = new DiscoveryService({ context, calls: this.#calls, maxNames: limits.names })
-    const isServed = config.workloadApi ?? DEFAULT_WORKLOAD_API[config.identity ? 'own' : 'shared']
     const workload = isServed ? new WorkloadService(context, this.#calls, limits.names) : undefined
     const interceptor: ServerInterceptor = ({ path }, call) =>
       workload?.intercept(path, call) ?? discovery.intercept(path, call)

@@ -10,6 +10,7 @@ import type { CallerDirectory, Identification } from './caller-directory.ts'
 import { AdmittedConnection, type Connection } from './connection.ts'
 import { LastPermission, type Permission } from './permission.ts'
 import type { AccessPolicy } from './policy.ts'
+import type { RefusalAnswers } from './refusal-answers.ts'
 import { WaitingConnections } from './waiting-connections.ts'
 
 export interface ConnectionGateOptions {
@@ -22,6 +23,8 @@ export interface ConnectionGateOptions {
   readonly room: SocketRoom
   readonly accounts: CallerAccounts
   readonly closings: ClosingQueue
+  /** Absent: callers that are not let in get no answer. */
+  readonly answers: RefusalAnswers | undefined
   readonly readPeerCredentials: ReadPeerCredentials | undefined
   /** Required by a policy that identifies callers. */
   readonly callerDirectory: CallerDirectory | undefined
@@ -144,11 +147,15 @@ export class ConnectionGate {
 
   #consider(socket: Socket, info: ConnectionInfo): void {
     const { caller, subject } = info
-    const budget = this.#budgetOf(caller, subject)
-    const candidate = { socket, info, budget }
     const isUnknown = this.#isUnknown(subject)
     const permission = isUnknown ? undefined : this.#permissionOf(info)
-    const refusal = isUnknown || permission ? this.#takeRoom(budget) : 'not-allowed'
+    if (!isUnknown && !permission) {
+      this.#refuse(socket, info, 'not-allowed')
+      return
+    }
+    const budget = this.#budgetOf(caller, subject)
+    const candidate = { socket, info, budget }
+    const refusal = this.#takeRoom(budget)
     if (refusal) this.#refuse(socket, info, refusal)
     else if (permission) this.#register(candidate, permission)
     else if (!subject || !this.#waiting.add(subject, candidate)) this.#giveUp(candidate, 'unknown-caller')
@@ -185,11 +192,18 @@ export class ConnectionGate {
   }
 
   #refuse(socket: Socket, connection: ConnectionInfo, reason: RefusedConnection, detail?: string): void {
-    socket.destroy()
-    const { events } = this.#options
     // The server itself connects to its path, to see that it is still its own.
-    if (connection.caller?.pid === process.pid) return
+    const isOwn = connection.caller?.pid === process.pid
+    if (isOwn || !NOT_LET_IN.has(reason) || !this.#answer(socket, connection)) socket.destroy()
+    if (isOwn) return
+    const { events } = this.#options
     events.emit({ kind: 'connection-refused', connection, reason, ...(detail !== undefined && { detail }) })
+  }
+
+  /** Whether the caller is answered; the answer then ends the connection. */
+  #answer(socket: Socket, { caller, subject }: ConnectionInfo): boolean {
+    const { answers, accounts, path } = this.#options
+    return !this.#hasStoppedGranting && answers?.take(socket, accounts.of(callerKey(caller, subject, path))) === true
   }
 
   /** An admitted connection counts from then on. */
@@ -244,6 +258,9 @@ export class ConnectionGate {
     }
   }
 }
+
+/** Refusals for what a caller is, and not for what it holds or does. */
+const NOT_LET_IN: ReadonlySet<RefusedConnection> = new Set(['not-allowed', 'unidentified', 'unknown-caller'])
 
 const REFUSED_BY: Readonly<Record<Bound, RefusedConnection>> = {
   socket: 'too-many-connections',

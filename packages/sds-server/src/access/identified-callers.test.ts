@@ -13,6 +13,7 @@ import type { DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discov
 import type { SocketConfig } from '../sds-socket.ts'
 
 const UNAVAILABLE = 14
+const PERMISSION_DENIED = 7
 const RESOURCE_EXHAUSTED = 8
 
 interface Bench {
@@ -271,7 +272,7 @@ test('on the socket of one identity default is that identity, for the callers th
   const { client } = await start(t, { identity: API, callers: [{ selectors: ['sa:web'] }] })
   const response = await client(1).fetch({ resourceNames: ['default', WEB] })
   assert.deepEqual([namesOf(response), identityIn(response)], [['default'], API])
-  await assert.rejects(defaultOf(client(2)), { code: UNAVAILABLE })
+  await assert.rejects(defaultOf(client(2)), { code: PERMISSION_DENIED })
 })
 
 test('one of two callers of one uid cannot take the room of the other', async t => {

@@ -44,6 +44,9 @@ export class CallerAccount implements CallerTotals {
   readonly faults = new LeakyBucket()
   readonly overhead = new LeakyBucket()
   readonly refusals = new LeakyBucket()
+  /** Of its connections that are not let in, those that are answered at the moment, and their rate. */
+  answers = 0
+  readonly answered = new LeakyBucket()
   readonly newIdentities = new LeakyBucket()
   readonly requests = new RequestQueue()
   /** Identities issued on its demand; some can be forgotten by now. */

@@ -30,6 +30,7 @@ export async function waitForSocket({ path, name, timeoutMs }: WaitOptions): Pro
   const client = new Client(`unix:${path}`, credentials.createInsecure(), RECONNECT)
   try {
     if (!(await isReady(client, deadline))) throw new Error(`${path} did not answer: ${await whyNot(path)}`)
+    if (await isNotLetIn(client, deadline)) throw new Error(`${path} did not answer: ${refusesUser()}`)
     if (name === undefined) return
     for (;;) {
       const refusal = await fetchRefusal(client, name, deadline)
@@ -46,6 +47,15 @@ export async function waitForSocket({ path, name, timeoutMs }: WaitOptions): Pro
 async function isReady(client: Client, deadline: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   client.waitForReady(deadline, error => resolve(error === undefined || error === null))
+  return await promise
+}
+
+/** A server can send its SETTINGS to callers that it does not let in, to answer their calls with that. */
+async function isNotLetIn(client: Client, deadline: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const empty = () => Buffer.alloc(0)
+  const answered = (error: ServiceError | null): void => resolve(error?.code === status.PERMISSION_DENIED)
+  client.makeUnaryRequest('/grpc.health.v1.Health/Check', empty, empty, undefined, { deadline }, answered)
   return await promise
 }
 
@@ -83,7 +93,7 @@ async function whyNot(path: string): Promise<string> {
   const code = await promise.finally(() => socket.destroy())
   switch (code) {
     case undefined:
-      return `who listens there refuses uid ${ownUid()}, or does not speak gRPC. Look at callers of that socket, and at the log of livery run`
+      return refusesUser()
     case 'ENOENT':
       return 'there is no such socket. Start livery run, and mount its folder here'
     case 'ECONNREFUSED':
@@ -93,6 +103,10 @@ async function whyNot(path: string): Promise<string> {
     default:
       return `${code}. Name the path of an SDS socket`
   }
+}
+
+function refusesUser(): string {
+  return `who listens there refuses uid ${ownUid()}, or does not speak gRPC. Look at callers of that socket, and at the log of livery run`
 }
 
 function ownUid(): number {
