@@ -94,6 +94,11 @@ export class WorkloadApiStandIn implements AsyncDisposable {
     for (const stream of this.#streams.keys()) stream.end()
   }
 
+  /** Ends the streams with this status. */
+  refuse(code: status, details: string): void {
+    for (const stream of this.#streams.keys()) refuse(stream, code, details)
+  }
+
   /** Cuts every connection. */
   reset(): void {
     this.#listener.reset()

@@ -1,6 +1,7 @@
 /** The client of the `spiffe` plugin: the identities and roots that a Workload API pushes, as they are now. */
 import { type ServiceError, status } from '@grpc/grpc-js'
 import {
+  after,
   type CAChange,
   type CAClient,
   type CAContext,
@@ -9,13 +10,14 @@ import {
   type IssuedCertificate,
   privateKeyToPem,
   type SpiffeId,
+  untilAborted,
 } from '@livery/core'
 import type { Answer } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import { workloadFailure } from './errors.ts'
 import { WorkloadChannel } from './workload-channel.ts'
 import { type StreamFailure, WorkloadStream } from './workload-stream.ts'
-import { type Bundles, readBundles, readSvidUpdate, type SvidUpdate, wipe } from './workload-update.ts'
+import { type Bundles, readBundles, readSvidUpdate, type Svid, type SvidUpdate, wipe } from './workload-update.ts'
 
 export interface SpiffeClientOptions {
   readonly context: CAContext
@@ -32,6 +34,11 @@ const MAX_NAMES = 10
 /** Callers may think up names. */
 const MAX_MISSED = 10_000
 
+/** SPIRE pushes an entry that it changes as gone, and a moment later with its new certificate. */
+const RETURN_MS = 1_000
+/** The fault that is no news yet. */
+const MAY_RETURN = 'no identity for a moment'
+
 /** Holds the keys of the newest update, and wipes them when another comes or the stream breaks. */
 export class SpiffeClient implements CAClient {
   readonly #context: CAContext
@@ -45,6 +52,11 @@ export class SpiffeClient implements CAClient {
   #allRoots: Bundles = new Map()
   /** Asked for in vain: who asked hears when they come. */
   readonly #missed = new Set<SpiffeId>()
+  /** Missing from pushes, with the time until which they count as there; the first to leave first. */
+  readonly #leaving = new Map<SpiffeId, number>()
+  #leaveTimer: Disposable | undefined
+  /** Resolved when an identity is back, has left, or the stream breaks. */
+  #news = Promise.withResolvers<void>()
   #lastFault = ''
 
   constructor({ context, address, timeoutMs, random = Math.random }: SpiffeClientOptions) {
@@ -78,14 +90,21 @@ export class SpiffeClient implements CAClient {
 
   async issue({ identity, connectWithinMs, signal }: CertificateRequest): Promise<IssuedCertificate> {
     try {
-      const { svids } = await this.#svids.current(signal, connectWithinMs)
-      const svid = svids.get(identity)
-      if (!svid) throw this.#notAmong(identity, [...svids.keys()])
-      const { chain, roots, privateKey } = svid
+      const { chain, roots, privateKey } = await this.#svidOf(identity, signal, connectWithinMs)
       return { chain, roots, privateKey: privateKey.open(der => privateKeyToPem(der, 'PRIVATE KEY')) }
     } catch (error) {
       if (!signal.aborted) this.#miss(identity)
       throw error
+    }
+  }
+
+  async #svidOf(identity: SpiffeId, signal: AbortSignal, connectWithinMs?: number): Promise<Svid> {
+    for (;;) {
+      const { svids } = await this.#svids.current(signal, connectWithinMs)
+      const svid = svids.get(identity)
+      if (svid) return svid
+      if (!this.#leaving.has(identity)) throw this.#notAmong(identity, [...svids.keys()])
+      await untilAborted(this.#news.promise, signal)
     }
   }
 
@@ -115,6 +134,7 @@ export class SpiffeClient implements CAClient {
     if (this.#closing.signal.aborted) return
     this.#closing.close()
     this.#listeners.clear()
+    this.#leaveTimer?.[Symbol.dispose]()
     this.#svids.close(this.#closing.signal.reason)
     this.#bundles.close(this.#closing.signal.reason)
     this.#channel.close()
@@ -138,9 +158,38 @@ export class SpiffeClient implements CAClient {
     this.#notifyRoots(rootsBefore)
     const found = [...this.#missed].filter(identity => update.svids.has(identity))
     for (const identity of found) this.#missed.delete(identity)
+    this.#followLeaving(before, update)
     const identities = [...new Set([...changedIdentities(before, update), ...found])]
     if (identities.length > 0) this.#notify({ kind: 'certificates', identities })
     if (before) wipe(before)
+  }
+
+  #followLeaving(before: SvidUpdate | undefined, { svids }: SvidUpdate): void {
+    for (const identity of this.#leaving.keys()) if (svids.has(identity)) this.#leaving.delete(identity)
+    const until = this.#context.clock.now() + RETURN_MS
+    for (const identity of before?.svids.keys() ?? []) if (!svids.has(identity)) this.#leaving.set(identity, until)
+    this.#leave()
+  }
+
+  /** Reports those whose time is over. */
+  #leave(): void {
+    const { clock } = this.#context
+    const now = clock.now()
+    // A clock that was set back makes nobody wait longer.
+    const isOver = (until: number) => until <= now || until > now + RETURN_MS
+    const identities = [...this.#leaving].filter(([, until]) => isOver(until)).map(([identity]) => identity)
+    for (const identity of identities) this.#leaving.delete(identity)
+    const [next] = this.#leaving.values()
+    this.#leaveTimer?.[Symbol.dispose]()
+    this.#leaveTimer = next === undefined ? undefined : after(clock, next - now, () => this.#leave())
+    if (identities.length > 0) this.#notify({ kind: 'certificates', identities })
+    this.#tell()
+  }
+
+  /** Wakes requests that wait for an identity. */
+  #tell(): void {
+    this.#news.resolve()
+    this.#news = Promise.withResolvers()
   }
 
   #takeBundles(bundles: Bundles): void {
@@ -168,10 +217,17 @@ export class SpiffeClient implements CAClient {
   }
 
   /** The same reason once: it is tried for as long as it takes. */
-  #reportBroken({ message }: CAError, retryMs: number): void {
+  #reportBroken({ message, code }: CAError, retryMs: number): void {
     if (this.#update) wipe(this.#update)
+    this.#tell()
     const { log } = this.#context
     const line = `${message} It is asked again within ${Math.ceil(retryMs / 1000)} s.`
+    // As an identity that is missing from a push: the only one can be back when it is asked again.
+    if (code === 'denied' && this.#update && this.#lastFault === '') {
+      this.#lastFault = MAY_RETURN
+      log.debug(line)
+      return
+    }
     if (this.#lastFault === message) log.debug(line)
     else log.warn(line)
     this.#lastFault = message
@@ -197,10 +253,9 @@ function withoutBundles(failure: StreamFailure, cause: ServiceError | Error | un
   return isAbsent ? { ...failure, isFinal: true } : failure
 }
 
-/** New, gone, or with another certificate. */
+/** New, or with another certificate. */
 function changedIdentities(before: SvidUpdate | undefined, { svids }: SvidUpdate): readonly SpiffeId[] {
   if (!before) return []
-  const gone = [...before.svids.keys()].filter(identity => !svids.has(identity))
-  const others = [...svids].filter(([identity, { chain }]) => before.svids.get(identity)?.chain[0] !== chain[0])
-  return [...gone, ...others.map(([identity]) => identity)]
+  const changed = [...svids].filter(([identity, { chain }]) => before.svids.get(identity)?.chain[0] !== chain[0])
+  return changed.map(([identity]) => identity)
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
 import { type CAChange, type CAClient, CAError, type IssuedCertificate, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
@@ -129,7 +130,7 @@ test('a new root is reported and listed beside the old one, and is removed when 
 })
 
 test('the denial of an identity lists those that the API gives; its arrival and removal are reported', async t => {
-  const { give, issue, change } = await bench(t)
+  const { clock, give, issue, change } = await bench(t)
   const other: SpiffeId = 'spiffe://cluster.local/ns/default/sa/other'
   await assert.rejects(issue(other), (error: unknown) => {
     assert.ok(error instanceof CAError && error.code === 'denied')
@@ -137,9 +138,82 @@ test('the denial of an identity lists those that the API gives; its arrival and 
   })
   await give([WEB, other])
   const changed = await change('certificates')
-  assert.deepEqual(changed.kind === 'certificates' && [...(changed.identities ?? [])].sort(), [API, other, WEB].sort())
+  assert.deepEqual(changed.kind === 'certificates' && [...(changed.identities ?? [])].sort(), [other, WEB].sort())
   assert.ok(await issue(other))
+  const denied = assert.rejects(issue(API), { code: 'denied' })
+  await clock.advance(1_000)
+  assert.deepEqual(await change('certificates'), { kind: 'certificates', identities: [API] })
+  await denied
   await assert.rejects(issue(API), { code: 'denied' })
+})
+
+test('an identity that is back within a second was never gone: who asks meanwhile waits, and nothing is reported of it', async t => {
+  const { clock, context, give, issue, change } = await bench(t)
+  await issue()
+  await give([API])
+  await change('certificates')
+  const asked = issue()
+  await clock.advance(999)
+  await give([WEB, API])
+  assert.equal(leafOf(await asked).subjectAltName, `URI:${WEB}`)
+  const changed = await change('certificates')
+  assert.deepEqual(changed.kind === 'certificates' && changed.identities, [WEB, API])
+  const controller = new AbortController()
+  await give([API])
+  await change('certificates')
+  const aborted = assert.rejects(issue(WEB, controller.signal), { message: 'enough' })
+  await setImmediate()
+  controller.abort(new Error('enough'))
+  await aborted
+  assert.deepEqual(warningsOf(context), [])
+})
+
+test('a request for an identity that may be back ends when the stream breaks', async t => {
+  const { clock, server, give, issue, change } = await bench(t)
+  await issue()
+  await give([API])
+  await change('certificates')
+  server.behaviour = { kind: 'refuse', code: status.UNAVAILABLE }
+  const broken = assert.rejects(issue(), { code: 'unavailable' })
+  server.reset()
+  const opened = server.opened.length
+  while (server.opened.length === opened) {
+    await setImmediate()
+    await clock.advance(10)
+  }
+  await broken
+})
+
+test('a process that has no identity for a moment is no warning, and one that has none again is', async t => {
+  const { clock, server, context, issue } = await bench(t)
+  await issue()
+  const refuse = async (): Promise<void> => {
+    server.behaviour = { kind: 'refuse', code: status.PERMISSION_DENIED, details: 'no identity issued' }
+    const reports = context.lines.length
+    server.refuse(status.PERMISSION_DENIED, 'no identity issued')
+    // Of each stream one.
+    while (context.lines.length < reports + 2) await setImmediate()
+  }
+  await refuse()
+  server.behaviour = { kind: 'push' }
+  await clock.advance(1_000)
+  await issue()
+  assert.deepEqual(warningsOf(context), [])
+  await refuse()
+  const denied = assert.rejects(issue(), { code: 'denied' })
+  await clock.advance(1_000)
+  await denied
+  assert.equal(warningsOf(context).length, 1)
+})
+
+test('a request that is aborted in the turn in which it is made rejects, though its answer is there', async t => {
+  const { issue } = await bench(t)
+  await issue()
+  const controller = new AbortController()
+  const asked = issue(WEB, controller.signal)
+  controller.abort(new Error('aborted in the same turn'))
+  await assert.rejects(asked, { message: 'aborted in the same turn' })
+  assert.ok(await issue())
 })
 
 test('of ten thousand and one that were asked for in vain, the oldest is forgotten', async t => {
@@ -153,11 +227,12 @@ test('of ten thousand and one that were asked for in vain, the oldest is forgott
 })
 
 test('of many identities ten are named', async t => {
-  const { give, issue, change } = await bench(t)
+  const { clock, give, issue, change } = await bench(t)
   const many = Array.from({ length: 12 }, (_, index): SpiffeId => `spiffe://cluster.local/many/${index}`)
   await issue()
   await give(many)
   await change('certificates')
+  await clock.advance(1_000)
   await assert.rejects(issue(WEB), /many\/9 and 2 more\. Register it/)
 })
 
@@ -353,5 +428,5 @@ test('closing ends both streams and every call', async t => {
   await Promise.all([client[Symbol.asyncDispose](), client[Symbol.asyncDispose]()])
   await Promise.all([issue(), roots()].map(call => assert.rejects(call, /closed/)))
   assert.throws(() => client.subscribe?.(() => {}), /closed/)
-  while (server.open > 0) await new Promise(setImmediate)
+  while (server.open > 0) await setImmediate()
 })

@@ -61,7 +61,9 @@ export class WorkloadStream<T> {
     const until = this.#options.clock.now() + connectWithinMs
     for (;;) {
       try {
-        return await this.#next(signal)
+        const value = await this.#next(signal)
+        signal.throwIfAborted()
+        return value
       } catch (error) {
         if (signal.aborted || !this.#fitsAnother(error, until)) throw error
       }
