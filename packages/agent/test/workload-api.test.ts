@@ -4,8 +4,11 @@ import { X509Certificate } from 'node:crypto'
 import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { FakeCA } from '@livery/ca-plugins/conformance'
+import { SystemClock } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { svidsOf, WorkloadApiStandIn } from '../../ca-plugins/test/workload-api-stand-in.ts'
 import type { TrustStatus } from '../src/admin/routes.ts'
 import type { ListedRoot } from '../src/commands/ca-root-socket.ts'
 import { get, livery, makeFolder, Process, startAgent, until } from './envoy-bench.ts'
@@ -25,6 +28,8 @@ after(async () => {
 
 interface Fetched {
   readonly ids: readonly string[]
+  /** One for each of `ids`. */
+  readonly hints: readonly string[]
   readonly domains: readonly string[]
   /** How many keys of JWT-SVIDs, by trust domain. */
   readonly keys: Readonly<Record<string, number>>
@@ -105,6 +110,37 @@ test('go-spiffe of a user that no rule lets in is refused with the reason', {
   })
   await using program = new WorkloadProcess(programs.workload, ['fetch'], join(folder.path, 'run/web.sock'))
   await assert.rejects(program.event(), /code = PermissionDenied desc = this socket does not let in this caller/)
+})
+
+test('hints and federated bundles of a Workload API that is the CA reach go-spiffe', { skip }, async () => {
+  await using folder = await makeFolder()
+  using clock = new SystemClock()
+  using ca = await FakeCA.create({ clock })
+  using other = await FakeCA.create({ clock })
+  await using server = await WorkloadApiStandIn.start(join(folder.path, 'upstream.sock'))
+  const svids = await svidsOf(ca, [WEB, API])
+  const hinted = svids.map((svid, index) => ({ ...svid, hint: index === 0 ? 'internal' : '' }))
+  server.give(hinted, { 'cluster.local': ca.trustBundle(), 'other.example': other.trustBundle() })
+  await using _agent = await startAgent(folder.path, {
+    trustDomain: 'cluster.local',
+    ca: { plugin: 'spiffe', address: server.address },
+    identities: [WEB, API],
+    sockets: [{ path: 'run/shared.sock', allow: [WEB, API], workloadApi: true }],
+  })
+  const socket = join(folder.path, 'run/shared.sock')
+  const fetched = await until('both certificates and bundles are served', async () => {
+    await using program = new WorkloadProcess<Fetched>(programs.workload, ['fetch'], socket)
+    const event = await program.event()
+    return event.ids.length === 2 && event.domains.length === 2 ? event : undefined
+  })
+  assert.deepEqual(fetched.hints, ['internal', ''])
+  const domains = ['spiffe://cluster.local', 'spiffe://other.example']
+  assert.deepEqual([[...fetched.domains].sort(), Object.keys(fetched.keys).sort()], [domains, domains])
+  server.give(hinted, { 'cluster.local': ca.trustBundle() })
+  await until('the other trust domain is gone', async () => {
+    await using program = new WorkloadProcess<Fetched>(programs.workload, ['fetch'], socket)
+    return (await program.event()).domains.length === 1 || undefined
+  })
 })
 
 test('two programs with go-spiffe do mutual TLS through a root rotation, and no handshake fails', { skip }, async t => {

@@ -13,6 +13,7 @@ export interface GivenSvid {
   readonly chain: readonly string[]
   readonly privateKey: Uint8Array
   readonly roots: readonly string[]
+  readonly hint?: string
 }
 
 /** Its action on a stream that is opened. */
@@ -72,11 +73,12 @@ export class WorkloadApiStandIn implements AsyncDisposable {
   /** To all streams that are open, and to those to come. `bundles`: by trust domain, PEM. */
   give(svids: readonly GivenSvid[], bundles: Readonly<Record<string, readonly string[]>>): void {
     this.#svids = X509SVIDResponse.encode({
-      svids: svids.map(({ identity, chain, privateKey, roots }) => ({
+      svids: svids.map(({ identity, chain, privateKey, roots, hint = '' }) => ({
         spiffeId: identity,
         x509Svid: toDer(chain),
         x509SvidKey: pemToDer(Buffer.from(privateKey).toString()),
         bundle: toDer(roots),
+        hint,
       })),
     }).finish()
     const entries = Object.entries(bundles).map(([name, roots]) => [`spiffe://${name}`, toDer(roots)] as const)

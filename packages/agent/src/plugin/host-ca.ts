@@ -172,14 +172,16 @@ function requestOf({ id, ticket, ...request }: WireRequest, signal: AbortSignal,
 /** The answer's known fields, without values that cannot be cloned. Rejects, in the thread, an answer that is too large to send. */
 function certificateOf(answer: IssuedCertificate): IssuedCertificate {
   if (typeof answer !== 'object' || answer === null) return answer
-  const { chain, roots, rootsFor, privateKey } = answer
+  const { chain, roots, rootsFor, privateKey, hint } = answer
   checkSize('a chain', chain, MAX_ROOT_LENGTH)
   checkSize('roots', roots, MAX_ROOTS_LENGTH)
   checkSize('a key', privateKey, MAX_ROOT_LENGTH)
+  checkSize('a hint', hint, MAX_ROOT_LENGTH)
   return {
     chain,
     ...(roots !== undefined && { roots }),
     ...(rootsFor !== undefined && { rootsFor }),
+    ...(hint !== undefined && { hint }),
     ...(privateKey !== undefined && { privateKey: takeKey(privateKey) }),
   }
 }

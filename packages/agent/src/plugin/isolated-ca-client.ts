@@ -224,11 +224,12 @@ class IsolatedCAClient implements CAClient {
 /** The fields that the agent knows, of whatever the plugin gave. */
 function answerOf(answer: IssuedCertificate): IssuedCertificate {
   if (typeof answer !== 'object' || answer === null) return answer
-  const { chain, roots, rootsFor, privateKey } = answer
+  const { chain, roots, rootsFor, privateKey, hint } = answer
   return {
     chain,
     ...(roots !== undefined && { roots }),
     ...(rootsFor !== undefined && { rootsFor }),
+    ...(hint !== undefined && { hint }),
     ...(privateKey !== undefined && { privateKey }),
   }
 }

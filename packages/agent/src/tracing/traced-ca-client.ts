@@ -5,7 +5,7 @@ import { type Span, traceparentOf } from './spans.ts'
 
 /** `name` is the CA's in the spans: `citadel at istiod:15012`. */
 export function tracedCAClient(ca: CAClient, name: string, traces: CertificateTraces): CAClient {
-  const { issueBatch, trustBundle, subscribe } = ca
+  const { issueBatch, trustBundle, federatedBundles, subscribe } = ca
   return {
     issue: async request => {
       const call = new TracedCall(request, name, traces)
@@ -18,6 +18,7 @@ export function tracedCAClient(ca: CAClient, name: string, traces: CertificateTr
     },
     ...(issueBatch && { issueBatch: requests => issueAll(ca, requests, name, traces) }),
     ...(trustBundle && { trustBundle: options => trustBundle.call(ca, options) }),
+    ...(federatedBundles && { federatedBundles: options => federatedBundles.call(ca, options) }),
     ...(subscribe && { subscribe: listener => subscribe.call(ca, listener) }),
     [Symbol.asyncDispose]: () => ca[Symbol.asyncDispose](),
   }

@@ -23,6 +23,12 @@ export interface CAClient extends AsyncDisposable {
    * is complete: a root that is missing from it is one that the CA has given up.
    */
   trustBundle?(options: { readonly signal: AbortSignal }): Promise<readonly string[]>
+  /**
+   * The CA's lists of the roots of other trust domains whose identities the workloads are to trust, where it has such: by
+   * trust domain, PEM, one certificate per element. The map is complete: a trust domain that is missing is trusted no
+   * longer on its account. Asked for with `trustBundle`, and as it after a change of `roots`.
+   */
+  federatedBundles?(options: { readonly signal: AbortSignal }): Promise<ReadonlyMap<string, readonly string[]>>
   /** Calls `listener` when something changed on the CA's side: new roots, new files. */
   subscribe?(listener: (change: CAChange) => void): Disposable
 }
@@ -87,6 +93,8 @@ export interface IssuedCertificate {
    * its bytes and wipes them, so a plugin that keeps the key hands out another buffer.
    */
   readonly privateKey?: Uint8Array
+  /** For what the identity is meant, in words of the CA's operator such as `internal`: clients of the Workload API get it. At most 1,024 characters. */
+  readonly hint?: string
   /** Called once the answer has passed every check. Until then nothing of it may be kept: its roots above all. */
   readonly accepted?: () => void
 }

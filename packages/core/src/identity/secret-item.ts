@@ -16,6 +16,8 @@ export class CertificateSecret {
   readonly notAfter: number
   /** Lower-case hex, as Envoy's `/certs` prints it. */
   readonly serialNumber: string
+  /** For what the identity is meant, where its CA says so: for clients of the Workload API. */
+  readonly hint: string | undefined
   readonly #privateKey: SealedKey
   /** PEM. As text, since an array of bytes takes two objects and an allocation more. */
   readonly #leaf: string
@@ -30,12 +32,14 @@ export class CertificateSecret {
     readonly notBefore: number
     readonly notAfter: number
     readonly serialNumber: string
+    readonly hint?: string
   }) {
     this.name = fields.name
     this.version = fields.version
     this.notBefore = fields.notBefore
     this.notAfter = fields.notAfter
     this.serialNumber = fields.serialNumber
+    this.hint = fields.hint
     const { certificateChain } = fields
     const leafEnd = endOfFirst(certificateChain)
     this.#privateKey = fields.privateKey

@@ -22,6 +22,8 @@ import { Ticket } from './request-ticket.ts'
 
 /** The longest RSA key that Envoy takes has 13 kB as PEM. */
 const MAX_PRIVATE_KEY_BYTES = 16_384
+/** As in SPIRE. */
+const MAX_HINT = 1_024
 
 export interface IssuanceOptions extends RequestKeyOptions {
   /** `ca.issue`, or a wrapper that batches into `ca.issueBatch`. */
@@ -83,6 +85,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
         source: answer.privateKey ? 'brought' : 'signed',
         receivedAt: options.clock.now(),
         phase: request.phase,
+        ...(answer.hint !== undefined && { hint: answer.hint }),
       })
     })
   } catch (error) {
@@ -120,10 +123,12 @@ function problemOf({
   roots = [],
   rootsFor = 'trust-domain',
   privateKey = new Uint8Array(),
+  hint = '',
 }: Partial<IssuedCertificate>): string | undefined {
   if (!isListOfText(chain)) return 'chain is not a list of PEM certificates'
   if (!isListOfText(roots)) return 'roots is not a list of PEM certificates'
   if (rootsFor !== 'trust-domain' && rootsFor !== 'identity') return 'rootsFor is neither trust-domain nor identity'
+  if (typeof hint !== 'string' || hint.length > MAX_HINT) return `hint is not a text of at most ${MAX_HINT} characters`
   if (!(privateKey instanceof Uint8Array)) return 'privateKey is not a Uint8Array'
   if (privateKey.length <= MAX_PRIVATE_KEY_BYTES) return undefined
   return `privateKey has ${privateKey.length} bytes, more than ${MAX_PRIVATE_KEY_BYTES}`
@@ -207,8 +212,10 @@ export function toIssued(
   {
     identity,
     privateKey,
+    hint,
     ...origin
-  }: Pick<Issued, 'source' | 'receivedAt' | 'phase'> & { readonly identity: SpiffeId; readonly privateKey: SealedKey },
+  }: Pick<Issued, 'source' | 'receivedAt' | 'phase'> &
+    Pick<IssuedCertificate, 'hint'> & { readonly identity: SpiffeId; readonly privateKey: SealedKey },
 ): Issued {
   const lease = bundle.lease(root.fingerprint, verified.notAfter)
   const secret = new CertificateSecret({
@@ -219,6 +226,7 @@ export function toIssued(
     notBefore: verified.notBefore,
     notAfter: verified.notAfter,
     serialNumber: verified.serialNumber,
+    ...(hint && { hint }),
   })
   return {
     ...origin,

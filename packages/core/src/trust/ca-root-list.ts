@@ -3,6 +3,7 @@
 import { type CAClient, CAError } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
+import { trustDomainProblem } from '../spiffe/spiffe-id.ts'
 import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import { withDeadline } from '../time/deadline.ts'
@@ -13,7 +14,7 @@ import type { ReadRoots, RootReader } from './root-reader.ts'
 const POLL_JITTER = 0.1
 
 export interface CARootListOptions {
-  readonly ca: Pick<CAClient, 'trustBundle' | 'subscribe'>
+  readonly ca: Pick<CAClient, 'trustBundle' | 'federatedBundles' | 'subscribe'>
   readonly clock: Clock
   readonly random: () => number
   /** Of the CA. */
@@ -25,6 +26,8 @@ export interface CARootListOptions {
   readonly retry: RetryPolicy
   readonly record: (name: string, event: SecretEvent) => void
   readonly onListed: (read: ReadRoots) => void
+  /** Called with the whole lists of other trust domains. */
+  readonly onFederated: (bundles: ReadonlyMap<string, readonly string[]>) => Promise<void>
 }
 
 export class CARootList implements Disposable {
@@ -69,9 +72,14 @@ export class CARootList implements Disposable {
     if (!ca.trustBundle || this.#closed.signal.aborted) return
     try {
       const roots = await this.#ask(signal => ca.trustBundle?.({ signal }) ?? Promise.resolve([]))
+      if (!isListOfText(roots)) throw notAList()
       const read = await reader.read(roots, clock.now())
       if (this.#closed.signal.aborted) return
       onListed(read)
+      if (ca.federatedBundles) {
+        await this.#refreshFederated()
+        if (this.#closed.signal.aborted) return
+      }
       this.#failures = 0
       this.#planNext(read.validFrom)
     } catch (error) {
@@ -79,12 +87,19 @@ export class CARootList implements Disposable {
     }
   }
 
-  async #ask(call: (signal: AbortSignal) => Promise<readonly string[]>): Promise<readonly string[]> {
+  async #refreshFederated(): Promise<void> {
+    const { ca, onFederated } = this.#options
+    const none: ReadonlyMap<string, readonly string[]> = new Map()
+    const bundles = await this.#ask(signal => ca.federatedBundles?.({ signal }) ?? Promise.resolve(none))
+    if (!(bundles instanceof Map) || [...bundles].some(([name, roots]) => !isTrustDomain(name) || !isListOfText(roots)))
+      throw notAList()
+    if (!this.#closed.signal.aborted) await onFederated(bundles)
+  }
+
+  async #ask<T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const { clock, timeoutMs } = this.#options
     const error = () => new CAError('timeout', `no answer within ${timeoutMs} ms`)
-    const roots = await withDeadline({ clock, ms: timeoutMs, error, signal: this.#closed.signal }, call)
-    if (isListOfText(roots)) return roots
-    throw new CAError('bad-response', 'its plugin answered something other than a list of PEM certificates')
+    return await withDeadline({ clock, ms: timeoutMs, error, signal: this.#closed.signal }, call)
   }
 
   #planNext(validFrom: number | undefined): void {
@@ -108,4 +123,13 @@ export class CARootList implements Disposable {
     this.#nextRefresh?.[Symbol.dispose]()
     this.#nextRefresh = this.#options.clock.at(time, () => void this.refresh())
   }
+}
+
+/** A plugin may answer anything. */
+function notAList(): CAError {
+  return new CAError('bad-response', 'its plugin answered something other than a list of PEM certificates')
+}
+
+function isTrustDomain(name: unknown): boolean {
+  return typeof name === 'string' && trustDomainProblem(name) === undefined
 }

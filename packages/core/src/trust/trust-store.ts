@@ -9,6 +9,7 @@ import type { RetryPolicy } from '../time/backoff.ts'
 import { BundleTable } from './bundle-table.ts'
 import { CARootList } from './ca-root-list.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
+import { FederatedRoots } from './federated-roots.ts'
 import { RevocationTable } from './revocation.ts'
 import { RootIntake, type RootIntakeOptions } from './root-intake.ts'
 import { RootLifecycle, type RootLifecycleOptions } from './root-lifecycle.ts'
@@ -54,6 +55,9 @@ export class TrustStore implements Disposable {
   readonly #intake: RootIntake
   readonly #configured: ConfiguredRoots
   readonly #list: CARootList
+  readonly #federated: FederatedRoots
+  /** Of the operator. */
+  #rootSources: readonly RootSource[] = []
   #firstAsked = Promise.resolve()
 
   constructor(options: TrustStoreOptions) {
@@ -70,10 +74,14 @@ export class TrustStore implements Disposable {
       record,
       onChange: (configured, roots) => this.#intake.configure(configured, roots),
     })
+    this.#federated = new FederatedRoots(trustDomain)
     this.#list = new CARootList({
       ...options,
       reader: this.#reader,
       onListed: read => this.#intake.learn(trustDomain, read, { listed: true, complete: read.isWhole }),
+      onFederated: async federated => {
+        if (this.#federated.take(federated)) await this.useRootSources(this.#rootSources)
+      },
     })
     this.control = new RotationControl({
       clock,
@@ -93,12 +101,13 @@ export class TrustStore implements Disposable {
     // No list will ever give up what another CA had listed.
     if (store) this.#intake.restore(ca.trustBundle ? store.roots : store.roots.map(withoutList))
     this.#firstAsked =
-      rootSources.length === 0 ? this.refresh() : this.#configured.use(rootSources).then(() => this.refresh())
+      rootSources.length === 0 ? this.refresh() : this.useRootSources(rootSources).then(() => this.refresh())
   }
 
   /** Replaces what the operator lists. Resolves when the lists known by then are in force. */
   useRootSources(sources: readonly RootSource[]): Promise<void> {
-    return this.#configured.use(sources)
+    this.#rootSources = sources
+    return this.#configured.use([...sources, ...this.#federated.sources])
   }
 
   /** Replaces the revocation lists; a trust domain without a source has none. */

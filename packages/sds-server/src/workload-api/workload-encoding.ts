@@ -105,9 +105,9 @@ type Part = Uint8Array | Pkcs8Key
 function svidParts({ identity: spiffeId, item }: Svid, { bundles }: AllBundlesSecret): readonly Part[] {
   const trustDomain = trustDomainOf(spiffeId)
   const own = bundles.find(each => each.trustDomain === trustDomain)
-  const none = { spiffeId: '', x509Svid: EMPTY, x509SvidKey: EMPTY, bundle: EMPTY }
+  const none = { spiffeId: '', x509Svid: EMPTY, x509SvidKey: EMPTY, bundle: EMPTY, hint: '' }
   const before = X509SVID.encode({ ...none, spiffeId, x509Svid: toDer(item.certificateChain) }).finish()
-  const after = X509SVID.encode({ ...none, bundle: own ? derOf(own.bundle) : EMPTY }).finish()
+  const after = X509SVID.encode({ ...none, bundle: own ? derOf(own.bundle) : EMPTY, hint: item.hint ?? '' }).finish()
   const key = new Pkcs8Key(item)
   const keyHead = head(KEY_TAG, key.byteLength)
   const length = before.length + keyHead.length + key.byteLength + after.length

@@ -21,7 +21,10 @@ export function composeMessage(svids: readonly Svid[], bundles: AllBundlesSecret
   const has = (identity: SpiffeId) => bundles.bundles.some(each => each.trustDomain === trustDomainOf(identity))
   const isWhole = svids.length > 0 ? svids.every(({ identity }) => has(identity)) : bundles.own !== undefined
   if (!isWhole) return undefined
-  const version = [bundles.version, ...svids.map(({ identity, item }) => `${identity} ${item.version}`)].join()
+  const version = [
+    bundles.version,
+    ...svids.map(({ identity, item }) => `${identity} ${item.version} ${item.hint ?? ''}`),
+  ].join()
   return { version, svids, bundles }
 }
 

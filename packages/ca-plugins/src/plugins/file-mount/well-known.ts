@@ -35,6 +35,7 @@ export interface WellKnownFilesOptions {
 export class WellKnownFiles implements CAClient {
   readonly issueBatch?: NonNullable<CAClient['issueBatch']>
   readonly trustBundle?: NonNullable<CAClient['trustBundle']>
+  readonly federatedBundles?: NonNullable<CAClient['federatedBundles']>
   readonly #ca: CAClient
   readonly #clock: CAContext['clock']
   readonly #sets: readonly WellKnownSet[]
@@ -54,6 +55,8 @@ export class WellKnownFiles implements CAClient {
     )
     for (const set of this.#sets) this.#watched.add([set.chain], () => void set.look())
     if (ca.trustBundle) this.trustBundle = options => ca.trustBundle?.(options) ?? Promise.resolve([])
+    if (ca.federatedBundles)
+      this.federatedBundles = options => ca.federatedBundles?.(options) ?? Promise.resolve(new Map())
     if (ca.issueBatch) this.issueBatch = requests => this.#issueBatch(requests)
   }
 

@@ -90,8 +90,9 @@ export class SpiffeClient implements CAClient {
 
   async issue({ identity, connectWithinMs, signal }: CertificateRequest): Promise<IssuedCertificate> {
     try {
-      const { chain, roots, privateKey } = await this.#svidOf(identity, signal, connectWithinMs)
-      return { chain, roots, privateKey: privateKey.open(der => privateKeyToPem(der, 'PRIVATE KEY')) }
+      const { chain, roots, privateKey, hint } = await this.#svidOf(identity, signal, connectWithinMs)
+      const pem = privateKey.open(der => privateKeyToPem(der, 'PRIVATE KEY'))
+      return { chain, roots, privateKey: pem, ...(hint !== '' && { hint }) }
     } catch (error) {
       if (!signal.aborted) this.#miss(identity)
       throw error
@@ -120,6 +121,12 @@ export class SpiffeClient implements CAClient {
       `The Workload API at ${this.#address} lists no roots of the trust domain ${this.#context.trustDomain}, but of: ${known || 'none'}. Set trustDomain to the one that it serves.`,
       { retryable: false },
     )
+  }
+
+  async federatedBundles({ signal }: { readonly signal: AbortSignal }): Promise<Bundles> {
+    // A server without bundles, and one that fails, has named those that there are, or none.
+    await this.#bundles.current(signal).catch(() => signal.throwIfAborted())
+    return new Map([...this.#allRoots].filter(([trustDomain]) => trustDomain !== this.#context.trustDomain))
   }
 
   subscribe(listener: (change: CAChange) => void): Disposable {
@@ -151,7 +158,7 @@ export class SpiffeClient implements CAClient {
 
   #take(update: SvidUpdate): void {
     const before = this.#update
-    const rootsBefore = this.#rootsOf(this.#context.trustDomain)
+    const rootsBefore = this.#roots()
     this.#update = update
     this.#lastFault = ''
     this.#context.log.debug(`The Workload API gives ${update.svids.size} identities`)
@@ -193,7 +200,7 @@ export class SpiffeClient implements CAClient {
   }
 
   #takeBundles(bundles: Bundles): void {
-    const before = this.#rootsOf(this.#context.trustDomain)
+    const before = this.#roots()
     this.#allRoots = bundles
     this.#context.log.debug(`The Workload API gives the bundles of ${[...bundles.keys()].join(', ')}`)
     this.#notifyRoots(before)
@@ -206,9 +213,17 @@ export class SpiffeClient implements CAClient {
     return [...new Set([...(svids?.[1].roots ?? []), ...(this.#allRoots.get(trustDomain) ?? [])])]
   }
 
-  #notifyRoots(before: readonly string[]): void {
-    const now = new Set(this.#rootsOf(this.#context.trustDomain))
-    if (before.length === now.size && before.every(root => now.has(root))) return
+  /** All that `trustBundle` and `federatedBundles` give, each root with its trust domain. */
+  #roots(): ReadonlySet<string> {
+    const { trustDomain } = this.#context
+    const own = this.#rootsOf(trustDomain).map(root => `${trustDomain} ${root}`)
+    const all = [...this.#allRoots].flatMap(([name, roots]) => roots.map(root => `${name} ${root}`))
+    return new Set([...own, ...all])
+  }
+
+  #notifyRoots(before: ReadonlySet<string>): void {
+    const now = this.#roots()
+    if (before.size === now.size && [...before].every(root => now.has(root))) return
     this.#notify({ kind: 'roots' })
   }
 

@@ -395,6 +395,25 @@ test('an invalid message of the Workload API is a bad response', async t => {
   }
 })
 
+test('bundles of other trust domains are federated ones, whose changes are reported; a hint comes with its certificate', async t => {
+  const { ca, server, client, change } = await bench(t)
+  const other = await FakeCA.create({ clock: new FakeClock() })
+  const federated = async () => await client.federatedBundles?.({ signal: new AbortController().signal })
+  assert.deepEqual([...((await federated()) ?? [])], [])
+  await change('roots')
+  const svids = await svidsOf(ca, [WEB, API])
+  const hinted = svids.map((svid, index) => ({ ...svid, hint: ['internal', 'x'.repeat(1_025)][index] ?? '' }))
+  server.give(hinted, { [DOMAIN]: ca.trustBundle(), 'other.example': other.trustBundle() })
+  await change('roots')
+  assert.deepEqual([...((await federated()) ?? [])], [['other.example', other.trustBundle()]])
+  const request = { ttlSeconds: 60, signal: new AbortController().signal, csr: () => assert.fail('no CSR') }
+  assert.equal((await client.issue({ ...request, identity: WEB })).hint, 'internal')
+  assert.equal((await client.issue({ ...request, identity: API })).hint, undefined)
+  server.give(hinted, { [DOMAIN]: ca.trustBundle() })
+  await change('roots')
+  assert.deepEqual([...((await federated()) ?? [])], [])
+})
+
 test('for a server without bundles, those of its identities are reported', async t => {
   const { ca, roots } = await bench(t, {
     kind: 'refuse',

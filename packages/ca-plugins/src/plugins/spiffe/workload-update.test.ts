@@ -19,7 +19,7 @@ const pem = (der: Buffer) => derToPem(der, 'CERTIFICATE')
 
 function svid(parts: Partial<X509SVIDResponse['svids'][number]> = {}) {
   const x509Svid = Buffer.concat([LEAF, ISSUER])
-  return { spiffeId: WEB, x509Svid, x509SvidKey: Buffer.from('key'), bundle: ROOT, ...parts }
+  return { spiffeId: WEB, x509Svid, x509SvidKey: Buffer.from('key'), bundle: ROOT, hint: '', ...parts }
 }
 
 const encoded = (...svids: readonly ReturnType<typeof svid>[]) =>

@@ -13,6 +13,8 @@ import { X509BundlesResponse, type X509SVID, X509SVIDResponse } from '../../gen/
 
 /** Well under what Envoy would take: it accepts chains of any length. */
 const MAX_CHAIN = 10
+/** As in SPIRE; a longer one is left out. */
+const MAX_HINT = 1_024
 
 /** One identity's. */
 export interface Svid {
@@ -22,6 +24,8 @@ export interface Svid {
   readonly privateKey: SealedKey
   /** Of its trust domain, PEM. */
   readonly roots: readonly string[]
+  /** Empty where the operator gave none. */
+  readonly hint: string
 }
 
 export interface SvidUpdate {
@@ -55,7 +59,7 @@ function readSvids(svids: readonly X509SVID[], answer: Answer, vault: KeyVault):
   if (svids.length === 0) throw badAnswer(answer, 'has no identity')
   const bundles = new BundleReader(answer)
   const read = new Map<SpiffeId, Svid>()
-  for (const { spiffeId, x509Svid, x509SvidKey, bundle } of svids) {
+  for (const { spiffeId, x509Svid, x509SvidKey, bundle, hint } of svids) {
     if (!isSpiffeId(spiffeId)) throw badAnswer(answer, 'has an identity that is not a SPIFFE ID')
     // Several registrations may have the same identity and differ by a hint: the first is the default.
     if (read.has(spiffeId)) {
@@ -67,7 +71,12 @@ function readSvids(svids: readonly X509SVID[], answer: Answer, vault: KeyVault):
     if (chain.length === 0 || chain.length > MAX_CHAIN)
       throw badAnswer(answer, `has ${chain.length} certificates for ${spiffeId}, not 1 to ${MAX_CHAIN}`)
     if (x509SvidKey.length === 0) throw badAnswer(answer, `has no key for ${spiffeId}`)
-    read.set(spiffeId, { chain, privateKey: new SealedKey(vault, x509SvidKey), roots })
+    read.set(spiffeId, {
+      chain,
+      privateKey: new SealedKey(vault, x509SvidKey),
+      roots,
+      hint: hint.length > MAX_HINT ? '' : hint,
+    })
   }
   return read
 }

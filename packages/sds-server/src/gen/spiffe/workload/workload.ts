@@ -39,6 +39,8 @@ export interface X509SVID {
   x509SvidKey: Buffer;
   /** The roots of its trust domain: DER certificates, one after the other. */
   bundle: Buffer;
+  /** For what it is meant, in words of the operator, where there are several. */
+  hint: string;
 }
 
 export interface X509BundlesRequest {
@@ -233,7 +235,7 @@ export const X509SVIDResponse_FederatedBundlesEntry: MessageFns<X509SVIDResponse
 };
 
 function createBaseX509SVID(): X509SVID {
-  return { spiffeId: "", x509Svid: Buffer.alloc(0), x509SvidKey: Buffer.alloc(0), bundle: Buffer.alloc(0) };
+  return { spiffeId: "", x509Svid: Buffer.alloc(0), x509SvidKey: Buffer.alloc(0), bundle: Buffer.alloc(0), hint: "" };
 }
 
 export const X509SVID: MessageFns<X509SVID> = {
@@ -249,6 +251,9 @@ export const X509SVID: MessageFns<X509SVID> = {
     }
     if (message.bundle.length !== 0) {
       writer.uint32(34).bytes(message.bundle);
+    }
+    if (message.hint !== "") {
+      writer.uint32(42).string(message.hint);
     }
     return writer;
   },
@@ -296,6 +301,14 @@ export const X509SVID: MessageFns<X509SVID> = {
             }
 
             message.bundle = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.hint = reader.string();
             continue;
           }
         }
