@@ -40,6 +40,8 @@ const LEDGER: { readonly [Kind in LedgerEvent['kind']]: Extract<LedgerEvent, { r
   'retry-planned': { kind: 'retry-planned', at: AT },
   'ca-down': { kind: 'ca-down' },
   'ca-back': { kind: 'ca-back', downSince: AT },
+  'shared-failure': { kind: 'shared-failure', failure: 'denied' },
+  'shared-failure-over': { kind: 'shared-failure-over', failure: 'denied', since: AT },
   'ttl-lowered': { kind: 'ttl-lowered', fromSeconds: 2, toSeconds: 1 },
   held: { kind: 'held', until: AT, reason: 'on-trial' },
   withdrawn: { kind: 'withdrawn', reason: 'idle' },

@@ -61,5 +61,6 @@ const BAD: ReadonlySet<string> = new Set([
   'refused',
   'roots-rejected',
   'roots-unavailable',
+  'shared-failure',
   'trial-rejected',
 ])

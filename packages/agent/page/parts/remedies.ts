@@ -17,7 +17,7 @@ export type RunbookPage =
 
 const BY_CODE: Readonly<Record<string, string>> = {
   unauthenticated:
-    'The CA does not accept the token or the client certificate. livery doctor shows the audience and the end of the token: compare them with what the CA expects.',
+    'The CA does not accept the token or the client certificate. If it did before, it may not reach what it checks tokens with (istiod: the API server). Else compare the audience and the end of the token, which livery doctor shows, with what the CA expects.',
   denied:
     'The CA knows the caller and does not allow this identity. Allow it at the CA, or take the identity out of the configuration.',
   'invalid-csr': 'The CA does not take the request. Compare keyType with what the CA allows.',

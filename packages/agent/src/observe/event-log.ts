@@ -17,6 +17,8 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   'clock-jumped': 'warn',
   'ca-down': 'warn',
   'ca-back': 'info',
+  'shared-failure': 'warn',
+  'shared-failure-over': 'info',
   'ttl-lowered': 'warn',
   held: 'info',
   issued: 'info',
@@ -247,7 +249,7 @@ const REFUSED = {
   'unknown-caller': 'connection refused: nothing is known of this caller, and it waited 5 s for that to change',
 } as const
 
-const TIMES: ReadonlySet<string> = new Set(['at', 'until', 'notAfter', 'renewAt', 'downSince', 'nextUpdate'])
+const TIMES: ReadonlySet<string> = new Set(['at', 'until', 'notAfter', 'renewAt', 'downSince', 'since', 'nextUpdate'])
 /** Parts of the sentence. */
 const IN_MESSAGE: ReadonlySet<string> = new Set(['message', 'detail'])
 

@@ -21,6 +21,10 @@ export function describeEvent(event: LedgerEvent): string {
       return 'the CA does not answer: until it does, one request at a time probes it'
     case 'ca-back':
       return `the CA answers again, after an outage since ${iso(event.downSince)}`
+    case 'shared-failure':
+      return `all who ask fail with ${event.failure}: until one succeeds, one request at a time probes the cause. ${sharedRemedy(event.failure)}`
+    case 'shared-failure-over':
+      return `one succeeded, so all that failed with ${event.failure} since ${iso(event.since)} are tried again`
     case 'ttl-lowered':
       return `the CA refused a lifetime of ${event.fromSeconds} s as too long: ${event.toSeconds} s are asked for from now on. Set ttl to what the CA gives.`
     case 'held':
@@ -72,6 +76,16 @@ export function describeEvent(event: LedgerEvent): string {
     case 'nacked':
       return `rejected (NACK) by ${event.by}, version ${short(event.version)}: ${event.detail}`
   }
+}
+
+type SharedFailure = Extract<LedgerEvent, { kind: 'shared-failure' }>['failure']
+
+/** What is wrong for all at once is seldom wrong with each. */
+function sharedRemedy(failure: SharedFailure): string {
+  if (failure.startsWith('local ')) return 'Check on this node what all of them need, such as the token file.'
+  if (failure === 'unauthenticated')
+    return 'If the CA issued before, it may not reach what it checks tokens with (istiod: the API server); else check the token that they share.'
+  return 'Check the CA: its log says why.'
 }
 
 function describeUncovered(fingerprints: readonly string[]): string {

@@ -42,6 +42,8 @@ const LEDGER_SCOPES: Readonly<Record<LedgerEvent['kind'], LogScope>> = {
   'ca-error': 'ca',
   'ca-down': 'ca',
   'ca-back': 'ca',
+  'shared-failure': 'ca',
+  'shared-failure-over': 'ca',
   'ttl-lowered': 'ca',
   'retry-planned': 'scheduler',
   held: 'scheduler',

@@ -4,9 +4,13 @@ import { redialDelay } from './redial-delay.ts'
 
 const MINUTE_MS = 60_000
 
-test('the first minutes of an outage are dialled every fifth of a second, and later ones every second', () => {
+test('the first seconds of an outage are dialled every tenth of a second, its first minutes every fifth, and later ones every second', () => {
   assert.deepEqual(
     [1, 2, 3, 4, 600].map(failures => redialDelay(failures, 0, 0.5)),
+    [50, 100, 100, 100, 100],
+  )
+  assert.deepEqual(
+    [1, 2, 3, 4, 600].map(failures => redialDelay(failures, 3_000, 0.5)),
     [50, 100, 200, 200, 200],
   )
   assert.equal(redialDelay(600, MINUTE_MS, 0.5), 200)
@@ -15,8 +19,8 @@ test('the first minutes of an outage are dialled every fifth of a second, and la
 })
 
 test('chance moves it by a fifth either way, and never over a quarter of a second while the outage is short', () => {
-  assert.equal(redialDelay(9, 0, 0), 160)
-  assert.ok(redialDelay(9, 0, 0.999_999) < 250)
+  assert.equal(redialDelay(9, 3_000, 0), 160)
+  assert.ok(redialDelay(9, 3_000, 0.999_999) < 250)
 })
 
 /** Simulated: each delay follows the failure of the one before at once, as a refused connection fails. */

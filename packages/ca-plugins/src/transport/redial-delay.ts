@@ -3,16 +3,19 @@ import { backoff } from '@livery/core'
 
 /** While certificates of a node run out, nobody should wait for a connection that could be made. */
 const SHORT = { minMs: 50, maxMs: 200 }
+/** A restart takes a second or two: until then it is dialled twice as often. */
+const RESTART_MS = 3_000
 /** A longer outage is noticed to end after this share of it at most: a thousand nodes dial a CA that is down for long. */
 const SHARE_OF_OUTAGE = 1 / 500
 const LONGEST_MS = 1_000
 
 /**
- * Milliseconds after the last of `failures` failures in a row, the first of which was `outageMs` ago: about 50, 100, 200 ms,
- * and up to a second in an outage of minutes. `random`, in [0, 1), moves it by up to 20 %: nodes that lost a CA together
+ * Milliseconds after the last of `failures` failures in a row, the first of which was `outageMs` ago: about 50, then 100 ms,
+ * 200 ms after three seconds, and up to a second in an outage of minutes. `random`, in [0, 1), moves it by up to 20 %: nodes that lost a CA together
  * must not dial it together.
  */
 export function redialDelay(failures: number, outageMs: number, random: number): number {
-  const delay = Math.max(backoff(failures, SHORT), Math.min(outageMs * SHARE_OF_OUTAGE, LONGEST_MS))
+  const short = Math.min(backoff(failures, SHORT), outageMs < RESTART_MS ? SHORT.maxMs / 2 : SHORT.maxMs)
+  const delay = Math.max(short, Math.min(outageMs * SHARE_OF_OUTAGE, LONGEST_MS))
   return delay * (0.8 + 0.4 * random)
 }

@@ -1,7 +1,7 @@
 /** Reads failures of a CA plugin: anything that was thrown as an error that can be shown, and whether there is a CA. */
 
 import { scrub } from '../text/scrub.ts'
-import { CA_ERROR_CODES, CAError } from './ca-client.ts'
+import { CA_ERROR_CODES, CAError, type CAErrorCode } from './ca-client.ts'
 
 const CODES: ReadonlySet<unknown> = new Set(CA_ERROR_CODES)
 
@@ -28,4 +28,14 @@ export function asShownCAError(thrown: unknown, before = ''): CAError {
 /** Whether it says that there is no CA. Every other failure is an answer, or says nothing of the CA. */
 export function isAbsence({ code, local }: Pick<CAError, 'code' | 'local'>): boolean {
   return !local && (code === 'unavailable' || code === 'timeout')
+}
+
+/** What failures of one cause have in common: `absence` for there is no CA, else the code, and whether the cause is on this node. */
+export type FailureKind = 'absence' | CAErrorCode | `local ${CAErrorCode}`
+
+export function failureKind(failure: Pick<CAError, 'code' | 'local'>): FailureKind {
+  if (isAbsence(failure)) return 'absence'
+  // What a node asks first, such as its API server, may answer too late or not at all.
+  const code = failure.code === 'timeout' ? 'unavailable' : failure.code
+  return failure.local ? `local ${code}` : code
 }

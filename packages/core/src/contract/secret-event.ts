@@ -1,5 +1,6 @@
 /** Events in the life of a secret, as the manager reports them. */
 import type { CAErrorCode } from './ca-client.ts'
+import type { FailureKind } from './ca-failure.ts'
 import type { RootPhase } from './trust-anchor.ts'
 
 /** Texts are for people and carry no key, token or raw peer text. */
@@ -12,6 +13,9 @@ export type SecretEvent =
   /** The CA as a whole is down. Of the trust domain, as `ca-back`. */
   | { readonly kind: 'ca-down' }
   | { readonly kind: 'ca-back'; readonly downSince: number }
+  /** Many identities fail alike, and none succeeds. Of the trust domain, as `shared-failure-over`. */
+  | { readonly kind: 'shared-failure'; readonly failure: FailureKind }
+  | { readonly kind: 'shared-failure-over'; readonly failure: FailureKind; readonly since: number }
   /** Of the trust domain: the CA refused the longer lifetime for an identity. Each one is reported once. */
   | { readonly kind: 'ttl-lowered'; readonly fromSeconds: number; readonly toSeconds: number }
   | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-announcing' | 'on-trial' }

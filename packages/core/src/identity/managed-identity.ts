@@ -1,7 +1,7 @@
 /** One identity in the SecretManager: what it has, why it is held, and what is being done for it. */
 
 import type { CAError } from '../contract/ca-client.ts'
-import { isAbsence } from '../contract/ca-failure.ts'
+import { type FailureKind, failureKind, isAbsence } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
@@ -42,6 +42,9 @@ export interface ManagedIdentityOptions {
   readonly onServed: (managed: ManagedIdentity, change: ServedChange) => void
 }
 
+/** Of refusals. One is as likely a cause that came back after a short while. */
+const CONTRADICTIONS_TO_BE_ALONE = 2
+
 /** Only its own methods change it. */
 export class ManagedIdentity {
   readonly identity: SpiffeId
@@ -56,9 +59,10 @@ export class ManagedIdentity {
   #lastSuccessAt: number | undefined
   #lastFailure: IdentityEntry['lastFailure']
   #failingSince: number | undefined
-  #missedCA = false
+  #failureKind: FailureKind | undefined
   #hasFailedAlone = false
-  #isAlone = false
+  #contradictions = 0
+  #wokenAt = Number.NEGATIVE_INFINITY
   #withheld: string | undefined
 
   constructor(identity: SpiffeId, { clock, phase, hold, tokenFile, onServed }: ManagedIdentityOptions) {
@@ -96,9 +100,9 @@ export class ManagedIdentity {
     return this.#failingSince !== undefined
   }
 
-  /** Whether its last failure said that there is no CA. */
-  get missedCA(): boolean {
-    return this.#missedCA
+  /** How its last attempt failed; `undefined` unless it did. */
+  get failingWith(): FailureKind | undefined {
+    return this.isFailing ? this.#failureKind : undefined
   }
 
   /** Whether it has failed, since its last success, where others need not have. */
@@ -106,9 +110,14 @@ export class ManagedIdentity {
     return this.#hasFailedAlone
   }
 
-  /** Whether it failed, since its last success, before and after the CA answered others. */
+  /** Whether it failed, since its last success, before and after others were answered; if it is refused, before and after others were not, twice. */
   get isAlone(): boolean {
-    return this.#isAlone
+    return this.#contradictions >= CONTRADICTIONS_TO_BE_ALONE
+  }
+
+  /** When the end of a cause that it seemed to share last ended its wait, milliseconds since the epoch. */
+  get wokenAt(): number {
+    return this.#wokenAt
   }
 
   /** `false` if it is the one in use already. */
@@ -192,7 +201,7 @@ export class ManagedIdentity {
     this.#lastSuccessAt = this.#clock.now()
     this.#failingSince = undefined
     this.#hasFailedAlone = false
-    this.#isAlone = false
+    this.#contradictions = 0
   }
 
   /** A previous process had succeeded at `receivedAt`. */
@@ -205,19 +214,34 @@ export class ManagedIdentity {
     const at = this.#clock.now()
     this.#lastFailure = { at, code, message }
     this.#failingSince ??= at
-    this.#missedCA = isAbsence(failure)
+    this.#failureKind = failureKind(failure)
     this.#hasFailedAlone ||= isItsOwn(failure)
   }
 
-  /** The CA has answered others between two of its failures. */
-  failsAlone(): void {
-    this.#isAlone = true
+  /** Others fared better between its previous failure and this one. */
+  contradicted(failure: CAError): void {
+    this.#contradictions += isAbsence(failure) ? CONTRADICTIONS_TO_BE_ALONE : 1
     this.#hasFailedAlone = true
   }
 
-  /** They were those of a CA that was down: its next backoff is short. */
+  /** Its failures were those of a CA that was down: its next backoff is short. */
   forgetFailures(): void {
     this.#failures = 0
+  }
+
+  /** The cause that it seemed to share is gone. Unless it is alone, its failures count no more. */
+  wake(): void {
+    this.#wokenAt = this.#clock.now()
+    if (this.isAlone) return
+    this.#failures = 0
+    this.#hasFailedAlone = false
+  }
+
+  /** What it failed for is gone: it begins again, as if it were new. */
+  forgive(): void {
+    this.#failures = 0
+    this.#contradictions = 0
+    this.#hasFailedAlone = false
   }
 
   /** How many failures in a row count against it, with this one. */

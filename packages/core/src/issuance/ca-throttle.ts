@@ -5,10 +5,10 @@ import { isAbsence } from '../contract/ca-failure.ts'
 import type { Urgency } from '../identity/managed-identity.ts'
 import type { Clock } from '../time/clock.ts'
 import { after } from '../time/deadline.ts'
-import { CACircuit, type FailedProbe } from './ca-circuit.ts'
 import { CongestionWindow } from './congestion-window.ts'
 import { FetchQueue } from './fetch-queue.ts'
 import type { ScheduleStatus } from './schedule-status.ts'
+import { type FailedRequest, SharedFault } from './shared-fault.ts'
 
 /** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
 const MIN_PAUSE_MS = 500
@@ -21,7 +21,7 @@ export interface CAThrottleOptions {
   readonly concurrency: number
   /** The longest wait that the CA can ask for, milliseconds. */
   readonly maxWaitMs: number
-  /** See {@link FailedProbe.leastLeftMs}. */
+  /** See {@link FailedRequest.leastLeftMs}. */
   readonly leastLeftMs: () => number
   /** Called when the CA as a whole is down: until it is back, one request at a time probes it. */
   readonly onDown: () => void
@@ -44,7 +44,7 @@ export class CAThrottle<Key> implements Disposable {
   readonly #options: CAThrottleOptions
   readonly #window: CongestionWindow
   readonly #queue: FetchQueue<Key>
-  readonly #circuit = new CACircuit()
+  readonly #absence = new SharedFault('absence')
   #nextProbe: Disposable | undefined
   #isHeld = false
   /** The CA has asked for a rest, or needs one. */
@@ -64,7 +64,7 @@ export class CAThrottle<Key> implements Disposable {
       () => this.#limit(),
       key => {
         const now = options.clock.now()
-        const connectWithinMs = this.#circuit.started(now)
+        const connectWithinMs = this.#absence.started(now, key)
         this.#armProbe()
         return send(key, { at: now, idle: this.#idle(now), connectWithinMs })
       },
@@ -73,12 +73,12 @@ export class CAThrottle<Key> implements Disposable {
 
   /** While the CA is down: when it is probed next, milliseconds since the epoch. */
   get nextProbeAt(): number | undefined {
-    return this.#circuit.nextProbeAt
+    return this.#absence.nextProbeAt
   }
 
   /** When the CA last answered, milliseconds since the epoch. */
   get lastAnswerAt(): number {
-    return this.#circuit.lastAnswerAt
+    return this.#absence.lastContradictedAt
   }
 
   /** When the CA is asked again, milliseconds since the epoch; in the past unless it is left alone now. */
@@ -102,17 +102,23 @@ export class CAThrottle<Key> implements Disposable {
 
   /** Somebody waits: a CA that is down is probed soon. */
   hurry(): void {
-    if (this.#queue.running > 0 || this.#circuit.nextProbeAt === undefined) return
-    this.#circuit.hurry(this.#options.clock.now())
+    if (this.#queue.running > 0 || this.#absence.nextProbeAt === undefined) return
+    this.#absence.hurry(this.#options.clock.now())
     this.#armProbe()
   }
 
   /** A request had its certificate. */
   succeeded(sent: SentRequest): void {
     const now = this.#options.clock.now()
-    this.#answered(now)
+    this.#answered(sent, now)
     this.#window.answered(sent.at, now, this.#waitedMs(sent, now))
     this.#refusals = 0
+    if (this.#pause.timer && sent.at > this.#pause.since) this.#endPause()
+  }
+
+  /** One request finds out whether a CA without room has some by now. */
+  probePause(): void {
+    if (!this.#isHeld) this.#queue.startOneInPause()
   }
 
   /**
@@ -131,7 +137,7 @@ export class CAThrottle<Key> implements Disposable {
       this.#absent(failure, { of: key, isAlone, startedAt, now })
       return
     }
-    this.#answered(now)
+    this.#answered(sent, now)
     if (failure.code === 'rate-limited') this.#refusedForRoom(failure, startedAt, now)
     else this.#window.refused(this.#waitedMs(sent, now))
   }
@@ -155,7 +161,7 @@ export class CAThrottle<Key> implements Disposable {
   /** After the clock jumped. */
   release(): void {
     this.#isHeld = false
-    this.#circuit.clockJumped(this.#options.clock.now())
+    this.#absence.clockJumped(this.#options.clock.now())
     this.#armProbe()
     if (this.#pause.timer === undefined) this.#queue.resume()
   }
@@ -163,7 +169,7 @@ export class CAThrottle<Key> implements Disposable {
   #pausedBy(): ScheduleStatus['pause'] {
     if (this.#isHeld) return { reason: 'clock-jumped', until: undefined }
     if (this.#pause.timer) return { reason: 'rate-limited', until: this.#pause.until }
-    const { nextProbeAt } = this.#circuit
+    const { nextProbeAt } = this.#absence
     return nextProbeAt === undefined ? undefined : { reason: 'ca-down', until: nextProbeAt }
   }
 
@@ -179,21 +185,21 @@ export class CAThrottle<Key> implements Disposable {
   #limit(): number {
     if (this.#isHeld) return 0
     const { clock, concurrency } = this.#options
-    const { nextProbeAt } = this.#circuit
+    const { nextProbeAt } = this.#absence
     const wanted = nextProbeAt === undefined ? this.#window.current : this.#queue.running + 1
     return nextProbeAt !== undefined && clock.now() < nextProbeAt ? 0 : Math.min(wanted, concurrency)
   }
 
-  #absent(failure: CAError, request: Pick<FailedProbe, 'of' | 'isAlone' | 'startedAt' | 'now'>): void {
+  #absent(failure: CAError, request: Pick<FailedRequest, 'of' | 'isAlone' | 'startedAt' | 'now'>): void {
     const { random, leastLeftMs, onDown } = this.#options
     const requestedWaitMs = this.requestedWait(failure) ?? 0
-    const opens = this.#circuit.failed({ ...request, leastLeftMs: leastLeftMs(), requestedWaitMs, random: random() })
+    const opens = this.#absence.failed({ ...request, leastLeftMs, requestedWaitMs, random: random() })
     this.#armProbe()
     if (opens) onDown()
   }
 
-  #answered(now: number): void {
-    const downSince = this.#circuit.answered(now)
+  #answered(sent: SentRequest, now: number): void {
+    const downSince = this.#absence.contradicted(sent.at, now)
     if (downSince === undefined) return
     this.#nextProbe?.[Symbol.dispose]()
     this.#window.restart(now)
@@ -202,14 +208,14 @@ export class CAThrottle<Key> implements Disposable {
 
   /** While the CA is down: the next identity probes it. */
   #probeWasWasted(now: number): void {
-    if (this.#circuit.nextProbeAt === undefined) return
-    this.#circuit.hurry(now)
+    if (this.#absence.nextProbeAt === undefined) return
+    this.#absence.hurry(now)
     this.#armProbe()
   }
 
   #armProbe(): void {
     const { clock } = this.#options
-    const { nextProbeAt } = this.#circuit
+    const { nextProbeAt } = this.#absence
     if (nextProbeAt === undefined) return
     this.#nextProbe?.[Symbol.dispose]()
     this.#nextProbe = after(clock, nextProbeAt - clock.now(), () => {
@@ -218,9 +224,9 @@ export class CAThrottle<Key> implements Disposable {
   }
 
   #refusedForRoom(failure: CAError, startedAt: number, now: number): void {
+    // Requests that were sent before the pause say nothing new, and a probe must not make it longer.
+    if (this.#pause.timer || startedAt <= this.#pause.since) return
     this.#window.overloaded(startedAt, now)
-    // Requests that were sent before the pause say nothing new.
-    if (startedAt <= this.#pause.since) return
     const wait =
       this.requestedWait(failure) ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(this.#refusals++, 30), MAX_PAUSE_MS)
     // Nodes that were refused together must not come back together.
@@ -230,11 +236,13 @@ export class CAThrottle<Key> implements Disposable {
   #pauseUntil(until: number): void {
     const { clock } = this.#options
     this.#queue.pause()
-    this.#pause.timer?.[Symbol.dispose]()
-    const timer = after(clock, until - clock.now(), () => {
-      this.#pause = { ...this.#pause, timer: undefined }
-      this.#queue.resume()
-    })
+    const timer = after(clock, until - clock.now(), () => this.#endPause())
     this.#pause = { since: clock.now(), until, timer }
+  }
+
+  #endPause(): void {
+    this.#pause.timer?.[Symbol.dispose]()
+    this.#pause = { ...this.#pause, timer: undefined }
+    this.#queue.resume()
   }
 }

@@ -91,6 +91,12 @@ export class FetchQueue<Key> {
     this.#isPaused = true
   }
 
+  /** Starts the next one all the same. */
+  startOneInPause(): void {
+    const next = this.#isPaused ? this.#shift(BY_URGENCY) : undefined
+    if (next !== undefined) this.#start(next)
+  }
+
   resume(): void {
     this.#isPaused = false
     this.#fill()

@@ -24,6 +24,7 @@ import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
 import { Retries } from './retries.ts'
 import { plannedPerMinute, type ScheduleStatus } from './schedule-status.ts'
+import { SharedRefusals } from './shared-refusals.ts'
 import { TtlWishes } from './ttl-wishes.ts'
 
 /** A failed request is tried again so soon while somebody waits, however often they ask. */
@@ -67,6 +68,7 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #intake: CertificateIntake
   readonly #retries: Retries
   readonly #recovery: OutageRecovery
+  readonly #refusals: SharedRefusals
   readonly #ttl: TtlWishes
   readonly #inFlight = new Set<Promise<void>>()
 
@@ -107,11 +109,17 @@ export class FetchSchedule implements AsyncDisposable {
     // While somebody takes their time to approve it: that says nothing of the CA.
     const waitsForApproval = ({ identity }: ManagedIdentity) => issuance.pending.has(identity)
     const parts = { ...options, clock, throttle, plan, waitsForApproval }
-    this.#retries = new Retries({ ...parts, ttl: this.#ttl })
     this.#recovery = new OutageRecovery({
       ...parts,
       refreshRoots: () => void this.#track(trust.refresh()),
     })
+    this.#refusals = new SharedRefusals({
+      ...parts,
+      leastLeftMs: () => this.#recovery.leastLeftMs(),
+      wake: managed => this.#recovery.wake(managed),
+      report: event => record(`spiffe://${trust.trustDomain}`, event),
+    })
+    this.#retries = new Retries({ ...parts, refusals: this.#refusals, ttl: this.#ttl })
   }
 
   /** Finds a certificate for an identity that is new: in the store, else at the CA. */
@@ -142,6 +150,7 @@ export class FetchSchedule implements AsyncDisposable {
       this.#throttle.hurry()
     } else if (activity.kind === 'idle') this.#plan.enqueue(managed, 'on-demand')
     else if (managed.isFailing && lastFailure) {
+      this.#refusals.hurry(managed)
       const reason = served.current ? 'renewal' : 'on-demand'
       const now = this.#clock.now()
       this.#plan.bringForward(managed, Math.max(now, Math.min(lastFailure.at, now) + HURRIED_RETRY_MS), reason)
@@ -156,6 +165,7 @@ export class FetchSchedule implements AsyncDisposable {
   /** The reason for the CA's refusal may no longer hold. */
   retryNow(managed: ManagedIdentity): void {
     if (managed.activity.kind !== 'waiting') return
+    managed.forgive()
     if (!managed.served.current) this.#plan.enqueue(managed, 'first')
     else if (managed.isFailing) this.#plan.enqueue(managed, 'renewal')
   }
@@ -193,6 +203,7 @@ export class FetchSchedule implements AsyncDisposable {
   /** Identities that fell due meanwhile are fetched by the time that they have left; failing ones are tried again, whatever their backoff was. */
   release(): void {
     this.#throttle.release()
+    this.#refusals.clockJumped()
     this.#recovery.retryFailing()
   }
 
@@ -233,6 +244,7 @@ export class FetchSchedule implements AsyncDisposable {
     this.#keyDemand[Symbol.dispose]()
     this.rollout[Symbol.dispose]()
     this.#throttle[Symbol.dispose]()
+    this.#refusals[Symbol.dispose]()
     await Promise.all([...this.#inFlight, this.#restoring?.settled()])
   }
 
@@ -260,9 +272,11 @@ export class FetchSchedule implements AsyncDisposable {
       })
       this.#throttle.succeeded(sent)
       this.#ttl.accepted(identity)
+      const { failingWith } = managed
       // Only the request that is still the current one may change anything: forgetting wins over a late answer.
       if (managed.isFetching(controller)) this.#intake.accept(managed, issued, sent.at)
       else this.#discard(managed, issued)
+      this.#refusals.succeeded(managed, failingWith, sent)
     } catch (error) {
       if (managed.isFetching(controller)) this.#retries.failed(managed, asShownCAError(error), sent)
     }

@@ -7,10 +7,10 @@ import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
-import { HANGING_MS } from './ca-circuit.ts'
 import type { CAThrottle } from './ca-throttle.ts'
 import { wakeTime } from './renewal-time.ts'
 import type { RequestPlan } from './request-plan.ts'
+import { HANGING_MS } from './shared-fault.ts'
 
 export interface OutageRecoveryOptions {
   readonly clock: Clock
@@ -56,11 +56,19 @@ export class OutageRecovery {
     const waiting = all.filter(managed => isHeldUp(managed, downSince))
     // All of them leave the queue before the first one is in it again: those in front start at once.
     for (const managed of waiting) throttle.delete(managed)
-    const isUsed = ({ identity }: ManagedIdentity) => this.#options.isUsed(identity)
-    for (const managed of waiting.filter(isUsed)) this.#wake(managed, true)
-    for (const managed of waiting.filter(managed => !isUsed(managed))) this.#wake(managed, false)
+    for (const managed of this.#usedFirst(waiting)) this.#onCABack(managed)
     for (const managed of all) this.#giveUpIfHanging(managed)
     refreshRoots()
+  }
+
+  /** The cause that these identities seemed to share is gone. */
+  wake(refused: readonly ManagedIdentity[]): void {
+    const { plan } = this.#options
+    for (const managed of this.#usedFirst(refused)) {
+      managed.wake()
+      if (managed.served.current) plan.bringForward(managed, this.#wakeTime(managed), 'renewal')
+      else plan.enqueue(managed, this.#reason(managed), managed.isAlone ? 'retry' : this.#reason(managed))
+    }
   }
 
   /** The cause may be gone: something changed for all identities, or for those of a trust domain. */
@@ -76,10 +84,10 @@ export class OutageRecovery {
   }
 
   /** Without a certificate at once, as fast as the CA takes them; with one while it lasts; one that fails alone after its backoff. */
-  #wake(managed: ManagedIdentity, isUsed: boolean): void {
+  #onCABack(managed: ManagedIdentity): void {
     const { plan } = this.#options
     const { activity, served } = managed
-    const reason = isUsed ? 'on-demand' : 'first'
+    const reason = this.#reason(managed)
     if (managed.isAlone) {
       if (activity.kind === 'queued') plan.retryAfter(managed, plan.ownBackoff(managed))
       return
@@ -91,6 +99,15 @@ export class OutageRecovery {
     }
     const woken = this.#wakeTime(managed)
     plan.wait(managed, activity.kind === 'waiting' ? Math.min(activity.due, woken) : woken, 'renewal')
+  }
+
+  #usedFirst(identities: readonly ManagedIdentity[]): readonly ManagedIdentity[] {
+    const isUsed = ({ identity }: ManagedIdentity) => this.#options.isUsed(identity)
+    return [...identities.filter(isUsed), ...identities.filter(managed => !isUsed(managed))]
+  }
+
+  #reason({ identity }: ManagedIdentity): 'on-demand' | 'first' {
+    return this.#options.isUsed(identity) ? 'on-demand' : 'first'
   }
 
   #wakeTime({ phase, served, identity }: ManagedIdentity): number {
@@ -115,8 +132,11 @@ export class OutageRecovery {
 }
 
 /** Whether it waits for the CA: in the queue, or for the end of its backoff. A renewal that just fell due is in its place in the queue. */
-function isHeldUp({ activity, isFailing, lastFailure, missedCA, served }: ManagedIdentity, downSince: number): boolean {
+function isHeldUp(
+  { activity, isFailing, lastFailure, failingWith, served }: ManagedIdentity,
+  downSince: number,
+): boolean {
   if (activity.kind === 'queued') return isFailing || served.current === undefined
-  if (activity.kind !== 'waiting' || !isFailing || lastFailure === undefined) return false
-  return lastFailure.at >= downSince && missedCA
+  if (activity.kind !== 'waiting' || lastFailure === undefined) return false
+  return lastFailure.at >= downSince && failingWith === 'absence'
 }

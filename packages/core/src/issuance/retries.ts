@@ -9,6 +9,7 @@ import type { Clock } from '../time/clock.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import type { CAThrottle, SentRequest } from './ca-throttle.ts'
 import type { RequestPlan } from './request-plan.ts'
+import type { SharedRefusals } from './shared-refusals.ts'
 import type { TtlWishes } from './ttl-wishes.ts'
 
 export interface RetriesOptions {
@@ -16,6 +17,7 @@ export interface RetriesOptions {
   readonly random: () => number
   readonly retry: RetryPolicy
   readonly throttle: CAThrottle<ManagedIdentity>
+  readonly refusals: SharedRefusals
   readonly plan: RequestPlan
   readonly ttl: TtlWishes
   readonly trust: Pick<TrustStore, 'trustDomain'>
@@ -34,8 +36,10 @@ export class Retries {
 
   /** The request of an identity failed: plans the next one. */
   failed(managed: ManagedIdentity, failure: CAError, sent: SentRequest): void {
-    const { throttle, plan } = this.#options
-    if (managed.isFailing && (managed.lastFailure?.at ?? 0) <= throttle.lastAnswerAt) managed.failsAlone()
+    const { throttle, refusals, plan } = this.#options
+    const { at = 0 } = managed.lastFailure ?? {}
+    const isContradicted = isAbsence(failure) ? at <= throttle.lastAnswerAt : at < refusals.lastCertificateAskedAt
+    if (managed.isFailing && isContradicted) managed.contradicted(failure)
     const { isAlone } = managed
     if (!this.#options.waitsForApproval(managed)) throttle.failed(managed, failure, { sent, isAlone })
     const { nextProbeAt } = throttle
@@ -43,19 +47,30 @@ export class Retries {
       this.#waitForCA(managed, failure, nextProbeAt)
       return
     }
-    const delay = this.#delay(managed, failure)
+    const delay = this.#delay(managed, failure, sent)
     this.#report(managed, failure)
     plan.retryAfter(managed, delay)
   }
 
   /** Milliseconds. A CA without room says nothing of this identity: with the others it comes back when the pause ends. */
-  #delay(managed: ManagedIdentity, failure: CAError): number {
-    const { clock, random, retry, throttle, plan } = this.#options
-    if (failure.code === 'rate-limited') return throttle.pausedUntil - clock.now()
-    const mayPass = failure.retryable || (failure.code === 'ttl-too-long' && this.#lowerTtl(managed))
-    const isNew = failure.code === 'unauthenticated' && !failure.local && managed.lastSuccessAt === undefined
-    const own = mayPass ? plan.ownBackoff(managed, isNew) : backoff(Number.MAX_SAFE_INTEGER, retry, random())
+  #delay(managed: ManagedIdentity, failure: CAError, sent: SentRequest): number {
+    const { clock, throttle, refusals, plan, waitsForApproval } = this.#options
+    if (failure.code === 'ttl-too-long' && this.#lowerTtl(managed)) return plan.ownBackoff(managed)
+    // Probes find the end of a cause that many share.
+    const isShared = !isAbsence(failure) && !waitsForApproval(managed) && refusals.failed(managed, failure, sent)
+    if (failure.code === 'rate-limited' && !failure.local) return throttle.pausedUntil - clock.now()
+    const own = failure.retryable && !isShared ? this.#backoff(managed, failure) : this.#longest()
     return Math.max(own, throttle.requestedWait(failure) ?? 0)
+  }
+
+  #backoff(managed: ManagedIdentity, { code, local }: CAError): number {
+    const isNew = code === 'unauthenticated' && !local && managed.lastSuccessAt === undefined
+    return this.#options.plan.ownBackoff(managed, isNew)
+  }
+
+  #longest(): number {
+    const { retry, random } = this.#options
+    return backoff(Number.MAX_SAFE_INTEGER, retry, random())
   }
 
   /** `false` where the CA refuses even the shortest lifetime. */

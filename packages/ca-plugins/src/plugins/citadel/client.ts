@@ -130,7 +130,7 @@ export class CitadelClient implements CAClient {
     if (reading.kind === 'token')
       return {
         token: reading.token,
-        remedy: `Check the expiry, the audience and the cluster of ${reading.what}`,
+        remedy: `Check the expiry, the audience and the cluster of ${reading.what}, and that the CA reaches what it checks tokens with (istiod: the API server)`,
       }
     if (!material.clientCertificate) {
       if (reading.kind === 'unusable') throw reading.error
