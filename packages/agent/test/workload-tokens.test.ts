@@ -48,3 +48,23 @@ test('each pod gets its certificate by the token of its own service account, whi
   assert.equal(await identityWhenServed(socketOf(again.metadata.uid)), 'URI:spiffe://cluster.local/ns/default/sa/web')
   assert.doesNotMatch(agent.stderr + ca.stderr, /token-\d+\.of-default/)
 })
+
+test('an identity that failed for want of a pod has its certificate when the pod comes, whatever its backoff was', {
+  skip,
+}, async t => {
+  const { server, launch, configure, start, socketOf } = await startOnNode(t)
+  const review = ['--token-review', 'in-cluster', '--audience', AUDIENCE]
+  const ca = launch('ca', '--listen', '127.0.0.1:0', ...review, '--dir', 'ca')
+  const { address }: { readonly address: string } = JSON.parse(await ca.line(/"msg":"CA of cluster\.local on /))
+  const credentials = { source: 'workload-token', audience: AUDIENCE }
+  await configure({
+    ca: { plugin: 'citadel', address, rootCert: 'ca/root.pem', credentials },
+    identities: ['spiffe://cluster.local/ns/default/sa/late'],
+    retry: { min: '20m', max: '20m' },
+  })
+  const agent = start()
+  await agent.line(/"event":"ca-error".*sa\/late.*unauthenticated/)
+  const pod = podResource({ name: 'late', serviceAccount: 'late' })
+  server.put(pod)
+  assert.equal(await identityWhenServed(socketOf(pod.metadata.uid)), 'URI:spiffe://cluster.local/ns/default/sa/late')
+})

@@ -163,6 +163,12 @@ export class SecretManager implements AsyncDisposable {
     return this.#schedule.restored()
   }
 
+  /** What `identity` failed for may be gone, as when a pod of it comes: it is tried again at once, as if it were new. */
+  retry(identity: SpiffeId): void {
+    const managed = this.#table.held.get(identity)
+    if (managed) this.#schedule.retryNow(managed)
+  }
+
   /** The cause of failures may be gone: what failed is tried again soon, and a CA that is down probed. */
   retryFailing(): void {
     this.#schedule.retryFailing()

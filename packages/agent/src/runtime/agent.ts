@@ -253,6 +253,9 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   const union = new IdentityUnion(secrets)
   union.replace('configuration', configuredIdentities(config))
   const { pods, callers } = (await listPods(config, holding)) ?? {}
+  pods?.table.changes.subscribe(({ kind, pod: { identity } }) => {
+    if (kind === 'added' && identity) secrets.retry(identity)
+  })
   // Until then the previous agent serves.
   if (predecessor) await untilAborted(secrets.restored(), stop)
   const sockets = sdsSockets(config, shareOnDemand(config))

@@ -133,6 +133,7 @@ test('and one that the CA never knows waits longer and longer all the same', asy
 /** What hurries an identity, and within how many milliseconds it has its certificate then. */
 const hurries: readonly (readonly [string, number, (bench: Bench) => unknown])[] = [
   ['a request of a stream', 0, bench => bench.request(WEB)],
+  ['a new pod', 0, bench => bench.manager.retry(WEB)],
   ['another token', 0, bench => bench.manager.add(WEB, { tokenFile: '/run/other-token' })],
   ['a reload', 10_000, bench => bench.manager.retryFailing()],
   [
