@@ -178,8 +178,10 @@ test('--admin takes the URL that the log prints, a slash at its end, and a port 
 
 test('renew says why it sent no token, where its file cannot be used', async () => {
   const server = createServer((_request, response) => response.writeHead(403).end('refused'))
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const admin = `admin: { address: "127.0.0.1:${(server.address() as AddressInfo).port}", tokenFile: missing.token }\n`
+  await using directory = await makeDirectory()
+  const path = join(directory.path, 'admin.sock')
+  await once(server.listen(path), 'listening')
+  const admin = `admin: { address: "unix:${path}", tokenFile: missing.token }\n`
   const { code, stderr } = await inDirectory(['renew', 'x'], { 'livery.yaml': CONFIG + admin })
   server.close()
   assert.equal(code, 1)
@@ -207,11 +209,10 @@ test('what listens at the admin address and speaks another protocol is said to b
   }
 })
 
-test('without a configuration here the message says that the default address was asked', async t => {
-  const { stderr } = await inProcess(['certs'])
-  if (!stderr.includes('127.0.0.1:15100: nothing listens there'))
-    return t.skip(`something listens on 127.0.0.1:15100: ${stderr}`)
-  assert.match(stderr, /There is no livery\.yaml here, so the default address was asked: run the command in the folder/)
+test('without a configuration here the message says how the agent is found', async () => {
+  const { code, stderr } = await inProcess(['certs'])
+  assert.equal(code, 1)
+  assert.match(stderr, /^livery: Cannot find the agent: there is no livery\.yaml here\. Run the command in the folder/)
 })
 
 test('another program at the admin address is said to be one, and its pages are not poured out', async () => {

@@ -62,7 +62,10 @@ export function createProgram(terminal: Terminal, finish: (exitCode: number) => 
     .description('Holds the X.509 identity of every workload on this node and serves it to Envoy over SDS.')
     .version(VERSION, '-V, --version', 'print the version')
     .option('-c, --config <file>', 'configuration file (default: $LIVERY_CONFIG, else livery.yaml here)')
-    .option('--admin <address>', 'admin endpoint, host:port, http://host:port or unix:/path (default: 127.0.0.1:15100)')
+    .option(
+      '--admin <address>',
+      'admin endpoint, host:port, http://host:port or unix:/path (default: as the configuration says)',
+    )
     .option('--json', 'results, and logs of run and ca, as JSON')
     .helpOption('-h, --help', 'print this help')
     .addHelpText('after', AFTER_HELP)

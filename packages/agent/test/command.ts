@@ -16,7 +16,7 @@ export class Command implements AsyncDisposable {
   constructor(
     command: string,
     args: readonly string[],
-    options: { readonly cwd: string; readonly env: NodeJS.ProcessEnv },
+    options: { readonly cwd: string; readonly env: NodeJS.ProcessEnv; readonly uid?: number | undefined },
   ) {
     const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
     this.#child = child

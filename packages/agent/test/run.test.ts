@@ -130,17 +130,6 @@ test('a socket of a live owner is left alone: exit 1 with the path and the remed
   assert.match(await rootOf(join(directory.path, 'run/web.sock')), /BEGIN CERTIFICATE/)
 })
 
-test('an admin port that is taken ends the start with exit 1 and the remedy, and no socket stays', async () => {
-  await using directory = await makeDirectory()
-  await using other = await makeDirectory()
-  await using first = await start(directory.path)
-  const admin = await first.admin()
-  await using second = await start(other.path, { ...CONFIG, admin: { address: admin } })
-  assert.equal((await second.ended).code, 1)
-  assert.match(second.stderr, new RegExp(`Cannot listen on ${admin} .*another process.*change admin\\.address`))
-  assert.equal(existsSync(join(other.path, 'run/sds.sock')), false)
-})
-
 test('a place where no socket can be made ends the start with exit 1, the path and the reason', async () => {
   await using directory = await makeDirectory()
   await using agent = await start(directory.path, { ...CONFIG, sockets: [{ path: 'livery.yaml/sds.sock' }] })

@@ -35,6 +35,11 @@ async function configure(
   return { socket: join(cwd, 'sds.sock'), admin }
 }
 
+const renewWeb = async (admin: string): Promise<number> => {
+  const headers = { authorization: 'Bearer secret-of-the-operator' }
+  return (await fetch(`http://${admin}/renew?name=${WEB}`, { method: 'PUT', headers })).status
+}
+
 const start = (cwd: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
   new LiveryProcess(['--json', 'run', ...args], { cwd, env })
 
@@ -55,10 +60,10 @@ interface Owner extends AsyncDisposable {
 }
 
 /** Starts an agent that owns its store; resolves when it has every certificate. */
-async function startOwner(env: Readonly<Record<string, string>> = {}): Promise<Owner> {
+async function startOwner(env: Readonly<Record<string, string>> = {}, extra: object = {}): Promise<Owner> {
   await using parts = new AsyncDisposableStack()
   const { path: cwd } = parts.use(await makeDirectory())
-  const { socket, admin } = await configure(cwd)
+  const { socket, admin } = await configure(cwd, extra)
   const first = parts.use(start(cwd, [], env))
   await first.admin()
   await allIssued(admin)
@@ -88,7 +93,7 @@ class HalfSuccessor implements Disposable {
   }
 }
 
-test('an agent with --takeover gets store, addresses and sockets, no call is left unanswered, and no certificate is new', async t => {
+test('an agent with --takeover gets store and sockets, then the addresses, no call is left unanswered, and no certificate is new', async t => {
   await using owner = await startOwner()
   const { cwd, socket, admin, first } = owner
   const before = await serialsOf(socket)
@@ -110,6 +115,7 @@ test('an agent with --takeover gets store, addresses and sockets, no call is lef
   await using second = start(cwd, ['--takeover'])
   await second.admin()
   assert.deepEqual(await first.ended, { code: 0, signal: null })
+  await second.line(/"event":"endpoint-acquired","endpoint":"admin"|"endpoint":"admin".*"event":"endpoint-acquired"/)
   isOver = true
   await callers
   t.diagnostic(`${calls} calls on new connections meanwhile, the longest took ${longest.toFixed(1)} ms`)
@@ -146,8 +152,7 @@ test('a successor that ends half way leaves the first agent with all that it had
   {
     using half = new HalfSuccessor(cwd)
     assert.deepEqual(await half.send('{"step":"store"}'), { done: 'store' })
-    assert.deepEqual(await half.send('{"step":"addresses"}'), { done: 'addresses' })
-    await assert.rejects(fetch(`http://${admin}/healthz/live`))
+    assert.equal((await fetch(`http://${admin}/healthz/live`)).status, 200)
     assert.deepEqual(await serialsOf(socket), before)
   }
   await first.line(/the agent that was taking over ended before it served: this one continues/)
@@ -159,8 +164,7 @@ test('a successor that ends half way leaves the first agent with all that it had
   }
   await first.lines(/this one continues/, 2)
   await first.lines(/all that the other agent was given is taken back/, 2)
-  const renewed = await livery(['renew', WEB], { cwd })
-  assert.equal(renewed.code, 0, renewed.stderr)
+  assert.equal(await renewWeb(admin), 202)
   await first.lines(/"event":"issued"/, NAMES.length + 1)
 
   await using second = start(cwd, ['--takeover'])
@@ -187,6 +191,59 @@ test('a successor that ends after it has replaced a socket leaves nobody without
     assert.deepEqual(await serialsOf(socket), before)
     await first.lines(/all that the other agent was given is taken back/, isSuperseded ? 1 : 2)
   }
+})
+
+test('a successor that is killed while its owner drains leaves it the sockets, the store, and the next successor', async () => {
+  await using owner = await startOwner({}, { drain: '20s' })
+  const { cwd, socket, admin, first } = owner
+  const before = await serialsOf(socket)
+  // It has something to drain.
+  using _stream = await openStream(socket, [WEB])
+  {
+    await using second = start(cwd, ['--takeover'])
+    await first.line(/another agent serves now: draining/)
+    await second.line(/"msg":"livery .* serves/)
+    assert.equal((await fetch(`http://${admin}/healthz/ready`)).status, 503)
+    second.kill('SIGKILL')
+  }
+  await first.line(/the agent that was taking over ended while this one drained: this one continues/)
+  await first.line(/all that the other agent was given is taken back/)
+  assert.deepEqual(await serialsOf(socket), before)
+  assert.equal((await fetch(`http://${admin}/healthz/ready`)).status, 200)
+  assert.equal(await renewWeb(admin), 202)
+  await first.lines(/"event":"issued"/, NAMES.length + 1)
+
+  await using third = start(cwd, ['--takeover'])
+  await third.admin()
+  const after = await serialsOf(socket)
+  assert.equal(after.filter(serial => before.includes(serial)).length, NAMES.length - 1, 'the new one was stored')
+  first.kill('SIGKILL')
+  await third.line(/"event":"endpoint-acquired"/)
+})
+
+test('a process on the admin and the health address keeps no successor from taking over, and gets in the way of no later one', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  const health = `127.0.0.1:${await freePort()}`
+  const { socket, admin } = await configure(cwd, { health: { address: health } })
+  const squatters = [admin, health].map(address => createServer().listen(Number(address.split(':')[1]), '127.0.0.1'))
+  await Promise.all(squatters.map(squatter => once(squatter, 'listening')))
+  const first = start(cwd, [])
+  await using agents = new AsyncDisposableStack()
+  agents.use(first)
+  await first.lines(/"event":"issued"/, NAMES.length)
+  const before = await serialsOf(socket)
+  let owner = first
+  for (const _ of ['second', 'third']) {
+    const next = agents.use(start(cwd, ['--takeover']))
+    await next.line(/"msg":"livery .* serves/)
+    assert.deepEqual(await owner.ended, { code: 0, signal: null })
+    assert.deepEqual(await serialsOf(socket), before)
+    owner = next
+  }
+  for (const squatter of squatters) squatter.close()
+  await owner.lines(/"event":"endpoint-acquired"/, 2)
+  await allIssued(admin)
 })
 
 test('an agent that hands over leaves the path of a new socket to its successor, also where it took over itself', async () => {
@@ -239,7 +296,7 @@ test('in a pod the first agent stays, not ready, and ends as failed when its suc
   const own = `127.0.0.1:${await freePort()}`
   await using second = start(cwd, ['--admin', own, '--takeover'], IN_POD)
   await second.admin()
-  await first.line(/another agent serves now/)
+  await first.line(/drained: this process stays until it is stopped/)
   assert.equal((await fetch(`http://${admin}/healthz/live`)).status, 200)
   assert.equal((await fetch(`http://${admin}/healthz/ready`)).status, 503)
   second.kill('SIGKILL')

@@ -164,14 +164,24 @@ export class SdsServer implements AsyncDisposable {
     this.#context.isHandover = true
   }
 
+  /** Closes all sockets as {@link close} does, for a successor that serves them. Resolves when they have drained. */
+  async handOver(): Promise<void> {
+    await Promise.all([...this.#sockets.values()].map(socket => socket.close(this.#drainMs)))
+  }
+
   /**
    * Takes the paths back that other processes of root or of this user have taken, which were to serve in its place, and
-   * undoes {@link endTakeover}.
+   * undoes {@link endTakeover} and {@link handOver}. Rejects with an `SdsServerError` if a socket cannot be opened again;
+   * the others are.
    */
   async reclaim(): Promise<void> {
     this.#context.takeover = this.#takeover
     this.#context.isHandover = false
-    await Promise.all([...this.#sockets.values()].map(socket => socket.reclaim()))
+    const reclaimed = [...this.#sockets].map(([path, socket]) =>
+      socket.status().state === 'closed' ? this.#reopen(path, socket) : socket.reclaim(),
+    )
+    const failed = (await Promise.allSettled(reclaimed)).find(result => result.status === 'rejected')
+    if (failed) throw failed.reason
   }
 
   /**
@@ -217,6 +227,17 @@ export class SdsServer implements AsyncDisposable {
     if (!shortage || connections <= this.#outOfReach) return
     this.#outOfReach = connections
     this.#context.events.emit({ kind: 'few-descriptors', ...shortage })
+  }
+
+  /** The peers of the socket that was closed continue to drain. */
+  async #reopen(path: string, closed: SdsSocket): Promise<void> {
+    const socket = new SdsSocket(closed.config, this.#context)
+    this.#sockets.set(path, socket)
+    this.#leaving.set(
+      closed,
+      closed.close(this.#drainMs).finally(() => this.#leaving.delete(closed)),
+    )
+    await socket.listen(undefined)
   }
 
   #all(): SdsSocket[] {

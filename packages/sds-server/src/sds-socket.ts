@@ -86,7 +86,9 @@ export class SdsSocket {
   readonly #server: Server
   readonly #injector: ConnectionInjector
   readonly #file: AwaitedSocketFile
+  #access: SocketAccess
   #review: Disposable | undefined
+  #closing: Promise<void> | undefined
   #onEmpty: () => void = () => {}
 
   /** Throws an `SdsServerError` (`invalid-config`); nothing is on the disk yet. */
@@ -94,6 +96,7 @@ export class SdsSocket {
     const limits = readLimits(config.limits, config.path)
     this.maxConnections = limits.connections
     this.#config = config
+    this.#access = config
     this.#context = context
     this.#room = roomOf(limits)
     context.accounts.connections.raise(limits.connections)
@@ -172,6 +175,12 @@ export class SdsSocket {
     return this.#file.reclaim()
   }
 
+  /** With the rules that are in force. */
+  get config(): SocketConfig {
+    const { path, mode, owner, group, folderMode, limits, workloadApi } = this.#config
+    return { path, mode, owner, group, folderMode, workloadApi, ...(limits && { limits }), ...this.#access }
+  }
+
   /** Why it is `waiting`. */
   get failure(): Error | undefined {
     return this.#file.failure
@@ -181,6 +190,7 @@ export class SdsSocket {
   prepareAccess(access: SocketAccess): () => void {
     const policy = createPolicy({ ...access, path: this.#config.path }, this.#context)
     return () => {
+      this.#access = access
       this.#gate.follow(policy)
       this.#calls.review()
     }
@@ -223,9 +233,14 @@ export class SdsSocket {
 
   /**
    * Accepts nothing more, waits up to `drainMs` for the peers to leave, ends what is left with UNAVAILABLE, and destroys
-   * connections that are still there a second later.
+   * connections that are still there a second later. Further calls wait for the first.
    */
-  async close(drainMs: number): Promise<void> {
+  close(drainMs: number): Promise<void> {
+    this.#closing ??= this.#close(drainMs)
+    return this.#closing
+  }
+
+  async #close(drainMs: number): Promise<void> {
     await this.#file.close()
     this.#gate.endWaits()
     this.#health.stopServing()

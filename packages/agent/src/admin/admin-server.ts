@@ -32,6 +32,8 @@ export interface AdminServerOptions {
   /** Identifies the peer of a UNIX socket; without it no caller there is known. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
   readonly source: AdminSource
+  /** Gives up what is tried again. */
+  readonly signal?: AbortSignal
   /** A fault while answering; the client has got a 500 without details. */
   readonly onError: (error: unknown) => void
 }
@@ -103,7 +105,7 @@ async function listenAtPort(options: AdminServerOptions, address: ListenAddress,
 const ONLY_OWNER = 0o600
 
 function listenAtPath(
-  { source, file = {}, readPeerCredentials, onError }: AdminServerOptions,
+  { source, file = {}, readPeerCredentials, signal, onError }: AdminServerOptions,
   { path }: SocketPath,
   pool: ConnectionPool,
 ): Promise<SocketFile> {
@@ -115,6 +117,7 @@ function listenAtPath(
     ...(group !== undefined && { group }),
     clock: source.clock,
     readPeerCredentials,
+    signal,
     onConnection: socket => pool.add(socket, credentialsOf(socket, readPeerCredentials)),
     onEvent: event => {
       if ('error' in event) onError(event.error)

@@ -45,10 +45,10 @@ function missingFrom({ isUnidentifiable }: Caller): string {
 }
 
 function remedyFor({ credentials, isUnidentifiable }: Caller): string {
-  const token = 'set admin.tokenFile: the commands of livery send what is in it, where they can read it'
-  if (isUnidentifiable) return `Install or build the addon (npm run native), or ${token}`
-  const socket = credentials ? 'Ask' : 'Make admin.address a UNIX socket and ask'
-  return `${socket} as root or the agent's user, or ${token}`
+  if (isUnidentifiable)
+    return 'Install or build the addon (npm run native), or set admin.tokenFile: the commands of livery send what is in it'
+  if (credentials) return "Ask as root or the agent's user"
+  return "Make admin.address a UNIX socket and ask as root or the agent's user, or set admin.tokenFile for the page"
 }
 
 /** Read when it is used, and only from a file that nobody else can read or change. */

@@ -180,6 +180,7 @@ function lookAtReadiness(source: AdminSource, mode: ReadinessMode): Answer {
     phase: source.phase(),
     sockets: source.sockets(),
     pods: source.pods?.(),
+    endpointProblems: source.endpointProblems?.() ?? [],
     entries: source.entries(),
     now: source.clock.now(),
     mode,

@@ -1,8 +1,10 @@
 /** Asks the admin endpoint of the agent that runs on this machine. */
 import { type IncomingMessage, request } from 'node:http'
+import type { Socket } from 'node:net'
 import { resolve } from 'node:path'
 import { hideUserinfo, scrub, systemErrorCode } from '@livery/core'
 import { readToken } from '../admin/operator.ts'
+import { sidecarSettings } from '../config/environment-settings.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { configFile } from '../config/layers.ts'
 import { loadAdmin } from '../config/load.ts'
@@ -10,10 +12,11 @@ import { formatListenAddress, type ListenAddress, parseListenAddress } from '../
 import { EXIT, UsageError } from './exit-code.ts'
 import type { Terminal } from './terminal.ts'
 
-const DEFAULT_ADDRESS: ListenAddress = { host: '127.0.0.1', port: 15_100 }
 const START = 'Start it with "livery run", or name its address with --admin'
 const NO_FILE =
-  'There is no livery.yaml here, so the default address was asked: run the command in the folder of the agent, or name its file with --config or its address with --admin'
+  'Cannot find the agent: there is no livery.yaml here. Run the command in the folder of the agent, or name its file with --config or its address with --admin.'
+const OVER_TCP =
+  'The token of admin.tokenFile was not sent: over TCP whoever listens there, while the agent does not, would have it. Make admin.address a UNIX socket, which is the default'
 const TIMEOUT_MS = 10_000
 const FORBIDDEN = 403
 /** Characters of an answer that is not a result that are shown: the agent's own are one line. */
@@ -59,15 +62,30 @@ function parseObject(text: string): object | undefined {
   }
 }
 
-/** As {@link askAdmin}, for a request that changes something: with the token of `admin.tokenFile`, where the caller can read it. */
+/**
+ * As {@link askAdmin}, for a request that changes something: with the token of `admin.tokenFile`, where the caller can read
+ * it, and the kernel says that the agent would get it.
+ */
 async function changeByAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
   const admin = await adminOf(sources)
-  const { tokenFile } = admin
-  const token = tokenFile === undefined ? undefined : await readToken(tokenFile)
-  const headers = token && 'text' in token ? { authorization: `Bearer ${token.text}` } : {}
-  const answer = await call(admin, { method: 'PUT', path, headers })
-  const isUnread = answer.status === FORBIDDEN && token !== undefined && 'refusal' in token
-  return isUnread ? { ...answer, body: `${token.refusal}. ${answer.body}` } : answer
+  const token = await tokenFor(admin)
+  if ('text' in token) {
+    const { connectToAgent } = await import('./agent-connection.ts')
+    const headers = { authorization: `Bearer ${token.text}` }
+    return await call(admin, { method: 'PUT', path, headers, connect: connectToAgent })
+  }
+  const answer = await call(admin, { method: 'PUT', path })
+  const isMissing = answer.status === FORBIDDEN && token.refusal !== undefined
+  return isMissing ? { ...answer, body: `${token.refusal}. ${answer.body}` } : answer
+}
+
+/** `refusal` is why it is not sent; `undefined` if there is none. */
+async function tokenFor({
+  address,
+  tokenFile,
+}: Admin): Promise<{ readonly text: string } | { readonly refusal: string | undefined }> {
+  if (tokenFile === undefined) return { refusal: undefined }
+  return 'path' in address ? await readToken(tokenFile) : { refusal: OVER_TCP }
 }
 
 /** Makes a request that changes something, shows the answer, and resolves with the exit code. */
@@ -93,6 +111,8 @@ export interface HttpCall {
   readonly method: string
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
+  /** Opens the connection to a UNIX socket. Default: to whoever listens there. */
+  readonly connect?: ((path: string) => Promise<Socket>) | undefined
   /** For the whole call. Default: 10 s. */
   readonly timeoutMs?: number | undefined
   /** For the message where nobody answers: who should, and what to do. */
@@ -115,19 +135,22 @@ export async function exchange({ who, remedy, ...request }: HttpCall): Promise<A
   }
 }
 
-function send({
+async function send({
   address,
   method,
   path,
   headers = {},
+  connect,
   timeoutMs = TIMEOUT_MS,
 }: Omit<HttpCall, 'who' | 'remedy'>): Promise<IncomingMessage> {
+  const connection = 'path' in address ? await connect?.(address.path) : undefined
   const { promise, resolve: answered, reject } = Promise.withResolvers<IncomingMessage>()
   const signal = AbortSignal.timeout(timeoutMs)
   const target = 'path' in address ? { socketPath: address.path, host: 'localhost' } : address
-  const call = request({ ...target, method, path, headers, agent: false, signal }, answered)
+  const createConnection = connection && (() => connection)
+  const call = request({ ...target, method, path, headers, agent: false, signal, createConnection }, answered)
   call.on('error', error => reject(signal.aborted ? signal.reason : error)).end()
-  return promise
+  return await promise
 }
 
 /** Another program may answer there, and never end. */
@@ -153,10 +176,11 @@ interface Admin {
   readonly tokenFile?: string | undefined
 }
 
-/** `--admin`, else that of the configuration, else the default. */
+/** `--admin`, else that of the configuration, where the default depends on its sockets. */
 async function adminOf(sources: ConfigSources): Promise<Admin> {
-  if (sources.admin !== undefined) return { address: givenAddress(sources.admin, sources), remedy: START }
-  if (configFile(sources) === undefined) return { address: DEFAULT_ADDRESS, remedy: NO_FILE }
+  const { admin, environment, workingDirectory } = sources
+  if (admin !== undefined) return { address: givenAddress(admin, sources), remedy: START }
+  if (configFile(sources) === undefined && !sidecarSettings(environment, workingDirectory)) throw new Error(NO_FILE)
   const { address, tokenFile } = await loadAdmin(sources)
   const isAny = address.host === '0.0.0.0' || address.host === '::'
   return { address: isAny ? { ...address, host: '127.0.0.1' } : address, remedy: START, tokenFile }

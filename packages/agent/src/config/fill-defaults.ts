@@ -44,12 +44,37 @@ const PATHS = [
   ['trust', 'federated', '*', 'rootCert'],
 ]
 
+/** A socket, or its path; the folder of those of pods. */
+const SOCKETS = [
+  ['sockets', '*'],
+  ['identities', '*', 'socket'],
+  ['kubernetes', 'sockets', 'root'],
+]
+
 /** All keys but those of the section `ca`. */
 export function completeSettings(written: ConfigNode, { workingDirectory, terminal }: ConfigSources): ConfigNode {
   const filled = overlay(nodeOf(defaults({ terminal }), UNWRITTEN), written)
   const withOptional = OPTIONAL_DEFAULTS.reduce((node, [path, lower]) => changeAt(node, path, mapping(lower)), filled)
-  const withAdmin = changeAt(withOptional, ['admin', 'address'], node => absoluteAddress(node, workingDirectory))
-  return PATHS.reduce((node, path) => changeAt(node, path, value => absolute(value, workingDirectory)), withAdmin)
+  const absolutes = PATHS.reduce(
+    (node, path) => changeAt(node, path, value => absolute(value, workingDirectory)),
+    withOptional,
+  )
+  return changeAt(absolutes, ['admin', 'address'], node =>
+    absoluteAddress(node, (node.origin.kind === 'default' && socketFolder(absolutes)) || workingDirectory),
+  )
+}
+
+/** The folder of the first socket: nobody but root and the agent's user can put another in it. */
+function socketFolder(root: ConfigNode): string | undefined {
+  const paths: unknown[] = []
+  for (const place of SOCKETS)
+    changeAt(root, place, node => {
+      paths.push(isMap(node) ? node.value.get('path')?.value : node.value)
+      return node
+    })
+  const first = paths.find(path => typeof path === 'string')
+  // A range has `{name}` in the path.
+  return first === undefined ? undefined : dirname(`${first.split('{', 1)[0]}-`)
 }
 
 function mapping(lower: TreeObject): (node: ConfigNode) => ConfigNode {

@@ -194,6 +194,22 @@ test('the key pool can be turned off', async () => {
   assert.equal(config.keyPool, 'off')
 })
 
+test('the admin endpoint is in the folder of the first socket, and a path too long for it refuses nothing', async () => {
+  const ca = 'ca: { plugin: embedded }\n'
+  const far = 'x'.repeat(100 - directory.length)
+  const [web, api] = ['web', 'api'].map(name => `spiffe://cluster.local/${name}`)
+  const cases = [
+    [`sockets: [{ path: run/sds.sock, onDemand: true }]`, 'run/admin.sock'],
+    [`identities: [{ id: ${web}, socket: own/s }]\nsockets: [{ path: run/sds.sock }]`, 'run/admin.sock'],
+    [`identities: [${web}, { id: ${api}, socket: { path: own/s } }]`, 'own/admin.sock'],
+    ['identities: [{ range: "spiffe://cluster.local/{1..2}", socket: "own/{name}/s" }]', 'own/admin.sock'],
+    ['kubernetes: { nodeName: n, sockets: { root: run/pods } }', 'run/admin.sock'],
+    [`identities: [{ id: ${web}, socket: ${far}/s }]`, `${far}/admin.sock`],
+  ]
+  for (const [text = '', path = ''] of cases)
+    assert.deepEqual((await load(ca + text)).config.admin.address, { path: join(directory, path) }, text)
+})
+
 test('omitted keys have the documented defaults', async () => {
   const { config, warnings } = await load(MINIMAL)
   assert.deepEqual(JSON.parse(JSON.stringify({ ...config, ca: caOf(config) })), {
@@ -253,7 +269,7 @@ test('omitted keys have the documented defaults', async () => {
       keepalive: 30_000,
       keepaliveTimeout: 10_000,
     },
-    admin: { address: { host: '127.0.0.1', port: 15_100 } },
+    admin: { address: { path: join(directory, 'run/admin.sock') } },
     drain: 5_000,
     log: { level: everyScope('info'), format: 'json' },
     keyFormat: 'pkcs8',

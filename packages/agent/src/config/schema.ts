@@ -112,7 +112,10 @@ const sds = object({
 })
 
 const admin = object({
-  address: key('where the admin endpoint listens, which has no login: loopback, or a UNIX socket', listenAddress),
+  address: key(
+    'where the admin endpoint listens: by default at `admin.sock` in the folder of the first socket. TCP has no login: loopback, for a browser',
+    listenAddress,
+  ),
   mode: v.optional(key('of a UNIX socket; without it `"0600"`', socketMode)),
   owner: v.optional(key("of a UNIX socket; without it, the agent's user", account('/etc/passwd'))),
   group: v.optional(key("of a UNIX socket; without it, that of the agent's user", account('/etc/group'))),

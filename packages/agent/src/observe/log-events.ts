@@ -4,8 +4,11 @@ import type { LogScope } from '../schema/log-level.ts'
 import type { LedgerEvent } from './ledger.ts'
 import type { Level } from './log-rate.ts'
 
-/** Events of the admin endpoint: somebody changed something, or was refused. */
+/** Events of the admin and health endpoints: one does not listen, or does again; somebody changed something, or was refused. */
 export const ADMIN_LEVELS = {
+  'endpoint-waiting': 'error',
+  'endpoint-handover': 'info',
+  'endpoint-acquired': 'info',
   'log-level-changed': 'info',
   'log-level-refused': 'warn',
   'renewal-requested': 'info',

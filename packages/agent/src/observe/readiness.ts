@@ -63,6 +63,8 @@ export interface ReadinessFacts {
   readonly sockets: readonly SocketStatus[]
   /** `undefined` if the configuration has no section `kubernetes`. */
   readonly pods?: PodsStatus | undefined
+  /** Why the admin or the health endpoint does not listen, one line each. */
+  readonly endpointProblems?: readonly string[]
   readonly now: number
   readonly mode: ReadinessMode
 }
@@ -103,14 +105,16 @@ export class ReadinessReview {
   }
 
   result(): Readiness {
-    const { pods, mode } = this.#facts
+    const { pods, endpointProblems = [], mode } = this.#facts
     const missing = this.#missing
     const waitingFor = unboundSockets(this.#facts)
     // A pod is served once it is known. Later it is held though the API server is away.
     if (pods?.known === false)
       waitingFor.push(`the list of the pods of this node: ${pods.problem ?? 'it is on the way'}`)
-    const notes =
-      pods?.known && pods.problem !== undefined ? [`pods that come or go are not seen: ${pods.problem}`] : []
+    const notes = [
+      ...(pods?.known && pods.problem !== undefined ? [`pods that come or go are not seen: ${pods.problem}`] : []),
+      ...endpointProblems,
+    ]
     const facts = { waitingFor, notes, ...this.#renewals.listed() }
     if (mode === 'sockets') return { ...facts, ready: waitingFor.length === 0, tolerated: missing.all() }
     if (missing.nothingIsServed) {

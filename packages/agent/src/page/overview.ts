@@ -51,7 +51,8 @@ export async function composeOverview(
 async function lookAtIdentities(source: PageSource, turns: LoopTurns, onEntry: (entry: IdentityEntry) => void) {
   const now = source.clock.now()
   const phase = source.phase()
-  const facts = { phase, sockets: source.sockets(), pods: source.pods?.(), now }
+  const endpointProblems = source.endpointProblems?.() ?? []
+  const facts = { phase, sockets: source.sockets(), pods: source.pods?.(), endpointProblems, now }
   const byDefault = new ReadinessReview({ ...facts, mode: 'default' })
   const strict = new ReadinessReview({ ...facts, mode: 'strict' })
   const summary = new IdentitySummary(now)

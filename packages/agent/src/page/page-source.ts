@@ -32,6 +32,8 @@ export interface PageSource {
   sds?(): StreamSource | undefined
   /** Default: the configuration has no section `kubernetes`. */
   pods?(): PodsStatus | undefined
+  /** Why the admin or the health endpoint does not listen, one line each. Default: both do. */
+  endpointProblems?(): readonly string[]
   /** The namespace and name of the pod that a subject stands for. Default: no pods are known. */
   podOf?(subject: string): string | undefined
   identities(): Iterable<SpiffeId>

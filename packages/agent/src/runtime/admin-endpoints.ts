@@ -1,84 +1,154 @@
-/** Opens the admin endpoint and the health endpoint, and closes them for a successor. */
+/** Listens on the admin and the health address, without which the agent serves as well: where one is taken, it waits. */
+import { after } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { AdminServer } from '../admin/admin-server.ts'
 import type { AdminSource } from '../admin/admin-source.ts'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
-import type { ListenAddress } from '../schema/values.ts'
+import { formatListenAddress, type ListenAddress } from '../schema/values.ts'
 import type { Predecessor } from '../takeover/predecessor.ts'
 
 export interface AdminEndpointsParts {
   /** Answered from. */
   readonly source: AdminSource
   readonly logger: Logger
-  /** The agent that this one takes over from, if there is one. */
+  /** The agent that this one takes over from, if there is one. It keeps its addresses until it ends. */
   readonly predecessor: Predecessor | undefined
 }
 
-/** The addresses that the endpoints listen on. */
+/** The addresses that the endpoints listen on, or wait for. */
 export interface AdminAddresses {
   readonly admin: ListenAddress
   /** `undefined` if none is configured. */
   readonly health: ListenAddress | undefined
 }
 
-/** The listening endpoints, which a successor can ask for. */
 export class AdminEndpoints implements AsyncDisposable {
-  readonly #listen: (addresses: AdminAddresses) => Promise<readonly AdminServer[]>
-  #servers: readonly AdminServer[] = []
-  #addresses: AdminAddresses
+  readonly #admin: AwaitedEndpoint
+  readonly #health: AwaitedEndpoint | undefined
 
-  private constructor({ admin: file, health }: Config, { source, logger }: AdminEndpointsParts) {
-    const listen = (routes: 'admin' | 'health', address: ListenAddress): Promise<AdminServer> => {
+  constructor({ admin: file, health }: Config, { source, logger, predecessor }: AdminEndpointsParts) {
+    const open = (routes: 'admin' | 'health', address: ListenAddress): AwaitedEndpoint => {
       const onError = (err: unknown) => logger.error({ err }, `the ${routes} endpoint failed to answer`)
-      return AdminServer.listen({ routes, address, source, onError, file, readPeerCredentials })
+      return new AwaitedEndpoint({ routes, address, source, onError, file, readPeerCredentials, predecessor })
     }
-    this.#addresses = { admin: file.address, health: health?.address }
-    this.#listen = async addresses => {
-      await using opened = new AsyncDisposableStack()
-      const admin = opened.use(await listen('admin', addresses.admin))
-      const servers = addresses.health ? [admin, opened.use(await listen('health', addresses.health))] : [admin]
-      opened.move()
-      return servers
-    }
+    this.#admin = open('admin', file.address)
+    this.#health = health && open('health', health.address)
+    void predecessor?.ended.then(() => this.#retry())
   }
 
-  /**
-   * Rejects with an `Error` that names the address, the cause and the remedy. An address that the predecessor has is asked
-   * of it.
-   */
-  static async open(config: Config, parts: AdminEndpointsParts): Promise<AdminEndpoints> {
-    const { predecessor } = parts
-    const endpoints = new AdminEndpoints(config, parts)
-    try {
-      await endpoints.reopen()
-    } catch (error) {
-      if (!predecessor) throw error
-      await predecessor.ask('addresses')
-      await endpoints.reopen()
-    }
-    return endpoints
+  /** Resolves when each address was tried. Never rejects: a failure is reported, and tried again every 5 s. */
+  async open(): Promise<void> {
+    await Promise.all([this.#admin.open(), this.#health?.open()])
   }
 
   get addresses(): AdminAddresses {
-    return this.#addresses
+    return { admin: this.#admin.address, health: this.#health?.address }
   }
 
-  /** Listens on the same addresses as before, with the ports that the kernel chose. */
-  async reopen(): Promise<void> {
-    if (this.#servers.length > 0) return
-    this.#servers = await this.#listen(this.#addresses)
-    const [admin, health] = this.#servers
-    if (admin) this.#addresses = { admin: admin.address, health: health?.address }
+  /** Why an endpoint does not listen, with the remedy, one line each. */
+  problems(): readonly string[] {
+    return [this.#admin, this.#health].flatMap(endpoint => endpoint?.problem ?? [])
   }
 
-  async close(): Promise<void> {
-    const servers = this.#servers
-    this.#servers = []
-    for (const server of servers) await server[Symbol.asyncDispose]()
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.#admin[Symbol.asyncDispose](), this.#health?.[Symbol.asyncDispose]()])
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close()
+  #retry(): void {
+    this.#admin.retry()
+    this.#health?.retry()
+  }
+}
+
+interface EndpointOptions extends Omit<Parameters<typeof AdminServer.listen>[0], 'signal'> {
+  readonly predecessor: Predecessor | undefined
+}
+
+/** How soon an address that cannot be listened on is tried again. */
+const RETRY_MS = 5_000
+
+type State =
+  /** `problem`: of the attempt before, if there was one. */
+  | { readonly kind: 'opening'; readonly problem?: string }
+  | { readonly kind: 'waiting'; readonly problem: string; readonly retry: Disposable }
+  | { readonly kind: 'listening'; readonly server: AdminServer }
+  | { readonly kind: 'closed' }
+
+class AwaitedEndpoint implements AsyncDisposable {
+  readonly #options: EndpointOptions
+  readonly #closing = new AbortController()
+  #state: State = { kind: 'opening' }
+  /** The attempt that runs, or ran last. */
+  #attempt: Promise<void> = Promise.resolve()
+  /** Not reported again while it is the same. */
+  #reported: string | undefined
+
+  constructor(options: EndpointOptions) {
+    this.#options = options
+  }
+
+  get address(): ListenAddress {
+    return this.#state.kind === 'listening' ? this.#state.server.address : this.#options.address
+  }
+
+  get problem(): string | undefined {
+    return 'problem' in this.#state ? this.#state.problem : undefined
+  }
+
+  open(): Promise<void> {
+    this.#attempt = this.#listen()
+    return this.#attempt
+  }
+
+  /** At once, if it waits. */
+  retry(): void {
+    if (this.#state.kind !== 'waiting') return
+    const { problem, retry } = this.#state
+    retry[Symbol.dispose]()
+    this.#state = { kind: 'opening', problem }
+    void this.open()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new Error('the agent is shutting down'))
+    await this.#attempt
+    const state = this.#state
+    this.#state = { kind: 'closed' }
+    if (state.kind === 'waiting') state.retry[Symbol.dispose]()
+    if (state.kind === 'listening') await state.server[Symbol.asyncDispose]()
+  }
+
+  async #listen(): Promise<void> {
+    const { signal } = this.#closing
+    try {
+      const server = await AdminServer.listen({ ...this.#options, signal })
+      this.#state = { kind: 'listening', server }
+      if (this.#reported !== undefined)
+        this.#report('endpoint-acquired', `the ${this.#options.routes} endpoint listens now`)
+    } catch (error) {
+      if (!signal.aborted) this.#wait(error instanceof Error ? error.message : String(error))
+    }
+  }
+
+  /** Whatever keeps the address now, the next attempt may succeed. */
+  #wait(problem: string): void {
+    const { routes, source, predecessor } = this.#options
+    const retry = after(source.clock, RETRY_MS, () => this.retry())
+    this.#state = { kind: 'waiting', problem, retry }
+    if (predecessor?.hasEnded === false)
+      this.#report('endpoint-handover', `the ${routes} endpoint waits for the previous agent to end: ${problem}`)
+    else
+      this.#report(
+        'endpoint-waiting',
+        `SDS is served without the ${routes} endpoint, which is tried again every 5 s: ${problem}`,
+      )
+  }
+
+  #report(event: 'endpoint-waiting' | 'endpoint-handover' | 'endpoint-acquired', message: string): void {
+    if (message === this.#reported) return
+    this.#reported = message
+    const { routes, source } = this.#options
+    source.security?.(event, { endpoint: routes, address: formatListenAddress(this.address) }, message)
   }
 }

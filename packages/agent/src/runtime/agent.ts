@@ -228,7 +228,7 @@ async function listPods(config: Config, { clock, log, metrics, lifecycle, podTok
   return { pods, callers }
 }
 
-/** The parts that others reach: the admin endpoint, then the sockets, then what changes both at run time. */
+/** The parts that others reach: the sockets and the admin endpoint, then what changes both at run time. */
 async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: AgentOptions): Promise<void> {
   const { config } = loaded
   const {
@@ -247,9 +247,8 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   } = holding
   const stop = AbortSignal.any([signal, predecessor?.refused].filter(each => each !== undefined))
   const source = createAdminSource(loaded, holding)
-  const endpoints = lifecycle.parts.use(
-    await AdminEndpoints.open(config, { source, logger: scopes.of('admin'), predecessor }),
-  )
+  // Before the sockets, so that it answers while they drain.
+  const endpoints = lifecycle.parts.use(new AdminEndpoints(config, { source, logger: scopes.of('admin'), predecessor }))
   const union = new IdentityUnion(secrets)
   union.replace('configuration', configuredIdentities(config))
   const { pods, callers } = (await listPods(config, holding)) ?? {}
@@ -276,6 +275,8 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
     }),
   )
   metrics.add(socketMetrics(sds))
+  // After the sockets, which make their folders as their callers need them.
+  const tried = endpoints.open()
   const outputs = lifecycle.parts.use(new Outputs({ secrets, clock, logger: scopes.of('output') }))
   outputs.follow(config.identities)
   metrics.add(outputMetrics(outputs))
@@ -315,5 +316,6 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   // A previous agent answers kubelet until then, also if this one fails.
   await pods?.serveVolumes(config.sds.takeover)
   warnOfOpenSockets(sockets, scopes.of('sds'))
+  await tried
   logStart(config, endpoints.addresses, { sockets, keyGenerator: keyGenerator.name }, logger)
 }

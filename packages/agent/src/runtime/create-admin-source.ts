@@ -43,6 +43,7 @@ export function createAdminSource(loaded: LoadedConfig, parts: AdminSourceParts)
     sockets: () => (lifecycle.serving?.sds.sockets() ?? []).filter(({ state }) => state !== 'closed'),
     sds: () => lifecycle.serving?.sds,
     pods: () => lifecycle.serving?.pods?.status(),
+    endpointProblems: () => lifecycle.serving?.endpoints.problems() ?? [],
     podOf: subject => lifecycle.serving?.pods?.nameOf(subject),
     identities: () => secrets.identities(),
     entries: () => secrets.entries(),

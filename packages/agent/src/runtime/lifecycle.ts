@@ -34,6 +34,9 @@ export class Lifecycle implements AsyncDisposable {
   readonly succession = Promise.withResolvers<Succession>()
   #phase: Phase = 'starting'
   #serving: ServingParts | undefined
+  /** The handover that goes on, or was completed. */
+  #handover: object | undefined
+  #hasLeft = false
   #closing: Promise<void> | undefined
 
   get phase(): Phase {
@@ -50,14 +53,34 @@ export class Lifecycle implements AsyncDisposable {
     this.#phase = 'serving'
   }
 
-  /** Ends what a successor does from now on; the rest stays until the end, and answers probes. */
+  /** Whether a handover was completed. */
+  get hasLeft(): boolean {
+    return this.#hasLeft
+  }
+
+  /**
+   * Drains, and then ends what a successor does from now on; the rest stays until the end, and answers probes. Until it
+   * has drained, {@link takeBack} undoes it.
+   */
   async handOver(clock: Clock): Promise<void> {
     this.#phase = 'draining'
     if (!this.#serving) return
     const { sds, reloader, outputs, pods } = this.#serving
-    outputs[Symbol.dispose]()
+    const handover = {}
+    this.#handover = handover
     for (let step = 0; step < LAST_CALLS.steps; step++) await sleep(clock, LAST_CALLS.stepMs)
+    if (this.#handover === handover) await sds.handOver()
+    if (this.#handover !== handover) return
+    this.#hasLeft = true
+    outputs[Symbol.dispose]()
     await Promise.all([reloader?.[Symbol.asyncDispose](), pods?.[Symbol.asyncDispose](), sds.close()])
+  }
+
+  /** Serves again: the successor is gone, or was refused. Rejects with the error of a socket that cannot be taken back. */
+  async takeBack(): Promise<void> {
+    this.#handover = undefined
+    await this.#serving?.sds.reclaim()
+    if (this.#closing === undefined && this.#serving) this.#phase = 'serving'
   }
 
   /** Further calls wait for the first. */

@@ -32,19 +32,20 @@ export async function ownStore(
       lifecycle.serving?.outputs.release()
       await store.release()
     },
-    releaseAddresses: async () => await lifecycle.serving?.endpoints.close(),
-    reclaimSockets: async () => await lifecycle.serving?.sds.reclaim(),
-    reclaim: async () => {
+    reclaimSockets: () => lifecycle.takeBack(),
+    reclaim: () => {
       store.reclaim()
       lifecycle.serving?.outputs.reclaim()
-      await lifecycle.serving?.endpoints.reopen()
     },
     onSucceeded: () => {
       logger.info('another agent serves now: draining')
       void lifecycle.handOver(clock).finally(() => {
-        if (!isKeptRunning) lifecycle.succession.resolve('succeeded')
+        if (!lifecycle.hasLeft) return
+        if (isKeptRunning) logger.info('drained: this process stays until it is stopped')
+        else lifecycle.succession.resolve('succeeded')
       })
     },
+    hasLeft: () => lifecycle.hasLeft,
     onSuccessorGone: () => lifecycle.succession.resolve('successor-gone'),
   })
 }

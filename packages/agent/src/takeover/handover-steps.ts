@@ -2,11 +2,10 @@
 import { join } from 'node:path'
 
 /**
- * The requests of the successor, in this order. `store`: that the owner writes what is left, and nothing more.
- * `addresses`: that it closes its admin and health endpoints; only if they are in the way. `serving`: that it drains,
- * because the successor has the sockets.
+ * The requests of the successor, in this order. `store`: that the owner writes what is left, and nothing more. `serving`:
+ * that it drains, because the successor has the sockets. The owner keeps the addresses of its endpoints until it ends.
  */
-export const STEPS = ['store', 'addresses', 'serving'] as const
+const STEPS = ['store', 'serving'] as const
 export type Step = (typeof STEPS)[number]
 
 /** The answer to a step: that it is done, or why it is not. */

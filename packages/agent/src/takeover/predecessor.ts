@@ -15,6 +15,7 @@ export class Predecessor implements Disposable {
   /** Aborted when the previous agent refuses to hand over, or to continue with it, with the reason. */
   readonly #refused = new AbortController()
   readonly #ended = Promise.withResolvers<void>()
+  #hasEnded = false
   #answered: () => void = () => {}
 
   private constructor(socket: Socket) {
@@ -24,13 +25,25 @@ export class Predecessor implements Disposable {
     this.#lines.on('line', line => this.#onLine(line))
     socket
       .on('error', () => {})
-      .once('close', () => this.#ended.resolve())
+      .once('close', () => {
+        this.#hasEnded = true
+        this.#ended.resolve()
+      })
       .unref()
   }
 
   /** Aborted, with an `Error`, when this agent must not serve in the place of the previous one. */
   get refused(): AbortSignal {
     return this.#refused.signal
+  }
+
+  /** Resolves when the previous agent has ended, or refuses to hand over: it is not waited for any longer. */
+  get ended(): Promise<void> {
+    return this.#ended.promise
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded
   }
 
   /** Resolves with `undefined` if no agent owns the store in this directory. */

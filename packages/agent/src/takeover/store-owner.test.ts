@@ -21,6 +21,7 @@ class Bench {
   readonly directory: string
   readonly #waiting = new Set<() => void>()
   owner: StoreOwner | undefined
+  hasLeft = false
 
   private constructor(directory: string) {
     this.directory = directory
@@ -54,10 +55,10 @@ class Bench {
       ),
       isServing: () => true,
       releaseStore: () => note('store released'),
-      releaseAddresses: () => note('addresses released'),
       reclaimSockets: () => note('sockets reclaimed'),
-      reclaim: () => note('reclaimed'),
+      reclaim: () => this.#note('reclaimed'),
       onSucceeded: () => this.#note('succeeded'),
+      hasLeft: () => this.hasLeft,
       onSuccessorGone: () => this.#note('gone'),
     })
   }
@@ -107,7 +108,6 @@ test('an agent that ends in the middle of a handover leaves all to its successor
   using successor = await bench.find()
   await successor.ask('store')
   await bench.owner?.[Symbol.asyncDispose]()
-  await successor.ask('addresses')
   await successor.ask('serving')
   assert.equal(successor.refused.aborted, false)
   assert.ok(!bench.done.includes('reclaimed'))
@@ -121,6 +121,35 @@ test('an agent that ends before the first step has written all before its succes
   await ended
   if (answer !== undefined) assert.match(answer, /it does not serve yet, or no longer/)
   assert.deepEqual([...new Set(bench.done)], ['store released'])
+})
+
+test('a successor that ends while its owner drains leaves it all, and one that ends later nothing', async t => {
+  const bench = await Bench.create(t)
+  const handOver = async (): Promise<void> => {
+    using successor = await bench.find()
+    await successor.ask('store')
+    await successor.ask('serving')
+  }
+  await handOver()
+  await bench.until('reclaimed')
+  assert.deepEqual(bench.done, ['store released', 'succeeded', 'sockets reclaimed', 'reclaimed'])
+  bench.done.length = 0
+  bench.hasLeft = true
+  await handOver()
+  await bench.until('gone')
+  assert.deepEqual(bench.done, ['store released', 'succeeded', 'gone'])
+})
+
+test('sockets that another successor has by then are left to it', async t => {
+  const bench = await Bench.create(t)
+  const successor = await bench.find()
+  await successor.ask('store')
+  await successor.ask('serving')
+  await rm(ownerSocket(bench.directory))
+  await using _next = createServer().listen(ownerSocket(bench.directory))
+  successor[Symbol.dispose]()
+  await bench.until('failed')
+  assert.deepEqual(bench.done, ['store released', 'succeeded', 'failed'])
 })
 
 test('a connection that asks for nothing, as one that only looks, keeps no successor away', async t => {

@@ -12,15 +12,15 @@ export interface Handover {
   isServing(): boolean
   /** Writes what is left to the store and the output directories, and nothing more until `reclaim`. */
   releaseStore(): Promise<void>
-  /** Closes the admin and health endpoints. */
-  releaseAddresses(): Promise<void>
-  /** The successor will not serve: this agent listens on its sockets, also where the successor has replaced them. */
+  /** The successor does not serve: this agent listens on its sockets, also where the successor has replaced them. */
   reclaimSockets(): Promise<void>
-  /** The successor is gone: all else that was released is taken back. May be called again after a failure. */
-  reclaim(): Promise<void>
-  /** The successor serves. */
+  /** The successor is gone: the store and the output directories are this agent's again. */
+  reclaim(): void
+  /** The successor serves: this agent drains. */
   onSucceeded(): void
-  /** The successor ended, and this agent has not. */
+  /** Whether it has drained: nothing can be taken back any more. */
+  hasLeft(): boolean
+  /** The successor ended after this agent had left. */
   onSuccessorGone(): void
 }
 
@@ -83,7 +83,7 @@ export class StoreOwner implements AsyncDisposable {
       ...this.#options,
       begin: () => this.#begin(succession),
       releaseStore: () => this.#releaseStore(),
-      reclaim: () => this.#reclaim(),
+      successorEnded: hasServed => this.#successorEnded(hasServed),
     })
     socket.once('close', () => {
       if (this.#successor === succession) this.#successor = undefined
@@ -106,23 +106,37 @@ export class StoreOwner implements AsyncDisposable {
     await this.#options.releaseStore()
   }
 
-  async #reclaim(): Promise<void> {
-    await this.#options.reclaimSockets()
-    await this.#reclaimStore()
+  async #successorEnded(hasServed: boolean): Promise<void> {
+    if (this.#isEnding) return
+    const { logger, reclaimSockets } = this.#options
+    logger.error(
+      `the agent that was taking over ended ${hasServed ? 'while this one drained' : 'before it served'}: this one continues`,
+    )
+    if (!hasServed) await reclaimSockets()
+    await this.#reclaim(hasServed)
   }
 
-  /** A successor that hangs keeps the store and its addresses: they are taken back when it has ended. */
-  async #reclaimStore(): Promise<void> {
+  /**
+   * A successor that hangs keeps the store: it is taken back when that one has ended. One that has served may have been
+   * followed by another agent, which owns the store by now: then the sockets are that one's.
+   */
+  async #reclaim(hasServed: boolean): Promise<void> {
+    const { hasLeft, onSuccessorGone, reclaimSockets, reclaim, logger, clock } = this.#options
     if (this.#isEnding) return
+    if (hasLeft()) {
+      onSuccessorGone()
+      return
+    }
     try {
       await this.#file?.close()
       this.#file = await listenAt(this.#options, false, socket => this.#serve(socket))
-      await this.#options.reclaim()
+      if (hasServed) await reclaimSockets()
+      reclaim()
       this.#isReleased = false
-      this.#options.logger.info('all that the other agent was given is taken back')
+      logger.info('all that the other agent was given is taken back')
     } catch (err) {
-      this.#options.logger.error({ err }, 'not all could be taken back from the agent that was taking over')
-      this.#reclaiming = after(this.#options.clock, RECLAIM_MS, () => void this.#reclaimStore())
+      logger.error({ err }, 'not all could be taken back from the agent that was taking over')
+      this.#reclaiming = after(clock, RECLAIM_MS, () => void this.#reclaim(hasServed))
     }
   }
 }
@@ -159,9 +173,11 @@ async function listenAt(
   }
 }
 
-interface SuccessionOptions extends Omit<StoreOwnerOptions, 'isServing' | 'reclaimSockets'> {
+interface SuccessionOptions extends Pick<StoreOwnerOptions, 'releaseStore' | 'onSucceeded' | 'clock' | 'logger'> {
   /** Why the handover cannot begin, or continue. */
   begin(): string | undefined
+  /** The successor ended after its first step. */
+  successorEnded(hasServed: boolean): Promise<void>
 }
 
 /** One successor on its connection, from its first step to the end of either process. */
@@ -223,7 +239,7 @@ class Succession {
 
   async #take(step: Step): Promise<void> {
     if (this.#socket.destroyed) return
-    const { logger, begin, releaseStore, releaseAddresses, onSucceeded } = this.#options
+    const { logger, begin, releaseStore, onSucceeded } = this.#options
     const reason = begin()
     if (reason !== undefined) {
       this.#refuse(reason)
@@ -234,8 +250,7 @@ class Succession {
     if (step === 'store') {
       logger.info('another agent takes over: it gets the store, and the sockets when it is ready')
       await releaseStore()
-    } else if (step === 'addresses') await releaseAddresses()
-    else {
+    } else {
       this.#late[Symbol.dispose]()
       onSucceeded()
     }
@@ -245,13 +260,7 @@ class Succession {
   async #onClose(): Promise<void> {
     this.#late[Symbol.dispose]()
     if (this.#isEnding || !this.#reached) return
-    const { logger, reclaim, onSuccessorGone } = this.#options
-    if (this.#reached === 'serving') {
-      onSuccessorGone()
-      return
-    }
-    logger.error('the agent that was taking over ended before it served: this one continues')
-    await reclaim()
+    await this.#options.successorEnded(this.#reached === 'serving')
   }
 
   #onLate(): void {

@@ -1,0 +1,73 @@
+/** The operator's token, while somebody else listens in the place of the agent: `livery renew` does not give it away. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { chmod, chown, mkdir, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { Command, shellEnvironment } from './command.ts'
+import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const TOKEN = 'secret-of-the-operator'
+const NOBODY = 65_534
+const isRoot = process.getuid?.() === 0
+
+async function configure(cwd: string, admin: object): Promise<void> {
+  await writeFile(join(cwd, 'admin.token'), TOKEN, { mode: 0o600 })
+  const config = { ca: { plugin: 'embedded' }, identities: [{ id: WEB, socket: 'run/web.sock' }], drain: '100ms' }
+  await writeFile(
+    join(cwd, 'livery.yaml'),
+    JSON.stringify({ ...config, admin: { tokenFile: 'admin.token', ...admin } }),
+  )
+}
+
+test('a process on the TCP address of the admin endpoint gets no token', async () => {
+  await using directory = await makeDirectory()
+  let headers = ''
+  await using impostor = createServer((request, response) => {
+    headers = JSON.stringify(request.rawHeaders)
+    response.writeHead(403).end('say who you are')
+  }).listen(0, '127.0.0.1')
+  await once(impostor, 'listening')
+  await configure(directory.path, { address: `127.0.0.1:${(impostor.address() as AddressInfo).port}` })
+  const { code, stderr } = await livery(['renew', WEB], { cwd: directory.path })
+  assert.equal(code, 1)
+  assert.match(headers, /host/i)
+  assert.doesNotMatch(headers, new RegExp(TOKEN))
+  assert.match(stderr, /The token of admin\.tokenFile was not sent: over TCP .*Make admin\.address a UNIX socket/)
+})
+
+test('a process of another user on the admin socket gets no token, and no request', { skip: !isRoot }, async () => {
+  await using directory = await makeDirectory()
+  const run = join(directory.path, 'run')
+  await configure(directory.path, {})
+  await mkdir(run)
+  await chown(run, NOBODY, NOBODY)
+  await chmod(directory.path, 0o711)
+  const script = `require('net').createServer(s => s.on('data', d => console.log('got ' + d))).listen('${run}/admin.sock', () => console.log('taken'))`
+  await using impostor = new Command(process.execPath, ['-e', script], {
+    cwd: '/',
+    env: shellEnvironment(),
+    uid: NOBODY,
+  })
+  await impostor.line(/taken/)
+  const { code, stderr } = await livery(['renew', WEB], { cwd: directory.path })
+  assert.equal(code, 1)
+  assert.match(stderr, /uid 65534 listens there, which is neither root nor this user: the token .* was not sent/)
+  assert.doesNotMatch(impostor.output, /got/)
+})
+
+test('the agent gets it over its UNIX socket, beside its first socket where nothing else is configured', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  await configure(cwd, {})
+  await using agent = new LiveryProcess(['--json', 'run'], { cwd })
+  assert.equal(await agent.admin(), `unix:${join(cwd, 'run/admin.sock')}`)
+  await agent.line(/"event":"issued"/)
+  const { code, stdout, stderr } = await livery(['renew', WEB], { cwd })
+  assert.deepEqual([code, stderr], [0, ''])
+  assert.match(stdout, /is renewed now/)
+  await agent.lines(/"event":"issued"/, 2)
+})
