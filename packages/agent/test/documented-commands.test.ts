@@ -31,8 +31,6 @@ const RUN_ELSEWHERE: readonly (readonly [papers: RegExp, test: string])[] = [
 
 /** Its commands are for a machine without an agent and without a file. */
 const ALONE = 'docs/migrate-istio-agent.md'
-/** The admin address in the papers. */
-const ADMIN = '127.0.0.1:15100'
 
 const isRunElsewhere = (paper: string): boolean => RUN_ELSEWHERE.some(([papers]) => papers.test(paper))
 const plainOf = (paper: string): readonly string[] =>
@@ -44,13 +42,11 @@ const WITH_AGENT = PAPERS.filter(
 
 const folder = mkdtempSync(join(tmpdir(), 'livery-commands-'))
 const empty = mkdtempSync(join(tmpdir(), 'livery-commands-'))
-const admin = `127.0.0.1:${await freePort()}`
 let agent: LiveryProcess | undefined
 before(async () => {
   const [configuration] = blocksOf('docs/install.md', 'yaml')
   assert.ok(configuration)
-  // Other agents share the machine.
-  writeFileSync(join(folder, 'livery.yaml'), `${configuration.text}admin: { address: "${admin}" }\n`)
+  writeFileSync(join(folder, 'livery.yaml'), configuration.text)
   agent = new LiveryProcess(['run'], { cwd: folder })
   await agent.line(/"event":"issued"/)
 })
@@ -71,7 +67,7 @@ test('each command is run by a test, or marked by what it needs', () => {
 
 /** The output of the commands of a page, each of which has to succeed. */
 async function follow(paper: string, cwd: string): Promise<string> {
-  const script = ['set -e -o pipefail', ...plainOf(paper)].join('\n').replaceAll(ADMIN, admin)
+  const script = ['set -e -o pipefail', ...plainOf(paper)].join('\n')
   const env = shellEnvironment(`${REPOSITORY}node_modules/.bin:${process.env['PATH']}`)
   await using shell = new Command('bash', ['-c', script], { cwd, env })
   assert.equal(await shell.code(), 0, `${paper}\n${shell.output}`)
@@ -106,7 +102,7 @@ const LAPTOP = 'packages/agent/README.md'
 
 test(`${LAPTOP}: two nodes on one laptop`, { timeout: 110_000 }, async ({ signal }) => {
   const [startCa = '', startNode = '', look = '', rotate = ''] = plainOf(LAPTOP)
-  const [ca, node] = [await freePort(), await freePort()]
+  const ca = await freePort()
   const script = [
     'set -m -e -o pipefail',
     'trap "kill %1 %2 2>/dev/null || true" EXIT',
@@ -130,7 +126,6 @@ test(`${LAPTOP}: two nodes on one laptop`, { timeout: 110_000 }, async ({ signal
     .join('\n')
     .replaceAll('npx livery', 'livery')
     .replace('15012', `${ca}`)
-    .replace('15101', `${node}`)
   const env = shellEnvironment(`${REPOSITORY}node_modules/.bin:${process.env['PATH']}`)
   await using shell = new Command('bash', ['-c', commands], { cwd: empty, env })
   // Its trap ends the programs that it started.

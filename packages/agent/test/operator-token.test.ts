@@ -1,7 +1,7 @@
 /** The operator's token, while somebody else listens in the place of the agent: `livery renew` does not give it away. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { chmod, chown, mkdir, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -42,7 +42,7 @@ test('a process on the TCP address of the admin endpoint gets no token', async (
 test('a process of another user on the admin socket gets no token, and no request', { skip: !isRoot }, async () => {
   await using directory = await makeDirectory()
   const run = join(directory.path, 'run')
-  await configure(directory.path, {})
+  await configure(directory.path, { address: 'unix:run/admin.sock' })
   await mkdir(run)
   await chown(run, NOBODY, NOBODY)
   await chmod(directory.path, 0o711)
@@ -57,6 +57,16 @@ test('a process of another user on the admin socket gets no token, and no reques
   assert.equal(code, 1)
   assert.match(stderr, /uid 65534 listens there, which is neither root nor this user: the token .* was not sent/)
   assert.doesNotMatch(impostor.output, /got/)
+})
+
+test('the admin socket leaves its folder as the socket beside it needs it', { skip: !isRoot }, async () => {
+  await using directory = await makeDirectory()
+  const identities = [{ id: WEB, socket: { path: 'run/web.sock', owner: NOBODY } }]
+  await writeFile(join(directory.path, 'livery.yaml'), JSON.stringify({ ca: { plugin: 'embedded' }, identities }))
+  await using agent = new LiveryProcess(['--json', 'run'], { cwd: directory.path })
+  const admin = await agent.admin()
+  assert.equal((await stat(join(directory.path, 'run'))).mode & 0o777, 0o751)
+  assert.equal((await stat(admin.replace('unix:', ''))).mode & 0o777, 0o600)
 })
 
 test('the agent gets it over its UNIX socket, beside its first socket where nothing else is configured', async () => {

@@ -71,7 +71,7 @@ before(async () => {
 })
 after(() => node?.[Symbol.asyncDispose]())
 
-/** The output of all commands of a page, word for word but for the address and the root, which are those of this node. */
+/** The output of all commands of a page, word for word but for the admin socket and the root, which are those of this node. */
 async function follow(page: string): Promise<string> {
   const blocks = [...read(page).matchAll(/```sh\n(.*?)```/gs)].map(([, block = '']) => block)
   assert.ok(blocks.length > 0)
@@ -81,7 +81,7 @@ async function follow(page: string): Promise<string> {
   const newest = domain?.roots.at(-1)?.fingerprint ?? ''
   const commands = blocks
     .join('')
-    .replaceAll('127.0.0.1:15100', node.admin)
+    .replaceAll('/run/livery/admin.sock', 'run/admin.sock')
     .replaceAll('0123456789abcdef', newest.slice(0, 16))
   return await node.run(commands)
 }

@@ -221,6 +221,20 @@ test('a successor that is killed while its owner drains leaves it the sockets, t
   await third.line(/"event":"endpoint-acquired"/)
 })
 
+for (const when of [/another agent takes over: it gets the store/, /another agent serves now: draining/])
+  test(`an owner that is killed in a takeover (${when.source}) takes its successor with it neither then nor later`, async () => {
+    await using owner = await startOwner({}, { drain: '20s' })
+    const { cwd, socket, admin, first } = owner
+    const before = await serialsOf(socket)
+    using _stream = await openStream(socket, [WEB])
+    await using second = start(cwd, ['--takeover'])
+    await first.line(when)
+    first.kill('SIGKILL')
+    await second.line(/"msg":"livery .* serves/)
+    assert.deepEqual(await serialsOf(socket), before)
+    while (!(await fetch(`http://${admin}/healthz/ready`).catch(() => undefined))?.ok);
+  })
+
 test('a process on the admin and the health address keeps no successor from taking over, and gets in the way of no later one', async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path

@@ -23,7 +23,8 @@ export async function findAgent(sources: ConfigSources): Promise<RunningAgent | 
     const lines = ready.body.split('\n').filter(line => line !== '')
     return { readiness: lines, isReady: ready.status === 200, trust, metric: name => metricIn(metrics.body, name) }
   } catch (error) {
-    const remedy = 'Start it, if it is to run now. What follows is what it would find'
+    const remedy =
+      'Start it, if it is to run now; one that runs and cannot listen there has logged endpoint-waiting. What follows is what it would find'
     return wrong('agent', 'livery run', scrub(error), remedy)
   }
 }

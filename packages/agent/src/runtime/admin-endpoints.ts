@@ -37,7 +37,16 @@ export class AdminEndpoints implements AsyncDisposable {
     void predecessor?.ended.then(() => this.#retry())
   }
 
-  /** Resolves when each address was tried. Never rejects: a failure is reported, and tried again every 5 s. */
+  /** Those with a TCP address, which answer while the agent starts. See {@link open}. */
+  openPorts(): void {
+    for (const endpoint of [this.#admin, this.#health])
+      if (endpoint && !('path' in endpoint.address)) void endpoint.open()
+  }
+
+  /**
+   * All that are not open: call it after the SDS sockets have made their folders, as their callers need them. Resolves when
+   * each address was tried. Never rejects: a failure is reported, and tried again every 5 s.
+   */
   async open(): Promise<void> {
     await Promise.all([this.#admin.open(), this.#health?.open()])
   }
@@ -80,7 +89,7 @@ class AwaitedEndpoint implements AsyncDisposable {
   readonly #closing = new AbortController()
   #state: State = { kind: 'opening' }
   /** The attempt that runs, or ran last. */
-  #attempt: Promise<void> = Promise.resolve()
+  #attempt: Promise<void> | undefined
   /** Not reported again while it is the same. */
   #reported: string | undefined
 
@@ -96,8 +105,9 @@ class AwaitedEndpoint implements AsyncDisposable {
     return 'problem' in this.#state ? this.#state.problem : undefined
   }
 
+  /** Further calls wait for the last attempt. */
   open(): Promise<void> {
-    this.#attempt = this.#listen()
+    this.#attempt ??= this.#listen()
     return this.#attempt
   }
 
@@ -107,7 +117,7 @@ class AwaitedEndpoint implements AsyncDisposable {
     const { problem, retry } = this.#state
     retry[Symbol.dispose]()
     this.#state = { kind: 'opening', problem }
-    void this.open()
+    this.#attempt = this.#listen()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -247,8 +247,9 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   } = holding
   const stop = AbortSignal.any([signal, predecessor?.refused].filter(each => each !== undefined))
   const source = createAdminSource(loaded, holding)
-  // Before the sockets, so that it answers while they drain.
+  // Before the sockets, so that they answer while those drain.
   const endpoints = lifecycle.parts.use(new AdminEndpoints(config, { source, logger: scopes.of('admin'), predecessor }))
+  endpoints.openPorts()
   const union = new IdentityUnion(secrets)
   union.replace('configuration', configuredIdentities(config))
   const { pods, callers } = (await listPods(config, holding)) ?? {}
@@ -275,7 +276,6 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
     }),
   )
   metrics.add(socketMetrics(sds))
-  // After the sockets, which make their folders as their callers need them.
   const tried = endpoints.open()
   const outputs = lifecycle.parts.use(new Outputs({ secrets, clock, logger: scopes.of('output') }))
   outputs.follow(config.identities)
