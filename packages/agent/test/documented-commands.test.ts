@@ -122,10 +122,7 @@ test(`${LAPTOP}: two nodes on one laptop`, { timeout: 110_000 }, async ({ signal
       ),
     'livery ca root --dir ca',
   ]
-  const commands = script
-    .join('\n')
-    .replaceAll('npx livery', 'livery')
-    .replace('15012', `${ca}`)
+  const commands = script.join('\n').replaceAll('npx livery', 'livery').replace('15012', `${ca}`)
   const env = shellEnvironment(`${REPOSITORY}node_modules/.bin:${process.env['PATH']}`)
   await using shell = new Command('bash', ['-c', commands], { cwd: empty, env })
   // Its trap ends the programs that it started.

@@ -178,7 +178,7 @@ export class SdsServer implements AsyncDisposable {
     this.#context.takeover = this.#takeover
     this.#context.isHandover = false
     const reclaimed = [...this.#sockets].map(([path, socket]) =>
-      socket.status().state === 'closed' ? this.#reopen(path, socket) : socket.reclaim(),
+      socket.isClosed ? this.#reopen(path, socket) : socket.reclaim(),
     )
     const failed = (await Promise.allSettled(reclaimed)).find(result => result.status === 'rejected')
     if (failed) throw failed.reason

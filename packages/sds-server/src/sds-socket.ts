@@ -175,6 +175,11 @@ export class SdsSocket {
     return this.#file.reclaim()
   }
 
+  /** Whether it was closed, or could not listen. */
+  get isClosed(): boolean {
+    return this.#closing !== undefined || this.#file.state === 'closed'
+  }
+
   /** With the rules that are in force. */
   get config(): SocketConfig {
     const { path, mode, owner, group, folderMode, limits, workloadApi } = this.#config

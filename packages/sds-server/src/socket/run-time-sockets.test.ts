@@ -122,6 +122,37 @@ test('a server that has handed over waits where its successor listens, until it 
   for (const each of successor) each.close()
 })
 
+test('a server that has handed over its sockets opens them again, with the rules of by then and its old peers still there', async () => {
+  await using running = await startServer({}, { drainMs: 3_000 })
+  const { server, source } = running
+  const stream = running.connect().sotw()
+  stream.ask(WEB)
+  await stream.next()
+  const [own, gone] = [besides(running.path, 'own.sock'), besides(running.path, 'gone.sock')]
+  await server.listenAll([
+    { path: own, allow: [WEB] },
+    { path: gone, identity: API },
+  ])
+  server.endTakeover()
+  const drained = server.handOver()
+  server.prepareAccess([{ path: own, allow: [API] }])()
+  await server.stopListening(gone)
+
+  await server.reclaim()
+  assert.deepEqual(
+    server.sockets().flatMap(({ path, state }) => (state === 'listening' ? path : [])),
+    [running.path, own],
+  )
+  using client = new SdsClient(own)
+  assert.deepEqual(namesOf(await client.fetch({ resourceNames: [WEB, API] })), [API])
+  stream.ask(API)
+  assert.deepEqual(namesOf(await stream.next()), [API])
+  await source.clock.waitForDeadline(time => time === source.clock.now() + 3_000)
+  await source.clock.advance(3_000)
+  await stream.status
+  await drained
+})
+
 /** It makes the socket as root, and is somebody else from then on. */
 const STRANGER = `
 import os, socket, sys
