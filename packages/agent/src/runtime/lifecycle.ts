@@ -59,8 +59,8 @@ export class Lifecycle implements AsyncDisposable {
   }
 
   /**
-   * Drains, and then ends what a successor does from now on; the rest stays until the end, and answers probes. Until it
-   * has drained, {@link takeBack} undoes it.
+   * Drains, and then ends what a successor does from now on, unless told to {@link stay}; the rest stays until the end, and
+   * answers probes.
    */
   async handOver(clock: Clock): Promise<void> {
     this.#phase = 'draining'
@@ -76,9 +76,14 @@ export class Lifecycle implements AsyncDisposable {
     await Promise.all([reloader?.[Symbol.asyncDispose](), pods?.[Symbol.asyncDispose](), sds.close()])
   }
 
+  /** Nothing ends by a handover that goes on. `false` if it was completed. */
+  stay(): boolean {
+    if (!this.#hasLeft) this.#handover = undefined
+    return !this.#hasLeft
+  }
+
   /** Serves again: the successor is gone, or was refused. Rejects with the error of a socket that cannot be taken back. */
   async takeBack(): Promise<void> {
-    this.#handover = undefined
     await this.#serving?.sds.reclaim()
     if (this.#closing === undefined && this.#serving) this.#phase = 'serving'
   }

@@ -45,7 +45,7 @@ export async function ownStore(
         else lifecycle.succession.resolve('succeeded')
       })
     },
-    hasLeft: () => lifecycle.hasLeft,
+    stay: () => lifecycle.stay(),
     onSuccessorGone: () => lifecycle.succession.resolve('successor-gone'),
   })
 }

@@ -58,13 +58,17 @@ class Bench {
       reclaimSockets: () => note('sockets reclaimed'),
       reclaim: () => this.#note('reclaimed'),
       onSucceeded: () => this.#note('succeeded'),
-      hasLeft: () => this.hasLeft,
+      stay: () => !this.hasLeft,
       onSuccessorGone: () => this.#note('gone'),
     })
   }
 
   async until(what: string): Promise<void> {
-    while (!this.done.includes(what)) await new Promise<void>(resolve => this.#waiting.add(resolve))
+    while (!this.done.includes(what)) await this.next()
+  }
+
+  next(): Promise<void> {
+    return new Promise(resolve => this.#waiting.add(resolve))
   }
 
   async find(): Promise<Predecessor> {
@@ -148,8 +152,8 @@ test('sockets that another successor has by then are left to it', async t => {
   await rm(ownerSocket(bench.directory))
   await using _next = createServer().listen(ownerSocket(bench.directory))
   successor[Symbol.dispose]()
-  await bench.until('failed')
-  assert.deepEqual(bench.done, ['store released', 'succeeded', 'failed'])
+  while (bench.done.length < 3) await bench.next()
+  assert.deepEqual(bench.done, ['store released', 'succeeded', 'succeeded'])
 })
 
 test('a connection that asks for nothing, as one that only looks, keeps no successor away', async t => {

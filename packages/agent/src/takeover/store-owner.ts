@@ -18,8 +18,8 @@ export interface Handover {
   reclaim(): void
   /** The successor serves: this agent drains. */
   onSucceeded(): void
-  /** Whether it has drained: nothing can be taken back any more. */
-  hasLeft(): boolean
+  /** Keeps this agent from ending when it has drained; `false` once it has: nothing can be taken back any more. */
+  stay(): boolean
   /** The successor ended after this agent had left. */
   onSuccessorGone(): void
 }
@@ -108,25 +108,21 @@ export class StoreOwner implements AsyncDisposable {
 
   async #successorEnded(hasServed: boolean): Promise<void> {
     if (this.#isEnding) return
-    const { logger, reclaimSockets } = this.#options
-    logger.error(
-      `the agent that was taking over ended ${hasServed ? 'while this one drained' : 'before it served'}: this one continues`,
-    )
+    const { logger, stay, onSuccessorGone, reclaimSockets } = this.#options
+    if (hasServed && !stay()) {
+      onSuccessorGone()
+      return
+    }
+    const when = hasServed ? 'while this one drained' : 'before it served'
+    logger.error(`the agent that was taking over ended ${when}: this one continues`)
     if (!hasServed) await reclaimSockets()
     await this.#reclaim(hasServed)
   }
 
-  /**
-   * A successor that hangs keeps the store: it is taken back when that one has ended. One that has served may have been
-   * followed by another agent, which owns the store by now: then the sockets are that one's.
-   */
+  /** A successor that hangs keeps the store: it is taken back when that one has ended. */
   async #reclaim(hasServed: boolean): Promise<void> {
-    const { hasLeft, onSuccessorGone, reclaimSockets, reclaim, logger, clock } = this.#options
+    const { reclaimSockets, reclaim, onSucceeded, logger, clock } = this.#options
     if (this.#isEnding) return
-    if (hasLeft()) {
-      onSuccessorGone()
-      return
-    }
     try {
       await this.#file?.close()
       this.#file = await listenAt(this.#options, false, socket => this.#serve(socket))
@@ -135,11 +131,18 @@ export class StoreOwner implements AsyncDisposable {
       this.#isReleased = false
       logger.info('all that the other agent was given is taken back')
     } catch (err) {
+      // One that has served may have been followed by another agent, which then has the sockets.
+      if (hasServed && err instanceof StoreOwnedError) {
+        onSucceeded()
+        return
+      }
       logger.error({ err }, 'not all could be taken back from the agent that was taking over')
       this.#reclaiming = after(clock, RECLAIM_MS, () => void this.#reclaim(hasServed))
     }
   }
 }
+
+class StoreOwnedError extends Error {}
 
 async function listenAt(
   { directory, clock, logger }: StoreOwnerOptions,
@@ -166,7 +169,7 @@ async function listenAt(
       logger.warn({ err: error }, `no agent can take over from this one: it cannot listen on ${path}`)
       return undefined
     }
-    throw new Error(
+    throw new StoreOwnedError(
       `Cannot use the store in ${directory}: another agent owns it. Stop that one, or start this one with --takeover`,
       { cause: error },
     )
