@@ -192,6 +192,15 @@ const TAMPERED: Readonly<Record<string, (bench: Bench) => void>> = {
     mkdirSync(bench.path('key.pem'))
   },
   'the set is removed': bench => rmSync(realpathSync(bench.path('..data')), { recursive: true }),
+  'the link to the set is removed': bench => rmSync(bench.path('..data')),
+  'only the links of the files are left': bench => {
+    rmSync(realpathSync(bench.path('..data')), { recursive: true })
+    rmSync(bench.path('..data'))
+  },
+  'only the link to the set is left': bench => {
+    rmSync(realpathSync(bench.path('..data')), { recursive: true })
+    for (const name of FILES) rmSync(bench.path(name))
+  },
 }
 for (const [what, tamper] of Object.entries(TAMPERED))
   test(`the set is written again when ${what}`, async t => {
@@ -199,7 +208,21 @@ for (const [what, tamper] of Object.entries(TAMPERED))
     bench.start()
     await bench.written(1)
     tamper(bench)
-    await bench.until(() => bench.outputs.counts.written > 1, 10)
+    await bench.until(() => bench.outputs.counts.written > 1 || bench.errors.length > 0, 10)
+    assert.deepEqual(bench.errors, [])
+    await bench.upToDate()
+  })
+
+for (const [what, tamper] of Object.entries(TAMPERED))
+  test(`an agent that starts writes the set again when ${what}`, async t => {
+    const bench = await Bench.create(t)
+    bench.start()
+    await bench.written(1)
+    bench.outputs.release()
+    tamper(bench)
+    bench.outputs.reclaim()
+    await bench.until(() => bench.outputs.counts.written > 1 || bench.errors.length > 0, 10)
+    assert.deepEqual(bench.errors, [])
     await bench.upToDate()
   })
 

@@ -1,6 +1,6 @@
 /** Files that are replaced as one set, as the kubelet does it: links to `..data`, a link to the newest folder of them. */
 import { createHash, randomUUID } from 'node:crypto'
-import { lstatSync, readlinkSync } from 'node:fs'
+import { readlinkSync } from 'node:fs'
 import { mkdir, open, readdir, readlink, rename, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { checkFolder, makeFolder, readSmallFile, systemErrorCode } from '@livery/core'
@@ -112,28 +112,29 @@ export class SetDirectory {
   }
 }
 
-/** Files that another program writes look otherwise: files of their own, or a `..data` that leads elsewhere. */
+/**
+ * Files that another program writes look otherwise: files of their own, or a `..data` that leads elsewhere. Without `..data`,
+ * links through it lead nowhere: nothing of anybody is lost when they are replaced.
+ */
 function refuseForeign(directory: string, names: Iterable<string>): void {
   checkFolder(directory)
   const data = linkAt(join(directory, DATA))
   if (data?.startsWith(SET_PREFIX)) return
-  const foreign = data === undefined ? [...names].find(name => isThere(join(directory, name))) : DATA
+  const isForeign = (name: string) => ![undefined, join(DATA, name)].includes(linkAt(join(directory, name)))
+  const foreign = data === undefined ? [...names].find(isForeign) : DATA
   if (foreign !== undefined)
     throw new Error(
       `Cannot write certificates to ${directory}: another program has put ${foreign} there. Name an empty directory, or remove what is in it`,
     )
 }
 
+/** Where the link leads; `undefined` where nothing is, and empty for what is no link. */
 function linkAt(path: string): string | undefined {
   try {
     return readlinkSync(path)
   } catch (error) {
     return systemErrorCode(error) === 'ENOENT' ? undefined : ''
   }
-}
-
-function isThere(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false }) !== undefined
 }
 
 async function currentSet(directory: string): Promise<string | undefined> {
