@@ -7,6 +7,7 @@ import {
   closeSync,
   fstatSync,
   lchownSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   openSync,
@@ -239,6 +240,32 @@ test("a link in a user's folder leads to no file of anybody else", { skip: needs
   assert.equal(refusalOf(() => checkAt(join(home, 'through', 'key'), { owners: 'delegated' })).component, foreign)
   symlinkSync(foreign, join(base, 'by-root'))
   checkAt(join(base, 'by-root'), { owners: 'delegated' })
+})
+
+test('a hard link that somebody else could have made is refused, to whomever its file belongs', {
+  skip: needsRoot,
+}, t => {
+  const base = makeBase(t)
+  const [home, sticky] = [mkdir(join(base, 'home'), 0o755, OTHER), mkdir(join(base, 'sticky'), 0o1777)]
+  const ours = mkdir(join(base, 'ours'))
+  for (const owner of [0, OTHER - 1, OTHER]) {
+    const key = join(ours, `${owner}`)
+    writeFileSync(key, 'x', { mode: 0o600 })
+    chownSync(key, owner, owner)
+    for (const folder of [ours, home, sticky]) linkSync(key, join(folder, `linked-${owner}`))
+  }
+  for (const owner of [0, OTHER - 1, OTHER]) checkAt(join(ours, `linked-${owner}`), { owners: 'delegated' })
+  checkAt(join(ours, 'linked-0'))
+  checkAt(join(home, `linked-${OTHER}`), { owners: 'delegated' })
+  for (const owner of [0, OTHER - 1]) {
+    const path = join(home, `linked-${owner}`)
+    const { component, message } = refusalOf(() => checkAt(path, { owners: 'delegated' }))
+    assert.equal(component, path)
+    assert.match(message, /has 4 hard links, and uid 65534 could have made this one\. Put a copy there/)
+  }
+  assert.match(refusalOf(() => checkAt(join(sticky, 'linked-0'))).message, /has 4 hard links, .* everybody/)
+  writeFileSync(join(home, 'alone'), 'x')
+  checkAt(join(home, 'alone'), { owners: 'delegated' })
 })
 
 test('the check is on the file that was opened: one that was put there since is refused', t => {

@@ -13,8 +13,8 @@ export interface PathTrust {
   /**
    * `own` (default): every component belongs to root or to the user of this process. `delegated`: for files that the
    * operator names. A component may also belong to a user to whom one of them has given it, in a folder where nobody
-   * else could have put it. A link that such a user could have made leads only to that user's own files, since the
-   * agent may read more than the user.
+   * else could have put it. A link that such a user could have made, symbolic or hard, leads only to that user's own
+   * files, since the agent may read more than the user.
    */
   readonly owners?: 'own' | 'delegated'
   /** Whether the folders of {@link shareFolders} are good enough. Default: true; false for what can name code. */
@@ -28,6 +28,7 @@ export interface OpenedFile {
   readonly uid: number | bigint
   readonly gid: number | bigint
   readonly mode: number | bigint
+  readonly nlink: number | bigint
 }
 
 /** Names the component, its mode and owner, the reason and the remedy. */
@@ -47,7 +48,7 @@ export class UntrustedPathError extends Error {
 
 interface Component {
   readonly path: string
-  readonly stats: Pick<Stats, 'uid' | 'gid' | 'mode'> & Partial<Pick<Stats, 'dev' | 'ino'>>
+  readonly stats: Pick<Stats, 'uid' | 'gid' | 'mode' | 'nlink'> & Partial<Pick<Stats, 'dev' | 'ino'>>
 }
 
 const GROUP_WRITES = 0o020
@@ -109,13 +110,16 @@ class Walk {
     throw refusal(folder, `can be written by others. ${remedy}${this.#shareHint(folder)}`)
   }
 
-  file(path: string, { dev, ino, uid, gid, mode }: OpenedFile): void {
+  file(path: string, { dev, ino, uid, gid, mode, nlink }: OpenedFile): void {
     const found = this.#follow(path)
-    const file = { path: found.path, stats: { uid: Number(uid), gid: Number(gid), mode: Number(mode) } }
+    const stats = { uid: Number(uid), gid: Number(gid), mode: Number(mode), nlink: Number(nlink) }
+    const file = { path: found.path, stats }
     if (found.stats.dev !== Number(dev) || found.stats.ino !== Number(ino))
       throw refusal(file, 'was replaced while it was opened. Try again')
+    const others = this.#delegates()
     this.#checkOwner(file)
     this.#checkLinked(file)
+    this.#checkHardLinks(file, others)
     if (this.#isWritableByOthers(file))
       throw refusal(file, `can be written by others. Make sure of its content, then run: chmod go-w ${file.path}`)
   }
@@ -156,6 +160,8 @@ class Walk {
     const entry = this.#lookOrMake(path)
     if (isOpen && !this.#owners.has(entry.stats.uid))
       throw refusal(entry, `was put there by another user: everybody can write to ${folder.path}. Use another path`)
+    if (isOpen && !isDirectory(entry) && entry.stats.nlink > 1)
+      throw refusal(entry, `has ${hardLinks(entry)}, and everybody who can write to ${folder.path} ${MADE_IT}`)
     return entry
   }
 
@@ -181,9 +187,14 @@ class Walk {
     throw refusal(component, `belongs to uid ${uid}, and this process runs as ${self}. ${remedy}`)
   }
 
-  #linkBy({ path }: Component): { path: string; owners: (number | undefined)[] } | undefined {
+  /** The users to whom a component on the way so far belongs, without root and this user. */
+  #delegates(): (number | undefined)[] {
     const self = process.geteuid?.()
-    const owners = [...this.#owners].filter(uid => uid !== 0 && uid !== self)
+    return [...this.#owners].filter(uid => uid !== 0 && uid !== self)
+  }
+
+  #linkBy({ path }: Component): { path: string; owners: (number | undefined)[] } | undefined {
+    const owners = this.#delegates()
     return owners.length > 0 ? { path, owners } : undefined
   }
 
@@ -195,6 +206,13 @@ class Walk {
       file,
       `is not a file of uid ${other}, who could have put the link ${link.path} to it. Name the file itself`,
     )
+  }
+
+  /** Where fs.protected_hardlinks is 0, a user can link a file that the user may not even read. */
+  #checkHardLinks(file: Component, others: readonly (number | undefined)[]): void {
+    const other = others.find(uid => uid !== file.stats.uid)
+    if (file.stats.nlink > 1 && other !== undefined)
+      throw refusal(file, `has ${hardLinks(file)}, and uid ${other} ${MADE_IT}`)
   }
 
   #readLink({ path, stats }: Component): string {
@@ -217,6 +235,12 @@ class Walk {
   #shareHint({ path }: Component): string {
     return this.#trust.shared === false ? '' : `; if all who can are to be trusted, list ${path} under sharedFolders`
   }
+}
+
+const MADE_IT = 'could have made this one. Put a copy there instead'
+
+function hardLinks({ stats }: Component): string {
+  return `${stats.nlink} hard links`
 }
 
 function namesIn(path: string): string[] {

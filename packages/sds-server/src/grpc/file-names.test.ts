@@ -1,7 +1,17 @@
 /** Names of files on a stream: who gets them, and why not, each name for itself. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  linkSync,
+  mkdirSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -128,11 +138,33 @@ test('a file that others can write to is refused, and served once they cannot', 
   assert.equal(textOf(certificateOf(await stream.next(), name)), pair.chain.join(''))
 })
 
-const UNREADABLE = 'a file that the agent may not read is refused for that name alone, and served once it may'
-const THIS_FILE = fileURLToPath(import.meta.url)
-/** Root reads every file: there the test runs in a process of this user. */
 const NOBODY = { uid: 65_534, gid: 65_534 }
 
+test("a hard link to root's key in a user's folder is refused, and a copy of the key is served", {
+  skip: process.geteuid?.() !== 0 && 'only root can give a folder away',
+}, async t => {
+  const { server, folder, issue } = await startFileServer(t)
+  const pair = await issue()
+  const [secret, both] = [`${folder}.root-key`, join(folder, 'both.pem')]
+  writeFileSync(secret, pair.key + pair.chain.join(''), { mode: 0o600 })
+  mkdirSync(folder)
+  // As the user makes it where fs.protected_hardlinks is 0.
+  linkSync(secret, both)
+  chownSync(folder, NOBODY.uid, NOBODY.gid)
+  const name = `file-cert:${both}~${both}`
+  const stream = server.connect().sotw()
+  stream.ask(name)
+  assert.deepEqual(namesOf(await stream.next()), [])
+  assert.match(JSON.stringify(server.reports.get(name)), /both\.pem .* has 2 hard links, and uid 65534 could have made/)
+  rmSync(both)
+  copyFileSync(secret, both)
+  assert.equal(textOf(certificateOf(await stream.next(), name)), pair.chain.join(''))
+})
+
+const UNREADABLE = 'a file that the agent may not read is refused for that name alone, and served once it may'
+const THIS_FILE = fileURLToPath(import.meta.url)
+
+// Root reads every file: there the test runs in a process of nobody.
 if (process.geteuid?.() === 0) {
   const asNobody = (...args: readonly string[]) =>
     spawnSync(process.execPath, ['--conditions=@livery/source', ...args], { ...NOBODY, env: {}, encoding: 'utf8' })
