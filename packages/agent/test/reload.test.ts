@@ -1,8 +1,8 @@
 /** A running agent whose configuration changes: by hand, by rename, by a ConfigMap's swap, by SIGHUP; to the good and to the bad. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { existsSync, statSync, writeFileSync } from 'node:fs'
-import { mkdir, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { existsSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { mkdir, open, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readPeerCredentials } from '@livery/native-keygen'
@@ -50,9 +50,10 @@ class Bench implements AsyncDisposable {
     return join(this.directory, name)
   }
 
-  /** In place, and in one go: what is read of it meanwhile is as short as can be. */
+  /** By rename, so that the whole of it is there at once. */
   write(config: object | string): void {
-    writeFileSync(this.file('livery.yaml'), typeof config === 'string' ? config : JSON.stringify(config))
+    writeFileSync(this.file('new.yaml'), typeof config === 'string' ? config : JSON.stringify(config))
+    renameSync(this.file('new.yaml'), this.file('livery.yaml'))
   }
 
   /** The log line of the `count`th reload. */
@@ -158,6 +159,44 @@ test('a file that is renamed over the old one is seen, as editors save', async (
     await rename(bench.file('new'), bench.file('livery.yaml'))
     assert.equal(await bench.reloaded(round), 'reloaded: 1 identity added')
   }
+})
+
+const IN_PLACE =
+  /"msg":"[^"]*livery\.yaml has changed in place: it may be half written, and is read when it has stayed the same for 3 s/
+
+for (const way of ['truncated', 'removed', 'removed and seen missing'] as const)
+  test(`a file that was ${way} and is written in pieces is read when it is whole, not before`, async () => {
+    await using bench = await Bench.start()
+    const file = bench.file('livery.yaml')
+    if (way !== 'truncated') await rm(file)
+    if (way === 'removed and seen missing') assert.match(await bench.reloaded(1), /does not exist/)
+    const { identities, ...rest } = CONFIG
+    // Each line is a whole configuration, without the identities of the next ones.
+    const [first = '', ...lines] = [...identities, DB].map(identity => `- ${JSON.stringify(identity)}\n`)
+    const written = await open(file, 'w')
+    const keys = Object.entries(rest).map(([key, value]) => `${key}: ${JSON.stringify(value)}\n`)
+    await written.write(`${keys.join('')}identities:\n${first}`)
+    assert.match(await bench.agent.line(/changed in place|"msg":"reloaded/), IN_PLACE)
+    for (const line of lines) await written.write(line)
+    await written.close()
+    assert.match(await bench.agent.line(/"msg":"reloaded/), /"msg":"reloaded: 1 identity added"/)
+    assert.equal((await bench.agent.lines(IN_PLACE, 1)).length, 1, bench.agent.stderr)
+  })
+
+test('SIGHUP reads a file that was written in place at once', async () => {
+  await using bench = await Bench.start()
+  writeFileSync(bench.file('livery.yaml'), JSON.stringify({ ...CONFIG, identities: [...CONFIG.identities, DB] }))
+  assert.match(await bench.agent.line(/changed in place|"msg":"reloaded/), IN_PLACE)
+  bench.agent.kill('SIGHUP')
+  assert.equal(await bench.reloaded(), 'reloaded: 1 identity added')
+})
+
+test('a file that is renamed over one that was being written is read at once, alone', async () => {
+  await using bench = await Bench.start()
+  writeFileSync(bench.file('livery.yaml'), '')
+  await bench.agent.line(IN_PLACE)
+  bench.write({ ...CONFIG, identities: [...CONFIG.identities, DB] })
+  assert.equal(await bench.reloaded(), 'reloaded: 1 identity added')
 })
 
 /** Writes as kubelet does: a new directory, then `..data` moved over to it. */

@@ -1,5 +1,5 @@
 /** Reads the configuration again on demand and when the file has changed, and applies what can change while the agent runs. */
-import { type Clock, untilAborted, WatchedFiles } from '@livery/core'
+import { after, type Clock, untilAborted, WatchedFiles } from '@livery/core'
 import { changedKeys } from '../config/changed-keys.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { configJson } from '../config/print.ts'
@@ -10,6 +10,12 @@ import { type ConfigNode, isTreeObject, Location, plain } from '../schema/config
 import { contentDigest } from '../schema/document.ts'
 import { formatLogLevels, LOG_SCOPES, type LogLevels } from '../schema/log-level.ts'
 import type { LiveChanges, LiveConfig } from './live-config.ts'
+
+/**
+ * How long a file that was written in place has to stay as it is before it is read: its first half can be a configuration,
+ * too, and would remove what the other half lists.
+ */
+const QUIET_MS = 3_000
 
 export interface ConfigReloaderOptions {
   /** The configuration with which the agent was started. */
@@ -33,6 +39,8 @@ export class ConfigReloader implements AsyncDisposable {
   #needsRestart: readonly string[] = []
   /** Of what was read last, in force or refused. */
   #digest: string | undefined
+  /** While the file is being written: what it held when it was looked at last. */
+  #partial: { readonly digest: string; readonly timer: Disposable } | undefined
   #reloading: Promise<void> = Promise.resolve()
 
   constructor(options: ConfigReloaderOptions) {
@@ -46,9 +54,9 @@ export class ConfigReloader implements AsyncDisposable {
       clock,
       onError: err => scopes.of('config').warn({ err }, `${file} cannot be watched: it is looked at once a minute`),
     })
-    this.#watched.add([file], () => this.#look(file))
+    this.#watched.add([file], reason => this.#look(file, reason === 'replaced'))
     // It may have changed since it was loaded.
-    this.#look(file)
+    this.#look(file, false)
   }
 
   /** The configuration as it was read last, and which of its keys are not in force. */
@@ -58,29 +66,57 @@ export class ConfigReloader implements AsyncDisposable {
 
   /** Never rejects: what cannot be used changes nothing, which is logged and counted. */
   reload(): Promise<void> {
-    this.#reloading = this.#reloading.then(() => this.#reload())
-    return this.#reloading
+    return this.#reloadNext()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error('the agent is shutting down'))
     this.#watched?.[Symbol.dispose]()
+    this.#partial?.timer[Symbol.dispose]()
     await this.#reloading
   }
 
-  #look(file: string): void {
-    if (contentDigest(file) !== this.#digest) void this.reload()
+  #reloadNext(whole?: string): Promise<void> {
+    this.#reloading = this.#reloading.then(() => this.#reload(whole))
+    return this.#reloading
   }
 
-  async #reload(): Promise<void> {
+  #look(file: string, isWhole: boolean): void {
+    const digest = contentDigest(file)
+    if (digest === this.#partial?.digest && !isWhole) return
+    const isFirst = this.#partial === undefined
+    this.#partial?.timer[Symbol.dispose]()
+    this.#partial = undefined
+    if (digest === this.#digest) return
+    if (isWhole) void this.#reloadNext(digest)
+    else this.#wait(file, digest, isFirst)
+  }
+
+  #wait(file: string, digest: string, isFirst: boolean): void {
+    const { clock, scopes } = this.#options
+    const timer = after(clock, QUIET_MS, () => {
+      this.#partial = undefined
+      this.#look(file, contentDigest(file) === digest)
+    })
+    this.#partial = { digest, timer }
+    if (!isFirst) return
+    const wait = `it may be half written, and is read when it has stayed the same for ${QUIET_MS / 1_000} s`
+    const advice = 'Replace it by rename, or send SIGHUP, to have it read at once'
+    scopes.of('config').info(`${file} has changed in place: ${wait}. ${advice}`)
+  }
+
+  /** `whole`: the digest of the content that is to be read, and no other. */
+  async #reload(whole: string | undefined): Promise<void> {
     const { load, live, scopes, metrics, started, onReloaded } = this.#options
     const { signal } = this.#closing
     if (signal.aborted) return
     // Before it is loaded: if it changes in between, the next look finds another digest and loads it again.
-    if (started.file !== undefined) this.#digest = contentDigest(started.file)
+    if (started.file !== undefined) this.#digest = whole ?? contentDigest(started.file)
     try {
       // The plugin that it names may take its time.
       const loaded = await untilAborted(load(signal), signal)
+      if (started.file !== undefined && whole !== undefined && loaded.digest !== whole)
+        return this.#look(started.file, false)
       refuseOtherTrustDomain(started, loaded)
       const changes = await live.apply(loaded.config, signal)
       this.#takeOver(loaded, changes)

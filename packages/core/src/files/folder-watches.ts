@@ -8,8 +8,11 @@ import { type FSWatcher, watch } from 'chokidar'
 const GROUP_SIZE = 24
 
 export interface FolderWatchesOptions {
-  /** Something happened to the entry `name` of `folder`, or, if `name` is `undefined`, to the folder. */
-  readonly onEvent: (folder: string, name: string | undefined) => void
+  /**
+   * Something happened to the entry `name` of `folder`, or, if `name` is `undefined`, to the folder. `isWrite`: to what the
+   * entry holds; `false`: the entry came, went or was replaced; `undefined`: it may be either.
+   */
+  readonly onEvent: (folder: string, name: string | undefined, isWrite: boolean | undefined) => void
   /** From now on `folder` is watched: what happened before was not seen. */
   readonly onWatched: (folder: string) => void
   /** A folder cannot be watched, as when the system has no watches left; `folder` is `undefined` where that is not known. */
@@ -96,12 +99,12 @@ export class FolderWatches implements Disposable {
   #listen({ watcher, folders, settled }: Group): void {
     const { onEvent, onError } = this.#options
     // Its other events leave out a file that has the size and the time that it had before.
-    watcher.on('raw', (_, name, details) => {
+    watcher.on('raw', (event, name, details) => {
       const folder = textOf(details, 'watchedPath')
-      if (folder !== undefined && folders.has(folder)) onEvent(folder, name ?? undefined)
+      if (folder !== undefined && folders.has(folder)) onEvent(folder, name ?? undefined, event !== 'rename')
     })
     // A folder that was removed is back, or gone.
-    watcher.on('all', (_, path) => onEvent(path, undefined))
+    watcher.on('all', (_, path) => onEvent(path, undefined, undefined))
     watcher.on('error', error => {
       onError(error, textOf(error, 'path'))
     })

@@ -21,8 +21,11 @@ export interface WatchedFilesOptions {
   readonly onError: (error: unknown) => void
 }
 
-/** Why files are looked at: somebody wrote to them, perhaps, or it was time. */
-export type LookReason = 'event' | 'poll'
+/**
+ * Why files are looked at: somebody wrote to them, perhaps, or it was time. `replaced`: a file, or a link on the way, came or
+ * went, and nobody has written to it since, so that it is as whole as it was at its other place.
+ */
+export type LookReason = 'event' | 'replaced' | 'poll'
 
 /** Files that are looked at together. */
 interface FileSet {
@@ -33,6 +36,8 @@ interface FileSet {
   /** The stamps of the places whose folder is not watched yet. */
   readonly unwatched: Map<string, string>
   hint: Disposable | undefined
+  /** Whether the latest of the events behind the hint was a write, or one that may have been. */
+  wasWritten: boolean
   poll: Disposable | undefined
 }
 
@@ -58,7 +63,7 @@ export class WatchedFiles implements Disposable {
     this.#options = options
     this.#pollMs = options.pollMs ?? 60_000
     this.#watches = new FolderWatches({
-      onEvent: (folder, name) => this.#onEvent(folder, name),
+      onEvent: (folder, name, isWrite) => this.#onEvent(folder, name, isWrite),
       onWatched: folder => this.#onWatched(folder),
       onError: (error, folder) => this.#onError(error, folder),
     })
@@ -69,7 +74,15 @@ export class WatchedFiles implements Disposable {
    * has is for the callee to see. `look` must not throw.
    */
   add(files: readonly string[], look: (reason: LookReason) => void): Disposable {
-    const set: FileSet = { files, look, places: new Set(), unwatched: new Map(), hint: undefined, poll: undefined }
+    const set: FileSet = {
+      files,
+      look,
+      places: new Set(),
+      unwatched: new Map(),
+      hint: undefined,
+      wasWritten: false,
+      poll: undefined,
+    }
     this.#sets.add(set)
     this.#follow(set)
     this.#pollAfter(set, this.#pollMs * (1 - ((this.#added++ * GOLDEN_RATIO) % 1)))
@@ -92,20 +105,19 @@ export class WatchedFiles implements Disposable {
   #pollAfter(set: FileSet, ms: number): void {
     set.poll = after(this.#options.clock, ms, () => {
       this.#pollAfter(set, this.#pollMs)
-      this.#look(set, 'poll')
+      this.#follow(set)
+      set.look('poll')
     })
   }
 
-  #onHint(set: FileSet): void {
+  #onHint(set: FileSet, isWrite?: boolean): void {
+    // The folder of the previous set goes when ..data has moved on.
+    if (isWrite !== undefined || !set.hint) set.wasWritten = isWrite ?? true
     set.hint ??= after(this.#options.clock, DEBOUNCE_MS, () => {
       set.hint = undefined
-      this.#look(set, 'event')
+      this.#follow(set)
+      set.look(set.wasWritten ? 'event' : 'replaced')
     })
-  }
-
-  #look(set: FileSet, reason: LookReason): void {
-    this.#follow(set)
-    set.look(reason)
   }
 
   #follow(set: FileSet): void {
@@ -114,7 +126,12 @@ export class WatchedFiles implements Disposable {
     for (const place of set.places) this.#enter(place, set)
     for (const place of left) if (!set.places.has(place)) this.#leave(place, set)
     for (const [folder, places] of Map.groupBy(set.places, dirname))
-      if (this.#watch(folder)) for (const place of places) set.unwatched.set(place, stampAt(place))
+      if (this.#watch(folder))
+        for (const place of places) {
+          set.unwatched.set(place, stampAt(place))
+          // It is in another folder of the same path, where nobody saw how it came.
+          if (left.has(place)) set.wasWritten = true
+        }
   }
 
   #enter(place: string, set: FileSet): void {
@@ -151,10 +168,10 @@ export class WatchedFiles implements Disposable {
     if (this.#folders.delete(path)) this.#watches.delete(path)
   }
 
-  #onEvent(folder: string, name: string | undefined): void {
+  #onEvent(folder: string, name: string | undefined, isWrite: boolean | undefined): void {
     const names = this.#interest.get(folder)
     const sets = name === undefined ? undefined : names?.get(name)
-    if (sets) for (const set of sets) this.#onHint(set)
+    if (sets) for (const set of sets) this.#onHint(set, isWrite)
     // An event of the folder itself carries its own name: it may have gone, and another of the same inode have come.
     if (name !== undefined && name !== basename(folder)) return
     this.#unwatch(folder)
@@ -168,7 +185,8 @@ export class WatchedFiles implements Disposable {
       for (const set of sets) {
         const stamp = set.unwatched.get(place)
         set.unwatched.delete(place)
-        if (stamp !== undefined && stamp !== stampAt(place)) this.#onHint(set)
+        const now = stampAt(place)
+        if (stamp !== undefined && stamp !== now) this.#onHint(set, now !== MISSING)
       }
     }
   }
@@ -229,13 +247,15 @@ function statsOf(path: string): Stats | undefined {
   }
 }
 
+const MISSING = 'missing'
+
 /** Of the file or link itself. */
 function stampAt(path: string): string {
   try {
     const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
-    return found ? stampOf(found) : 'missing'
+    return found ? stampOf(found) : MISSING
   } catch {
-    return 'missing'
+    return MISSING
   }
 }
 

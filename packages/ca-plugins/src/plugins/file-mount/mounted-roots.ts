@@ -153,7 +153,7 @@ export class MountedRoots implements Disposable {
     const { faults } = this.#parts
     try {
       const isNews = file.wasMissed || !file.seen
-      if (reason === 'event' || isNews || file.stamp !== stampsOf([file.path])) await this.#read(file)
+      if (reason !== 'poll' || isNews || file.stamp !== stampsOf([file.path])) await this.#read(file)
       faults.gone(file.path)
       if (!this.#files.has(file.path)) return
       this.#gather()
