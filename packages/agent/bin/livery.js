@@ -40,7 +40,8 @@ if (isInForce && !isFromSource) {
   runBundled(packed.href, folder, import.meta.resolve)
 } else {
   const program = isFromSource ? ['--conditions=@livery/source', source] : [fileURLToPath(import.meta.url)]
-  const node = [process.execPath, ...NODE_OPTIONS, ...process.execArgv]
+  const missing = NODE_OPTIONS.filter(option => !process.execArgv.includes(option))
+  const node = [process.execPath, ...missing, ...process.execArgv]
   // execve replaces this process, so that signals and the exit code need no relay.
   process.execve(process.execPath, [...node, ...program, ...process.argv.slice(2)], environment)
 }

@@ -1,9 +1,12 @@
 /** The program `livery`: gives the command line to `cli.ts` and ends the process. */
-import { runCommandLine } from './cli.ts'
+import { holdSignals } from './commands/early-signals.ts'
 import { EXIT } from './commands/exit-code.ts'
 
 /** Clears the screen, and begins at its top (ECMA-48). */
 const CLEAR = '\x1b[H\x1b[2J'
+
+// Before the rest is loaded, which takes most of a start.
+if (process.argv.includes('run')) holdSignals()
 
 // Nobody is left who could read about it.
 process.stderr.on('error', () => {})
@@ -12,14 +15,16 @@ process.stdout.on('error', () => {})
 
 // Unless a command ends: nothing that it waits for is left.
 process.exitCode = EXIT.failed
-const running = runCommandLine(process.argv.slice(2), {
-  environment: process.env,
-  workingDirectory: process.cwd(),
-  terminal: process.stderr.isTTY === true,
-  ...(process.stdout.isTTY && { columns: process.stdout.columns, clear: () => process.stdout.write(CLEAR) }),
-  out: text => void process.stdout.write(text),
-  err: text => void process.stderr.write(text),
-})
+const running = import('./cli.ts').then(({ runCommandLine }) =>
+  runCommandLine(process.argv.slice(2), {
+    environment: process.env,
+    workingDirectory: process.cwd(),
+    terminal: process.stderr.isTTY === true,
+    ...(process.stdout.isTTY && { columns: process.stdout.columns, clear: () => process.stdout.write(CLEAR) }),
+    out: text => void process.stdout.write(text),
+    err: text => void process.stderr.write(text),
+  }),
+)
 // The bundle is a script, where only a function can await.
 void running.then(exitCode => {
   // Standard output to a pipe is written in the background: the exit waits for it.

@@ -13,23 +13,31 @@ import type { GlobalOptions } from './terminal.ts'
  * configuration again.
  */
 export async function runAgent(sources: ConfigSources, { json }: GlobalOptions): Promise<number> {
+  const running = Promise.withResolvers<Agent>()
+  const onHangup = () => void running.promise.then(agent => agent.reload())
+  process.on('SIGHUP', onHangup)
+  try {
+    return await serve(sources, json, running.resolve)
+  } finally {
+    process.off('SIGHUP', onHangup)
+  }
+}
+
+async function serve(
+  sources: ConfigSources,
+  json: boolean | undefined,
+  onStarted: (agent: Agent) => void,
+): Promise<number> {
   const loaded = await loadConfig(sources)
   // Always the same file: one that has vanished is a fault, and not sidecar mode.
   const load = (signal: AbortSignal) => loadConfig({ ...sources, file: loaded.file, signal })
   const { level, format } = loaded.config.log
   await using sink = await createLogger({ level, format: json ? 'json' : format })
-  const running = Promise.withResolvers<Agent>()
-  const onHangup = () => void running.promise.then(agent => agent.reload())
-  process.on('SIGHUP', onHangup)
-  try {
-    return await serveUntilSignal(sink.logger, async signal => {
-      const agent = await startAgent(loaded, sink, { signal, load, staysWhenSucceeded: isInPod(sources.environment) })
-      running.resolve(agent)
-      return agent
-    })
-  } finally {
-    process.off('SIGHUP', onHangup)
-  }
+  return await serveUntilSignal(sink.logger, async signal => {
+    const agent = await startAgent(loaded, sink, { signal, load, staysWhenSucceeded: isInPod(sources.environment) })
+    onStarted(agent)
+    return agent
+  })
 }
 
 /** Kubernetes starts the container of a DaemonSet again when it ends, and that one would take everything back. */

@@ -6,6 +6,8 @@ import { EXIT } from './exit-code.ts'
 
 /** How long the parts may take to close after a fault. */
 const FAULT_CLOSE_MS = 2_000
+/** How long a start that is to end may take to do so: a plugin that is created does not hear of it. */
+const START_END_MS = 2_000
 
 /** Why serving ended. */
 export type Ending =
@@ -20,7 +22,7 @@ export interface Served extends AsyncDisposable {
 
 /**
  * Runs `start`, waits for SIGTERM, SIGINT, a successor or a fault, closes what was started and resolves with the exit code. A second
- * signal ends the process at once, whatever is open.
+ * signal ends the process at once, whatever is open. A signal while it starts ends it as a success, too.
  */
 export async function serveUntilSignal(
   logger: Logger,
@@ -55,6 +57,14 @@ export async function serveUntilSignal(
 }
 
 async function close(ending: Ending, started: Promise<Served>, logger: Logger): Promise<number> {
+  if (ending.kind === 'signal') {
+    logger.info({ signal: ending.signal }, `${ending.signal}: draining; a second one exits at once`)
+    // What a start rejects with now is that it was given up.
+    const parts = await Promise.race([started.catch(() => undefined), timeout(START_END_MS)])
+    await parts?.[Symbol.asyncDispose]()
+    logger.info('stopped')
+    return EXIT.ok
+  }
   const closed = started.then(parts => parts[Symbol.asyncDispose]())
   // Starting it again gives the node an agent.
   if (ending.kind === 'successor-gone') logger.error('the agent that took over has ended: this one ends as failed')
@@ -62,14 +72,12 @@ async function close(ending: Ending, started: Promise<Served>, logger: Logger): 
     await Promise.race([closed, timeout(FAULT_CLOSE_MS)])
     return EXIT.failed
   }
-  if (ending.kind === 'signal')
-    logger.info({ signal: ending.signal }, `${ending.signal}: draining; a second one exits at once`)
   await closed
   logger.info('stopped')
   return EXIT.ok
 }
 
 /** Not by the agent's clock: that may be what has failed. */
-function timeout(ms: number): Promise<void> {
-  return new Promise(resolve => setTimeout(resolve, ms).unref())
+function timeout(ms: number): Promise<undefined> {
+  return new Promise(resolve => setTimeout(resolve, ms, undefined).unref())
 }
