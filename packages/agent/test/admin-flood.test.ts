@@ -157,6 +157,8 @@ for (const path of [
   '/healthz/ready',
   '/healthz/live',
   `/explain?name=${NAME}`,
+  `/explain?name=${NAME}x`,
+  '/names?prefix=x',
   '/page/state',
   '/page/events',
 ]) {

@@ -20,6 +20,7 @@ class Bench implements AsyncDisposable {
   readonly server: AdminServer<HostPort>
   looks = 0
   lists = 0
+  searches = 0
   readonly #sockets: Socket[] = []
 
   private constructor(server: AdminServer<HostPort>, clock: FakeClock) {
@@ -42,7 +43,10 @@ class Bench implements AsyncDisposable {
       ...adminSource({ secrets, clock, keyGenerator }),
       config: () => ({}),
       sockets: () => [],
-      identities: () => entries.map(({ identity }) => identity),
+      identities: () => {
+        bench.searches++
+        return entries.map(({ identity }) => identity)
+      },
       entries: () => {
         bench.lists++
         return entries
@@ -183,3 +187,12 @@ test('names are completed without a look at what each identity is', async () => 
   assert.match(await bench.ask('/names?prefix=spiffe://'), /200 OK.*spiffe:\/\/cluster\.local\//s)
   assert.deepEqual([bench.lists, bench.looks], [0, 0])
 })
+
+for (const path of ['/explain?name=spiffe://cluster.local/ns/load/sa/sa-x', '/names?prefix=spiffe://x'])
+  test(`all identities are searched for ${path} in a tenth of the time, however many ask`, async () => {
+    await using bench = await Bench.create()
+    const first = await bench.ask(path)
+    assert.match(first, /Did you mean|200 OK/)
+    for (let request = 0; request < 100; request++) assert.match(await bench.ask(path), /404 Not|503 Serv|200 OK/)
+    assert.ok(bench.searches < 50, `${bench.searches} searches for 101 answers`)
+  })

@@ -5,6 +5,7 @@ import type { LedgerEntry } from '../observe/ledger.ts'
 import { describeEvent } from '../observe/ledger-text.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, json, text } from './answer.ts'
+import type { CpuShare } from './cpu-share.ts'
 import { allNames } from './names.ts'
 import { didYouMean } from './similar-name.ts'
 
@@ -19,13 +20,13 @@ export interface Explanation {
   readonly entries: readonly (LedgerEntry & { readonly text: string })[]
 }
 
-export function explain(source: AdminSource, query: URLSearchParams): Answer {
+export function explain(source: AdminSource, query: URLSearchParams, searches: CpuShare): Answer {
   const asked = query.get('name')
   if (!asked) return text(400, 'Add the name to explain: /explain?name=spiffe://…\n')
   const name = ledgerNameOf(source, asked)
   const entries = source.explain(name)
   const state = identityState(source.entry(name), entries) ?? bundleState(source, name)
-  if (entries.length === 0 && state === undefined) return text(404, unknownName(source, asked))
+  if (entries.length === 0 && state === undefined) return text(404, unknownName(source, asked, searches))
   const explanation: Explanation = {
     name,
     now: source.clock.now(),
@@ -59,14 +60,16 @@ function bundleState(source: AdminSource, name: string): string | undefined {
     : undefined
 }
 
-export function unknownName(source: AdminSource, name: string): string {
+/** What is found by a look at all identities is left out while `searches` rests. */
+export function unknownName(source: AdminSource, name: string, searches: CpuShare): string {
   const { names, trustDomain } = source
   if (name === names.root || name === `spiffe://${trustDomain}`)
-    return `There is no trust bundle of ${trustDomain} yet: the CA has given no roots. ${lastErrorOfCA(source)}\n`
+    return `There is no trust bundle of ${trustDomain} yet: the CA has given no roots. ${searches.use(() => lastErrorOfCA(source)) ?? ''}\n`
   if (name === names.default) {
     return `${JSON.stringify(name)} is another identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
   }
-  return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured.${didYouMean(name, allNames(source))} livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`
+  const similar = searches.use(() => didYouMean(name, allNames(source))) ?? ''
+  return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured.${similar} livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`
 }
 
 /** Of the identity that failed last. */

@@ -5,11 +5,17 @@ import { Fault, faultText } from '../schema/fault.ts'
 import { formatLogLevels, type LogLevel, type LogLevels, parseLogLevels } from '../schema/log-level.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, text } from './answer.ts'
+import type { CpuShare } from './cpu-share.ts'
 import { unknownName } from './explain.ts'
 import { type Authority, authorityOf, type Caller } from './operator.ts'
 
 /** Each costs the CA a request, so that it is not for everybody who gets here. */
-export async function renew(source: AdminSource, query: URLSearchParams, caller: Caller): Promise<Answer> {
+export async function renew(
+  source: AdminSource,
+  query: URLSearchParams,
+  caller: Caller,
+  searches: CpuShare,
+): Promise<Answer> {
   const { tokenFile } = source
   const name = query.get('name') ?? ''
   const authority = await authorityOf(caller, tokenFile)
@@ -19,7 +25,7 @@ export async function renew(source: AdminSource, query: URLSearchParams, caller:
       refused: 'not renewed',
       cause: 'A renewal costs the CA a request',
     })
-  if (!source.renew(name)) return text(404, unknownName(source, name))
+  if (!source.renew(name)) return text(404, unknownName(source, name, searches))
   source.security?.(
     'renewal-requested',
     { resource: name, by: authority.by },

@@ -6,6 +6,7 @@ import { SharedWork } from '../observe/shared-work.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
 import { dumpPieces } from './config-dump.ts'
+import { CpuShare } from './cpu-share.ts'
 import { explain } from './explain.ts'
 import { names } from './names.ts'
 import type { Caller } from './operator.ts'
@@ -27,6 +28,8 @@ interface RouteContext {
   /** Each by its mode: one look at all identities answers everybody who waits for it. */
   readonly readiness: Readonly<Record<ReadinessMode, SharedWork<Answer>>>
   readonly metrics: SharedWork<string>
+  /** Of looks at all identities for one name. */
+  readonly searches: CpuShare
   readonly page: PageAnswers
 }
 
@@ -55,7 +58,7 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
       '/explain',
       {
         about: 'what happened to a name (?name=spiffe://…)',
-        methods: { GET: ({ source }, { query }) => explain(source, query) },
+        methods: { GET: ({ source, searches }, { query }) => explain(source, query, searches) },
       },
     ],
     [
@@ -66,14 +69,14 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
       '/names',
       {
         about: 'names that begin with ?prefix=, for the completion of shells',
-        methods: { GET: ({ source }, { query }) => names(source, query) },
+        methods: { GET: ({ source, searches }, { query }) => names(source, query, searches) },
       },
     ],
     [
       '/renew',
       {
         about: 'renews a certificate now (PUT ?name=spiffe://…, the operator only)',
-        methods: { PUT: ({ source }, { query, caller }) => renew(source, query, caller) },
+        methods: { PUT: ({ source, searches }, { query, caller }) => renew(source, query, caller, searches) },
       },
     ],
     [
@@ -133,6 +136,7 @@ export class Router {
       source,
       readiness: { default: ready('default'), strict: ready('strict'), sockets: ready('sockets') },
       metrics: new SharedWork(turns => source.metrics.text(turns), MAX_WAITING_SCRAPES),
+      searches: new CpuShare(),
       page: new PageAnswers(source, pageToken),
     }
   }

@@ -1,8 +1,8 @@
 /** The name that was probably meant: the one with the same last segment, or with a last segment that is nearly the same. */
 import { nearest } from '../schema/schema-parts.ts'
 
-/** Pairs of letters that are compared, some 10 ms: an answer must not hold up the agent. */
-const MAX_PAIRS = 200_000
+/** Pairs of letters that are compared, some 3 ms: an answer must not hold up the agent. */
+const MAX_PAIRS = 50_000
 /** Candidates with the same last segment, such as one account in each namespace. */
 const MAX_SAME = 100
 /** Everything is near to a shorter text. */
