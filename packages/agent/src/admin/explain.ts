@@ -2,7 +2,7 @@
 import { ALL_BUNDLES, type IdentityEntry } from '@livery/core'
 import { type StateName, stateName } from '../observe/identity-text.ts'
 import type { LedgerEntry } from '../observe/ledger.ts'
-import { describeEvent } from '../observe/ledger-text.ts'
+import { describeEvent, type ToldEntry } from '../observe/ledger-text.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, json, text } from './answer.ts'
 import type { CpuShare } from './cpu-share.ts'
@@ -17,7 +17,7 @@ export interface Explanation {
   /** As in `/config_dump` of an identity; `2 roots` of a trust bundle. */
   readonly state: string | undefined
   /** Oldest first; `text` is the event in plain words. */
-  readonly entries: readonly (LedgerEntry & { readonly text: string })[]
+  readonly entries: readonly ToldEntry[]
 }
 
 export function explain(source: AdminSource, query: URLSearchParams, searches: CpuShare): Answer {

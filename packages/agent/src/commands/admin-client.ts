@@ -3,6 +3,7 @@ import { type IncomingMessage, request } from 'node:http'
 import type { Socket } from 'node:net'
 import { resolve } from 'node:path'
 import { hideUserinfo, scrub, systemErrorCode } from '@livery/core'
+import * as v from 'valibot'
 import { readToken } from '../admin/operator.ts'
 import { sidecarSettings } from '../config/environment-settings.ts'
 import type { ConfigSources } from '../config/layers.ts'
@@ -21,8 +22,8 @@ const TIMEOUT_MS = 10_000
 const FORBIDDEN = 403
 /** Characters of an answer that is not a result that are shown: the agent's own are one line. */
 const MAX_LINE = 600
-/** The answer of an agent with 100,000 identities is shorter. */
-const MAX_ANSWER = 400 * 1024 * 1024
+/** The dump of 20,000 identities, the default ceiling, has 80 MB. */
+const MAX_ANSWER_BYTES = 150_000_000
 
 export interface AdminAnswer {
   readonly status: number
@@ -36,27 +37,33 @@ export async function askAdmin(path: string, sources: ConfigSources, timeoutMs?:
 }
 
 /**
- * The answer in JSON, an object with a list under `key`. Rejects as {@link askAdmin} does, and with an `Error` for another
- * status or another program: Envoy has a `/config_dump` too.
+ * The answer in JSON, of this form. Rejects as {@link askAdmin} does, and with an `Error` for another status or another
+ * program: Envoy has a `/config_dump` too.
  */
 export async function readAdmin<T extends object>(
   path: string,
-  key: keyof T & string,
+  form: v.GenericSchema<unknown>,
   sources: ConfigSources,
 ): Promise<T> {
   const { status, body } = await askAdmin(path, sources)
   if (status !== 200) throw new Error(`the agent answered ${status}: ${firstLine(body)}`)
-  const answer = parseObject(body)
-  if (answer && Array.isArray(Reflect.get(answer, key))) return answer as T
+  return parseAnswer<T>(body, form)
+}
+
+/** Throws an `Error` for a text of another form. What the form does not name is not read, and passed on. */
+export function parseAnswer<T extends object>(body: string, form: v.GenericSchema<unknown>): T {
+  const answer = parseJson(body)
+  // The forms leave out what the commands only print, so that they do not say the whole type.
+  if (v.is(form, answer)) return answer as T
   throw new Error(
     'the program that answers there is not an agent of Livery: name the address of its admin endpoint with --admin',
   )
 }
 
-function parseObject(text: string): object | undefined {
+/** `undefined` for what is no JSON. */
+export function parseJson(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? value : undefined
+    return JSON.parse(text)
   } catch {
     return undefined
   }
@@ -121,46 +128,56 @@ export interface HttpCall {
 }
 
 /** One request to a program of ours on this machine. Rejects with an `Error` that says why there is no answer. */
-export async function exchange({ who, remedy, ...request }: HttpCall): Promise<AdminAnswer> {
+export async function exchange({ who, remedy, timeoutMs = TIMEOUT_MS, ...request }: HttpCall): Promise<AdminAnswer> {
+  const signal = AbortSignal.timeout(timeoutMs)
   try {
-    const response = await send(request)
+    const response = await send(request, signal)
     const { 'content-type': type = '' } = response.headers
     if (type.startsWith('text/html')) {
       response.destroy()
       throw new Error(`another program answers there (HTTP ${response.statusCode}, ${firstLine(type)})`)
     }
     return { status: response.statusCode ?? 0, body: await bodyOf(response) }
-  } catch (cause) {
+  } catch (error) {
+    const cause = signal.aborted ? signal.reason : error
     throw new Error(`Cannot ask ${who}: ${reasonOf(cause)}. ${remedy}.`, { cause })
   }
 }
 
-async function send({
-  address,
-  method,
-  path,
-  headers = {},
-  connect,
-  timeoutMs = TIMEOUT_MS,
-}: Omit<HttpCall, 'who' | 'remedy'>): Promise<IncomingMessage> {
+async function send(
+  { address, method, path, headers = {}, connect }: Omit<HttpCall, 'who' | 'remedy' | 'timeoutMs'>,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
   const connection = 'path' in address ? await connect?.(address.path) : undefined
   const { promise, resolve: answered, reject } = Promise.withResolvers<IncomingMessage>()
-  const signal = AbortSignal.timeout(timeoutMs)
   const target = 'path' in address ? { socketPath: address.path, host: 'localhost' } : address
   const createConnection = connection && (() => connection)
   const call = request({ ...target, method, path, headers, agent: false, signal, createConnection }, answered)
-  call.on('error', error => reject(signal.aborted ? signal.reason : error)).end()
+  call.on('error', reject).end()
   return await promise
 }
 
 /** Another program may answer there, and never end. */
 async function bodyOf(response: IncomingMessage): Promise<string> {
-  let text = ''
-  for await (const part of response.setEncoding('utf8')) {
-    text += part
-    if (text.length > MAX_ANSWER) throw new Error(`its answer is longer than ${MAX_ANSWER} characters`)
+  const { 'content-length': length, 'transfer-encoding': encoding } = response.headers
+  // It would end where its connection does, also where that is cut off. Every agent and every Envoy says it.
+  if (length === undefined && encoding === undefined) {
+    response.destroy()
+    throw new Error('its answer does not say where it ends')
   }
-  return text
+  const parts: Buffer[] = []
+  let bytes = 0
+  try {
+    for await (const part of response) {
+      parts.push(part)
+      bytes += part.length
+      if (bytes > MAX_ANSWER_BYTES) break
+    }
+  } catch (cause) {
+    throw new Error('its answer was cut off', { cause })
+  }
+  if (bytes > MAX_ANSWER_BYTES) throw new Error(`its answer is longer than ${MAX_ANSWER_BYTES / 1_000_000} MB`)
+  return Buffer.concat(parts).toString()
 }
 
 /** The first line of an answer, as a terminal can print it. */

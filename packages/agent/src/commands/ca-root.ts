@@ -1,7 +1,9 @@
 /** `livery ca root`: lists, adds, switches and removes the roots of a running `livery ca`. */
 import { resolve } from 'node:path'
 import { scrub } from '@livery/core'
-import { exchange } from './admin-client.ts'
+import * as v from 'valibot'
+import { rootsForm } from './admin-answers.ts'
+import { exchange, parseJson } from './admin-client.ts'
 import { caRootSocket, type ListedRoot } from './ca-root-socket.ts'
 import { EXIT, UsageError } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
@@ -65,11 +67,7 @@ async function ask(directory: string, method: string, path: string): Promise<rea
     who: `the CA at ${socket}`,
     remedy: `Start it with "livery ca --dir ${directory}", or name its folder with --dir`,
   })
-  const answer: unknown = JSON.parse(body)
-  if (status === 200 && isListed(answer)) return answer
+  const answer = parseJson(body)
+  if (status === 200 && v.is(rootsForm, answer)) return answer
   throw new Error(typeof answer === 'string' ? scrub(answer) : `the CA at ${socket} answered ${status}`)
-}
-
-function isListed(answer: unknown): answer is readonly ListedRoot[] {
-  return Array.isArray(answer)
 }

@@ -108,7 +108,7 @@ test('no text of an agent, a CA or an error does more to a terminal than print',
   const evil = 'a\u001b[2J\u009b31m\u202eb\nc'
   const runs = [
     await certs([
-      { ...CERTIFICATES[1], state: evil, lastFailure: { code: evil, text: evil, since: '', remainingSeconds: 0 } },
+      { ...CERTIFICATES[1], state: evil, lastFailure: { ...CERTIFICATES[1]?.lastFailure, code: evil, text: evil } },
     ]),
     await certs([{ ...CERTIFICATES[1], identity: evil }], '--text', evil),
     await runInProcess(['check-config', '--config', `/${evil}`], '/'),

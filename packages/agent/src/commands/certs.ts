@@ -70,8 +70,17 @@ async function showText(name: string, sources: ConfigSources, terminal: Terminal
     throw new Error(`${name} has no certificate now (${found.state}). livery explain ${name} shows why`)
   // Loaded only here: it takes as long as all the rest of a command.
   const { certificateText } = await import('./certificate-text.ts')
-  terminal.out(certificateText(found))
+  terminal.out(readableText(() => certificateText(found), name))
   return EXIT.ok
+}
+
+/** Another program may have answered. */
+function readableText(write: () => string, name: string): string {
+  try {
+    return write()
+  } catch (cause) {
+    throw new Error(`the agent has answered with a certificate of ${name} that cannot be read`, { cause })
+  }
 }
 
 const LEAST_PAUSE_MS = 2_000

@@ -6,6 +6,7 @@ import type { ConfigDump } from '../admin/config-dump.ts'
 import type { TrustStatus } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatListenAddress } from '../schema/values.ts'
+import { configDumpForm, trustForm } from './admin-answers.ts'
 import { readAdmin } from './admin-client.ts'
 import { type EnvoySecret, parseEnvoyAdmin, readEnvoySecrets } from './envoy-secrets.ts'
 import { EXIT } from './exit-code.ts'
@@ -18,9 +19,9 @@ export interface Compared {
   readonly name: string
   /**
    * `other`: another version than the agent's. `unknown`: the agent holds nothing for it. `waiting`: Envoy has no answer.
-   * `files`: the agent reads it from files, and does not list what is in them.
+   * `files`: the agent reads it from files, and does not list what is in them. `unreadable`: Envoy has what is no certificate.
    */
-  readonly state: 'same' | 'other' | 'unknown' | 'waiting' | 'files'
+  readonly state: 'same' | 'other' | 'unknown' | 'waiting' | 'files' | 'unreadable'
   /** Of certificates: whose it is. */
   readonly identity?: string
   readonly detail?: string
@@ -80,22 +81,26 @@ function describe(compared: readonly Compared[], columns = Number.POSITIVE_INFIN
 }
 
 async function readHeld(sources: ConfigSources): Promise<Held> {
-  const { certificates } = await readAdmin<ConfigDump>('/config_dump', 'certificates', sources)
-  const { trustDomains } = await readAdmin<TrustStatus>('/trust', 'trustDomains', sources)
+  const { certificates } = await readAdmin<ConfigDump>('/config_dump', configDumpForm, sources)
+  const { trustDomains } = await readAdmin<TrustStatus>('/trust', trustForm, sources)
   const roots = new Map(
     trustDomains.map(each => [each.trustDomain, new Set(each.roots.map(({ fingerprint }) => fingerprint))]),
   )
   const ownRoots = new Set(certificates.flatMap(({ rootCerts }) => rootCerts.map(({ pem }) => pem)))
   return {
     leaves: new Map(
-      certificates.flatMap(({ identity, certChain: [leaf] }) => (leaf ? [[identity, parse(leaf.pem)]] : [])),
+      certificates.flatMap(({ identity, certChain: [leaf] }) =>
+        parse(leaf?.pem).map(certificate => [identity, certificate] as const),
+      ),
     ),
     roots,
     anyRoot: new Set(
-      [...roots.values()].flatMap(each => [...each]).concat([...ownRoots].map(pem => print(parse(pem)))),
+      [...roots.values()].flatMap(each => [...each]).concat([...ownRoots].flatMap(pem => parse(pem).map(print))),
     ),
   }
 }
+
+const LOOK = 'Look at: livery streams'
 
 function compare(secret: EnvoySecret, held: Held): Compared {
   const { name } = secret
@@ -105,8 +110,10 @@ function compare(secret: EnvoySecret, held: Held): Compared {
       return { name, ...compareLeaf(secret.leaf, held) }
     case 'roots':
       return { name, ...compareRoots(name, secret.roots, held) }
+    case 'unreadable':
+      return { name, state: 'unreadable', detail: `Envoy has a certificate here that cannot be read. ${LOOK} ${name}` }
     case 'waiting':
-      return { name, state: 'waiting', detail: `Envoy has asked and has no answer. Look at: livery streams ${name}` }
+      return { name, state: 'waiting', detail: `Envoy has asked and has no answer. ${LOOK} ${name}` }
     default:
       return { name, state: 'unknown', detail: 'it is neither a certificate nor roots' }
   }
@@ -169,7 +176,11 @@ function end(certificate: X509Certificate): string {
   return when(certificate.validToDate.toISOString(), Date.now())
 }
 
-/** `pem` is base64 of the text. */
-function parse(pem: string): X509Certificate {
-  return new X509Certificate(Buffer.from(pem, 'base64'))
+/** `pem` is base64 of the text. None for what is no certificate: the others are compared. */
+function parse(pem = ''): X509Certificate[] {
+  try {
+    return [new X509Certificate(Buffer.from(pem, 'base64'))]
+  } catch {
+    return []
+  }
 }

@@ -16,6 +16,8 @@ export type EnvoySecret = { readonly name: string } & (
   | { readonly kind: 'certificate'; readonly leaf: X509Certificate }
   /** By trust domain; `''` where Envoy verifies all its peers with the same roots. */
   | { readonly kind: 'roots'; readonly roots: ReadonlyMap<string, readonly X509Certificate[]> }
+  /** A certificate in it is none to Node. */
+  | { readonly kind: 'unreadable' }
   /** Envoy has asked for it, and has no answer. */
   | { readonly kind: 'waiting' }
   | { readonly kind: 'other' }
@@ -35,7 +37,10 @@ export async function readEnvoySecrets(address: ListenAddress): Promise<readonly
   const [active, warming] = await Promise.all(
     ['dynamic_active_secrets', 'dynamic_warming_secrets'].map(resource => dumpOf(address, resource)),
   )
-  return [...(active ?? []).map(secretOf), ...(warming ?? []).map(({ name }) => ({ name, kind: 'waiting' }) as const)]
+  return [
+    ...(active ?? []).map(readableSecret),
+    ...(warming ?? []).map(({ name }) => ({ name, kind: 'waiting' }) as const),
+  ]
 }
 
 const bytes = v.object({ inline_bytes: v.optional(v.string()), inline_string: v.optional(v.string()) })
@@ -70,6 +75,14 @@ async function dumpOf(address: ListenAddress, resource: string): Promise<readonl
     return v.parse(dump, JSON.parse(body)).configs
   } catch (cause) {
     throw new Error(`The program at ${formatListenAddress(address)} is not an Envoy: ${remedy}.`, { cause })
+  }
+}
+
+function readableSecret(dumped: DumpedSecret): EnvoySecret {
+  try {
+    return secretOf(dumped)
+  } catch {
+    return { name: dumped.name, kind: 'unreadable' }
   }
 }
 

@@ -3,7 +3,8 @@ import { oneLine } from '@livery/core'
 import type { Explanation } from '../admin/explain.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { describeLedger } from '../observe/ledger-text.ts'
-import { askAdmin, firstLine } from './admin-client.ts'
+import { explanationForm } from './admin-answers.ts'
+import { askAdmin, firstLine, parseAnswer } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 import { printableJson } from './text-layout.ts'
@@ -19,11 +20,11 @@ export async function explainName(
     terminal.err(`livery: ${firstLine(body)}\n`)
     return EXIT.failed
   }
+  const explanation = parseAnswer<Explanation>(body, explanationForm)
   if (json) {
-    terminal.out(`${printableJson(JSON.parse(body))}\n`)
+    terminal.out(`${printableJson(explanation)}\n`)
     return EXIT.ok
   }
-  const explanation = JSON.parse(body) as Explanation
   const state = explanation.state === undefined ? '' : `: ${explanation.state}`
   const lines = describeLedger(explanation.entries, explanation.now).map(printableLine)
   if (lines.length === 0) lines.push('nothing has happened to it yet')

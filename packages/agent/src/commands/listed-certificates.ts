@@ -1,6 +1,7 @@
 /** The identities and names of files of the running agent, as the commands show them: read from its `/config_dump`. */
 import type { ConfigDump, DumpedCertificate, DumpedFileSecret, DumpedIdentity } from '../admin/config-dump.ts'
 import type { ConfigSources } from '../config/layers.ts'
+import { configDumpForm } from './admin-answers.ts'
 import { readAdmin } from './admin-client.ts'
 
 /** An identity of the dump, with hexadecimal serial numbers. */
@@ -18,7 +19,7 @@ export type Listed = ListedIdentity | ListedFileSecret
 
 /** Rejects with an `Error` where no agent answers. */
 export async function listCertificates(sources: ConfigSources): Promise<readonly Listed[]> {
-  const { certificates, files = [] } = await readAdmin<ConfigDump>('/config_dump', 'certificates', sources)
+  const { certificates, files = [] } = await readAdmin<ConfigDump>('/config_dump', configDumpForm, sources)
   return [...certificates.map(listed), ...files.map(withReason)]
 }
 

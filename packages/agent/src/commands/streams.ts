@@ -4,6 +4,7 @@ import type { SubscribedName } from '@livery/sds-server'
 import type { ListedCaller, ListedSocket, ListedStream, StreamList } from '../admin/stream-list.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatAge } from '../observe/format-age.ts'
+import { streamsForm } from './admin-answers.ts'
 import { askAdmin, firstLine, readAdmin } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
@@ -17,7 +18,7 @@ export async function showStreams(
   terminal: Terminal,
 ): Promise<number> {
   const query = name === undefined ? '' : `?name=${encodeURIComponent(name)}`
-  const list = await readAdmin<StreamList>(`/streams${query}`, 'streams', sources)
+  const list = await readAdmin<StreamList>(`/streams${query}`, streamsForm, sources)
   terminal.out(json ? `${printableJson(list)}\n` : describeStreams(list, terminal.columns))
   if (!json && name !== undefined && list.streams.length === 0)
     terminal.err(`livery: ${await whyNone(name, sources)}\n`)

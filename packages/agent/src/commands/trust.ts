@@ -3,6 +3,7 @@ import { oneLine, type RootStatus, type RotationStatus } from '@livery/core'
 import type { TrustStatus } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatAge } from '../observe/format-age.ts'
+import { trustForm } from './admin-answers.ts'
 import { readAdmin } from './admin-client.ts'
 import { EXIT } from './exit-code.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
@@ -13,7 +14,7 @@ export async function showRotations(
   { json }: GlobalOptions,
   terminal: Terminal,
 ): Promise<number> {
-  const trust = await readAdmin<TrustStatus>('/trust', 'trustDomains', sources)
+  const trust = await readAdmin<TrustStatus>('/trust', trustForm, sources)
   terminal.out(json ? `${printableJson(trust)}\n` : describeTrust(trust))
   return EXIT.ok
 }

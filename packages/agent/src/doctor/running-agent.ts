@@ -1,6 +1,7 @@
 /** The running agent as it reports itself: readiness, roots, metrics; and the findings that follow from these. */
 import { type CAErrorCode, type RootStatus, scrub } from '@livery/core'
 import type { TrustStatus } from '../admin/routes.ts'
+import { trustForm } from '../commands/admin-answers.ts'
 import { askAdmin, readAdmin } from '../commands/admin-client.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { type Finding, ok, warning, wrong } from './finding.ts'
@@ -18,7 +19,7 @@ export interface RunningAgent {
 export async function findAgent(sources: ConfigSources): Promise<RunningAgent | Finding> {
   try {
     const ready = await askAdmin('/healthz/ready?mode=strict', sources)
-    const trust = await readAdmin<TrustStatus>('/trust', 'trustDomains', sources)
+    const trust = await readAdmin<TrustStatus>('/trust', trustForm, sources)
     const metrics = await askAdmin('/metrics', sources)
     const lines = ready.body.split('\n').filter(line => line !== '')
     return { readiness: lines, isReady: ready.status === 200, trust, metric: name => metricIn(metrics.body, name) }

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { formatAge } from './format-age.ts'
-import { describeLedger } from './ledger-text.ts'
+import type { LedgerEntry } from './ledger.ts'
+import { describeEvent, describeLedger } from './ledger-text.ts'
+
+function linesOf(entries: readonly LedgerEntry[], now: number): string[] {
+  return describeLedger(
+    entries.map(entry => ({ ...entry, text: describeEvent(entry.event) })),
+    now,
+  )
+}
 
 test('ages are written in at most two units', () => {
   const cases: readonly [number, string][] = [
@@ -18,7 +26,7 @@ test('ages are written in at most two units', () => {
 
 test('a ledger reads as a story, oldest first', () => {
   const day = 86_400_000
-  const lines = describeLedger(
+  const lines = linesOf(
     [
       { time: 0, event: { kind: 'csr-sent', reason: 'first' } },
       { time: 100, event: { kind: 'ca-error', code: 'unavailable', message: 'Cannot reach the CA.' } },
@@ -78,7 +86,7 @@ test('a ledger reads as a story, oldest first', () => {
 
 test('a text of the CA that comes again is written once', () => {
   const error = (message: string) => ({ time: 0, event: { kind: 'ca-error', code: 'timeout', message } }) as const
-  const lines = describeLedger([error('a long text'), error('another'), error('a long text')], 0)
+  const lines = linesOf([error('a long text'), error('another'), error('a long text')], 0)
   assert.deepEqual(lines, [
     '0ms ago  the CA did not issue (timeout): a long text',
     '0ms ago  the CA did not issue (timeout): another',

@@ -95,14 +95,17 @@ function describeUncovered(fingerprints: readonly string[]): string {
   return `; verifiers refuse all peers under the root ${first.slice(0, 12)}${more}, which has no list: add it to the file of crl under trust`
 }
 
+/** An event with its sentence, as the agent says it: one of another version may have events that this one does not know. */
+export type ToldEntry = LedgerEntry & { readonly text: string }
+
 /** The ledger with ages, oldest first, one line per event; a text of the CA that comes again is written once. */
-export function describeLedger(entries: readonly LedgerEntry[], now: number): string[] {
+export function describeLedger(entries: readonly ToldEntry[], now: number): string[] {
   const ages = entries.map(({ time }) => `${formatAge(now - time)} ago`)
   const width = Math.max(0, ...ages.map(age => age.length))
   const seen = new Set<string>()
-  return entries.map(({ event, count = 1 }, index) => {
+  return entries.map(({ event, text: sentence, count = 1 }, index) => {
     const times = count > 1 ? `${count} times, last: ` : ''
-    const text = event.kind === 'ca-error' && seen.has(event.message) ? sameError(event.code) : describeEvent(event)
+    const text = event.kind === 'ca-error' && seen.has(event.message) ? sameError(event.code) : sentence
     if (event.kind === 'ca-error') seen.add(event.message)
     return `${(ages[index] ?? '').padStart(width)}  ${times}${text}`
   })
