@@ -275,6 +275,22 @@ test('a sidecar with mounted certificates has them from files, and asks no CA', 
   assert.match(gke.warnings.join(), /CA_ADDR is set, but ca\.plugin is file-mount .*: it has no effect/)
 })
 
+test('a CA_ADDR of Google is no istiod: it is refused with the plugin that speaks to it', async () => {
+  const sidecar = { SERVICE_ACCOUNT: 'web', POD_NAMESPACE: 'shop' }
+  for (const address of ['meshca.googleapis.com:443', 'https://privateca.googleapis.com', 'MeshCA.GoogleAPIs.com:443'])
+    await assert.rejects(
+      loadConfig({
+        environment: { ...sidecar, CA_ADDR: address },
+        workingDirectory: join(directory, 'empty'),
+        terminal: false,
+      }),
+      (error: unknown) => {
+        const text = error instanceof ConfigError ? describeConfigError(error) : ''
+        return /CA_ADDR.*ca\.address.*is a service of Google.*plugin: google-ca/.test(text)
+      },
+    )
+})
+
 test('OUTPUT_CERTS is the output directory of a sidecar', async () => {
   const environment = { SERVICE_ACCOUNT: 'web', POD_NAMESPACE: 'shop', OUTPUT_CERTS: './etc/certs' }
   const workingDirectory = join(directory, 'empty')

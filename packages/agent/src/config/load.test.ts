@@ -301,6 +301,18 @@ test('an embedded CA accepts a directory, a key type, an intermediate and a maxi
   })
 })
 
+test('a trust domain that programs in Go cannot read in a certificate is warned about', async () => {
+  const warningsOf = async (trustDomain: string) =>
+    (await load(`trustDomain: ${JSON.stringify(trustDomain)}\n${MINIMAL.replaceAll('cluster.local', trustDomain)}`))
+      .warnings
+  for (const trustDomain of ['a..b', 'a.', '.a', '...'])
+    assert.match((await warningsOf(trustDomain)).join(), /trustDomain \S+ has a dot .* Go .* cannot parse/, trustDomain)
+  for (const trustDomain of [`${'a'.repeat(64)}.b`, `${'a.'.repeat(126)}aa`])
+    assert.match((await warningsOf(trustDomain)).join(), /more than 63 characters, .* some versions of Go/, trustDomain)
+  for (const trustDomain of ['cluster.local', 'a', '-a_', '1.2.3.4', 'a'.repeat(63)])
+    assert.deepEqual(await warningsOf(trustDomain), [], trustDomain)
+})
+
 test('an admin endpoint that others can reach is warned about', async () => {
   const { warnings } = await load(`${MINIMAL}admin: { address: "0.0.0.0:1" }`)
   assert.match(warnings.join(), /admin\.address 0\.0\.0\.0:1 is reachable from other machines/)

@@ -57,6 +57,7 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
       ...warnings,
       ...environmentWarnings(sources.environment, { isSidecar: file === undefined, profile: settings.profile }),
       ...exposures(settings),
+      ...unreadableNames(settings),
       ...settleWarnings(settings, ca),
       ...oneCallerWarnings(settings, ca),
     ],
@@ -137,5 +138,23 @@ function exposures({ admin }: Settings): string[] {
   const address = formatHostPort(admin.address)
   return [
     `admin.address ${address} is reachable from other machines and asks nobody who they are. Use 127.0.0.1, and health for probes.`,
+  ]
+}
+
+/** Of a host name (RFC 1035, 2.3.4). */
+const MAX_LABEL = 63
+const MAX_NAME = 253
+
+/** SPIFFE allows what the X.509 library of Go does not read as the host of a URI. */
+function unreadableNames({ trustDomain }: Settings): string[] {
+  const labels = trustDomain.split('.')
+  const remedy = 'Use a trust domain that is a DNS name.'
+  if (labels.includes(''))
+    return [
+      `trustDomain ${trustDomain} has a dot at its beginning or end, or two dots together: programs in Go (istiod, SPIRE, go-spiffe) cannot parse its certificates. ${remedy}`,
+    ]
+  if (trustDomain.length <= MAX_NAME && labels.every(({ length }) => length <= MAX_LABEL)) return []
+  return [
+    `trustDomain ${trustDomain} has a label of more than ${MAX_LABEL} characters, or more than ${MAX_NAME} in all: programs built with some versions of Go cannot parse its certificates. ${remedy}`,
   ]
 }

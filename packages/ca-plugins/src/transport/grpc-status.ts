@@ -51,11 +51,6 @@ export function caErrorOfStatus(error: ServiceError, { action, secrets, remedyOf
   })
 }
 
-/** Whether the connection failed since the server's certificate did not verify. */
-export function isCertificateFailure({ details }: ServiceError): boolean {
-  return /certificate|altname|self-signed|unable to verify/i.test(details)
-}
-
 function codeOf({ code, details }: ServiceError): CAErrorCode {
   if (POLICY.has(code) && /\bTTL\b|lifetime|validity/i.test(details)) return 'ttl-too-long'
   // grpc-js reports a message beyond our own limit so.

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type CAContext, type CAError, type CertificateRequest, type Clock, withDeadline } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
+import { certificateRemedy } from '../answers/certificate-failure.ts'
 import { jsonObject } from '../answers/json-object.ts'
 import { reasonOf } from '../answers/reason-of.ts'
 import { scrub } from '../answers/scrub.ts'
@@ -99,11 +100,9 @@ export class HttpsJson implements AsyncDisposable {
 
   #connectionError(error: unknown, action: string): CAError {
     const reason = scrub(reasonOf(error), [])
-    const isTls = /certificate|altname|self-signed|unable to verify|CERT_/i.test(reason)
-    const roots = this.#options.tls ? 'rootCert' : 'the roots of this machine'
-    const remedy = isTls
-      ? `Check ${roots} and the host in address against the certificate of the CA`
-      : 'Check the address and the network; it is asked again'
+    const remedy =
+      certificateRemedy(reason, this.#options.tls ? 'rootCert' : 'the roots of this machine', 'the host in address') ??
+      'Check the address and the network; it is asked again'
     return caError('unavailable', { action, reason, remedy })
   }
 }

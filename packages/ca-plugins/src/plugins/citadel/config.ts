@@ -7,7 +7,7 @@ export const citadelOptions = {
   address: {
     type: 'string',
     required: true,
-    problem: address => hostPortProblem(withoutScheme(address)),
+    problem: address => googleProblem(withoutScheme(address)) ?? hostPortProblem(withoutScheme(address)),
     description:
       '`host:port` of the CA; `https://` before it is accepted. Port 15010 means plain text, every other port TLS',
   },
@@ -83,6 +83,13 @@ export function warningsOf({ address, host, plaintext }: CitadelTarget): readonl
 
 function withoutScheme(address: string): string {
   return address.replace(/^https:\/\//, '').replace(/\/$/, '')
+}
+
+/** Istio's agent took such an address for another CA, whatever its provider was. */
+function googleProblem(address: string): string | undefined {
+  if (!/(?:^|\.)googleapis\.com\.?(?::|$)/i.test(address)) return undefined
+  const service = /^meshca\./i.test(address) ? ' with service: mesh-ca' : ''
+  return `is a service of Google, and no CA of Istio's. Write plugin: google-ca${service}, with its own keys, and no address`
 }
 
 function textProblem(text: string): string | undefined {

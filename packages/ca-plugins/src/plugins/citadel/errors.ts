@@ -1,7 +1,8 @@
 /** Remedies for a call that Istio's CA refused. */
 import { type ServiceError, status } from '@grpc/grpc-js'
 import type { CAError, CAErrorCode } from '@livery/core'
-import { caErrorOfStatus, type FailedCall, isCertificateFailure } from '../../transport/grpc-status.ts'
+import { certificateRemedy } from '../../answers/certificate-failure.ts'
+import { caErrorOfStatus, type FailedCall } from '../../transport/grpc-status.ts'
 
 export interface RefusedCall extends Pick<FailedCall, 'action' | 'secrets'> {
   /** The remedy if the CA does not accept how the call was authenticated; no period at the end. */
@@ -43,7 +44,8 @@ function remedyFor(
 }
 
 function connectionRemedy(error: ServiceError): string {
-  if (isCertificateFailure(error)) return "Check rootCert and serverName against the CA's certificate"
+  const remedy = certificateRemedy(error.details, 'rootCert', 'serverName')
+  if (remedy !== undefined) return remedy
   if (/wrong version number|packet length too long/i.test(error.details))
     return 'Check the address: the server there does not speak TLS'
   return 'Check the address and that the CA runs; it is asked again'

@@ -1,10 +1,11 @@
 /** Calls to one of Google's CAs: authenticated, over one connection that is made again when its files change. */
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { type CAContext, type CAErrorCode, type CertificateRequest, type SpiffeId, untilAborted } from '@livery/core'
+import { certificateRemedy } from '../../answers/certificate-failure.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
 import { GrpcConnection } from '../../transport/grpc-connection.ts'
-import { caErrorOfStatus, isCertificateFailure, isStatus } from '../../transport/grpc-status.ts'
+import { caErrorOfStatus, isStatus } from '../../transport/grpc-status.ts'
 import type { GoogleEndpoint } from './config.ts'
 import type { Authentication, CallCredentials } from './google-authentication.ts'
 
@@ -155,8 +156,6 @@ function unavailableRemedy(error: ServiceError): string {
     case status.UNIMPLEMENTED:
       return "Check the endpoint: this server is not a CA of Google's"
     default:
-      return isCertificateFailure(error)
-        ? 'Check rootCert against the certificate of the endpoint'
-        : 'Check the endpoint and the network; it is asked again'
+      return certificateRemedy(error.details, 'rootCert') ?? 'Check the endpoint and the network; it is asked again'
   }
 }
