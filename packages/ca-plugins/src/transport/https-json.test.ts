@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { CAError, SystemClock, type TlsMaterial } from '@livery/core'
+import { CAError, SystemClock, splitCertificates, type TlsMaterial } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { isCAError } from '../../test/citadel-setup.ts'
 import { freePort } from '../../test/free-port.ts'
@@ -73,6 +73,24 @@ test('a server whose root changed on disk is reached without a restart, and an u
   assert.equal(server.calls.length, 0)
   material = { roots: Buffer.from(second.trustBundle().join('')) }
   assert.equal((await call()).status, 200)
+})
+
+test("no advice of Node's about its own command line is given, where a server shows its leaf alone", async t => {
+  using clock = new SystemClock()
+  const [authority, other] = await Promise.all(
+    [1, 2].map(() => CertificateAuthority.open({ clock, trustDomain: 'cluster.local' })),
+  )
+  assert.ok(authority && other)
+  const names = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] }
+  const { chain, privateKey } = await authority.issueServerCertificate(names, 3600)
+  const [leaf = ''] = splitCertificates(String(chain))
+  const server = await JsonCaServer.start(async () => ANSWER, { cert: leaf, key: privateKey })
+  t.after(() => server[Symbol.asyncDispose]())
+  const roots = Buffer.from(other.trustBundle().join(''))
+  const client = open(t, server.address, { tls: async () => ({ roots }) })
+  const expected = /^Cannot get a certificate: unable to verify the first certificate\. No root in rootCert has signed/
+  const asked = client.request({ action, path: 'x', signal: t.signal })
+  await assert.rejects(asked, isCAError('unavailable', expected))
 })
 
 test('a server with a certificate for another name is not asked', async t => {
