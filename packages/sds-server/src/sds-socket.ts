@@ -16,6 +16,7 @@ import type { SocketRoom } from './budget/caller-budget.ts'
 import { DeadlineQueue } from './budget/deadline-queue.ts'
 import { SharedLimit } from './budget/shared-limit.ts'
 import { type GivenLimits, readLimits, type SocketLimits } from './budget/socket-limits.ts'
+import { UNPROVEN_STREAMS } from './budget/stream-allowance.ts'
 import { DEFAULT_WORKLOAD_API } from './defaults.ts'
 import { DirectStreams } from './grpc/direct-streams.ts'
 import { DiscoveryService, SDS_PATHS, SDS_SERVICE } from './grpc/discovery-service.ts'
@@ -148,6 +149,7 @@ export class SdsSocket {
       clock: context.clock,
       paths: new Set(workload ? [...PATHS, ...WORKLOAD_PATHS] : PATHS),
       openings: context.openings,
+      longTurns: context.longTurns,
       deadlines: this.#deadlines,
       connectionOf: peer => this.#gate.find(peer),
       openDirectly: (stream, headers, peer) => direct.open(stream, headers, peer),
@@ -309,7 +311,7 @@ function serverOptions(limits: SocketLimits, context: SdsContext, interceptor: S
   return {
     interceptors: [interceptor],
     'grpc.max_receive_message_length': limits.messageBytes,
-    'grpc.max_concurrent_streams': limits.streams,
+    'grpc.max_concurrent_streams': Math.min(limits.streams, UNPROVEN_STREAMS),
     // Beyond this a connection gets no new streams.
     'grpc-node.max_session_memory': SESSION_MEMORY_MB + Math.ceil((limits.streams * STREAM_MEMORY_KB) / 1024),
     'grpc.max_connection_idle_ms': context.connectionIdleMs,

@@ -1,6 +1,6 @@
 /** A server in a process of its own, whose memory a test measures while it is attacked. Its callers have the uid that the test sets. */
-import { readFileSync } from 'node:fs'
-import { setImmediate } from 'node:timers/promises'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { SystemClock } from '@livery/core'
 import type { GivenLimits } from '../src/budget/socket-limits.ts'
 import { createSdsServer } from '../src/sds-server.ts'
@@ -14,13 +14,18 @@ export interface AttackedOptions {
   readonly padding: number
 }
 
-/** `uid`: connections that come from now on are of this caller. `report`: as it is, after some turns of the event loop. */
+/**
+ * `uid`: connections that come from now on are of this caller, and `highest` and `longestTurnMs` begin anew. `report`: as it is, after
+ * some turns of the event loop.
+ */
 export type AttackedOrder = { readonly uid: number } | 'report'
 
 export interface AttackedReport {
   /** Resident memory now, and the most that it was, bytes. */
   readonly rss: number
   readonly highest: number
+  /** CPU of the longest turn of the event loop, which does not count what other processes take. */
+  readonly longestTurnMs: number
   readonly connections: number
   readonly streams: number
 }
@@ -30,6 +35,8 @@ const TURNS_PER_REPORT = 20
 
 const options: AttackedOptions = JSON.parse(process.argv[2] ?? '')
 let uid = 0
+let longestTurnMs = 0
+let usedMs = 0
 const source = await MemorySource.create(WEB)
 source.setBundle('cluster.local', { padding: options.padding })
 source.add(NEVER_ISSUED)
@@ -48,19 +55,33 @@ function highestRss(): number {
   return Number(kilobytes) * 1_024
 }
 
+/** Without a reference it comes behind each poll, and never keeps the event loop from waiting. */
+function watchTurns(): void {
+  const { user, system } = process.threadCpuUsage()
+  const now = (user + system) / 1_000
+  longestTurnMs = Math.max(longestTurnMs, now - usedMs)
+  usedMs = now
+  setImmediate(watchTurns).unref()
+}
+
 process.on('message', async (order: AttackedOrder) => {
   if (order !== 'report') {
     uid = order.uid
+    longestTurnMs = 0
+    // Sets VmHWM to what it is now.
+    writeFileSync('/proc/self/clear_refs', '5')
     process.send?.('set')
     return
   }
-  for (let turn = 0; turn < TURNS_PER_REPORT; turn++) await setImmediate()
+  for (let turn = 0; turn < TURNS_PER_REPORT; turn++) await nextTurn()
   const { connections, streams } = server.sockets()[0] ?? { connections: 0, streams: 0 }
   process.send?.({
     rss: process.memoryUsage.rss(),
     highest: highestRss(),
+    longestTurnMs,
     connections,
     streams,
   } satisfies AttackedReport)
 })
+watchTurns()
 process.send?.('listening')

@@ -1,8 +1,20 @@
 /** HTTP/2 frames by hand, for what no client library sends. */
 
 export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
-export const FRAME = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, goAway: 7, windowUpdate: 8 } as const
+export const FRAME = {
+  data: 0,
+  headers: 1,
+  priority: 2,
+  reset: 3,
+  settings: 4,
+  ping: 6,
+  goAway: 7,
+  windowUpdate: 8,
+  continuation: 9,
+} as const
+export const END_STREAM = 1
 export const END_HEADERS = 4
+export const PADDED = 8
 /** Of PING and SETTINGS. */
 export const ACK = 1
 

@@ -4,6 +4,7 @@ import type { Clock, Events, PeerCredentials, ReadPeerCredentials } from '@liver
 import { type CallerAccount, type CallerAccounts, callerKey } from '../budget/caller-account.ts'
 import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from '../budget/caller-budget.ts'
 import type { ClosingQueue } from '../budget/paced-closing.ts'
+import { StreamAllowance } from '../budget/stream-allowance.ts'
 import type { ConnectionInfo, RefusedConnection, SdsEvent } from '../events/sds-event.ts'
 import { descriptorOf } from '../socket/peer-descriptor.ts'
 import type { CallerDirectory, Identification } from './caller-directory.ts'
@@ -232,20 +233,24 @@ export class ConnectionGate {
   }
 
   #register({ socket, info, budget }: Candidate, permission: Permission): void {
-    const { closings, events, onEmpty, admit } = this.#options
-    const connection = new AdmittedConnection(info, permission, budget, socket, closings)
+    const { closings, events, room, onEmpty, admit } = this.#options
+    const allowance = new StreamAllowance(room.streams.most)
+    const connection = new AdmittedConnection(info, permission, budget, socket, closings, allowance)
     const peer = `connection ${info.id}`
+    const { reads } = budget.account
     // The only thing grpc-js gives a call's handler of its connection is the remote address, which a UNIX socket does not have.
     Object.defineProperty(socket, 'remoteAddress', { value: peer })
     this.#connections.set(peer, connection)
     socket.on('close', () => {
       this.#connections.delete(peer)
+      reads.delete(connection)
       budget.closeConnection()
       events.emit({ kind: 'connection-closed', connection: info })
       if (this.#connections.size === 0) onEmpty()
     })
     events.emit({ kind: 'connection-opened', connection: info })
     admit(socket)
+    reads.add(connection)
   }
 
   #readCaller(descriptor: number | undefined): PeerCredentials | undefined {

@@ -1,10 +1,13 @@
 /** A connection that was let in: its caller, its permission, and its end. */
 import type { Socket } from 'node:net'
 import type { CallerBudget } from '../budget/caller-budget.ts'
+import type { ReadSource } from '../budget/caller-reads.ts'
 import { type ClosingQueue, PacedClosing } from '../budget/paced-closing.ts'
+import type { StreamAllowance } from '../budget/stream-allowance.ts'
 import { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ConnectionInfo } from '../events/sds-event.ts'
 import type { SecretView } from '../protocol/subscriptions.ts'
+import { startReading, stopReading } from '../socket/socket-reading.ts'
 import type { Permission } from './permission.ts'
 
 export interface Connection {
@@ -21,6 +24,8 @@ export interface Connection {
   readonly unsent: UnsentMemory
   /** Closes its streams in slices before itself. */
   readonly closing: PacedClosing
+  /** Knows the streams on which a request has come. */
+  readonly allowance: StreamAllowance
   /** Bytes read since the last call that were not in messages. */
   takeOverhead(): number
   /** Closes it soon, after its streams; bytes that were not sent yet are lost. */
@@ -29,12 +34,13 @@ export interface Connection {
   cut(): void
 }
 
-export class AdmittedConnection implements Connection {
+export class AdmittedConnection implements Connection, ReadSource {
   readonly info: ConnectionInfo
   readonly socket: Socket
   readonly budget: CallerBudget
   readonly closing: PacedClosing
   readonly unsent: UnsentMemory
+  readonly allowance: StreamAllowance
   permission: SecretView
   messageBytes = 0
   answers = 0
@@ -46,6 +52,7 @@ export class AdmittedConnection implements Connection {
     budget: CallerBudget,
     socket: Socket,
     closings: ClosingQueue,
+    allowance: StreamAllowance,
   ) {
     this.info = info
     this.permission = permission
@@ -53,6 +60,7 @@ export class AdmittedConnection implements Connection {
     this.socket = socket
     this.closing = new PacedClosing(socket, closings)
     this.unsent = new UnsentMemory(socket, budget)
+    this.allowance = allowance
   }
 
   takeOverhead(): number {
@@ -64,6 +72,14 @@ export class AdmittedConnection implements Connection {
 
   close(): void {
     this.socket.destroy()
+  }
+
+  stopReading(): void {
+    stopReading(this.socket)
+  }
+
+  startReading(): void {
+    if (!this.closing.hasBegun) startReading(this.socket)
   }
 
   cut(): void {

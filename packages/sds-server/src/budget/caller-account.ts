@@ -1,6 +1,7 @@
 /** The account of each caller: everything that the process holds for it, over all sockets. */
 import { totalmem } from 'node:os'
 import type { PeerCredentials, SpiffeId } from '@livery/core'
+import { CallerReads } from './caller-reads.ts'
 import { LeakyBucket } from './leaky-bucket.ts'
 import { RequestQueue } from './request-queue.ts'
 import { SharedLimit } from './shared-limit.ts'
@@ -49,6 +50,7 @@ export class CallerAccount implements CallerTotals {
   readonly answered = new LeakyBucket()
   readonly newIdentities = new LeakyBucket()
   readonly requests = new RequestQueue()
+  readonly reads = new CallerReads()
   /** Identities issued on its demand; some can be forgotten by now. */
   readonly identities = new Set<SpiffeId>()
   /** Names of files watched on its demand; some can be watched no longer by now. */

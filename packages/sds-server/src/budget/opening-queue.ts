@@ -1,5 +1,6 @@
 /** New streams, a slice in each turn of the event loop: a peer can send the headers of thousands in one read. */
 import type { ServerHttp2Stream } from 'node:http2'
+import type { CallerReads } from './caller-reads.ts'
 import { NextTurn } from './next-turn.ts'
 
 /** Of all connections together: about 5 ms of work. */
@@ -13,18 +14,19 @@ export interface Opening {
 
 /** One for the whole server. The callers that wait take turns, so that none waits for the thousands of another. */
 export class OpeningQueue {
-  readonly #waiting = new Map<object, Opening[]>()
+  readonly #waiting = new Map<CallerReads, Opening[]>()
   #opened = 0
   readonly #nextTurn = new NextTurn(() => this.#slice())
 
   /** Calls `open` at once while there is room in this turn, and else in a later one. */
-  add(caller: object, opening: Opening): void {
+  add(caller: CallerReads, opening: Opening): void {
     this.#nextTurn.schedule()
     if (this.#opened < STREAMS_OF_A_TURN && this.#waiting.size === 0) {
       this.#opened++
       opening.open()
       return
     }
+    caller.unopened++
     const others = this.#waiting.get(caller)
     if (others) others.push(opening)
     else this.#waiting.set(caller, [opening])
@@ -37,6 +39,7 @@ export class OpeningQueue {
       // A caller that had its turn waits behind the others for the next one.
       this.#waiting.delete(caller)
       const left = this.#openSome(openings, share)
+      caller.unopened -= openings.length - left.length
       if (left.length > 0) this.#waiting.set(caller, left)
       if (this.#opened >= STREAMS_OF_A_TURN) break
     }

@@ -1,6 +1,7 @@
 /** Closes the thousands of streams of one connection in slices: Node would close all in one turn of the event loop. */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
+import { stopReading } from '../socket/socket-reading.ts'
 import { NextTurn } from './next-turn.ts'
 
 /** Of all connections together: about 4 ms of work, nearly all of it in callbacks of Node and grpc-js behind the slice. */
@@ -37,12 +38,14 @@ export class ClosingQueue {
  * deadline of grpc-js). Both ends wait here for the streams.
  */
 export class PacedClosing {
+  readonly #socket: Socket
   readonly #queue: ClosingQueue
   readonly #streams = new Set<ServerHttp2Stream>()
   readonly #ends: (() => void)[] = []
   #hasBegun = false
 
   constructor(socket: Socket, queue: ClosingQueue) {
+    this.#socket = socket
     this.#queue = queue
     // The hook that Node gives to those who extend a stream: the descriptor stays open until the end is called.
     const destroy = socket._destroy.bind(socket)
@@ -54,10 +57,13 @@ export class PacedClosing {
     return this.#hasBegun
   }
 
-  /** Call it once, before the session has a stream. */
-  watch(session: ServerHttp2Session): void {
+  /** Call it once, before the session has a stream. `onEnd`: Node ends a session again for each frame behind the one that broke the protocol. */
+  watch(session: ServerHttp2Session, onEnd: () => void): void {
     const destroy = session.destroy.bind(session)
-    session.destroy = (error, code) => this.#begin(() => destroy(error, code))
+    session.destroy = (error, code) => {
+      onEnd()
+      this.#begin(() => destroy(error, code))
+    }
   }
 
   add(stream: ServerHttp2Stream): void {
@@ -86,6 +92,7 @@ export class PacedClosing {
 
   #begin(end: () => void): void {
     this.#hasBegun = true
+    stopReading(this.#socket)
     if (this.#streams.size === 0) {
       end()
       return

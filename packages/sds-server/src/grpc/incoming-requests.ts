@@ -40,6 +40,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   /** That of the stream, which is replaced while it is paused. */
   #push: ServerHttp2Stream['push'] | undefined
   #hasDeadline = true
+  #hasAsked = false
   /** Whether it waits for the turn of its caller. */
   #isQueued = false
   /** Bytes that were read and not handed out yet. */
@@ -82,7 +83,10 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
 
   write(data: Buffer): void {
     // Behind the end of a call there is no message: all that comes counts as overhead.
-    if (this.#isOver) return
+    if (this.#isOver) {
+      this.#addFragment(data.length)
+      return
+    }
     this.#options.connection.messageBytes += data.length
     if (this.#rest) this.#append(this.#rest, data)
     else this.#consume(data)
@@ -107,6 +111,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     this.#rest = undefined
     if (this.#isQueued) this.#options.connection.budget.requests.delete(this)
     if (this.#hasDeadline) this.#options.deadlines.delete(this)
+    if (this.#hasAsked) this.#options.connection.allowance.delete()
     this.#options.connection.budget.release(this.#charged)
     this.#charged = 0
     // What its peer still sends is dropped: it would be held, and charged to nobody, until the status is read.
@@ -121,6 +126,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
         const found = this.#assembler.read(data, start)
         start = found ? found.end : data.length
         if (found) this.#handOut(found.message)
+        else this.#addFragment(data.length)
       }
       if (start < data.length && !this.#isOver) this.#hold(data.subarray(start))
       this.#watchPartial()
@@ -143,6 +149,10 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
       this.#options.deadlines.delete(this)
     }
     this.#isWanted = false
+    if (!this.#hasAsked) {
+      this.#hasAsked = true
+      this.#options.connection.allowance.add()
+    }
     this.#options.onMessage(message)
     const { requests, pace } = this.#options.connection.budget
     requests.count(pace)
@@ -156,6 +166,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   }
 
   #append(rest: Buffer, data: Buffer): void {
+    this.#addFragment(data.length)
     try {
       this.#chargeMore(data.length)
     } catch (error) {
@@ -172,6 +183,10 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     this.#options.deadlines.add(this)
   }
 
+  #addFragment(bytes: number): void {
+    this.#options.connection.budget.account.reads.spendOnFragment(bytes)
+  }
+
   #pause(): void {
     const stream = this.#stream
     if (!stream) return
@@ -179,6 +194,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     this.#push = stream.push
     stream.pause()
     stream.push = (chunk: Buffer | null) => {
+      if (chunk) this.#addFragment(chunk.length)
       const goesOn = Object.getPrototypeOf(stream).push.call(stream, chunk && ownCopy(chunk))
       this.#adjustCharge()
       return goesOn

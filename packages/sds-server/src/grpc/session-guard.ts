@@ -2,8 +2,11 @@
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import { after, type Clock, systemErrorCode } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
+import { COSTS } from '../budget/caller-budget.ts'
+import { FRAME_COSTS } from '../budget/caller-reads.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
+import type { LongTurns } from '../budget/long-turns.ts'
 import type { OpeningQueue } from '../budget/opening-queue.ts'
 
 /**
@@ -26,11 +29,15 @@ const PEER_LEFT: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE
 /** How often the bytes of all connections are counted. */
 const SWEEP_MS = 1_000
 const NGHTTP2_PROTOCOL_ERROR = 1
+/** Microseconds for a byte of header fields that refer to the table of HPACK, of which nothing is heard where there are too many. */
+const SILENT_COST = 0.02
+const NGHTTP2_ENHANCE_YOUR_CALM = 11
 
 export interface SessionGuardOptions {
   readonly clock: Clock
   readonly paths: ReadonlySet<string>
   readonly openings: OpeningQueue
+  readonly longTurns: LongTurns
   /** The deadline of the preface and SETTINGS of a connection. */
   readonly deadlines: DeadlineQueue
   /** The connection with that remote address. */
@@ -43,9 +50,11 @@ export interface SessionGuardOptions {
 export class SessionGuard implements Disposable {
   readonly #options: SessionGuardOptions
   #sweep: Disposable | undefined
+  readonly #longTurns: Disposable
 
   constructor(options: SessionGuardOptions) {
     this.#options = options
+    this.#longTurns = options.longTurns.subscribe(() => this.#look(SILENT_COST))
   }
 
   /** Call it before the server gets its first connection. */
@@ -56,24 +65,32 @@ export class SessionGuard implements Disposable {
   [Symbol.dispose](): void {
     this.#sweep?.[Symbol.dispose]()
     this.#sweep = undefined
+    this.#longTurns[Symbol.dispose]()
   }
 
   #watchSession(session: ServerHttp2Session, http2: Http2Server): void {
     const peer = session.socket?.remoteAddress ?? ''
     const connection = this.#options.connectionOf(peer)
     if (!connection) return
-    connection.closing.watch(session)
+    const { reads } = connection.budget.account
+    connection.closing.watch(session, () => reads.spend(FRAME_COSTS.control))
+    connection.allowance.watch(session)
     const { deadlines, clock } = this.#options
     const late: Late = { onLate: () => this.#fault(connection, 1, true) }
     deadlines.add(late)
     const control = new LeakyBucket()
     const onControl = () => {
+      reads.spend(FRAME_COSTS.control)
       if (!control.add(clock.now(), CONTROL_FRAMES)) this.#fault(connection, 1, true)
     }
     let answersPinged = 0
     const onPing = () => {
-      if (answersPinged < connection.answers) answersPinged++
-      else onControl()
+      if (answersPinged >= connection.answers) {
+        onControl()
+        return
+      }
+      answersPinged++
+      reads.spend(FRAME_COSTS.control)
     }
     session.on('remoteSettings', () => {
       deadlines.delete(late)
@@ -86,14 +103,24 @@ export class SessionGuard implements Disposable {
       // grpc-js listens once it has the stream, which can have failed by then.
       stream.on('error', ignore)
       connection.answers++
+      reads.spend(FRAME_COSTS.stream)
       if (!this.#isFit(connection, stream, headers)) return
+      const { budget } = connection
+      // Until it is opened, and then charged as what it is.
+      if (!budget.charge(COSTS.stream)) {
+        this.#fault(connection, 1, false)
+        stream.close(NGHTTP2_ENHANCE_YOUR_CALM)
+        return
+      }
       const open = () => {
+        budget.release(COSTS.stream)
         if (stream.destroyed || stream.closed) {
           if (!connection.closing.hasBegun) this.#fault(connection, 1, false)
         } else if (!this.#options.openDirectly(stream, headers, peer)) http2.emit('stream', stream, headers, ...rest)
       }
-      this.#options.openings.add(connection.budget.account, { stream, open })
+      this.#options.openings.add(reads, { stream, open })
     })
+    session.on('goaway', onControl)
     session.on('error', (error: NodeJS.ErrnoException) => {
       const isSingle = error.errno === NGHTTP2_ERR_PROTO || PEER_LEFT.has(systemErrorCode(error))
       this.#fault(connection, isSingle ? 1 : SESSION_ERROR_FAULTS, true)
@@ -117,12 +144,14 @@ export class SessionGuard implements Disposable {
     return true
   }
 
-  /** Counts bytes outside of messages: headers, control frames, padding, ignored frames. */
-  #look(): void {
+  /** Counts bytes outside of messages: headers, control frames, padding, ignored frames. `cost`: of one, for its caller. */
+  #look(cost: number): void {
     const now = this.#options.clock.now()
     for (const connection of this.#options.connections()) {
       const overhead = connection.takeOverhead()
-      if (overhead > 0 && !connection.budget.addOverhead(now, overhead)) this.#fault(connection, overhead >>> 10, false)
+      if (overhead <= 0) continue
+      connection.budget.account.reads.spend(overhead * cost)
+      if (!connection.budget.addOverhead(now, overhead)) this.#fault(connection, overhead >>> 10, false)
     }
   }
 
@@ -131,7 +160,7 @@ export class SessionGuard implements Disposable {
     const { clock } = this.#options
     this.#sweep = after(clock, SWEEP_MS, () => {
       this.#sweep = undefined
-      this.#look()
+      this.#look(0)
       for (const _ of this.#options.connections()) {
         this.#arm()
         return

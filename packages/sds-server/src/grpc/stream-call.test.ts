@@ -10,6 +10,7 @@ import { namesOf } from '../../test/sds-client.ts'
 import { testBudget } from '../../test/test-budget.ts'
 import { AccessPolicy } from '../access/policy.ts'
 import { ClosingQueue, PacedClosing } from '../budget/paced-closing.ts'
+import { StreamAllowance } from '../budget/stream-allowance.ts'
 import { UnsentMemory } from '../budget/unsent-memory.ts'
 import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { type DiscoveryMessage, MessageComposer } from '../protocol/discovery-message.ts'
@@ -84,6 +85,7 @@ async function openStream() {
     takeOverhead: () => 0,
     closing: new PacedClosing(new Socket(), new ClosingQueue()),
     unsent: new UnsentMemory(new Socket(), testBudget()),
+    allowance: new StreamAllowance(1_000),
     close() {},
     cut() {},
   }

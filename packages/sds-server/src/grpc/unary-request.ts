@@ -49,6 +49,8 @@ export class UnaryRequest implements Late {
     if (frames.length > 0) {
       this.#isWhole = true
       this.stop()
+    } else {
+      this.#connection.budget.account.reads.spendOnFragment(data.length)
     }
     return frames
   }
