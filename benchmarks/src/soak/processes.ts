@@ -7,6 +7,7 @@ import { cpuSeconds, residentBytes } from '../peers/proc.ts'
 import { findPrograms } from '../peers/programs.ts'
 import { startCA as startNeutralCA } from '../peers/servers.ts'
 import type { Running, Workdir } from '../peers/workdir.ts'
+import { FLOOD_PLANS } from './floods.ts'
 import type { SoakOptions } from './options.ts'
 
 const LIVERY = fileURLToPath(new URL('../../../packages/agent/bin/livery.js', import.meta.url))
@@ -87,8 +88,14 @@ export async function startAgent(workdir: Workdir, ca: CAProcess, options: SoakO
   return { pid: server.pid, socket, admin }
 }
 
-/** Everybody can connect, the attacker for its one name. */
-const OPEN = { mode: '0666', callers: [{ uid: process.getuid?.() }, { uid: ATTACKER.uid, allow: [ATTACKER.name] }] }
+/** Everybody can connect, the attackers for one name. */
+const OPEN = {
+  mode: '0666',
+  callers: [
+    { uid: process.getuid?.() },
+    ...[ATTACKER, ...FLOOD_PLANS].map(({ uid }) => ({ uid, allow: [ATTACKER.name] })),
+  ],
+}
 
 /** Of a process that runs. */
 export async function usageOf({ pid }: Pick<Running, 'pid'>): Promise<{ residentBytes: number; cpuSeconds: number }> {

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Workdir } from '../peers/workdir.ts'
 import type { AttackOrder, AttackReport } from './attacker.ts'
 import type { ClientOrder, ClientReport } from './client.ts'
+import { describeFlood, type FloodResult, floodAgent } from './floods.ts'
 import type { SoakOptions } from './options.ts'
 import {
   type AgentProcess,
@@ -42,6 +43,7 @@ export async function soak(options: SoakOptions, say: (line: string) => void): P
   if (allServed) {
     gathered.allServedAfterS = (performance.now() - startedAt) / 1_000
     say(`all ${options.identities} have a certificate after ${gathered.allServedAfterS.toFixed(1)} s`)
+    if (options.attack) await gathered.flood(agent, say)
     using _attacker = options.attack ? new Attacker(agent, gathered, say) : undefined
     const away = takeCAAway(ca, options, say)
     await sample(agent, ca, gathered, options, say)
@@ -81,6 +83,7 @@ class Gathered implements Disposable {
   attack: string | undefined
   /** Milliseconds, by attack. */
   readonly #answerTimes = new Map<string, number[]>()
+  #floods: Observed['floods'] = []
   readonly #client: ChildProcess
   readonly #options: SoakOptions
   readonly #failures: string[] = []
@@ -118,6 +121,21 @@ class Gathered implements Disposable {
     return true
   }
 
+  async flood(agent: AgentProcess, say: (line: string) => void): Promise<void> {
+    const results = await floodAgent(agent, name => {
+      this.attack = name
+      say(`flood: ${name}`)
+    })
+    this.attack = undefined
+    const answers = new Map(summarize(this.#answerTimes).map(summary => [summary.attack, summary]))
+    this.#answerTimes.clear()
+    this.#floods = results.flatMap((result: FloodResult) => {
+      const answered = answers.get(describeFlood(result))
+      return answered ? { ...answered, grownMB: result.grownMB } : []
+    })
+    if (this.#floods.length < results.length) this.fail('under a flood there was no answer')
+  }
+
   observed(): Observed {
     const { seen, failureCount } = this.client
     const ended = this.#ended === undefined ? [] : [this.#ended]
@@ -130,6 +148,7 @@ class Gathered implements Disposable {
       renewals: this.renewals,
       leastLeftMs: this.#leastLeftMs,
       answers: summarize(this.#answerTimes),
+      floods: this.#floods,
       samples: this.samples,
     }
   }

@@ -26,8 +26,11 @@ const good: Observed = {
   leastLeftMs: 4_000,
   attack: true,
   answers: [{ attack: 'rapid reset', count: 200, p50Ms: 2, p99Ms: 49, mostMs: 80 }],
+  floods: [{ attack: 'streams, 8 connections', count: 60, p50Ms: 1, p99Ms: 40, mostMs: 300, grownMB: 150 }],
   samples: memory(180, () => 300),
 }
+
+const flood = { attack: 'streams, 128 connections', count: 60, p50Ms: 1, p99Ms: 40, mostMs: 40, grownMB: 20 }
 
 const slow = { attack: 'a slow one', p50Ms: 2, p99Ms: 5, mostMs: 80 }
 
@@ -46,6 +49,9 @@ for (const [what, change] of [
   ['an attack that makes answers slow', { answers: [...good.answers, { ...slow, count: 9, p99Ms: 51 }] }],
   ['an attack under which nothing was answered', { answers: [...good.answers, { ...slow, count: 0 }] }],
   ['no attack at all', { answers: [] }],
+  ['a flood that holds an answer back', { floods: [...good.floods, { ...flood, mostMs: 301 }] }],
+  ['a flood that takes memory', { floods: [...good.floods, { ...flood, grownMB: 151 }] }],
+  ['no flood', { floods: [] }],
   ['memory that grows', { samples: memory(180, index => 200 + index) }],
 ] as const) {
   test(`${what} fails it`, () => {

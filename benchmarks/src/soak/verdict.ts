@@ -20,6 +20,12 @@ export interface AnswerSummary {
   readonly mostMs: number
 }
 
+/** Of one flood of 25 MB by one caller. */
+export interface FloodSummary extends AnswerSummary {
+  /** The highest resident memory over the one before, MB. */
+  readonly grownMB: number
+}
+
 export interface Observed {
   readonly identities: number
   readonly ttlMs: number
@@ -33,6 +39,8 @@ export interface Observed {
   readonly leastLeftMs: number | undefined
   readonly attack: boolean
   readonly answers: readonly AnswerSummary[]
+  /** Empty without attacks. */
+  readonly floods: readonly FloodSummary[]
   readonly samples: readonly Sample[]
 }
 
@@ -48,6 +56,8 @@ const MOST_UNEVEN = 3
 /** The last third's memory over the second third's. */
 const MOST_GROWTH = 1.1
 const SLOWEST_ANSWER_MS = 50
+const SLOWEST_IN_FLOOD_MS = 300
+const MOST_GROWN_MB = 150
 /** Five minutes: a heap that fills up for the first time looks like a leak until then. */
 const LEAST_IN_A_THIRD = 30
 
@@ -72,7 +82,7 @@ export function judge(observed: Observed): readonly Check[] {
     },
     judgeSpread(observed),
     judgeMemory(observed.samples),
-    ...(observed.attack ? [judgeAnswers(observed.answers)] : []),
+    ...(observed.attack ? [judgeFloods(observed.floods), judgeAnswers(observed.answers)] : []),
   ]
 }
 
@@ -102,6 +112,19 @@ export function judgeAnswers(answers: readonly AnswerSummary[]): Check {
     name: `under each attack 99 of 100 answers come within ${SLOWEST_ANSWER_MS} ms`,
     holds: answers.length > 0 && answers.every(({ count, p99Ms }) => count > 0 && p99Ms <= SLOWEST_ANSWER_MS),
     found: `p50 / p99 / longest: ${found.join('; ')}`,
+  }
+}
+
+/** The worst of all floods is the bound. */
+export function judgeFloods(floods: readonly FloodSummary[]): Check {
+  const [slowest] = floods.toSorted((a, b) => b.mostMs - a.mostMs)
+  const [largest] = floods.toSorted((a, b) => b.grownMB - a.grownMB)
+  const name = `25 MB of one caller, in any frames, hold no answer back for ${SLOWEST_IN_FLOOD_MS} ms and take at most ${MOST_GROWN_MB} MB`
+  if (!slowest || !largest) return { name, holds: false, found: 'there was no flood' }
+  return {
+    name,
+    holds: slowest.mostMs <= SLOWEST_IN_FLOOD_MS && largest.grownMB <= MOST_GROWN_MB,
+    found: `${floods.length} floods; ${slowest.attack}: ${slowest.mostMs.toFixed(0)} ms; ${largest.attack}: ${largest.grownMB.toFixed(0)} MB`,
   }
 }
 

@@ -1,0 +1,70 @@
+/** Every kind of frame by numbers of connections: how long others wait, and how much the agent grows. */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { FLOODS } from '../../../packages/sds-server/test/floods.ts'
+import type { FloodOrder } from './flooder.ts'
+
+/** One after the other, from one caller that has done nothing before: one that flooded is held. */
+interface FloodPlan {
+  readonly flood: string
+  readonly connections: number
+  readonly uid: number
+}
+
+export interface FloodResult {
+  readonly flood: string
+  readonly connections: number
+  /** Resident memory, the highest during the flood over the one before it, MB. */
+  readonly grownMB: number
+}
+
+export const FLOOD_BYTES = 25_000_000
+const CONNECTIONS = [8, 128, 400]
+const FIRST_UID = 61_000
+/** The client reports once a second, and the last answers of a flood arrive with the next report. */
+const EACH_MS = 2_000
+const PAUSE_MS = 1_200
+
+export const FLOOD_PLANS: readonly FloodPlan[] = CONNECTIONS.flatMap(connections =>
+  FLOODS.map(({ name }) => ({ flood: name, connections })),
+).map((plan, index) => ({ ...plan, uid: FIRST_UID + index }))
+
+/** `begin` hears of each flood before it begins. */
+export async function floodAgent(
+  agent: { readonly pid: number; readonly socket: string },
+  begin: (name: string) => void,
+): Promise<readonly FloodResult[]> {
+  const results: FloodResult[] = []
+  for (const plan of FLOOD_PLANS) {
+    await writeFile(`/proc/${agent.pid}/clear_refs`, '5')
+    const before = await memoryMB(agent.pid, 'VmRSS')
+    begin(describeFlood(plan))
+    await floodOnce(agent.socket, plan)
+    results.push({ ...plan, grownMB: (await memoryMB(agent.pid, 'VmHWM')) - before })
+  }
+  return results
+}
+
+export function describeFlood({ flood, connections }: Pick<FloodPlan, 'flood' | 'connections'>): string {
+  return `${flood}, ${connections} connections`
+}
+
+async function floodOnce(socket: string, { uid, flood, connections }: FloodPlan): Promise<void> {
+  const flooder = fork(new URL('flooder.ts', import.meta.url), { execArgv: process.execArgv })
+  flooder.send({ socket, uid, flood, connections, bytes: FLOOD_BYTES } satisfies FloodOrder)
+  await once(flooder, 'message')
+  await sleep(EACH_MS)
+  const ended = once(flooder, 'exit')
+  flooder.kill('SIGKILL')
+  await ended
+  await sleep(PAUSE_MS)
+}
+
+/** A field of proc_pid_status(5). */
+async function memoryMB(pid: number, field: 'VmRSS' | 'VmHWM'): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  const [, kilobytes] = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(status) ?? []
+  return Number(kilobytes) / 1_000
+}
