@@ -23,6 +23,12 @@ export interface CAClient extends AsyncDisposable {
    * is complete: a root that is missing from it is one that the CA has given up.
    */
   trustBundle?(options: { readonly signal: AbortSignal }): Promise<readonly string[]>
+  /**
+   * Whether a root that has left the list is revoked: nobody trusts it any longer, so neither does the agent from then on,
+   * and certificates under it are replaced at once. Default: the CA only signs under it no longer; it stays trusted for a
+   * while, for peers that still have certificates under it.
+   */
+  readonly revokesMissingRoots?: boolean
   /** Calls `listener` when something changed on the CA's side: new roots, new files. */
   subscribe?(listener: (change: CAChange) => void): Disposable
 }

@@ -9,7 +9,8 @@ import type { ManagedIdentity } from '../identity/managed-identity.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
-import type { Learned, TrustBundle } from '../trust/trust-bundle.ts'
+import type { RootMoves } from '../trust/root-intake.ts'
+import type { TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import { CAThrottle, type SentRequest } from './ca-throttle.ts'
 import { CertificateIntake } from './certificate-intake.ts'
@@ -218,9 +219,10 @@ export class FetchSchedule implements AsyncDisposable {
   }
 
   /** Failed fetches are tried again under a new root: they can have failed for want of it. Leaves under roots that were given up are replaced. */
-  onRootsMoved(bundle: TrustBundle, { added, givenUp }: Pick<Learned, 'added' | 'givenUp'>): void {
+  onRootsMoved(bundle: TrustBundle, { added, givenUp, revoked }: RootMoves): void {
     if (added.length > 0) this.#recovery.retryFailing(bundle.trustDomain)
     this.rollout.onGivenUp(bundle, givenUp)
+    this.rollout.onRevoked(bundle, revoked)
   }
 
   /** Resolves when no identity waits for what the store has for it. */

@@ -75,7 +75,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
       const { clientRefusal } = verified
       if (clientRefusal !== undefined && !request.servesRefused(clientRefusal))
         throw preflightFailed(request.identity, clientRefusal)
-      const accepted = request.trustStore.accept(offered, verified.rootFingerprint)
+      const accepted = request.trustStore.accept(offered, verified)
       answer.accepted?.()
       return toIssued(request.trustStore, verified, accepted, {
         identity: request.identity,
@@ -210,7 +210,7 @@ export function toIssued(
     ...origin
   }: Pick<Issued, 'source' | 'receivedAt' | 'phase'> & { readonly identity: SpiffeId; readonly privateKey: SealedKey },
 ): Issued {
-  const lease = bundle.lease(root.fingerprint, verified.notAfter)
+  const lease = bundle.lease(root.fingerprint)
   const secret = new CertificateSecret({
     name: identity,
     version: verified.version,

@@ -14,9 +14,9 @@ export interface HeldRoot {
   isConfigured: boolean
   /** Leaves in use or waiting that chain to it. */
   leases: number
-  /** The latest notAfter of a leaf seen under it. */
+  /** Until when peers may show leaves under it that were issued before an answer left it out. */
   leavesUntil: number
-  /** Since when nobody lists it. */
+  /** Since when nobody lists it: the CA's list, or if that never had it the answers. */
   givenUpAt?: number | undefined
   /** When leaves under older roots began to follow. */
   followedAt?: number | undefined
@@ -106,17 +106,12 @@ export class HeldRoots {
   }
 
   /**
-   * When a root is not needed any longer, as things are: after the overlap if it was given up; when its last leaf has expired
-   * if the CA publishes no list and a newer root is in use. Infinite while somebody lists it or a leaf needs it.
+   * When a root is not needed any longer, as things are: after the overlap if it was given up, and no sooner than the leaves
+   * end that peers may have under it if only answers name it. Infinite while somebody lists it or a leaf here needs it.
    */
-  unneededAt({ anchor, standing, isConfigured, leases, ...held }: HeldRoot): number {
-    if (leases > 0 || isConfigured) return Number.POSITIVE_INFINITY
-    if (standing === 'given-up') return (held.givenUpAt ?? NO_OVERLAP) + this.#overlapMs
-    const isSuperseded = standing === 'inferred' && anchor.learnedAt < this.#newestInUse()
-    return isSuperseded ? held.leavesUntil : Number.POSITIVE_INFINITY
-  }
-
-  #newestInUse(): number {
-    return Math.max(...this.values().map(({ leases, anchor }) => (leases > 0 ? anchor.learnedAt : 0)))
+  unneededAt({ standing, isConfigured, leases, leavesUntil, givenUpAt }: HeldRoot): number {
+    if (leases > 0 || isConfigured || givenUpAt === undefined) return Number.POSITIVE_INFINITY
+    const overlapEnd = givenUpAt + this.#overlapMs
+    return standing === 'inferred' ? Math.max(overlapEnd, leavesUntil) : overlapEnd
   }
 }

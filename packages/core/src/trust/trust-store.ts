@@ -6,6 +6,7 @@ import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Receipts } from '../identity/receipts.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
+import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import { BundleTable } from './bundle-table.ts'
 import { CARootList } from './ca-root-list.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
@@ -63,7 +64,8 @@ export class TrustStore implements Disposable {
     this.bundles = new BundleTable({ ...options, listsOf: each => this.#revocation.of(each) })
     const parts = { bundles: this.bundles, reader: this.#reader, revocation: this.#revocation }
     this.#lifecycle = new RootLifecycle({ ...options, ...parts })
-    this.#intake = new RootIntake({ ...options, ...parts, lifecycle: this.#lifecycle })
+    const revokesMissing = options.ca.revokesMissingRoots ?? false
+    this.#intake = new RootIntake({ ...options, ...parts, revokesMissing, lifecycle: this.#lifecycle })
     this.#configured = new ConfiguredRoots({
       clock,
       reader: this.#reader,
@@ -73,14 +75,14 @@ export class TrustStore implements Disposable {
     this.#list = new CARootList({
       ...options,
       reader: this.#reader,
-      onListed: read => this.#intake.learn(trustDomain, read, { listed: true, complete: read.isWhole }),
+      onListed: read => this.#intake.learn(trustDomain, read, { kind: 'list' }),
     })
     this.control = new RotationControl({
       clock,
       bundles: this.bundles.byTrustDomain,
       rotations: this.#lifecycle.rotations,
       onDropped: (bundle, fingerprint) => {
-        options.onRootsMoved(bundle, { added: [], givenUp: [fingerprint] })
+        options.onRootsMoved(bundle, { added: [], givenUp: [], revoked: [fingerprint] })
         this.#lifecycle.onPhase(bundle)
       },
     })
@@ -169,21 +171,25 @@ export class TrustStore implements Disposable {
     if (bundle && bundles.length === 1 && roots.every(({ fingerprint }) => bundle.anchor(fingerprint)))
       return bundle.anchors()
     const known = bundles.flatMap(each => each.anchors())
-    return [...new Map([...known, ...roots].map(root => [root.fingerprint, root])).values()]
+    const usable = roots.filter(({ fingerprint }) => !bundles.some(each => each.isRevoked(fingerprint)))
+    return [...new Map([...known, ...usable].map(root => [root.fingerprint, root])).values()]
   }
 
   /**
-   * Takes in the roots of an answer that has passed every check, with a chain that ends under `rootFingerprint`, and gives
-   * that one in its bundle. All of them are taken while there is room, since the list is old ∪ new during a rotation.
+   * Takes in the roots of an answer that has passed every check, with a chain that ends under `rootFingerprint` and at
+   * `notAfter`, and gives that one in its bundle. All are taken while there is room: during a rotation they are old ∪ new.
    * Throws a {@link CAError} if there is no place for the one that the chain needs.
    */
-  accept({ identity, isOwn, roots, ...read }: OfferedRoots, rootFingerprint: string): AcceptedRoot {
+  accept(
+    { identity, isOwn, roots, ...read }: OfferedRoots,
+    { rootFingerprint, notAfter }: Pick<VerifiedChain, 'rootFingerprint' | 'notAfter'>,
+  ): AcceptedRoot {
     const isNeeded = ({ fingerprint }: Root) => fingerprint === rootFingerprint
     const sorted = roots.length > 1 ? [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))] : roots
     const offered = { ...read, roots: sorted }
     if (isOwn) this.#intake.learnOwn(identity, offered)
     else if (offered.roots.length > 0 || read.rejected.length > 0)
-      this.#intake.learn(trustDomainOf(identity), offered, { listed: false, complete: false })
+      this.#intake.learn(trustDomainOf(identity), offered, { kind: 'answer', notAfter })
     for (const bundle of this.bundles.of(identity)) {
       const anchor = bundle.anchor(rootFingerprint)
       if (anchor) return { bundle, anchor }
