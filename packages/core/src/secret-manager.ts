@@ -82,6 +82,7 @@ export class SecretManager implements AsyncDisposable {
     })
     this.#trust = new TrustStore({
       ca,
+      revokesMissingRoots: options.revokesMissingRoots ?? false,
       clock,
       random,
       trustDomain: options.trustDomain,

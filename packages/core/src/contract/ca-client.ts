@@ -24,11 +24,10 @@ export interface CAClient extends AsyncDisposable {
    */
   trustBundle?(options: { readonly signal: AbortSignal }): Promise<readonly string[]>
   /**
-   * Whether a root that has left the list is revoked: nobody trusts it any longer, so neither does the agent from then on,
-   * and certificates under it are replaced at once. Default: the CA only signs under it no longer; it stays trusted for a
-   * while, for peers that still have certificates under it.
+   * Whether the last list was not complete after all: a CA of several has not answered since the start, and its roots are
+   * not known. Then no root is given up. Default: `false`.
    */
-  readonly revokesMissingRoots?: boolean
+  readonly isListPartial?: boolean
   /** Calls `listener` when something changed on the CA's side: new roots, new files. */
   subscribe?(listener: (change: CAChange) => void): Disposable
 }

@@ -13,7 +13,7 @@ import type { ReadRoots, RootReader } from './root-reader.ts'
 const POLL_JITTER = 0.1
 
 export interface CARootListOptions {
-  readonly ca: Pick<CAClient, 'trustBundle' | 'subscribe'>
+  readonly ca: Pick<CAClient, 'trustBundle' | 'isListPartial' | 'subscribe'>
   readonly clock: Clock
   readonly random: () => number
   /** Of the CA. */
@@ -69,9 +69,10 @@ export class CARootList implements Disposable {
     if (!ca.trustBundle || this.#closed.signal.aborted) return
     try {
       const roots = await this.#ask(signal => ca.trustBundle?.({ signal }) ?? Promise.resolve([]))
+      const isWhole = !ca.isListPartial
       const read = await reader.read(roots, clock.now())
       if (this.#closed.signal.aborted) return
-      onListed(read)
+      onListed({ ...read, isWhole: isWhole && read.isWhole })
       this.#failures = 0
       this.#planNext(read.validFrom)
     } catch (error) {

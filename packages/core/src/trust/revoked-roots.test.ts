@@ -13,7 +13,7 @@ const rotation = { settleMs: SETTLE }
 const names = Array.from({ length: 4 }, (_, index): SpiffeId => `spiffe://cluster.local/ns/default/sa/sa-${index}`)
 
 /** As a SPIFFE Workload API: what is missing from its list is revoked. */
-const revoking = (ca: TestCA) => void Object.assign(ca, { revokesMissingRoots: true })
+const revoking = { rotation, revokesMissingRoots: true }
 /** As Istio's CA: roots come beside certificates only. */
 const withoutList = (ca: TestCA) => void Object.assign(ca, { trustBundle: undefined, subscribe: undefined })
 
@@ -42,8 +42,8 @@ async function pass(bench: Bench, ms: number): Promise<void> {
   }
 }
 
-async function started(prepare: (ca: TestCA) => void): Promise<Bench> {
-  const bench = await Bench.create({ rotation }, prepare)
+async function started(): Promise<Bench> {
+  const bench = await Bench.create(revoking)
   for (const name of names) await bench.add(name)
   await pass(bench, 60_000)
   return bench
@@ -51,7 +51,7 @@ async function started(prepare: (ca: TestCA) => void): Promise<Bench> {
 
 for (const phase of ['announced', 'trusted'] as const)
   test(`a root that the CA has revoked is out at once, and its leaves are replaced at once, while the next one is ${phase}`, async () => {
-    await using bench = await started(revoking)
+    await using bench = await started()
     const { ca } = bench
     const old = ca.newestRoot()
     ca.answer = (request, sign) => sign(request, { issuer: old })
@@ -68,7 +68,7 @@ for (const phase of ['announced', 'trusted'] as const)
   })
 
 test('a leaf that waits for its root to be known is served when the one in use is under a revoked root', async () => {
-  await using bench = await started(revoking)
+  await using bench = await started()
   const { ca, manager } = bench
   await ca.addRoot()
   for (const name of names) manager.renew(name)
@@ -81,7 +81,7 @@ test('a leaf that waits for its root to be known is served when the one in use i
 })
 
 test('the last root stays, and so does one that an operator holds', async () => {
-  await using bench = await started(revoking)
+  await using bench = await started()
   const { ca, manager } = bench
   const [first] = ca.roots
   await ca.addRoot()
@@ -102,16 +102,15 @@ test('the last root stays, and so does one that an operator holds', async () => 
 test('a root that was revoked while the agent was down is out as soon as the CA has listed its roots', async () => {
   await using restarts = await Restarts.create()
   const { ca } = restarts
-  revoking(ca)
   {
-    await using run = await restarts.start({ rotation })
+    await using run = await restarts.start(revoking)
     await run.bench.add(names[0] ?? 'spiffe://x/y')
     await ca.addRoot()
     await pass(run.bench, 600_000)
     assert.deepEqual(rootsOf(run.bench), ['CN=root 1', 'CN=root 2'])
   }
   ca.dropOldRoots()
-  await using run = await restarts.start({ rotation })
+  await using run = await restarts.start(revoking)
   assert.deepEqual(rootsOf(run.bench), ['CN=root 1', 'CN=root 2'], 'as it was stored')
   await now(run.bench)
   assert.deepEqual(rootsOf(run.bench), ['CN=root 2'])

@@ -1,6 +1,5 @@
 /** Takes roots into their bundles: those that the CA lists, that come with its answers, that the operator lists, that were stored. */
 
-import type { CAClient } from '../contract/ca-client.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
@@ -17,8 +16,8 @@ export interface RootMoves extends Pick<Learned, 'added' | 'givenUp'> {
 }
 
 export interface RootIntakeOptions {
-  /** See {@link CAClient.revokesMissingRoots}. */
-  readonly revokesMissing: boolean
+  /** Whether a root that is missing from the CA's list is revoked. */
+  readonly revokesMissingRoots: boolean
   readonly clock: Clock
   /** The agent's own. */
   readonly trustDomain: string
@@ -71,7 +70,7 @@ export class RootIntake {
     this.#recordRejected(`spiffe://${trustDomain}`, [...rejected, ...learned.rejected])
     if (!bundle) return
     if (learned.added.length > 0) this.#hold(bundle, isFirst ? [] : learned.added)
-    const [givenUp, revoked] = this.#options.revokesMissing ? [[], learned.givenUp] : [learned.givenUp, []]
+    const [givenUp, revoked] = this.#options.revokesMissingRoots ? [[], learned.givenUp] : [learned.givenUp, []]
     lifecycle.onRevoked(bundle, bundle.revoke(revoked, lifecycle.isHeldIn(bundle)))
     if (learned.added.length > 0 || learned.adopted.length > 0 || learned.givenUp.length > 0) {
       lifecycle.putRoots(bundle)

@@ -19,7 +19,7 @@ import type { TrustBundle } from './trust-bundle.ts'
 
 export interface TrustStoreOptions
   extends Omit<RootLifecycleOptions, 'bundles' | 'revocation'>,
-    Pick<RootIntakeOptions, 'onRootsMoved'> {
+    Pick<RootIntakeOptions, 'onRootsMoved' | 'revokesMissingRoots'> {
   readonly ca: CAClient
   readonly random: () => number
   /** How often a CA without `subscribe` is asked for its roots. */
@@ -64,8 +64,7 @@ export class TrustStore implements Disposable {
     this.bundles = new BundleTable({ ...options, listsOf: each => this.#revocation.of(each) })
     const parts = { bundles: this.bundles, reader: this.#reader, revocation: this.#revocation }
     this.#lifecycle = new RootLifecycle({ ...options, ...parts })
-    const revokesMissing = options.ca.revokesMissingRoots ?? false
-    this.#intake = new RootIntake({ ...options, ...parts, revokesMissing, lifecycle: this.#lifecycle })
+    this.#intake = new RootIntake({ ...options, ...parts, lifecycle: this.#lifecycle })
     this.#configured = new ConfiguredRoots({
       clock,
       reader: this.#reader,
