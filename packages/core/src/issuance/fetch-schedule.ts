@@ -24,6 +24,7 @@ import { RequestPlan } from './request-plan.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
 import { Retries } from './retries.ts'
+import { RevokedCertificates } from './revoked-certificates.ts'
 import { plannedPerMinute, type ScheduleStatus } from './schedule-status.ts'
 import { TtlWishes } from './ttl-wishes.ts'
 
@@ -64,6 +65,8 @@ export class FetchSchedule implements AsyncDisposable {
   readonly rollout: LeafRollout
   /** Which certificates are not served, since clients would refuse them. */
   readonly preflight: Preflight
+  /** Which certificates in use are revoked. */
+  readonly revoked: RevokedCertificates
   readonly #plan: RequestPlan
   readonly #intake: CertificateIntake
   readonly #retries: Retries
@@ -108,6 +111,7 @@ export class FetchSchedule implements AsyncDisposable {
     // While somebody takes their time to approve it: that says nothing of the CA.
     const waitsForApproval = ({ identity }: ManagedIdentity) => issuance.pending.has(identity)
     const parts = { ...options, clock, throttle, plan, waitsForApproval }
+    this.revoked = new RevokedCertificates({ ...options, plan, throttle })
     this.#retries = new Retries({ ...parts, ttl: this.#ttl })
     this.#recovery = new OutageRecovery({
       ...parts,
@@ -282,6 +286,7 @@ export class FetchSchedule implements AsyncDisposable {
     else if (!issued) this.#plan.enqueue(managed, activity.urgency)
     else {
       this.#intake.acceptRestored(managed, issued)
+      this.revoked.look(managed)
       if (issued.isProvisional) this.#plan.enqueue(managed, 'first')
       else if (activity.isOutdated) this.#plan.bringForward(managed, this.#intake.followTime(managed), 'renewal')
     }

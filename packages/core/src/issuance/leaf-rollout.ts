@@ -48,9 +48,9 @@ export class LeafRollout implements Disposable {
     this.#options = options
   }
 
-  /** Whether `issued` may be served in the place of the one in use, if there is one: a trial of its kind may begin with it. */
+  /** Whether `issued` may be served in the place of the one in use, if one is worth keeping: a trial of its kind may begin with it. */
   admit(managed: ManagedIdentity, issued: Issued): boolean {
-    const inUse = managed.served.current
+    const inUse = managed.worthKeeping
     if (!inUse || this.#isRevoked(managed, inUse.root)) {
       this.#prove(issued.kind)
       return true

@@ -11,6 +11,7 @@ import { BundleTable } from './bundle-table.ts'
 import { CARootList } from './ca-root-list.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
 import { RevocationTable } from './revocation.ts'
+import type { LeafJudge } from './revoked-chain.ts'
 import { RootIntake, type RootIntakeOptions } from './root-intake.ts'
 import { RootLifecycle, type RootLifecycleOptions } from './root-lifecycle.ts'
 import { type ReadRoots, RootReader } from './root-reader.ts'
@@ -31,6 +32,8 @@ export interface TrustStoreOptions
   readonly rootSources: readonly RootSource[]
   /** Revocation lists, one source for each trust domain that has some. */
   readonly crlSources: readonly RootSource[]
+  /** Called when the revocation lists of a trust domain are others than before. */
+  readonly onListsChanged: (trustDomain: string) => void
 }
 
 /** The roots that came with an answer. None is trusted before the answer is accepted. */
@@ -163,6 +166,17 @@ export class TrustStore implements Disposable {
     return { ...read, identity, isOwn: rootsFor === 'identity' }
   }
 
+  /** Which leaves of `identity` with this chain above them are revoked, by the lists of its trust domain. */
+  revocations(identity: SpiffeId, chainPem: string, root: Root): LeafJudge {
+    return this.#revocation.of(trustDomainOf(identity)).judgeOf(chainPem, root)
+  }
+
+  /** Why the chain of an answer is revoked; `undefined` if it is not. */
+  revocationOf(offered: OfferedRoots, { chainPem, serialNumber, rootFingerprint }: VerifiedChain): string | undefined {
+    const root = this.anchorsFor(offered).find(({ fingerprint }) => fingerprint === rootFingerprint)
+    return root && this.revocations(offered.identity, chainPem, root)(serialNumber)
+  }
+
   /** The roots that the chain of an answer can end under: those that are trusted, and those that came with it. */
   anchorsFor({ identity, roots }: Pick<OfferedRoots, 'identity' | 'roots'>): readonly Root[] {
     const bundles = this.bundles.of(identity)
@@ -232,9 +246,9 @@ export class TrustStore implements Disposable {
 
   #onListsChanged(trustDomain: string): void {
     const bundle = this.bundles.get(trustDomain)
-    if (!bundle) return
-    bundle.refresh()
-    this.#lifecycle.publish(bundle)
+    bundle?.refresh()
+    if (bundle) this.#lifecycle.publish(bundle)
+    this.#options.onListsChanged(trustDomain)
   }
 }
 
