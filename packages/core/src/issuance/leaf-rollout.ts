@@ -75,8 +75,7 @@ export class LeafRollout implements Disposable {
       const { waiting } = managed.served
       if (waiting && !isUnder(waiting)) {
         if (this.admit(managed, waiting)) managed.served.hasten(waiting.secret.notBefore)
-      } else if (managed.activity.kind === 'waiting')
-        this.#options.bringForward(managed, this.#options.clock.now())
+      } else if (managed.activity.kind === 'waiting') this.#options.bringForward(managed, this.#options.clock.now())
     }
   }
 

@@ -7,7 +7,7 @@ import type { Root } from '../contract/trust-anchor.ts'
 import { errorText } from '../text/error-text.ts'
 import type { Clock } from '../time/clock.ts'
 import { type Crl, readCrls } from '../x509/crl.ts'
-import { covers, issuerOf, judgeOf, type LeafJudge } from './revoked-chain.ts'
+import { covers, isNamedBy, issuerOf, judgeOf, type LeafJudge } from './revoked-chain.ts'
 
 /** The lists for a set of roots. */
 export interface Revocation {
@@ -114,6 +114,17 @@ export class RevocationLists implements Disposable {
     if (usable.length === 0) return undefined
     const text = usable.map(({ pem }) => pem).join('')
     return { crl: Buffer.from(text), digest: createHash('sha256').update(text).digest('hex') }
+  }
+
+  /** Those of `roots` that a list of their issuer names; the issuer is one of them, of a self-signed root the root itself. */
+  revoked(roots: readonly Root[]): readonly Root[] {
+    if (this.#crls.length === 0) return []
+    const issuers = roots.map(issuerOf)
+    return roots.filter((_, index) => {
+      const root = issuers[index]
+      const lists = root ? this.#crls.filter(list => isNamedBy(list, root)) : []
+      return lists.some(list => issuers.some(issuer => covers(list, issuer)))
+    })
   }
 
   /** As {@link judgeOf}; names the file. */

@@ -36,6 +36,11 @@ export function issuerOf({ certificate }: Root): Certificate {
   return readCertificate(certificate.raw, certificate)
 }
 
+/** Whether a list in the name of its issuer has its serial number. */
+export function isNamedBy(list: Crl, { issuer, serial }: Certificate): boolean {
+  return list.issuer.equals(issuer) && list.names(withoutZeros(serial.toString('hex')))
+}
+
 /** Whether the list is this issuer's: not only one in its name, which a namesake may have signed. */
 export function covers(list: Crl, issuer: Certificate): boolean {
   const maySign = issuer.extensions?.keyUsage?.cRLSign ?? true

@@ -5,8 +5,9 @@ import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { Bench } from '../../test/manager-bench.ts'
 import { Restarts } from '../../test/restarts.ts'
+import type { RootListener, RootSource } from '../contract/root-source.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import type { TestCA } from '../testing/test-ca.ts'
+import { makeCrl, type TestCA } from '../testing/test-ca.ts'
 
 const SETTLE = 10_000
 const rotation = { settleMs: SETTLE }
@@ -149,4 +150,38 @@ test('a root that an operator drops leaves once no leaf is under it, at once, an
   await pass(run.bench, 2_000)
   assert.equal(run.bench.count('issued'), 1)
   assert.deepEqual(rootsOf(run.bench), ['CN=root 2'])
+})
+
+test('a root that a revocation list of its issuer names is out at once, and neither the list of the CA nor an answer brings it back', async () => {
+  await using bench = await started()
+  const { ca, clock, manager } = bench
+  const old = ca.newestRoot()
+  await ca.addRoot()
+  await pass(bench, 2 * SETTLE)
+  let listener: RootListener | undefined
+  const source: RootSource = {
+    trustDomain: 'cluster.local',
+    name: 'crl.pem',
+    open(opened) {
+      listener = opened
+      return { [Symbol.dispose]() {} }
+    },
+  }
+  manager.useCrlSources([source])
+  const dates = { thisUpdate: clock.now(), nextUpdate: clock.now() + 86_400_000 }
+  const write = async (...serialNumbers: readonly string[]) =>
+    listener?.listed([await makeCrl(old, serialNumbers, dates)])
+  const { serialNumber } = new X509Certificate(old.pem)
+  await write('4a4a')
+  await now(bench)
+  assert.deepEqual(rootsOf(bench), ['CN=root 1', 'CN=root 2'])
+  await write(serialNumber)
+  await now(bench)
+  assert.deepEqual(rootsOf(bench), ['CN=root 2'])
+  assert.deepEqual([...issuersOf(bench)], ['CN=root 2'])
+  assert.equal(bench.last('root-phase').reason, 'a revocation list of its issuer names it')
+  ca.changeRoots()
+  manager.renew(names[0] ?? 'spiffe://x/y')
+  await pass(bench, 2_000)
+  assert.deepEqual(rootsOf(bench), ['CN=root 2'])
 })

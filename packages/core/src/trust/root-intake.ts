@@ -54,6 +54,7 @@ export class RootIntake {
       if (anchor) lifecycle.rotations.restore(bundle, anchor, stored, clock.now() + settleMs)
     }
     lifecycle.schedulePrune(bundle)
+    this.applyLists(bundle)
   }
 
   /** Takes the roots that the CA has named. */
@@ -71,7 +72,8 @@ export class RootIntake {
     if (!bundle) return
     if (learned.added.length > 0) this.#hold(bundle, isFirst ? [] : learned.added)
     const [givenUp, revoked] = this.#options.revokesMissingRoots ? [[], learned.givenUp] : [learned.givenUp, []]
-    lifecycle.onRevoked(bundle, bundle.revoke(revoked, lifecycle.isHeldIn(bundle)))
+    const removed = bundle.revoke(revoked, lifecycle.isHeldIn(bundle))
+    lifecycle.onRevoked(bundle, removed, 'the CA has revoked it')
     if (learned.added.length > 0 || learned.adopted.length > 0 || learned.givenUp.length > 0) {
       lifecycle.putRoots(bundle)
       for (const { fingerprint } of learned.adopted)
@@ -119,11 +121,23 @@ export class RootIntake {
     }
   }
 
+  /** Revokes the roots of the bundle that a revocation list of their issuer names. */
+  applyLists(bundle: TrustBundle): void {
+    const { lifecycle, onRootsMoved } = this.#options
+    const revoked = bundle.revokedByLists().filter(fingerprint => !bundle.isRevoked(fingerprint))
+    if (revoked.length === 0) return
+    const removed = bundle.revoke(revoked, lifecycle.isHeldIn(bundle))
+    lifecycle.onRevoked(bundle, removed, 'a revocation list of its issuer names it')
+    lifecycle.onPhase(bundle)
+    onRootsMoved(bundle, { added: [], givenUp: [], revoked })
+  }
+
   /** `announced`: its roots that clients are to learn before leaves under them are served. */
   #hold(bundle: TrustBundle, announced: readonly TrustAnchor[]): void {
     const { bundles, lifecycle } = this.#options
     bundles.put(bundle)
     lifecycle.onAdded(bundle, announced)
+    this.applyLists(bundle)
   }
 
   /** Nobody lists roots of the trust domain any longer, which is not the agent's own. */

@@ -63,9 +63,9 @@ export class RootLifecycle implements Disposable {
     this.publish(bundle)
   }
 
-  /** The CA has revoked roots, which have left the bundle. */
-  onRevoked(bundle: TrustBundle, removed: readonly TrustAnchor[]): void {
-    if (removed.length > 0) this.#onRemoved(bundle, removed, 'the CA has revoked it')
+  /** Roots that were revoked have left the bundle, for `reason`. */
+  onRevoked(bundle: TrustBundle, removed: readonly TrustAnchor[], reason: string): void {
+    if (removed.length > 0) this.#onRemoved(bundle, removed, reason)
   }
 
   /** A root of the bundle has another phase. */

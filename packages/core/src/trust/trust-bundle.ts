@@ -264,6 +264,11 @@ export class TrustBundle {
     if (this.#secret) this.#rebuild()
   }
 
+  /** Fingerprints of the roots, these or those that it holds, that a revocation list of their issuer names. */
+  revokedByLists(others: readonly Root[] = []): readonly string[] {
+    return this.#lists?.revoked([...this.anchors(), ...others]).map(({ fingerprint }) => fingerprint) ?? []
+  }
+
   /** The lists that are served beside these roots. */
   revocationOf(roots: readonly Root[]): Revocation | undefined {
     return this.#lists?.for(roots)
@@ -344,7 +349,12 @@ export class TrustBundle {
     const rejected: string[] = []
     // Later than all others, so that their order is known even where the clock was set back.
     const learnedAt = Math.max(how.now, ...this.#roots.values().map(({ anchor }) => anchor.learnedAt + 1))
+    const revoked = new Set(this.revokedByLists(roots))
     for (const root of roots) {
+      if (revoked.has(root.fingerprint)) {
+        rejected.push(`${nameOf(root.certificate)} is named by a revocation list of its issuer`)
+        continue
+      }
       if (!this.#roots.makeRoom(root, how)) {
         rejected.push(`${nameOf(root.certificate)} has no room beside the ${this.#roots.size} that are trusted`)
         continue

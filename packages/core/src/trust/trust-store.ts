@@ -247,7 +247,10 @@ export class TrustStore implements Disposable {
   #onListsChanged(trustDomain: string): void {
     const bundle = this.bundles.get(trustDomain)
     bundle?.refresh()
-    if (bundle) this.#lifecycle.publish(bundle)
+    if (bundle) {
+      this.#lifecycle.publish(bundle)
+      this.#intake.applyLists(bundle)
+    }
     this.#options.onListsChanged(trustDomain)
   }
 }
