@@ -88,7 +88,7 @@ export class HeldRoots {
 
   /**
    * Makes room for one more root; returns whether there is any. Roots that are not in use give way: expired ones, then
-   * those that are missing from the CA's whole list and that no operator holds, the longest known first. No other root
+   * those that the CA names no longer and that no operator holds, the longest known first, to a root of its whole list. No other root
    * is ever evicted: who could do that would choose what is trusted.
    */
   makeRoom(root: Root, { now, isWhole, isHeld = () => false }: MakeRoomOptions): boolean {
@@ -96,13 +96,41 @@ export class HeldRoots {
     if (!fits()) {
       for (const { anchor, leases } of this.#roots.values())
         if (leases === 0 && anchor.notAfter <= now) this.delete(anchor)
-      for (const { anchor, leases, standing, isConfigured } of this.#roots.values()) {
+      for (const { anchor, leases, givenUpAt, isConfigured } of this.#roots.values()) {
         if (fits() || !isWhole) break
         const isNeeded = leases > 0 || isConfigured || isHeld(anchor.fingerprint)
-        if (standing === 'given-up' && !isNeeded) this.delete(anchor)
+        if (givenUpAt !== undefined && !isNeeded) this.delete(anchor)
       }
     }
     return fits() && (this.#budget?.take(root) ?? true)
+  }
+
+  /** The CA's list has only these. Gives the fingerprints of those that it had before. */
+  giveUpAllBut(listed: ReadonlySet<string>, now: number): string[] {
+    const givenUp: string[] = []
+    for (const held of this.#roots.values()) {
+      const { fingerprint } = held.anchor
+      if (held.standing !== 'listed' || listed.has(fingerprint)) continue
+      held.standing = 'given-up'
+      held.givenUpAt = now
+      givenUp.push(fingerprint)
+    }
+    return givenUp
+  }
+
+  /**
+   * An answer has only these; leaves of before it end with its own, at `notAfter`, at the latest. Gives whether a root is left
+   * out that was not before.
+   */
+  leaveOutAllBut(named: ReadonlySet<string>, now: number, notAfter: number): boolean {
+    let some = false
+    for (const held of this.#roots.values()) {
+      if (held.standing !== 'inferred' || held.givenUpAt !== undefined || named.has(held.anchor.fingerprint)) continue
+      held.givenUpAt = now
+      held.leavesUntil = notAfter
+      some = true
+    }
+    return some
   }
 
   /**
@@ -114,4 +142,9 @@ export class HeldRoots {
     const overlapEnd = givenUpAt + this.#overlapMs
     return standing === 'inferred' ? Math.max(overlapEnd, leavesUntil) : overlapEnd
   }
+}
+
+/** Whether nobody is to have a leaf under it any longer, as far as the CA goes. */
+export function isGone({ standing }: Pick<HeldRoot, 'standing'>): boolean {
+  return standing === 'given-up' || standing === 'revoked'
 }

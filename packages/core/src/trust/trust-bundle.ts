@@ -9,6 +9,7 @@ import {
   HeldRoots,
   type HeldRootsOptions,
   type IsHeld,
+  isGone,
   type MakeRoomOptions,
   NO_OVERLAP,
 } from './held-roots.ts'
@@ -185,8 +186,8 @@ export class TrustBundle {
     const named = new Set(roots.map(root => root.fingerprint))
     const isList = from.kind === 'list'
     if (isList) for (const fingerprint of named) this.#revoked.delete(fingerprint)
-    const givenUp = isWhole && isList ? this.#giveUpAllBut(named, now) : []
-    let isRenamed = isWhole && !isList && this.#leaveOutAllBut(named, now, from.notAfter)
+    const givenUp = isWhole && isList ? this.#roots.giveUpAllBut(named, now) : []
+    let isRenamed = isWhole && !isList && this.#roots.leaveOutAllBut(named, now, from.notAfter)
     const standing = isList ? 'listed' : 'inferred'
     const adopted: TrustAnchor[] = []
     const news = roots.filter(({ fingerprint }) => {
@@ -367,30 +368,6 @@ export class TrustBundle {
     return { added, rejected }
   }
 
-  #giveUpAllBut(listed: ReadonlySet<string>, now: number): string[] {
-    const givenUp: string[] = []
-    for (const held of this.#roots.values()) {
-      const { fingerprint } = held.anchor
-      if (held.standing !== 'listed' || listed.has(fingerprint)) continue
-      held.standing = 'given-up'
-      held.givenUpAt = now
-      givenUp.push(fingerprint)
-    }
-    return givenUp
-  }
-
-  /** `notAfter`: leaves of before an answer end with its own at the latest. Returns whether a root is left out that was not. */
-  #leaveOutAllBut(named: ReadonlySet<string>, now: number, notAfter: number): boolean {
-    let some = false
-    for (const held of this.#roots.values()) {
-      if (held.standing !== 'inferred' || held.givenUpAt !== undefined || named.has(held.anchor.fingerprint)) continue
-      held.givenUpAt = now
-      held.leavesUntil = notAfter
-      some = true
-    }
-    return some
-  }
-
   /** The last root of all stays. Returns those that were removed. */
   #remove(roots: readonly HeldRoot[]): readonly TrustAnchor[] {
     const removed: TrustAnchor[] = []
@@ -407,8 +384,4 @@ export class TrustBundle {
     const anchors = this.anchors()
     this.#secret = bundleSecret(this.trustDomain, anchors, this.revocationOf(anchors))
   }
-}
-
-function isGone({ standing }: Pick<HeldRoot, 'standing'>): boolean {
-  return standing === 'given-up' || standing === 'revoked'
 }
