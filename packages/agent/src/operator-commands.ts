@@ -94,7 +94,7 @@ function addRenew(program: DocumentedCommand, context: CommandContext): void {
 const ROOT_ACTIONS = {
   hold: 'stop a root in its phase: no further certificate under it is served, and it is not removed',
   resume: 'let a held root continue, also past clients that reject it',
-  drop: 'remove a root that the CA lists no longer: its certificates are replaced first, the overlap is left out',
+  drop: 'remove a root that no list has: its certificates are replaced at once, the overlap is left out, and answers do not bring it back',
 } as const
 
 function addTrust(program: DocumentedCommand, context: CommandContext): void {

@@ -1,12 +1,12 @@
 /** Real Envoys verify each other with the bundles of several trust domains, and with revocation lists. */
 import assert from 'node:assert/strict'
-import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto'
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { mkdir, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { makeCrl } from '@livery/core/testing'
 import { freePort } from '../../ca-plugins/test/free-port.ts'
 import { deployed, Envoy, get, makeFolder, noEnvoy, startAgent, type Tree, until } from './envoy-bench.ts'
+import { writePluginModule } from './plugin-module.ts'
+import { revoke } from './revocation-list.ts'
 
 const OURS = 'a.example'
 const THEIRS = 'b.example'
@@ -103,24 +103,8 @@ test('an Envoy of another trust domain whose serial number is in the list of tha
   await answer(200)
 })
 
-/** Writes a revocation list of the embedded CA that names these serial numbers. */
-async function revoke(folder: string, serialNumbers: readonly string[]): Promise<void> {
-  const { anchors } = JSON.parse(await readFile(join(folder, 'ca', 'authority.json'), 'utf8')) as {
-    readonly anchors: readonly { readonly root: { readonly certificate: string; readonly privateKey: string } }[]
-  }
-  const root = anchors[0]?.root
-  assert.ok(root)
-  const der = createPrivateKey(root.privateKey).export({ type: 'pkcs8', format: 'der' })
-  const key = await webcrypto.subtle.importKey('pkcs8', der, { name: 'ECDSA', namedCurve: 'P-256' }, false, ['sign'])
-  const subject = new X509Certificate(root.certificate).subject.replaceAll('\n', ', ')
-  const now = Date.now()
-  const crl = await makeCrl({ subject, key }, serialNumbers, { thisUpdate: now - 60_000, nextUpdate: now + 3_600_000 })
-  await writeFile(join(folder, 'crl.new'), crl)
-  await rename(join(folder, 'crl.new'), join(folder, 'crl.pem'))
-}
-
 for (const roots of ['ROOTCA', 'ALL'])
-  test(`an Envoy whose serial number is in the revocation list is refused, and another is not, with ${roots}`, {
+  test(`an Envoy whose serial number is in the revocation list is refused until it has another certificate, with ${roots}`, {
     skip: noEnvoy,
   }, async () => {
     await using folder = await makeFolder()
@@ -130,7 +114,15 @@ for (const roots of ['ROOTCA', 'ALL'])
       id: `spiffe://cluster.local/ns/default/sa/${name}`,
       socket: `${name}.sock`,
     }))
-    const config = { ca: { plugin: 'embedded', directory: 'ca' }, identities, trust: { crl: 'crl.pem' } }
+    await writePluginModule(path, {
+      onIssue: `if (existsSync(folder + '/refuses')) throw new CAError('denied', 'it refuses for now')`,
+    })
+    const config = {
+      ca: { plugin: './acme.mjs' },
+      identities,
+      trust: { crl: 'crl.pem' },
+      retry: { min: '100ms', max: '200ms' },
+    }
     await using agent = await startAgent(path, config)
     await revoke(path, [])
     await until('the list is served', async () => agent.output.includes('"event":"crl-changed"') || undefined)
@@ -153,6 +145,7 @@ for (const roots of ['ROOTCA', 'ALL'])
 
     const [certificate] = await web.certificates()
     assert.ok(certificate)
+    await writeFile(join(path, 'refuses'), '')
     await revoke(path, [certificate.serial])
     await answer(web, 503)
     assert.ok((await api.stat(`listener.127.0.0.1_${port}.ssl.fail_verify_error`)) > 0)
@@ -161,6 +154,13 @@ for (const roots of ['ROOTCA', 'ALL'])
 
     await revoke(path, [])
     await answer(web, 200)
+
+    await revoke(path, [certificate.serial])
+    await answer(web, 503)
+    await unlink(join(path, 'refuses'))
+    await answer(web, 200)
+    const [next] = await web.certificates()
+    assert.notEqual(next?.serial, certificate.serial)
   })
 
 test('an Envoy refuses a peer of another SPIFFE ID than its own configuration names beside the roots', {

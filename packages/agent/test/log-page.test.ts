@@ -49,6 +49,7 @@ const LEDGER: { readonly [Kind in LedgerEvent['kind']]: Extract<LedgerEvent, { r
   'not-restored': { kind: 'not-restored', reason: 'x' },
   'not-stored': { kind: 'not-stored', reason: 'x' },
   'preflight-failed': { kind: 'preflight-failed', reason: 'x', isServed: true },
+  revoked: { kind: 'revoked', serialNumber: 'AB', reason: 'x' },
   'trial-rejected': { kind: 'trial-rejected', reason: 'x' },
   'roots-changed': { kind: 'roots-changed', version: 'v', roots: 1 },
   'root-phase': { kind: 'root-phase', fingerprint: 'aa', phase: 'held', reason: 'x' },

@@ -109,6 +109,13 @@ test('a refusal of one identity alone is not one of the token that others get ce
   assert.equal(everybody?.commands[0], 'livery doctor')
 })
 
+test('a revoked certificate is critical, however long it lasts, and not blamed on the CA', () => {
+  const [problem] = problems([identity('web', { state: 'Failing', leftMs: 20 * HOUR, failure: failure('revoked') })])
+  assert.equal(problem?.severity, 'critical')
+  assert.equal(problem?.runbook, 'certificate-revoked')
+  assert.match(problem?.what ?? '', /web is revoked: peers refuse it/)
+})
+
 test('an agent that is ready and not strictly says how many are without a certificate, or not renewed', () => {
   const text = (identities: readonly PageIdentity[], fields: Partial<PageOverview> = {}) =>
     readinessText({ ...overview, strictReady: false, ...fields }, new Map(identities.map(each => [each.name, each])))

@@ -84,7 +84,7 @@ const LONG = GAP * 12_000
 test('two nodes hear of a root tens of seconds apart, and no request fails from the first step to the last', {
   skip: noEnvoy,
 }, async () => {
-  await using mesh = await startMesh({ settle: `${GAP * 1.25}s` })
+  await using mesh = await startMesh({ settle: `${GAP * 1.25}s`, overlap: '1s' })
   const { web, api, traffic } = mesh
   const [old, next] = await mesh.root('add')
   assert.ok(old && next)

@@ -149,11 +149,18 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
     /plugin: citadel/,
     /"event":"ca-error".*"code":"(?:unavailable|timeout)"/,
   ],
+  'certificate-revoked.md': [
+    /crl\.pem revokes the leaf with serial [0-9a-f]+ \(list of CN=/,
+    /revoked, peers refuse it/,
+    /"event":"revoked","resource":"[^"]*\/web"/,
+    /^livery_identities_failing\{code="revoked"\} 1$/m,
+  ],
 }
 
 const FAULTS: Readonly<Record<string, () => Promise<void>>> = {
   'store-failing.md': () => node.breakStore(),
   'ca-down.md': () => node.stopCA(),
+  'certificate-revoked.md': () => node.revokeWeb(),
 }
 
 test('every page has its place in the test', () => assert.deepEqual(Object.keys(SHOWN).sort(), alerted.toSorted()))

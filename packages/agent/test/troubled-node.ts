@@ -7,8 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { freePort } from '../../ca-plugins/test/free-port.ts'
 import { SdsClient } from '../../sds-server/test/sds-client.ts'
+import type { ListedIdentity } from '../src/commands/listed-certificates.ts'
 import { Command, shellEnvironment } from './command.ts'
 import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { revoke } from './revocation-list.ts'
 
 const BIN = fileURLToPath(new URL('../../../node_modules/.bin', import.meta.url))
 const id = (name: string): string => `spiffe://cluster.local/ns/default/sa/${name}`
@@ -56,6 +58,7 @@ export class TroubledNode implements AsyncDisposable {
     )
     await ca.line(/CA of cluster\.local on/)
     await copyFile(join(cwd, 'ca/root.pem'), join(cwd, 'roots.pem'))
+    await revoke(cwd, [])
     await mkdir(join(cwd, 'run'), { mode: 0o750 })
     const occupant = createServer().listen(join(cwd, 'run/api.sock'))
     parts.defer(() => void occupant.close())
@@ -79,6 +82,14 @@ export class TroubledNode implements AsyncDisposable {
     await this.#ca.ended
     for (const name of ['web', 'api', 'db']) await this.run(`livery renew ${id(name)}`)
     await this.agent.line(/"event":"ca-down"/)
+  }
+
+  /** Resolves when the agent knows that the certificate of `web` is revoked. Its CA does not answer. */
+  async revokeWeb(): Promise<void> {
+    const certificates: readonly ListedIdentity[] = JSON.parse(await this.run('livery certs --json'))
+    const web = certificates.find(({ identity }) => identity === id('web'))
+    await revoke(this.folder, [web?.certChain[0]?.serialNumber ?? ''])
+    await this.agent.line(/"event":"revoked"/)
   }
 
   /** Resolves when the agent could not write to its store. */
@@ -114,7 +125,7 @@ function configuration(ca: string): object {
     rotation: { settle: '1s', ackWait: '1m' },
     retry: { min: '50ms', max: '1s' },
     ca: { plugin: 'citadel', address: ca, rootCert: 'ca/root.pem', tokenFile: 'node.token', impersonate: true },
-    trust: { anchors: ['roots.pem'] },
+    trust: { anchors: ['roots.pem'], crl: 'crl.pem' },
     identities: [
       { id: id('web'), socket: 'run/web.sock' },
       { id: id('api'), socket: 'run/api.sock' },

@@ -86,7 +86,13 @@ export {
   UntrustedPathError,
 } from './files/trusted-path.ts'
 export { type LookReason, WatchedFiles, type WatchedFilesOptions } from './files/watched-files.ts'
-export { IDENTITY_STATES, type IdentityEntry, type IdentityState } from './identity/identity-entry.ts'
+export {
+  FAILURE_CODES,
+  type FailureCode,
+  IDENTITY_STATES,
+  type IdentityEntry,
+  type IdentityState,
+} from './identity/identity-entry.ts'
 export type { Receipts, SentVersion, StreamReceipts } from './identity/receipts.ts'
 export type { SecretItem } from './identity/secret-item.ts'
 export { ALL_BUNDLES, AllBundlesSecret, CertificateSecret, TrustBundleSecret } from './identity/secret-item.ts'

@@ -26,6 +26,8 @@ export interface SecretManagerOptions {
    * the plugin. They are counted one by one in `concurrency`. Default: 1.
    */
   readonly batch?: number
+  /** Whether a root that is missing from the CA's list is revoked: `capabilities.revokesMissingRoots` of the plugin. Default: `false`. */
+  readonly revokesMissingRoots?: boolean
   readonly keyGenerator: KeyGenerator
   readonly clock: Clock
   readonly trustDomain: string

@@ -82,6 +82,7 @@ export class SecretManager implements AsyncDisposable {
     })
     this.#trust = new TrustStore({
       ca,
+      revokesMissingRoots: options.revokesMissingRoots ?? false,
       clock,
       random,
       trustDomain: options.trustDomain,
@@ -97,6 +98,7 @@ export class SecretManager implements AsyncDisposable {
       store,
       record: report,
       onRootsMoved: (bundle, learned) => this.#schedule.onRootsMoved(bundle, learned),
+      onListsChanged: trustDomain => this.#schedule.revoked.check(trustDomain),
       onPublished: bundle => this.#schedule.preflight.check(bundle),
       onTrusted: (bundle, fingerprint) => this.#schedule.rollout.onTrusted(bundle, fingerprint),
       onCertificate: (secret, client, reason) => this.#schedule.rollout.onAnswered(secret, client, reason),

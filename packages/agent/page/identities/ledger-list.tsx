@@ -59,6 +59,7 @@ const BAD: ReadonlySet<string> = new Set([
   'not-stored',
   'preflight-failed',
   'refused',
+  'revoked',
   'roots-rejected',
   'roots-unavailable',
   'shared-failure',

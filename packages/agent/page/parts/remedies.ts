@@ -7,6 +7,7 @@ export type RunbookPage =
   | 'ca-down'
   | 'certificate-expired'
   | 'certificate-not-renewed'
+  | 'certificate-revoked'
   | 'clock-skew'
   | 'identities-failing'
   | 'memory'
@@ -25,6 +26,8 @@ const BY_CODE: Readonly<Record<string, string>> = {
   'rate-limited': 'The CA has too many requests. Raise its limit, or lower concurrency.',
   unavailable: 'The CA does not answer. Look at the CA, and at the way to it.',
   timeout: 'The CA does not answer in time. Look at the CA, and at the way to it.',
+  revoked:
+    'The agent asks for another until one comes that no list names. If the list is right, have the CA sign with another certificate of its own; else correct the list.',
   'bad-response':
     'The answer of the CA failed a check: key, name, dates or chain. Find out who answered before you change anything.',
 }

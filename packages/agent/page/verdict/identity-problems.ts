@@ -133,6 +133,7 @@ function failingProblem(
   const life = lifeOf(worst, now)
   const lateness = life ? latenessOf(life) : 'very late'
   const left = formatAge(life?.leftMs ?? 0)
+  if (code === 'revoked') return revokedProblem(worst, count)
   return {
     severity: lateness === 'very late' ? 'critical' : 'warning',
     what:
@@ -143,6 +144,19 @@ function failingProblem(
     remedy: remedyOf(code, issuedToOthers),
     commands: commandsOfRefusal(worst, count, refusal),
     runbook: lateness === 'in time' ? 'identities-failing' : 'certificate-not-renewed',
+    view: 'identities',
+    ...(count === 1 && { name: worst.name }),
+  }
+}
+
+function revokedProblem(worst: PageIdentity, count: number): Problem {
+  return {
+    severity: 'critical',
+    what: `${subject(worst, count, 'certificate')} ${count === 1 ? 'is' : 'are'} revoked: peers refuse ${count === 1 ? 'it' : 'them'}`,
+    why: failureText(worst),
+    remedy: remedyOf('revoked', 0),
+    commands: commandsOf(worst, count),
+    runbook: 'certificate-revoked',
     view: 'identities',
     ...(count === 1 && { name: worst.name }),
   }

@@ -2,9 +2,9 @@
 import { X509Certificate } from 'node:crypto'
 import {
   type BundleEntry,
-  type CAErrorCode,
   type CertificateSecret,
   type Clock,
+  type FailureCode,
   type FileSecretEntry,
   type IdentityEntry,
   type SpiffeId,
@@ -25,7 +25,7 @@ export interface DumpedCertificate {
 
 /** Why an identity has no certificate, or has none soon: its attempts fail since the last success. */
 export interface DumpedFailure {
-  readonly code: CAErrorCode
+  readonly code: FailureCode
   /** Of the newest failure. */
   readonly text: string
   /** RFC 3339; when the first failure in a row came. */

@@ -74,7 +74,9 @@ export function unknownName(source: AdminSource, name: string, searches: CpuShar
 
 /** Of the identity that failed last. */
 function lastErrorOfCA(source: AdminSource): string {
-  const failures = source.entries().flatMap(({ lastFailure }) => (lastFailure ? [lastFailure] : []))
+  const failures = source
+    .entries()
+    .flatMap(({ lastFailure }) => (lastFailure && lastFailure.code !== 'revoked' ? [lastFailure] : []))
   const [first, ...others] = failures
   if (!first) return 'It has reported no error: livery certs shows what is asked of it.'
   const { code, message, at } = others.reduce((last, each) => (each.at > last.at ? each : last), first)

@@ -60,7 +60,7 @@ const rotation = object({
   ackWait: key('how long a client that does not answer is waited for', duration({ min: '0s', max: '24h' })),
   overlap: v.optional(
     key(
-      'how long an old root stays after the last certificate under it; without it 1 h, or half an hour more than `settle`',
+      'how long a root stays that the CA names no longer; without it 1 h, or half an hour more than `settle`',
       duration({ min: '0s', max: '365d' }),
     ),
   ),

@@ -29,6 +29,7 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   'root-phase': 'info',
   'trial-rejected': 'warn',
   'preflight-failed': 'warn',
+  revoked: 'warn',
   'crl-changed': 'info',
   'crl-unavailable': 'warn',
   'roots-rejected': 'warn',

@@ -51,7 +51,7 @@ export class IdentityMetrics {
       },
       {
         name: 'livery_identities_failing',
-        help: 'Identities whose last attempt to get a certificate failed, with one that is still valid or without, by the code of the error.',
+        help: 'Identities whose last attempt to get a certificate failed, with one that is still valid or without, by the code of the error; revoked: a revocation list names the certificate in use.',
         labels: ['code'],
         read: () => samplesOf(this.#summary.failing),
       },

@@ -1,8 +1,8 @@
 /** One pass over all identities for a scrape: counts by state and failure, remaining life, and the choice of those with series of their own. */
 import {
-  CA_ERROR_CODES,
-  type CAErrorCode,
   type Clock,
+  FAILURE_CODES,
+  type FailureCode,
   IDENTITY_STATES,
   type IdentityEntry,
   type IdentityState,
@@ -54,7 +54,7 @@ export class IdentitySummary {
     ['removed', 0],
   ])
   /** Identities whose last attempt failed, with a certificate and without, by the code of the newest failure. */
-  readonly failing = new Map<CAErrorCode, number>(CA_ERROR_CODES.map(code => [code, 0]))
+  readonly failing = new Map<FailureCode, number>(FAILURE_CODES.map(code => [code, 0]))
   /** Until the end of each certificate that is served, seconds. */
   readonly remaining: number[] = []
   readonly #now: number

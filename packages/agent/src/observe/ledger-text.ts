@@ -39,6 +39,8 @@ export function describeEvent(event: LedgerEvent): string {
       return event.isServed
         ? `served, although clients would refuse it with the roots that they are served, for want of a better one: ${event.reason}`
         : `not served, the one in use stays: clients would refuse it with the roots that they are served: ${event.reason}`
+    case 'revoked':
+      return `revoked, peers refuse it: another is asked for now: ${event.reason}`
     case 'not-stored':
       return `the store failed, which will be tried again; what is served is not affected: ${event.reason}`
     case 'roots-changed':

@@ -77,6 +77,7 @@ class NewestCalls {
     const { lastSuccessAt, lastFailure } = entry
     if (lastSuccessAt !== undefined && lastSuccessAt > (this.issuedAt ?? Number.NEGATIVE_INFINITY))
       this.issuedAt = lastSuccessAt
+    if (lastFailure?.code === 'revoked') return
     if (lastFailure && lastFailure.at > (this.#failed?.lastFailure?.at ?? Number.NEGATIVE_INFINITY))
       this.#failed = entry
   }

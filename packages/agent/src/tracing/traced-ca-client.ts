@@ -19,6 +19,9 @@ export function tracedCAClient(ca: CAClient, name: string, traces: CertificateTr
     ...(issueBatch && { issueBatch: requests => issueAll(ca, requests, name, traces) }),
     ...(trustBundle && { trustBundle: options => trustBundle.call(ca, options) }),
     ...(federatedBundles && { federatedBundles: options => federatedBundles.call(ca, options) }),
+    get isListPartial() {
+      return ca.isListPartial ?? false
+    },
     ...(subscribe && { subscribe: listener => subscribe.call(ca, listener) }),
     [Symbol.asyncDispose]: () => ca[Symbol.asyncDispose](),
   }

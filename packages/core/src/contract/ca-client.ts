@@ -29,6 +29,11 @@ export interface CAClient extends AsyncDisposable {
    * longer on its account. Asked for with `trustBundle`, and as it after a change of `roots`.
    */
   federatedBundles?(options: { readonly signal: AbortSignal }): Promise<ReadonlyMap<string, readonly string[]>>
+  /**
+   * Whether the last list was not complete after all: a CA of several has not answered since the start, and its roots are
+   * not known. Then no root is given up. Default: `false`.
+   */
+  readonly isListPartial?: boolean
   /** Calls `listener` when something changed on the CA's side: new roots, new files. */
   subscribe?(listener: (change: CAChange) => void): Disposable
 }

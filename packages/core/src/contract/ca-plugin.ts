@@ -18,6 +18,12 @@ export interface CACapabilities {
    * domain.
    */
   readonly roots: 'none' | 'poll' | 'push'
+  /**
+   * A root that is missing from its list is revoked: nobody trusts it any longer, so neither does the agent from then on,
+   * and certificates under it are replaced at once. Default: false, the CA signs under it no longer; it stays trusted for a
+   * while, for peers that still have certificates under it.
+   */
+  readonly revokesMissingRoots?: boolean
   /** The most requests of one `issueBatch`; absent: its client has none. */
   readonly batch?: number
   /** The treatment of the lifetime asked for. `clamped`: cut to the CA's maximum. `ignored`: the CA has its own. */

@@ -115,6 +115,7 @@ const FORMS: Readonly<Record<PluginKind, Check>> = {
     needs: optional(listOf(oneOf(['tls', 'credentials']))),
     capabilities: fieldsOf({
       roots: oneOf(['none', 'poll', 'push']),
+      revokesMissingRoots: optional(isFlag),
       batch: optional(isCount),
       ttl: oneOf(['honoured', 'clamped', 'ignored']),
       san: oneOf(['csr', 'caller', 'config']),

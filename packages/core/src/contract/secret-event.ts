@@ -33,6 +33,8 @@ export type SecretEvent =
    * better one; else the one in use stays. Of a trust domain: leaves that are in use, with its roots as they are now.
    */
   | { readonly kind: 'preflight-failed'; readonly reason: string; readonly isServed: boolean }
+  /** A revocation list names the certificate in use, or one above it: another is asked for now. */
+  | { readonly kind: 'revoked'; readonly serialNumber: string; readonly reason: string }
   | { readonly kind: 'not-restored'; readonly reason: string }
   | { readonly kind: 'not-stored'; readonly reason: string }
   | { readonly kind: 'roots-changed'; readonly version: string; readonly roots: number }

@@ -29,8 +29,12 @@ export interface TrustAnchor extends Root {
   readonly settlesAt: number
 }
 
-/** The standing of a root at the CA. `given-up`: missing from the CA's last complete list. `inferred`: only ever seen beside a certificate. */
-export type Standing = 'listed' | 'inferred' | 'given-up'
+/**
+ * The standing of a root at the CA. `listed`: on the CA's list. `inferred`: not on it, but with an answer since it was, if it
+ * ever was. `given-up`: missing from the CA's last complete list, which had it. `revoked`: by the CA or an operator; no answer
+ * brings it back, a list does.
+ */
+export type Standing = 'listed' | 'inferred' | 'given-up' | 'revoked'
 
 /**
  * `announcing`: clients learn it, no leaf under it is served yet. `held`: an operator has stopped it in its phase. `trusted`:
@@ -38,12 +42,12 @@ export type Standing = 'listed' | 'inferred' | 'given-up'
  */
 export type RootPhase = 'announcing' | 'held' | 'trusted' | 'retiring'
 
-/** A root as it is kept from one process to the next. */
+/** A root as it is kept from one process to the next; a revoked one is kept since it is trusted no longer. */
 export interface StoredRoot extends Pick<TrustAnchor, 'pem' | 'learnedAt' | 'settlesAt'> {
   readonly standing: Standing
-  /** The latest notAfter of a leaf seen under it. */
+  /** Until when peers may show leaves under it that were issued before an answer left it out. */
   readonly leavesUntil: number
-  /** When it was given up, milliseconds since the epoch. */
+  /** When it was given up, or the answers began to leave it out, milliseconds since the epoch. */
   readonly givenUpAt?: number
   /** When leaves under older roots began to follow, milliseconds since the epoch. */
   readonly followedAt?: number

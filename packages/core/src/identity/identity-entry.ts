@@ -1,6 +1,6 @@
 /** One identity as the manager reports it: its state, what it has, and why it has nothing better. */
 
-import type { CAErrorCode } from '../contract/ca-client.ts'
+import { CA_ERROR_CODES, type CAErrorCode } from '../contract/ca-client.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { CertificateSecret } from './secret-item.ts'
@@ -11,8 +11,8 @@ import type { CertificateSecret } from './secret-item.ts'
  * - `initializing`: its first certificate is on the way, or the first one after it was idle. It has none.
  * - `available`: its certificate is served, and the renewal is planned.
  * - `renewing`: its certificate is served, and the next one is requested.
- * - `failing`: the last attempt to get a certificate failed. The previous certificate is served until it ends; an identity
- *   that never had one has none.
+ * - `failing`: the last attempt to get a certificate failed, or the certificate in use is revoked. The previous certificate is
+ *   served until it ends or a better one comes; an identity that never had one has none.
  * - `expired`: its certificate ended before the next one came. It has none.
  * - `idle`: it needs none until somebody watches it.
  * - `forgotten`: it is no longer held.
@@ -29,6 +29,11 @@ export const IDENTITY_STATES = [
 
 export type IdentityState = (typeof IDENTITY_STATES)[number]
 
+/** Why an identity fails: the code of the CA's error, or `revoked` while its certificate in use is, whatever the CA says. */
+export type FailureCode = CAErrorCode | 'revoked'
+
+export const FAILURE_CODES: readonly FailureCode[] = [...CA_ERROR_CODES, 'revoked']
+
 /** An identity as the manager reports it. */
 export interface IdentityEntry {
   readonly identity: SpiffeId
@@ -41,8 +46,8 @@ export interface IdentityEntry {
   readonly renewAt: number | undefined
   readonly lastSuccessAt: number | undefined
   /** The newest failure, also of an identity that has succeeded since. */
-  readonly lastFailure: { readonly at: number; readonly code: CAErrorCode; readonly message: string } | undefined
-  /** When the first of its failures in a row came; `undefined` unless the last attempt failed. */
+  readonly lastFailure: { readonly at: number; readonly code: FailureCode; readonly message: string } | undefined
+  /** When the first of its failures in a row came; `undefined` unless the last attempt failed, or its certificate is revoked. */
   readonly failingSince: number | undefined
   /**
    * Clients would refuse, with the roots that they are served, the certificate in use (`isServed`) or the last one that

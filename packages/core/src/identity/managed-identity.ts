@@ -6,6 +6,7 @@ import type { SecretEvent } from '../contract/secret-event.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 import type { IdentityEntry } from './identity-entry.ts'
+import type { Issued } from './issued-certificate.ts'
 import { ServedCertificate, type ServedChange } from './served-certificate.ts'
 
 /** Somebody waits; nobody has it yet; it is still valid; it has failed where others need not have. */
@@ -64,6 +65,8 @@ export class ManagedIdentity {
   #contradictions = 0
   #wokenAt = Number.NEGATIVE_INFINITY
   #withheld: string | undefined
+  /** `version`: of the certificate that was revoked; another may have replaced it. */
+  #revoked: { readonly version: string; readonly since: number; readonly reason: string } | undefined
 
   constructor(identity: SpiffeId, { clock, phase, hold, tokenFile, onServed }: ManagedIdentityOptions) {
     this.identity = identity
@@ -118,6 +121,11 @@ export class ManagedIdentity {
   /** When the end of a cause that it seemed to share last ended its wait, milliseconds since the epoch. */
   get wokenAt(): number {
     return this.#wokenAt
+  }
+
+  /** The certificate in use, unless it is revoked: then any other one is better. */
+  get worthKeeping(): Issued | undefined {
+    return this.#revocation ? undefined : this.served.current
   }
 
   /** `false` if it is the one in use already. */
@@ -195,6 +203,17 @@ export class ManagedIdentity {
     this.#withheld = reason
   }
 
+  /** Whether a revocation list names the certificate in use, and why. `true` if that is news. */
+  setRevoked(reason: string | undefined): boolean {
+    const version = this.served.current?.secret.version
+    const before = this.#revocation
+    this.#revoked =
+      reason === undefined || version === undefined
+        ? undefined
+        : { version, since: before?.since ?? this.#clock.now(), reason }
+    return this.#revoked !== undefined && before === undefined
+  }
+
   succeeded(): void {
     this.#withheld = undefined
     this.#failures = 0
@@ -261,9 +280,28 @@ export class ManagedIdentity {
       addedAt: this.addedAt,
       renewAt: this.#renewAt(nextProbeAt),
       lastSuccessAt: this.#lastSuccessAt,
-      lastFailure: this.#lastFailure,
-      failingSince: this.#failingSince,
+      ...this.#failure(),
       preflight: this.#preflight(),
+    }
+  }
+
+  get #revocation() {
+    return this.#revoked?.version === this.served.current?.secret.version ? this.#revoked : undefined
+  }
+
+  /** That of the certificate in use comes first, whatever the CA says meanwhile. */
+  #failure(): Pick<IdentityEntry, 'lastFailure' | 'failingSince'> {
+    const revocation = this.#revocation
+    const [lastFailure, failingSince] = [this.#lastFailure, this.#failingSince]
+    if (!revocation) return { lastFailure, failingSince }
+    const isNewer = failingSince !== undefined && lastFailure && lastFailure.at >= revocation.since
+    const attempt = isNewer
+      ? `. The last attempt to replace it failed (${lastFailure.code}): ${lastFailure.message}`
+      : ''
+    const message = `peers refuse the certificate in use: ${revocation.reason}${attempt}`
+    return {
+      lastFailure: { at: isNewer ? lastFailure.at : revocation.since, code: 'revoked', message },
+      failingSince: Math.min(revocation.since, failingSince ?? revocation.since),
     }
   }
 
@@ -282,7 +320,7 @@ export class ManagedIdentity {
     const { kind } = this.#activity
     if (kind === 'idle' || kind === 'forgotten') return kind
     if (this.served.hasExpired) return 'expired'
-    if (this.isFailing) return 'failing'
+    if (this.isFailing || this.#revocation) return 'failing'
     if (!this.served.current) return 'initializing'
     return kind === 'queued' || kind === 'fetching' ? 'renewing' : 'available'
   }

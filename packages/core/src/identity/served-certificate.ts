@@ -78,6 +78,11 @@ export class ServedCertificate {
     this.#waiting = { issued, timer }
   }
 
+  /** The one that waits is not to be served. */
+  discardWaiting(): void {
+    this.#dropWaiting()
+  }
+
   /** Wipes what is held, without a call of `onChange`. */
   clear(): void {
     this.#dropWaiting()

@@ -39,7 +39,8 @@ export class CertificateIntake {
     const { clock, rotation, rollout, plan, record } = this.#options
     const now = clock.now()
     const { secret } = issued
-    const inUse = managed.served.current
+    const before = managed.served.current
+    const inUse = managed.worthKeeping
     const isAdmitted = rollout.admit(managed, issued)
     // Old before new only while the old one lives; without one, a root that not every peer knows yet is the lesser evil.
     const announced = inUse && !isAdmitted ? latestChange({ ...inUse, notAfter: inUse.secret.notAfter }, now) : now
@@ -56,7 +57,7 @@ export class CertificateIntake {
     if (from > now) this.#reportHeld(managed, issued, from)
     plan.wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
     managed.served.offer(issued, from)
-    if (inUse && isAdmitted) rollout.served(managed, issued, inUse.root)
+    if (before && isAdmitted) rollout.served(managed, issued, before.root)
   }
 
   /** It is renewed when it would have been without the restart; what fell due meanwhile soon, but spread out. */

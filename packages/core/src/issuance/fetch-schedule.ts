@@ -9,7 +9,8 @@ import type { ManagedIdentity } from '../identity/managed-identity.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
-import type { Learned, TrustBundle } from '../trust/trust-bundle.ts'
+import type { RootMoves } from '../trust/root-intake.ts'
+import type { TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import { CAThrottle, type SentRequest } from './ca-throttle.ts'
 import { CertificateIntake } from './certificate-intake.ts'
@@ -23,6 +24,7 @@ import { RequestPlan } from './request-plan.ts'
 import type { Restored } from './restoration.ts'
 import { RestoreQueue } from './restore-queue.ts'
 import { Retries } from './retries.ts'
+import { RevokedCertificates } from './revoked-certificates.ts'
 import { plannedPerMinute, type ScheduleStatus } from './schedule-status.ts'
 import { SharedRefusals } from './shared-refusals.ts'
 import { TtlWishes } from './ttl-wishes.ts'
@@ -64,6 +66,8 @@ export class FetchSchedule implements AsyncDisposable {
   readonly rollout: LeafRollout
   /** Which certificates are not served, since clients would refuse them. */
   readonly preflight: Preflight
+  /** Which certificates in use are revoked. */
+  readonly revoked: RevokedCertificates
   readonly #plan: RequestPlan
   readonly #intake: CertificateIntake
   readonly #retries: Retries
@@ -109,6 +113,7 @@ export class FetchSchedule implements AsyncDisposable {
     // While somebody takes their time to approve it: that says nothing of the CA.
     const waitsForApproval = ({ identity }: ManagedIdentity) => issuance.pending.has(identity)
     const parts = { ...options, clock, throttle, plan, waitsForApproval }
+    this.revoked = new RevokedCertificates({ ...options, plan, throttle })
     this.#recovery = new OutageRecovery({
       ...parts,
       refreshRoots: () => void this.#track(trust.refresh()),
@@ -229,9 +234,10 @@ export class FetchSchedule implements AsyncDisposable {
   }
 
   /** Failed fetches are tried again under a new root: they can have failed for want of it. Leaves under roots that were given up are replaced. */
-  onRootsMoved(bundle: TrustBundle, { added, givenUp }: Pick<Learned, 'added' | 'givenUp'>): void {
+  onRootsMoved(bundle: TrustBundle, { added, givenUp, revoked }: RootMoves): void {
     if (added.length > 0) this.#recovery.retryFailing(bundle.trustDomain)
     this.rollout.onGivenUp(bundle, givenUp)
+    this.rollout.onRevoked(bundle, revoked)
   }
 
   /** Resolves when no identity waits for what the store has for it. */
@@ -294,6 +300,7 @@ export class FetchSchedule implements AsyncDisposable {
     else if (!issued) this.#plan.enqueue(managed, activity.urgency)
     else {
       this.#intake.acceptRestored(managed, issued)
+      this.revoked.look(managed)
       if (issued.isProvisional) this.#plan.enqueue(managed, 'first')
       else if (activity.isOutdated) this.#plan.bringForward(managed, this.#intake.followTime(managed), 'renewal')
     }

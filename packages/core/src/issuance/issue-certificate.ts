@@ -19,6 +19,7 @@ import { isListOfText } from '../x509/pem.ts'
 import { preflightFailed } from './preflight.ts'
 import { type PrivateKey, RequestKey, type RequestKeyOptions } from './request-key.ts'
 import { Ticket } from './request-ticket.ts'
+import { revokedAnswer } from './revoked-certificates.ts'
 
 /** The longest RSA key that Envoy takes has 13 kB as PEM. */
 const MAX_PRIVATE_KEY_BYTES = 16_384
@@ -74,10 +75,12 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
     const privateKey = await key.privateKey(answer)
     return await verify(options, request, answer, privateKey, (verified, offered) => {
       signal.throwIfAborted()
+      const revocation = request.trustStore.revocationOf(offered, verified)
+      if (revocation !== undefined) throw revokedAnswer(request.identity, revocation)
       const { clientRefusal } = verified
       if (clientRefusal !== undefined && !request.servesRefused(clientRefusal))
         throw preflightFailed(request.identity, clientRefusal)
-      const accepted = request.trustStore.accept(offered, verified.rootFingerprint)
+      const accepted = request.trustStore.accept(offered, verified)
       answer.accepted?.()
       return toIssued(request.trustStore, verified, accepted, {
         identity: request.identity,
@@ -217,7 +220,7 @@ export function toIssued(
   }: Pick<Issued, 'source' | 'receivedAt' | 'phase'> &
     Pick<IssuedCertificate, 'hint'> & { readonly identity: SpiffeId; readonly privateKey: SealedKey },
 ): Issued {
-  const lease = bundle.lease(root.fingerprint, verified.notAfter)
+  const lease = bundle.lease(root.fingerprint)
   const secret = new CertificateSecret({
     name: identity,
     version: verified.version,

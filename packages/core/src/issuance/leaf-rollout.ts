@@ -48,11 +48,14 @@ export class LeafRollout implements Disposable {
     this.#options = options
   }
 
-  /** Whether `issued` may be served in the place of the one in use, if there is one: a trial of its kind may begin with it. */
+  /** Whether `issued` may be served in the place of the one in use, if one is worth keeping: a trial of its kind may begin with it. */
   admit(managed: ManagedIdentity, issued: Issued): boolean {
-    const inUse = managed.served.current
-    if (!inUse) this.#prove(issued.kind)
-    else if (!this.#options.trust.mayServe(managed.identity, issued.root.fingerprint)) return false
+    const inUse = managed.worthKeeping
+    if (!inUse || this.#isRevoked(managed, inUse.root)) {
+      this.#prove(issued.kind)
+      return true
+    }
+    if (!this.#options.trust.mayServe(managed.identity, issued.root.fingerprint)) return false
     return this.#mayTry(managed, issued, inUse)
   }
 
@@ -61,6 +64,19 @@ export class LeafRollout implements Disposable {
     if (root.learnedAt <= before.learnedAt || this.#trials.has(kind)) return
     const bundle = this.#options.trust.bundles.get(trustDomainOf(identity))
     if (bundle?.anchor(root.fingerprint)) this.#follow(bundle, root.fingerprint)
+  }
+
+  /** Leaves under roots that were revoked are replaced at once: by one that waits for its own root, or a new one. */
+  onRevoked(bundle: TrustBundle, fingerprints: readonly string[]): void {
+    if (fingerprints.length === 0) return
+    const isUnder = (issued: Issued | undefined) => issued && fingerprints.includes(issued.root.fingerprint)
+    const all = this.#inTurn(bundle, ({ served }) => isUnder(served.current) || isUnder(served.newest) || false)
+    for (const managed of all) {
+      const { waiting } = managed.served
+      if (waiting && !isUnder(waiting)) {
+        if (this.admit(managed, waiting)) managed.served.hasten(waiting.secret.notBefore)
+      } else if (managed.activity.kind === 'waiting') this.#options.bringForward(managed, this.#options.clock.now())
+    }
   }
 
   /** Leaves under roots that were given up are replaced. */
@@ -102,6 +118,11 @@ export class LeafRollout implements Disposable {
   [Symbol.dispose](): void {
     for (const { timer } of this.#trials.values()) timer[Symbol.dispose]()
     this.#trials.clear()
+  }
+
+  /** Whether nobody trusts it any longer: then the certificate in use is worth nothing. */
+  #isRevoked({ identity }: ManagedIdentity, { fingerprint }: TrustAnchor): boolean {
+    return this.#options.trust.bundles.of(identity).every(bundle => !bundle.anchor(fingerprint))
   }
 
   #mayTry({ identity }: ManagedIdentity, { kind, secret }: Issued, inUse: Issued | undefined): boolean {

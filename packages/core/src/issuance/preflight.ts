@@ -84,11 +84,11 @@ export class Preflight {
     }
   }
 
-  #hasBetter({ identity, served: { current } }: ManagedIdentity): boolean {
-    if (!current) return false
-    const { receivedAt, secret } = current
+  #hasBetter({ identity, worthKeeping }: ManagedIdentity): boolean {
+    if (!worthKeeping) return false
+    const { receivedAt, secret } = worthKeeping
     if (isEnding({ receivedAt, notAfter: secret.notAfter }, this.#options.clock.now())) return false
-    return this.refusalOf(current, identity) === undefined
+    return this.refusalOf(worthKeeping, identity) === undefined
   }
 
   *#membersOf({ owner, trustDomain }: TrustBundle): Iterable<ManagedIdentity> {

@@ -81,7 +81,8 @@ async function check(
     const { phase, isProvisional } = found
     // A clock that was set back must not put off the renewal.
     const receivedAt = Math.min(found.receivedAt, clock.now())
-    const accepted = trust.accept(offered, verified.rootFingerprint)
+    // It is no word of the CA's on what it names no longer.
+    const accepted = trust.accept({ ...offered, isWhole: false }, verified)
     return {
       ...toIssued(trust, verified, accepted, { identity, privateKey: sealed, source, receivedAt, phase }),
       source,

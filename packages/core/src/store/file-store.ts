@@ -10,7 +10,7 @@ import type {
   StoredCertificate,
   StoreFailureReport,
 } from '../contract/store.ts'
-import type { StoredRoot } from '../contract/trust-anchor.ts'
+import type { Standing, StoredRoot } from '../contract/trust-anchor.ts'
 import { MAX_ROOTS, MAX_ROOTS_LENGTH } from '../contract/trust-anchor.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
@@ -207,6 +207,8 @@ async function readRoots(path: string, trustDomain: string): Promise<RootsFile> 
   }
 }
 
+const STANDINGS: readonly Standing[] = ['listed', 'inferred', 'given-up', 'revoked']
+
 function decodeRoots(file: Buffer, trustDomain: string): StoredRoot[] {
   const { facts, pem } = decodeStored('roots', file)
   const { roots } = facts
@@ -218,7 +220,7 @@ function decodeRoots(file: Buffer, trustDomain: string): StoredRoot[] {
     learnedAt: numberFact(fact, 'learnedAt'),
     settlesAt: numberFact(fact, 'settlesAt'),
     leavesUntil: numberFact(fact, 'leavesUntil'),
-    standing: fact['standing'] === 'listed' || fact['standing'] === 'given-up' ? fact['standing'] : 'inferred',
+    standing: STANDINGS.find(standing => standing === fact['standing']) ?? 'inferred',
     ...(typeof fact['givenUpAt'] === 'number' && { givenUpAt: fact['givenUpAt'] }),
     ...(typeof fact['followedAt'] === 'number' && { followedAt: fact['followedAt'] }),
     ...(fact['isAnnouncing'] === true && { isAnnouncing: true }),

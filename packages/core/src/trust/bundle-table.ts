@@ -30,7 +30,7 @@ export class BundleTable implements Disposable {
 
   constructor(options: BundleTableOptions) {
     this.#options = options
-    this.#own = new OwnRoots(options.ownSettleMs)
+    this.#own = new OwnRoots(options.ownSettleMs, options.overlapMs)
   }
 
   /** The bundles that count for a whole trust domain. */

@@ -14,7 +14,7 @@ import type { ReadRoots, RootReader } from './root-reader.ts'
 const POLL_JITTER = 0.1
 
 export interface CARootListOptions {
-  readonly ca: Pick<CAClient, 'trustBundle' | 'federatedBundles' | 'subscribe'>
+  readonly ca: Pick<CAClient, 'trustBundle' | 'isListPartial' | 'federatedBundles' | 'subscribe'>
   readonly clock: Clock
   readonly random: () => number
   /** Of the CA. */
@@ -73,9 +73,10 @@ export class CARootList implements Disposable {
     try {
       const roots = await this.#ask(signal => ca.trustBundle?.({ signal }) ?? Promise.resolve([]))
       if (!isListOfText(roots)) throw notAList()
+      const isWhole = !ca.isListPartial
       const read = await reader.read(roots, clock.now())
       if (this.#closed.signal.aborted) return
-      onListed(read)
+      onListed({ ...read, isWhole: isWhole && read.isWhole })
       if (ca.federatedBundles) {
         await this.#refreshFederated()
         if (this.#closed.signal.aborted) return

@@ -14,9 +14,9 @@ export interface HeldRoot {
   isConfigured: boolean
   /** Leaves in use or waiting that chain to it. */
   leases: number
-  /** The latest notAfter of a leaf seen under it. */
+  /** Until when peers may show leaves under it that were issued before an answer left it out. */
   leavesUntil: number
-  /** Since when nobody lists it. */
+  /** Since when nobody lists it: the CA's list, or if that never had it the answers. */
   givenUpAt?: number | undefined
   /** When leaves under older roots began to follow. */
   followedAt?: number | undefined
@@ -88,7 +88,7 @@ export class HeldRoots {
 
   /**
    * Makes room for one more root; returns whether there is any. Roots that are not in use give way: expired ones, then
-   * those that are missing from the CA's whole list and that no operator holds, the longest known first. No other root
+   * those that the CA names no longer and that no operator holds, the longest known first, to a root of its whole list. No other root
    * is ever evicted: who could do that would choose what is trusted.
    */
   makeRoom(root: Root, { now, isWhole, isHeld = () => false }: MakeRoomOptions): boolean {
@@ -96,27 +96,55 @@ export class HeldRoots {
     if (!fits()) {
       for (const { anchor, leases } of this.#roots.values())
         if (leases === 0 && anchor.notAfter <= now) this.delete(anchor)
-      for (const { anchor, leases, standing, isConfigured } of this.#roots.values()) {
+      for (const { anchor, leases, givenUpAt, isConfigured } of this.#roots.values()) {
         if (fits() || !isWhole) break
         const isNeeded = leases > 0 || isConfigured || isHeld(anchor.fingerprint)
-        if (standing === 'given-up' && !isNeeded) this.delete(anchor)
+        if (givenUpAt !== undefined && !isNeeded) this.delete(anchor)
       }
     }
     return fits() && (this.#budget?.take(root) ?? true)
   }
 
-  /**
-   * When a root is not needed any longer, as things are: after the overlap if it was given up; when its last leaf has expired
-   * if the CA publishes no list and a newer root is in use. Infinite while somebody lists it or a leaf needs it.
-   */
-  unneededAt({ anchor, standing, isConfigured, leases, ...held }: HeldRoot): number {
-    if (leases > 0 || isConfigured) return Number.POSITIVE_INFINITY
-    if (standing === 'given-up') return (held.givenUpAt ?? NO_OVERLAP) + this.#overlapMs
-    const isSuperseded = standing === 'inferred' && anchor.learnedAt < this.#newestInUse()
-    return isSuperseded ? held.leavesUntil : Number.POSITIVE_INFINITY
+  /** The CA's list has only these. Gives the fingerprints of those that it had before. */
+  giveUpAllBut(listed: ReadonlySet<string>, now: number): string[] {
+    const givenUp: string[] = []
+    for (const held of this.#roots.values()) {
+      const { fingerprint } = held.anchor
+      if (held.standing !== 'listed' || listed.has(fingerprint)) continue
+      held.standing = 'given-up'
+      held.givenUpAt = now
+      givenUp.push(fingerprint)
+    }
+    return givenUp
   }
 
-  #newestInUse(): number {
-    return Math.max(...this.values().map(({ leases, anchor }) => (leases > 0 ? anchor.learnedAt : 0)))
+  /**
+   * An answer has only these; leaves of before it end with its own, at `notAfter`, at the latest. Gives whether a root is left
+   * out that was not before.
+   */
+  leaveOutAllBut(named: ReadonlySet<string>, now: number, notAfter: number): boolean {
+    let some = false
+    for (const held of this.#roots.values()) {
+      if (held.standing !== 'inferred' || held.givenUpAt !== undefined || named.has(held.anchor.fingerprint)) continue
+      held.givenUpAt = now
+      held.leavesUntil = notAfter
+      some = true
+    }
+    return some
   }
+
+  /**
+   * When a root is not needed any longer, as things are: after the overlap if it was given up, and no sooner than the leaves
+   * end that peers may have under it if only answers name it. Infinite while somebody lists it or a leaf here needs it.
+   */
+  unneededAt({ standing, isConfigured, leases, leavesUntil, givenUpAt }: HeldRoot): number {
+    if (leases > 0 || isConfigured || givenUpAt === undefined) return Number.POSITIVE_INFINITY
+    const overlapEnd = givenUpAt + this.#overlapMs
+    return standing === 'inferred' ? Math.max(overlapEnd, leavesUntil) : overlapEnd
+  }
+}
+
+/** Whether nobody is to have a leaf under it any longer, as far as the CA goes. */
+export function isGone({ standing }: Pick<HeldRoot, 'standing'>): boolean {
+  return standing === 'given-up' || standing === 'revoked'
 }

@@ -11,11 +11,13 @@ const MAX_LENGTH = 131_072
 
 export class OwnRoots {
   readonly #settleMs: number
+  readonly #overlapMs: number
   readonly #bundles = new Map<SpiffeId, TrustBundle>()
   readonly #budget = new RootBudget()
 
-  constructor(settleMs: number) {
+  constructor(settleMs: number, overlapMs: number) {
     this.#settleMs = settleMs
+    this.#overlapMs = overlapMs
   }
 
   bundle(identity: SpiffeId): TrustBundle | undefined {
@@ -33,6 +35,7 @@ export class OwnRoots {
     const bundle = new TrustBundle(trustDomainOf(identity), this.#settleMs, {
       owner: identity,
       maxLength: MAX_LENGTH,
+      overlapMs: this.#overlapMs,
       budget: this.#budget,
     })
     this.#bundles.set(identity, bundle)

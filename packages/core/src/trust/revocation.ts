@@ -6,8 +6,8 @@ import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Root } from '../contract/trust-anchor.ts'
 import { errorText } from '../text/error-text.ts'
 import type { Clock } from '../time/clock.ts'
-import { type Certificate, readCertificate } from '../x509/certificate.ts'
 import { type Crl, readCrls } from '../x509/crl.ts'
+import { covers, isNamedBy, issuerOf, judgeOf, type LeafJudge } from './revoked-chain.ts'
 
 /** The lists for a set of roots. */
 export interface Revocation {
@@ -116,6 +116,27 @@ export class RevocationLists implements Disposable {
     return { crl: Buffer.from(text), digest: createHash('sha256').update(text).digest('hex') }
   }
 
+  /** Those of `roots` that a list of their issuer names; the issuer is one of them, of a self-signed root the root itself. */
+  revoked(roots: readonly Root[]): readonly Root[] {
+    if (this.#crls.length === 0) return []
+    const issuers = roots.map(issuerOf)
+    return roots.filter((_, index) => {
+      const root = issuers[index]
+      const lists = root ? this.#crls.filter(list => isNamedBy(list, root)) : []
+      return lists.some(list => issuers.some(issuer => covers(list, issuer)))
+    })
+  }
+
+  /** As {@link judgeOf}; names the file. */
+  judgeOf(chainPem: string, root: Root): LeafJudge {
+    const source = this.#source?.name
+    const judge = this.#crls.length > 0 ? judgeOf(this.#crls, chainPem, root) : undefined
+    return serialNumber => {
+      const revocation = judge?.(serialNumber)
+      return revocation ? `${source} revokes ${revocation}` : undefined
+    }
+  }
+
   /** Reports what is served, and which of `roots` has no list: a verifier that has lists refuses all peers under such a root. */
   report(roots: readonly Root[]): void {
     if (this.#crls.length === 0) return
@@ -158,13 +179,4 @@ export class RevocationLists implements Disposable {
     this.#fault = reason
     this.#options.record(this.#options.name, { kind: 'crl-unavailable', source: source.name, reason })
   }
-}
-
-function issuerOf({ certificate }: Root): Certificate {
-  return readCertificate(certificate.raw, certificate)
-}
-
-function covers({ issuer, isSignedBy }: Crl, { subject, extensions, x509 }: Certificate): boolean {
-  const maySign = extensions?.keyUsage?.cRLSign ?? true
-  return maySign && issuer.equals(subject) && isSignedBy(x509.publicKey)
 }

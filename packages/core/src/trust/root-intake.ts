@@ -7,9 +7,17 @@ import type { Clock } from '../time/clock.ts'
 import { type BundleTable, MAX_TRUST_DOMAINS } from './bundle-table.ts'
 import type { RootLifecycle } from './root-lifecycle.ts'
 import { type ReadRoots, type RootReader, summarize } from './root-reader.ts'
-import type { Learned, TrustBundle } from './trust-bundle.ts'
+import type { Learned, LearnOptions, TrustBundle } from './trust-bundle.ts'
+
+/** `givenUp` and `revoked` are fingerprints. */
+export interface RootMoves extends Pick<Learned, 'added' | 'givenUp'> {
+  /** Leaves under these are replaced at once, those under others that are given up in turn. */
+  readonly revoked: readonly string[]
+}
 
 export interface RootIntakeOptions {
+  /** Whether a root that is missing from the CA's list is revoked. */
+  readonly revokesMissingRoots: boolean
   readonly clock: Clock
   /** The agent's own. */
   readonly trustDomain: string
@@ -19,7 +27,7 @@ export interface RootIntakeOptions {
   readonly lifecycle: RootLifecycle
   readonly record: (name: string, event: SecretEvent) => void
   /** Called when the CA named roots, or the CA or the operator lists some no longer: leaves under those should be replaced. */
-  readonly onRootsMoved: (bundle: TrustBundle, learned: Pick<Learned, 'added' | 'givenUp'>) => void
+  readonly onRootsMoved: (bundle: TrustBundle, moves: RootMoves) => void
   /** Called when leaves under a root that was announced may be served. */
   readonly onTrusted: (bundle: TrustBundle, fingerprint: string) => void
 }
@@ -46,29 +54,33 @@ export class RootIntake {
       if (anchor) lifecycle.rotations.restore(bundle, anchor, stored, clock.now() + settleMs)
     }
     lifecycle.schedulePrune(bundle)
+    this.applyLists(bundle)
   }
 
-  /** Takes the roots that the CA has named. `listed`: its own list has them; `complete`: the list is whole. */
+  /** Takes the roots that the CA has named. */
   learn(
     trustDomain: string,
-    read: Pick<ReadRoots, 'roots' | 'rejected'>,
-    how: { readonly listed: boolean; readonly complete: boolean },
+    { roots, rejected, isWhole }: Pick<ReadRoots, 'roots' | 'rejected' | 'isWhole'>,
+    from: LearnOptions['from'],
   ): void {
     const { clock, bundles, lifecycle, onRootsMoved, onTrusted } = this.#options
     const bundle = bundles.open(trustDomain)
     const isFirst = bundle?.hasNoneOfTheCA ?? true
-    const learned =
-      bundle?.learn(read.roots, { ...how, now: clock.now(), isHeld: lifecycle.isHeldIn(bundle) }) ?? NO_PLACE
-    this.#recordRejected(`spiffe://${trustDomain}`, [...read.rejected, ...learned.rejected])
+    const how = { from, complete: isWhole, now: clock.now(), isHeld: bundle && lifecycle.isHeldIn(bundle) }
+    const learned = bundle?.learn(roots, how) ?? NO_PLACE
+    this.#recordRejected(`spiffe://${trustDomain}`, [...rejected, ...learned.rejected])
     if (!bundle) return
     if (learned.added.length > 0) this.#hold(bundle, isFirst ? [] : learned.added)
+    const [givenUp, revoked] = this.#options.revokesMissingRoots ? [[], learned.givenUp] : [learned.givenUp, []]
+    const removed = bundle.revoke(revoked, lifecycle.isHeldIn(bundle))
+    lifecycle.onRevoked(bundle, removed, 'the CA has revoked it')
     if (learned.added.length > 0 || learned.adopted.length > 0 || learned.givenUp.length > 0) {
       lifecycle.putRoots(bundle)
       for (const { fingerprint } of learned.adopted)
         if (!isFirst && lifecycle.rotations.isTrusted(bundle, fingerprint)) onTrusted(bundle, fingerprint)
-      onRootsMoved(bundle, { ...learned, added: [...learned.added, ...learned.adopted] })
+      onRootsMoved(bundle, { added: [...learned.added, ...learned.adopted], givenUp, revoked })
       lifecycle.schedulePrune(bundle)
-    }
+    } else if (learned.isRenamed) lifecycle.onPhase(bundle)
   }
 
   /** Takes roots that count for one identity. The list is whole: the file that it is from says which roots there are. */
@@ -76,7 +88,7 @@ export class RootIntake {
     const { clock, bundles, lifecycle } = this.#options
     const bundle = bundles.openOwn(identity)
     const isFirst = bundle.hasNoneOfTheCA
-    const how = { listed: true, complete: isWhole, now: clock.now(), isHeld: lifecycle.isHeldIn(bundle) }
+    const how = { from: LIST, complete: isWhole, now: clock.now(), isHeld: lifecycle.isHeldIn(bundle) }
     const learned = bundle.learn(roots, how)
     this.#recordRejected(identity, [...rejected, ...learned.rejected])
     if (learned.added.length > 0) lifecycle.onAdded(bundle, isFirst ? [] : learned.added)
@@ -104,9 +116,20 @@ export class RootIntake {
     }
     if (learned.added.length > 0) this.#hold(bundle, isFirst ? [] : learned.added)
     if (learned.givenUp.length > 0) {
-      onRootsMoved(bundle, { added: [], givenUp: learned.givenUp })
+      onRootsMoved(bundle, { added: [], givenUp: learned.givenUp, revoked: [] })
       lifecycle.schedulePrune(bundle)
     }
+  }
+
+  /** Revokes the roots of the bundle that a revocation list of their issuer names. */
+  applyLists(bundle: TrustBundle): void {
+    const { lifecycle, onRootsMoved } = this.#options
+    const revoked = bundle.revokedByLists().filter(fingerprint => !bundle.isRevoked(fingerprint))
+    if (revoked.length === 0) return
+    const removed = bundle.revoke(revoked, lifecycle.isHeldIn(bundle))
+    lifecycle.onRevoked(bundle, removed, 'a revocation list of its issuer names it')
+    lifecycle.onPhase(bundle)
+    onRootsMoved(bundle, { added: [], givenUp: [], revoked })
   }
 
   /** `announced`: its roots that clients are to learn before leaves under them are served. */
@@ -114,6 +137,7 @@ export class RootIntake {
     const { bundles, lifecycle } = this.#options
     bundles.put(bundle)
     lifecycle.onAdded(bundle, announced)
+    this.applyLists(bundle)
   }
 
   /** Nobody lists roots of the trust domain any longer, which is not the agent's own. */
@@ -132,7 +156,10 @@ export class RootIntake {
   }
 }
 
+const LIST = { kind: 'list' } as const
+
 const NO_PLACE: Learned = {
+  isRenamed: false,
   added: [],
   adopted: [],
   givenUp: [],

@@ -53,10 +53,7 @@ export class RootLifecycle implements Disposable {
       clock,
       settleMs: ({ owner }) => (owner ? options.ownSettleMs : options.settleMs),
       isHeld: (bundle, fingerprint) => this.rotations.isHeld(bundle, fingerprint),
-      onRemoved: (bundle, removed) => {
-        this.publish(bundle)
-        this.rotations.removed(bundle, removed)
-      },
+      onRemoved: (bundle, removed) => this.#onRemoved(bundle, removed, 'nothing needs it'),
     })
   }
 
@@ -64,6 +61,11 @@ export class RootLifecycle implements Disposable {
   onAdded(bundle: TrustBundle, announced: readonly TrustAnchor[]): void {
     this.rotations.announce(bundle, announced)
     this.publish(bundle)
+  }
+
+  /** Roots that were revoked have left the bundle, for `reason`. */
+  onRevoked(bundle: TrustBundle, removed: readonly TrustAnchor[], reason: string): void {
+    if (removed.length > 0) this.#onRemoved(bundle, removed, reason)
   }
 
   /** A root of the bundle has another phase. */
@@ -110,6 +112,11 @@ export class RootLifecycle implements Disposable {
   release(bundle: TrustBundle): void {
     this.#removal.forget(bundle)
     this.rotations.forget(bundle)
+  }
+
+  #onRemoved(bundle: TrustBundle, removed: readonly TrustAnchor[], reason: string): void {
+    this.publish(bundle)
+    this.rotations.removed(bundle, removed, reason)
   }
 
   [Symbol.dispose](): void {

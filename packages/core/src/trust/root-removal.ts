@@ -7,7 +7,7 @@ import type { TrustBundle } from './trust-bundle.ts'
 
 export interface RootRemovalOptions {
   readonly clock: Clock
-  /** How long roots of this bundle stay at least once nothing needs them, milliseconds. */
+  /** How long roots of this bundle that were not revoked stay at least once nothing needs them, milliseconds. */
   readonly settleMs: (bundle: TrustBundle) => number
   /** Whether an operator keeps a root where it is. */
   readonly isHeld: (bundle: TrustBundle, fingerprint: string) => boolean
@@ -29,7 +29,8 @@ export class RootRemoval implements Disposable {
   schedule(bundle: TrustBundle): void {
     const { clock, settleMs } = this.#options
     if (!bundle.secret || this.#isClosed) return
-    const at = Math.max(bundle.prunableAt(this.#isHeldIn(bundle)), clock.now() + settleMs(bundle))
+    const now = clock.now()
+    const at = Math.max(bundle.prunableAt(this.#isHeldIn(bundle), now + settleMs(bundle)), now)
     const planned = this.#prunes.get(bundle)
     if (at === Number.POSITIVE_INFINITY || (planned && planned.at <= at)) return
     planned?.timer[Symbol.dispose]()

@@ -87,11 +87,11 @@ export class RootRotations implements ReceiptListener, Disposable {
     if (stored.isHeld) rotation.hold(fingerprint)
   }
 
-  /** Roots that have left the bundle. */
-  removed(bundle: TrustBundle, removed: readonly TrustAnchor[]): void {
+  /** Roots that have left the bundle, for `reason`. */
+  removed(bundle: TrustBundle, removed: readonly TrustAnchor[], reason: string): void {
     for (const { fingerprint } of removed) {
       this.#rotations.get(bundle)?.forget(fingerprint)
-      this.#report(bundle, fingerprint, 'removed', 'nothing needs it')
+      this.#report(bundle, fingerprint, 'removed', reason)
     }
   }
 

@@ -14,7 +14,7 @@ export interface RootStatus {
   /** SHA-256 of the DER, hex. */
   readonly fingerprint: string
   readonly phase: RootPhase
-  /** Whether the CA, or the configuration, lists it now. */
+  /** Whether the CA's list, its latest answer or the configuration has it now. */
   readonly isListed: boolean
   /** Certificates under it that are served or wait. */
   readonly leaves: number
@@ -120,7 +120,7 @@ export class RotationControl {
 
   /** Why it cannot be dropped, with the remedy. */
   #drop(bundle: TrustBundle, fingerprint: string): string | undefined {
-    if (bundle.isListed(fingerprint))
+    if (bundle.isOnList(fingerprint))
       return 'The CA or the configuration lists it, so that it would come back. Remove it there; livery trust status shows when it leaves.'
     const isLast = bundle
       .anchors()

@@ -257,6 +257,37 @@ test('after a restart an announced root is announced again, a trusted one is not
   assert.equal(run.bench.manager.bundles()[0]?.roots.length, 1)
 })
 
+test('after a restart a root that answers name stays, and one that they have left out leaves at its time', async () => {
+  await using restarts = await Restarts.create()
+  const { ca, clock } = restarts
+  withoutList(ca)
+  const lifetime = 10 * SETTLE
+  const options = { rotation: { ...rotation, overlapMs: lifetime / 2 }, ttlSeconds: lifetime / 1_000 }
+  const count = (bench: Bench) => bench.manager.bundles()[0]?.roots.length
+  await ca.addRoot()
+  {
+    await using run = await restarts.start(options)
+    await run.bench.add(WEB)
+  }
+  let leftOutAt = 0
+  {
+    await using run = await restarts.start(options)
+    await run.bench.add(WEB)
+    await pass(run.bench, 5 * lifetime)
+    assert.equal(count(run.bench), 2, 'every answer has both')
+    ca.dropOldRoots()
+    run.bench.manager.renew(WEB)
+    await run.bench.until('issued', run.bench.count('issued') + 1)
+    leftOutAt = clock.now()
+  }
+  await using run = await restarts.start(options)
+  await run.bench.add(WEB)
+  await pass(run.bench, leftOutAt + lifetime - 1 - clock.now())
+  assert.equal(count(run.bench), 2, 'peers may have certificates under it that are as old as the answer')
+  await pass(run.bench, 1)
+  assert.equal(count(run.bench), 1)
+})
+
 test('after a restart half way through the renewals, the rest of the leaves follow', async () => {
   await using restarts = await Restarts.create()
   {

@@ -2,17 +2,27 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { makeIssuer } from '../testing/test-ca.ts'
 import { RootReader } from './root-reader.ts'
-import { TrustBundle } from './trust-bundle.ts'
+import { type LearnOptions, TrustBundle } from './trust-bundle.ts'
 
 const NOW = Date.UTC(2026, 0, 1)
+const LIFETIME = 9_000
 const [a, b, c] = await Promise.all(['CN=a', 'CN=b', 'CN=c'].map(async name => (await makeIssuer(name, NOW)).pem))
 assert.ok(a && b && c)
 
 const reader = new RootReader()
 
-async function learn(bundle: TrustBundle, pems: readonly string[], complete = true, now = NOW) {
-  const { roots, rejected } = await reader.read(pems, now)
-  const learned = bundle.learn(roots, { listed: complete, complete, now })
+async function learn(bundle: TrustBundle, pems: readonly string[], now = NOW) {
+  return await hear(bundle, pems, { from: { kind: 'list' }, now })
+}
+
+/** An answer with a certificate that is valid for `LIFETIME`. */
+async function answer(bundle: TrustBundle, pems: readonly string[], now = NOW) {
+  return await hear(bundle, pems, { from: { kind: 'answer', notAfter: now + LIFETIME }, now })
+}
+
+async function hear(bundle: TrustBundle, pems: readonly string[], how: Pick<LearnOptions, 'from' | 'now'>) {
+  const { roots, rejected } = await reader.read(pems, how.now)
+  const learned = bundle.learn(roots, { ...how, complete: true })
   return { ...learned, rejected: [...rejected, ...learned.rejected] }
 }
 
@@ -51,7 +61,7 @@ test('a root that the CA dropped is removed last: not while a leaf under it is i
   const bundle = new TrustBundle('td', 0)
   const old = (await learn(bundle, [a])).added[0]
   assert.ok(old)
-  const lease = bundle.lease(old.fingerprint, NOW + 1_000)
+  const lease = bundle.lease(old.fingerprint)
   assert.deepEqual((await learn(bundle, [b])).givenUp, [old.fingerprint])
   assert.equal(bundle.anchors().length, 2)
   assert.deepEqual(bundle.prune(NOW), [])
@@ -63,18 +73,45 @@ test('a root that the CA dropped is removed last: not while a leaf under it is i
   )
 })
 
-test('a root only ever seen beside certificates stays until the last leaf seen under it has ended', async () => {
-  const bundle = new TrustBundle('td', 0)
-  const old = (await learn(bundle, [a], false)).added[0]
-  assert.ok(old)
-  bundle.lease(old.fingerprint, NOW + 1_000)[Symbol.dispose]()
-  const next = (await learn(bundle, [b], false, NOW + 1)).added[0]
-  assert.ok(next)
-  assert.deepEqual(bundle.prune(NOW + 2_000), [], 'nothing is in use under the new root yet')
-  bundle.lease(next.fingerprint, NOW + 9_000)
-  assert.deepEqual(bundle.prune(NOW + 999), [])
-  assert.equal(bundle.prune(NOW + 1_000).length, 1)
-  assert.equal(bundle.anchors().length, 1)
+test('a root that only answers name stays until one leaves it out, then for the overlap and until the leaves of before have ended', async () => {
+  for (const overlapMs of [1_000, 2 * LIFETIME]) {
+    const bundle = new TrustBundle('td', 0, { overlapMs })
+    await answer(bundle, [a, b])
+    await answer(bundle, [a, b], NOW + LIFETIME)
+    assert.deepEqual(bundle.prune(NOW + 10 * LIFETIME), [], 'although no leaf here was under it')
+    const then = NOW + 10 * LIFETIME
+    assert.equal((await answer(bundle, [b], then)).isRenamed, true)
+    assert.equal((await answer(bundle, [b], then + 500)).isRenamed, false)
+    const end = then + Math.max(overlapMs, LIFETIME)
+    assert.deepEqual(bundle.prune(end - 1), [])
+    assert.equal(bundle.prune(end).length, 1)
+    assert.deepEqual(
+      bundle.anchors().map(anchor => anchor.pem),
+      [b],
+    )
+  }
+})
+
+test('answers of a replica that does not know the new root, between those of one that does, give nothing up', async () => {
+  const bundle = new TrustBundle('td', 0, { overlapMs: 1_000 })
+  for (let now = NOW; now < NOW + 20 * LIFETIME; now += LIFETIME / 2) {
+    const { givenUp } = await answer(bundle, now % LIFETIME === 0 ? [a] : [a, b], now)
+    assert.deepEqual(givenUp, [])
+    assert.deepEqual(bundle.prune(now), [])
+  }
+  assert.equal(bundle.anchors().length, 2)
+})
+
+test('what answers name is not given up by a list that never had it; what the list had is, until an answer names it again', async () => {
+  const bundle = new TrustBundle('td', 0, { overlapMs: 1_000 })
+  await learn(bundle, [a])
+  await answer(bundle, [a, b])
+  assert.deepEqual((await learn(bundle, [a])).givenUp, [], 'the list may have the new root later')
+  await learn(bundle, [a, b])
+  assert.equal((await learn(bundle, [b])).givenUp.length, 1)
+  await answer(bundle, [a, b])
+  assert.deepEqual((await learn(bundle, [b])).givenUp, [])
+  assert.deepEqual(bundle.prune(NOW + 10 * LIFETIME), [])
 })
 
 test('only a root that is added to others has to settle', async () => {

@@ -9,10 +9,12 @@ import {
   HeldRoots,
   type HeldRootsOptions,
   type IsHeld,
+  isGone,
   type MakeRoomOptions,
   NO_OVERLAP,
 } from './held-roots.ts'
 import type { Revocation, RevocationLists } from './revocation.ts'
+import { RevokedRoots } from './revoked-roots.ts'
 import { nameOf, type RootReader } from './root-reader.ts'
 
 /** The result of {@link TrustBundle.learn} and {@link TrustBundle.configure}. */
@@ -22,17 +24,20 @@ export interface Learned {
   readonly adopted: readonly TrustAnchor[]
   /** Fingerprints of the roots that are no longer listed, new since the last time. */
   readonly givenUp: readonly string[]
+  /** Whether a root that answers alone name was named again, or left out for the first time. */
+  readonly isRenamed: boolean
   /** Why certificates were left out. */
   readonly rejected: readonly string[]
 }
 
 /** The options of {@link TrustBundle.learn}. */
 export interface LearnOptions {
-  readonly listed: boolean
+  /** The CA's own list, or an answer with a certificate that is valid until `notAfter`. */
+  readonly from: { readonly kind: 'list' } | { readonly kind: 'answer'; readonly notAfter: number }
   readonly complete: boolean
   readonly now: number
   /** Default: no root is held. */
-  readonly isHeld?: IsHeld
+  readonly isHeld?: IsHeld | undefined
 }
 
 export interface TrustBundleOptions extends HeldRootsOptions {
@@ -52,6 +57,7 @@ export class TrustBundle {
   readonly #settleMs: number
   readonly #lists: RevocationLists | undefined
   readonly #roots: HeldRoots
+  readonly #revoked = new RevokedRoots()
   #secret: TrustBundleSecret | undefined
 
   /** `settleMs`: how long peers get to learn a new root before leaves under it are served. */
@@ -83,13 +89,24 @@ export class TrustBundle {
 
   isGivenUp(fingerprint: string): boolean {
     const held = this.#roots.get(fingerprint)
-    return held?.standing === 'given-up' && !held.isConfigured
+    return held !== undefined && isGone(held) && !held.isConfigured
   }
 
-  /** Whether the CA, or the operator, lists it now. */
+  /** Whether the CA's list, its latest answer or the operator has it now. */
   isListed(fingerprint: string): boolean {
     const held = this.#roots.get(fingerprint)
+    return held !== undefined && (held.isConfigured || (held.standing !== undefined && held.givenUpAt === undefined))
+  }
+
+  /** Whether the CA's list or the operator has it: what only answers name can be kept out. */
+  isOnList(fingerprint: string): boolean {
+    const held = this.#roots.get(fingerprint)
     return held !== undefined && (held.standing === 'listed' || held.isConfigured)
+  }
+
+  /** Whether it was revoked: no answer brings it back. */
+  isRevoked(fingerprint: string): boolean {
+    return this.#revoked.has(fingerprint)
   }
 
   /** Whether the CA has ever named it. */
@@ -116,12 +133,25 @@ export class TrustBundle {
     return this.#roots.values().some(({ anchor, followedAt = 0 }) => followedAt > time && anchor.learnedAt > learnedAt)
   }
 
-  /** Gives a root up as an operator: it leaves as soon as no leaf needs it. A root that is listed would come back. */
+  /** Gives a root up as an operator: it leaves as soon as no leaf needs it. A root on a list would come back. */
   drop(fingerprint: string): void {
     const held = this.#roots.get(fingerprint)
     if (!held) return
-    held.standing = 'given-up'
+    held.standing = 'revoked'
     held.givenUpAt = NO_OVERLAP
+    this.#revoked.add(held.anchor)
+  }
+
+  /**
+   * Removes roots that the CA has revoked, also those that leaves need: the last one aside, and those that an operator
+   * lists or holds (`isHeld`). Returns those that were removed.
+   */
+  revoke(fingerprints: readonly string[], isHeld: IsHeld): readonly TrustAnchor[] {
+    for (const fingerprint of fingerprints) this.drop(fingerprint)
+    const found = this.#roots.values().filter(({ anchor, isConfigured }) => {
+      return fingerprints.includes(anchor.fingerprint) && !isConfigured && !isHeld(anchor.fingerprint)
+    })
+    return this.#remove(found)
   }
 
   /** Leaves in use or waiting under a root. */
@@ -131,9 +161,7 @@ export class TrustBundle {
 
   /** Whether nobody lists any of its roots and no leaf needs one. */
   get isUnneeded(): boolean {
-    return this.#roots
-      .values()
-      .every(({ standing, isConfigured, leases }) => standing === 'given-up' && !isConfigured && leases === 0)
+    return this.#roots.values().every(held => isGone(held) && !held.isConfigured && held.leases === 0)
   }
 
   /** When the next root expires, milliseconds since the epoch; `undefined` if none does. */
@@ -146,32 +174,38 @@ export class TrustBundle {
   }
 
   /**
-   * Adds roots, the first ones if the bundle is full. `listed`: the CA lists them. `complete`: the list is whole, so
-   * that roots that are missing from it can go once nothing needs them. They go at once if a listed root needs their
-   * place and no operator holds them (`isHeld`). Without `complete` no root is removed before it has expired.
+   * Adds roots, the first ones if the bundle is full. `complete`: the list or answer is whole. What a whole list has no
+   * longer is given up: it can go once nothing needs it, and at once if a listed root needs its place and no operator holds
+   * it (`isHeld`). What answers alone have named goes once they leave it out, later: another replica of the CA may still
+   * name it, and peers have leaves under it that were issued before. Without `complete` nothing is given up.
    */
-  learn(roots: readonly Root[], { listed, complete, now, isHeld }: LearnOptions): Learned {
+  learn(roots: readonly Root[], { from, complete, now, isHeld }: LearnOptions): Learned {
     const settlesAt = this.#settlesAt(now)
     // A list without one good root is a fault at the CA, not a wish to trust nobody.
     const isWhole = complete && roots.length > 0
-    const givenUp = isWhole ? this.#giveUpAllBut(new Set(roots.map(root => root.fingerprint)), now) : []
-    const standing = listed ? 'listed' : 'inferred'
+    const named = new Set(roots.map(root => root.fingerprint))
+    const isList = from.kind === 'list'
+    if (isList) for (const fingerprint of named) this.#revoked.delete(fingerprint)
+    const givenUp = isWhole && isList ? this.#roots.giveUpAllBut(named, now) : []
+    let isRenamed = isWhole && !isList && this.#roots.leaveOutAllBut(named, now, from.notAfter)
+    const standing = isList ? 'listed' : 'inferred'
     const adopted: TrustAnchor[] = []
     const news = roots.filter(({ fingerprint }) => {
+      if (this.#revoked.has(fingerprint)) return false
       const held = this.#roots.get(fingerprint)
       if (!held) return true
       if (held.standing === undefined) adopted.push(held.anchor)
-      if (listed || held.standing === undefined) {
-        held.standing = standing
-        held.givenUpAt = undefined
-      }
+      else if (!isList && held.standing === 'listed') return false
+      isRenamed ||= held.standing !== standing || held.givenUpAt !== undefined
+      held.standing = standing
+      held.givenUpAt = undefined
       return false
     })
     // As with nearly every certificate of a quiet day.
-    if (news.length === 0) return { added: [], rejected: [], adopted, givenUp }
-    const how = { now, settlesAt, isWhole, isHeld }
+    if (news.length === 0) return { added: [], rejected: [], adopted, givenUp, isRenamed }
+    const how = { now, settlesAt, isWhole: isWhole && isList, isHeld }
     const added = this.#add(news, how, { standing, isConfigured: false })
-    return { ...added, adopted, givenUp }
+    return { ...added, adopted, givenUp, isRenamed }
   }
 
   /**
@@ -181,6 +215,7 @@ export class TrustBundle {
   configure(roots: readonly Root[], now: number, isHeld?: IsHeld): Learned {
     const settlesAt = this.#settlesAt(now)
     const configured = new Set(roots.map(({ fingerprint }) => fingerprint))
+    for (const fingerprint of configured) this.#revoked.delete(fingerprint)
     const givenUp: string[] = []
     for (const held of this.#roots.values()) {
       const { fingerprint } = held.anchor
@@ -197,7 +232,7 @@ export class TrustBundle {
     const news = roots.filter(({ fingerprint }) => !this.#roots.get(fingerprint))
     const how = { now, settlesAt, isWhole: true, isHeld }
     const added = this.#add(news, how, { standing: undefined, isConfigured: true })
-    return { ...added, adopted: [], givenUp }
+    return { ...added, adopted: [], givenUp, isRenamed: false }
   }
 
   /** Takes up the roots of the previous process, as they were. Gives why some were left out. */
@@ -214,6 +249,10 @@ export class TrustBundle {
         learnedAt: Math.min(learnedAt, now),
         settlesAt: Math.min(settlesAt, now + this.#settleMs),
       }
+      if (standing === 'revoked') {
+        this.#revoked.add(anchor)
+        continue
+      }
       const { followedAt, givenUpAt = standing === 'given-up' ? now : undefined } = times
       this.#roots.put({ anchor, standing, isConfigured: false, leases: 0, leavesUntil, followedAt, givenUpAt })
     }
@@ -224,6 +263,11 @@ export class TrustBundle {
   /** The revocation lists are others: its secret has them from now on. */
   refresh(): void {
     if (this.#secret) this.#rebuild()
+  }
+
+  /** Fingerprints of the roots, these or those that it holds, that a revocation list of their issuer names. */
+  revokedByLists(others: readonly Root[] = []): readonly string[] {
+    return this.#lists?.revoked([...this.anchors(), ...others]).map(({ fingerprint }) => fingerprint) ?? []
   }
 
   /** The lists that are served beside these roots. */
@@ -241,27 +285,26 @@ export class TrustBundle {
   stored(
     phase: (fingerprint: string) => Pick<StoredRoot, 'isAnnouncing' | 'isHeld'> = () => ({}),
   ): readonly StoredRoot[] {
-    return this.#roots.values().flatMap(({ anchor, standing, leavesUntil, givenUpAt, followedAt }) => {
+    const held = this.#roots.values().flatMap(({ anchor, standing, leavesUntil, givenUpAt, followedAt }) => {
       const { pem, learnedAt, settlesAt, fingerprint } = anchor
       if (standing === undefined) return []
       const times = { ...(givenUpAt !== undefined && { givenUpAt }), ...(followedAt !== undefined && { followedAt }) }
       return [{ pem, learnedAt, settlesAt, standing, leavesUntil, ...times, ...phase(fingerprint) }]
     })
+    return [...held, ...this.#revoked.stored(held)]
   }
 
-  /** Keeps a root while a leaf under it, valid until `notAfter`, is in use or waits; dispose it when the leaf goes. */
-  lease(fingerprint: string, notAfter: number): Disposable {
+  /** Keeps a root while a leaf under it is in use or waits; dispose it when the leaf goes. */
+  lease(fingerprint: string): Disposable {
     const held = this.#roots.get(fingerprint)
     if (!held) throw new TypeError(`Cannot lease root ${fingerprint}: the bundle does not hold it`)
     held.leases++
-    held.leavesUntil = Math.max(held.leavesUntil, notAfter)
     return { [Symbol.dispose]: () => void held.leases-- }
   }
 
   /**
-   * Removes roots that are expired, given up for the whole overlap, or – if the CA publishes no list – superseded by a newer
-   * root once all leaves under them have expired. Keeps leased roots, those that an operator lists or holds (`isHeld`), until
-   * they expire, and the last one always. Returns those that were removed.
+   * Removes roots that are expired or {@link HeldRoots.unneededAt | unneeded}. Keeps leased roots, those that an operator
+   * lists or holds (`isHeld`), until they expire, and the last one always. Returns those that were removed.
    */
   prune(now: number, isHeld: IsHeld = () => false): readonly TrustAnchor[] {
     const unneeded = this.#roots.values().filter(held => {
@@ -269,21 +312,21 @@ export class TrustBundle {
       if (held.anchor.notAfter <= now) return true
       return !isHeld(held.anchor.fingerprint) && this.#roots.unneededAt(held) <= now
     })
-    const removed: TrustAnchor[] = []
-    for (const { anchor } of unneeded) {
-      if (this.#roots.size === 1) break
-      this.#roots.delete(anchor)
-      removed.push(anchor)
-    }
-    if (removed.length > 0) this.#rebuild()
-    return removed
+    return this.#remove(unneeded)
   }
 
-  /** When {@link prune} has something to remove, expired roots aside; infinite if that is not known. */
-  prunableAt(isHeld: IsHeld): number {
+  /**
+   * When {@link prune} has something to remove, expired roots aside; infinite if that is not known. Roots that were not
+   * revoked stay until `settledAt` at least.
+   */
+  prunableAt(isHeld: IsHeld, settledAt: number): number {
     const candidates = this.#roots.values().filter(({ anchor }) => !isHeld(anchor.fingerprint))
     if (this.#roots.size === 1) return Number.POSITIVE_INFINITY
-    return Math.min(...candidates.map(held => this.#roots.unneededAt(held)))
+    const times = candidates.map(held => {
+      const unneededAt = this.#roots.unneededAt(held)
+      return held.standing === 'revoked' ? unneededAt : Math.max(unneededAt, settledAt)
+    })
+    return Math.min(...times)
   }
 
   /** When a root leaves, as things are; infinite while somebody lists it or a leaf needs it. */
@@ -307,7 +350,12 @@ export class TrustBundle {
     const rejected: string[] = []
     // Later than all others, so that their order is known even where the clock was set back.
     const learnedAt = Math.max(how.now, ...this.#roots.values().map(({ anchor }) => anchor.learnedAt + 1))
+    const revoked = new Set(this.revokedByLists(roots))
     for (const root of roots) {
+      if (revoked.has(root.fingerprint)) {
+        rejected.push(`${nameOf(root.certificate)} is named by a revocation list of its issuer`)
+        continue
+      }
       if (!this.#roots.makeRoom(root, how)) {
         rejected.push(`${nameOf(root.certificate)} has no room beside the ${this.#roots.size} that are trusted`)
         continue
@@ -320,16 +368,16 @@ export class TrustBundle {
     return { added, rejected }
   }
 
-  #giveUpAllBut(listed: ReadonlySet<string>, now: number): string[] {
-    const givenUp: string[] = []
-    for (const held of this.#roots.values()) {
-      const { fingerprint } = held.anchor
-      if (listed.has(fingerprint) || held.standing === undefined || held.standing === 'given-up') continue
-      held.standing = 'given-up'
-      held.givenUpAt = now
-      givenUp.push(fingerprint)
+  /** The last root of all stays. Returns those that were removed. */
+  #remove(roots: readonly HeldRoot[]): readonly TrustAnchor[] {
+    const removed: TrustAnchor[] = []
+    for (const { anchor } of roots) {
+      if (this.#roots.size === 1) break
+      this.#roots.delete(anchor)
+      removed.push(anchor)
     }
-    return givenUp
+    if (removed.length > 0) this.#rebuild()
+    return removed
   }
 
   #rebuild(): void {

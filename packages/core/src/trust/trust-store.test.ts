@@ -177,6 +177,23 @@ test('a CA that lists no good root keeps the old bundle', async () => {
   assert.deepEqual(roots(), before)
 })
 
+test('a list that lacks the roots of a CA which has not answered yet gives nothing up', async () => {
+  await using bench = await setUp()
+  const { clock, ca, manager, until, count, roots } = bench
+  await addAll(manager)
+  await ca.addRoot()
+  await until(() => count('roots-changed') === 2)
+  const partial = Object.assign(ca, { isListPartial: true })
+  ca.dropOldRoots()
+  await clock.advance(3 * SETTLE)
+  assert.equal(roots().length, 2)
+  partial.isListPartial = false
+  ca.changeRoots()
+  await renewUntil(bench, 10)
+  await clock.advance(3 * SETTLE)
+  assert.deepEqual(roots(), ca.roots)
+})
+
 test('roots that cannot be had are asked for again though no certificate is wanted', async () => {
   let calls = 0
   await using bench = await setUp({}, ca => {

@@ -6,11 +6,13 @@ import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Receipts } from '../identity/receipts.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
+import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import { BundleTable } from './bundle-table.ts'
 import { CARootList } from './ca-root-list.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
 import { FederatedRoots } from './federated-roots.ts'
 import { RevocationTable } from './revocation.ts'
+import type { LeafJudge } from './revoked-chain.ts'
 import { RootIntake, type RootIntakeOptions } from './root-intake.ts'
 import { RootLifecycle, type RootLifecycleOptions } from './root-lifecycle.ts'
 import { type ReadRoots, RootReader } from './root-reader.ts'
@@ -19,7 +21,7 @@ import type { TrustBundle } from './trust-bundle.ts'
 
 export interface TrustStoreOptions
   extends Omit<RootLifecycleOptions, 'bundles' | 'revocation'>,
-    Pick<RootIntakeOptions, 'onRootsMoved'> {
+    Pick<RootIntakeOptions, 'onRootsMoved' | 'revokesMissingRoots'> {
   readonly ca: CAClient
   readonly random: () => number
   /** How often a CA without `subscribe` is asked for its roots. */
@@ -31,6 +33,8 @@ export interface TrustStoreOptions
   readonly rootSources: readonly RootSource[]
   /** Revocation lists, one source for each trust domain that has some. */
   readonly crlSources: readonly RootSource[]
+  /** Called when the revocation lists of a trust domain are others than before. */
+  readonly onListsChanged: (trustDomain: string) => void
 }
 
 /** The roots that came with an answer. None is trusted before the answer is accepted. */
@@ -78,7 +82,7 @@ export class TrustStore implements Disposable {
     this.#list = new CARootList({
       ...options,
       reader: this.#reader,
-      onListed: read => this.#intake.learn(trustDomain, read, { listed: true, complete: read.isWhole }),
+      onListed: read => this.#intake.learn(trustDomain, read, { kind: 'list' }),
       onFederated: async federated => {
         if (this.#federated.take(federated)) await this.useRootSources(this.#rootSources)
       },
@@ -88,7 +92,7 @@ export class TrustStore implements Disposable {
       bundles: this.bundles.byTrustDomain,
       rotations: this.#lifecycle.rotations,
       onDropped: (bundle, fingerprint) => {
-        options.onRootsMoved(bundle, { added: [], givenUp: [fingerprint] })
+        options.onRootsMoved(bundle, { added: [], givenUp: [], revoked: [fingerprint] })
         this.#lifecycle.onPhase(bundle)
       },
     })
@@ -171,6 +175,17 @@ export class TrustStore implements Disposable {
     return { ...read, identity, isOwn: rootsFor === 'identity' }
   }
 
+  /** Which leaves of `identity` with this chain above them are revoked, by the lists of its trust domain. */
+  revocations(identity: SpiffeId, chainPem: string, root: Root): LeafJudge {
+    return this.#revocation.of(trustDomainOf(identity)).judgeOf(chainPem, root)
+  }
+
+  /** Why the chain of an answer is revoked; `undefined` if it is not. */
+  revocationOf(offered: OfferedRoots, { chainPem, serialNumber, rootFingerprint }: VerifiedChain): string | undefined {
+    const root = this.anchorsFor(offered).find(({ fingerprint }) => fingerprint === rootFingerprint)
+    return root && this.revocations(offered.identity, chainPem, root)(serialNumber)
+  }
+
   /** The roots that the chain of an answer can end under: those that are trusted, and those that came with it. */
   anchorsFor({ identity, roots }: Pick<OfferedRoots, 'identity' | 'roots'>): readonly Root[] {
     const bundles = this.bundles.of(identity)
@@ -178,21 +193,25 @@ export class TrustStore implements Disposable {
     if (bundle && bundles.length === 1 && roots.every(({ fingerprint }) => bundle.anchor(fingerprint)))
       return bundle.anchors()
     const known = bundles.flatMap(each => each.anchors())
-    return [...new Map([...known, ...roots].map(root => [root.fingerprint, root])).values()]
+    const usable = roots.filter(({ fingerprint }) => !bundles.some(each => each.isRevoked(fingerprint)))
+    return [...new Map([...known, ...usable].map(root => [root.fingerprint, root])).values()]
   }
 
   /**
-   * Takes in the roots of an answer that has passed every check, with a chain that ends under `rootFingerprint`, and gives
-   * that one in its bundle. All of them are taken while there is room, since the list is old ∪ new during a rotation.
+   * Takes in the roots of an answer that has passed every check, with a chain that ends under `rootFingerprint` and at
+   * `notAfter`, and gives that one in its bundle. All are taken while there is room: during a rotation they are old ∪ new.
    * Throws a {@link CAError} if there is no place for the one that the chain needs.
    */
-  accept({ identity, isOwn, roots, ...read }: OfferedRoots, rootFingerprint: string): AcceptedRoot {
+  accept(
+    { identity, isOwn, roots, ...read }: OfferedRoots,
+    { rootFingerprint, notAfter }: Pick<VerifiedChain, 'rootFingerprint' | 'notAfter'>,
+  ): AcceptedRoot {
     const isNeeded = ({ fingerprint }: Root) => fingerprint === rootFingerprint
     const sorted = roots.length > 1 ? [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))] : roots
     const offered = { ...read, roots: sorted }
     if (isOwn) this.#intake.learnOwn(identity, offered)
     else if (offered.roots.length > 0 || read.rejected.length > 0)
-      this.#intake.learn(trustDomainOf(identity), offered, { listed: false, complete: false })
+      this.#intake.learn(trustDomainOf(identity), offered, { kind: 'answer', notAfter })
     for (const bundle of this.bundles.of(identity)) {
       const anchor = bundle.anchor(rootFingerprint)
       if (anchor) return { bundle, anchor }
@@ -236,9 +255,12 @@ export class TrustStore implements Disposable {
 
   #onListsChanged(trustDomain: string): void {
     const bundle = this.bundles.get(trustDomain)
-    if (!bundle) return
-    bundle.refresh()
-    this.#lifecycle.publish(bundle)
+    bundle?.refresh()
+    if (bundle) {
+      this.#lifecycle.publish(bundle)
+      this.#intake.applyLists(bundle)
+    }
+    this.#options.onListsChanged(trustDomain)
   }
 }
 

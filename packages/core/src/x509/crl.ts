@@ -1,7 +1,7 @@
 /** Reads certificate revocation lists (RFC 5280, section 5): who issued one, until when it counts, and whether a key signed it. */
 
 import { constants, type KeyObject, verify } from 'node:crypto'
-import { readTime } from './certificate.ts'
+import { type Certificate, readTime } from './certificate.ts'
 import { expectTag, INTEGER, notDer, readBits, readElements, readExtent, readInside, SEQUENCE } from './der.ts'
 import { pemToDer } from './pem.ts'
 
@@ -12,7 +12,10 @@ export interface Crl {
   readonly issuer: Buffer
   /** When its issuer has the next one at the latest, milliseconds since the epoch; a verifier refuses everybody after it. */
   readonly nextUpdate: number | undefined
-  readonly isSignedBy: (key: KeyObject) => boolean
+  /** The answer for each key is kept: a list can have a megabyte. */
+  readonly isSignedBy: (issuer: Pick<Certificate, 'publicKey' | 'x509'>) => boolean
+  /** By the serial number in hexadecimal, without leading zeros, lower case. */
+  readonly names: (serialNumber: string) => boolean
 }
 
 const BLOCK = /-----BEGIN X509 CRL-----[^-]*-----END X509 CRL-----/g
@@ -45,22 +48,54 @@ function readCrl(der: Buffer): Crl {
   const next = TIMES.has(optional[0]?.tag ?? 0) ? optional.shift() : undefined
   const nextUpdate = next && readTime(next)
   const entries = optional[0]?.tag === SEQUENCE ? optional.shift() : undefined
-  if (entries) checkEntries(entries.contents, isVersion2)
   const extensions = optional[0]?.tag === EXTENSIONS && isVersion2 ? optional.shift() : undefined
   if (extensions) checkExtensions(extensions.contents, 0, extensions.contents.length)
   if (optional.length > 0) throw notDer('something follows the last field')
+  const isDelta = extensions?.contents.includes(DELTA_INDICATOR) ?? false
+  const revoked = entries ? readEntries(entries.contents, { isVersion2, isDelta }) : new Set<string>()
   const scheme = schemeOf(algorithm.der)
   const bits = readBits(signature)
+  const verdicts = new Map<string, boolean>()
   return {
     pem: crlToPem(der),
     issuer: expectTag(issuer, SEQUENCE).der,
     nextUpdate,
-    isSignedBy: key => scheme !== undefined && verify(scheme.hash, signed.der, { key, ...scheme.options }, bits),
+    isSignedBy({ publicKey, x509 }) {
+      if (!scheme) return false
+      const name = publicKey.toString('latin1')
+      const verdict = verdicts.get(name) ?? isSigned(signed.der, bits, { ...scheme, key: x509.publicKey })
+      verdicts.set(name, verdict)
+      return verdict
+    },
+    names: serialNumber => revoked.has(serialNumber),
   }
 }
 
-/** BoringSSL refuses a list as a whole for one entry that it cannot read, and with it the roots beside it. */
-function checkEntries(entries: Buffer, isVersion2: boolean): void {
+function isSigned(
+  text: Buffer,
+  signature: Buffer,
+  { hash, key, options }: Scheme & { readonly key: KeyObject },
+): boolean {
+  try {
+    return verify(hash, text, { key, ...options }, signature)
+  } catch {
+    // A key of another kind than the algorithm.
+    return false
+  }
+}
+
+interface EntriesForm {
+  readonly isVersion2: boolean
+  /** Changes since another list: entries of it can take a revocation back. */
+  readonly isDelta: boolean
+}
+
+/**
+ * The serial numbers, hexadecimal. BoringSSL refuses a list as a whole for one entry that it cannot read, and with it the
+ * roots beside it.
+ */
+function readEntries(entries: Buffer, { isVersion2, isDelta }: EntriesForm): ReadonlySet<string> {
+  const serialNumbers = new Set<string>()
   for (let offset = 0; offset < entries.length; ) {
     const entry = readExtent(entries, offset)
     const serial = readExtent(entries, entry.start)
@@ -69,8 +104,16 @@ function checkEntries(entries: Buffer, isVersion2: boolean): void {
     if (!isUsual || date.end > entry.end || (date.end < entry.end && !isVersion2))
       throw notDer('an entry has a wrong form')
     if (date.end < entry.end) checkExtensions(entries, date.end, entry.end)
+    const isTakenBack = isDelta && entries.subarray(date.end, entry.end).includes(REMOVE_FROM_CRL)
+    if (!isTakenBack) serialNumbers.add(withoutZeros(entries.toString('hex', serial.start, serial.end)))
     offset = entry.end
   }
+  return serialNumbers
+}
+
+/** A serial number as it stands in the INTEGER, or as a library writes it, as `names` of a {@link Crl} takes it. */
+export function withoutZeros(hex: string): string {
+  return hex.startsWith('0') ? hex.replace(/^0+/, '') : hex
 }
 
 /** RFC 5280: where there are extensions, there is at least one. */
@@ -85,6 +128,10 @@ function checkExtensions(der: Buffer, start: number, end: number): void {
   }
 }
 
+/** The identifier of deltaCRLIndicator. */
+const DELTA_INDICATOR = Buffer.from('0603551d1b', 'hex')
+/** A reasonCode of removeFromCRL. */
+const REMOVE_FROM_CRL = Buffer.from('0603551d1504030a0108', 'hex')
 const EXTENSIONS = 0xa0
 /** UTCTime and GeneralizedTime. */
 const TIMES: ReadonlySet<number> = new Set([0x17, 0x18])

@@ -79,12 +79,14 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
   }
 
   /**
-   * The client replaces its bundles by what it received, as a whole (section 4.4 of the specification). Nothing is accepted
-   * for it of a certificate: that the client can use it is not known.
+   * The client replaces all that it has by what it received (section 4.4 of the specification), and cannot reject it: nothing
+   * more will be heard of it.
    */
-  received({ bundles }: WorkloadMessage): void {
+  received({ svids, bundles }: WorkloadMessage): void {
     if (this.#options.content === 'trust-domains') return
-    if (bundles.own) this.#context.receipts?.accepted(receiptOf(bundles.own))
+    const { receipts } = this.#context
+    if (bundles.own) receipts?.accepted(receiptOf(bundles.own))
+    for (const { item } of svids) receipts?.accepted({ ledgerName: item.name, version: item.version })
   }
 
   [Symbol.dispose](): void {

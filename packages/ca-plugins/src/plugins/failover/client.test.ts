@@ -323,6 +323,20 @@ test('the trust bundle is that of all, and keeps the last known roots of one tha
   await assert.rejects(roots(), { code: 'unavailable' })
 })
 
+test('the list is partial until each CA that lists its roots has done so', async () => {
+  const { second, client, roots } = await bench()
+  const { trustBundle } = second
+  second.trustBundle = () => Promise.reject(new CAError('unavailable', 'down'))
+  await roots()
+  assert.equal(client.isListPartial, true)
+  second.trustBundle = trustBundle
+  await roots()
+  assert.equal(client.isListPartial, false)
+  second.trustBundle = () => Promise.reject(new CAError('unavailable', 'down again'))
+  await roots()
+  assert.equal(client.isListPartial, false, 'its last list stands')
+})
+
 test('a CA that does not report its roots delays those of the others for its deadline only, and is asked again soon', async () => {
   const { clock, first, second, client, roots } = await bench()
   const { trustBundle } = second

@@ -92,6 +92,10 @@ export class FailoverClient implements CAClient {
     throw this.#nobody(request, failures)
   }
 
+  get isListPartial(): boolean {
+    return this.#options.members.some(member => member.client.trustBundle && !this.#roots.knows(member))
+  }
+
   async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
     const either = this.#closing.until(signal)
     return await untilAborted(this.#roots.all(either), either)

@@ -60,6 +60,10 @@ export class WellKnownFiles implements CAClient {
     if (ca.issueBatch) this.issueBatch = requests => this.#issueBatch(requests)
   }
 
+  get isListPartial(): boolean {
+    return this.#ca.isListPartial ?? false
+  }
+
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const set = await this.#setOf(request.identity)
     return await (set ?? this.#ca).issue(request)

@@ -7,7 +7,16 @@ import { leavesMachine } from './workload-endpoint.ts'
 export const spiffe = defineCAPlugin({
   apiVersion: 1,
   name: 'spiffe',
-  capabilities: { roots: 'push', ttl: 'ignored', san: 'config', keyTypes: KEY_TYPES, bringsKey: true },
+  capabilities: {
+    roots: 'push',
+    // A client of this API replaces its bundle by what it receives, and SPIRE takes a root that has not expired out of it
+    // only to revoke it.
+    revokesMissingRoots: true,
+    ttl: 'ignored',
+    san: 'config',
+    keyTypes: KEY_TYPES,
+    bringsKey: true,
+  },
   options: spiffeOptions,
   create(context, { address, timeout }) {
     if (leavesMachine(address))

@@ -1,0 +1,53 @@
+/** Whether revocation lists name a certificate of a chain: by the issuer, which has signed the list, and the serial number. */
+
+import type { Root } from '../contract/trust-anchor.ts'
+import { scrub } from '../text/scrub.ts'
+import { type Certificate, readCertificate } from '../x509/certificate.ts'
+import { type Crl, withoutZeros } from '../x509/crl.ts'
+import { pemToDer, splitCertificates } from '../x509/pem.ts'
+
+/** Which certificate of its chain is revoked, and by whom; `undefined` if none is. */
+export type LeafJudge = (serialNumber: string) => string | undefined
+
+const MAX_NAME = 200
+/** Characters of a serial number: a CA of old wrote 21 bytes. */
+const MAX_SERIAL = 42
+
+/** Judges every leaf with the intermediates of `chainPem` (leaf first): its own certificate is not read. */
+export function judgeOf(lists: readonly Crl[], chainPem: string, root: Root): LeafJudge {
+  const [, ...intermediates] = splitCertificates(chainPem)
+  const issuers = [...intermediates.map(pem => readCertificate(pemToDer(pem))), issuerOf(root)]
+  const [first] = issuers
+  const ofLeaf = first ? lists.filter(list => covers(list, first)) : []
+  const ofIntermediates = issuers.flatMap((issuer, index) => {
+    const above = issuers[index + 1]
+    const serialNumber = withoutZeros(issuer.serial.toString('hex'))
+    const isNamed = above && lists.some(list => list.names(serialNumber) && covers(list, above))
+    return isNamed ? [describe('the intermediate', serialNumber, above)] : []
+  })
+  return serialNumber => {
+    const serial = withoutZeros(serialNumber)
+    if (first && ofLeaf.some(list => list.names(serial))) return describe('the leaf', serial, first)
+    return ofIntermediates[0]
+  }
+}
+
+export function issuerOf({ certificate }: Root): Certificate {
+  return readCertificate(certificate.raw, certificate)
+}
+
+/** Whether a list in the name of its issuer has its serial number. */
+export function isNamedBy(list: Crl, { issuer, serial }: Certificate): boolean {
+  return list.issuer.equals(issuer) && list.names(withoutZeros(serial.toString('hex')))
+}
+
+/** Whether the list is this issuer's: not only one in its name, which a namesake may have signed. */
+export function covers(list: Crl, issuer: Certificate): boolean {
+  const maySign = issuer.extensions?.keyUsage?.cRLSign ?? true
+  return maySign && list.issuer.equals(issuer.subject) && list.isSignedBy(issuer)
+}
+
+function describe(what: string, serialNumber: string, { x509 }: Certificate): string {
+  const issuer = scrub((x509.subject ?? '').replaceAll('\n', ', '), { maxLength: MAX_NAME })
+  return `${what} with serial ${serialNumber.slice(0, MAX_SERIAL)} (list of ${issuer || 'an issuer without a name'})`
+}
