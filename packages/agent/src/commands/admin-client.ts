@@ -1,6 +1,7 @@
 /** Asks the admin endpoint of the agent that runs on this machine. */
 import { type IncomingMessage, request } from 'node:http'
 import { resolve } from 'node:path'
+import { boundInterimAnswers } from '@livery/ca-plugins/interim-answers'
 import { hideUserinfo, scrub, systemErrorCode } from '@livery/core'
 import { readToken } from '../admin/operator.ts'
 import type { ConfigSources } from '../config/layers.ts'
@@ -126,7 +127,9 @@ function send({
   const signal = AbortSignal.timeout(timeoutMs)
   const target = 'path' in address ? { socketPath: address.path, host: 'localhost' } : address
   const call = request({ ...target, method, path, headers, agent: false, signal }, answered)
-  call.on('error', error => reject(signal.aborted ? signal.reason : error)).end()
+  boundInterimAnswers(call)
+    .on('error', error => reject(signal.aborted ? signal.reason : error))
+    .end()
   return promise
 }
 
